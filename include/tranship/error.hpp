@@ -1,0 +1,72 @@
+// What can go wrong, as values. A failure of the world is an Error; a bug stops the program (CHECK).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace tranship {
+
+/// A caller acts differently on each of these; the message says the rest.
+enum class ErrorCode {
+  invalid_argument,  ///< the call cannot be carried out as written
+  not_found,         ///< a name, a file or an export that is not there
+  out_of_range,      ///< a region or an index outside the array
+  no_route,          ///< no chain of channels joins the two memories
+  unsupported,       ///< this build or this machine cannot do it
+  out_of_memory,     ///< a memory or its budget is exhausted
+  io,                ///< the operating system refused an operation on a file or a socket
+  permission,        ///< the operating system forbids it
+  peer_lost,         ///< the other process died or cannot be reached
+  timeout,           ///< a wait ended before the event did
+  cancelled,         ///< the transfer was cancelled
+  closed,            ///< the engine was closed
+};
+
+/// The code's name as users see it, such as "peer_lost".
+const char* to_string(ErrorCode code);
+
+struct Error {
+  ErrorCode code = ErrorCode::invalid_argument;
+  std::string message;  ///< names what was lost and says what to do
+};
+
+/// A value, or why there is none.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : content_(std::move(value)) {}
+  Result(Error error) : content_(std::move(error)) {}
+
+  explicit operator bool() const { return content_.index() == 0; }
+  bool ok() const { return content_.index() == 0; }
+
+  T& value() { return std::get<0>(content_); }
+  const T& value() const { return std::get<0>(content_); }
+  T& operator*() { return value(); }
+  const T& operator*() const { return value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  Error& error() { return std::get<1>(content_); }
+  const Error& error() const { return std::get<1>(content_); }
+
+ private:
+  std::variant<T, Error> content_;
+};
+
+/// Success, or why not.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Error error) : error_(std::move(error)) {}
+
+  explicit operator bool() const { return !error_; }
+  bool ok() const { return !error_; }
+  const Error& error() const { return *error_; }
+
+ private:
+  std::optional<Error> error_;
+};
+
+}  // namespace tranship

@@ -1,0 +1,47 @@
+// The one intermediate form of every copy (design: I6). A loop nest moves `element_bytes` at each
+// point of a grid; loops go fastest first in the target's memory order after coalescing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace tranship {
+
+/// One loop of a nest. Strides are in bytes and may be negative or (in the source) zero.
+struct Loop {
+  std::int64_t extent = 1;
+  std::int64_t source_stride = 0;
+  std::int64_t target_stride = 0;
+
+  bool operator==(const Loop&) const = default;
+};
+
+struct LoopNest {
+  static constexpr int loops_max = 24;
+
+  std::int64_t element_bytes = 0;   ///< contiguous bytes moved at each point, on both sides
+  std::int64_t source_offset = 0;   ///< bytes from the source's base to the first point
+  std::int64_t target_offset = 0;   ///< bytes from the target's base to the first point
+  int rank = 0;                     ///< how many of `loops` are in use
+  std::array<Loop, loops_max> loops{};
+
+  /// Bytes that the whole nest moves.
+  std::int64_t bytes() const {
+    std::int64_t total = element_bytes;
+    for (int k = 0; k < rank; ++k) total *= loops[static_cast<std::size_t>(k)].extent;
+    return total;
+  }
+
+  bool operator==(const LoopNest& other) const {
+    if (element_bytes != other.element_bytes || source_offset != other.source_offset ||
+        target_offset != other.target_offset || rank != other.rank) {
+      return false;
+    }
+    for (std::size_t k = 0; k < static_cast<std::size_t>(rank); ++k) {
+      if (!(loops[k] == other.loops[k])) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace tranship

@@ -1,0 +1,251 @@
+#include "data/mapping.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+namespace tranship {
+namespace {
+
+constexpr std::int64_t bytes_max = std::numeric_limits<std::int64_t>::max() / 4;
+
+Error bad(std::string message) { return Error{ErrorCode::invalid_argument, std::move(message)}; }
+
+Status check_space(const IndexSpace& space) {
+  if (space.size() > dimensions_max) {
+    return bad("an array has " + std::to_string(space.size()) + " dimensions; at most " +
+               std::to_string(dimensions_max) + " are supported");
+  }
+  for (std::size_t k = 0; k < space.size(); ++k) {
+    const Dimension& dimension = space[k];
+    if (dimension.name.empty() || dimension.name == "F") {
+      return bad("\"" + dimension.name + "\" cannot name a dimension; F is the field space");
+    }
+    if (dimension.extent < 0) {
+      return bad("dimension \"" + dimension.name + "\" has a negative extent");
+    }
+    for (std::size_t j = 0; j < k; ++j) {
+      if (space[j].name == dimension.name) {
+        return bad("dimension \"" + dimension.name + "\" is named twice");
+      }
+    }
+  }
+  return {};
+}
+
+template <typename Fields, typename Get>
+Status check_fields(const Fields& fields, Get field_of) {
+  if (fields.empty()) return bad("an array needs at least one field");
+  for (std::size_t k = 0; k < fields.size(); ++k) {
+    const Field& field = field_of(fields[k]);
+    if (field.bytes < 1) return bad("field \"" + field.name + "\" has no size");
+    for (std::size_t j = 0; j < k; ++j) {
+      if (field_of(fields[j]).name == field.name) {
+        return bad("field \"" + field.name + "\" is named twice");
+      }
+    }
+  }
+  return {};
+}
+
+/// How many values each term takes, and the number of its level within its dimension.
+struct TermShape {
+  std::int64_t extent = 1;
+  std::size_t dimension = 0;
+  int level = 0;
+  bool is_fields = false;
+};
+
+std::vector<TermShape> shape_terms(const IndexSpace& space, const Layout& layout) {
+  std::vector<TermShape> shapes;
+  std::array<std::int64_t, dimensions_max> blocked{};
+  std::array<int, dimensions_max> levels{};
+  blocked.fill(1);
+  const auto index_of = [&](const std::string& name) {
+    const auto found = std::find_if(space.begin(), space.end(),
+                                    [&](const Dimension& d) { return d.name == name; });
+    return static_cast<std::size_t>(found - space.begin());
+  };
+  for (const Term& term : layout.terms()) {
+    TermShape shape;
+    shape.is_fields = term.dimension.empty();
+    if (!shape.is_fields) {
+      shape.dimension = index_of(term.dimension);
+      if (term.block > 0) {
+        shape.extent = term.block;
+        shape.level = levels[shape.dimension]++;
+        if (blocked[shape.dimension] < bytes_max / term.block) {
+          blocked[shape.dimension] *= term.block;
+        }
+      }
+    }
+    shapes.push_back(shape);
+  }
+  for (std::size_t k = 0; k < shapes.size(); ++k) {
+    const Term& term = layout.terms()[k];
+    if (shapes[k].is_fields || term.block > 0) continue;
+    const std::size_t dimension = shapes[k].dimension;
+    shapes[k].level = levels[dimension];
+    shapes[k].extent =
+        (space[dimension].extent + blocked[dimension] - 1) / blocked[dimension];
+  }
+  return shapes;
+}
+
+/// Terms of a strided mapping, by the first field's strides.
+Layout layout_of_strides(const IndexSpace& space, const std::vector<Placement>& fields) {
+  std::vector<std::size_t> order(space.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto stride = [&](std::size_t k) {
+    return std::abs(fields[0].dimension[k].level[0].stride);
+  };
+  // Equal strides (extents of 1): the later dimension is the faster, as in C order.
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return stride(a) != stride(b) ? stride(a) < stride(b) : a > b;
+  });
+  std::int64_t field_step = fields.size() > 1 ? std::abs(fields[1].offset - fields[0].offset) : 0;
+  std::vector<Term> terms;
+  bool placed = false;
+  for (const std::size_t k : order) {
+    if (!placed && (field_step <= stride(k) || space[k].extent <= 1)) {
+      terms.push_back(Term{});
+      placed = true;
+    }
+    terms.push_back(Term{space[k].name, 0});
+  }
+  if (!placed) terms.push_back(Term{});
+  return Layout(std::move(terms));
+}
+
+}  // namespace
+
+std::shared_ptr<Mapping> new_mapping() { return std::shared_ptr<Mapping>(new Mapping()); }
+
+Result<std::shared_ptr<const Mapping>> Mapping::make(IndexSpace space, FieldSpace fields,
+                                                     const Layout& layout) {
+  if (auto status = check_space(space); !status) return status.error();
+  if (auto status = check_fields(fields, [](const Field& f) -> const Field& { return f; });
+      !status) {
+    return status.error();
+  }
+  if (auto status = layout.check(space); !status) return status.error();
+  const auto shapes = shape_terms(space, layout);
+  auto mapping = new_mapping();
+  std::int64_t points = 1;       // values of the terms up to this one, fields excluded
+  std::int64_t record_bytes = 0; // 0 until F has passed, then the bytes of all fields
+  for (const Field& field : fields) mapping->fields_.push_back({field, 0, {}});
+  for (const TermShape& shape : shapes) {
+    if (shape.is_fields) {
+      for (Placement& placement : mapping->fields_) {
+        placement.offset = points * record_bytes;
+        record_bytes += placement.field.bytes;
+      }
+      continue;
+    }
+    for (Placement& placement : mapping->fields_) {
+      Levels& levels = placement.dimension[shape.dimension];
+      const std::int64_t unit = record_bytes > 0 ? record_bytes : placement.field.bytes;
+      levels.count = std::max(levels.count, shape.level + 1);
+      levels.level[static_cast<std::size_t>(shape.level)] = {shape.extent, points * unit};
+    }
+    if (shape.extent > 0 && points > bytes_max / 4096 / shape.extent) {
+      return bad("the array is larger than 2^51 points");
+    }
+    points *= shape.extent;
+  }
+  mapping->space_ = std::move(space);
+  mapping->layout_ = layout;
+  mapping->finish();
+  mapping->begin_bytes_ = 0;
+  mapping->end_bytes_ = points * record_bytes;  // padding at the edges belongs to the array
+  return std::shared_ptr<const Mapping>(mapping);
+}
+
+Result<std::shared_ptr<const Mapping>> Mapping::make_strided(IndexSpace space,
+                                                             std::vector<StridedField> fields) {
+  if (auto status = check_space(space); !status) return status.error();
+  if (auto status =
+          check_fields(fields, [](const StridedField& f) -> const Field& { return f.field; });
+      !status) {
+    return status.error();
+  }
+  auto mapping = new_mapping();
+  for (StridedField& field : fields) {
+    if (field.strides.size() != space.size()) {
+      return bad("field \"" + field.field.name + "\" has " +
+                 std::to_string(field.strides.size()) + " strides for " +
+                 std::to_string(space.size()) + " dimensions");
+    }
+    Placement placement{std::move(field.field), field.offset, {}};
+    for (std::size_t k = 0; k < space.size(); ++k) {
+      placement.dimension[k].level[0] = {std::max<std::int64_t>(space[k].extent, 1),
+                                         field.strides[k]};
+    }
+    mapping->fields_.push_back(std::move(placement));
+  }
+  mapping->space_ = std::move(space);
+  mapping->layout_ = layout_of_strides(mapping->space_, mapping->fields_);
+  mapping->strided_ = true;
+  mapping->finish();
+  return std::shared_ptr<const Mapping>(mapping);
+}
+
+void Mapping::finish() {
+  point_bytes_ = 0;
+  std::string key;
+  const auto put = [&](std::int64_t number) { key += std::to_string(number) + ' '; };
+  for (const Dimension& dimension : space_) {
+    key += dimension.name + '=';
+    put(dimension.extent);
+  }
+  const bool empty = std::any_of(space_.begin(), space_.end(),
+                                 [](const Dimension& d) { return d.extent == 0; });
+  begin_bytes_ = empty ? 0 : std::numeric_limits<std::int64_t>::max();
+  end_bytes_ = empty ? 0 : std::numeric_limits<std::int64_t>::min();
+  for (const Placement& placement : fields_) {
+    point_bytes_ += placement.field.bytes;
+    key += placement.field.name + ':' + placement.field.type + '@';
+    put(placement.offset);
+    std::int64_t low = placement.offset;
+    std::int64_t high = placement.offset + placement.field.bytes;
+    for (std::size_t k = 0; k < space_.size(); ++k) {
+      const Levels& levels = placement.dimension[k];
+      for (std::size_t j = 0; j < static_cast<std::size_t>(levels.count); ++j) {
+        put(levels.level[j].radix);
+        put(levels.level[j].stride);
+      }
+      const std::int64_t last = levels.offset(space_[k].extent - 1);
+      low += std::min<std::int64_t>(last, 0);
+      high += std::max<std::int64_t>(last, 0);
+    }
+    if (empty) continue;
+    begin_bytes_ = std::min(begin_bytes_, low);
+    end_bytes_ = std::max(end_bytes_, high);
+  }
+  hash_ = std::hash<std::string>{}(key);
+  key_ = std::move(key);
+}
+
+std::int64_t Mapping::payload_bytes() const {
+  std::int64_t points = 1;
+  for (const Dimension& dimension : space_) points *= dimension.extent;
+  return points * point_bytes_;
+}
+
+View View::whole(std::shared_ptr<const Mapping> mapping) {
+  View view;
+  for (std::size_t k = 0; k < mapping->space().size(); ++k) {
+    view.extents[k] = mapping->space()[k].extent;
+  }
+  view.mapping = std::move(mapping);
+  return view;
+}
+
+std::int64_t View::points() const {
+  std::int64_t product = 1;
+  for (std::size_t k = 0; k < mapping->space().size(); ++k) product *= extents[k];
+  return product;
+}
+
+}  // namespace tranship

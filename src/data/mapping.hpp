@@ -1,0 +1,114 @@
+// Where every (point, field) of an array lies: a byte offset that is a sum of one mixed-radix
+// expression for each dimension. Layouts and NumPy strides both become this.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tranship/layout.hpp"
+
+namespace tranship {
+
+using Point = std::array<std::int64_t, dimensions_max>;
+
+/// One digit of an index: `radix` values, `stride` bytes apart. The last level takes all that is
+/// left, whatever its radix says.
+struct Level {
+  std::int64_t radix = 1;
+  std::int64_t stride = 0;
+  bool operator==(const Level&) const = default;
+};
+
+/// The digits of one dimension, innermost block first.
+struct Levels {
+  int count = 1;
+  std::array<Level, levels_max> level{};
+
+  std::int64_t offset(std::int64_t index) const {
+    std::int64_t sum = 0;
+    for (std::size_t k = 0; k + 1 < static_cast<std::size_t>(count); ++k) {
+      sum += index % level[k].radix * level[k].stride;
+      index /= level[k].radix;
+    }
+    return sum + index * level[static_cast<std::size_t>(count - 1)].stride;
+  }
+  bool operator==(const Levels&) const = default;
+};
+
+/// Where one field lies.
+struct Placement {
+  Field field;
+  std::int64_t offset = 0;  ///< bytes from the base to point 0
+  std::array<Levels, dimensions_max> dimension{};
+};
+
+/// Immutable after it was made; shared between arrays, plans and threads.
+class Mapping {
+ public:
+  /// The dense mapping of `layout`. Edge blocks are padded to full size.
+  /// @error invalid_argument if a name, an extent, a field or the layout is not usable, or the size
+  ///        does not fit 63 bits
+  static Result<std::shared_ptr<const Mapping>> make(IndexSpace space, FieldSpace fields,
+                                                     const Layout& layout);
+
+  /// One place and one stride for each dimension and field, as NumPy has them; strides in bytes.
+  struct StridedField {
+    Field field;
+    std::int64_t offset = 0;
+    std::vector<std::int64_t> strides;
+  };
+  static Result<std::shared_ptr<const Mapping>> make_strided(IndexSpace space,
+                                                             std::vector<StridedField> fields);
+
+  const IndexSpace& space() const { return space_; }
+  int rank() const { return static_cast<int>(space_.size()); }
+  const std::vector<Placement>& fields() const { return fields_; }
+
+  /// The layout's terms; of strided mappings, the order of their strides.
+  const Layout& layout() const { return layout_; }
+  bool strided() const { return strided_; }
+
+  /// Lowest byte offset and one past the highest that an element occupies (0, 0 if empty).
+  std::int64_t begin_bytes() const { return begin_bytes_; }
+  std::int64_t end_bytes() const { return end_bytes_; }
+  /// Bytes of one point: the sum over the fields.
+  std::int64_t point_bytes() const { return point_bytes_; }
+  /// Bytes of all elements, without padding.
+  std::int64_t payload_bytes() const;
+
+  /// Equal keys mean equal mappings, names of dimensions and fields included.
+  const std::string& key() const { return key_; }
+  std::uint64_t hash() const { return hash_; }
+
+ private:
+  Mapping() = default;
+  void finish();
+  friend std::shared_ptr<Mapping> new_mapping();
+
+  IndexSpace space_;
+  std::vector<Placement> fields_;
+  Layout layout_;
+  bool strided_ = false;
+  std::int64_t begin_bytes_ = 0;
+  std::int64_t end_bytes_ = 0;
+  std::int64_t point_bytes_ = 0;
+  std::string key_;
+  std::uint64_t hash_ = 0;
+};
+
+/// A box of an array: what one side of a copy names.
+struct View {
+  std::shared_ptr<const Mapping> mapping;
+  Point lower{};    ///< first index in each dimension of the mapping
+  Point extents{};  ///< number of indices in each dimension
+
+  static View whole(std::shared_ptr<const Mapping> mapping);
+  std::int64_t points() const;
+  std::int64_t bytes() const { return points() * mapping->point_bytes(); }
+};
+
+}  // namespace tranship

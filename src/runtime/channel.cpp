@@ -1,0 +1,19 @@
+#include "runtime/channel.hpp"
+
+namespace tranship {
+
+void Channel::idle(std::chrono::nanoseconds at_most) {
+  std::unique_lock lock(mutex_);
+  condition_.wait_for(lock, at_most, [&] { return wakes_ != wakes_seen_; });
+  wakes_seen_ = wakes_;
+}
+
+void Channel::wake() {
+  {
+    std::lock_guard lock(mutex_);
+    ++wakes_;
+  }
+  condition_.notify_all();
+}
+
+}  // namespace tranship

@@ -1,0 +1,87 @@
+// A channel carries requests between two memories. Every folder under channels/ implements this
+// interface and passes the one conformance suite (tests/conformance).
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "data/loop_nest.hpp"
+#include "tranship/error.hpp"
+
+namespace tranship {
+
+/// What a place is attached to when it is not plain memory of this process: an open file, an
+/// array of another process. The channel that carries it knows the derived type.
+class Attachment {
+ public:
+  virtual ~Attachment() = default;
+};
+
+/// One end of a request. Loop nest offsets count from `address`, or, with an attachment, from the
+/// start of the attached array (for a file: from `address` taken as a byte offset in the file).
+struct Place {
+  std::byte* address = nullptr;
+  Attachment* attachment = nullptr;
+};
+
+/// A piece of a transfer that a channel carries at once. The nests stay valid until it finished.
+struct Request {
+  std::span<const LoopNest> nests;
+  Place source;
+  Place target;
+  std::int64_t bytes = 0;      ///< the sum over the nests
+  std::uint64_t tag = 0;       ///< the submitter's own; comes back in Finished
+  bool cold = false;           ///< the whole transfer does not fit the caches: streaming stores pay
+};
+
+struct Finished {
+  std::uint64_t tag = 0;
+  Status status;
+};
+
+/// What a channel can carry at once and how it wants to be driven.
+struct Capabilities {
+  int width = 1;                        ///< threads that may call submit() at the same time
+  bool synchronous = true;              ///< a request has finished when submit() returns
+  std::int64_t request_bytes_max = 0;   ///< 0: no limit
+  std::int64_t bytes_in_flight_max = 0; ///< bytes that may be submitted and not finished
+};
+
+/// Threads: submit() from up to `width` threads; poll() and idle() from the thread that submits
+/// (one thread, if the channel is not synchronous); wake() from any thread.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+
+  virtual const std::string& name() const = 0;
+  virtual const Capabilities& capabilities() const = 0;
+
+  /// Starts `request`. A synchronous channel carries it here and returns how it ended; another
+  /// returns success, or an error if it could not start, and reports the end through poll().
+  virtual Status submit(const Request& request) = 0;
+
+  /// Moves up to `finished.size()` ends of requests into `finished`; returns how many.
+  virtual std::size_t poll(std::span<Finished> finished) {
+    (void)finished;
+    return 0;
+  }
+
+  /// Sleeps until a request may have finished, wake() was called, or `at_most` has passed.
+  virtual void idle(std::chrono::nanoseconds at_most);
+
+  /// Ends the current or next idle() of every thread.
+  virtual void wake();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable condition_;
+  std::uint64_t wakes_ = 0;
+  std::uint64_t wakes_seen_ = 0;
+};
+
+}  // namespace tranship
