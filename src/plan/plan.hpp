@@ -1,0 +1,87 @@
+// Which way a transfer goes. plan() is a pure function of the query and the profile (design: I2).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/loop_nest.hpp"
+#include "data/mapping.hpp"
+#include "machine/profile.hpp"
+#include "tranship/error.hpp"
+
+namespace tranship {
+
+/// How a path is chosen. `automatic` takes the one of the others with the least predicted time.
+enum class PlannerKind {
+  automatic,
+  simple,  ///< shortest path, conversion always in a memcpy-class hop (Isometry 4.4)
+  spsl,    ///< shortest path, intermediate buffers in the source's layout (Isometry 6.3)
+  spdl,    ///< shortest path, intermediate buffers in the target's layout (Isometry 6.3)
+};
+
+const char* to_string(PlannerKind kind);
+Result<PlannerKind> planner_kind_from(const std::string& text);
+
+struct PlanQuery {
+  View source;
+  View target;  ///< dimension k is the source's dimension k, and the extents are equal
+  int source_memory = 0;
+  int target_memory = 0;
+  PlannerKind planner = PlannerKind::automatic;
+  /// Bytes that the intermediate buffers of this transfer may take in all. 0: what the memories'
+  /// buffer_bytes_max allow.
+  std::int64_t buffer_bytes_max = 0;
+};
+
+/// One step of a path at plan time.
+struct Hop {
+  int channel = 0;  ///< index into Profile::channels
+  int source_memory = 0;
+  int target_memory = 0;
+  std::shared_ptr<const Mapping> source;  ///< of the whole array, or of a slot between two hops
+  std::shared_ptr<const Mapping> target;
+  std::vector<int> fields;        ///< source field of each target field
+  bool converts = false;          ///< the two layouts differ
+  std::int64_t run_bytes = 0;     ///< contiguous bytes that the channel sees in a tile
+  double bytes_per_second = 0;    ///< predicted for one tile after another
+  double tile_s = 0;              ///< predicted time of one tile
+};
+
+struct Alternative {
+  std::string path;
+  double seconds = 0;
+};
+
+struct Plan {
+  std::vector<Hop> hops;
+  PlannerKind planner = PlannerKind::simple;
+  Point corner_source{};
+  Point corner_target{};
+  Point extents{};
+  Point tile{};                  ///< extents of one tile
+  std::int64_t bytes = 0;
+  std::int64_t tile_bytes = 0;
+  std::int64_t tiles = 0;
+  int slots = 0;                 ///< tile slots in each ring between two hops
+  double seconds = 0;            ///< predicted: fill, latencies and bottleneck
+  double bytes_per_second = 0;   ///< bytes / seconds
+  std::string binding;           ///< what limits it
+  std::vector<Alternative> alternatives;
+  bool direct = false;           ///< one hop, shorter than a hand-off: the caller's thread runs it
+  std::vector<LoopNest> nests;   ///< of the whole region, if direct
+
+  /// "node0/file0 > node0/host0 > node0/host0": the memories in order.
+  std::string path(const Profile& profile) const;
+};
+
+/// @error no_route if no chain of channels joins the memories; invalid_argument if the fields differ
+Result<Plan> plan(const PlanQuery& query, const Profile& profile);
+
+/// The plan in words: hops, layouts, tiles, predicted time, what binds, what it beat.
+std::string explain(const Plan& plan, const Profile& profile);
+/// The same as JSON, with the keys of `tranship plan --json`.
+std::string explain_json(const Plan& plan, const Profile& profile);
+
+}  // namespace tranship

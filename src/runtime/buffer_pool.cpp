@@ -1,0 +1,92 @@
+#include "runtime/buffer_pool.hpp"
+
+#include "base/check.hpp"
+
+namespace tranship {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+BufferPool::~BufferPool() {
+  for (std::size_t k = 0; k < memories_.size(); ++k) {
+    CHECK(states_[k].used == 0, "an intermediate buffer was not given back");
+    trim(static_cast<int>(k), states_[k].kept);
+  }
+}
+
+bool BufferPool::acquire(const std::vector<BufferRequest>& requests,
+                         std::vector<std::byte*>& buffers) {
+  buffers.clear();
+  for (const BufferRequest& request : requests) {
+    std::byte* buffer = take(request.memory, request.bytes);
+    if (buffer == nullptr) {
+      for (std::size_t k = buffers.size(); k > 0; --k) release(requests[k - 1], buffers[k - 1]);
+      buffers.clear();
+      return false;
+    }
+    buffers.push_back(buffer);
+  }
+  return true;
+}
+
+std::byte* BufferPool::take(int memory, std::int64_t bytes) {
+  State& state = states_[at(memory)];
+  const MemoryLimits& limits = memories_[at(memory)];
+  if (state.used + bytes > limits.bytes_max) return nullptr;
+  std::byte* buffer = nullptr;
+  if (const auto found = state.free.find(bytes); found != state.free.end()) {
+    buffer = found->second;
+    state.free.erase(found);
+    state.kept -= bytes;
+  } else {
+    const std::int64_t over = state.used + state.kept + bytes - limits.bytes_max;
+    if (over > 0) trim(memory, over);
+    buffer = limits.source.allocate(bytes);
+    if (buffer == nullptr && state.kept > 0) {
+      trim(memory, state.kept);
+      buffer = limits.source.allocate(bytes);
+    }
+  }
+  if (buffer != nullptr) state.used += bytes;
+  return buffer;
+}
+
+void BufferPool::trim(int memory, std::int64_t bytes) {
+  State& state = states_[at(memory)];
+  while (bytes > 0 && !state.free.empty()) {
+    const auto largest = std::prev(state.free.end());
+    memories_[at(memory)].source.release(largest->second, largest->first);
+    bytes -= largest->first;
+    state.kept -= largest->first;
+    state.free.erase(largest);
+  }
+}
+
+void BufferPool::release(const BufferRequest& request, std::byte* buffer) {
+  State& state = states_[at(request.memory)];
+  state.used -= request.bytes;
+  CHECK(state.used >= 0, "an intermediate buffer was given back twice");
+  state.kept += request.bytes;
+  state.free.emplace(request.bytes, buffer);
+}
+
+bool BufferPool::possible(const std::vector<BufferRequest>& requests) const {
+  std::map<int, std::int64_t> sums;
+  for (const BufferRequest& request : requests) sums[request.memory] += request.bytes;
+  for (const auto& [memory, bytes] : sums) {
+    if (bytes > memories_[at(memory)].bytes_max) return false;
+  }
+  return true;
+}
+
+std::int64_t BufferPool::bytes_in_use(int memory) const { return states_[at(memory)].used; }
+
+int BufferPool::add_memory(MemoryLimits limits) {
+  memories_.push_back(std::move(limits));
+  states_.emplace_back();
+  return static_cast<int>(memories_.size()) - 1;
+}
+
+}  // namespace tranship

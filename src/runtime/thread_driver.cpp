@@ -1,0 +1,221 @@
+#include "runtime/thread_driver.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tranship {
+namespace {
+
+/// Longest sleep of a worker with nothing to do: every wait has an end, wake-ups come earlier.
+constexpr std::chrono::milliseconds idle_max{100};
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+ThreadDriver::ThreadDriver(Options options)
+    : options_(std::move(options)), buffers_(options_.memories), scheduler_({}, buffers_) {}
+
+ThreadDriver::~ThreadDriver() {
+  close({ErrorCode::closed, "the engine was closed before the transfer ended"});
+}
+
+int ThreadDriver::add_channel(Channel& channel) {
+  std::lock_guard lock(mutex_);
+  const Capabilities& capabilities = channel.capabilities();
+  const int number = scheduler_.add_channel(
+      {capabilities.bytes_in_flight_max,
+       capabilities.synchronous ? capabilities.width : options_.jobs_in_flight_max});
+  workers_.push_back(std::make_unique<Worker>());
+  Worker& worker = *workers_.back();
+  worker.channel = &channel;
+  if (!capabilities.synchronous) {
+    worker.threads.emplace_back([this, number] { run_asynchronous(number); });
+    return number;
+  }
+  for (int thread = 0; thread < capabilities.width; ++thread) {
+    worker.threads.emplace_back([this, number, thread] { run_synchronous(number, thread); });
+  }
+  return number;
+}
+
+void ThreadDriver::submit(std::shared_ptr<Transfer> transfer,
+                          const std::vector<std::shared_ptr<Completion>>& after) {
+  std::vector<std::shared_ptr<Completion>> pending;
+  for (const auto& event : after) {
+    if (event) pending.push_back(event);
+  }
+  {
+    std::unique_lock lock(mutex_);
+    if (stopping_) {
+      lock.unlock();
+      transfer->completion->end(Error{ErrorCode::closed, "the engine is closed"});
+      return;
+    }
+    Scheduler::Changes changes;
+    transfer->blockers = static_cast<int>(pending.size());
+    scheduler_.admit(transfer, changes);
+    apply(lock, changes);
+  }
+  for (const auto& event : pending) {
+    event->on_end([this, transfer](const Status& status) {
+      // After close() the transfer has ended and the driver may be gone.
+      if (transfer->completion->done()) return;
+      std::unique_lock lock(mutex_);
+      Scheduler::Changes changes;
+      scheduler_.unblock(transfer, status, changes);
+      apply(lock, changes);
+    });
+  }
+}
+
+void ThreadDriver::cancel(const std::shared_ptr<Transfer>& transfer) {
+  std::unique_lock lock(mutex_);
+  Scheduler::Changes changes;
+  scheduler_.cancel(transfer, {ErrorCode::cancelled, transfer->label + " was cancelled"}, changes);
+  apply(lock, changes);
+}
+
+void ThreadDriver::close(const Error& error) {
+  std::unique_lock lock(mutex_);
+  if (stopping_) return;
+  stopping_ = true;
+  Scheduler::Changes changes;
+  const auto open = scheduler_.transfers();
+  for (const auto& transfer : open) {
+    scheduler_.cancel(transfer, {error.code, transfer->label + ": " + error.message}, changes);
+  }
+  for (int number = 0; number < static_cast<int>(workers_.size()); ++number) {
+    changes.channels.push_back(number);
+  }
+  apply(lock, changes);
+  for (const auto& worker : workers_) {
+    for (std::thread& thread : worker->threads) thread.join();
+  }
+}
+
+std::int64_t ThreadDriver::buffer_bytes_in_use(int memory) const {
+  std::lock_guard lock(mutex_);
+  return buffers_.bytes_in_use(memory);
+}
+
+/// Signals workers under the lock, then ends events without it. Leaves the lock released.
+void ThreadDriver::apply(std::unique_lock<std::mutex>& lock, Scheduler::Changes& changes) {
+  std::sort(changes.channels.begin(), changes.channels.end());
+  const auto last = std::unique(changes.channels.begin(), changes.channels.end());
+  for (auto number = changes.channels.begin(); number != last; ++number) {
+    Worker& one = worker(*number);
+    ++one.signals;
+    if (one.channel->capabilities().synchronous) {
+      one.work.notify_all();
+    } else {
+      one.channel->wake();
+    }
+  }
+  lock.unlock();
+  for (const auto& transfer : changes.ended) {
+    transfer->keep_alive.clear();
+    transfer->completion->end(transfer->failure);
+  }
+}
+
+void ThreadDriver::record(const Job& job, const Worker& worker, int thread,
+                          std::int64_t begin_ns) {
+  if (options_.trace == nullptr) return;
+  options_.trace->add({job.transfer->label, worker.channel->name(), begin_ns,
+                       options_.clock->now_ns(), job.bytes, job.tile, thread});
+}
+
+void ThreadDriver::run_synchronous(int number, int thread) {
+  std::vector<LoopNest> nests;
+  std::unique_lock lock(mutex_);
+  Worker& self = worker(number);
+  while (true) {
+    const std::uint64_t seen = self.signals;
+    auto job = scheduler_.next(number);
+    if (!job) {
+      if (stopping_) return;
+      self.work.wait_for(lock, idle_max, [&] { return self.signals != seen || stopping_; });
+      continue;
+    }
+    lock.unlock();
+    const std::int64_t begin_ns = options_.trace ? options_.clock->now_ns() : 0;
+    Status status = self.channel->submit(prepare(*job, nests));
+    record(*job, self, 10 * number + thread, begin_ns);
+    lock.lock();
+    Scheduler::Changes changes;
+    scheduler_.complete(*job, std::move(status), changes);
+    const bool only_mine = changes.ended.empty() && changes.channels.size() == 1;
+    if (only_mine) continue;  // the loop looks for the next job itself
+    job.reset();
+    apply(lock, changes);
+    lock.lock();
+  }
+}
+
+void ThreadDriver::run_asynchronous(int number) {
+  std::vector<InFlight> flights(at(options_.jobs_in_flight_max));
+  Worker* self = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    self = &worker(number);
+  }
+  while (true) {
+    bool moved = collect(number, *self, flights);
+    moved |= issue(number, *self, flights);
+    if (moved) continue;
+    const bool busy = std::any_of(flights.begin(), flights.end(),
+                                  [](const InFlight& flight) { return flight.used; });
+    if (!busy) {
+      std::lock_guard lock(mutex_);
+      if (stopping_) return;
+    }
+    self->channel->idle(idle_max);
+  }
+}
+
+bool ThreadDriver::issue(int number, Worker& worker, std::vector<InFlight>& flights) {
+  bool moved = false;
+  for (std::size_t k = 0; k < flights.size(); ++k) {
+    InFlight& flight = flights[k];
+    if (flight.used) continue;
+    {
+      std::lock_guard lock(mutex_);
+      auto job = scheduler_.next(number);
+      if (!job) return moved;
+      flight.job = std::move(*job);
+    }
+    flight.used = true;
+    flight.begin_ns = options_.trace ? options_.clock->now_ns() : 0;
+    Request request = prepare(flight.job, flight.nests);
+    request.tag = k;
+    moved = true;
+    if (Status status = worker.channel->submit(request); !status) {
+      flight.used = false;
+      std::unique_lock lock(mutex_);
+      Scheduler::Changes changes;
+      scheduler_.complete(flight.job, std::move(status), changes);
+      flight.job = {};
+      apply(lock, changes);
+    }
+  }
+  return moved;
+}
+
+bool ThreadDriver::collect(int number, Worker& worker, std::vector<InFlight>& flights) {
+  std::array<Finished, 16> finished;
+  const std::size_t count = worker.channel->poll(finished);
+  for (std::size_t k = 0; k < count; ++k) {
+    InFlight& flight = flights[finished[k].tag];
+    record(flight.job, worker, 10 * number, flight.begin_ns);
+    std::unique_lock lock(mutex_);
+    Scheduler::Changes changes;
+    scheduler_.complete(flight.job, std::move(finished[k].status), changes);
+    flight.job = {};
+    flight.used = false;
+    apply(lock, changes);
+  }
+  return count > 0;
+}
+
+}  // namespace tranship

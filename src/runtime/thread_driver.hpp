@@ -1,0 +1,78 @@
+// Runs a scheduler on threads and wall time.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/trace.hpp"
+#include "runtime/channel.hpp"
+#include "runtime/scheduler.hpp"
+
+namespace tranship {
+
+/// Owns the workers: a thread for each unit of width of a synchronous channel, one thread for each
+/// other channel. Any thread may call any member. Transfers end on worker threads, or on the
+/// caller's if there is nothing to wait for.
+class ThreadDriver {
+ public:
+  struct Options {
+    std::vector<BufferPool::MemoryLimits> memories;
+    int jobs_in_flight_max = 16;  ///< of one asynchronous channel
+    const Clock* clock = nullptr;
+    Trace* trace = nullptr;       ///< null: no tracing
+  };
+  explicit ThreadDriver(Options options);
+  ~ThreadDriver();
+
+  /// Starts the workers of a channel, which must outlive the driver; returns its number.
+  int add_channel(Channel& channel);
+
+  /// Starts a transfer after `after` have ended.
+  void submit(std::shared_ptr<Transfer> transfer,
+              const std::vector<std::shared_ptr<Completion>>& after);
+
+  /// Ends the transfer as cancelled, once what is in flight has ended. Does nothing if it ended.
+  void cancel(const std::shared_ptr<Transfer>& transfer);
+
+  /// Ends every transfer with `error` and joins the workers. A second call does nothing.
+  void close(const Error& error);
+
+  std::int64_t buffer_bytes_in_use(int memory) const;
+
+ private:
+  struct Worker {
+    Channel* channel = nullptr;
+    std::condition_variable work;
+    std::uint64_t signals = 0;
+    std::vector<std::thread> threads;
+  };
+  struct InFlight {
+    Job job;
+    std::vector<LoopNest> nests;
+    std::int64_t begin_ns = 0;
+    bool used = false;
+  };
+
+  void run_synchronous(int number, int thread);
+  void run_asynchronous(int number);
+  bool issue(int number, Worker& worker, std::vector<InFlight>& flights);
+  bool collect(int number, Worker& worker, std::vector<InFlight>& flights);
+  void apply(std::unique_lock<std::mutex>& lock, Scheduler::Changes& changes);
+  void record(const Job& job, const Worker& worker, int thread, std::int64_t begin_ns);
+  Worker& worker(int number) { return *workers_[static_cast<std::size_t>(number)]; }
+
+  Options options_;
+  mutable std::mutex mutex_;
+  BufferPool buffers_;
+  Scheduler scheduler_;
+  std::deque<std::unique_ptr<Worker>> workers_;
+  bool stopping_ = false;
+};
+
+}  // namespace tranship
