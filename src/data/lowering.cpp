@@ -34,8 +34,6 @@ class Cutter {
          std::int64_t target_lower) {
     add(source, source_lower);
     add(target, target_lower);
-    std::sort(boundaries_.begin(), boundaries_.begin() + count_,
-              [](const Boundary& a, const Boundary& b) { return a.block < b.block; });
   }
 
   void cut(std::int64_t extent, std::vector<Segment>& segments) {
@@ -53,8 +51,16 @@ class Cutter {
       const bool known = std::any_of(boundaries_.begin(), end, [&](const Boundary& b) {
         return b.block == boundary.block && b.phase == boundary.phase;
       });
-      if (!known && block > 1) boundaries_[static_cast<std::size_t>(count_++)] = boundary;
+      if (!known && block > 1) insert(boundary);
     }
+  }
+
+  void insert(const Boundary& boundary) {
+    auto at = static_cast<std::size_t>(count_++);
+    for (; at > 0 && boundaries_[at - 1].block > boundary.block; --at) {
+      boundaries_[at] = boundaries_[at - 1];
+    }
+    boundaries_[at] = boundary;
   }
 
   std::int64_t period(int level) const {

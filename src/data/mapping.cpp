@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "data/slice.hpp"
+
 namespace tranship {
 namespace {
 
@@ -189,6 +191,47 @@ Result<std::shared_ptr<const Mapping>> Mapping::make_strided(IndexSpace space,
   mapping->strided_ = true;
   mapping->finish();
   return std::shared_ptr<const Mapping>(mapping);
+}
+
+std::shared_ptr<const Mapping> Mapping::permuted(const std::vector<int>& order) const {
+  auto mapping = new_mapping();
+  *mapping = *this;
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    const auto from = static_cast<std::size_t>(order[k]);
+    mapping->space_[k] = space_[from];
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      mapping->fields_[f].dimension[k] = fields_[f].dimension[from];
+    }
+  }
+  mapping->finish();
+  mapping->begin_bytes_ = begin_bytes_;
+  mapping->end_bytes_ = end_bytes_;
+  return mapping;
+}
+
+std::shared_ptr<const Mapping> Mapping::sliced(const Point& lower,
+                                               const std::vector<Cut>& cuts) const {
+  auto mapping = new_mapping();
+  std::vector<Placement> fields;
+  for (const Placement& placement : fields_) {
+    Placement part{placement.field, placement.offset, {}};
+    std::size_t kept = 0;
+    for (std::size_t k = 0; k < cuts.size(); ++k) {
+      part.offset += placement.dimension[k].offset(lower[k] + cuts[k].start);
+      if (cuts[k].drop) continue;
+      part.dimension[kept++].level[0] = {std::max<std::int64_t>(cuts[k].count, 1),
+                                         placement.dimension[k].level[0].stride * cuts[k].step};
+    }
+    fields.push_back(std::move(part));
+  }
+  for (std::size_t k = 0; k < cuts.size(); ++k) {
+    if (!cuts[k].drop) mapping->space_.push_back({space_[k].name, cuts[k].count});
+  }
+  mapping->fields_ = std::move(fields);
+  mapping->layout_ = layout_of_strides(mapping->space_, mapping->fields_);
+  mapping->strided_ = true;
+  mapping->finish();
+  return mapping;
 }
 
 void Mapping::finish() {

@@ -13,6 +13,8 @@
 
 namespace tranship {
 
+struct Cut;
+
 using Point = std::array<std::int64_t, dimensions_max>;
 
 /// One digit of an index: `radix` values, `stride` bytes apart. The last level takes all that is
@@ -63,6 +65,13 @@ class Mapping {
   };
   static Result<std::shared_ptr<const Mapping>> make_strided(IndexSpace space,
                                                              std::vector<StridedField> fields);
+
+  /// The same array with its dimensions in another order: dimension k of the result is
+  /// dimension `order[k]` of this one.
+  std::shared_ptr<const Mapping> permuted(const std::vector<int>& order) const;
+
+  /// What `cuts` keep of the box that begins at `lower`. Use slice() (slice.hpp), which checks.
+  std::shared_ptr<const Mapping> sliced(const Point& lower, const std::vector<Cut>& cuts) const;
 
   const IndexSpace& space() const { return space_; }
   int rank() const { return static_cast<int>(space_.size()); }

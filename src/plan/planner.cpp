@@ -304,8 +304,10 @@ Error no_route(const PlanQuery& query, const Profile& profile) {
 void mark_direct(Plan& plan, const Profile& profile) {
   if (plan.hops.size() != 1) return;
   const ChannelSpec& channel = profile.channels[at(plan.hops[0].channel)];
-  plan.direct = channel.kind == ChannelKind::memcpy &&
-                plan.seconds - channel.latency_s < profile.handoff_s;
+  const bool at_once = channel.kind == ChannelKind::memcpy ||
+                       channel.kind == ChannelKind::remote_write ||
+                       channel.kind == ChannelKind::remote_read;
+  plan.direct = at_once && plan.seconds - channel.latency_s < profile.handoff_s;
   if (!plan.direct) return;
   lower({plan.hops[0].source.get(), plan.corner_source},
         {plan.hops[0].target.get(), plan.corner_target}, plan.extents, plan.hops[0].fields,

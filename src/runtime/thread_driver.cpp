@@ -114,8 +114,11 @@ void ThreadDriver::apply(std::unique_lock<std::mutex>& lock, Scheduler::Changes&
   }
   lock.unlock();
   for (const auto& transfer : changes.ended) {
+    Status status = transfer->failure;
+    if (status && transfer->final_check) status = transfer->final_check();
+    transfer->final_check = nullptr;
     transfer->keep_alive.clear();
-    transfer->completion->end(transfer->failure);
+    transfer->completion->end(std::move(status));
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +44,7 @@ struct Transfer {
   int priority = 0;
   bool cold = false;
   std::vector<std::shared_ptr<void>> keep_alive;  ///< arrays, files: released at the end
+  std::function<Status()> final_check;  ///< what may make a copy void that seemed to succeed
 
   std::shared_ptr<Completion> completion = std::make_shared<Completion>();
   std::uint64_t age = 0;       ///< order of arrival

@@ -1,0 +1,314 @@
+// Arrays: from Python's buffers, from layouts, from files.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <cstring>
+
+#include "bindings.hpp"
+#include "channels/file/file.hpp"
+#include "data/lowering.hpp"
+#include "data/slice.hpp"
+
+namespace tranship::python {
+namespace {
+
+using Names = std::vector<std::pair<std::string, std::int64_t>>;
+using Fields = std::vector<std::tuple<std::string, std::string, std::int64_t>>;
+
+IndexSpace space_of(const Names& names) {
+  IndexSpace space;
+  for (const auto& [name, extent] : names) space.push_back({name, extent});
+  return space;
+}
+
+FieldSpace fields_of(const Fields& fields) {
+  FieldSpace space;
+  for (const auto& [name, type, bytes] : fields) space.push_back({name, type, bytes});
+  return space;
+}
+
+/// NumPy's name of a buffer's element type, or null if Python must look at it.
+const char* type_name(const char* format, std::int64_t bytes) {
+  static constexpr std::array<const char*, 17> ints{"", "i1", "i2", "", "i4", "", "", "", "i8"};
+  static constexpr std::array<const char*, 17> uints{"", "u1", "u2", "", "u4", "", "", "", "u8"};
+  if (bytes < 1 || bytes > 16) return nullptr;
+  if (format == nullptr) return "u1";
+  if (std::strcmp(format, "Zd") == 0) return "c16";
+  if (std::strcmp(format, "Zf") == 0) return "c8";
+  if (std::strlen(format) != 1) return nullptr;
+  switch (format[0]) {
+    case 'e': return "f2";
+    case 'f': return "f4";
+    case 'd': return "f8";
+    case '?': return "b1";
+    case 'b': case 'h': case 'i': case 'l': case 'q': return ints[static_cast<std::size_t>(bytes)];
+    case 'c': case 'B': case 'H': case 'I': case 'L': case 'Q':
+      return uints[static_cast<std::size_t>(bytes)];
+    default: return nullptr;
+  }
+}
+
+/// The mappings of the plain arrays seen last: making one costs more than a small copy.
+class MappingCache {
+ public:
+  std::shared_ptr<const Mapping> find(const Py_buffer& buffer, const char* type) {
+    Key key{};
+    key.rank = buffer.ndim;
+    key.bytes = buffer.itemsize;
+    std::memcpy(key.type.data(), type, std::strlen(type));
+    std::uint64_t hash = static_cast<std::uint64_t>(buffer.ndim * 64 + buffer.itemsize);
+    for (int k = 0; k < buffer.ndim; ++k) {
+      const auto index = static_cast<std::size_t>(k);
+      key.shape[index] = buffer.shape[k];
+      key.strides[index] = buffer.strides[k];
+      hash = (hash ^ static_cast<std::uint64_t>(buffer.shape[k])) * 0x9e3779b97f4a7c15u;
+      hash = (hash ^ static_cast<std::uint64_t>(buffer.strides[k])) * 0x9e3779b97f4a7c15u;
+    }
+    Entry& entry = entries_[(hash >> 32) % entries_.size()];
+    if (!entry.mapping || !(entry.key == key)) entry = {key, make(key)};
+    return entry.mapping;
+  }
+
+ private:
+  struct Key {
+    int rank = 0;
+    std::int64_t bytes = 0;
+    std::array<char, 8> type{};
+    Point shape{};
+    Point strides{};
+    bool operator==(const Key&) const = default;
+  };
+  struct Entry {
+    Key key;
+    std::shared_ptr<const Mapping> mapping;
+  };
+
+  static std::shared_ptr<const Mapping> make(const Key& key) {
+    IndexSpace space;
+    Mapping::StridedField field{{"f0", key.type.data(), key.bytes}, 0, {}};
+    for (std::size_t k = 0; k < static_cast<std::size_t>(key.rank); ++k) {
+      space.push_back({"d" + std::to_string(k), key.shape[k]});
+      field.strides.push_back(key.strides[k]);
+    }
+    return unwrap(Mapping::make_strided(std::move(space), {field}));
+  }
+
+  std::array<Entry, 512> entries_;
+};
+
+/// From the buffer protocol. False if the element type needs a closer look.
+bool from_buffer(nb::handle object, bool writable, Array& array) {
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(object.ptr(), &buffer, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  const char* type = type_name(buffer.format, buffer.itemsize);
+  const bool usable = type != nullptr && buffer.ndim <= dimensions_max;
+  if (usable) {
+    // Guarded by the interpreter's lock, as everything here is.
+    static MappingCache cache;
+    array.view = View::whole(cache.find(buffer, type));
+    array.place.address = static_cast<std::byte*>(buffer.buf);
+    array.writable = !buffer.readonly;
+    array.name = "an array in host memory";
+  }
+  PyBuffer_Release(&buffer);
+  (void)writable;
+  return usable;
+}
+
+Array instance(nb::handle memory, const Names& extents, const Fields& fields,
+               const std::string& layout, std::int64_t offset) {
+  auto parsed = unwrap(Layout::parse(layout));
+  auto mapping = unwrap(Mapping::make(space_of(extents), fields_of(fields), parsed));
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(memory.ptr(), &buffer, PyBUF_ANY_CONTIGUOUS) != 0) {
+    PyErr_Clear();
+    raise({ErrorCode::invalid_argument,
+           "the buffer of an Instance must be contiguous memory (a NumPy array, bytearray, mmap)"});
+  }
+  Array array;
+  array.view = View::whole(mapping);
+  array.place.address = static_cast<std::byte*>(buffer.buf) + offset;
+  array.writable = !buffer.readonly;
+  array.named = true;
+  array.name = "an instance in host memory";
+  array.owner = keep(memory);
+  const std::int64_t bytes = buffer.len;
+  PyBuffer_Release(&buffer);
+  if (offset < 0 || bytes - offset < mapping->end_bytes()) {
+    raise({ErrorCode::invalid_argument,
+           "the buffer has " + std::to_string(bytes - offset) + " bytes and the layout \"" +
+               parsed.to_string() + "\" needs " + std::to_string(mapping->end_bytes()) +
+               "; give a larger buffer or smaller extents"});
+  }
+  return array;
+}
+
+struct StridedFieldSpec {
+  std::string name;
+  std::string type;
+  std::int64_t bytes;
+  std::int64_t offset;
+};
+
+Array strided(nb::handle owner, std::uintptr_t address, const std::vector<std::int64_t>& shape,
+              const std::vector<std::int64_t>& strides,
+              const std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>&
+                  fields,
+              bool writable) {
+  IndexSpace space;
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    space.push_back({"d" + std::to_string(k), shape[k]});
+  }
+  std::vector<Mapping::StridedField> placed;
+  for (const auto& [name, type, bytes, offset] : fields) {
+    placed.push_back({{name, type, bytes}, offset, strides});
+  }
+  Array array;
+  array.view = View::whole(unwrap(Mapping::make_strided(std::move(space), std::move(placed))));
+  array.place.address = reinterpret_cast<std::byte*>(address);
+  array.writable = writable;
+  array.name = "an array in host memory";
+  array.owner = keep(owner);
+  return array;
+}
+
+Array file(const std::string& path, const Names& extents, const Fields& fields,
+           const std::string& layout, std::int64_t offset, const std::string& mode, bool direct,
+           bool named) {
+  auto parsed = unwrap(Layout::parse(layout));
+  auto mapping = unwrap(Mapping::make(space_of(extents), fields_of(fields), parsed));
+  FileOptions options;
+  options.mode = mode == "r" ? FileMode::read : mode == "w" ? FileMode::write
+                                                            : FileMode::read_write;
+  options.bytes_min = offset + mapping->end_bytes();
+  options.direct = direct;
+  auto opened = [&] {
+    nb::gil_scoped_release released;
+    return File::open(path, options);
+  }();
+  auto shared = unwrap(std::move(opened));
+  Array array;
+  array.view = View::whole(mapping);
+  array.place = {reinterpret_cast<std::byte*>(offset), shared.get()};
+  array.where = Where::file;
+  array.writable = mode != "r";
+  array.named = named;
+  array.name = path;
+  array.owner = shared;
+  return array;
+}
+
+Array sliced(const Array& array,
+             const std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>>& cuts) {
+  std::vector<Cut> parts;
+  for (const auto& [start, count, step, drop] : cuts) parts.push_back({start, count, step, drop});
+  Array part = array;
+  part.view = unwrap(slice(array.view, parts));
+  return part;
+}
+
+nb::list described_fields(const Array& array) {
+  nb::list fields;
+  for (const Placement& placement : array.view.mapping->fields()) {
+    fields.append(nb::make_tuple(placement.field.name, placement.field.type,
+                                 placement.field.bytes, placement.offset));
+  }
+  return fields;
+}
+
+nb::list described_extents(const Array& array) {
+  nb::list extents;
+  for (std::size_t k = 0; k < array.view.mapping->space().size(); ++k) {
+    extents.append(nb::make_tuple(array.view.mapping->space()[k].name, array.view.extents[k]));
+  }
+  return extents;
+}
+
+/// The nests that copy one array to the other, as tuples: for tests and for looking at.
+nb::list lowered(nb::handle source, nb::handle target) {
+  const Array from = array_of(source, false);
+  const Array to = array_of(target, false);
+  const auto fields = unwrap(match_fields(*from.view.mapping, *to.view.mapping));
+  std::vector<LoopNest> nests;
+  lower({from.view.mapping.get(), from.view.lower}, {to.view.mapping.get(), to.view.lower},
+        from.view.extents, fields, nests);
+  nb::list result;
+  for (const LoopNest& nest : nests) {
+    nb::list loops;
+    for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
+      loops.append(nb::make_tuple(nest.loops[k].extent, nest.loops[k].source_stride,
+                                  nest.loops[k].target_stride));
+    }
+    result.append(
+        nb::make_tuple(nest.element_bytes, nest.source_offset, nest.target_offset, loops));
+  }
+  return result;
+}
+
+}  // namespace
+
+Array array_of(nb::handle object, bool writable) {
+  if (nb::isinstance<Array>(object)) return nb::cast<Array>(object);
+  Array array;
+  if (from_buffer(object, writable, array)) {
+    array.owner = keep(object);
+    return array;
+  }
+  nb::object converted =
+      nb::module_::import_("tranship.arrays").attr("to_core")(nb::borrow(object), writable);
+  return nb::cast<Array>(converted);
+}
+
+void bind_arrays(nb::module_& module) {
+  nb::class_<Array>(module, "Array", "A box of an array and where it lies.")
+      .def_prop_ro("extents", &described_extents)
+      .def_prop_ro("fields", &described_fields)
+      .def_prop_ro("layout",
+                   [](const Array& array) { return array.view.mapping->layout().to_string(); })
+      .def_prop_ro("name", [](const Array& array) { return array.name; })
+      .def_prop_ro("writable", [](const Array& array) { return array.writable; })
+      .def_prop_ro("named", [](const Array& array) { return array.named; })
+      .def_prop_ro("bytes", [](const Array& array) { return array.view.bytes(); })
+      .def_prop_ro("span_bytes", [](const Array& array) { return array.view.mapping->end_bytes(); })
+      .def_prop_ro("where",
+                   [](const Array& array) {
+                     switch (array.where) {
+                       case Where::host: return "host";
+                       case Where::file: return "file";
+                       case Where::near_process: return "near_process";
+                       case Where::far_process: return "far_process";
+                     }
+                     return "unknown";
+                   })
+      .def("slice", &sliced, nb::arg("cuts"))
+      .def("flush", [](const Array& array) {
+        auto* opened = dynamic_cast<File*>(array.place.attachment);
+        if (opened == nullptr) return;
+        nb::gil_scoped_release released;
+        unwrap(opened->flush());
+      });
+  module.def("instance", &instance, nb::arg("buffer"), nb::arg("extents"), nb::arg("fields"),
+             nb::arg("layout"), nb::arg("offset"));
+  module.def("strided", &strided, nb::arg("owner"), nb::arg("address"), nb::arg("shape"),
+             nb::arg("strides"), nb::arg("fields"), nb::arg("writable"));
+  module.def("file", &file, nb::arg("path"), nb::arg("extents"), nb::arg("fields"),
+             nb::arg("layout"), nb::arg("offset"), nb::arg("mode"), nb::arg("direct"),
+             nb::arg("named"));
+  module.def("array_of", [](nb::handle object) { return array_of(object, false); },
+             nb::arg("object"));
+  module.def("lower", &lowered, nb::arg("source"), nb::arg("target"));
+  module.def("layout_bytes", [](const Names& extents, const Fields& fields,
+                                const std::string& layout) {
+    auto parsed = unwrap(Layout::parse(layout));
+    return unwrap(Mapping::make(space_of(extents), fields_of(fields), parsed))->end_bytes();
+  }, nb::arg("extents"), nb::arg("fields"), nb::arg("layout"));
+}
+
+}  // namespace tranship::python

@@ -1,0 +1,244 @@
+// The engine, its events and its plans.
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+
+#include "bindings.hpp"
+#include "engine/processes.hpp"
+
+namespace tranship::python {
+namespace {
+
+/// The plan together with the engine whose profile it names channels of.
+struct BoundPlan {
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<Engine> engine;
+
+  const Profile& profile() const { return engine->profile(); }
+};
+
+/// An event that knows its engine, for the words of its plan.
+struct BoundEvent {
+  Event event;
+  std::shared_ptr<Engine> engine;
+};
+
+const char* read_environment(const char* name) { return std::getenv(name); }
+
+Config config_with(const std::map<std::string, std::string>& overrides) {
+  return unwrap(config_from_environment([&](const char* name) -> const char* {
+    const auto found = overrides.find(name);
+    return found != overrides.end() ? found->second.c_str() : read_environment(name);
+  }));
+}
+
+/// Restricts both sides to the same named ranges.
+void apply_region(Array& array, nb::handle region, const View& names) {
+  for (const auto& [key, range] : nb::cast<nb::dict>(region)) {
+    const auto name = nb::cast<std::string>(key);
+    const auto& space = names.mapping->space();
+    const auto found = std::find_if(space.begin(), space.end(),
+                                    [&](const Dimension& d) { return d.name == name; });
+    if (found == space.end()) {
+      std::string known;
+      for (const Dimension& d : space) known += (known.empty() ? "" : ", ") + d.name;
+      raise({ErrorCode::invalid_argument, "the region names dimension \"" + name +
+                                              "\", and the array has " +
+                                              (known.empty() ? "none" : known)});
+    }
+    const auto k = static_cast<std::size_t>(found - space.begin());
+    if (static_cast<int>(k) >= array.view.mapping->rank()) continue;  // copy() reports the ranks
+    const auto bounds = nb::cast<nb::tuple>(range);
+    const auto low = nb::cast<std::int64_t>(bounds[0]);
+    const auto high = nb::cast<std::int64_t>(bounds[1]);
+    if (low < 0 || high < low || high > array.view.extents[k]) {
+      raise({ErrorCode::out_of_range, "the region [" + std::to_string(low) + ", " +
+                                          std::to_string(high) + ") of \"" + name +
+                                          "\" lies outside [0, " +
+                                          std::to_string(array.view.extents[k]) + ")"});
+    }
+    array.view.lower[k] += low;
+    array.view.extents[k] = high - low;
+  }
+}
+
+CopyOptions copy_options(int priority, nb::handle after, const std::string& planner,
+                         std::int64_t buffer_bytes) {
+  CopyOptions options;
+  options.priority = priority;
+  options.planner = unwrap(planner_kind_from(planner));
+  options.buffer_bytes_max = buffer_bytes;
+  if (after.is_none()) return options;
+  if (nb::isinstance<BoundEvent>(after)) {
+    options.after.push_back(nb::cast<const BoundEvent&>(after).event);
+    return options;
+  }
+  for (nb::handle event : after) options.after.push_back(nb::cast<const BoundEvent&>(event).event);
+  return options;
+}
+
+/// The two arrays of a copy, both restricted to the region.
+struct Ends {
+  Array source;
+  Array target;
+};
+
+Ends ends_of(nb::handle source, nb::handle target, nb::handle region) {
+  Ends ends{array_of(source, false), array_of(target, true)};
+  if (region.is_none()) return ends;
+  // A plain array's dimensions match the other side's by position, and so does the region.
+  const View names = ends.source.named ? ends.source.view : ends.target.view;
+  apply_region(ends.source, region, ends.source.named ? ends.source.view : names);
+  apply_region(ends.target, region, ends.target.named ? ends.target.view : names);
+  return ends;
+}
+
+BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
+                nb::handle region, int priority, nb::handle after, const std::string& planner,
+                std::int64_t buffer_bytes) {
+  const Ends ends = ends_of(source, target, region);
+  const CopyOptions options = copy_options(priority, after, planner, buffer_bytes);
+  // Small copies are shorter than giving the interpreter's lock away and taking it back.
+  if (ends.source.view.bytes() <= 65536) {
+    return {unwrap(engine->copy(ends.source, ends.target, options)), engine};
+  }
+  auto event = [&] {
+    nb::gil_scoped_release released;
+    return engine->copy(ends.source, ends.target, options);
+  }();
+  return {unwrap(std::move(event)), engine};
+}
+
+BoundPlan plan(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
+               nb::handle region, const std::string& planner, std::int64_t buffer_bytes) {
+  const Ends ends = ends_of(source, target, region);
+  const CopyOptions options = copy_options(0, nb::none(), planner, buffer_bytes);
+  return {unwrap(engine->plan(ends.source, ends.target, options)), engine};
+}
+
+/// Waits in slices, so that Ctrl-C is heard.
+void wait(const BoundEvent& self, std::optional<double> timeout) {
+  const Event& event = self.event;
+  using Seconds = std::chrono::duration<double>;
+  if (event.done()) return unwrap(event.wait({}));
+  const auto deadline = std::chrono::steady_clock::now() +
+                        std::chrono::duration_cast<std::chrono::nanoseconds>(
+                            Seconds(std::min(timeout.value_or(1e9), 1e9)));
+  while (true) {
+    const auto left = deadline - std::chrono::steady_clock::now();
+    const auto slice = std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds{0},
+                                                            std::chrono::milliseconds{100});
+    Status status = [&] {
+      nb::gil_scoped_release released;
+      return event.wait(slice);
+    }();
+    const bool again = !status && status.error().code == ErrorCode::timeout && !event.done() &&
+                       left > slice;
+    if (!again) return unwrap(event.done() ? event.wait({}) : status);
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+}
+
+std::shared_ptr<Engine> open(const std::string& profile,
+                             const std::map<std::string, std::string>& overrides, bool trace,
+                             bool accept, const std::string& contact_file) {
+  Engine::Options options;
+  options.config = config_with(overrides);
+  options.profile = unwrap(Profile::from_json(profile));
+  options.trace = trace;
+  options.accept = accept;
+  options.contact_file = contact_file;
+  auto opened = [&] {
+    nb::gil_scoped_release released;
+    return Engine::open(std::move(options));
+  }();
+  return unwrap(std::move(opened));
+}
+
+void bind_plan(nb::module_& module) {
+  nb::class_<BoundPlan>(module, "Plan", "The way that a copy takes, and what it should cost.")
+      .def("explain",
+           [](const BoundPlan& self) { return explain(*self.plan, self.profile()); },
+           "Hops, layouts, tiles, predicted time, what binds it, and what it beat.")
+      .def("to_json", [](const BoundPlan& self) { return explain_json(*self.plan, self.profile()); })
+      .def("__str__", [](const BoundPlan& self) { return self.plan->path(self.profile()); })
+      .def_prop_ro("path", [](const BoundPlan& self) { return self.plan->path(self.profile()); },
+                   "The memories in order.")
+      .def_prop_ro("seconds", [](const BoundPlan& self) { return self.plan->seconds; },
+                   "Predicted time.")
+      .def_prop_ro("throughput_gbps",
+                   [](const BoundPlan& self) { return self.plan->bytes_per_second / 1e9; },
+                   "Predicted gigabytes (10^9 bytes) a second.")
+      .def_prop_ro("bytes", [](const BoundPlan& self) { return self.plan->bytes; })
+      .def_prop_ro("direct", [](const BoundPlan& self) { return self.plan->direct; },
+                   "Whether it runs on the caller's thread.")
+      .def_prop_ro("binding", [](const BoundPlan& self) { return self.plan->binding; },
+                   "The channel or resource that limits it.")
+      .def_prop_ro("planner",
+                   [](const BoundPlan& self) { return to_string(self.plan->planner); });
+}
+
+void bind_event(nb::module_& module) {
+  nb::class_<BoundEvent>(module, "Event", "The end of a copy, to wait for.")
+      .def("done", [](const BoundEvent& self) { return self.event.done(); },
+           "Whether the copy has ended, well or not.")
+      .def("wait", &wait, nb::arg("timeout") = nb::none(),
+           "Waits for the end, at most `timeout` seconds; raises what the copy failed with.")
+      .def("cancel",
+           [](const BoundEvent& self) {
+             nb::gil_scoped_release released;
+             self.event.cancel();
+           },
+           "Asks the copy to end as cancelled; what was written stays written.")
+      .def_prop_ro("plan",
+                   [](const BoundEvent& self) { return BoundPlan{self.event.plan(), self.engine}; },
+                   "The plan that the copy follows.");
+}
+
+}  // namespace
+
+void bind_engine(nb::module_& module) {
+  bind_plan(module);
+  bind_event(module);
+  nb::class_<Engine>(module, "EngineCore")
+      .def_static("open", &open, nb::arg("profile"), nb::arg("overrides"), nb::arg("trace"),
+                  nb::arg("accept"), nb::arg("contact_file"))
+      .def("copy", &copy, nb::arg("source"), nb::arg("target"), nb::arg("region").none(),
+           nb::arg("priority"), nb::arg("after").none(), nb::arg("planner"),
+           nb::arg("buffer_bytes"))
+      .def("plan", &plan, nb::arg("source"), nb::arg("target"), nb::arg("region").none(),
+           nb::arg("planner"), nb::arg("buffer_bytes"))
+      .def("close", &Engine::close, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("closed", &Engine::closed)
+      .def_prop_ro("threads", &Engine::threads)
+      .def_prop_ro("buffer_bytes_in_use", &Engine::buffer_bytes_in_use)
+      .def_prop_ro("profile", [](const Engine& engine) { return engine.profile().to_json(); })
+      .def_prop_ro("cache_counters",
+                   [](const Engine& engine) {
+                     const auto counters = engine.cache_counters();
+                     return nb::make_tuple(counters.hits, counters.misses);
+                   })
+      .def("trace_json", [](const Engine& engine, const std::string& process_name) {
+        return engine.trace() ? engine.trace()->to_json(getpid(), process_name) : std::string();
+      }, nb::arg("process_name"));
+  module.def("describe_config", [](const std::map<std::string, std::string>& overrides) {
+    nb::list entries;
+    for (const ConfigEntry& entry : describe(config_with(overrides), read_environment)) {
+      entries.append(nb::make_tuple(entry.name, entry.value, entry.source, entry.help));
+    }
+    return entries;
+  }, nb::arg("overrides"));
+  module.def("parse_bytes", [](const std::string& text) { return unwrap(parse_bytes(text)); },
+             nb::arg("text"));
+}
+
+}  // namespace tranship::python

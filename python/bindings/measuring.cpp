@@ -1,0 +1,182 @@
+// Calibration, shared memory, links to other processes, and loops without Python's own cost.
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "bindings.hpp"
+#include "engine/calibrate.hpp"
+#include "engine/processes.hpp"
+
+namespace tranship::python {
+namespace {
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(
+      static_cast<std::int64_t>(std::clamp(seconds, 0.0, 1e6) * 1e3));
+}
+
+Processes& processes(Engine& engine) {
+  auto opened = [&] {
+    nb::gil_scoped_release released;
+    return engine.processes();
+  }();
+  return *unwrap(std::move(opened));
+}
+
+/// Runs `body` without the interpreter's lock.
+template <typename Body>
+auto released(Body body) {
+  nb::gil_scoped_release unlocked;
+  return body();
+}
+
+std::string calibrate_json(const std::string& host, const std::string& date,
+                           const std::string& folder, std::int64_t sample_bytes, bool processes,
+                           const nb::object& progress) {
+  CalibrationOptions options;
+  options.config =
+      unwrap(config_from_environment([](const char* name) { return std::getenv(name); }));
+  options.host = host;
+  options.date = date;
+  options.folder = folder;
+  options.sample_bytes = sample_bytes;
+  options.processes = processes;
+  if (!progress.is_none()) {
+    options.progress = [&progress](double share, const std::string& what) {
+      nb::gil_scoped_acquire held;
+      progress(share, what);
+    };
+  }
+  auto profile = released([&] { return calibrate(options); });
+  return unwrap(std::move(profile)).to_json();
+}
+
+/// Seconds of each of `repeats` copies, waited for; the engine's own cost, not Python's.
+std::vector<double> time_copies(Engine& engine, nb::handle source, nb::handle target,
+                                int repeats) {
+  const Array from = array_of(source, false);
+  const Array to = array_of(target, true);
+  std::vector<double> seconds;
+  Status failure;
+  released([&] {
+    for (int k = 0; k < repeats && failure; ++k) {
+      const auto begin = std::chrono::steady_clock::now();
+      auto event = engine.copy(from, to, {});
+      failure = event ? event->wait(std::chrono::seconds(60)) : Status(event.error());
+      seconds.push_back(
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+    return 0;
+  });
+  unwrap(failure);
+  return seconds;
+}
+
+/// Seconds for each of `count` copies in a row, waited for one by one: for what is too short to
+/// be timed alone.
+double time_many(Engine& engine, nb::handle source, nb::handle target, int count) {
+  const Array from = array_of(source, false);
+  const Array to = array_of(target, true);
+  Status failure;
+  const auto begin = std::chrono::steady_clock::now();
+  released([&] {
+    for (int k = 0; k < count && failure; ++k) {
+      auto event = engine.copy(from, to, {});
+      failure = event ? event->wait(std::chrono::seconds(60)) : Status(event.error());
+    }
+    return 0;
+  });
+  unwrap(failure);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / count;
+}
+
+/// Seconds for each plan of the two arrays, all but the first from the cache.
+double time_plans(Engine& engine, nb::handle source, nb::handle target, int count) {
+  const Array from = array_of(source, false);
+  const Array to = array_of(target, true);
+  unwrap(engine.plan(from, to, {}));
+  const auto begin = std::chrono::steady_clock::now();
+  for (int k = 0; k < count; ++k) unwrap(engine.plan(from, to, {}));
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / count;
+}
+
+/// Seconds for each of `count` memcpy calls on one thread.
+double time_memcpy(nb::handle source, nb::handle target, int count) {
+  const Array from = array_of(source, false);
+  const Array to = array_of(target, true);
+  const auto bytes = static_cast<std::size_t>(from.view.bytes());
+  return released([&] {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int k = 0; k < count; ++k) {
+      std::memcpy(to.place.address, from.place.address, bytes);
+      asm volatile("" : : "r"(to.place.address) : "memory");
+    }
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / count;
+  });
+}
+
+void bind_shared_memory(nb::module_& module) {
+  nb::class_<SharedMemory>(module, "SharedMemory")
+      .def_prop_ro("bytes", &SharedMemory::bytes)
+      .def_prop_ro("address", [](const SharedMemory& memory) {
+        return reinterpret_cast<std::uintptr_t>(memory.data());
+      });
+  nb::class_<PeerId>(module, "PeerId");
+  module.def("allocate_shared", [](Engine& engine, std::int64_t bytes) {
+    return unwrap(processes(engine).allocate(bytes));
+  }, nb::arg("engine"), nb::arg("bytes"));
+}
+
+}  // namespace
+
+void bind_measuring(nb::module_& module) {
+  bind_shared_memory(module);
+  module.def("calibrate", &calibrate_json, nb::arg("host"), nb::arg("date"), nb::arg("folder"),
+             nb::arg("sample_bytes"), nb::arg("processes"), nb::arg("progress").none());
+  module.def("time_copies", &time_copies, nb::arg("engine"), nb::arg("source"), nb::arg("target"),
+             nb::arg("repeats"));
+  module.def("time_many", &time_many, nb::arg("engine"), nb::arg("source"), nb::arg("target"),
+             nb::arg("count"));
+  module.def("time_plans", &time_plans, nb::arg("engine"), nb::arg("source"), nb::arg("target"),
+             nb::arg("count"));
+  module.def("time_memcpy", &time_memcpy, nb::arg("source"), nb::arg("target"),
+             nb::arg("count"));
+  module.def("contact", [](Engine& engine) { return processes(engine).contact(); },
+             nb::arg("engine"));
+  module.def("export_array", [](Engine& engine, const std::string& name, nb::handle array) {
+    Processes& links = processes(engine);
+    const Array exported = array_of(array, false);
+    unwrap(released([&] { return links.export_array(name, exported); }));
+  }, nb::arg("engine"), nb::arg("name"), nb::arg("array"));
+  module.def("withdraw", [](Engine& engine, const std::string& name) {
+    Processes& links = processes(engine);
+    unwrap(released([&] { return links.withdraw(name); }));
+  }, nb::arg("engine"), nb::arg("name"));
+  module.def("connect", [](Engine& engine, const std::string& contact, double timeout) {
+    Processes& links = processes(engine);
+    return unwrap(released([&] { return links.connect(contact, milliseconds(timeout)); }));
+  }, nb::arg("engine"), nb::arg("contact"), nb::arg("timeout"));
+  module.def("disconnect", [](Engine& engine, PeerId peer) {
+    Processes& links = processes(engine);
+    unwrap(released([&] { return links.disconnect(peer); }));
+  }, nb::arg("engine"), nb::arg("peer"));
+  module.def("describe_peer", [](Engine& engine, PeerId peer) {
+    return processes(engine).describe_peer(peer);
+  }, nb::arg("engine"), nb::arg("peer"));
+  module.def("names", [](Engine& engine, PeerId peer, double timeout) {
+    Processes& links = processes(engine);
+    return unwrap(released([&] { return links.names(peer, milliseconds(timeout)); }));
+  }, nb::arg("engine"), nb::arg("peer"), nb::arg("timeout"));
+  module.def("lookup", [](Engine& engine, PeerId peer, const std::string& name, double timeout) {
+    Processes& links = processes(engine);
+    return unwrap(released([&] { return links.lookup(peer, name, milliseconds(timeout)); }));
+  }, nb::arg("engine"), nb::arg("peer"), nb::arg("name"), nb::arg("timeout"));
+}
+
+}  // namespace tranship::python

@@ -1,0 +1,36 @@
+"""Tranship: one call moves an N-dimensional array between any two memories of a cluster."""
+
+from ._core import Event, Plan
+from .arrays import File, Instance, RemoteArray
+from .engine import Engine, Peer
+from .errors import (
+    Cancelled,
+    Closed,
+    Error,
+    InvalidArgument,
+    NoRoute,
+    NotFound,
+    PeerLost,
+    Timeout,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Cancelled",
+    "Closed",
+    "Engine",
+    "Error",
+    "Event",
+    "File",
+    "Instance",
+    "InvalidArgument",
+    "NoRoute",
+    "NotFound",
+    "Peer",
+    "PeerLost",
+    "Plan",
+    "RemoteArray",
+    "Timeout",
+    "__version__",
+]

@@ -1,0 +1,278 @@
+"""Arrays that a copy may name: instances with a layout, files, arrays of other processes.
+
+NumPy arrays and everything with the buffer protocol need nothing from here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core
+from .errors import InvalidArgument
+
+__all__ = ["File", "Instance", "RemoteArray", "to_core"]
+
+FieldSpec = tuple[str, str, int]
+Cut = tuple[int, int, int, bool]
+
+
+def field_specs(fields: Mapping[str, Any] | npt.DTypeLike) -> list[FieldSpec]:
+    """Names, types and sizes in bytes of `fields`, a mapping of names to types or a dtype."""
+    if isinstance(fields, Mapping):
+        items = list(fields.items())
+    else:
+        dtype = np.dtype(fields)
+        if dtype.names is None:
+            return [("f0", type_name(dtype), dtype.itemsize)]
+        items = [(name, dtype[name]) for name in dtype.names]
+    specs = []
+    for name, kind in items:
+        dtype = np.dtype(kind)
+        specs.append((name, type_name(dtype), dtype.itemsize))
+    if not specs:
+        raise InvalidArgument("an array needs at least one field, as in fields={'f0': 'f8'}")
+    return specs
+
+
+def type_name(dtype: np.dtype[Any]) -> str:
+    """NumPy's short name of a type without the native byte order: "f4", ">i2", "V12"."""
+    if dtype.hasobject:
+        raise InvalidArgument(
+            "an array of Python objects cannot be copied: its elements are addresses that mean "
+            "nothing elsewhere; convert it to a numeric type"
+        )
+    name = dtype.str
+    return name[1:] if name[0] in "<=|" else name
+
+
+def numpy_dtype(fields: Sequence[tuple[str, str, int, int]]) -> np.dtype[Any]:
+    """The dtype of a point with these fields."""
+    if len(fields) == 1:
+        return np.dtype(fields[0][1])
+    return np.dtype([(name, kind) for name, kind, _, _ in fields])
+
+
+class CoreArray:
+    """What instances, files and remote arrays share: shape, slices, their core."""
+
+    _core: _core.Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of indices in each dimension, in the order of the dimensions."""
+        return tuple(extent for _, extent in self._core.extents)
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Names of the dimensions."""
+        return tuple(name for name, _ in self._core.extents)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._core.extents)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of a point: of its one field, or a structure of all."""
+        return numpy_dtype(self._core.fields)
+
+    @property
+    def layout(self) -> str:
+        """The linearization order, fastest first."""
+        return self._core.layout
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, without padding."""
+        return self._core.bytes
+
+    def __getitem__(self, key: Any) -> CoreArray:
+        """A part, as NumPy writes it; it refers to the same memory."""
+        part = object.__new__(type(self))
+        part.__dict__.update(self.__dict__)
+        part._core = self._core.slice(cuts_of(key, self.shape))
+        return part
+
+    def __repr__(self) -> str:
+        extents = ", ".join(f"{name}={extent}" for name, extent in self._core.extents)
+        return f"<{type(self).__name__} {self._core.name}: {extents}; {self.dtype}; {self.layout}>"
+
+
+def cuts_of(key: Any, shape: tuple[int, ...]) -> list[Cut]:
+    """NumPy's basic indexing as (start, count, step, drop) for each dimension."""
+    keys = list(key) if isinstance(key, tuple) else [key]
+    if sum(k is Ellipsis for k in keys) > 1:
+        raise InvalidArgument("an index may hold one ellipsis only")
+    if Ellipsis in keys:
+        at = keys.index(Ellipsis)
+        keys[at : at + 1] = [slice(None)] * (len(shape) - len(keys) + 1)
+    keys += [slice(None)] * (len(shape) - len(keys))
+    if len(keys) > len(shape):
+        raise InvalidArgument(f"{len(keys)} indices for an array of {len(shape)} dimensions")
+    cuts: list[Cut] = []
+    for one, extent in zip(keys, shape, strict=True):
+        if isinstance(one, slice):
+            start, stop, step = one.indices(extent)
+            cuts.append((start, len(range(start, stop, step)), step, False))
+            continue
+        try:
+            index = one.__index__()
+        except AttributeError:
+            raise InvalidArgument(
+                f"{one!r} is no index; slice with numbers and ranges (start:stop:step)"
+            ) from None
+        if not -extent <= index < extent:
+            raise InvalidArgument(f"index {index} is outside a dimension of {extent} indices")
+        cuts.append((index % extent, 1, 1, True))
+    return cuts
+
+
+def extent_specs(extents: Mapping[str, int] | Sequence[int]) -> tuple[list[tuple[str, int]], bool]:
+    """Names and extents, and whether the names are the user's."""
+    if isinstance(extents, Mapping):
+        return [(name, int(extent)) for name, extent in extents.items()], True
+    return [(f"d{k}", int(extent)) for k, extent in enumerate(extents)], False
+
+
+def c_order(extents: Sequence[tuple[str, int]]) -> str:
+    """The layout of a C-ordered array: the last dimension fastest."""
+    return ", ".join(["F", *(name for name, _ in reversed(extents))])
+
+
+class Instance(CoreArray):
+    """Memory of this process, read through an index space, fields and a layout.
+
+    Args:
+        buffer: contiguous memory: a NumPy array, bytearray, mmap, or None to allocate it.
+        extents: indices of each dimension, by name.
+        fields: types by name, as NumPy writes them, or a dtype.
+        layout: order of the terms, fastest first, such as ``"x:4, F, x, y"`` (Isometry, ICS'18,
+            section 2). Default: fields fastest, then the last dimension, as C has it.
+        offset: bytes from the start of `buffer` to the first element.
+
+    Raises:
+        InvalidArgument: the layout does not fit the extents, or the buffer is too small.
+    """
+
+    def __init__(
+        self,
+        buffer: Any = None,
+        *,
+        extents: Mapping[str, int],
+        fields: Mapping[str, Any] | npt.DTypeLike = "f8",
+        layout: str | None = None,
+        offset: int = 0,
+    ) -> None:
+        names, _ = extent_specs(extents)
+        specs = field_specs(fields)
+        text = layout if layout is not None else c_order(names)
+        if buffer is None:
+            buffer = np.zeros(_core.layout_bytes(names, specs, text) + offset, np.uint8)
+        self.buffer = buffer
+        self._core = _core.instance(buffer, names, specs, text, offset)
+
+
+class File(CoreArray):
+    """A file as one end of a copy; parts of it are read and written where they lie.
+
+    Args:
+        path: a ``.npy`` file, whose header gives extents, type and layout, or any binary file.
+        extents: indices of each dimension, by name or in order. Not for an existing .npy file.
+        fields: types by name, or a dtype. Not for an existing .npy file.
+        layout: order of the terms, fastest first; default as C has it.
+        mode: ``"r"`` reads a file that exists; ``"w"`` makes it or writes into it, and keeps the
+            bytes that are not written; ``"r+"`` both.
+        offset: bytes from the start of the file to the first element (of raw files).
+        direct: go around the page cache for large runs, where the file system lets us.
+
+    Raises:
+        NotFound: no such file. InvalidArgument: a directory, a pipe, extents that do not fit.
+        Error: too short (``code="out_of_range"``), no permission, a full disk (``code="io"``).
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        extents: Mapping[str, int] | Sequence[int] | None = None,
+        fields: Mapping[str, Any] | npt.DTypeLike = "f8",
+        layout: str | None = None,
+        mode: str = "r",
+        offset: int = 0,
+        direct: bool = True,
+    ) -> None:
+        if mode not in ("r", "w", "r+"):
+            raise InvalidArgument(f'mode is "r", "w" or "r+", not {mode!r}')
+        self.path = os.fspath(path)
+        if self.path.endswith(".npy"):
+            from .npy import open_npy
+
+            names, specs, text, offset, named = open_npy(self.path, extents, fields, layout, mode)
+        else:
+            if extents is None:
+                raise InvalidArgument(
+                    f"{self.path} is not a .npy file: say its extents, fields and layout"
+                )
+            names, named = extent_specs(extents)
+            specs = field_specs(fields)
+            text = layout if layout is not None else c_order(names)
+        self._core = _core.file(self.path, names, specs, text, offset, mode, direct, named)
+
+    def flush(self) -> None:
+        """Waits until what was written is on the disk."""
+        self._core.flush()
+
+
+class RemoteArray(CoreArray):
+    """An array that another process exports; see `Engine.connect`."""
+
+    def __init__(self, core: _core.Array, name: str) -> None:
+        self._core = core
+        self.name = name
+
+
+def to_core(array: Any, writable: bool) -> _core.Array:
+    """The core's form of what has no plain buffer: structured types, DLPack, our own classes."""
+    if isinstance(array, CoreArray):
+        return array._core
+    if isinstance(array, np.ndarray):
+        return from_numpy(array)
+    if hasattr(array, "__cuda_array_interface__"):
+        raise InvalidArgument(
+            "the array lies on a GPU, and this version moves host memory, files and arrays of "
+            "other processes; copy it to the host first (cupy.asnumpy, tensor.cpu())"
+        )
+    if hasattr(array, "__dlpack__"):
+        try:
+            return from_numpy(np.from_dlpack(array))
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise InvalidArgument(f"the array cannot be read through DLPack: {error}") from error
+    if hasattr(array, "__array_interface__"):
+        return from_numpy(np.asarray(array))
+    verb = "written" if writable else "read"
+    raise InvalidArgument(
+        f"a {type(array).__name__} cannot be {verb} as an array: give a NumPy array, anything with "
+        "the buffer protocol or __dlpack__, an Instance, a File or a remote array"
+    )
+
+
+def from_numpy(array: npt.NDArray[Any]) -> _core.Array:
+    """By address, shape and strides; each field of a structured type is a field."""
+    fields: list[tuple[str, str, int, int]] = []
+    if array.dtype.names is None:
+        fields.append(("f0", type_name(array.dtype), array.dtype.itemsize, 0))
+    else:
+        table = cast(Mapping[str, Any], array.dtype.fields)
+        for name in array.dtype.names:
+            dtype, offset = table[name][:2]
+            fields.append((name, type_name(dtype), dtype.itemsize, offset))
+    address = array.__array_interface__["data"][0]
+    return _core.strided(
+        array, address, list(array.shape), list(array.strides), fields, array.flags.writeable
+    )

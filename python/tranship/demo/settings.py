@@ -1,0 +1,138 @@
+"""What a run of the demo is: its options, its grid, its processes and where its files lie."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+
+from tranship.demo.exact import SedovSolution
+from tranship.demo.sedov import Blast
+
+# The run ends when the exact shock has come this far along the side of the cube.
+END_RADIUS = 0.85
+FIELDS = ("energy", "pressure", "density")
+SIMULATIONS = 4
+ANALYSES = 2
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may choose; the command line's options have the same names."""
+
+    out: str = "demo-out"
+    cells: int = 64
+    steps: int | None = None
+    time: float | None = None
+    every: int = 10
+    figures: bool = True
+    trace: bool = True
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every process of a run must agree on; travels as <out>/settings.json."""
+
+    out: str
+    cells: int
+    end_time: float
+    steps_max: int
+    every: int
+    trace: bool
+    # No wait of any process lasts longer: a peer that is silent for so long is taken for dead.
+    timeout_s: float = 60.0
+
+    @classmethod
+    def choose(cls, options: Options, exact: SedovSolution) -> Settings:
+        """Check the options and fill in what they leave open.
+
+        @error ValueError if an option is out of range; the message says what to choose.
+        """
+        if options.cells < 16 or options.cells % 4:
+            raise ValueError(f"--cells is {options.cells}: choose a multiple of 4 from 16 on")
+        if options.every < 1:
+            raise ValueError(f"--every is {options.every}: choose 1 or more steps")
+        if options.steps is not None and options.steps < 1:
+            raise ValueError(f"--steps is {options.steps}: choose 1 or more steps")
+        latest = exact.time(END_RADIUS)
+        time = latest if options.time is None else options.time
+        if not 0.0 < time <= latest:
+            raise ValueError(
+                f"--time is {time}: choose more than 0 and at most {latest:.3f}, "
+                "when the shock comes close to the end of the domain"
+            )
+        steps_max = options.steps if options.steps is not None else 1_000_000
+        out = str(Path(options.out).resolve())
+        return cls(out, options.cells, time, steps_max, options.every, options.trace)
+
+    @classmethod
+    def load(cls, path: str) -> Settings:
+        """Read what `save` wrote."""
+        return cls(**json.loads(Path(path).read_text()))
+
+    def save(self) -> str:
+        """Write the settings into the output folder and return the file's path."""
+        path = Path(self.out) / "settings.json"
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n")
+        return str(path)
+
+    @property
+    def blast(self) -> Blast:
+        """The problem to solve."""
+        return Blast(self.cells)
+
+    def contact(self, role: str, rank: int) -> str:
+        """Return the contact file of a process."""
+        return str(Path(self.out) / "contacts" / f"{role}-{rank}")
+
+    def trace_file(self, role: str, rank: int) -> str | None:
+        """Return where a process writes its trace, or None if the run has no traces."""
+        return str(Path(self.out) / "traces" / f"{role}-{rank}.json") if self.trace else None
+
+    def reference(self, step: int, rank: int, field: str) -> Path:
+        """Return the file with what simulation `rank` held of `field` at `step`."""
+        return Path(self.out) / "reference" / f"step_{step:05d}" / f"{field}-{rank}.npy"
+
+    def decomposition(self) -> Decomposition:
+        """Return how the simulation processes cut the grid."""
+        return Decomposition((self.cells,) * 3, (2, 2, 1))
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """A grid of `cells` cut into equal blocks, one for each process; ranks count z fastest."""
+
+    cells: tuple[int, int, int]
+    blocks: tuple[int, int, int]
+
+    @property
+    def count(self) -> int:
+        """The number of blocks."""
+        return self.blocks[0] * self.blocks[1] * self.blocks[2]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The cells of one block."""
+        return tuple(c // b for c, b in zip(self.cells, self.blocks, strict=True))
+
+    def place(self, rank: int) -> tuple[int, int, int]:
+        """Return a block's position in the grid of blocks."""
+        return list(product(*(range(count) for count in self.blocks)))[rank]
+
+    def lower(self, rank: int) -> tuple[int, ...]:
+        """Return the first cell of a block."""
+        return tuple(p * extent for p, extent in zip(self.place(rank), self.shape, strict=True))
+
+    def box(self, rank: int) -> tuple[slice, ...]:
+        """Return the cells of a block as slices of the whole grid."""
+        pairs = zip(self.lower(rank), self.shape, strict=True)
+        return tuple(slice(low, low + extent) for low, extent in pairs)
+
+    def neighbour(self, rank: int, axis: int, direction: int) -> int | None:
+        """Return the rank of the next block along an axis (-1 or +1), or None at the edge."""
+        place = list(self.place(rank))
+        place[axis] += direction
+        if not 0 <= place[axis] < self.blocks[axis]:
+            return None
+        return (place[0] * self.blocks[1] + place[1]) * self.blocks[2] + place[2]

@@ -1,0 +1,269 @@
+"""The engine: one call copies between any two memories."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core, profiles
+from ._core import Event, Plan
+from .arrays import RemoteArray, to_core
+from .errors import InvalidArgument
+from .topology import describe as describe_topology
+
+__all__ = ["Engine", "Peer"]
+
+Region = Mapping[str, tuple[int, int]]
+
+
+class Engine:
+    """Copies arrays between the memories of this process, files and other processes.
+
+    An engine owns worker threads, intermediate buffers and links to other processes. Any thread
+    may use it. Close it, or use it in a ``with`` statement: nothing is left outstanding.
+
+    Args:
+        contact: a file to write, through which other processes find this one; or True to accept
+            others by `Engine.contact` alone. None: nobody connects to this engine (it may connect).
+        profile: the machine's profile as JSON, a path, or the name of one that comes with the
+            package. None: this machine's, which is measured once (about two seconds) and kept.
+        trace: a file to which the transfers are written as Chrome trace JSON when it closes.
+        **settings: any setting of `tranship config`, such as ``threads=4``.
+
+    Raises:
+        InvalidArgument: a setting that does not exist or cannot be read.
+        Error: the operating system refused threads, sockets or the contact file.
+    """
+
+    def __init__(
+        self,
+        contact: str | os.PathLike[str] | bool | None = None,
+        *,
+        profile: str | os.PathLike[str] | None = None,
+        trace: str | os.PathLike[str] | None = None,
+        **settings: Any,
+    ) -> None:
+        overrides = setting_overrides(settings)
+        text = profiles.of_this_machine() if profile is None else read_profile(profile)
+        file = "" if contact is None or isinstance(contact, bool) else os.fspath(contact)
+        self._trace = os.fspath(trace) if trace is not None else None
+        accept = contact is True or file != ""
+        self._core = _core.EngineCore.open(text, overrides, self._trace is not None, accept, file)
+
+    def copy(
+        self,
+        source: Any,
+        target: Any,
+        *,
+        region: Region | None = None,
+        priority: int = 0,
+        after: Event | Iterable[Event] | None = None,
+        planner: str = "automatic",
+        buffer_bytes: int = 0,
+    ) -> Event:
+        """Copies `source` to `target`, converting the layout on the way.
+
+        Both have the same extents and fields; dimensions match by name where both sides have
+        names, else by position. Small copies in memory are done on return.
+
+        Args:
+            source: a NumPy array or anything with the buffer protocol or DLPack, an Instance, a
+                File, an array of a peer.
+            target: the same; it must be writable and not overlap the source.
+            region: ranges ``{"x": (lower, upper)}`` of the named dimensions, half-open, on both
+                sides; dimensions not named are whole.
+            priority: higher goes first on every channel; a transfer of lower priority pauses.
+            after: events that must have ended before this copy starts.
+            planner: "automatic", "simple", "spsl" or "spdl" (Isometry, sections 4.4 and 6.3).
+            buffer_bytes: most that this copy's intermediate buffers may take; 0: the engine's limit.
+
+        Returns:
+            The event of the copy's end. Errors after the start are raised by its `wait`.
+
+        Raises:
+            InvalidArgument: shapes, fields or regions that do not match, or arrays that overlap.
+            NoRoute: no chain of channels joins the two memories.
+            Closed: the engine is closed.
+        """
+        return self._core.copy(source, target, region, priority, after, planner, buffer_bytes)
+
+    def plan(
+        self,
+        source: Any,
+        target: Any,
+        *,
+        region: Region | None = None,
+        planner: str = "automatic",
+        buffer_bytes: int = 0,
+    ) -> Plan:
+        """The plan that `copy` would run; ``print(plan.explain())`` says why."""
+        return self._core.plan(source, target, region, planner, buffer_bytes)
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = "f8") -> npt.NDArray[Any]:
+        """A new NumPy array in memory that other processes of this machine can map.
+
+        Copies between it and another process need no second copy on the way. Its contents are
+        zeros. It lives as long as the array does, whatever becomes of the engine.
+        """
+        kind = np.dtype(dtype)
+        extents = (shape,) if isinstance(shape, int) else tuple(shape)
+        if any(extent < 0 for extent in extents):
+            raise InvalidArgument(f"a shape has no negative extents: {extents}")
+        count = int(np.prod(extents, dtype=np.int64)) * kind.itemsize
+        memory = _core.allocate_shared(self._core, max(count, 1))
+        buffer = SharedBuffer(memory, max(count, 1))
+        return np.asarray(buffer)[:count].view(kind).reshape(extents)
+
+    @property
+    def contact(self) -> str:
+        """host:port under which other processes reach this engine."""
+        return _core.contact(self._core)
+
+    def export(self, name: str, array: Any) -> None:
+        """Lets processes that connect read `array` by name, and write it if it is writable.
+
+        The array stays alive until `withdraw` or `close`. Nothing tells its owner when it is
+        written; agree on that with the other side (a counter in an exported array does).
+
+        Raises:
+            InvalidArgument: the name is taken, or the array is itself another process's.
+        """
+        _core.export_array(self._core, name, array if is_buffer(array) else to_core(array, False))
+
+    def withdraw(self, name: str) -> None:
+        """Ends an export; when it returns nobody touches the array any more."""
+        _core.withdraw(self._core, name)
+
+    def connect(self, contact: str | os.PathLike[str], *, timeout: float = 10.0) -> Peer:
+        """Connects to another engine by its contact file or host:port.
+
+        Raises:
+            NotFound: there is no such contact file.
+            PeerLost: the process that wrote it is gone, or nothing listens there.
+            Timeout: what listens there does not answer as Tranship does.
+        """
+        peer = _core.connect(self._core, os.fspath(contact), timeout)
+        return Peer(self._core, peer, timeout)
+
+    def topology(self) -> str:
+        """The memories of this machine and the channels between them, as text."""
+        return describe_topology(self.profile)
+
+    @property
+    def profile(self) -> str:
+        """The machine's profile, as JSON."""
+        return self._core.profile
+
+    @property
+    def threads(self) -> int:
+        """Threads that copy in host memory."""
+        return self._core.threads
+
+    @property
+    def closed(self) -> bool:
+        """Whether the engine was closed."""
+        return self._core.closed
+
+    def close(self) -> None:
+        """Ends everything outstanding with `Closed`, within a bounded time. May be repeated."""
+        if self._core.closed:
+            return
+        self._core.close()
+        if self._trace is not None:
+            name = f"{os.path.basename(sys.argv[0]) or 'python'} {os.getpid()}"
+            with open(self._trace, "w", encoding="utf-8") as file:
+                file.write(self._core.trace_json(name))
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Peer:
+    """Another process, and the arrays that it exports: ``peer["density"]``."""
+
+    def __init__(self, core: _core.EngineCore, peer: _core.PeerId, timeout: float) -> None:
+        self._core = core
+        self._peer = peer
+        self._timeout = timeout
+
+    def __getitem__(self, name: str) -> RemoteArray:
+        """The array that the peer exports by this name.
+
+        Raises:
+            NotFound: it exports none by that name; the text lists those that it does.
+            PeerLost: it died.
+        """
+        return RemoteArray(_core.lookup(self._core, self._peer, name, self._timeout), name)
+
+    def names(self) -> list[str]:
+        """Names of the arrays that the peer exports now."""
+        return list(_core.names(self._core, self._peer, self._timeout))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def close(self) -> None:
+        """Ends the connection."""
+        _core.disconnect(self._core, self._peer)
+
+    def __repr__(self) -> str:
+        return f"<Peer {_core.describe_peer(self._core, self._peer)}>"
+
+
+class SharedBuffer:
+    """Keeps shared memory alive for the NumPy array over it."""
+
+    def __init__(self, memory: _core.SharedMemory, count: int) -> None:
+        self.memory = memory
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (count,),
+            "typestr": "|u1",
+            "data": (memory.address, False),
+        }
+
+
+def is_buffer(array: Any) -> bool:
+    """Whether the core can look at it without help."""
+    return isinstance(array, _core.Array) or type(array) is np.ndarray
+
+
+def read_profile(profile: str | os.PathLike[str]) -> str:
+    """JSON as it is; else a file, or the name of a profile that comes with the package."""
+    text = os.fspath(profile)
+    return _core.check_profile(text) if text.lstrip().startswith("{") else profiles.load(text)
+
+
+def setting_overrides(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as the variables that they override."""
+    known = {name for name, _, _, _ in _core.describe_config({})}
+    for name in settings:
+        if name not in known:
+            raise InvalidArgument(
+                f"there is no setting {name!r}; the settings are {', '.join(sorted(known))}"
+            )
+    return {
+        f"TRANSHIP_{name.upper()}": str(int(value)) if isinstance(value, bool) else str(value)
+        for name, value in settings.items()
+    }
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """A plan as a dictionary, with the keys of ``tranship plan --json``."""
+    content: dict[str, Any] = json.loads(plan.to_json())
+    return content

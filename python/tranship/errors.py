@@ -1,0 +1,80 @@
+"""What can go wrong. Every exception is an `Error` with a `code`; the text says what to do."""
+
+from __future__ import annotations
+
+__all__ = [
+    "Cancelled",
+    "Closed",
+    "Error",
+    "InvalidArgument",
+    "NoRoute",
+    "NotFound",
+    "PeerLost",
+    "Timeout",
+    "make",
+]
+
+
+class Error(RuntimeError):
+    """A copy, or the call that asked for it, could not be carried out.
+
+    Attributes:
+        code: what kind of failure, such as ``"io"`` or ``"out_of_memory"``.
+    """
+
+    code = "error"
+
+
+class InvalidArgument(Error, ValueError):
+    """The call cannot be carried out as written; nothing was moved."""
+
+    code = "invalid_argument"
+
+
+class NotFound(Error, LookupError):
+    """A file, a name or an export is not there."""
+
+    code = "not_found"
+
+
+class NoRoute(Error):
+    """No chain of channels joins the two memories."""
+
+    code = "no_route"
+
+
+class PeerLost(Error, ConnectionError):
+    """The other process died or cannot be reached."""
+
+    code = "peer_lost"
+
+
+class Timeout(Error, TimeoutError):
+    """A wait ended before the copy did; the copy goes on."""
+
+    code = "timeout"
+
+
+class Cancelled(Error):
+    """The copy was cancelled; what had been written stays written."""
+
+    code = "cancelled"
+
+
+class Closed(Error):
+    """The engine was closed, or belongs to the process that this one was forked from."""
+
+    code = "closed"
+
+
+_CLASSES: dict[str, type[Error]] = {
+    cls.code: cls
+    for cls in (InvalidArgument, NotFound, NoRoute, PeerLost, Timeout, Cancelled, Closed)
+} | {"out_of_range": InvalidArgument}
+
+
+def make(code: str, message: str) -> Error:
+    """The exception for a code of the core."""
+    exception = _CLASSES.get(code, Error)(message)
+    exception.code = code
+    return exception

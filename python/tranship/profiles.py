@@ -1,0 +1,124 @@
+"""Machine profiles: measured once, kept in a folder, read by every engine after that."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import _core
+from .errors import InvalidArgument, NotFound
+
+__all__ = ["cache_path", "calibrate", "load", "machine_names", "of_this_machine"]
+
+Progress = Callable[[float, str], None]
+
+SAMPLE_BYTES = 48 << 20
+"""Bytes moved for each sample of a calibration."""
+
+QUICK_SAMPLE_BYTES = 16 << 20
+"""The same for an engine that finds no profile and measures one by itself."""
+
+
+def cache_folder() -> Path | None:
+    """Folder of measured profiles, or None if there is no home to keep them in."""
+    for name, value, _, _ in _core.describe_config({}):
+        if name == "cache_folder" and value:
+            return Path(value)
+    return None
+
+
+def cache_path() -> Path | None:
+    """Where this machine's profile is kept."""
+    folder = cache_folder()
+    return folder / f"profile-{platform.node() or 'machine'}.json" if folder else None
+
+
+def calibrate(
+    *,
+    sample_bytes: int = SAMPLE_BYTES,
+    folder: str | os.PathLike[str] | None = None,
+    processes: bool = True,
+    progress: Progress | None = None,
+) -> str:
+    """Measures this machine and returns the profile as JSON; keeps nothing.
+
+    Args:
+        sample_bytes: bytes moved for each sample; larger is steadier on a noisy machine.
+        folder: where the disk is measured; default the temporary folder.
+        processes: whether to measure the ways to other processes too.
+        progress: called with the share done, from 0 to 1, and what comes next.
+    """
+    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    disk = os.fspath(folder) if folder is not None else tempfile.gettempdir()
+    return _core.calibrate(
+        platform.node() or "machine", date, disk, sample_bytes, processes, progress
+    )
+
+
+def save(profile: str, path: Path) -> bool:
+    """Writes a profile whole or not at all. False if the folder cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, prefix=".profile-", delete=False
+        ) as file:
+            file.write(profile)
+        os.replace(file.name, path)
+    except OSError:
+        return False
+    return True
+
+
+def of_this_machine(progress: Progress | None = None) -> str:
+    """The kept profile of this machine, or one measured now (about two seconds) and kept."""
+    path = cache_path()
+    if path is not None and path.exists():
+        try:
+            return _core.check_profile(path.read_text())
+        except (InvalidArgument, OSError):
+            pass  # of another version, or torn: measured again
+    profile = calibrate(sample_bytes=QUICK_SAMPLE_BYTES, progress=progress)
+    if path is not None:
+        save(profile, path)
+    return profile
+
+
+def machines_folder() -> Path:
+    """The profiles that come with the package."""
+    return Path(__file__).parent / "machines"
+
+
+def machine_names() -> list[str]:
+    """Names of the profiles that come with the package."""
+    folder = machines_folder()
+    return sorted(path.stem for path in folder.glob("*.json")) if folder.is_dir() else []
+
+
+def load(machine: str | os.PathLike[str]) -> str:
+    """A profile as JSON: by the name of one that comes with the package, or from a file.
+
+    Raises:
+        NotFound: neither; the text lists the names.
+        InvalidArgument: the file is not a profile.
+    """
+    text = os.fspath(machine)
+    path = machines_folder() / f"{text}.json" if text in machine_names() else Path(text)
+    if not path.is_file():
+        names = ", ".join(machine_names()) or "none"
+        raise NotFound(
+            f"there is no machine profile {text}: give a file, or the name of one that comes with "
+            f"the package ({names})"
+        )
+    return _core.check_profile(path.read_text())
+
+
+def summary(profile: str) -> dict[str, Any]:
+    """The profile as a dictionary."""
+    content: dict[str, Any] = json.loads(profile)
+    return content

@@ -1,0 +1,131 @@
+#include "base/config.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace tranship {
+namespace {
+
+/// A setting: how to read it from text and how to show it.
+struct Setting {
+  const char* name;
+  const char* help;
+  std::function<Status(Config&, const std::string&)> set;
+  std::function<std::string(const Config&)> show;
+};
+
+Setting number(const char* name, std::int64_t Config::* member, const char* help) {
+  return {name, help,
+          [member](Config& config, const std::string& text) -> Status {
+            auto value = parse_bytes(text);
+            if (!value) return value.error();
+            config.*member = *value;
+            return {};
+          },
+          [member](const Config& config) { return std::to_string(config.*member); }};
+}
+
+Setting word(const char* name, std::string Config::* member, const char* help) {
+  return {name, help,
+          [member](Config& config, const std::string& text) -> Status {
+            config.*member = text;
+            return {};
+          },
+          [member](const Config& config) { return config.*member; }};
+}
+
+Setting flag(const char* name, bool Config::* member, const char* help) {
+  return {name, help,
+          [member](Config& config, const std::string& text) -> Status {
+            if (text != "0" && text != "1") {
+              return Error{ErrorCode::invalid_argument, "\"" + text + "\" is neither 0 nor 1"};
+            }
+            config.*member = text == "1";
+            return {};
+          },
+          [member](const Config& config) { return std::string(config.*member ? "1" : "0"); }};
+}
+
+std::vector<Setting> settings() {
+  return {
+      number("threads", &Config::threads, "threads that copy in host memory; 0: one a core"),
+      number("buffer_bytes", &Config::buffer_bytes, "bytes of all intermediate buffers"),
+      number("file_queue_depth", &Config::file_queue_depth, "file reads and writes at once"),
+      number("file_io_bytes", &Config::file_io_bytes, "largest single file read or write"),
+      flag("file_direct", &Config::file_direct, "large runs go around the page cache"),
+      word("listen", &Config::listen, "address on which other processes connect"),
+      number("peer_timeout_ms", &Config::peer_timeout_ms, "silence after which a peer is lost"),
+      number("slots_per_peer", &Config::slots_per_peer, "slots to each peer"),
+      number("slot_bytes", &Config::slot_bytes, "bytes of each slot"),
+      word("transport", &Config::transport, "automatic, shared or network"),
+      word("planner", &Config::planner, "automatic, simple, spsl or spdl"),
+      number("trace_spans", &Config::trace_spans, "spans that a trace keeps"),
+      word("cache_folder", &Config::cache_folder, "folder of measured profiles"),
+  };
+}
+
+std::string variable_of(const char* name) {
+  std::string variable = "TRANSHIP_";
+  for (const char* c = name; *c != 0; ++c) {
+    variable += static_cast<char>(std::toupper(static_cast<unsigned char>(*c)));
+  }
+  return variable;
+}
+
+}  // namespace
+
+Result<Config> config_from_environment(const ReadVariable& read) {
+  Config config;
+  for (const Setting& setting : settings()) {
+    const std::string variable = variable_of(setting.name);
+    const char* text = read(variable.c_str());
+    if (text == nullptr) continue;
+    if (Status status = setting.set(config, text); !status) {
+      return Error{ErrorCode::invalid_argument,
+                   variable + ": " + status.error().message + " (" + setting.help + ")"};
+    }
+  }
+  if (config.cache_folder.empty()) {
+    if (const char* folder = read("XDG_CACHE_HOME"); folder != nullptr && *folder != 0) {
+      config.cache_folder = std::string(folder) + "/tranship";
+    } else if (const char* home = read("HOME"); home != nullptr && *home != 0) {
+      config.cache_folder = std::string(home) + "/.cache/tranship";
+    }
+  }
+  return config;
+}
+
+std::vector<ConfigEntry> describe(const Config& config, const ReadVariable& read) {
+  std::vector<ConfigEntry> entries;
+  for (const Setting& setting : settings()) {
+    const std::string variable = variable_of(setting.name);
+    const bool set = read(variable.c_str()) != nullptr;
+    entries.push_back(
+        {setting.name, setting.show(config), set ? variable : "default", setting.help});
+  }
+  return entries;
+}
+
+Result<std::int64_t> parse_bytes(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  std::string unit(end);
+  unit.erase(std::remove(unit.begin(), unit.end(), ' '), unit.end());
+  static const std::pair<const char*, double> units[] = {
+      {"", 1},        {"B", 1},       {"KB", 1e3},    {"kB", 1e3},    {"MB", 1e6},
+      {"GB", 1e9},    {"TB", 1e12},   {"KiB", 1024.0}, {"MiB", 1048576.0},
+      {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}};
+  const auto* const found = std::find_if(std::begin(units), std::end(units),
+                                         [&](const auto& known) { return unit == known.first; });
+  if (end == text.c_str() || found == std::end(units) || !(value >= 0) || value > 9e18) {
+    return Error{ErrorCode::invalid_argument,
+                 "\"" + text + "\" is not a size; write a number of bytes, or one with a unit as "
+                 "in 64MiB"};
+  }
+  return static_cast<std::int64_t>(value * found->second);
+}
+
+}  // namespace tranship

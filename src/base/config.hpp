@@ -1,0 +1,65 @@
+// Every setting, in one struct that is passed down. The environment is read here and nowhere else.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tranship/error.hpp"
+
+namespace tranship {
+
+struct Config {
+  /// Threads that copy in host memory. 0: one for each core that this process may use. Lower it
+  /// when the program computes on all cores while it copies.
+  std::int64_t threads = 0;
+  /// Bytes that all intermediate buffers of an engine may take. Raise it for many transfers of
+  /// several hops at once.
+  std::int64_t buffer_bytes = std::int64_t{256} << 20;
+  /// File reads and writes at once. Raise it on network file systems and disk arrays.
+  std::int64_t file_queue_depth = 4;
+  /// Largest single file read or write.
+  std::int64_t file_io_bytes = std::int64_t{1} << 20;
+  /// Whether large runs of a file go around the page cache.
+  bool file_direct = true;
+  /// Address on which other processes connect. Name a network interface's to be reached from
+  /// other machines; there is no authentication yet, so only on a network that you trust.
+  std::string listen = "127.0.0.1:0";
+  /// How long a peer may be silent before it counts as lost.
+  std::int64_t peer_timeout_ms = 2000;
+  /// Slots through which a peer's arrays are reached, and their size.
+  std::int64_t slots_per_peer = 8;
+  std::int64_t slot_bytes = std::int64_t{256} << 10;
+  /// automatic, shared (this machine only) or network (UCX over TCP or RDMA even on one machine).
+  std::string transport = "automatic";
+  /// automatic, simple, spsl or spdl.
+  std::string planner = "automatic";
+  /// Spans that a trace keeps.
+  std::int64_t trace_spans = 1 << 20;
+  /// Folder of measured profiles. Empty: $XDG_CACHE_HOME/tranship or ~/.cache/tranship.
+  std::string cache_folder;
+};
+
+/// One setting as `tranship config` shows it.
+struct ConfigEntry {
+  std::string name;      ///< member of Config; the variable is TRANSHIP_ and this in capitals
+  std::string value;
+  std::string source;    ///< "default", or the variable that set it
+  std::string help;
+};
+
+/// Looks a variable up; returns null if it is not set. std::getenv has this type.
+using ReadVariable = std::function<const char*(const char* name)>;
+
+/// The defaults, overridden by TRANSHIP_* variables.
+/// @error invalid_argument naming the variable whose value cannot be read
+Result<Config> config_from_environment(const ReadVariable& read);
+
+/// Every setting, its value and where it came from.
+std::vector<ConfigEntry> describe(const Config& config, const ReadVariable& read);
+
+/// Reads "64MiB", "1.5 GiB", "4096"; decimal units (MB) and binary ones (MiB).
+Result<std::int64_t> parse_bytes(const std::string& text);
+
+}  // namespace tranship

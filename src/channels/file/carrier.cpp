@@ -1,0 +1,202 @@
+#include "channels/file/carrier.hpp"
+
+#include <algorithm>
+
+namespace tranship {
+namespace {
+
+/// Room for the parts of pages before and after a run.
+constexpr std::int64_t padding_bytes = 2 * 64 * 1024;
+
+}  // namespace
+
+Carrier::Carrier(const Copy& copy, std::int64_t window_bytes)
+    : copy_(copy),
+      scratch_(window_bytes + padding_bytes),
+      members_(group_members_max),
+      nests_(group_members_max) {}
+
+Status Carrier::carry(const FilePiece& piece) {
+  members_.resize(piece.nests.size());
+  nests_.resize(piece.nests.size());
+  for (std::size_t i = 0; i < piece.nests.size(); ++i) {
+    members_[i] = from_file(piece.nests[i], piece.file_base, piece.direction);
+  }
+  piece_ = piece_of(members_, piece.cut, piece.index);
+  lowest_offset_ = lowest_offset(members_) + piece_.file_shift;
+  switch (piece.cut.way) {
+    case Way::straight:
+      return carry_straight(piece);
+    case Way::image:
+      return carry_image(piece);
+    case Way::mapped:
+      break;
+  }
+  return carry_mapped(piece);
+}
+
+Status Carrier::carry_straight(const FilePiece& piece) {
+  const FileNest& nest = members_.front();
+  const std::int64_t bytes = piece_.bytes_end - piece_.bytes_begin;
+  if (bytes <= 0) return {};
+  const std::int64_t offset = lowest_offset_ + piece_.bytes_begin;
+  std::byte* memory = piece.memory + piece_.memory_offset(nest) + piece_.bytes_begin;
+  const bool reading = piece.direction == FileDirection::read;
+  const int level = piece.cut.level;
+  if (reading && bytes < direct_bytes_min && (level > 0 || piece_.count > 1)) {
+    (void)for_each_run(nest, 0, level, piece_.count, [&](std::int64_t file, std::int64_t) {
+      read_soon(*piece.file, offset + file, bytes);
+      return Status{};
+    });
+  }
+  return for_each_run(nest, 0, level, piece_.count, [&](std::int64_t file, std::int64_t shift) {
+    return straight_run(piece, {offset + file, bytes, memory + shift});
+  });
+}
+
+Status Carrier::straight_run(const FilePiece& piece, const FileRun& run) {
+  File& file = *piece.file;
+  const bool reading = piece.direction == FileDirection::read;
+  const std::int64_t align = file.direct_align_bytes();
+  const bool whole = (run.offset % align) == 0 && (run.bytes % align) == 0;
+  const bool suits = direct_suits(file, run) && (whole || !reading);
+  if (!file.direct() || run.bytes < direct_bytes_min || suits) {
+    return reading ? read_run(file, run, false) : write_run(file, run);
+  }
+  // Aligned in the scratch buffer, and from there a plain copy.
+  const FileRun aligned{run.offset, run.bytes, scratch_.data() + run.offset % align};
+  LoopNest plain;
+  plain.element_bytes = run.bytes;
+  if (!reading) {
+    copy_({&plain, 1}, run.memory, aligned.memory, false);
+    return write_run(file, aligned);
+  }
+  if (Status read = read_run(file, aligned, true); !read) return read;
+  copy_({&plain, 1}, aligned.memory, run.memory, piece.cold);
+  return {};
+}
+
+Carrier::Image Carrier::image_of(const FilePiece& piece) const {
+  const Cut& cut = piece.cut;
+  Image image;
+  image.io_bytes = span_bytes(members_, std::min(cut.dense, cut.level));
+  const auto loop = [&](int k) { return members_.front().loops[static_cast<std::size_t>(k)]; };
+  if (cut.dense > cut.level) {
+    image.io_bytes += (piece_.count - 1) * loop(cut.level).file_stride;
+  } else {
+    for (int k = cut.dense; k < cut.level; ++k) image.ios *= loop(k).extent;
+    image.ios *= piece_.count;
+  }
+  // One I/O starts where its file offset starts in a page, so that it can be direct.
+  const std::int64_t align = piece.file->direct_align_bytes();
+  image.data = scratch_.data() + (image.ios == 1 ? lowest_offset_ % align : 0);
+  return image;
+}
+
+Status Carrier::carry_image(const FilePiece& piece) {
+  const Image image = image_of(piece);
+  if (piece.direction == FileDirection::write) {
+    copy_image(piece, image);
+    return write_ios(piece, image);
+  }
+  if (Status read = read_ios(piece, image); !read) return read;
+  copy_image(piece, image);
+  return {};
+}
+
+Status Carrier::read_ios(const FilePiece& piece, const Image& image) {
+  File& file = *piece.file;
+  if (image.ios == 1) {
+    return read_run(file, {lowest_offset_, image.io_bytes, image.data}, true);
+  }
+  const FileNest& nest = members_.front();
+  const Cut& cut = piece.cut;
+  (void)for_each_run(nest, cut.dense, cut.level, piece_.count, [&](std::int64_t at, std::int64_t) {
+    read_soon(file, lowest_offset_ + at, image.io_bytes);
+    return Status{};
+  });
+  std::byte* data = image.data;
+  return for_each_run(nest, cut.dense, cut.level, piece_.count, [&](std::int64_t at, std::int64_t) {
+    Status read = read_run(file, {lowest_offset_ + at, image.io_bytes, data}, false);
+    data += image.io_bytes;
+    return read;
+  });
+}
+
+Status Carrier::write_ios(const FilePiece& piece, const Image& image) {
+  if (image.ios == 1) {
+    return write_run(*piece.file, {lowest_offset_, image.io_bytes, image.data});
+  }
+  const Cut& cut = piece.cut;
+  std::byte* data = image.data;
+  return for_each_run(
+      members_.front(), cut.dense, cut.level, piece_.count, [&](std::int64_t at, std::int64_t) {
+        Status written = write_run(*piece.file, {lowest_offset_ + at, image.io_bytes, data});
+        data += image.io_bytes;
+        return written;
+      });
+}
+
+void Carrier::copy_image(const FilePiece& piece, const Image& image) {
+  const bool reading = piece.direction == FileDirection::read;
+  const Cut& cut = piece.cut;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const FileNest& member = members_[i];
+    LoopNest& nest = nests_[i];
+    const std::int64_t image_offset = member.file_offset + piece_.file_shift - lowest_offset_;
+    const std::int64_t memory_offset = piece_.memory_offset(member);
+    nest.element_bytes = member.element_bytes;
+    nest.source_offset = reading ? image_offset : memory_offset;
+    nest.target_offset = reading ? memory_offset : image_offset;
+    nest.rank = 0;
+    std::int64_t packed_stride = image.io_bytes;
+    for (int k = 0; k <= cut.level; ++k) {
+      const FileLoop& loop = member.loops[static_cast<std::size_t>(k)];
+      const std::int64_t extent = k == cut.level ? piece_.count : loop.extent;
+      const std::int64_t image_stride = k < cut.dense ? loop.file_stride : packed_stride;
+      if (k >= cut.dense) packed_stride *= extent;
+      if (extent == 1) continue;
+      nest.loops[static_cast<std::size_t>(nest.rank++)] =
+          reading ? Loop{extent, image_stride, loop.memory_stride}
+                  : Loop{extent, loop.memory_stride, image_stride};
+    }
+  }
+  // What is written leaves through the scratch buffer at once: it should stay in the caches.
+  if (reading) {
+    copy_(nests_, image.data, piece.memory, piece.cold);
+  } else {
+    copy_(nests_, piece.memory, image.data, false);
+  }
+}
+
+Status Carrier::carry_mapped(const FilePiece& piece) {
+  Image image = image_of(piece);
+  MappedWindow window(*piece.file, lowest_offset_, image.io_bytes);
+  if (window.data() != nullptr) {
+    image.data = window.data();
+    copy_image(piece, image);
+    return {};
+  }
+  copy_image(piece, image);
+  return write_runs(piece, image.data);
+}
+
+/// Where the file cannot be mapped: the runs of a window one by one.
+Status Carrier::write_runs(const FilePiece& piece, std::byte* window) {
+  const Cut& cut = piece.cut;
+  const auto write_from = [&](std::int64_t first, std::int64_t bytes) {
+    return for_each_run(
+        members_.front(), cut.run_level, cut.level, piece_.count,
+        [&](std::int64_t at, std::int64_t) {
+          return write_run(*piece.file, {lowest_offset_ + first + at, bytes, window + first + at});
+        });
+  };
+  if (cut.solid_runs) return write_from(0, span_bytes(members_, cut.run_level));
+  for (const FileNest& member : members_) {
+    const std::int64_t first = member.file_offset + piece_.file_shift - lowest_offset_;
+    if (Status written = write_from(first, member.element_bytes); !written) return written;
+  }
+  return {};
+}
+
+}  // namespace tranship

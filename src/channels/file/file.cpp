@@ -1,0 +1,193 @@
+#include "channels/file/file.hpp"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace tranship {
+namespace {
+
+ErrorCode code_of(int error_number) {
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+      return ErrorCode::not_found;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return ErrorCode::permission;
+    case EISDIR:
+    case ENAMETOOLONG:
+      return ErrorCode::invalid_argument;
+    default:
+      return ErrorCode::io;
+  }
+}
+
+const char* advice(int error_number) {
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+      return "check the path; folders are not created";
+    case EACCES:
+    case EPERM:
+      return "check the permissions of the file and its folder";
+    case EROFS:
+      return "the file system is mounted read-only; choose another place";
+    case ENOSPC:
+    case EDQUOT:
+      return "free some space or choose another disk";
+    case EFBIG:
+      return "raise the limit on file sizes (ulimit -f) or choose another file system";
+    case EMFILE:
+    case ENFILE:
+      return "raise the limit on open files (ulimit -n)";
+    case EISDIR:
+      return "name a file in it";
+    case EIO:
+      return "the disk or its connection fails; look at the system's log";
+    default:
+      return "look at the path and the file system";
+  }
+}
+
+Status check_kind(const struct stat& info, const std::string& path) {
+  if (S_ISREG(info.st_mode) || S_ISBLK(info.st_mode)) return {};
+  if (S_ISDIR(info.st_mode)) return file_error("open", path, EISDIR);
+  return Error{ErrorCode::invalid_argument,
+               "'" + path +
+                   "' is neither a regular file nor a block device: an array needs bytes "
+                   "that stay where they are; name a file"};
+}
+
+/// Asking the kernel for more than there is would first fill the disk and only then fail, and
+/// crossing the process's limit would kill it with a signal.
+int refusal_to_extend(int descriptor, std::int64_t size_bytes, std::int64_t bytes_min) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      static_cast<std::uint64_t>(bytes_min) > limit.rlim_cur) {
+    return EFBIG;
+  }
+  struct statvfs space {};
+  if (fstatvfs(descriptor, &space) == 0 && space.f_blocks > 0) {
+    const auto missing_bytes = static_cast<std::uint64_t>(bytes_min - size_bytes);
+    if (missing_bytes / space.f_frsize > space.f_bavail) return ENOSPC;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Error file_error(const char* operation, const std::string& path, int error_number) {
+  return Error{code_of(error_number), std::string("cannot ") + operation + " '" + path +
+                                          "': " + std::strerror(error_number) + "; " +
+                                          advice(error_number)};
+}
+
+Result<std::shared_ptr<File>> File::open(const std::string& path, const FileOptions& options) {
+  std::shared_ptr<File> file(new File(path));
+  if (Status opened = file->open_cached(options); !opened) return opened.error();
+  if (options.direct) file->open_direct();
+  return file;
+}
+
+Status File::open_cached(const FileOptions& options) {
+  struct stat info {};
+  const bool exists = ::stat(path_.c_str(), &info) == 0;
+  if (!exists && errno != ENOENT) return file_error("open", path_, errno);
+  if (exists) {
+    if (Status kind = check_kind(info, path_); !kind) return kind;
+  }
+  writable_ = options.mode != FileMode::read;
+  readable_ = true;
+  const int create = writable_ ? O_CREAT : 0;
+  cached_descriptor_ =
+      ::open(path_.c_str(), (writable_ ? O_RDWR : O_RDONLY) | create | O_CLOEXEC, 0666);
+  if (cached_descriptor_ < 0 && errno == EACCES && options.mode == FileMode::write) {
+    readable_ = false;
+    cached_descriptor_ = ::open(path_.c_str(), O_WRONLY | create | O_CLOEXEC, 0666);
+  }
+  if (cached_descriptor_ < 0) {
+    return file_error(writable_ ? "open for writing" : "open for reading", path_, errno);
+  }
+  const std::int64_t size_bytes = size();
+  if (size_bytes >= options.bytes_min) return {};
+  if (writable_) return reserve(options.bytes_min, !exists);
+  return Error{ErrorCode::out_of_range,
+               "'" + path_ + "' has " + std::to_string(size_bytes) + " bytes and the array needs " +
+                   std::to_string(options.bytes_min) +
+                   ": it is another file, was not written to the end, or the shape, type or offset "
+                   "is wrong"};
+}
+
+Status File::reserve(std::int64_t bytes_min, bool created) {
+  const std::int64_t size_bytes = size();
+  int refusal = refusal_to_extend(cached_descriptor_, size_bytes, bytes_min);
+  if (refusal == 0 && ::fallocate(cached_descriptor_, 0, size_bytes, bytes_min - size_bytes) != 0) {
+    refusal = errno;
+    // File systems without reservation: the size alone, and a full disk shows when writing.
+    if (refusal == EOPNOTSUPP || refusal == ENOSYS || refusal == EINVAL) {
+      refusal = ::ftruncate(cached_descriptor_, bytes_min) == 0 ? 0 : errno;
+    }
+    if (refusal != 0 && ::ftruncate(cached_descriptor_, size_bytes) != 0) refusal = errno;
+  }
+  if (refusal == 0) return {};
+  if (created) ::unlink(path_.c_str());
+  return file_error(("reserve " + std::to_string(bytes_min) + " bytes for").c_str(), path_,
+                    refusal);
+}
+
+void File::open_direct() {
+#ifdef O_DIRECT
+  direct_align_bytes_ = std::max<std::int64_t>(4096, ::sysconf(_SC_PAGESIZE));
+  memory_align_bytes_ = 4096;
+#ifdef STATX_DIOALIGN
+  struct statx info {};
+  if (::statx(cached_descriptor_, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) == 0 &&
+      (info.stx_mask & STATX_DIOALIGN) != 0) {
+    if (info.stx_dio_offset_align == 0 || info.stx_dio_offset_align > direct_align_bytes_) return;
+    memory_align_bytes_ = std::max<std::int64_t>(info.stx_dio_mem_align, 16);
+  }
+#endif
+  const int access = !writable_ ? O_RDONLY : readable_ ? O_RDWR : O_WRONLY;
+  direct_descriptor_ = ::open(path_.c_str(), access | O_DIRECT | O_CLOEXEC);
+  direct_in_use_ = direct_descriptor_ >= 0;
+  // Read-ahead would put pages into the cache that another request is just writing around it.
+  if (direct()) ::posix_fadvise(cached_descriptor_, 0, 0, POSIX_FADV_RANDOM);
+#endif
+}
+
+File::~File() {
+  if (direct_descriptor_ >= 0) ::close(direct_descriptor_);
+  if (cached_descriptor_ >= 0) ::close(cached_descriptor_);
+}
+
+std::int64_t File::size() const {
+  struct stat info {};
+  if (::fstat(cached_descriptor_, &info) != 0) return 0;
+  if (S_ISBLK(info.st_mode)) return ::lseek(cached_descriptor_, 0, SEEK_END);
+  return info.st_size;
+}
+
+Status File::flush() {
+  if (incomplete()) {
+    return Error{ErrorCode::io, "'" + path_ +
+                                    "' is incomplete: an earlier write to it failed; "
+                                    "remove it, or make room and copy the whole array again"};
+  }
+  if (!writable_) return {};
+  if (::fsync(cached_descriptor_) == 0) return {};
+  const int error_number = errno;
+  mark_incomplete();
+  Error error = file_error("flush", path_, error_number);
+  error.message += "; the file is incomplete: do not use it";
+  return error;
+}
+
+}  // namespace tranship

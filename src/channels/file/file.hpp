@@ -1,0 +1,91 @@
+// An open file as one end of a copy.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "runtime/channel.hpp"
+#include "tranship/error.hpp"
+
+namespace tranship {
+
+enum class FileMode {
+  read,        ///< the file must exist and hold `bytes_min` bytes
+  write,       ///< created or extended to `bytes_min`; bytes already there are kept
+  read_write,  ///< as write, and it must also be readable
+};
+
+struct FileOptions {
+  FileMode mode = FileMode::read;
+  /// The bytes that the array needs, its offset in the file included. Space for them is reserved at
+  /// once, so that a full disk is an error here and not in the middle of a copy.
+  std::int64_t bytes_min = 0;
+  /// Go around the page cache for large runs where the file system lets us. Turn it off when the
+  /// file fits memory and is read again soon.
+  bool direct = true;
+};
+
+/// A regular file or a block device. Owns two descriptors of it: one through the page cache, one
+/// around it (O_DIRECT). The kernel keeps the two coherent page by page; see file_io.hpp.
+/// Threads: all functions from any thread. A channel's requests must end before it is destroyed.
+class File : public Attachment {
+ public:
+  /// @error not_found if there is no such file (reading) or folder (writing)
+  /// @error permission if the operating system forbids it or the file system is read-only
+  /// @error invalid_argument if it is a directory, a pipe or a terminal
+  /// @error out_of_range if it is too short to be read
+  /// @error io if the disk is full or refuses; a file that was made for it is removed again
+  static Result<std::shared_ptr<File>> open(const std::string& path, const FileOptions& options);
+  ~File() override;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  /// Bytes that the file has now (a system call).
+  std::int64_t size() const;
+  const std::string& path() const { return path_; }
+  bool readable() const { return readable_; }
+  bool writable() const { return writable_; }
+  /// Whether large runs go around the page cache.
+  bool direct() const { return direct_in_use_.load(std::memory_order_relaxed); }
+
+  /// Waits until what was written is on the disk.
+  /// @error io if the disk refuses, or if an earlier write to this File failed
+  Status flush();
+
+  // For the channel.
+  int cached_descriptor() const { return cached_descriptor_; }
+  int direct_descriptor() const { return direct_descriptor_; }
+  /// File offsets and lengths of direct I/O are multiples of this; never less than a page.
+  std::int64_t direct_align_bytes() const { return direct_align_bytes_; }
+  /// Addresses of direct I/O are multiples of this.
+  std::int64_t memory_align_bytes() const { return memory_align_bytes_; }
+  /// The file system took O_DIRECT at open but refuses the operations.
+  void stop_direct() { direct_in_use_.store(false, std::memory_order_relaxed); }
+  /// A write failed: the file holds a part of the array only.
+  void mark_incomplete() { incomplete_.store(true, std::memory_order_relaxed); }
+  bool incomplete() const { return incomplete_.load(std::memory_order_relaxed); }
+
+ private:
+  explicit File(std::string path) : path_(std::move(path)) {}
+  Status open_cached(const FileOptions& options);
+  Status reserve(std::int64_t bytes_min, bool created);
+  void open_direct();
+
+  std::string path_;
+  int cached_descriptor_ = -1;
+  int direct_descriptor_ = -1;
+  std::int64_t direct_align_bytes_ = 4096;
+  std::int64_t memory_align_bytes_ = 4096;
+  bool readable_ = false;
+  bool writable_ = false;
+  std::atomic<bool> direct_in_use_ = false;
+  std::atomic<bool> incomplete_ = false;
+};
+
+/// What the operating system refused, as an Error whose text says what to do about it.
+/// `operation` is such as "open" or "write".
+Error file_error(const char* operation, const std::string& path, int error_number);
+
+}  // namespace tranship

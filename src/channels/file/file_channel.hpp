@@ -1,0 +1,87 @@
+// The channel between files and plain memory.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "channels/file/carrier.hpp"
+#include "channels/file/file.hpp"
+#include "channels/file/pieces.hpp"
+#include "runtime/channel.hpp"
+
+namespace tranship {
+
+struct FileChannelOptions {
+  std::string name = "file";
+  /// Carries nests between two memories of this process, on the calling thread; the last argument
+  /// says `cold`.
+  Carrier::Copy copy;
+  /// Reads and writes at once, a thread each. More pays on arrays of disks and network storage.
+  int queue_depth = 4;
+  /// The largest single read or write. Larger pays on network storage; smaller spreads small
+  /// requests over more threads.
+  std::int64_t io_bytes = 1 << 20;
+  /// What may be submitted and not finished; enough to keep all threads busy.
+  std::int64_t bytes_in_flight_max = 64 << 20;
+};
+
+/// Carries requests with exactly one end attached to a File: on that side Place.address counts as
+/// a byte offset in the file. Cuts each request into pieces (pieces.hpp), which its threads carry
+/// in the order of submission, several at once; a request has ended when its last piece has.
+/// Owns its threads and one scratch buffer of `io_bytes` for each; nothing grows with a request.
+/// The destructor finishes what was submitted.
+/// Threads: as Channel says, with width 1. The bytes of a file range that is written are never
+/// read, so requests may write neighbouring bytes at the same time.
+class FileChannel : public Channel {
+ public:
+  explicit FileChannel(FileChannelOptions options);
+  ~FileChannel() override;
+
+  const std::string& name() const override { return options_.name; }
+  const Capabilities& capabilities() const override { return capabilities_; }
+
+  /// @error permission if the target was opened for reading, or the source for writing only
+  /// @error out_of_range if the request reaches before the start of the file
+  /// Through poll(), for each request: what the disk refused, or a file shorter than the request.
+  Status submit(const Request& request) override;
+  std::size_t poll(std::span<Finished> finished) override;
+
+ private:
+  struct Job;
+
+  /// Jobs chained through Job::next.
+  struct Chain {
+    Job* first = nullptr;
+    Job* last = nullptr;
+    void append(Job& job);
+    Job* take();
+  };
+
+  void serve();
+  bool plan_group(Job& job);
+  Job* take_piece(FilePiece& piece);
+  void end_piece(Job& job, Status status);
+  void finish(Job& job);
+
+  const FileChannelOptions options_;
+  Capabilities capabilities_;
+  CutLimits limits_;
+
+  std::mutex mutex_;
+  std::condition_variable work_;
+  bool stopping_ = false;
+  Chain waiting_;   ///< with pieces that no thread has taken
+  Chain finished_;  ///< to be collected by poll()
+  Chain spare_;
+  std::vector<std::unique_ptr<Job>> jobs_;  ///< all of them; grows to the most in flight, and stays
+  std::vector<FileNest> planned_;           ///< the nests of the group that is being cut
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace tranship

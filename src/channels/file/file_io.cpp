@@ -1,0 +1,209 @@
+#include "channels/file/file_io.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "base/check.hpp"
+
+namespace tranship {
+namespace {
+
+/// How far a loop of reads or writes came.
+struct Progress {
+  std::int64_t bytes = 0;
+  int error_number = 0;
+};
+
+std::int64_t align_down(std::int64_t value, std::int64_t align) { return value - value % align; }
+
+std::int64_t align_up(std::int64_t value, std::int64_t align) {
+  return align_down(value + align - 1, align);
+}
+
+bool address_suits(const File& file, const std::byte* address) {
+  const auto align = static_cast<std::uintptr_t>(file.memory_align_bytes());
+  return reinterpret_cast<std::uintptr_t>(address) % align == 0;
+}
+
+Progress read_all(int descriptor, const FileRun& run) {
+  Progress progress;
+  while (progress.bytes < run.bytes) {
+    const ssize_t got =
+        ::pread(descriptor, run.memory + progress.bytes,
+                static_cast<std::size_t>(run.bytes - progress.bytes), run.offset + progress.bytes);
+    if (got > 0) {
+      progress.bytes += got;
+    } else if (got == 0) {
+      break;
+    } else if (errno != EINTR) {
+      progress.error_number = errno;
+      break;
+    }
+  }
+  return progress;
+}
+
+Progress write_all(int descriptor, const FileRun& run) {
+  Progress progress;
+  while (progress.bytes < run.bytes) {
+    const ssize_t put =
+        ::pwrite(descriptor, run.memory + progress.bytes,
+                 static_cast<std::size_t>(run.bytes - progress.bytes), run.offset + progress.bytes);
+    if (put > 0) {
+      progress.bytes += put;
+    } else if (put == 0 || errno != EINTR) {
+      progress.error_number = put == 0 ? EIO : errno;
+      break;
+    }
+  }
+  return progress;
+}
+
+FileRun part(const FileRun& run, std::int64_t begin, std::int64_t end) {
+  return {begin, end - begin, run.memory + (begin - run.offset)};
+}
+
+/// Whether every page of the range is in the cache, where reading costs a copy and no I/O.
+bool all_cached(const File& file, std::int64_t offset, std::int64_t bytes) {
+#if defined(__linux__) && defined(__x86_64__)
+  constexpr long cachestat_number = 451;
+  struct Range {
+    std::uint64_t offset, bytes;
+  } range{static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(bytes)};
+  struct Pages {
+    std::uint64_t cached, dirty, writeback, evicted, evicted_recently;
+  } pages{};
+  if (::syscall(cachestat_number, file.cached_descriptor(), &range, &pages, 0) != 0) return false;
+  static const std::int64_t page_bytes = ::sysconf(_SC_PAGESIZE);
+  const std::int64_t touched =
+      (align_up(offset + bytes, page_bytes) - align_down(offset, page_bytes)) / page_bytes;
+  return static_cast<std::int64_t>(pages.cached) >= touched;
+#else
+  (void)file, (void)offset, (void)bytes;
+  return false;
+#endif
+}
+
+Status read_cached(File& file, const FileRun& run) {
+  const Progress progress = read_all(file.cached_descriptor(), run);
+  if (progress.bytes == run.bytes) return {};
+  if (progress.error_number != 0) return file_error("read", file.path(), progress.error_number);
+  return Error{ErrorCode::io, "'" + file.path() + "' has " + std::to_string(file.size()) +
+                                  " bytes and the array needs those up to " +
+                                  std::to_string(run.offset + run.bytes) +
+                                  ": it was cut short after it was opened, or the shape, type or "
+                                  "offset is wrong"};
+}
+
+Status write_failed(File& file, const FileRun& run, const Progress& progress) {
+  file.mark_incomplete();
+  Error error = file_error("write", file.path(), progress.error_number);
+  error.message += "; it failed at byte " + std::to_string(run.offset + progress.bytes) +
+                   ", so the file is incomplete: do not use it, copy the whole array again";
+  return error;
+}
+
+Status write_cached(File& file, const FileRun& run) {
+  if (run.bytes <= 0) return {};
+  const Progress progress = write_all(file.cached_descriptor(), run);
+  if (progress.bytes == run.bytes) return {};
+  return write_failed(file, run, progress);
+}
+
+/// Refusals of the way around the cache, not of the file.
+bool refuses_direct(int error_number) {
+  return error_number == EINVAL || error_number == EOPNOTSUPP || error_number == EFAULT;
+}
+
+}  // namespace
+
+ScratchBuffer::ScratchBuffer(std::int64_t bytes) : bytes_(bytes) {
+  void* memory = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED, "no memory for the buffers of a file channel");
+  data_ = static_cast<std::byte*>(memory);
+}
+
+ScratchBuffer::~ScratchBuffer() { ::munmap(data_, static_cast<std::size_t>(bytes_)); }
+
+bool direct_suits(const File& file, const FileRun& run) {
+  const std::int64_t first = align_up(run.offset, file.direct_align_bytes());
+  return address_suits(file, run.memory + (first - run.offset));
+}
+
+Status read_run(File& file, const FileRun& run, bool padded) {
+  const std::int64_t align = file.direct_align_bytes();
+  const std::int64_t begin = align_down(run.offset, align);
+  const std::int64_t end = align_up(run.offset + run.bytes, align);
+  const bool whole = begin == run.offset && end == run.offset + run.bytes;
+  const FileRun pages = part(run, begin, end);
+  if (!file.direct() || run.bytes < direct_bytes_min || !(padded || whole) ||
+      !address_suits(file, pages.memory) || all_cached(file, run.offset, run.bytes)) {
+    return read_cached(file, run);
+  }
+  const Progress progress = read_all(file.direct_descriptor(), pages);
+  if (begin + progress.bytes >= run.offset + run.bytes) return {};
+  if (progress.error_number != 0 && !refuses_direct(progress.error_number)) {
+    return file_error("read", file.path(), progress.error_number);
+  }
+  // Refused, or ended early: the cached way finds out which, and says so.
+  if (progress.error_number != 0 && progress.bytes == 0) file.stop_direct();
+  return read_cached(file, run);
+}
+
+Status write_run(File& file, const FileRun& run) {
+  const std::int64_t align = file.direct_align_bytes();
+  const std::int64_t run_end = run.offset + run.bytes;
+  const std::int64_t begin = align_up(run.offset, align);
+  const std::int64_t end = align_down(run_end, align);
+  if (!file.direct() || end - begin < direct_bytes_min || !direct_suits(file, run)) {
+    return write_cached(file, run);
+  }
+  if (Status head = write_cached(file, part(run, run.offset, begin)); !head) return head;
+  const FileRun pages = part(run, begin, end);
+  const Progress progress = write_all(file.direct_descriptor(), pages);
+  if (progress.bytes < pages.bytes) {
+    if (!refuses_direct(progress.error_number)) return write_failed(file, pages, progress);
+    if (progress.bytes == 0) file.stop_direct();
+    if (Status rest = write_cached(file, part(run, begin + progress.bytes, end)); !rest)
+      return rest;
+  }
+  return write_cached(file, part(run, end, run_end));
+}
+
+void read_soon(File& file, std::int64_t offset, std::int64_t bytes) {
+  ::posix_fadvise(file.cached_descriptor(), offset, bytes, POSIX_FADV_WILLNEED);
+}
+
+MappedWindow::MappedWindow(File& file, std::int64_t offset, std::int64_t bytes) {
+#if defined(__linux__)
+  constexpr int populate_write = 23;  // MADV_POPULATE_WRITE, which older headers lack
+  if (!file.readable() || !file.writable()) return;
+  if (offset + bytes > file.size()) return;  // stores beyond the end would be signals
+  const std::int64_t begin = align_down(offset, ::sysconf(_SC_PAGESIZE));
+  base_bytes_ = static_cast<std::size_t>(offset + bytes - begin);
+  void* base = ::mmap(nullptr, base_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED,
+                      file.cached_descriptor(), begin);
+  if (base == MAP_FAILED) return;
+  base_ = base;
+  // No read-ahead around a fault (W3); the pages that are needed are read in large pieces instead.
+  ::madvise(base, base_bytes_, MADV_RANDOM);
+  read_soon(file, begin, static_cast<std::int64_t>(base_bytes_));
+  if (::madvise(base, base_bytes_, populate_write) != 0) return;
+  data_ = static_cast<std::byte*>(base) + (offset - begin);
+#else
+  (void)file, (void)offset, (void)bytes;
+#endif
+}
+
+MappedWindow::~MappedWindow() {
+  if (base_ != nullptr) ::munmap(base_, base_bytes_);
+}
+
+}  // namespace tranship

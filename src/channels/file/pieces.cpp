@@ -1,0 +1,310 @@
+#include "channels/file/pieces.hpp"
+
+#include <algorithm>
+
+namespace tranship {
+namespace {
+
+/// Reading may fetch this many times what is needed, in whole pages, to fetch it in one I/O.
+constexpr std::int64_t waste_factor = 4;
+/// Runs below this are cheaper to store into mapped pages than to write with a call each.
+constexpr std::int64_t mapped_run_bytes_max = 1024;
+
+const FileLoop& loop_of(std::span<const FileNest> members, int level) {
+  return members.front().loops[static_cast<std::size_t>(level)];
+}
+
+bool same_loops(const FileNest& a, const FileNest& b) {
+  if (a.rank != b.rank) return false;
+  for (std::size_t k = 0; k < static_cast<std::size_t>(a.rank); ++k) {
+    if (a.loops[k].extent != b.loops[k].extent) return false;
+    if (a.loops[k].file_stride != b.loops[k].file_stride) return false;
+  }
+  return true;
+}
+
+/// What one I/O over the loops below `level` and `count` indices of that loop would be.
+struct Reach {
+  std::int64_t bytes = 0;         ///< from the first byte to the last
+  std::int64_t payload = 0;       ///< bytes of the group in it
+  std::int64_t pages = 1;         ///< pages that have to be read anyway
+  bool large_runs_apart = false;  ///< there is a hole between runs that are large themselves
+};
+
+Reach reach_of(std::span<const FileNest> members, const CutLimits& limits, int level,
+               std::int64_t count) {
+  Reach reach;
+  reach.bytes = span_bytes(members, level) + (count - 1) * loop_of(members, level).file_stride;
+  for (const FileNest& member : members) reach.payload += member.element_bytes;
+  for (int k = 0; k <= level; ++k) {
+    const FileLoop& loop = loop_of(members, k);
+    const std::int64_t extent = k == level ? count : loop.extent;
+    reach.payload *= extent;
+    if (loop.file_stride >= limits.page_bytes) reach.pages *= extent;
+    const std::int64_t inner_bytes = span_bytes(members, k);
+    if (extent > 1 && loop.file_stride > inner_bytes && inner_bytes >= limits.large_bytes) {
+      reach.large_runs_apart = true;
+    }
+  }
+  return reach;
+}
+
+bool is_one_io(const Reach& reach, const CutLimits& limits, FileDirection direction) {
+  if (reach.bytes > limits.window_bytes) return false;
+  if (direction == FileDirection::write) return reach.payload == reach.bytes;
+  if (reach.large_runs_apart) return false;
+  return reach.bytes / waste_factor <= std::max(reach.payload, reach.pages * limits.page_bytes);
+}
+
+/// Indices of loop `level` that a window holds.
+std::int64_t block_in_window(std::span<const FileNest> members, const CutLimits& limits,
+                             int level) {
+  const FileLoop& loop = loop_of(members, level);
+  const std::int64_t left = limits.window_bytes - span_bytes(members, level);
+  if (left < 0) return 0;
+  if (loop.file_stride == 0) return loop.extent;
+  return std::min(loop.extent, 1 + left / loop.file_stride);
+}
+
+/// Equal blocks; of a whole number of pages where that costs little.
+std::int64_t balanced(std::int64_t block, const FileLoop& loop, const CutLimits& limits) {
+  const std::int64_t blocks = (loop.extent + block - 1) / block;
+  if (blocks <= 1 || loop.file_stride <= 0) return block;
+  const std::int64_t even = (loop.extent + blocks - 1) / blocks;
+  const std::int64_t in_stride = loop.file_stride & -loop.file_stride;
+  const std::int64_t step = std::max<std::int64_t>(1, limits.page_bytes / in_stride);
+  const std::int64_t rounded = (even + step - 1) / step * step;
+  return rounded <= block ? rounded : even;
+}
+
+/// The largest single I/O, as loops [0, dense) with a block of the last; false if there is none.
+bool find_io(std::span<const FileNest> members, const CutLimits& limits, FileDirection direction,
+             Cut& cut) {
+  for (int level = members.front().rank; level >= 0; --level) {
+    const FileLoop& loop = loop_of(members, level);
+    const std::int64_t block = block_in_window(members, limits, level);
+    // A block of a written loop may end anywhere, so what lies below must have no hole either.
+    const bool solid = direction == FileDirection::read || block == loop.extent ||
+                       loop.file_stride == span_bytes(members, level);
+    if (block >= 2 && solid &&
+        is_one_io(reach_of(members, limits, level, block), limits, direction)) {
+      cut.level = level;
+      cut.block = balanced(block, loop, limits);
+      cut.dense = level + 1;
+      return true;
+    }
+    if (block >= 1 && is_one_io(reach_of(members, limits, level, 1), limits, direction)) {
+      cut.level = level;
+      cut.block = 1;
+      cut.dense = level;
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Puts as many I/Os of `io_bytes` into a piece as a window holds.
+void pack(std::span<const FileNest> members, const CutLimits& limits, std::int64_t io_bytes,
+          Cut& cut) {
+  std::int64_t packed_bytes = std::max<std::int64_t>(io_bytes, 1);
+  const int rank = members.front().rank;
+  while (cut.level < rank) {
+    const std::int64_t extent = loop_of(members, cut.level).extent;
+    const std::int64_t fit = limits.window_bytes / packed_bytes;
+    if (fit < extent) {
+      cut.block = std::max<std::int64_t>(fit, 1);
+      return;
+    }
+    packed_bytes *= extent;
+    ++cut.level;
+  }
+  cut.block = 1;
+}
+
+/// Extends the window over holes that are smaller than a page: every page in it is one that the
+/// group writes to, so storing through a mapping dirties no page of another (W2).
+void find_mapped(std::span<const FileNest> members, const CutLimits& limits, Cut& cut) {
+  const int rank = members.front().rank;
+  int level = cut.run_level;
+  std::int64_t block = 1;
+  for (; level < rank; ++level) {
+    const FileLoop& loop = loop_of(members, level);
+    if (loop.file_stride - span_bytes(members, level) >= limits.page_bytes) break;
+    const std::int64_t fit = block_in_window(members, limits, level);
+    if (fit == loop.extent) continue;
+    if (fit >= 2) block = balanced(fit, loop, limits);
+    break;
+  }
+  if (level == cut.run_level && block == 1) return;
+  cut.way = Way::mapped;
+  cut.dense = block > 1 ? level + 1 : level;
+  cut.level = level;
+  cut.block = block;
+}
+
+void count_pieces(std::span<const FileNest> members, Cut& cut) {
+  const FileNest& first = members.front();
+  const std::int64_t extent = first.loops[static_cast<std::size_t>(cut.level)].extent;
+  cut.pieces = (extent + cut.block - 1) / cut.block;
+  for (int k = cut.level + 1; k < first.rank; ++k) {
+    cut.pieces *= first.loops[static_cast<std::size_t>(k)].extent;
+  }
+  if (cut.bytes_block > 0) {
+    // One more than fits: an element may start anywhere in its first block.
+    cut.pieces *= (first.element_bytes - 1) / cut.bytes_block + 2;
+  }
+}
+
+/// A cut of exactly these nests; without pieces if they are better carried apart.
+Cut cut_members(std::span<const FileNest> members, const CutLimits& limits,
+                FileDirection direction) {
+  Cut cut;
+  cut.members = members.size();
+  const bool single = members.size() == 1;
+  if (single && members.front().element_bytes > limits.window_bytes) {
+    cut.bytes_block = limits.window_bytes;
+    count_pieces(members, cut);
+    return cut;
+  }
+  cut.solid_runs = find_io(members, limits, direction, cut);
+  cut.run_level = cut.solid_runs ? std::min(cut.dense, cut.level) : 0;
+  const std::int64_t io_bytes =
+      cut.solid_runs ? reach_of(members, limits, cut.level, cut.block).bytes : 0;
+  const bool small_holes = single || span_bytes(members, 0) < limits.page_bytes;
+  if (direction == FileDirection::write && io_bytes < mapped_run_bytes_max && small_holes) {
+    find_mapped(members, limits, cut);
+  }
+  if (cut.way != Way::mapped) {
+    if (!cut.solid_runs) return Cut{};
+    cut.way = single && cut.dense == 0 ? Way::straight : Way::image;
+    if (cut.dense == cut.level && io_bytes < limits.large_bytes) {
+      pack(members, limits, io_bytes, cut);
+    }
+  }
+  count_pieces(members, cut);
+  return cut;
+}
+
+}  // namespace
+
+bool FileNest::empty() const {
+  if (element_bytes <= 0) return true;
+  for (std::size_t k = 0; k < static_cast<std::size_t>(rank); ++k) {
+    if (loops[k].extent <= 0) return true;
+  }
+  return false;
+}
+
+FileNest from_file(const LoopNest& nest, std::int64_t file_base, FileDirection direction) {
+  const bool reading = direction == FileDirection::read;
+  FileNest result;
+  result.element_bytes = nest.element_bytes;
+  result.file_offset = file_base + (reading ? nest.source_offset : nest.target_offset);
+  result.memory_offset = reading ? nest.target_offset : nest.source_offset;
+  for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
+    const Loop& loop = nest.loops[k];
+    if (loop.extent == 1) continue;
+    FileLoop seen{loop.extent, reading ? loop.source_stride : loop.target_stride,
+                  reading ? loop.target_stride : loop.source_stride};
+    if (seen.file_stride < 0) {
+      result.file_offset += seen.file_stride * (seen.extent - 1);
+      result.memory_offset += seen.memory_stride * (seen.extent - 1);
+      seen.file_stride = -seen.file_stride;
+      seen.memory_stride = -seen.memory_stride;
+    }
+    auto at = static_cast<std::size_t>(result.rank++);
+    for (; at > 0 && result.loops[at - 1].file_stride > seen.file_stride; --at) {
+      result.loops[at] = result.loops[at - 1];
+    }
+    result.loops[at] = seen;
+  }
+  while (result.rank > 0 && result.loops[0].file_stride == result.element_bytes &&
+         result.loops[0].memory_stride == result.element_bytes) {
+    result.element_bytes *= result.loops[0].extent;
+    std::move(result.loops.begin() + 1, result.loops.begin() + result.rank, result.loops.begin());
+    --result.rank;
+  }
+  result.loops[static_cast<std::size_t>(result.rank)] = FileLoop{};
+  return result;
+}
+
+std::int64_t lowest_offset(std::span<const FileNest> members) {
+  std::int64_t lowest = members.front().file_offset;
+  for (const FileNest& member : members) lowest = std::min(lowest, member.file_offset);
+  return lowest;
+}
+
+std::int64_t span_bytes(std::span<const FileNest> members, int level) {
+  std::int64_t highest = 0;
+  for (const FileNest& member : members) {
+    highest = std::max(highest, member.file_offset + member.element_bytes);
+  }
+  std::int64_t bytes = highest - lowest_offset(members);
+  for (int k = 0; k < level; ++k) {
+    const FileLoop& loop = loop_of(members, k);
+    bytes += (loop.extent - 1) * loop.file_stride;
+  }
+  return bytes;
+}
+
+Cut cut_group(std::span<const FileNest> nests, const CutLimits& limits, FileDirection direction) {
+  std::size_t members = 1;
+  std::int64_t lowest = nests.front().file_offset;
+  std::int64_t highest = lowest + nests.front().element_bytes;
+  while (members < nests.size() && members < group_members_max) {
+    const FileNest& next = nests[members];
+    if (next.empty() || !same_loops(nests.front(), next)) break;
+    lowest = std::min(lowest, next.file_offset);
+    highest = std::max(highest, next.file_offset + next.element_bytes);
+    if (highest - lowest > limits.window_bytes) break;
+    ++members;
+  }
+  if (members > 1) {
+    const Cut joint = cut_members(nests.first(members), limits, direction);
+    if (joint.pieces > 0) return joint;
+  }
+  Cut cut = cut_members(nests.first(1), limits, direction);
+  cut.apart = members - 1;
+  return cut;
+}
+
+std::int64_t Piece::memory_offset(const FileNest& member) const {
+  std::int64_t offset = member.memory_offset;
+  for (std::size_t k = 0; k < static_cast<std::size_t>(member.rank); ++k) {
+    offset += start[k] * member.loops[k].memory_stride;
+  }
+  return offset;
+}
+
+Piece piece_of(std::span<const FileNest> members, const Cut& cut, std::int64_t index) {
+  Piece piece;
+  const FileNest& first = members.front();
+  std::int64_t bytes_index = 0;
+  if (cut.bytes_block > 0) {
+    const std::int64_t parts = (first.element_bytes - 1) / cut.bytes_block + 2;
+    bytes_index = index % parts;
+    index /= parts;
+  }
+  for (int k = cut.level; k <= first.rank; ++k) {
+    const auto at = static_cast<std::size_t>(k);
+    const FileLoop& loop = first.loops[at];
+    const std::int64_t step = k == cut.level ? cut.block : 1;
+    const std::int64_t steps = (loop.extent + step - 1) / step;
+    piece.start[at] = index % steps * step;
+    index /= steps;
+    piece.file_shift += piece.start[at] * loop.file_stride;
+    if (k == cut.level) piece.count = std::min(step, loop.extent - piece.start[at]);
+  }
+  if (cut.bytes_block > 0) {
+    const std::int64_t offset = first.file_offset + piece.file_shift;
+    const std::int64_t begin =
+        offset / cut.bytes_block * cut.bytes_block - offset + bytes_index * cut.bytes_block;
+    piece.bytes_begin = std::clamp<std::int64_t>(begin, 0, first.element_bytes);
+    piece.bytes_end = std::clamp<std::int64_t>(begin + cut.bytes_block, 0, first.element_bytes);
+  } else {
+    piece.bytes_end = first.element_bytes;
+  }
+  return piece;
+}
+
+}  // namespace tranship

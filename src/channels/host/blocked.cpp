@@ -1,0 +1,247 @@
+#include "channels/host/blocked.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "channels/host/prefetch.hpp"
+
+namespace tranship::host {
+namespace {
+
+/// Bytes of payload in a block.
+constexpr std::int64_t block_bytes_max = 128 << 10;
+
+/// Shorter runs are not worth streaming: their ends share lines with other runs.
+constexpr std::int64_t streamed_run_bytes_min = 128;
+
+constexpr std::int64_t line_bytes = 64;
+
+/// How a shape is cut: every block has these extents, except at the upper ends.
+struct Blocks {
+  std::int64_t extents[Shape::rank_max];
+};
+
+/// One side of a block's growth: its axes, the nearest in memory first, and the run so far.
+struct Side {
+  int order[Shape::rank_max];
+  int at = 0;
+  std::int64_t run_bytes;
+};
+
+/// Doubles the extent of the side's current axis; false if all its axes are whole.
+bool grow(const Shape& shape, Blocks& blocks, Side& side) {
+  while (side.at < shape.rank) {
+    const int axis = side.order[side.at];
+    std::int64_t& extent = blocks.extents[axis];
+    if (extent < shape.axes[axis].extent) {
+      const std::int64_t grown = std::min(2 * extent, shape.axes[axis].extent);
+      side.run_bytes += side.run_bytes * (grown - extent) / extent;
+      extent = grown;
+      return true;
+    }
+    if (side.at > 0 || side.run_bytes == shape.element_bytes) {
+      side.run_bytes = std::max(side.run_bytes, shape.element_bytes * extent);
+    }
+    ++side.at;
+  }
+  return false;
+}
+
+std::int64_t payload(const Shape& shape, const Blocks& blocks) {
+  std::int64_t total = shape.element_bytes;
+  for (int k = 0; k < shape.rank; ++k) total *= blocks.extents[k];
+  return total;
+}
+
+/// Makes the blocks along an axis equal, give or take the elements of a cache line.
+std::int64_t even_extent(std::int64_t extent, std::int64_t block, std::int64_t element_bytes) {
+  const std::int64_t count = (extent + block - 1) / block;
+  const std::int64_t unit = std::max<std::int64_t>(1, line_bytes / element_bytes);
+  const std::int64_t even = (extent + count - 1) / count;
+  return std::min(block, (even + unit - 1) / unit * unit);
+}
+
+Blocks choose_blocks(const Shape& shape) {
+  Blocks blocks;
+  Side target{.order = {}, .run_bytes = shape.element_bytes};
+  Side source{.order = {}, .run_bytes = shape.element_bytes};
+  for (int k = 0; k < shape.rank; ++k) {
+    blocks.extents[k] = 1;
+    target.order[k] = source.order[k] = k;
+  }
+  std::sort(source.order, source.order + shape.rank, [&](int a, int b) {
+    return std::abs(shape.axes[a].source_stride) < std::abs(shape.axes[b].source_stride);
+  });
+  bool target_grows = true;
+  bool source_grows = true;
+  while ((target_grows || source_grows) && 2 * payload(shape, blocks) <= block_bytes_max) {
+    const bool choose_target =
+        target_grows && (!source_grows || target.run_bytes <= source.run_bytes);
+    bool& grows = choose_target ? target_grows : source_grows;
+    grows = grow(shape, blocks, choose_target ? target : source);
+  }
+  for (int k = 0; k < shape.rank; ++k) {
+    blocks.extents[k] =
+        even_extent(shape.axes[k].extent, blocks.extents[k], shape.element_bytes);
+  }
+  return blocks;
+}
+
+/// The block whose first point is `index`.
+Shape block_at(const Shape& shape, const Blocks& blocks, const std::int64_t* index) {
+  Shape block;
+  block.element_bytes = shape.element_bytes;
+  block.rank = shape.rank;
+  block.source = shape.source;
+  block.target = shape.target;
+  for (int k = 0; k < shape.rank; ++k) {
+    const Axis& axis = shape.axes[k];
+    block.axes[k] = axis;
+    block.axes[k].extent = std::min(blocks.extents[k], axis.extent - index[k]);
+    block.source += index[k] * axis.source_stride;
+    block.target += index[k] * axis.target_stride;
+  }
+  return block;
+}
+
+/// Steps `index` to the next block in the target's order; false at the end.
+bool next_index(const Shape& shape, const Blocks& blocks, std::int64_t* index) {
+  for (int k = 0; k < shape.rank; ++k) {
+    index[k] += blocks.extents[k];
+    if (index[k] < shape.axes[k].extent) return true;
+    index[k] = 0;
+  }
+  return false;
+}
+
+/// The longest contiguous runs that a shape's target is made of.
+struct Runs {
+  int chain = 0;  ///< the axes that make up one run
+  std::int64_t bytes;
+};
+
+Runs runs_of(const Shape& shape) {
+  Runs runs{.bytes = shape.element_bytes};
+  while (runs.chain < shape.rank && shape.axes[runs.chain].target_stride == runs.bytes) {
+    runs.bytes *= shape.axes[runs.chain++].extent;
+  }
+  return runs;
+}
+
+/// The distance of runs in a buffer: whole lines, with one between them.
+std::int64_t padded_pitch(std::int64_t run_bytes) {
+  return (run_bytes + 2 * line_bytes - 1) / line_bytes * line_bytes;
+}
+
+}  // namespace
+
+void stream_run(const std::byte* source, std::byte* target, std::int64_t bytes,
+                const Kernels& set, Prefetcher& next) {
+  constexpr std::int64_t piece_bytes = 512;
+  const auto past = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(target) %
+                                              static_cast<std::uintptr_t>(line_bytes));
+  std::int64_t at = 0;
+  std::int64_t piece = std::min(bytes, piece_bytes - past);
+  while (at < bytes) {
+    next.advance(piece_bytes / line_bytes + 1);
+    set.stream(source + at, target + at, piece);
+    at += piece;
+    piece = std::min(bytes - at, piece_bytes);
+  }
+}
+
+bool fits_stage(const Shape& block) {
+  const Runs runs = runs_of(block);
+  return runs.bytes >= streamed_run_bytes_min &&
+         block.bytes() / runs.bytes * padded_pitch(runs.bytes) <= stage_bytes_max;
+}
+
+void copy_staged(const Shape& block, const Kernels& set, std::byte* stage, Prefetcher& next) {
+  Shape staged = block;
+  staged.target = stage;
+  const Runs runs = runs_of(block);
+  const std::int64_t pitch = padded_pitch(runs.bytes);
+  std::int64_t rows = 1;
+  for (int k = runs.chain; k < block.rank; ++k) {
+    staged.axes[k].target_stride = pitch * rows;
+    rows *= block.axes[k].extent;
+  }
+  copy_direct(staged, set);
+  std::int64_t index[Shape::rank_max] = {};
+  std::byte* target = block.target;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    stream_run(stage + row * pitch, target, runs.bytes, set, next);
+    for (int k = runs.chain; k < block.rank; ++k) {
+      const Axis& axis = block.axes[k];
+      target += axis.target_stride;
+      if (++index[k] < axis.extent) break;
+      index[k] = 0;
+      target -= axis.target_stride * axis.extent;
+    }
+  }
+}
+
+void copy_direct(const Shape& shape, const Kernels& set) {
+  Grid grid{shape.element_bytes, shape.source, shape.target, 1, 0, 0, 1, 0, 0};
+  int second = 0;
+  if (shape.rank > 0) {
+    grid.extent_0 = shape.axes[0].extent;
+    grid.source_0 = shape.axes[0].source_stride;
+    grid.target_0 = shape.axes[0].target_stride;
+  }
+  if (shape.rank > 1) {
+    second = 1;
+    for (int k = 2; k < shape.rank; ++k) {
+      if (shape.axes[k].source_stride == shape.element_bytes) second = k;
+    }
+    grid.extent_1 = shape.axes[second].extent;
+    grid.source_1 = shape.axes[second].source_stride;
+    grid.target_1 = shape.axes[second].target_stride;
+  }
+  const GridKernel kernel = select_kernel(set, grid);
+  if (shape.rank <= 2) return kernel(grid);
+  std::int64_t index[Shape::rank_max];
+  std::fill(index, index + shape.rank, 0);
+  while (true) {
+    kernel(grid);
+    int k = 1;
+    for (; k < shape.rank; ++k) {
+      if (k == second) continue;
+      const Axis& axis = shape.axes[k];
+      grid.source += axis.source_stride;
+      grid.target += axis.target_stride;
+      if (++index[k] < axis.extent) break;
+      index[k] = 0;
+      grid.source -= axis.source_stride * axis.extent;
+      grid.target -= axis.target_stride * axis.extent;
+    }
+    if (k == shape.rank) return;
+  }
+}
+
+void copy_blocked(const Shape& shape, const Kernels& set, bool cold) {
+  const Blocks blocks = choose_blocks(shape);
+  alignas(line_bytes) std::byte stage[stage_bytes_max];
+  std::int64_t index[Shape::rank_max] = {};
+  Shape block = block_at(shape, blocks, index);
+  const bool staged = cold && fits_stage(block);
+  while (true) {
+    const bool more = next_index(shape, blocks, index);
+    Prefetcher prefetcher;
+    Shape next;
+    if (more) {
+      next = block_at(shape, blocks, index);
+      prefetcher = Prefetcher(next);
+    }
+    if (staged) {
+      copy_staged(block, set, stage, prefetcher);
+    } else {
+      if (cold) prefetcher.advance(prefetcher.lines());
+      copy_direct(block, set);
+    }
+    if (!more) return;
+    block = next;
+  }
+}
+
+}  // namespace tranship::host

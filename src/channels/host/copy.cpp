@@ -1,0 +1,44 @@
+#include "channels/host/copy.hpp"
+
+#include "channels/host/dispatch.hpp"
+#include "channels/host/group.hpp"
+#include "channels/host/kernels.hpp"
+#include "channels/host/shape.hpp"
+
+namespace tranship {
+namespace {
+
+/// Smaller nests stay in the caches whatever their order.
+constexpr std::int64_t grouped_bytes_min = 16 << 10;
+
+/// Copies the first nests that belong together; returns how many those were.
+std::size_t copy_some(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
+                      bool cold) {
+  const host::Kernels& set = host::kernels();
+  host::Shape shapes[host::group_shapes_max];
+  if (!host::normalise(nests[0], source, target, shapes[0])) return 1;
+  std::size_t count = 1;
+  if (nests.size() > 1 && shapes[0].rank > 0 && shapes[0].bytes() >= grouped_bytes_min) {
+    while (count < nests.size() && count < host::group_shapes_max &&
+           host::normalise(nests[count], source, target, shapes[count]) &&
+           host::same_records(shapes[0], shapes[count])) {
+      ++count;
+    }
+  }
+  if (count == 1) {
+    host::copy_shape(shapes[0], set, cold);
+  } else {
+    host::copy_group({shapes, count}, set, cold);
+  }
+  return count;
+}
+
+}  // namespace
+
+void copy_nests(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
+                bool cold) {
+  while (!nests.empty()) nests = nests.subspan(copy_some(nests, source, target, cold));
+  if (cold) host::fence_streams();
+}
+
+}  // namespace tranship

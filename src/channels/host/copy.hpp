@@ -1,0 +1,19 @@
+// The host's copy: any loop nests, on the calling thread.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "data/loop_nest.hpp"
+
+namespace tranship {
+
+/// Carries out `nests` from `source` to `target`, which must not overlap, on the calling thread.
+/// Any rank, element size, alignment and strides; target points must be distinct. `cold` says that
+/// the whole transfer, of which this may be a part, does not fit the caches: then the target is
+/// written with streaming stores, which are visible to other threads on return. Allocates nothing;
+/// uses up to 100 KiB of stack. Bytes outside the nests are neither read for writing nor written.
+void copy_nests(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
+                bool cold);
+
+}  // namespace tranship

@@ -1,0 +1,54 @@
+#include "channels/host/dispatch.hpp"
+
+#include <cstring>
+
+#include "channels/host/blocked.hpp"
+
+namespace tranship::host {
+namespace {
+
+/// Below this, setting up blocks costs more than it gains.
+constexpr std::int64_t direct_bytes_max = 8 << 10;
+
+/// From here on, a run is worth streaming by itself.
+constexpr std::int64_t streamed_run_bytes_min = 2 << 10;
+
+/// Copies runs that are long enough not to care about their neighbours.
+void copy_runs(const Shape& shape, const Kernels& set, bool cold) {
+  std::int64_t index[Shape::rank_max];
+  for (int k = 0; k < shape.rank; ++k) index[k] = 0;
+  const std::byte* source = shape.source;
+  std::byte* target = shape.target;
+  while (true) {
+    if (cold) {
+      set.stream(source, target, shape.element_bytes);
+    } else {
+      std::memcpy(target, source, static_cast<std::size_t>(shape.element_bytes));
+    }
+    int k = 0;
+    for (; k < shape.rank; ++k) {
+      const Axis& axis = shape.axes[k];
+      source += axis.source_stride;
+      target += axis.target_stride;
+      if (++index[k] < axis.extent) break;
+      index[k] = 0;
+      source -= axis.source_stride * axis.extent;
+      target -= axis.target_stride * axis.extent;
+    }
+    if (k == shape.rank) return;
+  }
+}
+
+}  // namespace
+
+void copy_shape(const Shape& shape, const Kernels& set, bool cold) {
+  if (shape.rank == 0 || shape.element_bytes >= streamed_run_bytes_min) {
+    copy_runs(shape, set, cold && shape.element_bytes >= streamed_run_bytes_min);
+  } else if (shape.bytes() <= direct_bytes_max) {
+    copy_direct(shape, set);
+  } else {
+    copy_blocked(shape, set, cold);
+  }
+}
+
+}  // namespace tranship::host

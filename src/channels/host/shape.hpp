@@ -1,0 +1,41 @@
+// A loop nest as the kernels want it: normalised, with addresses instead of offsets, on the stack.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "data/loop_nest.hpp"
+
+namespace tranship::host {
+
+/// One loop. Unlike `Loop` it is left uninitialised, so that an array of them costs nothing.
+struct Axis {
+  std::int64_t extent;
+  std::int64_t source_stride;
+  std::int64_t target_stride;
+};
+
+/// What to copy. After normalise(): no axis of extent 1, target strides positive and ascending,
+/// and nothing left to join.
+struct Shape {
+  static constexpr int rank_max = LoopNest::loops_max;
+
+  std::int64_t element_bytes;
+  const std::byte* source;
+  std::byte* target;
+  int rank;
+  Axis axes[rank_max];
+
+  /// Bytes that the whole shape moves.
+  std::int64_t bytes() const {
+    std::int64_t total = element_bytes;
+    for (int k = 0; k < rank; ++k) total *= axes[k].extent;
+    return total;
+  }
+};
+
+/// Reads `nest` into `shape`: drops axes of extent 1, turns negative target strides round, sorts
+/// by target stride and joins what runs on. Returns false if the nest moves nothing.
+bool normalise(const LoopNest& nest, const std::byte* source, std::byte* target, Shape& shape);
+
+}  // namespace tranship::host

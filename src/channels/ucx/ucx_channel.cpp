@@ -1,0 +1,133 @@
+#include "channels/ucx/ucx_channel.hpp"
+
+#include <algorithm>
+
+#include "fabric/command.hpp"
+
+namespace tranship {
+namespace {
+
+struct Ends {
+  RemoteArray* array = nullptr;
+  Operation operation = Operation::write;
+};
+
+Result<Ends> ends_of(const Request& request) {
+  auto* source = dynamic_cast<RemoteArray*>(request.source.attachment);
+  auto* target = dynamic_cast<RemoteArray*>(request.target.attachment);
+  const bool one_remote = (source == nullptr) != (target == nullptr);
+  const Place& local = target != nullptr ? request.source : request.target;
+  if (!one_remote || local.attachment != nullptr) {
+    return Error{ErrorCode::invalid_argument,
+                 "this channel joins memory of this process with an array of another one: exactly "
+                 "one end of a request must be remote, and the other plain memory"};
+  }
+  if (target != nullptr) return Ends{target, Operation::write};
+  return Ends{source, Operation::read};
+}
+
+Status check_range(const Request& request, const Ends& ends) {
+  const RemoteArray& array = *ends.array;
+  const Side side = ends.operation == Operation::write ? Side::target : Side::source;
+  for (const LoopNest& nest : request.nests) {
+    const auto extent = touched(nest, side);
+    if (extent && extent->first >= 0 && extent->end <= array.bytes()) continue;
+    return Error{ErrorCode::out_of_range,
+                 "a request leaves '" + array.name() + "' of " + array.link().label + ", which has " +
+                     std::to_string(array.bytes()) + " bytes"};
+  }
+  return {};
+}
+
+Status check_array(const Ends& ends) {
+  const RemoteArray& array = *ends.array;
+  const std::string named = "'" + array.name() + "' of " + array.link().label;
+  if (ends.operation == Operation::write && !array.writable()) {
+    return Error{ErrorCode::permission,
+                 named + " is exported read-only: export it with writable=true to write it"};
+  }
+  if (array.withdrawn()) {
+    return Error{ErrorCode::not_found, named + " was withdrawn: look it up again"};
+  }
+  if (array.link().requester->lost()) return array.link().requester->lost_error();
+  return {};
+}
+
+}  // namespace
+
+UcxChannel::UcxChannel(Fabric& fabric, Options options)
+    : fabric_(fabric), options_(std::move(options)), rings_seen_(fabric.bell().rings()) {
+  capabilities_.width = 1;
+  capabilities_.synchronous = false;
+  capabilities_.bytes_in_flight_max = options_.bytes_in_flight_max;
+}
+
+Status UcxChannel::submit(const Request& request) {
+  const auto ends = ends_of(request);
+  if (!ends) return ends.error();
+  RemoteArray& array = *ends->array;
+  const bool usable = !array.withdrawn() && !array.link().requester->lost() &&
+                      (array.writable() || ends->operation == Operation::read);
+  if (!usable) return check_array(*ends);
+  if (auto status = check_range(request, *ends); !status) return status;
+  if (array.mapped() != nullptr) {
+    const bool write = ends->operation == Operation::write;
+    array.link().copy(request.nests, write ? request.source.address : array.mapped(),
+                      write ? array.mapped() : request.target.address, request.cold);
+    finished_->push({request.tag, {}});
+    return {};
+  }
+  const Requester::Transfer transfer{request, array.remote(), ends->operation};
+  Requester& requester = *array.link().requester;
+  if (auto status = requester.direct(transfer)) {
+    finished_->push({request.tag, std::move(*status)});
+    return {};
+  }
+  const auto& link = array.shared_link();
+  if (std::find(active_.begin(), active_.end(), link) == active_.end()) active_.push_back(link);
+  return requester.submit(transfer, finished_);
+}
+
+std::size_t UcxChannel::poll(std::span<Finished> finished) {
+  rings_seen_ = fabric_.bell().rings();
+  for (std::size_t k = 0; k < active_.size();) {
+    Requester& requester = *active_[k]->requester;
+    requester.progress();
+    if (requester.outstanding()) {
+      ++k;
+    } else {
+      active_[k] = std::move(active_.back());
+      active_.pop_back();
+    }
+  }
+  return finished_->take(finished);
+}
+
+void UcxChannel::idle(std::chrono::nanoseconds at_most) {
+  if (finished_->empty()) fabric_.bell().wait(rings_seen_, at_most);
+}
+
+void UcxChannel::wake() { fabric_.bell().ring(); }
+
+std::string UcxChannel::explain(const Request& request) const {
+  const auto ends = ends_of(request);
+  if (!ends) return ends.error().message;
+  const Link& link = ends->array->link();
+  if (auto status = check_array(*ends); !status) return status.error().message;
+  if (auto status = check_range(request, *ends); !status) return status.error().message;
+  if (ends->array->mapped() != nullptr) {
+    return "mapped: the array lies in shared memory that this process maps too; one copy";
+  }
+  const Requester::Transfer transfer{request, ends->array->remote(), ends->operation};
+  const bool write = ends->operation == Operation::write;
+  if (link.requester->direct_possible(transfer)) {
+    return std::string("direct: small and in few runs; ") +
+           (write ? "process_vm_writev" : "process_vm_readv");
+  }
+  const SlotGeometry& geometry = link.requester->segment().geometry();
+  const std::string slots = std::to_string(geometry.slots) + " slots of " +
+                            std::to_string(geometry.slot_bytes / 1024) + " KiB";
+  return (link.mode == LinkMode::shared ? "slots: " : "network: ") + slots + "; " + link.way;
+}
+
+}  // namespace tranship

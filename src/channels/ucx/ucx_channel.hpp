@@ -1,0 +1,56 @@
+// The channel between this process's memory and an array of another process.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/fabric.hpp"
+#include "runtime/channel.hpp"
+
+namespace tranship {
+
+/// Carries requests of which exactly one end has a RemoteArray as its attachment, and chooses how
+/// for each of them:
+/// - `mapped`: the array lies in shared memory that this process maps: one copy, here, at once;
+/// - `direct`: a few small runs on one machine: process_vm_writev or process_vm_readv, at once;
+/// - `slots`: packed pieces through slots in shared memory; the exporting process unpacks one
+///   while this one packs the next;
+/// - `network`: the same slots, mirrored by UCX.
+/// A request may be larger than the slots: it is cut here. Packing and unpacking happen in the
+/// thread that submits and polls.
+/// Owns nothing of the fabric, which must outlive it; after the fabric's close() every request
+/// ends with `closed`. Threads: submit(), poll() and idle() from one; wake() and explain() from all.
+class UcxChannel : public Channel {
+ public:
+  struct Options {
+    std::string name = "remote_write";
+    std::int64_t bytes_in_flight_max = 8 * 256 * 1024;  ///< as large as a peer's ring of slots
+  };
+
+  UcxChannel(Fabric& fabric, Options options);
+
+  const std::string& name() const override { return options_.name; }
+  const Capabilities& capabilities() const override { return capabilities_; }
+
+  /// @error invalid_argument if not exactly one end is remote; out_of_range if a nest leaves the
+  ///        array; permission if it is read-only; not_found if it was withdrawn; peer_lost or
+  ///        closed if the peer is gone
+  Status submit(const Request& request) override;
+  std::size_t poll(std::span<Finished> finished) override;
+  void idle(std::chrono::nanoseconds at_most) override;
+  void wake() override;
+
+  /// The way that submit() would choose, and why, in a few words.
+  std::string explain(const Request& request) const;
+
+ private:
+  Fabric& fabric_;
+  Options options_;
+  Capabilities capabilities_;
+  std::shared_ptr<FinishedQueue> finished_ = std::make_shared<FinishedQueue>();
+  std::vector<std::shared_ptr<Link>> active_;  ///< links with requests of this channel
+  std::uint32_t rings_seen_ = 0;
+};
+
+}  // namespace tranship

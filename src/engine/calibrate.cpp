@@ -1,0 +1,354 @@
+#include "engine/calibrate.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "channels/file/file.hpp"
+#include "engine/engine.hpp"
+#include "engine/processes.hpp"
+#include "plan/tile.hpp"
+
+namespace tranship {
+namespace {
+
+constexpr std::int64_t KiB = 1024;
+constexpr std::int64_t MiB = 1024 * KiB;
+constexpr std::array<std::int64_t, 5> request_sizes{16 * KiB, 64 * KiB, 256 * KiB, 1 * MiB,
+                                                    4 * MiB};
+constexpr std::array<std::int64_t, 7> converted_runs{1, 4, 8, 16, 64, 512, 4 * KiB};
+constexpr std::array<std::int64_t, 4> file_requests{256 * KiB, 1 * MiB, 4 * MiB, 16 * MiB};
+constexpr std::array<std::int64_t, 3> file_runs{4 * KiB, 64 * KiB, 512 * KiB};
+constexpr std::array<std::int64_t, 3> remote_runs{8, 64, 512};
+constexpr int repeats = 3;
+constexpr int handoffs = 200;
+
+enum MemoryNumber { host0, file0, host1, far_host0 };
+
+/// The graph of this machine, with rates that are only placeholders until they are measured.
+Profile bootstrap(const CalibrationOptions& options) {
+  Profile profile;
+  profile.host = options.host;
+  profile.date = options.date;
+  profile.cache_bytes = last_level_cache_bytes();
+  profile.memories = {{"node0/host0", MemoryKind::host, options.config.buffer_bytes},
+                      {"node0/file0", MemoryKind::file, 0},
+                      {"node0/host1", MemoryKind::host, 0},
+                      {"node1/host0", MemoryKind::host, 0}};
+  const auto add = [&](const char* name, ChannelKind kind, int source, int target) {
+    ChannelSpec channel;
+    channel.name = name;
+    channel.kind = kind;
+    channel.source = source;
+    channel.target = target;
+    channel.throughput = Throughput({{1, 1, 1.0}});
+    profile.channels.push_back(std::move(channel));
+  };
+  add("memcpy", ChannelKind::memcpy, host0, host0);
+  add("file_read", ChannelKind::file_read, file0, host0);
+  add("file_write", ChannelKind::file_write, host0, file0);
+  add("remote_write node0", ChannelKind::remote_write, host0, host1);
+  add("remote_read node0", ChannelKind::remote_read, host1, host0);
+  add("remote_write node1", ChannelKind::remote_write, host0, far_host0);
+  add("remote_read node1", ChannelKind::remote_read, far_host0, host0);
+  return profile;
+}
+
+/// An array of `points` elements of `run` bytes, as a matrix of x by y.
+Array matrix(std::byte* data, std::int64_t run, std::int64_t x, std::int64_t y,
+             const char* layout) {
+  Array array;
+  const IndexSpace space{{"x", x}, {"y", y}};
+  const FieldSpace fields{{"f0", "V", run}};
+  array.view = View::whole(
+      Mapping::make(space, fields, Layout::parse(layout).value()).value());
+  array.place.address = data;
+  array.named = true;
+  array.name = "a calibration buffer";
+  return array;
+}
+
+std::int64_t square_side(std::int64_t elements) {
+  std::int64_t side = 1;
+  while (4 * side * side <= elements) side *= 2;
+  return side;
+}
+
+class Calibration {
+ public:
+  explicit Calibration(const CalibrationOptions& options)
+      : options_(options),
+        profile_(bootstrap(options)),
+        source_(static_cast<std::size_t>(options.sample_bytes)),
+        target_(static_cast<std::size_t>(options.sample_bytes)) {}
+
+  Result<Profile> run() {
+    Engine::Options options;
+    options.config = options_.config;
+    options.profile = profile_;
+    auto engine = Engine::open(std::move(options));
+    if (!engine) return engine.error();
+    engine_ = std::move(*engine);
+    std::memset(source_.data(), 1, source_.size());
+    std::memset(target_.data(), 2, target_.size());
+    for (const auto& step : {&Calibration::measure_handoff, &Calibration::measure_memcpy,
+                             &Calibration::measure_files, &Calibration::measure_processes}) {
+      if (Status status = (this->*step)(); !status) return status.error();
+    }
+    report(1, "done");
+    add_resources();
+    return profile_;
+  }
+
+ private:
+  void report(double share, const std::string& what) {
+    if (options_.progress) options_.progress(share, what);
+  }
+
+  ChannelSpec& channel(ChannelKind kind, int source, int target) {
+    const auto found = std::find_if(
+        profile_.channels.begin(), profile_.channels.end(), [&](const ChannelSpec& spec) {
+          return spec.kind == kind && spec.source == source && spec.target == target;
+        });
+    return *found;
+  }
+
+  /// Seconds of one copy in tiles of about `request` bytes, from submission to its end.
+  Result<double> time(const Array& source, const Array& target, std::int64_t request) {
+    auto made = engine_->plan(source, target, {});
+    if (!made) return made.error();
+    auto plan = std::make_shared<Plan>(**made);
+    const Throughput& rates = engine_->profile().channels[0].throughput;
+    plan->tile = choose_tile({source.view.mapping.get(), &rates},
+                             {target.view.mapping.get(), &rates}, plan->extents, request);
+    plan->tiles = tile_count(plan->extents, plan->tile, source.view.mapping->rank());
+    plan->direct = false;
+    std::vector<double> seconds;
+    for (int k = 0; k < repeats; ++k) {
+      const std::int64_t begin = clock_.now_ns();
+      const Event event = engine_->copy_along(plan, source, target);
+      if (Status status = event.wait(std::chrono::seconds(60)); !status) return status.error();
+      seconds.push_back(static_cast<double>(clock_.now_ns() - begin) * 1e-9);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[seconds.size() / 2];
+  }
+
+  /// Adds the rate of one shape to `samples`.
+  Status sample(std::vector<Sample>& samples, const Array& source, const Array& target,
+                std::int64_t request, std::int64_t run) {
+    auto seconds = time(source, target, request);
+    if (!seconds) return seconds.error();
+    samples.push_back({request, run, static_cast<double>(source.view.bytes()) / *seconds});
+    return {};
+  }
+
+  Status measure_handoff() {
+    report(0, "hand-off to a worker");
+    const Array source = matrix(source_.data(), 1, 4096, 1, "F, x, y");
+    const Array target = matrix(target_.data(), 1, 4096, 1, "F, x, y");
+    std::vector<double> seconds;
+    for (int k = 0; k < handoffs; k += repeats) {
+      auto one = time(source, target, 4096);
+      if (!one) return one.error();
+      seconds.push_back(*one);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    profile_.handoff_s = seconds[seconds.size() / 2];
+    for (ChannelSpec& spec : profile_.channels) spec.latency_s = profile_.handoff_s;
+    return {};
+  }
+
+  Status measure_memcpy() {
+    std::vector<Sample> samples;
+    for (const std::int64_t request : request_sizes) {
+      report(0.05 + 0.1 * static_cast<double>(samples.size()) / 10, "host memory");
+      const std::int64_t bytes = std::min(options_.sample_bytes, request * 1024);
+      const Array source = matrix(source_.data(), 1, bytes, 1, "F, x, y");
+      const Array target = matrix(target_.data(), 1, bytes, 1, "F, x, y");
+      if (Status s = sample(samples, source, target, request, request); !s) return s;
+      for (const std::int64_t run : converted_runs) {
+        const std::int64_t side = square_side(bytes / run);
+        const std::int64_t other = bytes / run / side;
+        const Array rows = matrix(source_.data(), run, side, other, "F, x, y");
+        const Array columns = matrix(target_.data(), run, side, other, "F, y, x");
+        if (Status s = sample(samples, rows, columns, request, run); !s) return s;
+      }
+    }
+    channel(ChannelKind::memcpy, host0, host0).throughput = Throughput(std::move(samples));
+    return {};
+  }
+
+  Status measure_files() {
+    if (options_.folder.empty()) return drop_memory(file0);
+    std::string path = options_.folder + "/tranship-calibration-XXXXXX";
+    const int descriptor = mkstemp(path.data());
+    if (descriptor < 0) return drop_memory(file0);
+    ::close(descriptor);
+    Status status = measure_file(path);
+    unlink(path.c_str());
+    // A disk without room is no reason to leave the rest unmeasured.
+    return status ? status : drop_memory(file0);
+  }
+
+  Status measure_file(const std::string& path) {
+    FileOptions options;
+    options.mode = FileMode::read_write;
+    options.bytes_min = options_.sample_bytes;
+    options.direct = options_.config.file_direct;
+    auto file = File::open(path, options);
+    if (!file) return file.error();
+    for (const bool reads : {false, true}) {
+      report(reads ? 0.6 : 0.4, reads ? "reading the disk" : "writing the disk");
+      std::vector<Sample> samples;
+      for (const std::int64_t request : file_requests) {
+        if (Status s = file_sample(samples, *file, reads, request, request); !s) return s;
+        for (const std::int64_t run : file_runs) {
+          if (run > request || request != 4 * MiB) continue;
+          if (Status s = file_sample(samples, *file, reads, request, run); !s) return s;
+        }
+      }
+      ChannelSpec& spec = reads ? channel(ChannelKind::file_read, file0, host0)
+                                : channel(ChannelKind::file_write, host0, file0);
+      spec.throughput = Throughput(std::move(samples));
+    }
+    return {};
+  }
+
+  /// Rows of twice the run, of which the first half is moved; or everything, if run == request.
+  Status file_sample(std::vector<Sample>& samples, const std::shared_ptr<File>& file, bool reads,
+                     std::int64_t request, std::int64_t run) {
+    const bool whole = run == request;
+    const std::int64_t row = whole ? 64 * KiB : 2 * run;
+    Array disk = matrix(nullptr, 1, row, options_.sample_bytes / row, "F, x, y");
+    disk.place.attachment = file.get();
+    disk.where = Where::file;
+    disk.owner = file;
+    if (!whole) disk.view.extents[0] = run;
+    const Array memory =
+        matrix(source_.data(), 1, disk.view.extents[0], disk.view.extents[1], "F, x, y");
+    return reads ? sample(samples, disk, memory, request, run)
+                 : sample(samples, memory, disk, request, run);
+  }
+
+  Status measure_processes();
+  Status measure_peer(Engine& other, int memory, const char* what);
+
+  /// Removes the channels of a memory that could not be measured.
+  Status drop_memory(int memory) {
+    auto& channels = profile_.channels;
+    channels.erase(std::remove_if(channels.begin(), channels.end(),
+                                  [&](const ChannelSpec& spec) {
+                                    return spec.source == memory || spec.target == memory;
+                                  }),
+                   channels.end());
+    return {};
+  }
+
+  void add_resources() {
+    const double memory = channel(ChannelKind::memcpy, host0, host0).throughput.peak();
+    profile_.resources.push_back({"host0 memory", memory});
+    double disk = 0;
+    for (ChannelSpec& spec : profile_.channels) {
+      if (spec.kind == ChannelKind::file_read || spec.kind == ChannelKind::file_write) {
+        disk = std::max(disk, spec.throughput.peak());
+      } else if (spec.throughput.peak() <= memory) {
+        spec.resources.push_back(0);
+      }
+    }
+    if (disk <= 0) return;
+    profile_.resources.push_back({"disk", disk});
+    for (ChannelSpec& spec : profile_.channels) {
+      if (spec.kind == ChannelKind::file_read || spec.kind == ChannelKind::file_write) {
+        spec.resources.push_back(1);
+      }
+    }
+  }
+
+  const CalibrationOptions& options_;
+  Profile profile_;
+  std::vector<std::byte> source_;
+  std::vector<std::byte> target_;
+  std::unique_ptr<Engine> engine_;
+  SteadyClock clock_;
+};
+
+Status Calibration::measure_processes() {
+  if (!options_.processes) {
+    (void)drop_memory(host1);
+    return drop_memory(far_host0);
+  }
+  for (const bool network : {false, true}) {
+    report(network ? 0.9 : 0.8, network ? "the network" : "another process");
+    const int memory = network ? far_host0 : host1;
+    Engine::Options options;
+    options.config = options_.config;
+    options.config.transport = network ? "network" : "automatic";
+    options.profile = bootstrap(options_);
+    options.accept = true;
+    auto other = Engine::open(std::move(options));
+    Status status = other ? measure_peer(**other, memory, "calibration") : Status(other.error());
+    if (!status) (void)drop_memory(memory);  // `tranship topology` shows that it is not there
+  }
+  return {};
+}
+
+Status Calibration::measure_peer(Engine& other, int memory, const char* name) {
+  auto there = other.processes();
+  if (!there) return there.error();
+  const std::int64_t bytes = options_.sample_bytes;
+  Array exported = matrix(target_.data(), 1, bytes, 1, "F, x, y");
+  if (Status status = (*there)->export_array(name, exported); !status) return status;
+  auto here = engine_->processes();
+  if (!here) return here.error();
+  const auto patience = std::chrono::seconds(5);
+  auto peer = (*here)->connect((*there)->contact(), patience);
+  if (!peer) return peer.error();
+  auto remote = (*here)->lookup(*peer, name, patience);
+  if (!remote) return remote.error();
+  for (const bool reads : {false, true}) {
+    std::vector<Sample> samples;
+    for (const std::int64_t request : {256 * KiB, 1 * MiB, 4 * MiB}) {
+      for (std::int64_t run : {remote_runs[0], remote_runs[1], remote_runs[2], request}) {
+        const bool whole = run == request;
+        const std::int64_t moved = whole ? bytes : bytes / 4;
+        if (!whole && request != 4 * MiB) continue;
+        const std::int64_t row = whole ? moved : 2 * run;
+        Array far = matrix(nullptr, 1, row, moved / row, "F, x, y");
+        far.place = remote->place;
+        far.where = memory == host1 ? Where::near_process : Where::far_process;
+        far.owner = remote->owner;
+        if (!whole) far.view.extents[0] = run;
+        const Array near =
+            matrix(source_.data(), 1, far.view.extents[0], far.view.extents[1], "F, x, y");
+        Status status = reads ? sample(samples, far, near, request, run)
+                              : sample(samples, near, far, request, run);
+        if (!status) return status;
+      }
+    }
+    ChannelSpec& spec = reads ? channel(ChannelKind::remote_read, memory, host0)
+                              : channel(ChannelKind::remote_write, host0, memory);
+    spec.throughput = Throughput(std::move(samples));
+  }
+  return (*here)->disconnect(*peer);
+}
+
+}  // namespace
+
+std::int64_t last_level_cache_bytes() {
+  std::int64_t largest = 0;
+  for (const int name : {_SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL4_CACHE_SIZE}) {
+    largest = std::max<std::int64_t>(largest, sysconf(name));
+  }
+  return largest;
+}
+
+Result<Profile> calibrate(const CalibrationOptions& options) {
+  return Calibration(options).run();
+}
+
+}  // namespace tranship

@@ -1,0 +1,388 @@
+#include "engine/engine.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+#include "channels/file/file_channel.hpp"
+#include "channels/host/copy.hpp"
+#include "channels/host/host_channel.hpp"
+#include "data/lowering.hpp"
+#include "engine/processes.hpp"
+
+namespace tranship {
+namespace {
+
+/// Buffers between hops start at pages, so that files can be read into them directly.
+constexpr std::align_val_t buffer_align{4096};
+
+Error invalid(std::string message) {
+  return Error{ErrorCode::invalid_argument, std::move(message)};
+}
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+BufferSource host_buffers() {
+  return {[](std::int64_t bytes) {
+            return static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes),
+                                                          buffer_align, std::nothrow));
+          },
+          [](std::byte* buffer, std::int64_t) { ::operator delete(buffer, buffer_align); }};
+}
+
+std::string box_text(const Array& array) {
+  std::string text = "(";
+  for (int k = 0; k < array.view.mapping->rank(); ++k) {
+    text += (k ? ", " : "") + array.view.mapping->space()[at(k)].name + "=" +
+            std::to_string(array.view.extents[at(k)]);
+  }
+  text += ")";
+  return text;
+}
+
+/// Brings the target's dimensions into the source's order, by name where both sides have names.
+Result<View> matched_target(const Array& source, const Array& target) {
+  const IndexSpace& from = source.view.mapping->space();
+  const IndexSpace& to = target.view.mapping->space();
+  if (from.size() != to.size()) {
+    return invalid("the source has " + std::to_string(from.size()) + " dimensions " +
+                   box_text(source) + " and the target " + std::to_string(to.size()) + " " +
+                   box_text(target) + "; give both the same");
+  }
+  if (!source.named || !target.named) return target.view;
+  std::vector<int> order;
+  bool in_order = true;
+  for (std::size_t k = 0; k < from.size(); ++k) {
+    const auto found = std::find_if(to.begin(), to.end(), [&](const Dimension& dimension) {
+      return dimension.name == from[k].name;
+    });
+    if (found == to.end()) {
+      return invalid("the source's dimension \"" + from[k].name + "\" is not in the target " +
+                     box_text(target) + "; name both alike");
+    }
+    order.push_back(static_cast<int>(found - to.begin()));
+    in_order = in_order && order.back() == static_cast<int>(k);
+  }
+  if (in_order) return target.view;
+  View view{target.view.mapping->permuted(order), {}, {}};
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    view.lower[k] = target.view.lower[at(order[k])];
+    view.extents[k] = target.view.extents[at(order[k])];
+  }
+  return view;
+}
+
+Status check_view(const Array& array, const char* side) {
+  const IndexSpace& space = array.view.mapping->space();
+  for (std::size_t k = 0; k < space.size(); ++k) {
+    const std::int64_t low = array.view.lower[k];
+    const std::int64_t high = low + array.view.extents[k];
+    if (low < 0 || array.view.extents[k] < 0 || high > space[k].extent) {
+      return Error{ErrorCode::out_of_range,
+                   std::string("the region [") + std::to_string(low) + ", " +
+                       std::to_string(high) + ") of dimension \"" + space[k].name +
+                       "\" lies outside the " + side + ", which has " +
+                       std::to_string(space[k].extent) + " indices there"};
+    }
+  }
+  return {};
+}
+
+Status check_overlap(const Array& source, const Array& target, const View& target_view) {
+  if (source.where != target.where || source.where != Where::host) {
+    const bool same_file = source.where == Where::file && target.where == Where::file &&
+                           source.place.attachment == target.place.attachment;
+    if (!same_file) return {};
+  }
+  const std::byte* from = source.place.address;
+  const std::byte* to = target.place.address;
+  const Mapping& a = *source.view.mapping;
+  const Mapping& b = *target_view.mapping;
+  const std::int64_t distance = to - from;
+  if (a.end_bytes() <= distance + b.begin_bytes() || distance + b.end_bytes() <= a.begin_bytes()) {
+    return {};
+  }
+  if (!overlaps(source.view, target_view, distance)) return {};
+  return invalid("source and target overlap (" + source.name +
+                 "); copy to an array of its own first");
+}
+
+Status check_liveness(const Array& source, const Array& target) {
+  if (source.liveness) {
+    if (Status status = source.liveness->check(); !status) return status;
+  }
+  return target.liveness ? target.liveness->check() : Status{};
+}
+
+}  // namespace
+
+std::uint64_t fork_generation() {
+  static std::atomic<std::uint64_t> generation{0};
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1); });
+  (void)registered;
+  return generation.load(std::memory_order_relaxed);
+}
+
+Event::Event(std::shared_ptr<const Plan> plan, std::shared_ptr<Transfer> transfer, Engine* engine)
+    : plan_(std::move(plan)), transfer_(std::move(transfer)), driver_(engine->driver_) {}
+
+bool Event::done() const { return !transfer_ || transfer_->completion->done(); }
+
+Status Event::wait(std::optional<std::chrono::nanoseconds> timeout) const {
+  return transfer_ ? transfer_->completion->wait(timeout) : Status{};
+}
+
+void Event::cancel() const {
+  if (done()) return;
+  if (const auto driver = driver_.lock()) driver->cancel(transfer_);
+}
+
+std::shared_ptr<Completion> Event::completion() const {
+  return transfer_ ? transfer_->completion : nullptr;
+}
+
+Engine::Engine(Options options) : options_(std::move(options)) {}
+
+Result<std::unique_ptr<Engine>> Engine::open(Options options) {
+  std::unique_ptr<Engine> engine(new Engine(std::move(options)));
+  if (Status status = engine->start(); !status) return status.error();
+  return engine;
+}
+
+Status Engine::start() {
+  const Config& config = options_.config;
+  if (auto kind = planner_kind_from(config.planner); !kind) return kind.error();
+  if (config.buffer_bytes < (1 << 20)) {
+    return invalid("buffer_bytes must be at least 1MiB, not " +
+                   std::to_string(config.buffer_bytes));
+  }
+  fork_generation_ = fork_generation();
+  threads_ = static_cast<int>(config.threads > 0 ? config.threads
+                                                 : std::thread::hardware_concurrency());
+  threads_ = std::max(threads_, 1);
+  if (options_.trace) trace_ = std::make_unique<Trace>(at(static_cast<int>(config.trace_spans)));
+  for (Memory& memory : options_.profile.memories) {
+    if (memory.name == "node0/host0") memory.buffer_bytes_max = config.buffer_bytes;
+  }
+  ThreadDriver::Options driver;
+  for (const Memory& memory : options_.profile.memories) {
+    driver.memories.push_back({memory.buffer_bytes_max, host_buffers()});
+  }
+  driver.clock = &clock_;
+  driver.trace = trace_.get();
+  driver_ = std::make_shared<ThreadDriver>(std::move(driver));
+  channels_.push_back(std::make_unique<HostChannel>(threads_));
+  channel_numbers_[ChannelKind::memcpy] = driver_->add_channel(*channels_.back());
+  for (const ChannelKind kind : {ChannelKind::file_read, ChannelKind::file_write}) {
+    FileChannelOptions file;
+    file.name = to_string(kind);
+    file.copy = copy_nests;
+    file.queue_depth = static_cast<int>(std::max<std::int64_t>(config.file_queue_depth, 1));
+    file.io_bytes = std::max<std::int64_t>(config.file_io_bytes, 4096);
+    channels_.push_back(std::make_unique<FileChannel>(std::move(file)));
+    channel_numbers_[kind] = driver_->add_channel(*channels_.back());
+  }
+  if (!options_.accept && options_.contact_file.empty()) return {};
+  auto processes = this->processes();
+  return processes ? Status{} : Status(processes.error());
+}
+
+Engine::~Engine() { close(); }
+
+void Engine::close() {
+  if (closed_.exchange(true)) return;
+  const bool forked = fork_generation() != fork_generation_;
+  if (forked) {
+    // The threads live in the parent only: joining them would never end.
+    (void)new std::shared_ptr<ThreadDriver>(std::move(driver_));
+    (void)processes_.release();
+    for (auto& channel : channels_) (void)channel.release();
+    return;
+  }
+  {
+    std::lock_guard lock(processes_mutex_);
+    if (processes_) processes_->stop();
+  }
+  driver_->close({ErrorCode::closed, "the engine was closed before the transfer ended"});
+  std::lock_guard lock(processes_mutex_);
+  processes_.reset();
+}
+
+Status Engine::usable() const {
+  if (closed()) {
+    return Error{ErrorCode::closed, "the engine is closed; open another with tranship.Engine()"};
+  }
+  if (fork_generation() != fork_generation_) {
+    return Error{ErrorCode::closed,
+                 "this process was forked after the engine was opened, and threads do not "
+                 "survive a fork; open an engine of its own here (or start processes with spawn)"};
+  }
+  return {};
+}
+
+int Engine::memory_of(Where where) const {
+  switch (where) {
+    case Where::host: return options_.profile.find_memory("node0/host0");
+    case Where::file: return options_.profile.find_memory("node0/file0");
+    case Where::near_process: return options_.profile.find_memory("node0/host1");
+    case Where::far_process: return options_.profile.find_memory("node1/host0");
+  }
+  return -1;
+}
+
+bool Engine::cold(std::int64_t bytes) const {
+  return 2 * bytes > options_.profile.cache_bytes;
+}
+
+Result<PlanQuery> Engine::query_of(const Array& source, const Array& target,
+                                   const CopyOptions& options) const {
+  if (!target.writable) {
+    return Error{ErrorCode::permission, "the target is read-only: " + target.name};
+  }
+  if (Status status = check_liveness(source, target); !status) return status.error();
+  if (Status status = check_view(source, "source"); !status) return status.error();
+  if (Status status = check_view(target, "target"); !status) return status.error();
+  auto view = matched_target(source, target);
+  if (!view) return view.error();
+  PlanQuery query{source.view, *view, memory_of(source.where), memory_of(target.where),
+                  options.planner, options.buffer_bytes_max};
+  if (query.source_memory < 0 || query.target_memory < 0) {
+    const Array& lost = query.source_memory < 0 ? source : target;
+    return Error{ErrorCode::no_route, "the machine profile has no memory for " + lost.name +
+                                          "; measure it anew with: tranship calibrate"};
+  }
+  if (query.planner == PlannerKind::automatic) {
+    query.planner = *planner_kind_from(options_.config.planner);
+  }
+  for (int k = 0; k < source.view.mapping->rank(); ++k) {
+    if (query.source.extents[at(k)] != query.target.extents[at(k)]) {
+      return invalid("source " + box_text(source) + " and target " + box_text(target) +
+                     " differ in extent; give a region, or slices of equal shape");
+    }
+  }
+  if (Status status = check_overlap(source, target, query.target); !status) {
+    return status.error();
+  }
+  return query;
+}
+
+Result<std::shared_ptr<const Plan>> Engine::plan_of(const PlanQuery& query) {
+  if (auto cached = cache_.find(query)) return cached;
+  auto made = tranship::plan(query, options_.profile);
+  if (!made) return made.error();
+  auto shared = std::make_shared<const Plan>(std::move(*made));
+  cache_.add(query, shared);
+  return std::shared_ptr<const Plan>(shared);
+}
+
+Result<std::shared_ptr<const Plan>> Engine::plan(const Array& source, const Array& target,
+                                                 const CopyOptions& options) {
+  if (Status status = usable(); !status) return status.error();
+  auto query = query_of(source, target, options);
+  if (!query) return query.error();
+  return plan_of(*query);
+}
+
+Result<Event> Engine::copy(const Array& source, const Array& target, const CopyOptions& options) {
+  if (Status status = usable(); !status) return status.error();
+  auto query = query_of(source, target, options);
+  if (!query) return query.error();
+  auto plan = plan_of(*query);
+  if (!plan) return plan.error();
+  if ((*plan)->bytes == 0) return Event(*plan, nullptr, this);
+  const bool ready = std::all_of(options.after.begin(), options.after.end(),
+                                 [](const Event& event) { return event.done(); });
+  if ((*plan)->direct && ready) {
+    for (const Event& event : options.after) {
+      if (Status status = event.wait({}); !status) return status.error();
+    }
+    if (source.where == Where::host && target.where == Where::host) {
+      copy_nests((*plan)->nests, source.place.address, target.place.address,
+                 cold((*plan)->bytes));
+      if (Status status = check_liveness(source, target); !status) return status.error();
+      return Event(*plan, nullptr, this);
+    }
+    if (const auto status = Processes::carry_now(**plan, source, target)) {
+      if (!*status) return status->error();
+      return Event(*plan, nullptr, this);
+    }
+  }
+  return start_transfer(source, target, options, *plan);
+}
+
+Event Engine::start_transfer(const Array& source, const Array& target, const CopyOptions& options,
+                             const std::shared_ptr<const Plan>& plan) {
+  auto transfer = std::make_shared<Transfer>();
+  transfer->plan = plan;
+  transfer->source = source.place;
+  transfer->target = target.place;
+  transfer->priority = options.priority;
+  transfer->cold = cold(plan->bytes);
+  transfer->keep_alive = {source.owner, target.owner};
+  transfer->label = plan->path(options_.profile);
+  if (source.liveness || target.liveness) {
+    transfer->final_check = [a = source.liveness, b = target.liveness] {
+      if (Status status = a ? a->check() : Status{}; !status) return status;
+      return b ? b->check() : Status{};
+    };
+  }
+  for (const Hop& hop : plan->hops) {
+    Descriptor descriptor;
+    descriptor.channel =
+        channel_numbers_.at(options_.profile.channels[at(hop.channel)].kind);
+    transfer->descriptors.push_back(descriptor);
+  }
+  std::vector<std::shared_ptr<Completion>> after;
+  for (const Event& event : options.after) after.push_back(event.completion());
+  driver_->submit(transfer, after);
+  return Event(plan, transfer, this);
+}
+
+Event Engine::copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,
+                         const Array& target) {
+  return start_transfer(source, target, {}, plan);
+}
+
+void Engine::run_nests(const Request& request, std::function<void(Status)> done) {
+  const bool reads = request.source.attachment != nullptr;
+  const bool writes = request.target.attachment != nullptr;
+  const ChannelKind kind = reads    ? ChannelKind::file_read
+                           : writes ? ChannelKind::file_write
+                                    : ChannelKind::memcpy;
+  auto plan = std::make_shared<Plan>();
+  plan->hops.resize(1);
+  plan->bytes = request.bytes;
+  plan->tiles = 1;
+  auto transfer = std::make_shared<Transfer>();
+  transfer->plan = plan;
+  transfer->fixed_nests.assign(request.nests.begin(), request.nests.end());
+  transfer->source = request.source;
+  transfer->target = request.target;
+  transfer->cold = request.cold;
+  transfer->label = "a peer's access";
+  Descriptor descriptor;
+  descriptor.channel = channel_numbers_.at(kind);
+  transfer->descriptors.push_back(descriptor);
+  transfer->completion->on_end(std::move(done));
+  driver_->submit(std::move(transfer), {});
+}
+
+std::int64_t Engine::buffer_bytes_in_use() const {
+  return driver_->buffer_bytes_in_use(options_.profile.find_memory("node0/host0"));
+}
+
+Result<Processes*> Engine::processes() {
+  std::lock_guard lock(processes_mutex_);
+  if (Status status = usable(); !status) return status.error();
+  if (!processes_) {
+    auto opened = Processes::open(*this);
+    if (!opened) return opened.error();
+    processes_ = std::move(*opened);
+  }
+  return processes_.get();
+}
+
+}  // namespace tranship

@@ -1,0 +1,137 @@
+// An engine: the channels of this process, put together with a profile, a planner and a runtime.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/config.hpp"
+#include "base/trace.hpp"
+#include "engine/array.hpp"
+#include "machine/profile.hpp"
+#include "plan/cache.hpp"
+#include "plan/plan.hpp"
+#include "runtime/thread_driver.hpp"
+
+namespace tranship {
+
+class Engine;
+class Processes;
+class SharedMemory;
+
+/// The end of a copy, to wait for. A value; copies refer to the same transfer. Any thread.
+class Event {
+ public:
+  Event() = default;
+  Event(std::shared_ptr<const Plan> plan, std::shared_ptr<Transfer> transfer, Engine* engine);
+
+  bool done() const;
+  /// @error timeout if the transfer has not ended by then; else how it ended
+  Status wait(std::optional<std::chrono::nanoseconds> timeout) const;
+  /// Asks the transfer to end as cancelled. What had been written stays written.
+  void cancel() const;
+  /// Null for a copy of nothing.
+  const std::shared_ptr<const Plan>& plan() const { return plan_; }
+  /// Null if the copy ended within the call.
+  std::shared_ptr<Completion> completion() const;
+
+ private:
+  std::shared_ptr<const Plan> plan_;
+  std::shared_ptr<Transfer> transfer_;
+  std::weak_ptr<ThreadDriver> driver_;
+};
+
+struct CopyOptions {
+  int priority = 0;                ///< higher goes first on every channel
+  std::vector<Event> after;        ///< start when these have ended
+  PlannerKind planner = PlannerKind::automatic;
+  std::int64_t buffer_bytes_max = 0;  ///< of this transfer; 0: the memories' own limits
+};
+
+/// Owns channels, workers, buffers and the links to other processes. Any thread may call any
+/// member. A copy that is shorter than a hand-off runs on the caller's thread; any other is queued
+/// and returns at once. close(), or the destructor, ends everything that is outstanding.
+class Engine {
+ public:
+  struct Options {
+    Config config;
+    Profile profile;
+    bool trace = false;
+    bool accept = false;        ///< listen for other processes
+    std::string contact_file;   ///< where to write how to connect, if not empty
+  };
+
+  /// @error what the operating system refused; invalid_argument for unusable settings
+  static Result<std::unique_ptr<Engine>> open(Options options);
+  ~Engine();
+
+  /// @error invalid_argument for arrays that do not match, overlap or cannot be written; no_route;
+  ///        closed. What fails later is reported by the event.
+  Result<Event> copy(const Array& source, const Array& target, const CopyOptions& options);
+
+  /// The plan that copy() would run.
+  Result<std::shared_ptr<const Plan>> plan(const Array& source, const Array& target,
+                                           const CopyOptions& options);
+
+  /// Runs a plan of the caller's own making, which must fit the arrays: for measuring, and for
+  /// comparing with what the planner finds.
+  Event copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,
+                   const Array& target);
+
+  /// Links to other processes; opened on first use.
+  Result<Processes*> processes();
+
+  const Profile& profile() const { return options_.profile; }
+  const Config& config() const { return options_.config; }
+  const Trace* trace() const { return trace_.get(); }
+  PlanCache::Counters cache_counters() const { return cache_.counters(); }
+  std::int64_t buffer_bytes_in_use() const;
+  /// Cores on which host copies run.
+  int threads() const { return threads_; }
+
+  /// Ends what is outstanding; bounded in time. Later calls fail with `closed`.
+  void close();
+  bool closed() const { return closed_.load(std::memory_order_acquire); }
+
+  /// @error closed if the engine was closed, or the process is a fork of the one that opened it
+  Status usable() const;
+
+ private:
+  friend class Event;
+  friend class Processes;
+  explicit Engine(Options options);
+  Status start();
+  Result<PlanQuery> query_of(const Array& source, const Array& target,
+                             const CopyOptions& options) const;
+  Result<std::shared_ptr<const Plan>> plan_of(const PlanQuery& query);
+  int memory_of(Where where) const;
+  Event start_transfer(const Array& source, const Array& target, const CopyOptions& options,
+                       const std::shared_ptr<const Plan>& plan);
+  bool cold(std::int64_t bytes) const;
+  /// Runs nests as one job of a channel; `done` is called when it has ended.
+  void run_nests(const Request& request, std::function<void(Status)> done);
+
+  Options options_;
+  int threads_ = 1;
+  SteadyClock clock_;
+  std::unique_ptr<Trace> trace_;
+  PlanCache cache_;
+  std::vector<std::unique_ptr<Channel>> channels_;
+  std::map<ChannelKind, int> channel_numbers_;  ///< the driver's number of each kind
+  std::shared_ptr<ThreadDriver> driver_;
+  std::mutex processes_mutex_;
+  std::unique_ptr<Processes> processes_;
+  std::atomic<bool> closed_{false};
+  std::uint64_t fork_generation_ = 0;
+};
+
+/// How often this process has been forked from one that used Tranship: a child must open its own.
+std::uint64_t fork_generation();
+
+}  // namespace tranship

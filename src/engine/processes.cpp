@@ -1,0 +1,164 @@
+#include "engine/processes.hpp"
+
+#include <algorithm>
+
+#include "channels/host/copy.hpp"
+#include "data/describe.hpp"
+
+namespace tranship {
+namespace {
+
+Result<FabricOptions::Transport> transport_of(const std::string& text) {
+  if (text == "automatic") return FabricOptions::Transport::automatic;
+  if (text == "shared") return FabricOptions::Transport::shared;
+  if (text == "network") return FabricOptions::Transport::network;
+  return Error{ErrorCode::invalid_argument,
+               "transport is automatic, shared or network, not \"" + text + "\""};
+}
+
+/// A peer's array that is mapped here can be written even when the peer is dead: the copy would
+/// succeed and nobody would see it.
+class PeerLiveness : public Liveness {
+ public:
+  explicit PeerLiveness(std::shared_ptr<RemoteArray> array) : array_(std::move(array)) {}
+
+  Status check() const override {
+    if (array_->link().requester->lost()) return array_->link().requester->lost_error();
+    if (array_->withdrawn()) {
+      return Error{ErrorCode::not_found, array_->link().label + " exports \"" + array_->name() +
+                                             "\" no longer; look it up again"};
+    }
+    return {};
+  }
+
+ private:
+  std::shared_ptr<RemoteArray> array_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Processes>> Processes::open(Engine& engine) {
+  const Config& config = engine.config();
+  auto transport = transport_of(config.transport);
+  if (!transport) return transport.error();
+  FabricOptions options;
+  options.listen = config.listen;
+  options.contact_file = engine.options_.contact_file;
+  options.peer_timeout = std::chrono::milliseconds(config.peer_timeout_ms);
+  options.slots_per_peer = static_cast<int>(config.slots_per_peer);
+  options.slot_bytes = config.slot_bytes;
+  options.transport = *transport;
+  options.copy = copy_nests;
+  options.execute = [&engine](const Request& request, std::function<void(Status)> done) {
+    engine.run_nests(request, std::move(done));
+  };
+  auto fabric = Fabric::open(std::move(options));
+  if (!fabric) return fabric.error();
+  std::unique_ptr<Processes> processes(new Processes(engine));
+  processes->fabric_ = std::move(*fabric);
+  UcxChannel::Options channel;
+  channel.name = "remote";
+  channel.bytes_in_flight_max = std::max<std::int64_t>(
+      config.slots_per_peer * config.slot_bytes, std::int64_t{4} << 20);
+  processes->channel_ = std::make_unique<UcxChannel>(*processes->fabric_, channel);
+  const int number = engine.driver_->add_channel(*processes->channel_);
+  engine.channel_numbers_[ChannelKind::remote_write] = number;
+  engine.channel_numbers_[ChannelKind::remote_read] = number;
+  return processes;
+}
+
+Processes::~Processes() { stop(); }
+
+void Processes::stop() { (void)fabric_->close(); }
+
+Status Processes::export_array(const std::string& name, const Array& array) {
+  if (array.where != Where::host && array.where != Where::file) {
+    return Error{ErrorCode::invalid_argument,
+                 "\"" + name + "\" is an array of another process; connect to that one instead"};
+  }
+  const Mapping& mapping = *array.view.mapping;
+  ExportedArray exported;
+  exported.name = name;
+  exported.description = describe(array.view, array.named, mapping.begin_bytes());
+  exported.place = array.place;
+  exported.place.address += mapping.begin_bytes();
+  exported.bytes = mapping.end_bytes() - mapping.begin_bytes();
+  exported.writable = array.writable;
+  if (array.where == Where::host) {
+    exported.memory = memory_of(exported.place.address, exported.bytes);
+  }
+  if (Status status = fabric_->export_array(exported); !status) return status;
+  std::lock_guard lock(mutex_);
+  exports_[name] = array;
+  return {};
+}
+
+Status Processes::withdraw(const std::string& name) {
+  Status status = fabric_->withdraw(name);
+  std::lock_guard lock(mutex_);
+  if (status) exports_.erase(name);
+  return status;
+}
+
+Result<PeerId> Processes::connect(const std::string& contact, std::chrono::milliseconds timeout) {
+  return fabric_->connect(contact, timeout);
+}
+
+Result<Array> Processes::lookup(PeerId peer, const std::string& name,
+                                std::chrono::milliseconds timeout) {
+  auto found = fabric_->lookup(peer, name, timeout);
+  if (!found) return found.error();
+  const std::shared_ptr<RemoteArray>& remote = *found;
+  auto read = described(remote->description(), remote->bytes());
+  if (!read) return read.error();
+  Array array;
+  array.view = read->view;
+  array.named = read->named;
+  array.writable = remote->writable();
+  array.name = "\"" + name + "\" of " + remote->link().label;
+  array.owner = remote;
+  if (remote->mapped() != nullptr) {
+    array.place.address = remote->mapped();
+    array.liveness = std::make_shared<PeerLiveness>(remote);
+    return array;
+  }
+  array.place.attachment = remote.get();
+  array.where = remote->link().mode == LinkMode::network ? Where::far_process
+                                                         : Where::near_process;
+  return array;
+}
+
+std::optional<Status> Processes::carry_now(const Plan& plan, const Array& source,
+                                           const Array& target) {
+  const bool writes = target.where != Where::host;
+  const Array& there = writes ? target : source;
+  const auto* remote = static_cast<const RemoteArray*>(there.place.attachment);
+  if (remote->withdrawn()) return std::nullopt;  // the channel says so in full
+  Requester::Transfer transfer;
+  transfer.request = {plan.nests, source.place, target.place, plan.bytes, 0, false};
+  transfer.remote = remote->remote();
+  transfer.operation = writes ? Operation::write : Operation::read;
+  return remote->link().requester->direct(transfer);
+}
+
+Result<std::shared_ptr<SharedMemory>> Processes::allocate(std::int64_t bytes) {
+  auto memory = SharedMemory::allocate({bytes, true});
+  if (!memory) return memory.error();
+  std::lock_guard lock(mutex_);
+  memories_.erase(std::remove_if(memories_.begin(), memories_.end(),
+                                 [](const auto& held) { return held.expired(); }),
+                  memories_.end());
+  memories_.push_back(*memory);
+  return memory;
+}
+
+std::shared_ptr<SharedMemory> Processes::memory_of(const std::byte* address, std::int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  for (const auto& held : memories_) {
+    const auto memory = held.lock();
+    if (memory && memory->contains(address, bytes)) return memory;
+  }
+  return nullptr;
+}
+
+}  // namespace tranship

@@ -1,0 +1,67 @@
+// Arrays of other processes: what an engine exports, and what it finds at its peers.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "channels/ucx/ucx_channel.hpp"
+#include "engine/engine.hpp"
+#include "fabric/fabric.hpp"
+
+namespace tranship {
+
+/// An engine's links. Owns the fabric and its channel. Any thread may call any member.
+class Processes {
+ public:
+  static Result<std::unique_ptr<Processes>> open(Engine& engine);
+  ~Processes();
+
+  /// host:port of this process, for connect() elsewhere.
+  std::string contact() const { return fabric_->contact(); }
+
+  /// Lets others read `array` and, if it is writable, write it, until withdraw().
+  /// @error invalid_argument if the name is taken, or the array is another process's
+  Status export_array(const std::string& name, const Array& array);
+  Status withdraw(const std::string& name);
+
+  Result<PeerId> connect(const std::string& contact, std::chrono::milliseconds timeout);
+  Status disconnect(PeerId peer) { return fabric_->disconnect(peer); }
+  std::string describe_peer(PeerId peer) const { return fabric_->describe(peer); }
+  Result<std::vector<std::string>> names(PeerId peer, std::chrono::milliseconds timeout) {
+    return fabric_->names(peer, timeout);
+  }
+
+  /// A peer's exported array, as one end of a copy.
+  Result<Array> lookup(PeerId peer, const std::string& name, std::chrono::milliseconds timeout);
+
+  /// Carries a small one-hop copy at once, on the caller's thread, without the peer's help.
+  /// Returns nothing if that way is not open here.
+  static std::optional<Status> carry_now(const Plan& plan, const Array& source,
+                                         const Array& target);
+
+  /// Memory that peers on this machine can map.
+  Result<std::shared_ptr<SharedMemory>> allocate(std::int64_t bytes);
+
+  /// Ends links and requests; bounded in time.
+  void stop();
+
+  UcxChannel& channel() { return *channel_; }
+
+ private:
+  explicit Processes(Engine& engine) : engine_(engine) {}
+  std::shared_ptr<SharedMemory> memory_of(const std::byte* address, std::int64_t bytes);
+
+  Engine& engine_;
+  std::unique_ptr<Fabric> fabric_;
+  std::unique_ptr<UcxChannel> channel_;
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<SharedMemory>> memories_;
+  std::map<std::string, Array> exports_;  ///< kept alive until they are withdrawn
+};
+
+}  // namespace tranship

@@ -1,0 +1,57 @@
+#include "fabric/bell.hpp"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <ctime>
+
+namespace tranship {
+namespace {
+
+void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+long futex(const void* word, int operation, std::uint32_t value, const timespec* timeout) {
+  return syscall(SYS_futex, word, operation, value, timeout, nullptr, 0);
+}
+
+}  // namespace
+
+void Bell::ring() {
+  rings_.fetch_add(1, std::memory_order_seq_cst);
+  if (sleepers_.load(std::memory_order_seq_cst) != 0) {
+    futex(&rings_, FUTEX_WAKE, INT_MAX, nullptr);
+  }
+}
+
+void Bell::wait(std::uint32_t seen, std::chrono::nanoseconds at_most,
+                std::chrono::nanoseconds spin_max) {
+  using Clock = std::chrono::steady_clock;
+  if (rings() != seen) return;
+  const auto start = Clock::now();
+  const auto spin_end = start + (spin_max < at_most ? spin_max : at_most);
+  while (Clock::now() < spin_end) {
+    for (int k = 0; k < 32; ++k) {
+      if (rings() != seen) return;
+      pause_briefly();
+    }
+    sched_yield();
+  }
+  const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(start + at_most -
+                                                                         Clock::now());
+  if (left.count() <= 0) return;
+  timespec timeout{};
+  timeout.tv_sec = static_cast<time_t>(left.count() / 1'000'000'000);
+  timeout.tv_nsec = static_cast<long>(left.count() % 1'000'000'000);
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  if (rings() == seen) futex(&rings_, FUTEX_WAIT, seen, &timeout);
+  sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+}  // namespace tranship

@@ -1,0 +1,58 @@
+#include "fabric/fabric.hpp"
+
+#include "fabric/core.hpp"
+
+namespace tranship {
+
+Fabric::Fabric(std::shared_ptr<FabricCore> core) : core_(std::move(core)) {}
+
+Fabric::~Fabric() { (void)close(); }
+
+Result<std::unique_ptr<Fabric>> Fabric::open(FabricOptions options) {
+  auto core = std::make_shared<FabricCore>(std::move(options));
+  if (auto status = core->open(); !status) return status.error();
+  return std::unique_ptr<Fabric>(new Fabric(std::move(core)));
+}
+
+std::string Fabric::contact() const { return core_->address(); }
+
+Result<PeerId> Fabric::connect(const std::string& contact_file_or_address,
+                               std::chrono::milliseconds timeout) {
+  const auto contact = read_contact(contact_file_or_address);
+  if (!contact) return contact.error();
+  return core_->connect(*contact, contact_file_or_address, timeout);
+}
+
+Status Fabric::disconnect(PeerId peer) { return core_->disconnect(peer); }
+
+Status Fabric::export_array(ExportedArray array) {
+  if (core_->closed()) return Error{ErrorCode::closed, "this engine was closed"};
+  return core_->exports().add(std::move(array));
+}
+
+Status Fabric::withdraw(const std::string& name) { return core_->withdraw(name); }
+
+Result<std::shared_ptr<RemoteArray>> Fabric::lookup(PeerId peer, const std::string& name,
+                                                    std::chrono::milliseconds timeout) {
+  return core_->lookup(peer, name, timeout);
+}
+
+Result<std::vector<std::string>> Fabric::names(PeerId peer, std::chrono::milliseconds timeout) {
+  return core_->names(peer, timeout);
+}
+
+std::string Fabric::describe(PeerId peer) const {
+  const auto link = core_->link(peer);
+  return link ? link->label : std::string();
+}
+
+bool Fabric::connected(PeerId peer) const {
+  const auto link = core_->link(peer);
+  return link && !link->requester->lost();
+}
+
+Status Fabric::close() { return core_->close(); }
+
+Bell& Fabric::bell() const { return core_->bell(); }
+
+}  // namespace tranship

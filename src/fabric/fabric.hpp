@@ -1,0 +1,93 @@
+// Processes that read and write each other's arrays.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/exports.hpp"
+#include "fabric/remote_array.hpp"
+#include "fabric/shared_memory.hpp"
+#include "fabric/slot_server.hpp"
+#include "tranship/error.hpp"
+
+namespace tranship {
+
+struct FabricOptions {
+  enum class Transport {
+    automatic,  ///< shared memory on one machine, else the network
+    shared,     ///< fail rather than use the network
+    network,    ///< UCX over tcp even on one machine: for tests
+  };
+
+  /// host:port; port 0 takes a free one. Use 0.0.0.0:0 to be reached from other machines.
+  std::string listen = "127.0.0.1:0";
+  /// Written when the fabric is open, removed when it closes; empty: none.
+  std::string contact_file;
+  /// A peer that does not answer for so long is lost. Raise it on overloaded machines.
+  std::chrono::milliseconds peer_timeout{2000};
+  int slots_per_peer = 8;                   ///< in flight on one link; raise it for far networks
+  std::int64_t slot_bytes = 256 * 1024;     ///< a slot should stay in a core's cache
+  int peers_max = 256;                      ///< connections to and from this process
+  Transport transport = Transport::automatic;
+  ExecuteRequest execute;                   ///< carries exports that have an attachment
+  CopyNests copy;                           ///< the host copier; needed
+  std::string version = "0.1.0";            ///< of tranship, for messages between versions
+  std::uint32_t protocol = protocol_version_current;  ///< other values: for tests of a mismatch
+};
+
+class FabricCore;
+
+/// This process's place among others: it exports arrays by name, and looks up those of peers.
+/// Owns UCX, one progress thread, and one service thread for each requester on this machine or
+/// another; the threads sleep while nothing happens.
+/// Threads: all. Cost: control calls are messages (tens of microseconds); the data's way is
+/// UcxChannel's.
+class Fabric {
+ public:
+  /// @error invalid_argument or io if the address cannot be listened on or the contact file not
+  ///        written; unsupported if UCX does not work here
+  static Result<std::unique_ptr<Fabric>> open(FabricOptions options);
+  ~Fabric();
+
+  /// What to hand to connect() in another process: host:port.
+  std::string contact() const;
+
+  /// @error not_found if there is no such contact file; peer_lost if the process that wrote it is
+  ///        gone or nothing listens there; timeout if what listens does not answer as tranship;
+  ///        unsupported if it speaks another version of the protocol
+  Result<PeerId> connect(const std::string& contact_file_or_address,
+                         std::chrono::milliseconds timeout);
+
+  /// Ends a connection; its arrays fail from then on.
+  Status disconnect(PeerId peer);
+
+  Status export_array(ExportedArray array);
+
+  /// Ends an export. When it returns success nobody touches the array's memory any more.
+  /// @error not_found if there is no such export; timeout if a peer is using it for longer than
+  ///        peer_timeout (it can start nothing new)
+  Status withdraw(const std::string& name);
+
+  Result<std::shared_ptr<RemoteArray>> lookup(PeerId peer, const std::string& name,
+                                              std::chrono::milliseconds timeout);
+  Result<std::vector<std::string>> names(PeerId peer, std::chrono::milliseconds timeout);
+
+  /// The peer's process, host and contact, for messages; empty if there is no such peer.
+  std::string describe(PeerId peer) const;
+  bool connected(PeerId peer) const;
+
+  /// Ends everything, in bounded time: requests outstanding end with `closed`; no thread, file or
+  /// connection is left. Further calls fail with `closed`.
+  Status close();
+
+  /// Rung whenever an answer of any peer arrived or a peer was lost.
+  Bell& bell() const;
+
+ private:
+  explicit Fabric(std::shared_ptr<FabricCore> core);
+  std::shared_ptr<FabricCore> core_;
+};
+
+}  // namespace tranship

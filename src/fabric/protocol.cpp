@@ -1,0 +1,172 @@
+#include "fabric/protocol.hpp"
+
+#include <algorithm>
+
+namespace tranship {
+namespace {
+
+void put(MessageWriter& out, const Greeting& value) {
+  out.add(value.magic).add(value.protocol).text(value.version);
+}
+
+bool get(MessageReader& in, Greeting& value) {
+  value.magic = in.get<std::uint64_t>();
+  value.protocol = in.get<std::uint32_t>();
+  value.version = in.text();
+  return in.ok() && value.magic == hello_magic;
+}
+
+void put(MessageWriter& out, const Identity& value) {
+  out.add(value.pid).add(value.start_ticks);
+  out.text(value.boot).text(value.pid_namespace).text(value.host);
+}
+
+void get(MessageReader& in, Identity& value) {
+  value.pid = in.get<std::int64_t>();
+  value.start_ticks = in.get<std::uint64_t>();
+  value.boot = in.text();
+  value.pid_namespace = in.text();
+  value.host = in.text();
+}
+
+void put(MessageWriter& out, const MemoryTicket& value) {
+  out.add(value.descriptor).add(value.inode).add(value.bytes);
+}
+
+void get(MessageReader& in, MemoryTicket& value) {
+  value.descriptor = in.get<std::int32_t>();
+  value.inode = in.get<std::uint64_t>();
+  value.bytes = in.get<std::int64_t>();
+}
+
+void put(MessageWriter& out, const RemoteSlots& value) {
+  out.add(value.address).add(std::span<const std::byte>(value.key));
+}
+
+void get(MessageReader& in, RemoteSlots& value) {
+  value.address = in.get<std::uint64_t>();
+  const auto key = in.data();
+  value.key.assign(key.begin(), key.end());
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const Hello& hello) {
+  MessageWriter out;
+  put(out, hello.greeting);
+  put(out, hello.identity);
+  out.add(hello.mode);
+  put(out, hello.bell);
+  return out.bytes();
+}
+
+bool decode(std::span<const std::byte> bytes, Greeting& greeting) {
+  MessageReader in(bytes);
+  return get(in, greeting);
+}
+
+bool decode(std::span<const std::byte> bytes, Hello& hello) {
+  MessageReader in(bytes);
+  if (!get(in, hello.greeting)) return false;
+  get(in, hello.identity);
+  hello.mode = in.get<LinkMode>();
+  get(in, hello.bell);
+  return in.ok();
+}
+
+std::vector<std::byte> encode(const Welcome& welcome) {
+  MessageWriter out;
+  put(out, welcome.greeting);
+  out.add(welcome.error_code).text(welcome.error_text);
+  put(out, welcome.identity);
+  out.add(welcome.mode).text(welcome.why);
+  out.add(welcome.geometry.slots).add(welcome.geometry.slot_bytes);
+  put(out, welcome.segment);
+  out.add(welcome.probe_address).add(welcome.probe_value);
+  return out.bytes();
+}
+
+bool decode(std::span<const std::byte> bytes, Welcome& welcome) {
+  MessageReader in(bytes);
+  if (!get(in, welcome.greeting)) return false;
+  welcome.error_code = in.get<std::uint32_t>();
+  welcome.error_text = in.text();
+  get(in, welcome.identity);
+  welcome.mode = in.get<LinkMode>();
+  welcome.why = in.text();
+  welcome.geometry.slots = in.get<std::int32_t>();
+  welcome.geometry.slot_bytes = in.get<std::int64_t>();
+  get(in, welcome.segment);
+  welcome.probe_address = in.get<std::uint64_t>();
+  welcome.probe_value = in.get<std::uint64_t>();
+  return in.ok() && welcome.geometry.valid();
+}
+
+std::vector<std::byte> encode(const Ready& ready) {
+  MessageWriter out;
+  out.add(ready.mode);
+  put(out, ready.mirror);
+  return out.bytes();
+}
+
+bool decode(std::span<const std::byte> bytes, Ready& ready) {
+  MessageReader in(bytes);
+  ready.mode = in.get<LinkMode>();
+  get(in, ready.mirror);
+  return in.ok();
+}
+
+std::vector<std::byte> encode(const Accepted& accepted) {
+  MessageWriter out;
+  out.add(accepted.error_code).text(accepted.error_text);
+  put(out, accepted.slots);
+  return out.bytes();
+}
+
+bool decode(std::span<const std::byte> bytes, Accepted& accepted) {
+  MessageReader in(bytes);
+  accepted.error_code = in.get<std::uint32_t>();
+  accepted.error_text = in.text();
+  get(in, accepted.slots);
+  return in.ok();
+}
+
+std::vector<std::byte> encode(const LookupReply& reply) {
+  MessageWriter out;
+  out.add(reply.error_code).text(reply.error_text);
+  out.add(reply.id).add(reply.index).add(reply.bytes).add(reply.writable);
+  out.text(reply.description).add(reply.address);
+  put(out, reply.memory);
+  out.add(reply.memory_offset);
+  return out.bytes();
+}
+
+bool decode(std::span<const std::byte> bytes, LookupReply& reply) {
+  MessageReader in(bytes);
+  reply.error_code = in.get<std::uint32_t>();
+  reply.error_text = in.text();
+  reply.id = in.get<std::uint64_t>();
+  reply.index = in.get<std::int32_t>();
+  reply.bytes = in.get<std::int64_t>();
+  reply.writable = in.get<std::uint32_t>();
+  reply.description = in.text();
+  reply.address = in.get<std::uint64_t>();
+  get(in, reply.memory);
+  reply.memory_offset = in.get<std::int64_t>();
+  return in.ok() && reply.index >= 0 && reply.index < exports_max && reply.bytes >= 0;
+}
+
+std::vector<std::byte> encode_text(const std::string& text) {
+  MessageWriter out;
+  out.text(text);
+  return out.bytes();
+}
+
+ErrorCode error_code_of(std::uint32_t wire) {
+  const auto known = wire_code_of(ErrorCode::closed);
+  return static_cast<ErrorCode>(std::clamp<std::uint32_t>(wire, 1, known) - 1);
+}
+
+std::uint32_t wire_code_of(ErrorCode code) { return static_cast<std::uint32_t>(code) + 1; }
+
+}  // namespace tranship

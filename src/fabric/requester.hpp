@@ -1,0 +1,130 @@
+// The requesting end of a link: cuts requests into slots and keeps the slots moving.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fabric/command.hpp"
+#include "fabric/pieces.hpp"
+#include "fabric/slot_server.hpp"
+#include "fabric/slots.hpp"
+#include "runtime/channel.hpp"
+
+namespace tranship {
+
+/// Where the ends of requests go. Threads: all.
+class FinishedQueue {
+ public:
+  void push(Finished finished);
+  std::size_t take(std::span<Finished> finished);
+  bool empty() const { return count_.load(std::memory_order_acquire) == 0; }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Finished> ends_;
+  std::atomic<std::size_t> count_{0};
+};
+
+/// What a requester knows about an exported array.
+struct RemoteExport {
+  std::uint64_t id = 0;
+  int index = 0;               ///< of its lease
+  std::uint64_t address = 0;   ///< in the exporting process; 0: not reachable without a command
+  std::int64_t bytes = 0;
+};
+
+/// Packs pieces of requests into free slots (write) or asks for packed slots and unpacks them
+/// (read), in the caller's thread, while the exporting process works on the slots before. Slots
+/// are used in ring order, requests in order of submission.
+/// Owns the bookkeeping; shares the segment. Threads: all (one mutex, held while a slot is packed).
+/// Cost: nothing is allocated once as many requests were outstanding as ever will be.
+class Requester {
+ public:
+  struct Options {
+    SlotSegment segment;
+    CopyNests copy;
+    /// Tells the exporting process that a slot was submitted.
+    std::function<void(int slot, std::size_t command_bytes, std::int64_t write_bytes)> publish;
+    pid_t direct_pid = 0;   ///< the exporting process, if its memory may be touched directly
+    std::string peer;       ///< for messages
+  };
+
+  explicit Requester(Options options);
+
+  struct Transfer {
+    Request request;
+    RemoteExport remote;
+    Operation operation = Operation::write;
+  };
+
+  /// Queues `transfer` and starts what fits. The end goes to `queue`.
+  /// @error the reason if the peer was lost
+  Status submit(const Transfer& transfer, std::shared_ptr<FinishedQueue> queue);
+
+  /// Carries out a small transfer at once by process_vm_writev or process_vm_readv.
+  /// Returns nothing if that way is not open for it: use submit().
+  std::optional<Status> direct(const Transfer& transfer);
+  bool direct_possible(const Transfer& transfer) const;
+
+  /// Takes answers and fills free slots until neither is possible. Returns whether any was.
+  bool progress();
+
+  /// Ends everything outstanding, and everything to come, with `error`.
+  void fail(Error error);
+
+  bool lost() const { return lost_flag_.load(std::memory_order_acquire); }
+  Error lost_error() const;
+  bool outstanding() const { return operations_.load(std::memory_order_acquire) != 0; }
+  /// Counts answers: a number that does not move while something is outstanding is a stuck peer.
+  std::uint64_t answers() const { return answers_.load(std::memory_order_relaxed); }
+
+  const SlotSegment& segment() const { return options_.segment; }
+  const std::string& peer() const { return options_.peer; }
+
+ private:
+  struct Pending {
+    Transfer transfer;
+    PieceCursor cursor;
+    int slots_out = 0;
+    Status status;
+    std::shared_ptr<FinishedQueue> queue;
+    Pending* next = nullptr;
+  };
+  struct Slot {
+    Pending* pending = nullptr;
+    std::vector<LoopNest> local;  ///< between the slot and the requester's array
+  };
+
+  bool take_answer();
+  bool fill_slot();
+  void pack(const Slot& slot, const Pending& pending);
+  Status answer_of(int slot);
+  void end_if_done(Pending& pending);
+  Pending* new_pending();
+
+  Options options_;
+  mutable std::mutex mutex_;
+  std::vector<Slot> slots_;
+  CommandWriter writer_;
+  int head_ = 0;   ///< the next slot to fill
+  int used_ = 0;   ///< slots between tail and head
+  std::uint64_t sequence_ = 0;
+  Pending* first_ = nullptr;  ///< queued, oldest first; the first ones may be partly sent
+  Pending* last_ = nullptr;
+  Pending* free_ = nullptr;
+  std::vector<std::unique_ptr<Pending>> all_;
+  Error lost_;
+  std::atomic<bool> lost_flag_{false};
+  std::atomic<int> operations_{0};
+  std::atomic<std::uint64_t> answers_{0};
+};
+
+}  // namespace tranship

@@ -1,0 +1,57 @@
+// Memory that other processes of this machine can map, with nothing to clean up afterwards.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tranship/error.hpp"
+
+namespace tranship {
+
+/// What a process must know to map another process's SharedMemory.
+struct MemoryTicket {
+  std::int32_t descriptor = -1;
+  std::uint64_t inode = 0;
+  std::int64_t bytes = 0;
+};
+
+/// Page-aligned zeroed memory in a memfd, sealed against resizing so that no peer can make an
+/// access fault. The kernel frees it with the last mapping: a kill -9 leaves nothing behind.
+/// Owns the descriptor and the mapping. Threads: all (the object is immutable).
+class SharedMemory {
+ public:
+  struct Options {
+    std::int64_t bytes = 0;
+    bool huge_pages = true;  ///< ask for 2 MiB pages where it is at least that large
+  };
+
+  /// @error invalid_argument if bytes < 1; out_of_memory if the kernel refuses
+  static Result<std::shared_ptr<SharedMemory>> allocate(Options options);
+
+  /// Maps the memory that process `pid` describes by `ticket`, through /proc.
+  /// @error permission if the operating system forbids it; io if the descriptor is not that memory
+  static Result<std::shared_ptr<SharedMemory>> open(pid_t pid, const MemoryTicket& ticket);
+
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::int64_t bytes() const { return bytes_; }
+  MemoryTicket ticket() const;
+  bool contains(const std::byte* address, std::int64_t bytes) const;
+
+ private:
+  SharedMemory() = default;
+  Status map(bool huge_pages);
+
+  int descriptor_ = -1;
+  std::byte* data_ = nullptr;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace tranship

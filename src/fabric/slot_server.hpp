@@ -1,0 +1,71 @@
+// Carries out the commands of one requester.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fabric/exports.hpp"
+#include "fabric/slots.hpp"
+#include "runtime/channel.hpp"
+
+namespace tranship {
+
+/// The host copier: channels/host has the fast one.
+using CopyNests = std::function<void(std::span<const LoopNest> nests, const std::byte* source,
+                                     std::byte* target, bool cold)>;
+/// Carries a request between memory and an attachment; may finish later, on any thread.
+using ExecuteRequest = std::function<void(const Request&, std::function<void(Status)>)>;
+
+/// The exporting end of a link: one thread that takes submitted slots in ring order, checks every
+/// value of a command on a private copy, and copies between the slot and the exported array.
+/// Owns its thread; shares the segment with the requester. A command whose export has an
+/// attachment is handed to `execute` and may finish out of order.
+/// Threads: start and stop from one thread; everything else is its own.
+class SlotServer : public std::enable_shared_from_this<SlotServer> {
+ public:
+  struct Options {
+    SlotSegment segment;
+    std::shared_ptr<ExportTable> exports;
+    CopyNests copy;
+    ExecuteRequest execute;
+    std::function<void(int slot, std::int64_t read_bytes)> answered;  ///< tells the requester
+    std::string requester;                                            ///< for messages
+  };
+
+  explicit SlotServer(Options options);
+  ~SlotServer();
+
+  void begin();
+
+  /// Ends the thread. Commands that `execute` still holds keep this object alive and are answered
+  /// to nobody.
+  void stop();
+
+  const SlotSegment& segment() const { return options_.segment; }
+
+ private:
+  struct Work {
+    Command command;
+    std::vector<std::int64_t> scratch;
+    std::atomic<bool> busy{false};
+  };
+
+  void run();
+  void carry_out(int slot);
+  Status start(int slot, bool& pending);
+  Status execute(int slot, const std::shared_ptr<Export>& one, bool& pending);
+  void finish(int slot, const Status& status);
+
+  Options options_;
+  std::array<Work, slots_max> work_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace tranship

@@ -1,0 +1,70 @@
+#include "plan/cache.hpp"
+
+namespace tranship {
+namespace {
+
+std::uint64_t stir(std::uint64_t hash, std::uint64_t value) {
+  hash ^= value;
+  hash *= 0x9e3779b97f4a7c15u;
+  return hash ^ (hash >> 29);
+}
+
+std::uint64_t hash_of(const PlanQuery& query) {
+  std::uint64_t hash = query.source.mapping->hash();
+  hash = stir(hash, query.target.mapping->hash());
+  hash = stir(hash, static_cast<std::uint64_t>(query.source_memory * 4096 + query.target_memory));
+  hash = stir(hash, static_cast<std::uint64_t>(query.planner));
+  hash = stir(hash, static_cast<std::uint64_t>(query.buffer_bytes_max));
+  for (std::size_t k = 0; k < static_cast<std::size_t>(query.source.mapping->rank()); ++k) {
+    hash = stir(hash, static_cast<std::uint64_t>(query.source.lower[k]));
+    hash = stir(hash, static_cast<std::uint64_t>(query.target.lower[k]));
+    hash = stir(hash, static_cast<std::uint64_t>(query.source.extents[k]));
+  }
+  return hash;
+}
+
+bool same(const View& a, const View& b) {
+  const bool mapped = a.mapping == b.mapping || a.mapping->key() == b.mapping->key();
+  return mapped && a.lower == b.lower && a.extents == b.extents;
+}
+
+bool same(const PlanQuery& a, const PlanQuery& b) {
+  return a.source_memory == b.source_memory && a.target_memory == b.target_memory &&
+         a.planner == b.planner && a.buffer_bytes_max == b.buffer_bytes_max &&
+         same(a.source, b.source) && same(a.target, b.target);
+}
+
+}  // namespace
+
+std::shared_ptr<const Plan> PlanCache::find(const PlanQuery& query) {
+  const std::uint64_t hash = hash_of(query);
+  std::lock_guard lock(mutex_);
+  for (Entry& entry : set_of(hash).entries) {
+    if (entry.plan && entry.hash == hash && same(entry.query, query)) {
+      ++counters_.hits;
+      return entry.plan;
+    }
+  }
+  ++counters_.misses;
+  return nullptr;
+}
+
+void PlanCache::add(const PlanQuery& query, std::shared_ptr<const Plan> plan) {
+  const std::uint64_t hash = hash_of(query);
+  std::lock_guard lock(mutex_);
+  Set& set = set_of(hash);
+  set.entries[set.next] = {hash, query, std::move(plan)};
+  set.next = (set.next + 1) % set.entries.size();
+}
+
+void PlanCache::clear() {
+  std::lock_guard lock(mutex_);
+  for (Set& set : sets_) set = {};
+}
+
+PlanCache::Counters PlanCache::counters() const {
+  std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+}  // namespace tranship

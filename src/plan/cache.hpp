@@ -1,0 +1,47 @@
+// Plans by the shape of the query, not by address.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace tranship {
+
+/// Bounded: sets of four, the oldest of a set goes. Any thread may call; a find costs one hash of
+/// numbers that the query already has, and one comparison.
+class PlanCache {
+ public:
+  explicit PlanCache(std::size_t sets = 1024) : sets_(sets) {}
+
+  std::shared_ptr<const Plan> find(const PlanQuery& query);
+  void add(const PlanQuery& query, std::shared_ptr<const Plan> plan);
+  void clear();
+
+  struct Counters {
+    std::int64_t hits = 0;
+    std::int64_t misses = 0;
+  };
+  Counters counters() const;
+
+ private:
+  struct Entry {
+    std::uint64_t hash = 0;
+    PlanQuery query;
+    std::shared_ptr<const Plan> plan;
+  };
+  struct Set {
+    std::array<Entry, 4> entries;
+    std::size_t next = 0;
+  };
+  Set& set_of(std::uint64_t hash) { return sets_[hash % sets_.size()]; }
+
+  mutable std::mutex mutex_;
+  std::vector<Set> sets_;
+  Counters counters_;
+};
+
+}  // namespace tranship

@@ -1,0 +1,3 @@
+#include "fabric/helpers.hpp"
+
+TEST(fabric_child) { tranship::test::child_main(); }

@@ -1,0 +1,241 @@
+// What the tests of the fabric and of its channel share: a slow copier, a pair of fabrics in one
+// process, and a second process that can be killed.
+#pragma once
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "channels/ucx/ucx_channel.hpp"
+#include "fabric/fabric.hpp"
+#include "support/test.hpp"
+
+namespace tranship::test {
+
+using Transport = FabricOptions::Transport;
+constexpr std::chrono::seconds patience{10};
+
+/// Element by element, for every nest: the oracle.
+inline void slow_copy(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
+                      bool) {
+  for (const LoopNest& nest : nests) {
+    if (nest.bytes() == 0) continue;
+    std::array<std::int64_t, LoopNest::loops_max> at{};
+    for (bool more = true; more;) {
+      std::int64_t from = nest.source_offset;
+      std::int64_t to = nest.target_offset;
+      for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
+        from += at[k] * nest.loops[k].source_stride;
+        to += at[k] * nest.loops[k].target_stride;
+      }
+      std::memcpy(target + to, source + from, static_cast<std::size_t>(nest.element_bytes));
+      more = false;
+      for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank) && !more; ++k) {
+        more = ++at[k] < nest.loops[k].extent;
+        if (!more) at[k] = 0;
+      }
+    }
+  }
+}
+
+inline FabricOptions options_for(Transport transport) {
+  FabricOptions options;
+  options.transport = transport;
+  options.copy = slow_copy;
+  options.slots_per_peer = 4;
+  options.slot_bytes = 16 * 1024;  // so that middling requests already go around the ring
+  return options;
+}
+
+inline std::unique_ptr<Fabric> open_fabric(FabricOptions options) {
+  auto fabric = Fabric::open(std::move(options));
+  if (!fabric) record_failure(__FILE__, __LINE__, fabric.error().message);
+  REQUIRE(fabric.ok());
+  return std::move(*fabric);
+}
+
+inline PeerId connect_to(Fabric& fabric, const std::string& contact) {
+  const auto peer = fabric.connect(contact, patience);
+  if (!peer) record_failure(__FILE__, __LINE__, peer.error().message);
+  REQUIRE(peer.ok());
+  return *peer;
+}
+
+inline std::shared_ptr<RemoteArray> look_up(Fabric& fabric, PeerId peer, const std::string& name) {
+  auto array = fabric.lookup(peer, name, patience);
+  if (!array) record_failure(__FILE__, __LINE__, array.error().message);
+  REQUIRE(array.ok());
+  return *array;
+}
+
+/// An exporting and a requesting fabric in one process.
+struct Pair {
+  explicit Pair(Transport transport)
+      : exporter(open_fabric(options_for(transport))),
+        requester(open_fabric(options_for(transport))),
+        peer(connect_to(*requester, exporter->contact())),
+        channel(*requester, {}) {}
+
+  std::unique_ptr<Fabric> exporter;
+  std::unique_ptr<Fabric> requester;
+  PeerId peer;
+  UcxChannel channel;
+};
+
+inline std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
+  std::vector<std::byte> data(bytes);
+  std::uint64_t state = seed * 2654435761u + 1;
+  for (auto& value : data) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    value = static_cast<std::byte>(state >> 56);
+  }
+  return data;
+}
+
+inline std::int64_t bytes_of(std::span<const LoopNest> nests) {
+  std::int64_t bytes = 0;
+  for (const auto& nest : nests) bytes += nest.bytes();
+  return bytes;
+}
+
+/// Drives the channel until one request ended.
+inline Status finish_one(UcxChannel& channel, std::chrono::milliseconds at_most = patience) {
+  Finished finished[1];
+  const auto end = std::chrono::steady_clock::now() + at_most;
+  while (channel.poll(finished) == 0) {
+    if (std::chrono::steady_clock::now() > end) {
+      return Error{ErrorCode::timeout, "the test waited in vain"};
+    }
+    channel.idle(std::chrono::milliseconds(20));
+  }
+  return finished[0].status;
+}
+
+inline Request write_request(std::span<const LoopNest> nests, std::byte* source,
+                             RemoteArray& target) {
+  Request request;
+  request.nests = nests;
+  request.source = {source, nullptr};
+  request.target = {nullptr, &target};
+  request.bytes = bytes_of(nests);
+  return request;
+}
+
+inline Request read_request(std::span<const LoopNest> nests, RemoteArray& source,
+                            std::byte* target) {
+  Request request;
+  request.nests = nests;
+  request.source = {nullptr, &source};
+  request.target = {target, nullptr};
+  request.bytes = bytes_of(nests);
+  return request;
+}
+
+inline Status carry(UcxChannel& channel, const Request& request) {
+  if (auto status = channel.submit(request); !status) return status;
+  return finish_one(channel);
+}
+
+inline LoopNest run_of(std::int64_t bytes) {
+  LoopNest nest;
+  nest.element_bytes = bytes;
+  return nest;
+}
+
+/// A directory that goes with the test.
+struct TemporaryFolder {
+  TemporaryFolder() {
+    char name[] = "/tmp/tranship_test_XXXXXX";
+    path = mkdtemp(name);
+  }
+  ~TemporaryFolder() {
+    for (const auto& file : {"contact", "other"}) unlink((path + "/" + file).c_str());
+    rmdir(path.c_str());
+  }
+  std::string file(const std::string& name) const { return path + "/" + name; }
+  std::string path;
+};
+
+/// This test program once more, running the case fabric_child as an exporting process. Exports
+/// "plain" (child_bytes, pattern seed 1), "readonly" and "mapped".
+constexpr std::size_t child_bytes = 8 << 20;
+
+class Child {
+ public:
+  Child(const std::string& contact_file, Transport transport) {
+    const std::string how = transport == Transport::network ? "network" : "automatic";
+    pid_ = fork();
+    if (pid_ == 0) {
+      execl("/proc/self/exe", "tests", "fabric_child", contact_file.c_str(), how.c_str(),
+            static_cast<char*>(nullptr));
+      _exit(127);
+    }
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (access(contact_file.c_str(), F_OK) != 0 && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  ~Child() { kill_now(); }
+
+  void send(int signal) const { ::kill(pid_, signal); }
+  void kill_now() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+  /// Closes the child's fabric cleanly and waits for its end; returns its exit status.
+  int end() {
+    ::kill(pid_, SIGTERM);
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = 0;
+};
+
+inline volatile sig_atomic_t child_asked_to_end = 0;
+
+/// The body of the case fabric_child. Does nothing when the program was not started by Child.
+inline void child_main() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> arguments;
+  for (std::string one; std::getline(file, one, '\0');) arguments.push_back(one);
+  if (arguments.size() < 4) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  signal(SIGTERM, [](int) { child_asked_to_end = 1; });
+  auto options =
+      options_for(arguments[3] == "network" ? Transport::network : Transport::automatic);
+  options.contact_file = arguments[2];
+  static auto plain = pattern(child_bytes, 1);
+  static auto readonly = pattern(4096, 2);
+  const auto memory = SharedMemory::allocate({child_bytes, true});
+  auto fabric = Fabric::open(options);
+  if (!fabric || !memory) std::_Exit(3);
+  std::memset((*memory)->data(), 7, child_bytes);
+  const auto bytes = static_cast<std::int64_t>(child_bytes);
+  (void)(*fabric)->export_array({"plain", "{}", {plain.data(), nullptr}, bytes, true, nullptr});
+  (void)(*fabric)->export_array({"readonly", "", {readonly.data(), nullptr}, 4096, false, nullptr});
+  (void)(*fabric)->export_array(
+      {"mapped", "", {(*memory)->data(), nullptr}, bytes, true, *memory});
+  while (child_asked_to_end == 0) usleep(2000);
+  std::_Exit((*fabric)->close().ok() ? 0 : 4);
+}
+
+}  // namespace tranship::test
