@@ -111,6 +111,9 @@ class Engine {
                              const CopyOptions& options) const;
   Result<std::shared_ptr<const Plan>> plan_of(const PlanQuery& query);
   int memory_of(Where where) const;
+  /// Runs a short copy on the caller's thread; nothing if it must be queued after all.
+  std::optional<Status> carry_directly(const Plan& plan, const Array& source,
+                                       const Array& target);
   Event start_transfer(const Array& source, const Array& target, const CopyOptions& options,
                        const std::shared_ptr<const Plan>& plan);
   bool cold(std::int64_t bytes) const;

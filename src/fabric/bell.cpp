@@ -43,8 +43,8 @@ void Bell::wait(std::uint32_t seen, std::chrono::nanoseconds at_most,
     }
     sched_yield();
   }
-  const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(start + at_most -
-                                                                         Clock::now());
+  const auto left =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(start + at_most - Clock::now());
   if (left.count() <= 0) return;
   timespec timeout{};
   timeout.tv_sec = static_cast<time_t>(left.count() / 1'000'000'000);

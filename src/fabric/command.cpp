@@ -9,9 +9,8 @@ namespace tranship {
 namespace {
 
 Error broken(const char* what) {
-  return {ErrorCode::invalid_argument,
-          std::string("a peer sent a command that cannot be right: ") + what +
-              "; it was refused and nothing was touched"};
+  return {ErrorCode::invalid_argument, std::string("a peer sent a command that cannot be right: ") +
+                                           what + "; it was refused and nothing was touched"};
 }
 
 /// Reads one nest of the remote side from `words`; packed strides follow from `packed_offset`.
@@ -107,8 +106,7 @@ Status read_nests(const std::byte* source, std::int64_t slot_bytes, std::int64_t
   }
   const auto operation = static_cast<Operation>(header.operation);
   scratch.resize(header.word_count);
-  std::memcpy(scratch.data(), source + sizeof header,
-              header.word_count * sizeof(std::int64_t));
+  std::memcpy(scratch.data(), source + sizeof header, header.word_count * sizeof(std::int64_t));
   std::span<const std::int64_t> words(scratch);
   std::int64_t packed = 0;
   for (std::uint32_t k = 0; k < header.nest_count; ++k) {
@@ -116,8 +114,7 @@ Status read_nests(const std::byte* source, std::int64_t slot_bytes, std::int64_t
     if (auto status = read_nest(words, operation, packed, slot_bytes, nest); !status) {
       return status;
     }
-    const auto extent =
-        touched(nest, operation == Operation::write ? Side::target : Side::source);
+    const auto extent = touched(nest, operation == Operation::write ? Side::target : Side::source);
     if (!extent) return extent.error();
     if (extent->first < 0 || extent->end > export_bytes) {
       return Error{ErrorCode::out_of_range,

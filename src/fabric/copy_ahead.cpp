@@ -15,12 +15,12 @@ constexpr std::int64_t lines_max = 1024;
 
 /// A nest seen as rows far apart in the source.
 struct Rows {
-  std::size_t loop = 0;       ///< which loop steps from row to row
-  std::int64_t count = 0;     ///< 0: nothing to gain
+  std::size_t loop = 0;    ///< which loop steps from row to row
+  std::int64_t count = 0;  ///< 0: nothing to gain
   std::int64_t stride = 0;
-  std::int64_t first = 0;     ///< of the first row, from the source's base
-  std::int64_t bytes = 0;     ///< that one row spans
-  std::int64_t group = 0;     ///< rows in a group
+  std::int64_t first = 0;  ///< of the first row, from the source's base
+  std::int64_t bytes = 0;  ///< that one row spans
+  std::int64_t group = 0;  ///< rows in a group
 };
 
 Rows rows_of(const LoopNest& nest) {

@@ -103,13 +103,15 @@ Status FabricCore::open() {
   wire.tcp_only = options_.transport == FabricOptions::Transport::network;
   wire.handlers.arrived = [this](ConnectionId id) { on_arrived(id); };
   wire.handlers.message = [this](ConnectionId id, const MessageHeader& header,
-                                 std::span<const std::byte> body) {
-    on_message(id, header, body);
-  };
+                                 std::span<const std::byte> body) { on_message(id, header, body); };
   wire.handlers.lost = [this](ConnectionId id, const std::string& why) {
     Session* session = find(id);
     if (session == nullptr) return;
-    lose(*session, {ErrorCode::peer_lost, session->label + " was lost: " + why});
+    const bool connecting = session->connecting != nullptr;
+    lose(*session, {ErrorCode::peer_lost,
+                    connecting ? "cannot connect to " + session->label + ": " + why +
+                                     "; check the address, and that the process there runs"
+                               : session->label + " was lost: " + why});
   };
   auto opened = Wire::open(std::move(wire));
   if (!opened) return opened.error();
@@ -169,7 +171,7 @@ void FabricCore::sleep() {
       Session* session = find(tag);
       if (session == nullptr || session->lost) continue;
       lose(*session, {ErrorCode::peer_lost, session->label + " ended without closing: its "
-                                            "process died"});
+                                                             "process died"});
     }
   }
 }
@@ -211,10 +213,9 @@ void FabricCore::check_stuck(Session& session, Clock::time_point now) {
   }
   const auto patience = options_.peer_timeout / 4;
   if (session.ping_due && now - session.pinged > 3 * patience) {
-    lose(session, {ErrorCode::peer_lost,
-                   session.label + " has not answered for " +
-                       std::to_string(options_.peer_timeout.count()) +
-                       " ms: it is stopped or cannot be reached"});
+    lose(session, {ErrorCode::peer_lost, session.label + " has not answered for " +
+                                             std::to_string(options_.peer_timeout.count()) +
+                                             " ms: it is stopped or cannot be reached"});
   } else if (!session.ping_due && now - session.moved > patience) {
     session.ping_due = true;
     session.pinged = now;

@@ -80,14 +80,11 @@ class FabricCore {
                   std::span<const std::byte> body);
   void serve(Session& session, const MessageHeader& header, std::span<const std::byte> body);
   void receive(Session& session, const MessageHeader& header, std::span<const std::byte> body);
-  void on_lookup(Session& session, const MessageHeader& header,
-                 std::span<const std::byte> body);
+  void on_lookup(Session& session, const MessageHeader& header, std::span<const std::byte> body);
   void on_names(Session& session, const MessageHeader& header);
   void on_withdrawn(Session& session, std::span<const std::byte> body);
-  void on_submitted(Session& session, const MessageHeader& header,
-                    std::span<const std::byte> body);
-  void on_answered(Session& session, const MessageHeader& header,
-                   std::span<const std::byte> body);
+  void on_submitted(Session& session, const MessageHeader& header, std::span<const std::byte> body);
+  void on_answered(Session& session, const MessageHeader& header, std::span<const std::byte> body);
   void send_submitted(ConnectionId connection, int slot, std::size_t command_bytes,
                       std::int64_t write_bytes);
   void send_answered(ConnectionId connection, int slot, std::int64_t read_bytes);

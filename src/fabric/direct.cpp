@@ -73,17 +73,14 @@ std::optional<Status> Requester::direct(const Transfer& transfer) {
   Runs runs;
   for (const LoopNest& nest : request.nests) add_runs(nest, bases, write, runs);
   if (runs.count == 0) return Status{};
-  Lease& lease =
-      options_.segment.header().leases[static_cast<std::size_t>(transfer.remote.index)];
+  Lease& lease = options_.segment.header().leases[static_cast<std::size_t>(transfer.remote.index)];
   lease.users.fetch_add(1, std::memory_order_seq_cst);
   if (lease.export_id.load(std::memory_order_seq_cst) != transfer.remote.id) {
     lease.users.fetch_sub(1, std::memory_order_release);
     return std::nullopt;  // withdrawn: the command's answer says so
   }
-  const ssize_t moved =
-      (write ? process_vm_writev : process_vm_readv)(options_.direct_pid, runs.local.data(),
-                                                     runs.count, runs.remote.data(), runs.count,
-                                                     0);
+  const ssize_t moved = (write ? process_vm_writev : process_vm_readv)(
+      options_.direct_pid, runs.local.data(), runs.count, runs.remote.data(), runs.count, 0);
   lease.users.fetch_sub(1, std::memory_order_release);
   // Anything but a complete copy is left to a command: it is carried out again, from the start,
   // or fails with a reason.

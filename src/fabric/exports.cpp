@@ -9,7 +9,8 @@ Status check(const ExportedArray& array) {
   };
   if (array.name.empty()) return refuse("give it a name");
   if (array.name.size() > name_bytes_max) return refuse("the name is too long");
-  if (array.description.size() > description_bytes_max) return refuse("the description is too long");
+  if (array.description.size() > description_bytes_max)
+    return refuse("the description is too long");
   if (array.bytes < 0) return refuse("its size is negative");
   if (array.place.attachment == nullptr && array.place.address == nullptr && array.bytes > 0) {
     return refuse("it has no address");
@@ -36,9 +37,9 @@ Status ExportTable::add(ExportedArray array) {
   }
   if (free_index == slots_.size()) {
     if (slots_.size() == static_cast<std::size_t>(exports_max)) {
-      return Error{ErrorCode::out_of_memory, "'" + array.name + "' cannot be exported: " +
-                                                 std::to_string(exports_max) +
-                                                 " arrays are, and no more fit; withdraw some"};
+      return Error{ErrorCode::out_of_memory,
+                   "'" + array.name + "' cannot be exported: " + std::to_string(exports_max) +
+                       " arrays are, and no more fit; withdraw some"};
     }
     slots_.emplace_back();
   }

@@ -27,13 +27,13 @@ struct FabricOptions {
   std::string contact_file;
   /// A peer that does not answer for so long is lost. Raise it on overloaded machines.
   std::chrono::milliseconds peer_timeout{2000};
-  int slots_per_peer = 8;                   ///< in flight on one link; raise it for far networks
-  std::int64_t slot_bytes = 256 * 1024;     ///< a slot should stay in a core's cache
-  int peers_max = 256;                      ///< connections to and from this process
+  int slots_per_peer = 8;                ///< in flight on one link; raise it for far networks
+  std::int64_t slot_bytes = 256 * 1024;  ///< a slot should stay in a core's cache
+  int peers_max = 256;                   ///< connections to and from this process
   Transport transport = Transport::automatic;
-  ExecuteRequest execute;                   ///< carries exports that have an attachment
-  CopyNests copy;                           ///< the host copier; needed
-  std::string version = "0.1.0";            ///< of tranship, for messages between versions
+  ExecuteRequest execute;         ///< carries exports that have an attachment
+  CopyNests copy;                 ///< the host copier; needed
+  std::string version = "0.1.0";  ///< of tranship, for messages between versions
   std::uint32_t protocol = protocol_version_current;  ///< other values: for tests of a mismatch
 };
 

@@ -14,11 +14,11 @@ std::string label_of(const Identity& identity, const std::string& contact) {
 /// The two ends must speak the same protocol; the message names both.
 Status check_greeting(const Greeting& own, const Greeting& other, const std::string& who) {
   if (own.protocol == other.protocol) return {};
-  return Error{ErrorCode::unsupported,
-               who + " runs tranship " + other.version + " (protocol " +
-                   std::to_string(other.protocol) + "), this process tranship " + own.version +
-                   " (protocol " + std::to_string(own.protocol) +
-                   "): install the same version on both sides"};
+  return Error{ErrorCode::unsupported, who + " runs tranship " + other.version + " (protocol " +
+                                           std::to_string(other.protocol) +
+                                           "), this process tranship " + own.version +
+                                           " (protocol " + std::to_string(own.protocol) +
+                                           "): install the same version on both sides"};
 }
 
 /// Whether this process may read that one's memory.
@@ -87,8 +87,7 @@ void FabricCore::on_hello(Session& session, std::span<const std::byte> body) {
   Hello hello;
   const auto status = check_greeting(other, welcome.greeting, "the exporting process");
   if (!status || !decode(body, hello)) {
-    welcome.error_code = wire_code_of(status ? ErrorCode::invalid_argument
-                                             : status.error().code);
+    welcome.error_code = wire_code_of(status ? ErrorCode::invalid_argument : status.error().code);
     welcome.error_text = status ? "the greeting cannot be read" : status.error().message;
     send(session, MessageType::welcome, 0, encode(welcome));
     return;  // the requester closes; otherwise tick() does
@@ -113,8 +112,7 @@ void FabricCore::on_hello(Session& session, std::span<const std::byte> body) {
 
 /// Returns why the shared way is not open; empty if it is.
 std::string FabricCore::offer_shared(Session& session, const Hello& hello) {
-  if (hello.mode == LinkMode::network ||
-      options_.transport == FabricOptions::Transport::network) {
+  if (hello.mode == LinkMode::network || options_.transport == FabricOptions::Transport::network) {
     return "the network was asked for";
   }
   if (!identity_.same_machine(hello.identity)) {
@@ -130,8 +128,8 @@ std::string FabricCore::offer_shared(Session& session, const Hello& hello) {
 void FabricCore::on_welcome(Session& session, std::span<const std::byte> body) {
   Greeting other;
   if (!session.client || !session.connecting || session.greeted || !decode(body, other)) {
-    lose(session, {ErrorCode::invalid_argument,
-                   "what listens at " + session.contact + " is not tranship"});
+    lose(session,
+         {ErrorCode::invalid_argument, "what listens at " + session.contact + " is not tranship"});
     return;
   }
   session.greeted = true;
@@ -178,8 +176,7 @@ void FabricCore::on_welcome(Session& session, std::span<const std::byte> body) {
 std::string FabricCore::take_shared(Session& session) {
   const Welcome& welcome = session.welcome;
   if (!identity_.same_machine(welcome.identity)) return "the processes are on different machines";
-  auto memory =
-      SharedMemory::open(static_cast<pid_t>(welcome.identity.pid), welcome.segment);
+  auto memory = SharedMemory::open(static_cast<pid_t>(welcome.identity.pid), welcome.segment);
   if (!memory) return memory.error().message;
   if ((*memory)->bytes() < SlotSegment::bytes(welcome.geometry)) return "its slots are too small";
   session.segment = SlotSegment(*memory, welcome.geometry);
@@ -227,8 +224,7 @@ void FabricCore::on_ready(Session& session, std::span<const std::byte> body) {
       lose(session, status.error());
       return;
     }
-    accepted.slots.address =
-        reinterpret_cast<std::uint64_t>(session.segment.memory()->data());
+    accepted.slots.address = reinterpret_cast<std::uint64_t>(session.segment.memory()->data());
     accepted.slots.key = session.registered.key;
   }
   start_server(session);
@@ -249,9 +245,8 @@ void FabricCore::start_server(Session& session) {
   } else {
     options.answered = [this, inbox = inbox_, connection = session.connection](
                            int slot, std::int64_t read_bytes) {
-      inbox->post([this, connection, slot, read_bytes] {
-        send_answered(connection, slot, read_bytes);
-      });
+      inbox->post(
+          [this, connection, slot, read_bytes] { send_answered(connection, slot, read_bytes); });
     };
   }
   session.server = std::make_shared<SlotServer>(std::move(options));

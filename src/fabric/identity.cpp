@@ -77,8 +77,7 @@ Result<int> watch(const Identity& identity) {
   }
   if (descriptor < 0 || !alive(identity)) {
     if (descriptor >= 0) ::close(descriptor);
-    return Error{ErrorCode::peer_lost,
-                 "process " + std::to_string(identity.pid) + " is gone"};
+    return Error{ErrorCode::peer_lost, "process " + std::to_string(identity.pid) + " is gone"};
   }
   return descriptor;
 }
@@ -115,8 +114,9 @@ Result<Contact> read_contact(const std::string& text) {
       return contact;
     }
     return Error{ErrorCode::not_found,
-                 "'" + text + "' is neither a contact file nor host:port: start the other engine "
-                 "first, or check the path"};
+                 "'" + text +
+                     "' is neither a contact file nor host:port: start the other engine "
+                     "first, or check the path"};
   }
   std::string key;
   std::string value;
@@ -128,8 +128,7 @@ Result<Contact> read_contact(const std::string& text) {
     if (key == "namespace") contact.identity.pid_namespace = value;
     if (key == "host") contact.identity.host = value;
   }
-  if (first_line(text).rfind(contact_magic, 0) != 0 ||
-      !looks_like_host_and_port(contact.address)) {
+  if (first_line(text).rfind(contact_magic, 0) != 0 || !looks_like_host_and_port(contact.address)) {
     return Error{ErrorCode::invalid_argument, "'" + text + "' is not a contact file of tranship"};
   }
   if (contact.identity.same_machine(own_identity()) && !alive(contact.identity)) {

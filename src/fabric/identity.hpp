@@ -14,8 +14,8 @@ namespace tranship {
 /// same number.
 struct Identity {
   std::int64_t pid = 0;
-  std::uint64_t start_ticks = 0;   ///< since boot
-  std::string boot;                ///< the kernel's boot id
+  std::uint64_t start_ticks = 0;  ///< since boot
+  std::string boot;               ///< the kernel's boot id
   std::string pid_namespace;
   std::string host;
 

@@ -19,20 +19,20 @@ constexpr std::uint64_t hello_magic = 0x3150494853524e54;  // "TNRSHIP1"
 constexpr std::uint32_t protocol_version_current = 1;
 
 enum class MessageType : std::uint32_t {
-  hello = 1,    ///< requester: who I am and what I can do
-  welcome,      ///< exporter: who I am, and the way that I offer
-  ready,        ///< requester: the way that I take
-  accepted,     ///< exporter: slots are served
+  hello = 1,  ///< requester: who I am and what I can do
+  welcome,    ///< exporter: who I am, and the way that I offer
+  ready,      ///< requester: the way that I take
+  accepted,   ///< exporter: slots are served
   lookup,
   lookup_reply,
   names,
   names_reply,
-  withdrawn,    ///< exporter: an export is no more
-  goodbye,      ///< a clean close
+  withdrawn,  ///< exporter: an export is no more
+  goodbye,    ///< a clean close
   ping,
   pong,
-  submitted,    ///< network: a slot's command, and its bytes if they are few
-  answered,     ///< network: how a slot ended, and its bytes if they are few
+  submitted,  ///< network: a slot's command, and its bytes if they are few
+  answered,   ///< network: how a slot ended, and its bytes if they are few
 };
 
 struct MessageHeader {
@@ -45,8 +45,7 @@ struct MessageHeader {
 class MessageWriter {
  public:
   template <typename T>
-    requires std::is_trivially_copyable_v<T>
-  MessageWriter& add(const T& value) {
+  requires std::is_trivially_copyable_v<T> MessageWriter& add(const T& value) {
     const auto* bytes = reinterpret_cast<const std::byte*>(&value);
     bytes_.insert(bytes_.end(), bytes, bytes + sizeof value);
     return *this;
@@ -71,8 +70,7 @@ class MessageReader {
   explicit MessageReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
   template <typename T>
-    requires std::is_trivially_copyable_v<T>
-  T get() {
+  requires std::is_trivially_copyable_v<T> T get() {
     T value{};
     if (bytes_.size() < sizeof value) {
       ok_ = false;
@@ -131,7 +129,7 @@ struct Welcome {
   std::string error_text;
   Identity identity;
   LinkMode mode = LinkMode::network;
-  std::string why;               ///< why the shared way is not offered
+  std::string why;  ///< why the shared way is not offered
   SlotGeometry geometry;
   MemoryTicket segment;
   std::uint64_t probe_address = 0;
@@ -157,8 +155,8 @@ struct LookupReply {
   std::int64_t bytes = 0;
   std::uint32_t writable = 0;
   std::string description;
-  std::uint64_t address = 0;   ///< 0: not plain memory
-  MemoryTicket memory;         ///< descriptor < 0: not in shared memory
+  std::uint64_t address = 0;  ///< 0: not plain memory
+  MemoryTicket memory;        ///< descriptor < 0: not in shared memory
   std::int64_t memory_offset = 0;
 };
 

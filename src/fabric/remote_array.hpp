@@ -27,8 +27,8 @@ class RemoteArray;
 /// ended every request fails with the reason. Threads: all.
 struct Link {
   PeerId peer;
-  std::string label;    ///< the peer in messages: host, pid, contact
-  std::string way;      ///< how bytes travel, and why not better
+  std::string label;  ///< the peer in messages: host, pid, contact
+  std::string way;    ///< how bytes travel, and why not better
   Identity identity;
   LinkMode mode = LinkMode::network;
   bool direct = false;  ///< process_vm_writev works

@@ -36,8 +36,8 @@ class FinishedQueue {
 /// What a requester knows about an exported array.
 struct RemoteExport {
   std::uint64_t id = 0;
-  int index = 0;               ///< of its lease
-  std::uint64_t address = 0;   ///< in the exporting process; 0: not reachable without a command
+  int index = 0;              ///< of its lease
+  std::uint64_t address = 0;  ///< in the exporting process; 0: not reachable without a command
   std::int64_t bytes = 0;
 };
 
@@ -53,8 +53,8 @@ class Requester {
     CopyNests copy;
     /// Tells the exporting process that a slot was submitted.
     std::function<void(int slot, std::size_t command_bytes, std::int64_t write_bytes)> publish;
-    pid_t direct_pid = 0;   ///< the exporting process, if its memory may be touched directly
-    std::string peer;       ///< for messages
+    pid_t direct_pid = 0;  ///< the exporting process, if its memory may be touched directly
+    std::string peer;      ///< for messages
   };
 
   explicit Requester(Options options);
@@ -114,8 +114,8 @@ class Requester {
   mutable std::mutex mutex_;
   std::vector<Slot> slots_;
   CommandWriter writer_;
-  int head_ = 0;   ///< the next slot to fill
-  int used_ = 0;   ///< slots between tail and head
+  int head_ = 0;  ///< the next slot to fill
+  int used_ = 0;  ///< slots between tail and head
   std::uint64_t sequence_ = 0;
   Pending* first_ = nullptr;  ///< queued, oldest first; the first ones may be partly sent
   Pending* last_ = nullptr;

@@ -93,8 +93,8 @@ void FabricCore::on_lookup(Session& session, const MessageHeader& header,
       if (known.size() < 200) known += (known.empty() ? "'" : ", '") + other + "'";
     }
     reply.error_code = wire_code_of(ErrorCode::not_found);
-    reply.error_text = "nothing is exported as '" + name + "'; there is " +
-                       (known.empty() ? "nothing" : known);
+    reply.error_text =
+        "nothing is exported as '" + name + "'; there is " + (known.empty() ? "nothing" : known);
   } else {
     const ExportedArray& array = one->array();
     reply.id = one->id();
@@ -318,12 +318,11 @@ Reply FabricCore::call(PeerId peer, MessageType type, std::vector<std::byte> bod
   inbox_->post([this, id] {
     for (auto& [connection, session] : sessions_) session->calls.erase(id);
   });
-  return Error{ErrorCode::timeout, link->label + " did not answer within " +
-                                       std::to_string(timeout.count()) + " ms"};
+  return Error{ErrorCode::timeout,
+               link->label + " did not answer within " + std::to_string(timeout.count()) + " ms"};
 }
 
-Result<std::vector<std::string>> FabricCore::names(PeerId peer,
-                                                   std::chrono::milliseconds timeout) {
+Result<std::vector<std::string>> FabricCore::names(PeerId peer, std::chrono::milliseconds timeout) {
   auto reply = call(peer, MessageType::names, {}, timeout);
   if (!reply) return reply.error();
   MessageReader in(*reply);
@@ -408,8 +407,9 @@ Status FabricCore::withdraw(const std::string& name) {
   }
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
   if (exports_->wait_unused(*removed, at_least_one(left)) && !busy) return {};
-  return Error{ErrorCode::timeout, "'" + name + "' was withdrawn, but a peer is still using it: "
-                                   "keep its memory until the engine is closed"};
+  return Error{ErrorCode::timeout, "'" + name +
+                                       "' was withdrawn, but a peer is still using it: "
+                                       "keep its memory until the engine is closed"};
 }
 
 }  // namespace tranship

@@ -53,8 +53,8 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::open(pid_t pid, const Memory
   }
   struct stat info {};
   const int held = fcntl(memory->descriptor_, F_GET_SEALS);
-  if (fstat(memory->descriptor_, &info) != 0 || info.st_ino != ticket.inode ||
-      ticket.bytes < 1 || info.st_size != ticket.bytes || held < 0 || (held & seals) != seals) {
+  if (fstat(memory->descriptor_, &info) != 0 || info.st_ino != ticket.inode || ticket.bytes < 1 ||
+      info.st_size != ticket.bytes || held < 0 || (held & seals) != seals) {
     return Error{ErrorCode::io, path + " is not the memory that process " + std::to_string(pid) +
                                     " offered: it may have closed it"};
   }

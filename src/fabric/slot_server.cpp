@@ -68,14 +68,14 @@ Status SlotServer::start(int slot, bool& pending) {
                              work.scratch, command);
   const bool write = command.header.operation == static_cast<std::uint32_t>(Operation::write);
   if (status && write && !array.writable) {
-    status = Error{ErrorCode::permission, "'" + array.name + "' is exported read-only: export it "
-                                          "with writable=true to let others write it"};
+    status = Error{ErrorCode::permission, "'" + array.name +
+                                              "' is exported read-only: export it "
+                                              "with writable=true to let others write it"};
   }
   if (status && array.place.attachment != nullptr) {
     status = execute(slot, one, pending);
   } else if (status && write) {
-    options_.copy(command.nests, segment.data(slot), array.place.address,
-                  command.header.cold != 0);
+    options_.copy(command.nests, segment.data(slot), array.place.address, command.header.cold != 0);
   } else if (status && command.header.cold != 0) {
     copy_ahead(options_.copy, command.nests, array.place.address, segment.data(slot));
   } else if (status) {
@@ -88,8 +88,9 @@ Status SlotServer::start(int slot, bool& pending) {
 Status SlotServer::execute(int slot, const std::shared_ptr<Export>& one, bool& pending) {
   if (!options_.execute) {
     return Error{ErrorCode::unsupported,
-                 "'" + one->array().name + "' is not plain memory, and its process has no channel "
-                 "that carries it"};
+                 "'" + one->array().name +
+                     "' is not plain memory, and its process has no channel "
+                     "that carries it"};
   }
   const Command& command = work_[static_cast<std::size_t>(slot)].command;
   const bool write = command.header.operation == static_cast<std::uint32_t>(Operation::write);

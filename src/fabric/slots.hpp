@@ -73,9 +73,7 @@ class SlotSegment {
   const SlotGeometry& geometry() const { return geometry_; }
   const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
   SlotHeader& header() const { return *reinterpret_cast<SlotHeader*>(memory_->data()); }
-  SlotControl& control(int slot) const {
-    return header().control[static_cast<std::size_t>(slot)];
-  }
+  SlotControl& control(int slot) const { return header().control[static_cast<std::size_t>(slot)]; }
   std::byte* command(int slot) const {
     return memory_->data() + header_bytes + slot * command_bytes_max;
   }

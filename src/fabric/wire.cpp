@@ -3,6 +3,7 @@
 #include <netdb.h>
 #include <sys/socket.h>
 #include <ucp/api/ucp.h>
+#include <ucs/config/global_opts.h>
 
 #include <chrono>
 #include <cstring>
@@ -18,8 +19,8 @@ constexpr unsigned message_id = 7;
 constexpr std::chrono::milliseconds drain_max{500};
 
 Error ucx_error(ErrorCode code, const std::string& what, ucs_status_t status) {
-  return {code, what + ": " + ucs_status_string(status) + " (UCX " + ucp_get_version_string() +
-                    ")"};
+  return {code,
+          what + ": " + ucs_status_string(status) + " (UCX " + ucp_get_version_string() + ")"};
 }
 
 struct SocketAddress {
@@ -119,7 +120,18 @@ class Wire::State {
   Sending* free_ = nullptr;
 };
 
+/// A lost peer is our error to report, with its name; UCX would also print lines of its own. A
+/// level that somebody chose stays.
+void quiet_ucx() {
+  char level[32] = {};
+  if (ucs_global_opts_get_value("LOG_LEVEL", level, sizeof level) == UCS_OK &&
+      std::string(level) == "WARN") {
+    (void)ucs_global_opts_set_value("LOG_LEVEL", "FATAL");
+  }
+}
+
 Status Wire::State::open_context() {
+  quiet_ucx();
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return ucx_error(ErrorCode::unsupported, "UCX did not start", status);
@@ -175,8 +187,9 @@ Status Wire::State::open_listener() {
   params.conn_handler.arg = this;
   ucs_status_t status = ucp_listener_create(worker, &params, &listener);
   if (status != UCS_OK) {
-    return ucx_error(ErrorCode::io, "cannot listen on " + options.listen +
-                                        ": choose another address, or port 0 for any free one",
+    return ucx_error(ErrorCode::io,
+                     "cannot listen on " + options.listen +
+                         ": choose another address, or port 0 for any free one",
                      status);
   }
   ucp_listener_attr_t attributes{};
@@ -219,8 +232,7 @@ void Wire::State::on_error(void* argument, ucp_ep_h endpoint, ucs_status_t statu
 }
 
 ucs_status_t Wire::State::on_message(void* argument, const void* header, size_t header_bytes,
-                                     void* data, size_t bytes,
-                                     const ucp_am_recv_param_t* param) {
+                                     void* data, size_t bytes, const ucp_am_recv_param_t* param) {
   auto& state = *static_cast<State*>(argument);
   const bool usable = header_bytes == sizeof(MessageHeader) &&
                       (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0 &&
@@ -373,10 +385,10 @@ void Wire::send(ConnectionId connection, const MessageHeader& header,
   param.user_data = sending;
   param.flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
-  state_->started(ucp_am_send_nbx(found->second.endpoint, message_id, &sending->header,
-                                  sizeof sending->header, sending->body.data(),
-                                  sending->body.size(), &param),
-                  sending);
+  state_->started(
+      ucp_am_send_nbx(found->second.endpoint, message_id, &sending->header, sizeof sending->header,
+                      sending->body.data(), sending->body.size(), &param),
+      sending);
 }
 
 Result<Wire::Registered> Wire::register_memory(std::byte* address, std::int64_t bytes) {

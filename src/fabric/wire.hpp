@@ -53,8 +53,7 @@ class Wire {
   Result<ConnectionId> connect(const std::string& address);
   void close(ConnectionId connection);
 
-  void send(ConnectionId connection, const MessageHeader& header,
-            std::span<const std::byte> body);
+  void send(ConnectionId connection, const MessageHeader& header, std::span<const std::byte> body);
 
   /// Registered memory that peers may put into, until release().
   struct Registered {

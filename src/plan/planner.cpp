@@ -17,8 +17,9 @@ namespace {
 constexpr std::int64_t KiB = 1024;
 constexpr std::int64_t MiB = 1024 * KiB;
 /// Tile sizes that are tried. They bound what a more urgent transfer may have to wait for.
-constexpr std::array<std::int64_t, 8> tile_sizes{128 * KiB, 256 * KiB, 512 * KiB, 1 * MiB,
-                                                 2 * MiB,   4 * MiB,   8 * MiB,   16 * MiB};
+constexpr std::array<std::int64_t, 11> tile_sizes{
+    16 * KiB, 32 * KiB, 64 * KiB, 128 * KiB, 256 * KiB, 512 * KiB, 1 * MiB,
+    2 * MiB,  4 * MiB,  8 * MiB,  16 * MiB};
 constexpr int slots_most = 8;
 /// A smaller tile is preferred while it costs at most this much more predicted time.
 constexpr double tile_tolerance = 1.02;

@@ -325,3 +325,18 @@ TEST(kernels_of_every_instruction_set) {
     }
   }
 }
+
+TEST(neighbours_whose_axes_match_crosswise) {
+  Random random(6);
+  for (int k = 0; k < 200; ++k) {  // two fields of an array, transposed each in its own way
+    const std::int64_t side = random.between(30, 70);
+    const std::int64_t record = 16 * side;
+    LoopNest first = nest_of(8, {{side, 16, 16}, {side, record, record}});
+    LoopNest second = nest_of(8, {{side, record, 16}, {side, 16, record}});
+    second.source_offset = random.chance(0.5) ? 0 : 8;
+    second.target_offset = 8;
+    std::vector<LoopNest> nests{first, second};
+    if (random.chance(0.5)) std::swap(nests[0], nests[1]);
+    check_copy(random, nests, random.chance(0.5));
+  }
+}

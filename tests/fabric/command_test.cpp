@@ -40,7 +40,8 @@ struct Forged {
   }
 };
 
-Status forged(std::vector<std::int64_t> words, std::int64_t bytes, std::int64_t export_bytes = 4096) {
+Status forged(std::vector<std::int64_t> words, std::int64_t bytes,
+              std::int64_t export_bytes = 4096) {
   Forged one;
   one.words = std::move(words);
   one.header.bytes = bytes;
@@ -96,26 +97,26 @@ TEST(forged_commands_are_refused) {
   EXPECT(forged({8, 0, 0}, 8).ok());
   EXPECT(forged({4096, 0, 0}, 4096).ok());
   EXPECT(forged({4, 4092, 1, 3, -8}, 12).ok());
-  EXPECT(!forged({4097, 0, 0}, 4097).ok());                 // beyond the end
-  EXPECT(!forged({8, -8, 0}, 8).ok());                      // before the start
+  EXPECT(!forged({4097, 0, 0}, 4097).ok());  // beyond the end
+  EXPECT(!forged({8, -8, 0}, 8).ok());       // before the start
   EXPECT(!forged({8, 4089, 0}, 8).ok());
-  EXPECT(!forged({8, big, 0}, 8).ok());                     // offset overflows
+  EXPECT(!forged({8, big, 0}, 8).ok());  // offset overflows
   EXPECT(!forged({0, 0, 0}, 0).ok());
   EXPECT(!forged({-8, 0, 0}, -8).ok());
   EXPECT(!forged({big, 0, 0}, big).ok());
-  EXPECT(!forged({8, 0, -1}, 8).ok());                      // rank
+  EXPECT(!forged({8, 0, -1}, 8).ok());  // rank
   EXPECT(!forged({8, 0, 25}, 8).ok());
-  EXPECT(!forged({8, 0, 1}, 8).ok());                       // words missing
+  EXPECT(!forged({8, 0, 1}, 8).ok());  // words missing
   EXPECT(!forged({8, 0}, 8).ok());
-  EXPECT(!forged({8, 0, 1, 0, 8}, 0).ok());                 // extents
+  EXPECT(!forged({8, 0, 1, 0, 8}, 0).ok());  // extents
   EXPECT(!forged({8, 0, 1, -1, 8}, -8).ok());
   EXPECT(!forged({8, 0, 1, big, 8}, 8).ok());
-  EXPECT(!forged({8, 0, 2, 65536, 0, 65536, 0}, 8).ok());   // more than a slot
-  EXPECT(!forged({8, 0, 1, 2, big}, 16).ok());              // strides
+  EXPECT(!forged({8, 0, 2, 65536, 0, 65536, 0}, 8).ok());  // more than a slot
+  EXPECT(!forged({8, 0, 1, 2, big}, 16).ok());             // strides
   EXPECT(!forged({8, 0, 1, 2, -8}, 16).ok());
   EXPECT(!forged({8, 0, 1, 3, std::numeric_limits<std::int64_t>::min()}, 24).ok());
-  EXPECT(!forged({8, 0, 0, 7}, 8).ok());                    // words left over
-  EXPECT(!forged({8, 0, 0}, 16).ok());                      // bytes disagree
+  EXPECT(!forged({8, 0, 0, 7}, 8).ok());  // words left over
+  EXPECT(!forged({8, 0, 0}, 16).ok());    // bytes disagree
   EXPECT_EQ(to_string(forged({4097, 0, 0}, 4097).error().code), std::string("out_of_range"));
 }
 

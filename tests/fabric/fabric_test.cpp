@@ -12,10 +12,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::size_t entries(const char* folder) {
+/// Entries of a folder whose names contain `part`.
+std::size_t entries(const char* folder, const char* part = "") {
   std::size_t count = 0;
   DIR* open = opendir(folder);
-  while (readdir(open) != nullptr) ++count;
+  while (const dirent* entry = readdir(open)) {
+    count += std::strstr(entry->d_name, part) != nullptr ? 1 : 0;
+  }
   closedir(open);
   return count;
 }
@@ -97,7 +100,7 @@ TEST(exports_are_checked) {
   EXPECT(!pair.exporter->export_array(array).ok());
   EXPECT(!pair.exporter->withdraw("nothing").ok());
   for (int k = 1; k < exports_max; ++k) {
-    REQUIRE(pair.exporter->export_array(plain_export("x" + std::to_string(k), data)).ok());
+    REQUIRE(pair.exporter->export_array(plain_export(std::to_string(k), data)).ok());
   }
   const auto full = pair.exporter->export_array(plain_export("more", data));
   REQUIRE(!full);
@@ -138,8 +141,8 @@ TEST(contact_that_leads_nowhere) {
   REQUIRE(!nothing);
   EXPECT(nothing.error().code == ErrorCode::not_found);
   std::ofstream(folder.file("other")) << "hello\n";
-  EXPECT(contains(requester->connect(folder.file("other"), 1s).error().message,
-                  "not a contact file"));
+  EXPECT(
+      contains(requester->connect(folder.file("other"), 1s).error().message, "not a contact file"));
   Stranger stranger;
   const auto silent = requester->connect(stranger.contact, 300ms);
   REQUIRE(!silent);
@@ -230,7 +233,6 @@ TEST(closing_leaves_nothing) {
   { Pair warm_up(Transport::automatic); }
   const std::size_t descriptors = entries("/proc/self/fd");
   const std::size_t threads = entries("/proc/self/task");
-  const std::size_t shared = entries("/dev/shm");
   for (const auto transport : {Transport::automatic, Transport::network}) {
     const auto begin = std::chrono::steady_clock::now();
     {
@@ -242,7 +244,7 @@ TEST(closing_leaves_nothing) {
     EXPECT(std::chrono::steady_clock::now() - begin < 3s);
     EXPECT_EQ(entries("/proc/self/fd"), descriptors);
     EXPECT_EQ(entries("/proc/self/task"), threads);
-    EXPECT_EQ(entries("/dev/shm"), shared);
+    EXPECT_EQ(entries("/dev/shm", "tranship") + entries("/dev/shm", "ucx"), std::size_t{0});
   }
 }
 

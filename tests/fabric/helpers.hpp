@@ -210,6 +210,38 @@ class Child {
   pid_t pid_ = 0;
 };
 
+/// This test program once more, writing to "plain" of `contact_file` until it is killed.
+class Requesting {
+ public:
+  Requesting(const std::string& contact_file, Transport transport) {
+    const std::string how = transport == Transport::network ? "network" : "automatic";
+    pid_ = fork();
+    if (pid_ == 0) {
+      execl("/proc/self/exe", "tests", "fabric_child", contact_file.c_str(), how.c_str(), "write",
+            static_cast<char*>(nullptr));
+      _exit(127);
+    }
+  }
+  ~Requesting() {
+    ::kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+
+ private:
+  pid_t pid_ = 0;
+};
+
+[[noreturn]] inline void write_for_ever(const std::string& contact, const FabricOptions& options) {
+  auto fabric = open_fabric(options);
+  const PeerId peer = connect_to(*fabric, contact);
+  const auto array = look_up(*fabric, peer, "plain");
+  UcxChannel channel(*fabric, {});
+  auto data = pattern(child_bytes, 1);
+  const LoopNest all = run_of(child_bytes);
+  while (carry(channel, write_request({&all, 1}, data.data(), *array))) continue;
+  std::_Exit(5);
+}
+
 inline volatile sig_atomic_t child_asked_to_end = 0;
 
 /// The body of the case fabric_child. Does nothing when the program was not started by Child.
@@ -220,8 +252,8 @@ inline void child_main() {
   if (arguments.size() < 4) return;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   signal(SIGTERM, [](int) { child_asked_to_end = 1; });
-  auto options =
-      options_for(arguments[3] == "network" ? Transport::network : Transport::automatic);
+  auto options = options_for(arguments[3] == "network" ? Transport::network : Transport::automatic);
+  if (arguments.size() > 4) write_for_ever(arguments[2], options);
   options.contact_file = arguments[2];
   static auto plain = pattern(child_bytes, 1);
   static auto readonly = pattern(4096, 2);
@@ -232,8 +264,7 @@ inline void child_main() {
   const auto bytes = static_cast<std::int64_t>(child_bytes);
   (void)(*fabric)->export_array({"plain", "{}", {plain.data(), nullptr}, bytes, true, nullptr});
   (void)(*fabric)->export_array({"readonly", "", {readonly.data(), nullptr}, 4096, false, nullptr});
-  (void)(*fabric)->export_array(
-      {"mapped", "", {(*memory)->data(), nullptr}, bytes, true, *memory});
+  (void)(*fabric)->export_array({"mapped", "", {(*memory)->data(), nullptr}, bytes, true, *memory});
   while (child_asked_to_end == 0) usleep(2000);
   std::_Exit((*fabric)->close().ok() ? 0 : 4);
 }

@@ -21,6 +21,7 @@ std::vector<Case>& cases() {
 }
 
 int failures_in_case = 0;
+std::vector<std::string> arguments;
 
 bool run_case(const Case& one) {
   failures_in_case = 0;
@@ -41,6 +42,11 @@ bool add_case(const char* name, std::function<void()> body) {
   return true;
 }
 
+std::string argument(int number) {
+  const auto index = static_cast<std::size_t>(number);
+  return index < arguments.size() ? arguments[index] : std::string();
+}
+
 void record_failure(const char* file, int line, const std::string& text) {
   ++failures_in_case;
   std::fprintf(stderr, "%s:%d: %s\n", file, line, text.c_str());
@@ -51,6 +57,7 @@ void record_failure(const char* file, int line, const std::string& text) {
 /// Runs all cases, or those whose name contains the first argument.
 int main(int argc, char** argv) {
   using namespace tranship::test;
+  arguments.assign(argv, argv + argc);
   const char* filter = argc > 1 ? argv[1] : "";
   int passed = 0;
   int failed = 0;

@@ -14,6 +14,8 @@ struct CaseEnded : std::runtime_error {
 };
 
 bool add_case(const char* name, std::function<void()> body);
+/// The command line's argument of that number, or nothing.
+std::string argument(int number);
 void record_failure(const char* file, int line, const std::string& text);
 
 template <typename A, typename B>

@@ -1,8 +1,8 @@
 """The exact solution of a point explosion in a cold gas at rest, to judge the demo's numbers by.
 
 Sedov 1959, "Similarity and Dimensional Methods in Mechanics"; Landau and Lifshitz, "Fluid
-Mechanics", section 106. The shock is a sphere of radius R(t) = (energy t^2 / (alpha density))^(1/5),
-and every profile is a function of r / R alone. The functions come from integrating the similarity
+Mechanics", section 106. The shock is a sphere of radius R with energy t^2 = alpha density R^5, and
+every profile is a function of r / R alone. The functions come from integrating the similarity
 equations inward from the shock; alpha comes from the condition that the energy is conserved.
 """
 
@@ -81,7 +81,8 @@ class SedovSolution:
     ) -> SedovSolution:
         """Integrate the similarity equations once; takes about 0.1 s."""
         fractions, values = integrate_inward(gamma, points)
-        # E = integral * density R^3 (dR/dt)^2 and dR/dt = 2 R / (5 t), so E t^2 = alpha density R^5.
+        # energy = integral * density R^3 (dR/dt)^2 and dR/dt = 2 R / (5 t),
+        # so energy t^2 = alpha density R^5.
         alpha = 4.0 / 25.0 * energy_integral(fractions, values, gamma)
         return cls(gamma, energy, density, alpha, fractions, values)
 

@@ -3,18 +3,35 @@
 Every process exports its padded array. To fill a neighbour's ghost cells it copies its own boundary
 cells straight into the neighbour's array: there are no messages, no packing, no receive buffers.
 When a copy is complete, it writes a step number into the neighbour's `signals`, a small exported
-array with one place for each sender. The receiver looks at its own memory until the number is there.
+array with one place for each sender. The receiver looks at its own memory until it is there.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import tranship as ts
-
 from tranship.demo.sedov import GHOST
 from tranship.demo.settings import Decomposition
+
+
+def eventually(attempt: Callable[[], Any], timeout_s: float) -> Any:
+    """Return what `attempt` returns once what it looks for exists."""
+    give_up = time.monotonic() + timeout_s
+    while True:
+        try:
+            return attempt()
+        except ts.NotFound:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.01)
+
+
+def connect(engine: Any, contact: str, timeout_s: float) -> Any:
+    """Return the peer behind a contact file, waiting until that process has written it."""
+    return eventually(lambda: engine.connect(contact, timeout=timeout_s), timeout_s)
 
 
 def remote_array(peer: Any, name: str, timeout_s: float) -> Any:
@@ -22,14 +39,7 @@ def remote_array(peer: Any, name: str, timeout_s: float) -> Any:
 
     A process can be reached from the moment it has an engine, a little before it exports.
     """
-    give_up = time.monotonic() + timeout_s
-    while True:
-        try:
-            return peer[name]
-        except (ts.Error, KeyError):
-            if time.monotonic() > give_up:
-                raise
-            time.sleep(0.01)
+    return eventually(lambda: peer[name], timeout_s)
 
 
 class Signals:

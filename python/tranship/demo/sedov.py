@@ -1,8 +1,9 @@
 """A finite-volume solver of the 3-D Euler equations, for a point explosion in one octant.
 
-Second order: limited linear reconstruction, Hancock's half step and HLL fluxes in sweeps along one
-axis after the other, which allows three times the time step of an unsplit update. The state is one array (5, nx + 4, ny + 4, nz + 4) of density, momentum and
-energy density, with two layers of ghost cells on every side; z is the fastest dimension.
+Second order: limited linear reconstruction, Hancock's half step and HLL fluxes, in sweeps along one
+axis after the other, which allows three times the time step of an unsplit update. The state is one
+array (5, nx + 4, ny + 4, nz + 4) of density, momentum and energy density, with two layers of ghost
+cells on every side; z is the fastest dimension.
 
 All array code takes the array module `xp` (NumPy, or anything that looks like it).
 """
@@ -135,7 +136,7 @@ def half_step(cells: list[Any], slopes: list[Any], axis: int, ratio: float, gamm
 def hll_flux(left: list[Any], right: list[Any], axis: int, gamma: float, xp: Any) -> list[Any]:
     """Return the five fluxes through faces with primitive states `left` and `right` (HLL).
 
-    (Harten, Lax and van Leer 1983, with the wave speeds of Davis 1988.) A solver that keeps contacts
+    Harten, Lax and van Leer 1983, with the wave speeds of Davis 1988. A solver that keeps contacts
     sharper makes strong shocks bulge along the grid's axes, and this flow has no contact to keep.
     """
     normal = 1 + axis

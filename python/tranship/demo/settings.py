@@ -86,9 +86,12 @@ class Settings:
         """Return the contact file of a process."""
         return str(Path(self.out) / "contacts" / f"{role}-{rank}")
 
-    def trace_file(self, role: str, rank: int) -> str | None:
-        """Return where a process writes its trace, or None if the run has no traces."""
-        return str(Path(self.out) / "traces" / f"{role}-{rank}.json") if self.trace else None
+    def trace_file(self, role: str, rank: int, kind: str) -> str | None:
+        """Return where a process writes a trace, or None if the run has no traces.
+
+        `kind` is "engine" for the engine's own, "calls" for the copies that the program asked for.
+        """
+        return str(Path(self.out) / "traces" / f"{role}-{rank}.{kind}.json") if self.trace else None
 
     def reference(self, step: int, rank: int, field: str) -> Path:
         """Return the file with what simulation `rank` held of `field` at `step`."""
@@ -118,7 +121,8 @@ class Decomposition:
 
     def place(self, rank: int) -> tuple[int, int, int]:
         """Return a block's position in the grid of blocks."""
-        return list(product(*(range(count) for count in self.blocks)))[rank]
+        x, y, z = list(product(*(range(count) for count in self.blocks)))[rank]
+        return x, y, z
 
     def lower(self, rank: int) -> tuple[int, ...]:
         """Return the first cell of a block."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import tranship as ts
 
 from tranship.demo import sedov
-from tranship.demo.exchange import HaloExchange, Signals, remote_array
-from tranship.demo.roles import report, start_role
+from tranship.demo.exchange import HaloExchange, Signals, connect, remote_array
+from tranship.demo.roles import open_engine, report, start_role
 from tranship.demo.settings import ANALYSES, FIELDS, SIMULATIONS, Settings
 
 # In the header of a snapshot: there will be no further one.
@@ -20,7 +19,7 @@ END_STEP = -1
 
 
 class Snapshots:
-    """Two exported slots for each field: while the analyses read one, the next fills the other.
+    """Two slots of exported arrays: while the analyses read one, the next fills the other.
 
     `ready` on an analysis counts the snapshots that it may read; `released` here counts those that
     an analysis has read. A slot is written again only when every analysis has released it.
@@ -30,12 +29,15 @@ class Snapshots:
         self.settings = settings
         self.rank = rank
         shape = settings.decomposition().shape
-        self.arrays = {name: engine.empty((2, *shape), "f8") for name in FIELDS}
-        self.header = engine.empty((2, 2), "f8")
+        self.slots = [
+            {name: engine.empty(shape, "f8") for name in FIELDS}
+            | {"header": engine.empty((2,), "f8")}
+            for _ in range(2)
+        ]
         self.released = Signals(engine, "released", ANALYSES, settings.timeout_s)
-        for name, array in self.arrays.items():
-            engine.export(name, array)
-        engine.export("header", self.header)
+        for number, arrays in enumerate(self.slots):
+            for name, array in arrays.items():
+                engine.export(f"{name}{number}", array)
         self.ready: list[Any] = []
         self.count = 0
 
@@ -46,14 +48,14 @@ class Snapshots:
 
     def publish(self, step: int, time: float, fields: dict[str, Any]) -> None:
         """Fill the next slot, keep a reference copy on disk, and tell the analyses."""
-        slot = self.count % 2
+        arrays = self.slots[self.count % 2]
         self.released.wait(list(range(ANALYSES)), self.count - 2)
         for name, values in fields.items():
-            self.arrays[name][slot] = values
+            arrays[name][...] = values
             path = self.settings.reference(step, self.rank, name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            np.save(path, self.arrays[name][slot])
-        self.header[slot] = step, time
+            np.save(path, arrays[name])
+        arrays["header"][:] = step, time
         for remote in self.ready:
             self.released.send(remote, self.rank, self.count)
         self.count += 1
@@ -101,28 +103,31 @@ def simulate(settings: Settings, rank: int, halo: HaloExchange, snapshots: Snaps
     snapshots.finish()
 
 
+def connect_to(engine: Any, settings: Settings, role: str, number: int) -> Any:
+    """Return the connection to another process of the run."""
+    return connect(engine, settings.contact(role, number), settings.timeout_s)
+
+
 def main() -> None:
     """Run one simulation process to its end."""
-    settings, rank = start_role("a simulation process of the Tranship demo")
+    settings, rank, parent = start_role("a simulation process of the Tranship demo")
     sedov.keep_freed_memory(np)
-    contact = settings.contact("simulation", rank)
-    with ts.Engine(contact=contact, trace=settings.trace_file("simulation", rank)) as engine:
+    with open_engine(settings, "simulation", rank) as engine:
         cut = settings.decomposition()
         padded = tuple(extent + 2 * sedov.GHOST for extent in cut.shape)
         state = engine.empty((5, *padded), "f8")
         sedov.initial_state(settings.blast, cut.lower(rank), state, np)
         halo = HaloExchange(engine, state, cut, rank, settings.timeout_s)
         snapshots = Snapshots(engine, settings, rank)
-
-        def connect(role: str, number: int) -> Any:
-            return engine.connect(settings.contact(role, number), timeout=settings.timeout_s)
-
         others = [number for number in range(SIMULATIONS) if number != rank]
-        halo.connect({number: connect("simulation", number) for number in others})
-        snapshots.connect([connect("analysis", number) for number in range(ANALYSES)])
+        halo.connect(
+            {number: connect_to(engine, settings, "simulation", number) for number in others}
+        )
+        snapshots.connect(
+            [connect_to(engine, settings, "analysis", number) for number in range(ANALYSES)]
+        )
         simulate(settings, rank, halo, snapshots)
-        # Stay until the others need nothing more from this process's memory.
-        halo.maximum(0.0, 2 * settings.steps_max + 2)
+        parent.finish(settings.timeout_s)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ struct Progress {
   int error_number = 0;
 };
 
+constexpr std::int64_t huge_page_bytes = 2 << 20;
+
 std::int64_t align_down(std::int64_t value, std::int64_t align) { return value - value % align; }
 
 std::int64_t align_up(std::int64_t value, std::int64_t align) {
@@ -123,14 +125,21 @@ bool refuses_direct(int error_number) {
 
 }  // namespace
 
-ScratchBuffer::ScratchBuffer(std::int64_t bytes) : bytes_(bytes) {
-  void* memory = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CHECK(memory != MAP_FAILED, "no memory for the buffers of a file channel");
-  data_ = static_cast<std::byte*>(memory);
+ScratchBuffer::ScratchBuffer(std::int64_t bytes) : bytes_(align_up(bytes, huge_page_bytes)) {
+  // A large page is one segment to the disk's driver where small ones are hundreds: direct reads
+  // into small pages were measured at half the rate. Mapped with room to begin on one.
+  mapped_bytes_ = static_cast<std::size_t>(bytes_ + huge_page_bytes);
+  mapped_ =
+      ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(mapped_ != MAP_FAILED, "no memory for the buffers of a file channel");
+  const auto address = reinterpret_cast<std::intptr_t>(mapped_);
+  data_ = static_cast<std::byte*>(mapped_) + (align_up(address, huge_page_bytes) - address);
+#ifdef MADV_HUGEPAGE
+  ::madvise(data_, static_cast<std::size_t>(bytes_), MADV_HUGEPAGE);
+#endif
 }
 
-ScratchBuffer::~ScratchBuffer() { ::munmap(data_, static_cast<std::size_t>(bytes_)); }
+ScratchBuffer::~ScratchBuffer() { ::munmap(mapped_, mapped_bytes_); }
 
 bool direct_suits(const File& file, const FileRun& run) {
   const std::int64_t first = align_up(run.offset, file.direct_align_bytes());

@@ -20,7 +20,7 @@ namespace tranship {
 /// Runs from this size on go around the page cache.
 inline constexpr std::int64_t direct_bytes_min = 64 * 1024;
 
-/// Page-aligned memory. Owns it; movable by no one.
+/// Memory that begins on a large page, in large pages where the system has them.
 class ScratchBuffer {
  public:
   explicit ScratchBuffer(std::int64_t bytes);
@@ -34,6 +34,8 @@ class ScratchBuffer {
  private:
   std::byte* data_ = nullptr;
   std::int64_t bytes_ = 0;
+  void* mapped_ = nullptr;
+  std::size_t mapped_bytes_ = 0;
 };
 
 /// A run of a file and where its bytes are in memory.

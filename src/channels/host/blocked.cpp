@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "channels/host/prefetch.hpp"
 
@@ -16,35 +17,34 @@ constexpr std::int64_t streamed_run_bytes_min = 128;
 
 constexpr std::int64_t line_bytes = 64;
 
+/// Prefetches in a row where no stores are there to mix them with.
+constexpr std::int64_t lines_at_once = 1024;
+
 /// How a shape is cut: every block has these extents, except at the upper ends.
 struct Blocks {
   std::int64_t extents[Shape::rank_max];
 };
 
-/// One side of a block's growth: its axes, the nearest in memory first, and the run so far.
+/// One side of a block's growth: its axes, the nearest in memory first, and which one grows.
 struct Side {
   int order[Shape::rank_max];
   int at = 0;
-  std::int64_t run_bytes;
 };
 
-/// Doubles the extent of the side's current axis; false if all its axes are whole.
-bool grow(const Shape& shape, Blocks& blocks, Side& side) {
-  while (side.at < shape.rank) {
-    const int axis = side.order[side.at];
-    std::int64_t& extent = blocks.extents[axis];
-    if (extent < shape.axes[axis].extent) {
-      const std::int64_t grown = std::min(2 * extent, shape.axes[axis].extent);
-      side.run_bytes += side.run_bytes * (grown - extent) / extent;
-      extent = grown;
-      return true;
-    }
-    if (side.at > 0 || side.run_bytes == shape.element_bytes) {
-      side.run_bytes = std::max(side.run_bytes, shape.element_bytes * extent);
-    }
+/// Moves on to the side's first axis that is not whole yet; false if all are.
+bool can_grow(const Shape& shape, const Blocks& blocks, Side& side) {
+  while (side.at < shape.rank &&
+         blocks.extents[side.order[side.at]] == shape.axes[side.order[side.at]].extent) {
     ++side.at;
   }
-  return false;
+  return side.at < shape.rank;
+}
+
+/// The bytes of a block that lie together on this side.
+std::int64_t run_bytes(const Shape& shape, const Blocks& blocks, const Side& side) {
+  std::int64_t bytes = shape.element_bytes;
+  for (int k = 0; k <= side.at; ++k) bytes *= blocks.extents[side.order[k]];
+  return bytes;
 }
 
 std::int64_t payload(const Shape& shape, const Blocks& blocks) {
@@ -61,10 +61,11 @@ std::int64_t even_extent(std::int64_t extent, std::int64_t block, std::int64_t e
   return std::min(block, (even + unit - 1) / unit * unit);
 }
 
+/// Grows the shorter run, the source's or the target's, until the block is full.
 Blocks choose_blocks(const Shape& shape) {
   Blocks blocks;
-  Side target{.order = {}, .run_bytes = shape.element_bytes};
-  Side source{.order = {}, .run_bytes = shape.element_bytes};
+  Side target;
+  Side source;
   for (int k = 0; k < shape.rank; ++k) {
     blocks.extents[k] = 1;
     target.order[k] = source.order[k] = k;
@@ -72,13 +73,13 @@ Blocks choose_blocks(const Shape& shape) {
   std::sort(source.order, source.order + shape.rank, [&](int a, int b) {
     return std::abs(shape.axes[a].source_stride) < std::abs(shape.axes[b].source_stride);
   });
-  bool target_grows = true;
-  bool source_grows = true;
-  while ((target_grows || source_grows) && 2 * payload(shape, blocks) <= block_bytes_max) {
-    const bool choose_target =
-        target_grows && (!source_grows || target.run_bytes <= source.run_bytes);
-    bool& grows = choose_target ? target_grows : source_grows;
-    grows = grow(shape, blocks, choose_target ? target : source);
+  while (can_grow(shape, blocks, target) && can_grow(shape, blocks, source) &&
+         2 * payload(shape, blocks) <= block_bytes_max) {
+    const bool target_grows =
+        run_bytes(shape, blocks, target) <= run_bytes(shape, blocks, source);
+    const Side& side = target_grows ? target : source;
+    const int axis = side.order[side.at];
+    blocks.extents[axis] = std::min(2 * blocks.extents[axis], shape.axes[axis].extent);
   }
   for (int k = 0; k < shape.rank; ++k) {
     blocks.extents[k] =
@@ -128,9 +129,31 @@ Runs runs_of(const Shape& shape) {
   return runs;
 }
 
+/// Whether the target's runs map to so few sets of the L1 and L2 caches that their lines do not
+/// last until they are full: then even a copy within the caches goes through the buffer.
+bool is_crowded(const Shape& block) {
+  constexpr std::int64_t crowded_pitch_bytes = 1024;
+  for (int k = 0; k < block.rank; ++k) {
+    const Axis& axis = block.axes[k];
+    if (axis.extent > 8 && axis.target_stride % crowded_pitch_bytes == 0) return true;
+  }
+  return false;
+}
+
 /// The distance of runs in a buffer: whole lines, with one between them.
 std::int64_t padded_pitch(std::int64_t run_bytes) {
   return (run_bytes + 2 * line_bytes - 1) / line_bytes * line_bytes;
+}
+
+/// Asks for the lines at the ends of a run some rows ahead: they are shared with other runs, so
+/// they are written in the cache.
+void fetch_ends(const std::byte* run, const Runs& runs, std::int64_t stride) {
+  constexpr std::int64_t rows_ahead = 4;
+  const std::byte* ahead = run + rows_ahead * stride;
+  const auto begin = reinterpret_cast<std::uintptr_t>(ahead);
+  const auto end = begin + static_cast<std::uintptr_t>(runs.bytes);
+  if (begin % line_bytes != 0) __builtin_prefetch(ahead, 1, 3);
+  if (end % line_bytes != 0) __builtin_prefetch(ahead + runs.bytes - 1, 1, 3);
 }
 
 }  // namespace
@@ -143,7 +166,7 @@ void stream_run(const std::byte* source, std::byte* target, std::int64_t bytes,
   std::int64_t at = 0;
   std::int64_t piece = std::min(bytes, piece_bytes - past);
   while (at < bytes) {
-    next.advance(piece_bytes / line_bytes + 1);
+    next.keep_pace();
     set.stream(source + at, target + at, piece);
     at += piece;
     piece = std::min(bytes - at, piece_bytes);
@@ -156,7 +179,8 @@ bool fits_stage(const Shape& block) {
          block.bytes() / runs.bytes * padded_pitch(runs.bytes) <= stage_bytes_max;
 }
 
-void copy_staged(const Shape& block, const Kernels& set, std::byte* stage, Prefetcher& next) {
+void copy_staged(const Shape& block, const Kernels& set, bool cold, std::byte* stage,
+                 Prefetcher& next) {
   Shape staged = block;
   staged.target = stage;
   const Runs runs = runs_of(block);
@@ -170,7 +194,12 @@ void copy_staged(const Shape& block, const Kernels& set, std::byte* stage, Prefe
   std::int64_t index[Shape::rank_max] = {};
   std::byte* target = block.target;
   for (std::int64_t row = 0; row < rows; ++row) {
-    stream_run(stage + row * pitch, target, runs.bytes, set, next);
+    if (cold) {
+      if (runs.chain < block.rank) fetch_ends(target, runs, block.axes[runs.chain].target_stride);
+      stream_run(stage + row * pitch, target, runs.bytes, set, next);
+    } else {
+      std::memcpy(target, stage + row * pitch, static_cast<std::size_t>(runs.bytes));
+    }
     for (int k = runs.chain; k < block.rank; ++k) {
       const Axis& axis = block.axes[k];
       target += axis.target_stride;
@@ -224,19 +253,19 @@ void copy_blocked(const Shape& shape, const Kernels& set, bool cold) {
   alignas(line_bytes) std::byte stage[stage_bytes_max];
   std::int64_t index[Shape::rank_max] = {};
   Shape block = block_at(shape, blocks, index);
-  const bool staged = cold && fits_stage(block);
+  const bool staged = (cold || is_crowded(block)) && fits_stage(block);
   while (true) {
     const bool more = next_index(shape, blocks, index);
     Prefetcher prefetcher;
     Shape next;
     if (more) {
       next = block_at(shape, blocks, index);
-      prefetcher = Prefetcher(next);
+      if (cold) prefetcher = Prefetcher(next);
     }
     if (staged) {
-      copy_staged(block, set, stage, prefetcher);
+      copy_staged(block, set, cold, stage, prefetcher);
     } else {
-      if (cold) prefetcher.advance(prefetcher.lines());
+      if (cold) prefetcher.advance(lines_at_once);
       copy_direct(block, set);
     }
     if (!more) return;

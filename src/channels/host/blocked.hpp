@@ -21,8 +21,9 @@ inline constexpr std::int64_t stage_bytes_max = 176 << 10;
 /// Whether the target of `block` consists of runs long enough to stream, and fits the buffer.
 bool fits_stage(const Shape& block);
 
-/// Copies a block by way of the buffer `stage`, and prefetches `next` while it streams.
-void copy_staged(const Shape& block, const Kernels& set, std::byte* stage, Prefetcher& next);
+/// Copies a block by way of the buffer `stage`. If `cold`, it streams, and prefetches `next`.
+void copy_staged(const Shape& block, const Kernels& set, bool cold, std::byte* stage,
+                 Prefetcher& next);
 
 /// Streams one run, and prefetches as many lines as it writes: the misses overlap the stores.
 void stream_run(const std::byte* source, std::byte* target, std::int64_t bytes,

@@ -12,7 +12,7 @@ namespace tranship {
 /// Any rank, element size, alignment and strides; target points must be distinct. `cold` says that
 /// the whole transfer, of which this may be a part, does not fit the caches: then the target is
 /// written with streaming stores, which are visible to other threads on return. Allocates nothing;
-/// uses up to 100 KiB of stack. Bytes outside the nests are neither read for writing nor written.
+/// uses up to 200 KiB of stack. Bytes outside the nests are never written.
 void copy_nests(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
                 bool cold);
 

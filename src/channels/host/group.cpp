@@ -34,7 +34,9 @@ struct Group {
 
 /// Whether two elements lie inside one turn of a loop of this stride.
 bool near(const std::byte* a, const std::byte* b, std::int64_t stride) {
-  return std::abs(a - b) < std::abs(stride);
+  const auto from = reinterpret_cast<std::intptr_t>(a);
+  const auto to = reinterpret_cast<std::intptr_t>(b);
+  return std::abs(from - to) < std::abs(stride);
 }
 
 bool same_axis(const Shape& a, const Axis& axis_a, const Shape& b, const Axis& axis_b) {
@@ -45,10 +47,11 @@ bool same_axis(const Shape& a, const Axis& axis_a, const Shape& b, const Axis& a
           near(a.target, b.target, axis_a.target_stride));
 }
 
-/// The axis of `other` that is the first shape's `axis`, or -1.
-int find_axis(const Shape& first, const Axis& axis, const Shape& other) {
+/// The axis of `other` that is the first shape's `axis` and not among `taken` (a bit for each
+/// axis), or -1.
+int find_axis(const Shape& first, const Axis& axis, const Shape& other, unsigned taken) {
   for (int k = 0; k < other.rank; ++k) {
-    if (same_axis(first, axis, other, other.axes[k])) return k;
+    if ((taken >> k & 1u) == 0 && same_axis(first, axis, other, other.axes[k])) return k;
   }
   return -1;
 }
@@ -57,6 +60,7 @@ Group make_group(std::span<const Shape> shapes) {
   Group group;
   group.shapes = shapes;
   const Shape& first = shapes[0];
+  unsigned taken[group_shapes_max] = {};
   for (int k = 0; k < first.rank; ++k) {
     const Axis& axis = first.axes[k];
     CommonAxis common;
@@ -64,10 +68,11 @@ Group make_group(std::span<const Shape> shapes) {
     common.reach = std::max(std::abs(axis.source_stride), axis.target_stride);
     bool everywhere = true;
     for (std::size_t s = 0; s < shapes.size() && everywhere; ++s) {
-      common.axis_of[s] = s == 0 ? k : find_axis(first, axis, shapes[s]);
+      common.axis_of[s] = s == 0 ? k : find_axis(first, axis, shapes[s], taken[s]);
       everywhere = common.axis_of[s] >= 0;
     }
     if (!everywhere) continue;
+    for (std::size_t s = 0; s < shapes.size(); ++s) taken[s] |= 1u << common.axis_of[s];
     int at = group.rank++;
     for (; at > 0 && group.axes[at - 1].reach < common.reach; --at) {
       group.axes[at] = group.axes[at - 1];
@@ -86,8 +91,7 @@ void choose_steps(Group& group) {
     const std::int64_t one = bytes / axis.extent;
     axis.step = std::clamp<std::int64_t>(block_bytes_max / std::max<std::int64_t>(one, 1), 1,
                                          axis.extent);
-    const std::int64_t unit = 64;
-    if (axis.step > unit) axis.step = axis.step / unit * unit;
+    if (axis.step > line_bytes) axis.step -= axis.step % line_bytes;
     bytes = one * axis.step;
   }
 }
@@ -174,7 +178,7 @@ void copy_block(const Group& group, const std::int64_t* index, const Kernels& se
       parts[s].target = stage + (parts[s].target - extent.low);
       copy_direct(parts[s], set);
     } else if (cold && fits_stage(parts[s])) {
-      copy_staged(parts[s], set, stage, ahead.of(s));
+      copy_staged(parts[s], set, cold, stage, ahead.of(s));
     } else {
       ahead.of(s).advance(lines_at_once);
       copy_direct(parts[s], set);
@@ -189,22 +193,8 @@ void copy_block(const Group& group, const std::int64_t* index, const Kernels& se
   }
 }
 
-}  // namespace
-
-bool same_records(const Shape& first, const Shape& other) {
-  for (int k = 0; k < first.rank; ++k) {
-    if (find_axis(first, first.axes[k], other) >= 0) return true;
-  }
-  return false;
-}
-
-void copy_group(std::span<const Shape> shapes, const Kernels& set, bool cold) {
-  Group group = make_group(shapes);
-  if (shapes.size() < 2 || group.rank == 0) {
-    for (const Shape& shape : shapes) copy_shape(shape, set, cold);
-    return;
-  }
-  choose_steps(group);
+/// Kept apart, so that its buffer is not on the stack of others.
+[[gnu::noinline]] void copy_blocks(const Group& group, const Kernels& set, bool cold) {
   alignas(line_bytes) std::byte stage[stage_bytes_max];
   std::int64_t index[Shape::rank_max] = {};
   std::int64_t next[Shape::rank_max] = {};
@@ -215,6 +205,25 @@ void copy_group(std::span<const Shape> shapes, const Kernels& set, bool cold) {
     if (more && cold) look_ahead(group, next, ahead);
     copy_block(group, index, set, cold, stage, ahead);
     std::copy(next, next + group.rank, index);
+  }
+}
+
+}  // namespace
+
+bool same_records(const Shape& first, const Shape& other) {
+  for (int k = 0; k < first.rank; ++k) {
+    if (find_axis(first, first.axes[k], other, 0) >= 0) return true;
+  }
+  return false;
+}
+
+void copy_group(std::span<const Shape> shapes, const Kernels& set, bool cold) {
+  Group group = make_group(shapes);
+  if (shapes.size() > 1 && group.rank > 0) {
+    choose_steps(group);
+    copy_blocks(group, set, cold);
+  } else {
+    for (const Shape& shape : shapes) copy_shape(shape, set, cold);
   }
 }
 

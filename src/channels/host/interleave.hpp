@@ -78,11 +78,12 @@ struct Records {
   template <std::size_t... j>
   TRANSHIP_INLINE static void shuffle(const Row* rows, Row* shuffled, std::index_sequence<j...>) {
     constexpr auto low = [](int at) { return at / 2 + (at % 2 == 0 ? 0 : width); };
+    constexpr auto high = [](int at) { return (at + width) / 2 + (at % 2 == 0 ? 0 : width); };
     for (int k = 0; k < padded / 2; ++k) {
       const Row& a = rows[k];
       const Row& b = rows[k + padded / 2];
       shuffled[2 * k] = __builtin_shufflevector(a, b, low(static_cast<int>(j))...);
-      shuffled[2 * k + 1] = __builtin_shufflevector(a, b, (low(static_cast<int>(j)) + width / 2)...);
+      shuffled[2 * k + 1] = __builtin_shufflevector(a, b, high(static_cast<int>(j))...);
     }
   }
 

@@ -14,10 +14,10 @@ class Prefetcher {
 
   explicit Prefetcher(const Shape& shape);
 
-  /// How many lines there are in all, give or take one for each run.
-  std::int64_t lines() const { return runs_ * ((run_bytes_ + line_bytes - 1) / line_bytes); }
+  /// Prefetches this block's share of lines while 512 bytes of the block before are written.
+  void keep_pace() { advance(pace_); }
 
-  /// Prefetches the next `count` lines, or as many as are left.
+  /// Prefetches the next `count` lines into the L2 cache, or as many as are left.
   void advance(std::int64_t count);
 
  private:
@@ -25,11 +25,14 @@ class Prefetcher {
 
   void next_run();
 
-  const std::byte* run_ = nullptr;
-  std::int64_t at_ = 0;          ///< bytes of the run that were asked for
+  /// Begins with the line that holds the run's first byte.
+  void begin_run();
+
+  const std::byte* run_ = nullptr;  ///< the run's first byte
+  const std::byte* at_ = nullptr;   ///< the next line to ask for
   std::int64_t run_bytes_ = 0;
-  std::int64_t runs_ = 0;
   std::int64_t runs_left_ = 0;
+  std::int64_t pace_ = 0;           ///< lines for every 512 bytes of payload
   int rank_ = 0;
   std::int64_t index_[Shape::rank_max];
   std::int64_t extents_[Shape::rank_max];

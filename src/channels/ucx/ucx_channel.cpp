@@ -32,9 +32,9 @@ Status check_range(const Request& request, const Ends& ends) {
   for (const LoopNest& nest : request.nests) {
     const auto extent = touched(nest, side);
     if (extent && extent->first >= 0 && extent->end <= array.bytes()) continue;
-    return Error{ErrorCode::out_of_range,
-                 "a request leaves '" + array.name() + "' of " + array.link().label + ", which has " +
-                     std::to_string(array.bytes()) + " bytes"};
+    return Error{ErrorCode::out_of_range, "a request leaves '" + array.name() + "' of " +
+                                              array.link().label + ", which has " +
+                                              std::to_string(array.bytes()) + " bytes"};
   }
   return {};
 }

@@ -20,7 +20,8 @@ namespace tranship {
 /// A request may be larger than the slots: it is cut here. Packing and unpacking happen in the
 /// thread that submits and polls.
 /// Owns nothing of the fabric, which must outlive it; after the fabric's close() every request
-/// ends with `closed`. Threads: submit(), poll() and idle() from one; wake() and explain() from all.
+/// ends with `closed`. Threads: submit(), poll() and idle() from one; wake() and explain() from
+/// all.
 class UcxChannel : public Channel {
  public:
   struct Options {

@@ -1,0 +1,52 @@
+# `make demo` runs the main job, `make test` the tests; both set up everything they need in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+BUILD := build/python
+JOBS ?= $(shell nproc)
+
+.PHONY: all demo test test-cpp test-python lint format sanitize clean
+
+all: $(VENV)/.installed
+
+# The environment that the build uses; the package itself is built in it without isolation, so that
+# a second build only compiles what changed.
+$(VENV)/.ready: pyproject.toml requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	touch $@
+
+SOURCES := $(shell find src include python cmake tests -name '*.?pp' -o -name 'CMakeLists.txt' \
+             -o -name '*.cmake' -o -path 'python/tranship/*.py' 2>/dev/null)
+$(VENV)/.installed: $(VENV)/.ready $(SOURCES) CMakeLists.txt
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/pip install --quiet --disable-pip-version-check \
+	  --no-build-isolation --no-deps --config-settings=cmake.define.TRANSHIP_TESTS=ON \
+	  --config-settings=build-dir=$(BUILD) .
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/tranship demo
+
+test: test-cpp test-python
+
+test-cpp: $(VENV)/.installed
+	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure
+
+test-python: $(VENV)/.installed
+	$(BIN)/python -m pytest -q -m "not large"
+
+lint: $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-lint.txt
+	$(BIN)/python tools/lint.py
+
+format: $(VENV)/.ready
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-lint.txt
+	$(BIN)/python tools/lint.py --fix
+
+# The C++ tests under AddressSanitizer with UBSan, then under ThreadSanitizer.
+sanitize: $(VENV)/.ready
+	tools/sanitize address,undefined
+	tools/sanitize thread
+
+clean:
+	rm -rf build $(VENV) demo-out

@@ -1,0 +1,77 @@
+"""The benchmarks: each moves data, compares what arrived, and only then reports a line.
+
+``tranship bench`` runs them by name; `figures` draws what they wrote. A result line is::
+
+    {"bench", "case", "variant", "machine", "commit", "bytes", "seconds": [...], "median_s",
+     "gbps", "checked": true}
+
+and, where they apply, ``ratio`` (how many times as fast as ``baseline``) and ``conditions``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Literal
+
+from ..errors import Error, NotFound
+from . import disk, host, latency, remote
+from .harness import Bench, MismatchError, Report, SkippedError
+
+__all__ = ["list_benches", "run"]
+
+Body = Callable[[Bench], None]
+
+BENCHES: dict[str, tuple[str, Body]] = {
+    "contiguous": ("plain copies of 8 to 256 MiB, beside memcpy and NumPy", host.contiguous),
+    "conversions": ("layouts converted on the way, beside memcpy and NumPy", host.conversions),
+    "process": ("256 MiB to and from another process, in the same layout or not", remote.process),
+    "pieces": ("8 MiB as 16,384 pieces to another process, beside NIXL", remote.pieces),
+    "file": ("files read and written, in the same layout or transposed", disk.file),
+    "three-hops": ("file to host to another process to its file", disk.three_hops),
+    "small": ("4 KiB in a process, 8 B to another one", latency.small),
+    "priority": ("1 MiB at high priority behind six large copies", latency.priority),
+    "plan-cache": ("a plan that was made before", latency.plan_cache),
+    "scaling": ("copies and transposes on 1 to all cores", host.scaling),
+}
+
+
+def list_benches() -> list[tuple[str, str]]:
+    """Names and descriptions, in the order in which they run."""
+    return [(name, description) for name, (description, _) in BENCHES.items()]
+
+
+def run(
+    name: str,
+    *,
+    size: Literal["small", "full"] = "full",
+    machine: str | None = None,
+    report: Report,
+) -> int:
+    """Runs one benchmark and hands each result line to `report`.
+
+    Args:
+        name: one of `list_benches`.
+        size: "small" takes a second or two and is for tests; its times mean little.
+        machine: what the lines call this machine; None: its cores and processor.
+        report: called with each line as soon as it is there.
+
+    Returns:
+        0, or 1 if data arrived changed or a copy failed; the reason is on stderr.
+
+    Raises:
+        NotFound: there is no such benchmark.
+    """
+    if name not in BENCHES:
+        raise NotFound(f"there is no benchmark {name!r}; there are {', '.join(BENCHES)}")
+    if size not in ("small", "full"):
+        raise Error(f'size is "small" or "full", not {size!r}')
+    bench = Bench(name, full=size == "full", machine=machine, report=report)
+    try:
+        BENCHES[name][1](bench)
+    except SkippedError as reason:
+        bench.say(f"skipped: {reason}")
+    except (Error, MismatchError, OSError) as error:
+        print(f"bench {name}: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,131 @@
+"""Talks to other processes of the benchmarks, in lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ..engine import Engine, Peer
+from ..errors import Error
+
+ANSWER_SECONDS = 120.0
+"""The longest that a request may take."""
+
+
+class Program:
+    """A process that answers lines of JSON with lines of JSON."""
+
+    def __init__(self, command: list[str], environment: dict[str, str] | None = None) -> None:
+        self._name = Path(command[1]).name if len(command) > 1 else command[0]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        self._answers: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        """Collects answers until the process closes its output."""
+        for line in self._process.stdout or ():
+            if line.startswith("{"):
+                self._answers.put(line)
+        self._answers.put("")
+
+    def answer(self) -> dict[str, Any]:
+        """The next answer.
+
+        Raises:
+            Error: it says that something failed, does not answer, or has ended.
+        """
+        try:
+            line = self._answers.get(timeout=ANSWER_SECONDS)
+        except queue.Empty:
+            raise Error(f"{self._name} has not answered for {ANSWER_SECONDS:.0f} s") from None
+        if not line:
+            raise Error(f"{self._name} ended with code {self._process.wait()}; its text is above")
+        content: dict[str, Any] = json.loads(line)
+        if "error" in content:
+            raise Error(f"{self._name}: {content['error']}")
+        return content
+
+    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+        """Sends a request and waits for its answer."""
+        try:
+            pipe = self._process.stdin
+            assert pipe is not None
+            pipe.write(json.dumps({"do": do, **arguments}) + "\n")
+            pipe.flush()
+        except OSError:
+            raise Error(f"{self._name} has ended; its text is above") from None
+        return self.answer()
+
+    def close(self) -> None:
+        """Closes its input, upon which it ends; kills it if it does not."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Other(Program):
+    """A child process with an engine, and this process's connection to it."""
+
+    def __init__(self, engine: Engine) -> None:
+        package = os.fspath(Path(__file__).resolve().parents[2])
+        paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+        super().__init__(
+            [sys.executable, "-m", "tranship.bench.child"],
+            {**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        )
+        self._name = "the other process"
+        self._engine = engine
+        self.peer: Peer = engine.connect(self.answer()["contact"])
+
+    def array(self, name: str, kind: str, shape: tuple[int, ...], dtype: str) -> Any:
+        """Makes it export an array; `kind` is "plain" or "shared"."""
+        self.ask("make", name=name, kind=kind, shape=shape, dtype=dtype)
+        return self.peer[name]
+
+    def preparing(self, name: str) -> Callable[[], None]:
+        """Spoils its array."""
+
+        def prepare() -> None:
+            self.ask("spoil", name=name)
+
+        return prepare
+
+    def checking(
+        self, name: str, seed: int, transposed: bool = False, columns: int = 0
+    ) -> Callable[[], bool]:
+        """Whether its array holds the random bytes of `seed`; see `data.expected`."""
+
+        def check() -> bool:
+            answer = self.ask("check", name=name, seed=seed, transposed=transposed, columns=columns)
+            return bool(answer["same"])
+
+        return check

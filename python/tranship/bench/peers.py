@@ -1,0 +1,59 @@
+"""Other libraries that do part of the same work, where they are installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+from ..errors import Error
+from .harness import SkippedError, Variant
+from .peer import Program
+
+NIXL_MODULES = ("nixl", "nixl_cu13", "nixl_cu12")
+
+
+def adapter_path(name: str) -> Path:
+    """The adapter's program, which is in the source tree and not in the package.
+
+    Raises:
+        SkippedError: this is not a source tree.
+    """
+    path = Path(__file__).resolve().parents[3] / "benchmarks" / "peers" / name
+    if not path.is_file():
+        raise SkippedError(f"the adapter {name} is only in the source tree (benchmarks/peers)")
+    return path
+
+
+class Nixl(Program):
+    """NIXL in two processes of its own: its UCX and ours do not go together in one."""
+
+    def __init__(self, count: int, piece_bytes: int, stride_bytes: int) -> None:
+        if not any(importlib.util.find_spec(name) for name in NIXL_MODULES):
+            raise SkippedError("it is not installed (pip install --no-deps nixl-cu13 numpy)")
+        path = adapter_path("nixl.py")
+        command = [sys.executable, os.fspath(path)]
+        environment = {
+            name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"
+        }
+        super().__init__([*command, str(count), str(piece_bytes), str(stride_bytes)], environment)
+        try:
+            self.version = self.answer()["version"]
+        except Error as error:
+            self.close()
+            raise SkippedError(f"it does not start: {error}") from error
+
+    def spoil(self) -> None:
+        """Spoils what is written to."""
+        self.ask("spoil")
+
+    def variant(self, operations: int = 1) -> Variant:
+        """`operations` writes in a row, waited for one by one; the time of one."""
+        return Variant(
+            "nixl",
+            lambda: float(self.ask("run", operations=operations)["seconds"]),
+            lambda: bool(self.ask("check")["same"]),
+            self.spoil,
+            {"timed": "python", "version": self.version},
+        )

@@ -1,0 +1,97 @@
+"""`tranship bench`: the project's measurements, by name."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from .talk import CommandError, print_table, say, table_of
+
+__all__ = ["EXAMPLES", "bench"]
+
+EXAMPLES = """
+tranship bench list
+tranship bench contiguous --json results.jsonl
+tranship bench contiguous --size small --json -
+"""
+
+SIZES = ("small", "full")
+
+
+def bench(
+    name: Annotated[str, typer.Argument(help='A bench, or "list" for their names.')],
+    machine: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The machine's name in the results. Default: its own."),
+    ] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Append result lines to FILE; - is stdout."),
+    ] = None,
+    size: Annotated[
+        str, typer.Option(metavar="small|full", help="small takes seconds; full is for figures.")
+    ] = "full",
+) -> int:
+    """Run a bench with verified data and print its results."""
+    if size not in SIZES:
+        raise CommandError(f"--size {size} is neither small nor full", "take one of the two")
+    benches = importlib.import_module("tranship.bench")
+    known: list[tuple[str, str]] = list(benches.list_benches())
+    if name == "list":
+        list_names(known, json_file)
+        return 0
+    if name not in dict(known):
+        raise CommandError(
+            f"there is no bench {name!r}", "`tranship bench list` prints their names"
+        )
+    run: Callable[..., int] = benches.run
+    if json_file is None:
+        return run(name, size=size, machine=machine, report=print_line)
+    if str(json_file) == "-":
+        return run(name, size=size, machine=machine, report=lambda row: write_line(sys.stdout, row))
+    with json_file.open("a", encoding="utf-8") as file:
+
+        def report(row: dict[str, Any]) -> None:
+            write_line(file, row)
+            print_line(row)
+
+        code = run(name, size=size, machine=machine, report=report)
+    say(f"results appended to {json_file}")
+    return code
+
+
+def list_names(known: list[tuple[str, str]], json_file: Path | None) -> None:
+    """Names and what they measure."""
+    if json_file is not None:
+        text = json.dumps([{"name": name, "description": words} for name, words in known], indent=2)
+        if str(json_file) == "-":
+            print(text)
+        else:
+            json_file.write_text(text + "\n")
+        return
+    table = table_of("bench", "measures")
+    for name, words in known:
+        table.add_row(name, words)
+    print_table(table)
+
+
+def write_line(file: IO[str], row: dict[str, Any]) -> None:
+    """One result, whole, so that a run that is cut off leaves whole lines."""
+    file.write(json.dumps(row) + "\n")
+    file.flush()
+
+
+def print_line(row: dict[str, Any]) -> None:
+    """One result for people."""
+    median_s = row.get("median_s")
+    gbps = row.get("gbps")
+    time_text = f"{median_s * 1e3:12.4f} ms" if median_s is not None else " " * 15
+    rate_text = f"{gbps:9.3f} GB/s" if gbps is not None else ""
+    label = f"{row.get('case', '')!s:40} {row.get('variant', '')!s:24}"
+    print(f"{label} {time_text} {rate_text}".rstrip(), flush=True)

@@ -1,0 +1,128 @@
+"""`tranship config`: every setting, where it came from, and what is installed."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import platform
+import shutil
+from pathlib import Path
+from typing import Any
+
+from .. import __version__, _core, profiles
+from .inputs import JsonOption
+from .talk import print_json, print_table, table_of
+
+__all__ = ["EXAMPLES", "config"]
+
+EXAMPLES = """
+tranship config
+tranship config --json
+TRANSHIP_THREADS=4 tranship config
+"""
+
+
+def config(as_json: JsonOption = False) -> None:
+    """Print every setting with its value and source, versions, and where things are kept."""
+    settings = [
+        {
+            "name": name,
+            "value": value,
+            "source": source,
+            "variable": f"TRANSHIP_{name.upper()}",
+            "help": help_text,
+        }
+        for name, value, source, help_text in _core.describe_config({})
+    ]
+    content = {"settings": settings, "versions": versions(), "gpu": gpu(), "paths": paths()}
+    if as_json:
+        print_json(content)
+    else:
+        print_config(content)
+
+
+def versions() -> dict[str, str | None]:
+    """Of what the results of a run depend on."""
+    library = loaded_library("libucp.so")
+    return {
+        "tranship": __version__,
+        "python": platform.python_version(),
+        "numpy": importlib.metadata.version("numpy"),
+        "ucx": ucx_version(library),
+        "ucx_library": library,
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+    }
+
+
+def loaded_library(name: str) -> str | None:
+    """Path of a shared library that this process has loaded."""
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return None
+    paths = (line.split(maxsplit=5)[5] for line in lines if line.count("/"))
+    return next((path for path in paths if Path(path).name.startswith(name)), None)
+
+
+def ucx_version(library: str | None) -> str | None:
+    """As the loaded library tells it; else that of the package."""
+    if library is not None:
+        try:
+            tell = ctypes.CDLL(library).ucp_get_version_string
+        except (AttributeError, OSError):
+            return None
+        tell.restype = ctypes.c_char_p
+        text: bytes = tell()
+        return text.decode()
+    try:
+        return importlib.metadata.version("libucx-cu13")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def gpu() -> dict[str, Any]:
+    """What the machine has; this build has no channels to it."""
+    cards = Path("/proc/driver/nvidia/gpus")
+    return {
+        "built_in": False,
+        "present": len(list(cards.iterdir())) if cards.is_dir() else 0,
+        "nvcc": shutil.which("nvcc"),
+    }
+
+
+def paths() -> dict[str, Any]:
+    """Where things are kept."""
+    folder = profiles.cache_folder()
+    profile = profiles.cache_path()
+    return {
+        "package": str(Path(__file__).parents[1]),
+        "cache_folder": str(folder) if folder else None,
+        "profile": str(profile) if profile else None,
+        "profile_exists": profile is not None and profile.exists(),
+        "machines": profiles.machine_names(),
+    }
+
+
+def print_config(content: dict[str, Any]) -> None:
+    """As tables."""
+    settings = table_of("setting", "value", "source", "variable", "meaning")
+    for entry in content["settings"]:
+        settings.add_row(*(entry[key] for key in ("name", "value", "source", "variable", "help")))
+    facts = table_of("installed", "")
+    for name, value in content["versions"].items():
+        facts.add_row(name.replace("_", " "), value or "none")
+    card = content["gpu"]
+    facts.add_row("GPU support", "built in" if card["built_in"] else "not in this build")
+    facts.add_row("GPUs present", str(card["present"]))
+    facts.add_row("nvcc", card["nvcc"] or "none")
+    places = table_of("kept in", "")
+    where = content["paths"]
+    places.add_row("package", where["package"])
+    places.add_row("cache folder", where["cache_folder"] or "none")
+    note = "" if where["profile_exists"] else " (not measured yet: `tranship calibrate`)"
+    places.add_row("profile", (where["profile"] or "none") + note)
+    places.add_row("machines", ", ".join(where["machines"]) or "none")
+    for k, table in enumerate((settings, facts, places)):
+        if k:
+            print()
+        print_table(table)

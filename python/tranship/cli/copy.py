@@ -1,0 +1,344 @@
+"""`tranship copy`: a file to a file, into another layout, in bounded memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .. import Engine, Event, File, Plan
+from ..errors import Error, Timeout
+from ..npy import read_header
+from .inputs import (
+    JsonOption,
+    Planner,
+    PlannerOption,
+    bytes_text,
+    parse_extents,
+    parse_fields,
+    parse_layout,
+    parse_size,
+    profile_of,
+    seconds_text,
+)
+from .talk import CommandError, print_json, progress_bar, say, split_hint
+from .verify import FileView, first_difference
+
+__all__ = ["EXAMPLES", "copy"]
+
+EXAMPLES = """
+tranship copy in.npy out.npy --target-layout "d0,d1"
+tranship copy in.npy blocks.bin --target-layout "d1:64,d0:64,d1,d0" --memory 1GiB
+tranship copy raw.bin out.npy --extents x=4096,y=4096 --fields re:f4,im:f4 --source-layout "x,y,F"
+"""
+
+WAIT_S = 0.1
+VERIFY_SHARE = 4
+"""A box that is compared takes at most one part in so many of the memory."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for."""
+
+    source: Path
+    target: Path
+    extents: str | None
+    fields: str | None
+    source_layout: str | None
+    target_layout: str | None
+    offset_bytes: int
+    memory_bytes: int
+    planner: str
+    trace: Path | None
+    verify: bool
+    force: bool
+    explain: bool
+    as_json: bool
+
+
+def copy(
+    source: Annotated[Path, typer.Argument(help="A .npy file, or a raw one with --extents.")],
+    target: Annotated[Path, typer.Argument(help="A .npy file, or any other name for a raw one.")],
+    target_layout: Annotated[
+        str | None,
+        typer.Option(metavar="LAYOUT", help="Fastest first. Default: as the source has it."),
+    ] = None,
+    extents: Annotated[
+        str | None, typer.Option(metavar="NAME=N,..", help="Of a raw source: x=4096,y=4096.")
+    ] = None,
+    fields: Annotated[
+        str | None, typer.Option(metavar="NAME:TYPE,..", help="Of a raw source: re:f4,im:f4.")
+    ] = None,
+    source_layout: Annotated[
+        str | None, typer.Option(metavar="LAYOUT", help="Of a raw source. Default: C order.")
+    ] = None,
+    offset: Annotated[
+        int, typer.Option(min=0, metavar="BYTES", help="Header of a raw source, to be skipped.")
+    ] = 0,
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="Most memory that the copy's buffers take.")
+    ] = "64MiB",
+    planner: PlannerOption = Planner.automatic,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a Chrome trace of the transfer.")
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read both files again and compare every byte.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing target.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Print the plan on stdout.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy an array between files, larger than memory if need be, into any layout.
+
+    A .npy target is in Fortran order with --target-layout "d0,d1" (the first dimension fastest)
+    and in C order with "d1,d0"; a raw one takes any layout. A .npy file has d0, d1, and so on.
+    """
+    request = Request(
+        source=source,
+        target=target,
+        extents=extents,
+        fields=fields,
+        source_layout=source_layout,
+        target_layout=target_layout,
+        offset_bytes=offset,
+        memory_bytes=parse_size(memory, "--memory"),
+        planner=planner.value,
+        trace=trace,
+        verify=verify,
+        force=force,
+        explain=explain,
+        as_json=as_json,
+    )
+    check_paths(request)
+    result = carry_out(request)
+    if as_json:
+        print_json(result)
+        return
+    say(
+        f"copied {bytes_text(result['bytes'])} in {seconds_text(result['seconds'])} "
+        f"({result['gbps']:.2f} GB/s) to {target}" + (", verified" if verify else "")
+    )
+    if trace is not None:
+        say(f"trace in {trace}; open it at https://ui.perfetto.dev")
+
+
+def check_paths(request: Request) -> None:
+    """Before any file is touched."""
+    source, target = request.source, request.target
+    if not source.exists():
+        raise CommandError(f"there is no file '{source}'", "check the path", exit_code=1)
+    if source.is_dir() or target.is_dir():
+        name = source if source.is_dir() else target
+        raise CommandError(f"'{name}' is a directory", "name a file in it")
+    if target.exists() and os.path.samefile(source, target):
+        raise CommandError(
+            "the source and the target are the same file",
+            "name another target; the copy would read what it has overwritten",
+        )
+    if target.exists() and not request.force:
+        raise CommandError(f"'{target}' exists already", "add --force to overwrite it")
+    if not target.absolute().parent.is_dir():
+        raise CommandError(
+            f"there is no folder '{target.absolute().parent}'", "make it, or name another target"
+        )
+    trace = request.trace
+    if trace is not None and (trace.is_dir() or not trace.absolute().parent.is_dir()):
+        raise CommandError(
+            f"--trace '{trace}' cannot be written", "name a file in a folder that exists"
+        )
+
+
+def open_source(request: Request) -> File:
+    """The source as its header or the options describe it."""
+    path = str(request.source)
+    if path.endswith(".npy"):
+        for option, value in (
+            ("--extents", request.extents),
+            ("--fields", request.fields),
+            ("--source-layout", request.source_layout),
+            ("--offset", request.offset_bytes or None),
+        ):
+            if value is not None:
+                raise CommandError(
+                    f"{option} is not for '{path}': its header says it", "leave it out"
+                )
+        return File(path)
+    if request.extents is None or request.fields is None:
+        missing = "--extents" if request.extents is None else "--fields"
+        raise CommandError(
+            f"'{path}' is not a .npy file and {missing} is not given",
+            "describe it, as in --extents x=4096,y=4096 --fields f:f8 --source-layout F,y,x",
+        )
+    extents = parse_extents(request.extents)
+    return File(
+        path,
+        extents=extents,
+        fields=parse_fields(request.fields),
+        layout=parse_layout(request.source_layout, extents),
+        offset=request.offset_bytes,
+    )
+
+
+def open_target(request: Request, source: File) -> File:
+    """Makes the target, with the extents and fields of the source."""
+    path = str(request.target)
+    extents = dict(zip(source.dimensions, source.shape, strict=True))
+    layout = source.layout
+    if request.target_layout is not None:
+        layout = parse_layout(request.target_layout, extents)
+    elif path.endswith(".npy") and not fits_npy(source):
+        layout = parse_layout(None, extents)
+    check_space(request, source)
+    if request.target.exists() and not path.endswith(".npy"):
+        request.target.unlink()
+    fields = {name: kind for name, kind, _, _ in source._core.fields}
+    dtype: Any = source.dtype if source.dtype.names is None else fields
+    return File(path, extents=extents, fields=dtype, layout=layout, mode="w")
+
+
+def fits_npy(source: File) -> bool:
+    """Whether a .npy file can have the source's own layout."""
+    names = list(source.dimensions)
+    fortran, c_order = ", ".join(["F", *names]), ", ".join(["F", *reversed(names)])
+    return source.layout in (fortran, c_order)
+
+
+def check_space(request: Request, source: File) -> None:
+    """A full disk, said before the copy rather than at its end."""
+    folder = request.target.absolute().parent
+    old = request.target.stat().st_size if request.target.is_file() else 0
+    free = shutil.disk_usage(folder).free + old
+    if source.nbytes > free:
+        raise CommandError(
+            f"the target needs {bytes_text(source.nbytes)} and '{folder}' has {bytes_text(free)} "
+            "free",
+            "free some space or name a target on another disk",
+            exit_code=1,
+        )
+
+
+def carry_out(request: Request) -> dict[str, Any]:
+    """Copies, flushes and verifies; a target that is not whole is not left unsaid."""
+    source = open_source(request)
+    profile = profile_of(None)
+    trace = str(request.trace) if request.trace is not None else None
+    with Engine(profile=profile, trace=trace, buffer_bytes=request.memory_bytes) as engine:
+        target = open_target(request, source)
+        try:
+            plan = engine.plan(
+                source, target, planner=request.planner, buffer_bytes=request.memory_bytes
+            )
+        except Error:
+            request.target.unlink()
+            raise
+        if request.explain and not request.as_json:
+            print(plan.explain(), end="")
+        times = run(request, engine, source, target)
+    if request.verify:
+        verify(request, source, target)
+    return summary(request, plan, *times)
+
+
+def run(request: Request, engine: Engine, source: File, target: File) -> tuple[float, float]:
+    """Seconds of the copy, and until all of it was on the disk."""
+    begin = time.perf_counter()
+    try:
+        event = engine.copy(
+            source, target, planner=request.planner, buffer_bytes=request.memory_bytes
+        )
+        follow(event, source.nbytes)
+        seconds = time.perf_counter() - begin
+        target.flush()
+    except Error as error:
+        raise incomplete(request.target, error) from error
+    except KeyboardInterrupt:
+        say(f"'{request.target}' is incomplete: do not use it")
+        raise
+    return seconds, time.perf_counter() - begin - seconds
+
+
+def summary(request: Request, plan: Plan, seconds: float, flush_s: float) -> dict[str, Any]:
+    """What was done, for programs."""
+    return {
+        "source": str(request.source),
+        "target": str(request.target),
+        "bytes": plan.bytes,
+        "seconds": seconds,
+        "flush_s": flush_s,
+        "gbps": plan.bytes / seconds / 1e9,
+        "memory_bytes": request.memory_bytes,
+        "verified": True if request.verify else None,
+        "trace": str(request.trace) if request.trace is not None else None,
+        "plan": json.loads(plan.to_json()),
+    }
+
+
+def incomplete(target: Path, error: Error) -> CommandError:
+    """The error, with what became of the target."""
+    message, hint = split_hint(str(error))
+    also = f"; {hint}" if hint else ""
+    return CommandError(
+        f"{message} ('{target}' is incomplete)",
+        f"do not use the target: remove it, or copy again with --force{also}",
+        exit_code=1,
+    )
+
+
+def follow(event: Event, count: int) -> None:
+    """Waits for the end; shows how far the process has come with its writes."""
+    before = bytes_written()
+    with progress_bar("copying") as report:
+        while True:
+            try:
+                event.wait(timeout=WAIT_S)
+                return
+            except Timeout:
+                if event.done():
+                    raise
+                share = (bytes_written() - before) / max(count, 1)
+                report(min(share, 1.0), bytes_text(count))
+            except KeyboardInterrupt:
+                event.cancel()
+                raise
+
+
+def bytes_written() -> int:
+    """By this process, as the system counts them; 0 where it does not."""
+    try:
+        text = Path("/proc/self/io").read_text()
+    except OSError:
+        return 0
+    return next((int(line[6:]) for line in text.splitlines() if line.startswith("wchar:")), 0)
+
+
+def verify(request: Request, source: File, target: File) -> None:
+    """Compares every byte of both files."""
+    views = [
+        FileView.open(str(path), file, start_of(path, offset_bytes))
+        for path, file, offset_bytes in (
+            (request.source, source, request.offset_bytes),
+            (request.target, target, 0),
+        )
+    ]
+    with progress_bar("verifying") as report:
+        box_bytes = request.memory_bytes // VERIFY_SHARE
+        place = first_difference(views[0], views[1], box_bytes, report)
+    if place is not None:
+        raise CommandError(
+            f"'{request.target}' differs from the source at or after {place}: do not use it",
+            "something else may have written to one of the files; copy again with --force",
+            exit_code=1,
+        )
+
+
+def start_of(path: Path, offset_bytes: int) -> int:
+    """Bytes before the data."""
+    return read_header(str(path))[3] if path.suffix == ".npy" else offset_bytes

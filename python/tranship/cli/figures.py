@@ -1,0 +1,41 @@
+"""`tranship figures`: drawings from result lines."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .inputs import JsonOption
+from .talk import print_json
+
+__all__ = ["EXAMPLES", "figures"]
+
+EXAMPLES = """
+tranship figures
+tranship figures isometry --output figures
+"""
+
+
+def figures(
+    paper: Annotated[
+        str | None, typer.Argument(help="Whose figures to draw. Default: all that have results.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option(metavar="DIR", help="The folder for the drawings.")
+    ] = Path("figures"),
+    as_json: JsonOption = False,
+) -> None:
+    """Draw figures from the result lines of `tranship bench`."""
+    from ..viz import require_matplotlib
+
+    require_matplotlib()
+    draw = importlib.import_module("tranship.bench.figures").draw
+    output.mkdir(parents=True, exist_ok=True)
+    drawn = [str(path) for path in draw(paper, output) or []]
+    if as_json:
+        print_json({"figures": drawn})
+    else:
+        print("\n".join(drawn))

@@ -1,0 +1,156 @@
+"""What a user types, read: extents, fields, sizes, machines; and the engine's profile."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from .. import _core, profiles
+from .talk import CommandError, progress_bar
+
+__all__ = [
+    "JsonOption",
+    "MachineOption",
+    "Planner",
+    "PlannerOption",
+    "bytes_text",
+    "parse_extents",
+    "parse_fields",
+    "parse_layout",
+    "parse_size",
+    "profile_of",
+    "seconds_text",
+]
+
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")
+]
+MachineOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|FILE",
+        help="A profile that comes with the package, or a file. Default: this machine's.",
+    ),
+]
+
+
+class Planner(str, Enum):
+    """How a path is chosen: by predicted time, or as in the paper (Isometry, sections 4.4, 6.3)."""
+
+    automatic = "automatic"
+    simple = "simple"
+    spsl = "spsl"
+    spdl = "spdl"
+
+
+PlannerOption = Annotated[Planner, typer.Option(help="How the path is chosen.")]
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+
+
+def parse_extents(text: str) -> dict[str, int]:
+    """Reads ``x=4096,y=4096``; ``4096,4096`` names the dimensions d0 and d1."""
+    extents: dict[str, int] = {}
+    for k, part in enumerate(text.split(",")):
+        name, equals, number = part.strip().rpartition("=")
+        name = name.strip() if equals else f"d{k}"
+        if not NAME.fullmatch(name) or not number.strip().isdecimal():
+            raise CommandError(
+                f"cannot read {part.strip()!r} in --extents {text!r}",
+                "name each dimension and its extent, as in --extents x=4096,y=4096",
+            )
+        if name in extents:
+            raise CommandError(
+                f"--extents names dimension {name!r} twice", "give each its own name"
+            )
+        extents[name] = int(number)
+    return extents
+
+
+def parse_fields(text: str) -> dict[str, str]:
+    """Reads ``re:f4,im:f4``; a number in place of a type is a size in bytes."""
+    fields: dict[str, str] = {}
+    for part in text.split(","):
+        name, colon, kind = (word.strip() for word in part.partition(":"))
+        if not colon or not NAME.fullmatch(name) or not is_type(kind):
+            raise CommandError(
+                f"cannot read {part.strip()!r} in --fields {text!r}",
+                "write name:type with NumPy's short names, as in --fields re:f4,im:f4, or "
+                "name:bytes, as in --fields f:16",
+            )
+        if name in fields:
+            raise CommandError(f"--fields names field {name!r} twice", "give each its own name")
+        fields[name] = f"V{kind}" if kind.isdecimal() else kind
+    return fields
+
+
+def is_type(kind: str) -> bool:
+    """Whether it is a size in bytes, or a type of known size."""
+    if kind.isdecimal():
+        return int(kind) > 0
+    try:
+        dtype = np.dtype(kind)
+    except (TypeError, ValueError):
+        return False
+    return dtype.itemsize > 0 and dtype.names is None
+
+
+def parse_layout(text: str | None, extents: dict[str, int]) -> str:
+    """The layout as the core reads it; fields come first unless it says where, C order if None."""
+    terms = [term.strip() for term in text.split(",")] if text else list(reversed(extents))
+    return ", ".join(terms if "F" in terms else ["F", *terms])
+
+
+def parse_size(text: str, option: str) -> int:
+    """Bytes, of ``64MiB``; more than none."""
+    try:
+        size = int(_core.parse_bytes(text))
+    except ValueError:
+        size = 0
+    if size <= 0:
+        raise CommandError(
+            f"{option} {text!r} is not a size", f"write a number with a unit, as in {option} 64MiB"
+        )
+    return size
+
+
+def profile_of(machine: str | None) -> str:
+    """The profile of the machine named, as JSON; this machine's is measured if there is none."""
+    if machine is None:
+        with progress_bar("measuring this machine, once") as report:
+            return profiles.of_this_machine(report)
+    try:
+        return profiles.load(machine)
+    except UnicodeDecodeError:
+        raise CommandError(
+            f"{machine} is not a machine profile: it is no text",
+            "give a file that `tranship calibrate --output FILE` wrote",
+        ) from None
+
+
+def bytes_text(count: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} TiB"
+
+
+def seconds_text(seconds: float) -> str:
+    """A time for people."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def field_list(fields: dict[str, str]) -> list[Any]:
+    """The fields as the core takes them."""
+    from ..arrays import field_specs
+
+    return list(field_specs(fields))

@@ -1,0 +1,178 @@
+"""The demo's two pictures: the blast wave, and what was moved when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Arc, Patch
+
+from tranship.demo import profiles
+from tranship.demo.exact import SedovSolution
+from tranship.demo.settings import Settings
+
+EXACT_COLOUR = "#d62728"
+CELL_COLOUR = "#4c78a8"
+# What a transfer is, by its bytes: the demo's signals and reduced values are single numbers.
+SIGNAL_BYTES_MAX = 64
+KINDS = (("signals and the time step", "#9e9e9e"), ("halo slabs", "#4c78a8"))
+READ_KIND = ("snapshot boxes, transposed", "#f28e2b")
+
+
+def draw_shock(
+    settings: Settings, exact: SedovSolution, fields: dict[str, Any], last: Any, path: Path
+) -> None:
+    """Draw a slice of the density, and radial profiles of density and pressure."""
+    figure = Figure(figsize=(13.5, 4.6), layout="constrained", dpi=130)
+    FigureCanvasAgg(figure)
+    figure.get_layout_engine().set(wspace=0.06)  # type: ignore[union-attr, call-arg]
+    left, middle, right = figure.subplots(1, 3, width_ratios=(1.12, 1.0, 1.0))
+    moment, radius = last["time"], last["exact_radius"]
+    figure.suptitle(
+        f"Sedov blast wave, {settings.cells}³ cells, t = {moment:.3f}, "
+        f"step {last['step']} (as received by the analysis processes)"
+    )
+    side = settings.blast.side
+    image = left.imshow(
+        fields["density"][:, :, 0].T, origin="lower", extent=(0, side, 0, side), cmap="magma"
+    )
+    left.add_patch(
+        Arc((0, 0), 2 * radius, 2 * radius, theta1=0, theta2=90, color="white", ls="--", lw=1.2)
+    )
+    left.text(
+        0.97,
+        0.97,
+        f"dashed: exact shock, R = {radius:.3f}",
+        transform=left.transAxes,
+        color="white",
+        ha="right",
+        va="top",
+        fontsize=9,
+    )
+    left.set(xlabel="x [side of the cube]", ylabel="y [side of the cube]", title="z = 0 plane")
+    figure.colorbar(image, ax=left, label="density [density of the gas ahead]", shrink=0.88)
+
+    distance = profiles.radii(settings.cells, profiles.whole(settings.cells)).ravel()
+    distance = distance * settings.blast.spacing
+    chosen = np.random.default_rng(1).choice(distance.size, min(6000, distance.size), replace=False)
+    chosen = chosen[distance[chosen] < 1.05 * side]
+    line = np.unique(np.append(np.linspace(0.0, 1.05 * side, 1200), [radius, radius * (1 + 1e-9)]))
+    density, _, pressure = exact.profiles(line, moment)
+    for axes, name, curve, label in (
+        (middle, "density", density, "density [density of the gas ahead]"),
+        (right, "pressure", pressure, "pressure [energy / side³]"),
+    ):
+        values = fields[name].ravel(order="C")[chosen]
+        axes.plot(distance[chosen], values, ".", ms=2, color=CELL_COLOUR, label="cells (sample)")
+        axes.plot(line, curve, color=EXACT_COLOUR, lw=1.5, label="exact (Sedov-Taylor)")
+        axes.set(xlabel="distance from the origin [side of the cube]", ylabel=label, title=name)
+        axes.set_xlim(0, 1.05 * side)
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.25)
+        axes.legend(loc="upper left", framealpha=0.9, markerscale=4)
+    figure.savefig(path)
+
+
+def kind_of(event: dict[str, Any]) -> tuple[str, str]:
+    """Return the label and the colour of a transfer."""
+    if str(event["process"]).startswith("analysis") and event_bytes(event) > SIGNAL_BYTES_MAX:
+        return READ_KIND
+    return KINDS[event_bytes(event) > SIGNAL_BYTES_MAX]
+
+
+def event_bytes(event: dict[str, Any]) -> int:
+    """Return the bytes that a trace event says it moved (0 if it does not say)."""
+    arguments = event.get("args") or {}
+    return int(arguments.get("bytes", 0))
+
+
+def draw_timeline(events: list[dict[str, Any]], path: Path) -> None:
+    """Draw one row for each process: above the whole run's rates, below a few steps' transfers."""
+    spans = [event for event in events if event.get("ph") == "X"]
+    transfers = [event for event in spans if event.get("cat") == "transfer"] or spans
+    processes = sorted({str(event["process"]) for event in spans}, key=row_order)
+    figure = Figure(figsize=(13.5, 7.4), layout="constrained", dpi=130)
+    FigureCanvasAgg(figure)
+    above, below = figure.subplots(2, 1)
+    draw_rates(above, transfers, processes)
+    above.set(title="The whole run: rate of the transfers that each process starts")
+    above.set(xlabel="time [s]")
+    draw_bars(below, transfers, processes, snapshot_window(transfers))
+    below.set(title="A few steps around one snapshot: each transfer", xlabel="time [ms]")
+    handles = [Patch(color=colour, label=label) for label, colour in (*KINDS, READ_KIND)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+    figure.savefig(path)
+
+
+def row_order(process: str) -> tuple[bool, str]:
+    """Return the sorting key that puts the simulations above the analyses."""
+    return process.startswith("analysis"), process
+
+
+def snapshot_window(transfers: list[dict[str, Any]]) -> tuple[float, float]:
+    """Return an interval around a snapshot in the middle of the run, in us."""
+    end = max(float(event["ts"]) + float(event["dur"]) for event in transfers)
+    reads = [float(event["ts"]) for event in transfers if kind_of(event) == READ_KIND]
+    centre = min(reads, key=lambda begin: abs(begin - end / 2), default=end / 2)
+    halos = np.array([float(event["ts"]) for event in transfers if kind_of(event) == KINDS[1]])
+    before, after = np.sort(halos[halos < centre]), np.sort(halos[halos > centre])
+    # A step has eight halo copies (two axes, four processes).
+    first = float(before[-min(9, len(before))]) if len(before) else 0.0
+    last = float(after[min(17, len(after) - 1)]) if len(after) else end
+    margin = 0.02 * (last - first)
+    return first - margin, last + margin
+
+
+def draw_rates(axes: Any, transfers: list[dict[str, Any]], processes: list[str]) -> None:
+    """Draw bytes per time for each process, each row in units of its own largest value."""
+    end = max(float(event["ts"]) + float(event["dur"]) for event in transfers)
+    edges = np.linspace(0.0, end, 301)
+    labels = []
+    for row, process in enumerate(processes):
+        mine = [event for event in transfers if event["process"] == process]
+        moments = [float(event["ts"]) for event in mine]
+        moved, _ = np.histogram(moments, edges, weights=[event_bytes(event) for event in mine])
+        rates = moved / (edges[1] - edges[0])
+        highest = max(float(rates.max()), 1e-9)
+        colour = READ_KIND[1] if process.startswith("analysis") else KINDS[1][1]
+        base = row + 0.42
+        axes.stairs(
+            base - 0.84 * rates / highest, edges * 1e-6, baseline=base, fill=True, fc=colour
+        )
+        labels.append(f"{process}\npeak {highest:.3g} MB/s")
+    axes.set_xlim(0, end * 1e-6)
+    finish_rows(axes, labels)
+
+
+def draw_bars(
+    axes: Any, transfers: list[dict[str, Any]], processes: list[str], window: tuple[float, float]
+) -> None:
+    """Draw the transfers inside `window` (us) as bars, none thinner than can be seen."""
+    first, last = window
+    thinnest = (last - first) / 700
+    bars: dict[tuple[str, str], list[Any]] = {}
+    for event in transfers:
+        begin = float(event["ts"])
+        finish = begin + max(float(event["dur"]), thinnest)
+        if finish < first or begin > last:
+            continue
+        low, high = (row + processes.index(str(event["process"])) for row in (-0.38, 0.38))
+        left, right = (begin - first) * 1e-3, (finish - first) * 1e-3
+        box = [(left, low), (right, low), (right, high), (left, high)]
+        bars.setdefault(kind_of(event), []).append(box)
+    for kind in (*KINDS, READ_KIND):
+        axes.add_collection(PolyCollection(bars.get(kind, []), facecolors=kind[1], lw=0))
+    axes.set_xlim(0, (last - first) * 1e-3)
+    finish_rows(axes, processes)
+
+
+def finish_rows(axes: Any, labels: list[str]) -> None:
+    """Label the rows, the first at the top."""
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.grid(axis="x", alpha=0.25)
+    axes.set_axisbelow(True)

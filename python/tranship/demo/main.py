@@ -1,0 +1,309 @@
+"""`tranship demo`: a blast wave on four processes, analysed by two others while it runs.
+
+Starts them, prints a line for each sampled step, compares the result with the exact solution, and
+leaves figures, a trace and a report in the output folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tranship as ts
+from tranship.demo import profiles
+from tranship.demo.crew import Crew, CrewError
+from tranship.demo.exact import SedovSolution
+from tranship.demo.settings import ANALYSES, FIELDS, SIMULATIONS, Options, Settings
+from tranship.demo.traces import merge_traces
+
+# The folders of a run inside the output folder; a new run empties them.
+FOLDERS = ("contacts", "logs", "traces", "reference", "compressed", "fields")
+DRIFT_MAX = 1e-10
+RADIUS_ERROR_MAX = 0.05
+# The radius is judged where the shock is at least this many cells from the origin.
+JUDGED_FROM_CELLS = 24
+HEADER = " step    time      MB      ms    GB/s  of limit  verified    shock   exact   error"
+
+
+def run(options: Options) -> int:
+    """Run the demo; return the exit code (1 if a process failed or a check did not hold)."""
+    begin = time.monotonic()
+    exact = SedovSolution.solve(gamma=1.4)
+    try:
+        settings = Settings.choose(options, exact)
+    except ValueError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+    prepare(Path(settings.out))
+    report: dict[str, Any] = {"settings": asdict(settings), "hardware": hardware()}
+    introduce(settings, report["hardware"])
+    collected = Collected(settings, exact)
+    try:
+        # Measures the machine if nobody has: six processes at once would disturb each other.
+        ts.Engine().close()
+        with Crew(Path(settings.out) / "logs") as crew:
+            path = settings.save()
+            for role, count in (("simulation", SIMULATIONS), ("analysis", ANALYSES)):
+                for rank in range(count):
+                    crew.start(role, rank, path)
+            for name, line in crew.messages(silence_s=settings.timeout_s + 30.0):
+                collected.take(name, line)
+            crew.finish(settings.timeout_s)
+    except (CrewError, ts.Error) as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("demo: interrupted; all its processes have ended", file=sys.stderr)
+        return 130
+    shutil.rmtree(Path(settings.out) / "reference")
+    report["steps"] = collected.rows
+    report["totals"] = collected.totals()
+    report["checks"] = collected.checks()
+    report["seconds"] = time.monotonic() - begin
+    written = write_results(settings, exact, collected, options.figures, report)
+    conclude(report, written)
+    return 0 if all(check["holds"] for check in report["checks"]) else 1
+
+
+def prepare(out: Path) -> None:
+    """Make the output folder, and empty what an earlier run left in its subfolders."""
+    for folder in FOLDERS:
+        shutil.rmtree(out / folder, ignore_errors=True)
+        (out / folder).mkdir(parents=True)
+
+
+def hardware() -> dict[str, Any]:
+    """Return what this run has to work with."""
+    model = platform.processor() or platform.machine()
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    try:
+        usable = len(os.sched_getaffinity(0))
+    except AttributeError:
+        usable = os.cpu_count() or 1
+    return {
+        "cpu": model,
+        "cores": usable,
+        "system": f"{platform.system()} {platform.release()}",
+        "gpu": "none used: everything ran in host memory, and no hardware was simulated",
+    }
+
+
+def introduce(settings: Settings, machine: dict[str, Any]) -> None:
+    """Print what is about to happen, and on what."""
+    print(
+        f"A point explosion (Sedov 1946) in an octant of {settings.cells}^3 cells: {SIMULATIONS} "
+        f"simulation processes, {ANALYSES} analysis processes.\n"
+        f"Machine: {machine['cpu']}, {machine['cores']} cores; GPU: {machine['gpu']}.\n"
+        f"Every {settings.every} steps the analyses read {', '.join(FIELDS)} "
+        "(z fastest) into arrays with x fastest.\n"
+    )
+    print(HEADER, flush=True)
+
+
+class Collected:
+    """What the children have reported, put together by step; prints each step once complete."""
+
+    def __init__(self, settings: Settings, exact: SedovSolution) -> None:
+        self.settings = settings
+        self.exact = exact
+        self.states: dict[int, list[dict[str, Any]]] = {}
+        self.samples: dict[int, list[dict[str, Any]]] = {}
+        self.rows: list[dict[str, Any]] = []
+        cells, box = settings.cells, profiles.whole(settings.cells)
+        shell = profiles.shells(cells, box)
+        self.shell_cells = profiles.shell_sums(np.ones(shell.shape), shell, cells)
+        distances = profiles.shell_sums(profiles.radii(cells, box), shell, cells)
+        self.shell_radii = distances / self.shell_cells * settings.blast.spacing
+
+    def take(self, name: str, line: dict[str, Any]) -> None:
+        """Store one line; print the row of its step if that is complete now."""
+        target = self.states if line["kind"] == "state" else self.samples
+        target.setdefault(line["step"], []).append(line)
+        step = line["step"]
+        states, samples = self.states.get(step, []), self.samples.get(step, [])
+        if len(states) == SIMULATIONS and len(samples) == ANALYSES:
+            self.rows.append(self.row(step, states, samples))
+            print(format_row(self.rows[-1]), flush=True)
+
+    def row(
+        self, step: int, states: list[dict[str, Any]], samples: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Return one step's numbers. The analyses read at the same time, so seconds do not add."""
+        moment = samples[0]["time"]
+        count = sum(sample["bytes"] for sample in samples)
+        seconds = max(sample["seconds"] for sample in samples)
+        sums = np.sum([sample["density_sums"] for sample in samples], axis=0)
+        ahead = self.settings.blast.density
+        radius = profiles.shock_radius(self.shell_radii, sums / self.shell_cells, ahead)
+        exact = self.exact.radius(moment)
+        limits = [sample["gbps"] / sample["predicted_gbps"] for sample in samples]
+        compressed = [part for sample in samples for part in sample["compression"].values()]
+        return {
+            "step": step,
+            "time": moment,
+            "bytes": count,
+            "seconds": seconds,
+            "gbps": count / seconds / 1e9,
+            "fraction_of_limit": statistics.mean(limits),
+            "predicted_gbps": samples[0]["predicted_gbps"],
+            "path": samples[0]["path"],
+            "verified": all(sample["verified"] for sample in samples),
+            "differing_bytes": sum(sample["differing_bytes"] for sample in samples),
+            "compressed_bytes": sum(part["compressed_bytes"] for part in compressed),
+            "within_bound": all(part["within"] for part in compressed),
+            "compression_error": max(part["error"] for part in compressed),
+            "mass": sum(state["mass"] for state in states),
+            "energy": sum(state["energy"] for state in states),
+            # There is no shock to speak of before it has left the deposit behind.
+            "shock_radius": radius if exact > 2 * self.deposit_radius() else None,
+            "exact_radius": exact,
+        }
+
+    def deposit_radius(self) -> float:
+        """Return the radius inside which the energy started."""
+        return self.settings.blast.deposit_cells * self.settings.blast.spacing
+
+    def totals(self) -> dict[str, Any]:
+        """Return the sums and medians over all sampled steps."""
+        count = sum(row["bytes"] for row in self.rows)
+        seconds = sum(row["seconds"] for row in self.rows)
+        return {
+            "sampled_steps": len(self.rows),
+            "steps": self.rows[-1]["step"],
+            "bytes": count,
+            "seconds": seconds,
+            "gbps": count / seconds / 1e9,
+            "median_gbps": statistics.median(row["gbps"] for row in self.rows),
+            "median_fraction_of_limit": statistics.median(
+                row["fraction_of_limit"] for row in self.rows
+            ),
+            "compression_ratio": count / sum(row["compressed_bytes"] for row in self.rows),
+            "paths": sorted({row["path"] for row in self.rows}),
+        }
+
+    def checks(self) -> list[dict[str, Any]]:
+        """Return what must hold, each with its value and its limit."""
+        first, last = self.rows[0], self.rows[-1]
+        differing = sum(row["differing_bytes"] for row in self.rows)
+        error = max(row["compression_error"] for row in self.rows)
+        within = all(row["within_bound"] for row in self.rows)
+        checks = [
+            check("bytes that differ from what the simulation held", differing, 0, differing == 0),
+            check("largest compression error / field maximum", error, "zfp's bound", within),
+        ]
+        for name in ("mass", "energy"):
+            drift = abs(last[name] / first[name] - 1.0)
+            checks.append(check(f"relative drift of {name}", drift, DRIFT_MAX, drift < DRIFT_MAX))
+        if last["shock_radius"] is not None:
+            error = abs(last["shock_radius"] / last["exact_radius"] - 1.0)
+            judged = last["exact_radius"] * self.settings.cells >= JUDGED_FROM_CELLS
+            name = "shock radius against the exact one, relative error"
+            limit = RADIUS_ERROR_MAX if judged else "too few cells to judge"
+            checks.append(check(name, error, limit, not judged or error < RADIUS_ERROR_MAX))
+        return checks
+
+
+def check(name: str, value: float, limit: float | str, holds: bool) -> dict[str, Any]:
+    """Return one entry of the report's checks."""
+    return {"name": name, "value": value, "limit": limit, "holds": bool(holds)}
+
+
+def format_row(row: dict[str, Any]) -> str:
+    """Return a step's line of the table."""
+    text = (
+        f"{row['step']:5d}  {row['time']:.4f}  {row['bytes'] / 1e6:6.2f}  "
+        f"{row['seconds'] * 1e3:6.2f}  {row['gbps']:6.2f}  {row['fraction_of_limit']:7.0%}  "
+        f"{'yes' if row['verified'] else 'NO':>8s}"
+    )
+    radius, exact = row["shock_radius"], row["exact_radius"]
+    if radius is None:
+        return text
+    return f"{text}   {radius:.4f}  {exact:.4f}  {radius / exact - 1.0:+6.1%}"
+
+
+def write_results(
+    settings: Settings,
+    exact: SedovSolution,
+    collected: Collected,
+    figures: bool,
+    report: dict[str, Any],
+) -> list[str]:
+    """Write the trace, the figures and the report; return their names."""
+    out = Path(settings.out)
+    written = []
+    events: list[dict[str, Any]] = []
+    if settings.trace:
+        events = merge_traces(out / "traces", out / "trace.json")
+        written.append("trace.json")
+    if figures:
+        # Imported late: a run without figures needs no matplotlib.
+        from tranship.demo.figures import draw_shock, draw_timeline
+
+        fields = assemble(settings)
+        draw_shock(settings, exact, fields, collected.rows[-1], out / "sedov.png")
+        written.append("sedov.png")
+        if any(event.get("ph") == "X" for event in events):
+            draw_timeline(events, out / "timeline.png")
+            written.append("timeline.png")
+    (out / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    written.append("report.json")
+    return written
+
+
+def assemble(settings: Settings) -> dict[str, Any]:
+    """Return the final fields of the whole grid, from what the analyses received."""
+    folder = Path(settings.out) / "fields"
+    boxes = [np.load(folder / f"analysis-{rank}.npz") for rank in range(ANALYSES)]
+    return {name: np.concatenate([box[name] for box in boxes], axis=2) for name in FIELDS}
+
+
+def conclude(report: dict[str, Any], written: list[str]) -> None:
+    """Print the totals, the checks and where the results lie."""
+    totals = report["totals"]
+    print(
+        f"\n{totals['steps']} steps, {totals['sampled_steps']} of them sampled: "
+        f"{totals['bytes'] / 1e6:.1f} MB gathered and transposed at a median of "
+        f"{totals['median_gbps']:.2f} GB/s, {totals['median_fraction_of_limit']:.0%} of the "
+        "plan's limit (the simulation and both analyses share the cores)."
+    )
+    for path in totals["paths"]:
+        print(f"Path: {path}")
+    print(f"Compressed with zfp {totals['compression_ratio']:.1f} times smaller.")
+    for entry in report["checks"]:
+        verdict = "ok    " if entry["holds"] else "FAILED"
+        print(f"  {verdict} {entry['name']}: {entry['value']:.3g} (limit: {entry['limit']})")
+    print(f"{report['seconds']:.0f} s. In {report['settings']['out']}: {', '.join(written)}.")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the command line and run."""
+    defaults = Options()
+    parser = argparse.ArgumentParser(prog="tranship demo", description=__doc__)
+    parser.add_argument("--out", default=defaults.out, help="output folder (default: %(default)s)")
+    parser.add_argument("--cells", type=int, default=defaults.cells, help="cells along each axis")
+    parser.add_argument("--steps", type=int, help="end after this many steps")
+    parser.add_argument("--time", type=float, help="end at this time of the blast")
+    parser.add_argument("--every", type=int, default=defaults.every, help="steps between samples")
+    parser.add_argument("--no-figures", dest="figures", action="store_false")
+    parser.add_argument("--no-trace", dest="trace", action="store_false")
+    return run(Options(**vars(parser.parse_args(arguments))))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+#include "fabric/helpers.hpp"
+
+using namespace tranship;
+using namespace tranship::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+const Transport transports[] = {Transport::automatic, Transport::network};
+
+struct Theatre {
+  explicit Theatre(Transport transport)
+      : child(folder.file("contact"), transport),
+        fabric(open_fabric(options_for(transport))),
+        peer(connect_to(*fabric, folder.file("contact"))),
+        array(look_up(*fabric, peer, "plain")),
+        channel(*fabric, {}) {}
+
+  Request write_all() { return write_request({&all, 1}, data.data(), *array); }
+
+  TemporaryFolder folder;
+  Child child;
+  std::unique_ptr<Fabric> fabric;
+  PeerId peer;
+  std::shared_ptr<RemoteArray> array;
+  UcxChannel channel;
+  std::vector<std::byte> data = pattern(child_bytes, 4);
+  LoopNest all = run_of(child_bytes);
+};
+
+void expect_lost(const Status& status, pid_t pid) {
+  REQUIRE(!status);
+  EXPECT_EQ(to_string(status.error().code), std::string("peer_lost"));
+  EXPECT(status.error().message.find(std::to_string(pid)) != std::string::npos);
+  EXPECT(status.error().message.find("contact") != std::string::npos);
+}
+
+}  // namespace
+
+TEST(ucx_peer_killed_before_a_transfer) {
+  for (const auto transport : transports) {
+    Theatre theatre(transport);
+    const pid_t pid = theatre.child.pid();
+    theatre.child.kill_now();
+    const auto begin = Clock::now();
+    Status status = theatre.channel.submit(theatre.write_all());
+    if (status) status = finish_one(theatre.channel);
+    EXPECT(Clock::now() - begin < 2s);
+    expect_lost(status, pid);
+  }
+}
+
+TEST(ucx_peer_killed_during_transfers) {
+  for (const auto transport : transports) {
+    for (int round = 0; round < 3; ++round) {
+      Theatre theatre(transport);
+      const pid_t pid = theatre.child.pid();
+      // three are outstanding; the kill comes at some point of the first
+      for (int k = 0; k < 3; ++k) REQUIRE(theatre.channel.submit(theatre.write_all()).ok());
+      Finished none[4];
+      for (int k = 0; k < 20 * round; ++k) (void)theatre.channel.poll(std::span(none, 0));
+      theatre.child.kill_now();
+      const auto begin = Clock::now();
+      int lost = 0;
+      for (int k = 0; k < 3; ++k) {
+        const Status status = finish_one(theatre.channel);
+        if (status) continue;
+        ++lost;
+        expect_lost(status, pid);
+      }
+      EXPECT(lost > 0);
+      EXPECT(Clock::now() - begin < 2s);
+    }
+  }
+}
+
+TEST(ucx_peer_killed_after_a_transfer) {
+  for (const auto transport : transports) {
+    Theatre theatre(transport);
+    const pid_t pid = theatre.child.pid();
+    EXPECT(carry(theatre.channel, theatre.write_all()).ok());
+    theatre.child.kill_now();
+    const auto begin = Clock::now();
+    while (theatre.fabric->connected(theatre.peer) && Clock::now() - begin < 5s) {
+      std::this_thread::sleep_for(1ms);
+    }
+    EXPECT(Clock::now() - begin < 2s);
+    expect_lost(carry(theatre.channel, theatre.write_all()), pid);
+    const auto names = theatre.fabric->names(theatre.peer, patience);
+    REQUIRE(!names);
+    EXPECT(names.error().code == ErrorCode::peer_lost);
+  }
+}
+
+TEST(ucx_stopped_peer_is_lost_in_time) {
+  for (const auto transport : transports) {
+    Theatre theatre(transport);
+    const pid_t pid = theatre.child.pid();
+    theatre.child.send(SIGSTOP);
+    std::this_thread::sleep_for(20ms);
+    const auto begin = Clock::now();
+    REQUIRE(theatre.channel.submit(theatre.write_all()).ok());
+    expect_lost(finish_one(theatre.channel), pid);
+    EXPECT(Clock::now() - begin < 4s);
+    EXPECT(Clock::now() - begin > 500ms);
+  }
+}
+
+TEST(ucx_exporter_survives_a_dead_requester) {
+  // The child is connected to, and asks nothing; here a requester dies while it holds slots.
+  for (const auto transport : transports) {
+    TemporaryFolder folder;
+    auto options = options_for(transport);
+    options.contact_file = folder.file("contact");
+    auto exporter = open_fabric(options);
+    auto data = pattern(child_bytes, 1);
+    const auto bytes = static_cast<std::int64_t>(child_bytes);
+    REQUIRE(
+        exporter->export_array({"plain", "", {data.data(), nullptr}, bytes, true, nullptr}).ok());
+    for (int round = 0; round < 3; ++round) {
+      Requesting child(folder.file("contact"), transport);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100 + 30 * round));
+    }
+    const auto begin = Clock::now();
+    EXPECT(exporter->withdraw("plain").ok());
+    EXPECT(exporter->close().ok());
+    EXPECT(Clock::now() - begin < 3s);
+  }
+}
+
+TEST(ucx_close_with_requests_outstanding) {
+  for (const auto transport : transports) {
+    Theatre theatre(transport);
+    theatre.child.send(SIGSTOP);
+    std::this_thread::sleep_for(10ms);
+    for (int k = 0; k < 3; ++k) REQUIRE(theatre.channel.submit(theatre.write_all()).ok());
+    const auto begin = Clock::now();
+    EXPECT(theatre.fabric->close().ok());
+    EXPECT(Clock::now() - begin < 2s);
+    for (int k = 0; k < 3; ++k) {
+      const Status status = finish_one(theatre.channel);
+      REQUIRE(!status);
+      EXPECT_EQ(to_string(status.error().code), std::string("closed"));
+    }
+    EXPECT(!theatre.channel.submit(theatre.write_all()).ok());
+    theatre.child.send(SIGCONT);
+  }
+}
+
+TEST(ucx_exporter_closes_during_a_transfer) {
+  for (const auto transport : transports) {
+    Theatre theatre(transport);
+    for (int k = 0; k < 8; ++k) REQUIRE(theatre.channel.submit(theatre.write_all()).ok());
+    EXPECT_EQ(theatre.child.end(), 0);
+    int closed = 0;
+    for (int k = 0; k < 8; ++k) {
+      const Status status = finish_one(theatre.channel);
+      if (status) continue;
+      ++closed;
+      EXPECT_EQ(to_string(status.error().code), std::string("closed"));
+    }
+    EXPECT(closed > 0);
+  }
+}

@@ -1,0 +1,167 @@
+// The suite over every channel of the tree.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "channels/file/file_channel.hpp"
+#include "channels/host/copy.hpp"
+#include "channels/host/host_channel.hpp"
+#include "channels/sim/sim_channel.hpp"
+#include "channels/ucx/ucx_channel.hpp"
+#include "conformance/suite.hpp"
+#include "support/test.hpp"
+
+using namespace tranship;
+using test::Backend;
+using test::conforms;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+/// Plain memory as an end of a channel.
+struct MemoryEnd {
+  Bytes content;
+  Place set(const Bytes& bytes) {
+    content = bytes;
+    return {content.data(), nullptr};
+  }
+};
+
+/// A file of its own as an end of a channel, with `offset` bytes before the array.
+struct FileEnd {
+  static constexpr std::int64_t offset = 137;
+  std::string path;
+  std::shared_ptr<File> file;
+
+  FileEnd() {
+    char name[] = "/tmp/tranship-conformance-XXXXXX";
+    close(mkstemp(name));
+    path = name;
+  }
+  ~FileEnd() { unlink(path.c_str()); }
+
+  Place set(const Bytes& bytes) {
+    file.reset();
+    std::ofstream out(path, std::ios::binary | std::ios::trunc);
+    const std::string before(offset, '#');
+    out << before;
+    out.write(reinterpret_cast<const char*>(bytes.data()),
+              static_cast<std::streamsize>(bytes.size()));
+    out.close();
+    FileOptions options;
+    options.mode = FileMode::read_write;
+    options.bytes_min = offset + static_cast<std::int64_t>(bytes.size());
+    file = File::open(path, options).value();
+    return {reinterpret_cast<std::byte*>(offset), file.get()};
+  }
+
+  Bytes read() const {
+    std::ifstream in(path, std::ios::binary);
+    const std::string all((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    Bytes bytes(all.size() - offset);
+    std::memcpy(bytes.data(), all.data() + offset, bytes.size());
+    return bytes;
+  }
+};
+
+/// An array exported by a fabric, seen through another fabric of this process.
+struct RemoteEnd {
+  explicit RemoteEnd(FabricOptions::Transport transport) {
+    FabricOptions options;
+    options.copy = copy_nests;
+    options.transport = transport;
+    there = std::move(*Fabric::open(options));
+    here = std::move(*Fabric::open(options));
+    peer = here->connect(there->contact(), std::chrono::seconds(5)).value();
+    channel = std::make_unique<UcxChannel>(*here, UcxChannel::Options{});
+  }
+  ~RemoteEnd() {
+    channel.reset();
+    (void)here->close();
+    (void)there->close();
+  }
+
+  Place set(const Bytes& bytes) {
+    if (array) {
+      array.reset();
+      (void)there->withdraw("array");
+    }
+    content = bytes;
+    ExportedArray exported;
+    exported.name = "array";
+    exported.description = "{}";
+    exported.place.address = content.data();
+    exported.bytes = static_cast<std::int64_t>(content.size());
+    const Status status = there->export_array(exported);
+    if (!status) test::record_failure(__FILE__, __LINE__, status.error().message);
+    array = here->lookup(peer, "array", std::chrono::seconds(5)).value();
+    return {nullptr, array.get()};
+  }
+
+  std::unique_ptr<Fabric> there;
+  std::unique_ptr<Fabric> here;
+  PeerId peer;
+  std::unique_ptr<UcxChannel> channel;
+  std::shared_ptr<RemoteArray> array;
+  Bytes content;
+};
+
+void remote_conforms(const std::string& name, FabricOptions::Transport transport) {
+  RemoteEnd remote(transport);
+  MemoryEnd memory;
+  conforms({name + " write", remote.channel.get(),
+            [&](const Bytes& bytes) { return memory.set(bytes); },
+            [&](const Bytes& bytes) { return remote.set(bytes); },
+            [&] { return remote.content; }});
+  conforms({name + " read", remote.channel.get(),
+            [&](const Bytes& bytes) { return remote.set(bytes); },
+            [&](const Bytes& bytes) { return memory.set(bytes); },
+            [&] { return memory.content; }});
+}
+
+void file_conforms() {
+  FileChannelOptions options;
+  options.copy = copy_nests;
+  FileChannel channel(options);
+  FileEnd file;
+  MemoryEnd memory;
+  const std::string name = "file";
+  conforms({name + " write", &channel, [&](const Bytes& bytes) { return memory.set(bytes); },
+            [&](const Bytes& bytes) { return file.set(bytes); }, [&] { return file.read(); }});
+  conforms({name + " read", &channel, [&](const Bytes& bytes) { return file.set(bytes); },
+            [&](const Bytes& bytes) { return memory.set(bytes); }, [&] { return memory.content; }});
+}
+
+}  // namespace
+
+TEST(host_conforms) {
+  HostChannel channel(2);
+  MemoryEnd source;
+  MemoryEnd target;
+  conforms({"host", &channel, [&](const Bytes& bytes) { return source.set(bytes); },
+            [&](const Bytes& bytes) { return target.set(bytes); }, [&] { return target.content; }});
+}
+
+TEST(sim_conforms) {
+  SimWorld world({});
+  SimChannel::Options options;
+  options.spec.name = "sim";
+  options.spec.throughput = Throughput({{1, 1, 1e9}});
+  options.jitter = 0.3;
+  SimChannel channel(world, options);
+  MemoryEnd source;
+  MemoryEnd target;
+  conforms({"sim", &channel, [&](const Bytes& bytes) { return source.set(bytes); },
+            [&](const Bytes& bytes) { return target.set(bytes); }, [&] { return target.content; }});
+}
+
+TEST(file_conforms_to_the_suite) { file_conforms(); }
+TEST(shared_memory_conforms) {
+  remote_conforms("ucx shared", FabricOptions::Transport::automatic);
+}
+TEST(network_conforms) { remote_conforms("ucx network", FabricOptions::Transport::network); }

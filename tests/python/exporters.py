@@ -1,0 +1,51 @@
+"""Starting and ending processes that export arrays (exporter.py)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+class Exporter:
+    """A process that exports arrays until it is told to stop, or killed."""
+
+    def __init__(self, contact: Path, arguments: list[str], environment: dict[str, str]) -> None:
+        script = Path(__file__).parent / "exporter.py"
+        self.contact = contact
+        self.process = subprocess.Popen(
+            [sys.executable, str(script), str(contact), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line == "ready\n", f"the exporting process did not start: {line!r}"
+
+    def ask(self, command: str) -> str:
+        """Sends one line and returns the answer."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to it."""
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL, and waits until it is gone."""
+        self.process.kill()
+        self.process.wait(timeout=10)
+
+    def end(self) -> None:
+        """Closes it if it still lives."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(timeout=10)
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()

@@ -1,0 +1,56 @@
+"""Helpers of the Python tests: waiting, scripts in processes of their own, what is open."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    """Whether `condition` becomes true within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def run_script(text: str, *arguments: object, seconds: float = 60.0) -> str:
+    """Runs Python text in a process of its own; it must end well, and says what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+    )
+    assert done.returncode == 0, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.stderr == "", done.stderr
+    return done.stdout
+
+
+def threads_of_process() -> set[str]:
+    """Numbers of the threads of this process."""
+    return set(os.listdir("/proc/self/task"))
+
+
+def open_files() -> dict[str, str]:
+    """Descriptors of this process and what they refer to."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[name] = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:
+            continue  # the descriptor of the listing itself
+    return found
+
+
+def shared_segments() -> set[str]:
+    """Names in /dev/shm."""
+    folder = Path("/dev/shm")
+    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()

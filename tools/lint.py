@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Runs the linters: tools/lint.py [--fix]. Needs what requirements-lint.txt names."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+BUILD = ROOT / "build" / "python"
+
+
+def cpp_files() -> list[str]:
+    """C++ sources and headers of the project."""
+    folders = ["include", "src", "python", "tests"]
+    files = [p for folder in folders for p in (ROOT / folder).rglob("*") if p.is_file()]
+    return sorted(str(p) for p in files if p.suffix in (".cpp", ".hpp"))
+
+
+def clang_tidy_command() -> list[str]:
+    """clang-tidy over the core's own files, as the build compiles them."""
+    database = json.loads((BUILD / "compile_commands.json").read_text())
+    files = sorted({e["file"] for e in database if e["file"].startswith(str(ROOT / "src"))})
+    return [str(BIN / "clang-tidy"), "--quiet", "-p", str(BUILD), *files]
+
+
+def commands(fix: bool) -> list[tuple[str, list[str]]]:
+    """Name and command of each linter."""
+    format_mode = ["-i"] if fix else ["--dry-run", "--Werror"]
+    ruff_fix = ["--fix"] if fix else []
+    ruff_format = [] if fix else ["--check"]
+    lints = [
+        ("clang-format", [str(BIN / "clang-format"), *format_mode, *cpp_files()]),
+        ("ruff", [str(BIN / "ruff"), "check", *ruff_fix, "."]),
+        ("ruff format", [str(BIN / "ruff"), "format", *ruff_format, "."]),
+        ("mypy", [str(BIN / "mypy")]),
+        ("tidy", [sys.executable, str(ROOT / "tools" / "tidy.py")]),
+    ]
+    if not fix:
+        lints.append(("clang-tidy", clang_tidy_command()))
+    return lints
+
+
+def main() -> int:
+    """Runs all of them; 1 if any complains."""
+    failed = []
+    for name, command in commands("--fix" in sys.argv[1:]):
+        print(f"-- {name}", flush=True)
+        if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
+            failed.append(name)
+    print(f"linters that complain: {', '.join(failed)}" if failed else "linters: nothing to mend")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

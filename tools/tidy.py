@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Checks the rules of the house that no linter knows; see CONTRIBUTING.md.
+
+Layers point down only, functions and files stay short, lines fit, only one file reads the
+environment, no bandwidth is a literal. The list of exceptions may only shrink.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ["base", "data", "machine", "plan", "runtime", "fabric", "channels", "engine"]
+LINES_MAX = {".hpp": 800, ".cpp": 800, ".py": 800}
+PUBLIC_HEADER_LINES_MAX = 300
+COLUMNS_MAX = 100
+FUNCTION_LINES_MAX = 70
+
+# path: why it may break a rule. Remove a line here when the reason is gone.
+EXCEPTIONS: dict[str, str] = {}
+
+CPP_FUNCTION = re.compile(r"^(?!namespace|struct|class|enum|extern|union)\S.*\)[^;={]*\{$")
+PYTHON_FUNCTION = re.compile(r"^(\s*)(async )?def (\w+)")
+RATE_LITERAL = re.compile(r"(?:GB/s|bytes_per_second\s*=\s*[1-9]\d{6,}|=\s*[1-9][\d.]*e9\b)")
+
+
+def sources() -> list[Path]:
+    """All source files of the project."""
+    folders = ["include", "src", "python", "tests", "benchmarks", "tools", "examples"]
+    files = [
+        path
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in LINES_MAX and "__pycache__" not in path.parts
+    ]
+    return sorted(path for path in files if path.is_file() and not path.is_symlink())
+
+
+def layer_of(path: Path) -> str | None:
+    """The layer of a file under src/, or None."""
+    parts = path.relative_to(ROOT).parts
+    return parts[1] if parts[0] == "src" and len(parts) > 2 else None
+
+
+def check_includes(path: Path, lines: list[str]) -> list[str]:
+    """Includes point down only (I1)."""
+    layer = layer_of(path)
+    if layer is None:
+        return []
+    if layer not in LAYERS:
+        return [f"{path}:1: the folder src/{layer} is no layer; add it to LAYERS in order"]
+    found = []
+    for number, line in enumerate(lines, 1):
+        match = re.match(r'#include "(\w+)/', line)
+        if match is None or match[1] not in LAYERS:
+            continue
+        if LAYERS.index(match[1]) > LAYERS.index(layer):
+            found.append(f"{path}:{number}: {layer} includes {match[1]}, which is above it")
+    return found
+
+
+def check_sizes(path: Path, lines: list[str]) -> list[str]:
+    """Files and lines fit their limits."""
+    public = path.is_relative_to(ROOT / "include")
+    limit = PUBLIC_HEADER_LINES_MAX if public else LINES_MAX[path.suffix]
+    found = []
+    if len(lines) > limit:
+        found.append(f"{path}:1: {len(lines)} lines; a file has at most {limit}")
+    for number, line in enumerate(lines, 1):
+        if len(line) > COLUMNS_MAX:
+            found.append(f"{path}:{number}: {len(line)} columns; a line has at most {COLUMNS_MAX}")
+    return found
+
+
+def check_cpp_functions(path: Path, lines: list[str]) -> list[str]:
+    """C++ functions fit a screen; a function's body ends at the brace in its own column."""
+    found = []
+    for number, line in enumerate(lines):
+        stripped = line.lstrip()
+        indent = len(line) - len(stripped)
+        if indent > 2 or not CPP_FUNCTION.match(stripped):
+            continue
+        for end in range(number + 1, len(lines)):
+            if lines[end].startswith(" " * indent + "}"):
+                if end - number - 1 > FUNCTION_LINES_MAX:
+                    found.append(f"{path}:{number + 1}: a function of {end - number - 1} lines")
+                break
+    return found
+
+
+def check_python_functions(path: Path, lines: list[str]) -> list[str]:
+    """Python functions fit a screen, their docstrings aside."""
+    import ast
+
+    found = []
+    for node in ast.walk(ast.parse("\n".join(lines))):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+        length = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
+        if length > FUNCTION_LINES_MAX:
+            found.append(f"{path}:{node.lineno}: function {node.name} has {length} lines")
+    return found
+
+
+def check_environment(path: Path, lines: list[str]) -> list[str]:
+    """The environment is read by the configuration alone."""
+    if layer_of(path) is None or path.name == "config.cpp":
+        return []
+    return [
+        f"{path}:{number}: the environment is read in base/config.cpp only"
+        for number, line in enumerate(lines, 1)
+        if re.search(r"\bgetenv\(", line)
+    ]
+
+
+def check_rates(path: Path, lines: list[str]) -> list[str]:
+    """No bandwidth is a literal in src/ (I4); comments and messages may name units."""
+    if layer_of(path) is None:
+        return []
+    return [
+        f"{path}:{number}: a bandwidth is a literal; rates come from profiles (I4)"
+        for number, line in enumerate(lines, 1)
+        if RATE_LITERAL.search(re.sub(r'//.*|"[^"]*"', "", line))
+    ]
+
+
+def check(path: Path) -> list[str]:
+    """Everything that is wrong with one file."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = check_includes(path, lines) + check_sizes(path, lines)
+    found += check_environment(path, lines) + check_rates(path, lines)
+    if path.suffix == ".py":
+        return found + check_python_functions(path, lines)
+    return found + check_cpp_functions(path, lines)
+
+
+def main() -> int:
+    """Prints what is wrong, a line each; 1 if anything is."""
+    found = []
+    for path in sources():
+        name = str(path.relative_to(ROOT))
+        if name not in EXCEPTIONS:
+            found += [text.replace(str(ROOT) + "/", "") for text in check(path)]
+    stale = [name for name in EXCEPTIONS if not (ROOT / name).exists()]
+    found += [f"{name}: an exception for a file that is gone" for name in stale]
+    print("\n".join(found) if found else f"tidy: {len(sources())} files, nothing to mend")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
