@@ -1,4 +1,4 @@
-// What can go wrong, as values. A failure of the world is an Error; a bug stops the program (CHECK).
+// What can go wrong, as values: a failure of the world is an Error, a bug stops the program.
 #pragma once
 
 #include <optional>
@@ -42,10 +42,12 @@ class [[nodiscard]] Result {
   explicit operator bool() const { return content_.index() == 0; }
   bool ok() const { return content_.index() == 0; }
 
-  T& value() { return std::get<0>(content_); }
-  const T& value() const { return std::get<0>(content_); }
-  T& operator*() { return value(); }
-  const T& operator*() const { return value(); }
+  T& value() & { return std::get<0>(content_); }
+  const T& value() const& { return std::get<0>(content_); }
+  T value() && { return std::move(std::get<0>(content_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
   Error& error() { return std::get<1>(content_); }

@@ -16,10 +16,10 @@
 namespace tranship {
 namespace {
 
-/// Buffers between hops start at large pages: direct file I/O into small ones is slow on virtual
-/// disks, and a fresh buffer costs fewer page faults.
 /// Where traces show what ran on the caller's thread.
 constexpr int caller_thread = 1000;
+/// Buffers between hops start at large pages: direct file I/O into small ones is slow on virtual
+/// disks, and a fresh buffer costs fewer page faults.
 constexpr std::size_t buffer_align_bytes = std::size_t{2} << 20;
 
 Error invalid(std::string message) {

@@ -137,12 +137,14 @@ Status Wire::State::open_context() {
   if (status != UCS_OK) return ucx_error(ErrorCode::unsupported, "UCX did not start", status);
   // Shared memory is the fabric's own; UCX's would leave segments behind a kill -9, and with error
   // handling it emulates remote access (peers.md has the numbers).
+  // Only the slots are registered, once, so that no cache of registrations is needed, nor the hooks
+  // into every munmap of the process that keep one valid.
   const char* settings[][2] = {{"TLS", options.tcp_only ? "tcp" : "^shm"},
                                {"RNDV_THRESH", "inf"},
                                {"MM_ERROR_HANDLING", "y"},
                                {"KEEPALIVE_INTERVAL", "1s"},
                                {"PROTO_EMULATION_ENABLE", "n"},
-                               {"RCACHE_MAX_UNRELEASED", "1024"}};
+                               {"RCACHE_ENABLE", "n"}};
   for (const auto& setting : settings) {
     // A setting that this UCX does not know is not worth a failure.
     (void)ucp_config_modify(config, setting[0], setting[1]);

@@ -116,7 +116,7 @@ std::int64_t even(std::int64_t extent, std::int64_t tile, std::int64_t block) {
   if (tile >= extent) return extent;
   const std::int64_t tiles = (extent + tile - 1) / tile;
   std::int64_t width = (extent + tiles - 1) / tiles;
-  const std::int64_t unit = std::max<std::int64_t>(block, 16);
+  const std::int64_t unit = std::max<std::int64_t>(block, 64);
   if (width > unit) width = std::min((width + unit - 1) / unit * unit, std::max(tile, unit));
   return std::min(width, extent);
 }

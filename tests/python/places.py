@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,13 @@ class World:
     """the owner, as the engine under test sees it"""
     numbers: Iterator[int]
     """shared by worlds with the same folder or owner"""
+
+    exported: list[str] = field(default_factory=list)
+
+    def withdraw(self) -> None:
+        """Ends all exports."""
+        while self.exported:
+            self.owner.withdraw(self.exported.pop())
 
     def name(self, ending: str = "") -> str:
         """A name that was not used yet."""
@@ -207,6 +214,7 @@ def remote_place(draw: st.DrawFn, world: World, inner: Place) -> Place:
     """An array that another engine exports."""
     name = world.name()
     world.owner.export(name, inner.array)
+    world.exported.append(name)
     return Place(world.peer[name], inner.offsets, inner.memory, inner.named)
 
 

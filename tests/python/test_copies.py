@@ -73,6 +73,7 @@ def test_any_copy_equals_indexing(
     worlds: list[tuple[ts.Engine, World]], source_kind: str, target_kind: str, data: st.DataObject
 ) -> None:
     engine, world = data.draw(st.sampled_from(worlds))
+    world.withdraw()
     extents = data.draw(extent_maps())
     kinds = data.draw(typed_fields())
     both_named = {source_kind, target_kind} <= {"instance", "raw"}

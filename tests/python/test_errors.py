@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,6 @@ import pytest
 from support import run_script
 
 import tranship as ts
-
-Grid = ts.Instance
-
 
 def grid(extents: dict[str, int], fields: Any = "f8", **options: Any) -> ts.Instance:
     return ts.Instance(extents=extents, fields=fields, **options)
@@ -234,8 +232,6 @@ def test_unknown_planners_settings_and_profiles(engine: ts.Engine, profile: str)
 
 def test_a_profile_without_the_memory_of_a_copy(profile: str, tmp_path: Path) -> None:
     """A profile from elsewhere may not know files: that is no route, and says what to do."""
-    import json
-
     content = json.loads(profile)
     content["channels"] = [one for one in content["channels"] if one["kind"] == "memcpy"]
     np.save(tmp_path / "f.npy", np.zeros(4))

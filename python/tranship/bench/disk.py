@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -156,15 +157,18 @@ def three_hops(bench: Bench) -> None:
         path = os.fspath(paths["out"])
         other.ask("file", name="out", path=path, shape=shape, dtype="f4")
         plain = other.array("plain", "plain", shape, "f4")
+        read = reading(engine, paths["in"], "same layout", array, shape)
+        write = writing(engine, paths["alone"], "hop", array, array)
         hops = [
-            named("file_read alone", reading(engine, paths["in"], "same layout", array, shape)),
+            named("file_read alone", read),
             Variant(
                 "remote_write alone",
                 timed_copy(engine, array, plain),
                 other.checking("plain", SEED_HERE),
                 other.preparing("plain"),
             ),
-            named("file_write alone", writing(engine, paths["alone"], "hop", array, array)),
+            named("file_write alone", write),
+            both_files(read, write),
         ]
         whole = three_hops_variant(engine, other, paths, shape, array)
         measure_hops(bench, [*hops, whole], array.nbytes, f"f4, {shape[0]}x{shape[1]}")
@@ -174,6 +178,24 @@ def named(name: str, way: Variant) -> Variant:
     """The same variant under another name."""
     way.name = name
     return way
+
+
+def both_files(read: Variant, write: Variant) -> Variant:
+    """Both file hops at once, without the other process: what one disk makes of the two."""
+    read_run, write_run = read.run, write.run
+
+    def prepare() -> None:
+        read.prepare()
+        write.prepare()
+
+    def run() -> float:
+        begin = time.perf_counter()
+        with ThreadPoolExecutor(2) as pool:
+            for future in [pool.submit(read_run), pool.submit(write_run)]:
+                future.result()
+        return time.perf_counter() - begin
+
+    return Variant("both file hops at once", run, lambda: read.check() and write.check(), prepare)
 
 
 def three_hops_variant(

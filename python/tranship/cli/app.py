@@ -77,25 +77,28 @@ def main(arguments: list[str] | None = None) -> int:
         silence_stdout()
         return EXIT_FAILED
     except Exception as error:
-        return explain_failure(error)
+        return explain_failure(error, words)
     if code == EXIT_INTERRUPTED:
         say("interrupted")
     return code if isinstance(code, int) else 0
 
 
-def explain_failure(error: Exception) -> int:
+def explain_failure(error: Exception, words: list[str]) -> int:
     """Says what went wrong and what to do; a bug of ours keeps its traceback."""
+    named = [word for word in words[:1] if not word.startswith("-")]
+    help_hint = f"`{' '.join(['tranship', *named])} --help` shows options and examples"
     if isinstance(error, CommandError):
         complain(error.message, error.hint)
         return error.exit_code
     if isinstance(error, Error):
-        complain(*split_hint(str(error)))
+        message, hint = split_hint(str(error))
+        complain(message, hint or help_hint)
         return EXIT_USAGE if isinstance(error, InvalidArgument) else EXIT_FAILED
     if isinstance(error, UsageError):
-        context = getattr(error, "ctx", None)
-        path = context.command_path if context is not None else "tranship"
         format_message: Callable[[], str] = getattr(error, "format_message", lambda: str(error))
-        complain(format_message().rstrip("."), f"`{path} --help` shows options and examples")
+        message = format_message().rstrip(".").replace("Value error, ", "")
+        known = any(function.__name__ in words[:1] for function, _ in COMMANDS)
+        complain(message, help_hint if known else "`tranship --help` lists the commands")
         return EXIT_USAGE
     if isinstance(error, OSError):
         name = f"'{error.filename}': " if error.filename else ""

@@ -11,6 +11,7 @@ from typing import IO, Annotated, Any
 
 import typer
 
+from .inputs import seconds_text
 from .talk import CommandError, print_table, say, table_of
 
 __all__ = ["EXAMPLES", "bench"]
@@ -89,9 +90,8 @@ def write_line(file: IO[str], row: dict[str, Any]) -> None:
 
 def print_line(row: dict[str, Any]) -> None:
     """One result for people."""
-    median_s = row.get("median_s")
-    gbps = row.get("gbps")
-    time_text = f"{median_s * 1e3:12.4f} ms" if median_s is not None else " " * 15
-    rate_text = f"{gbps:9.3f} GB/s" if gbps is not None else ""
-    label = f"{row.get('case', '')!s:40} {row.get('variant', '')!s:24}"
-    print(f"{label} {time_text} {rate_text}".rstrip(), flush=True)
+    median_s, gbps = row.get("median_s"), row.get("gbps")
+    time_text = seconds_text(median_s) if median_s is not None else ""
+    rate_text = f"{gbps:.3f} GB/s" if gbps else ""
+    label = f"{row.get('case', '')!s:44} {row.get('variant', '')!s:24}"
+    print(f"{label} {time_text:>10} {rate_text:>16}".rstrip(), flush=True)

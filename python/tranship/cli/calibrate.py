@@ -22,6 +22,8 @@ tranship calibrate --folder /scratch --sample 256MiB
 tranship calibrate --output machine.json
 """
 
+SAMPLE_BYTES_MIN = 1 << 20
+
 
 def calibrate(
     output: Annotated[
@@ -46,6 +48,11 @@ def calibrate(
 ) -> None:
     """Measure this machine, keep its profile for every engine, and print it."""
     sample_bytes = parse_size(sample, "--sample")
+    if sample_bytes < SAMPLE_BYTES_MIN:
+        raise CommandError(
+            f"--sample {sample} is too little to measure with",
+            f"give at least {bytes_text(SAMPLE_BYTES_MIN)}",
+        )
     check_folders(folder, output)
     with progress_bar("measuring") as report:
         text = profiles.calibrate(

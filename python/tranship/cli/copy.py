@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import Engine, Event, File, Plan
-from ..errors import Error, Timeout
+from ..errors import Error, InvalidArgument, Timeout
 from ..npy import read_header
 from .inputs import (
     JsonOption,
@@ -39,6 +39,7 @@ tranship copy raw.bin out.npy --extents x=4096,y=4096 --fields re:f4,im:f4 --sou
 """
 
 WAIT_S = 0.1
+MEMORY_BYTES_MIN = 1 << 20
 VERIFY_SHARE = 4
 """A box that is compared takes at most one part in so many of the memory."""
 
@@ -109,7 +110,7 @@ def copy(
         source_layout=source_layout,
         target_layout=target_layout,
         offset_bytes=offset,
-        memory_bytes=parse_size(memory, "--memory"),
+        memory_bytes=memory_size(memory),
         planner=planner.value,
         trace=trace,
         verify=verify,
@@ -128,6 +129,17 @@ def copy(
     )
     if trace is not None:
         say(f"trace in {trace}; open it at https://ui.perfetto.dev")
+
+
+def memory_size(text: str) -> int:
+    """Of all buffers; an engine needs some."""
+    size = parse_size(text, "--memory")
+    if size < MEMORY_BYTES_MIN:
+        raise CommandError(
+            f"--memory {text} is too little to copy with",
+            f"give at least {bytes_text(MEMORY_BYTES_MIN)}",
+        )
+    return size
 
 
 def check_paths(request: Request) -> None:
@@ -178,13 +190,16 @@ def open_source(request: Request) -> File:
             "describe it, as in --extents x=4096,y=4096 --fields f:f8 --source-layout F,y,x",
         )
     extents = parse_extents(request.extents)
-    return File(
-        path,
-        extents=extents,
-        fields=parse_fields(request.fields),
-        layout=parse_layout(request.source_layout, extents),
-        offset=request.offset_bytes,
-    )
+    fields = parse_fields(request.fields)
+    layout = parse_layout(request.source_layout, extents)
+    try:
+        return File(
+            path, extents=extents, fields=fields, layout=layout, offset=request.offset_bytes
+        )
+    except InvalidArgument as error:
+        message, hint = split_hint(str(error))
+        hint = hint or "check --extents, --fields, --source-layout and --offset"
+        raise CommandError(message, hint) from error
 
 
 def open_target(request: Request, source: File) -> File:

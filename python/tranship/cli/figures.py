@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from .inputs import JsonOption
-from .talk import print_json
+from .talk import CommandError, print_json
 
 __all__ = ["EXAMPLES", "figures"]
 
@@ -32,7 +32,14 @@ def figures(
     from ..viz import require_matplotlib
 
     require_matplotlib()
-    draw = importlib.import_module("tranship.bench.figures").draw
+    try:
+        draw = importlib.import_module("tranship.bench.figures").draw
+    except ModuleNotFoundError as error:
+        raise CommandError(
+            f"this installation cannot draw figures: {error}",
+            "install a version of tranship that has them",
+            exit_code=1,
+        ) from error
     output.mkdir(parents=True, exist_ok=True)
     drawn = [str(path) for path in draw(paper, output) or []]
     if as_json:

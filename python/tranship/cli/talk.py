@@ -34,9 +34,16 @@ Report = Callable[[float, str], None]
 PIPED_WIDTH = 200
 """Columns of a table that nobody looks at directly: nothing is cut."""
 
-HINT_START = re.compile(
-    r"; |: (?=(?:choose|convert|copy|give|leave|name|remove|run|save|say|take|use|write)\b)"
+AFTER_SEMICOLON = (
+    "add allow ask check choose close connect convert copy describe export free give install leave "
+    "look lower make measure name open pip raise remove rename restart run save say see set slice "
+    "start stop take try use wait withdraw write"
 )
+AFTER_COLON = "choose convert copy give leave name remove run save say take use write"
+HINT_START = re.compile(
+    rf"; (?=(?:{'|'.join(AFTER_SEMICOLON.split())})\b)|: (?=(?:{'|'.join(AFTER_COLON.split())})\b)"
+)
+"""Where an error's text turns from what is wrong to what to do: errors say both."""
 
 
 class CommandError(Exception):

@@ -1,0 +1,191 @@
+"""Figures, drawn from result lines alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import Error, NotFound
+from .targets import TARGETS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["draw", "read_lines"]
+
+Line = dict[str, Any]
+Rows = dict[str, dict[str, Line]]
+
+LATENCY_BENCHES = ("small", "priority", "plan-cache")
+"""Drawn as times instead of GB/s."""
+
+COLOURS = ("#0b6e99", "#e07b39", "#6a994e", "#8d5a97", "#b23a48", "#577590", "#bc8034", "#555555")
+
+
+def draw(
+    name: str | None,
+    folder: str | os.PathLike[str],
+    *,
+    results: str | os.PathLike[str] | None = None,
+) -> list[Path]:
+    """Draws a figure for each machine and benchmark that there are result lines of.
+
+    The newest line of a case and variant counts. Cases are rows, variants are bars; ratios to the
+    baseline stand beside the bars.
+
+    Args:
+        name: one benchmark, or None for all that there are lines of.
+        folder: where the pictures go.
+        results: where the ``.jsonl`` files are. Default: ``benchmarks/results`` here, or in the
+            source tree.
+
+    Returns:
+        The pictures.
+
+    Raises:
+        NotFound: there are no such lines.
+        Error: matplotlib is not installed.
+    """
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+    except ImportError:
+        raise Error(
+            "figures need matplotlib; install it with: pip install 'tranship[figures]'"
+        ) from None
+    found = Path(results) if results is not None else results_folder()
+    lines = [line for line in read_lines(found) if name in (None, line["bench"])]
+    if not lines:
+        what = f"of the benchmark {name} " if name else ""
+        raise NotFound(
+            f"there are no result lines {what}in {found}; write some with: "
+            f"tranship bench {name or 'NAME'} --json {found / 'FILE.jsonl'}"
+        )
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    groups: dict[tuple[str, str], Rows] = {}
+    for line in lines:
+        rows = groups.setdefault((line["bench"], line["machine"]), {})
+        rows.setdefault(line["case"], {})[line["variant"]] = line
+    return [draw_group(bench, machine, rows, target) for (bench, machine), rows in groups.items()]
+
+
+def results_folder() -> Path:
+    """The folder of result lines of the working folder, else of the source tree."""
+    here = Path("benchmarks") / "results"
+    if here.is_dir():
+        return here
+    tree = Path(__file__).resolve().parents[3] / here
+    return tree if tree.is_dir() else here
+
+
+def read_lines(folder: str | os.PathLike[str]) -> list[Line]:
+    """All result lines of a folder, those of older files first.
+
+    Raises:
+        NotFound: there is no such folder. Error: a file has lines that are no results.
+    """
+    if not Path(folder).is_dir():
+        raise NotFound(
+            f"there is no folder {os.fspath(folder)} of result lines; make it, and write some with: "
+            f"tranship bench NAME --json {os.path.join(os.fspath(folder), 'FILE.jsonl')}"
+        )
+    paths = sorted(Path(folder).glob("*.jsonl"), key=lambda path: (path.stat().st_mtime, path))
+    lines: list[Line] = []
+    for path in paths:
+        for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if text.strip():
+                lines.append(parse_line(path, number, text))
+    return lines
+
+
+def parse_line(path: Path, number: int, text: str) -> Line:
+    """One line, which must have been checked."""
+    try:
+        line: Line = json.loads(text)
+        if line["checked"] is not True:
+            raise KeyError("checked")
+        for key in ("bench", "case", "variant", "machine", "median_s", "gbps"):
+            line[key]
+    except (ValueError, KeyError, TypeError) as error:
+        raise Error(
+            f"{path}:{number} is no result line ({error}); each is a JSON object with bench, case, "
+            "variant, machine, median_s, gbps and checked: true"
+        ) from None
+    return line
+
+
+def draw_group(bench: str, machine: str, rows: Rows, folder: Path) -> Path:
+    """One picture: a row of bars for each case."""
+    from matplotlib import pyplot
+
+    latency = bench in LATENCY_BENCHES
+    variants = list(dict.fromkeys(variant for row in rows.values() for variant in row))
+    height = 1.3 + sum(0.24 * len(row) + 0.2 for row in rows.values())
+    figure, axes = pyplot.subplots(figsize=(10, max(height, 2.6)), layout="constrained")
+    draw_bars(axes, rows, variants, latency)
+    axes.set_title(f"{bench}: {machine}", loc="left", fontsize=11, fontweight="bold")
+    axes.set_xlabel("microseconds, median (less is better)" if latency else "GB/s, median")
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", alpha=0.3, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.margins(x=0.14)
+    asked = asked_text(bench)
+    if asked:
+        figure.text(0.99, 0.002, asked, ha="right", va="bottom", fontsize=7, color="#666666")
+    if len(variants) <= len(COLOURS):
+        axes.legend(loc="best", fontsize=8, frameon=False)
+    name = "".join(c if c.isalnum() or c in "-." else "-" for c in f"{bench}-{machine}").lower()
+    path = folder / f"{name}.png"
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+    return path
+
+
+def draw_bars(axes: Axes, rows: Rows, variants: list[str], latency: bool) -> None:
+    """Bars from top to bottom, with their value and ratio beside them."""
+    ticks: list[float] = []
+    named: set[str] = set()
+    y = 0.0
+    for row in rows.values():
+        first = y
+        for variant, line in row.items():
+            value = line["median_s"] * 1e6 if latency else line["gbps"]
+            colour = COLOURS[variants.index(variant) % len(COLOURS)]
+            label = None if variant in named else variant
+            named.add(variant)
+            axes.barh(y, value, height=0.85, color=colour, label=label)
+            axes.annotate(
+                value_text(value, line),
+                (max(value, 0.0), y),
+                xytext=(4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=7,
+            )
+            y += 1
+        ticks.append((first + y - 1) / 2)
+        y += 0.8
+    axes.set_yticks(ticks, list(rows), fontsize=8)
+    axes.invert_yaxis()
+
+
+def value_text(value: float, line: Line) -> str:
+    """The number beside a bar."""
+    text = f"{value:.2f}" if value < 10 else f"{value:.0f}"
+    return f"{text}  ({line['ratio']:.2f} x {line['baseline']})" if "ratio" in line else text
+
+
+def asked_text(bench: str) -> str:
+    """The targets of a benchmark."""
+    targets: Iterable[str] = (
+        f"{target.what} {'at most' if target.at_most else 'at least'} {target.text(target.bound)}"
+        for target in TARGETS
+        if target.bench == bench
+    )
+    return "; ".join(targets)

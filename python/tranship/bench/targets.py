@@ -1,0 +1,120 @@
+"""What the benchmarks should reach, and whether result lines do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["TARGETS", "Target", "Verdict", "judge"]
+
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A bound on a number of the lines of a benchmark.
+
+    Attributes:
+        what: in words.
+        bench: name of the benchmark.
+        case: how the case begins.
+        variant: how the variant begins.
+        measure: "ratio" (times as fast as the baseline), "slowdown" (its inverse), "gbps" or
+            "median_s".
+        bound: the number to reach, or not to exceed for "slowdown" and "median_s".
+    """
+
+    what: str
+    bench: str
+    case: str
+    variant: str
+    measure: str
+    bound: float
+
+    @property
+    def at_most(self) -> bool:
+        """Whether less is better."""
+        return self.measure in ("slowdown", "median_s")
+
+    def text(self, value: float) -> str:
+        """A value of this measure with its unit."""
+        if self.measure == "median_s":
+            return f"{value * 1e6:.2f} us"
+        return f"{value:.2f} GB/s" if self.measure == "gbps" else f"{value:.2f} x"
+
+
+TARGETS = (
+    Target("contiguous, over memcpy", "contiguous", "", "tranship", "ratio", 1.3),
+    Target("each conversion, over memcpy", "conversions", "", "tranship", "ratio", 0.7),
+    Target(
+        "median of the conversions", "conversions", "median of the conv", "tranship", "ratio", 0.9
+    ),
+    Target("copies that coalesce, over contiguous", "conversions", "", "tranship", "ratio", 0.95),
+    Target("to a plain array", "process", "same layout", "to a plain", "ratio", 0.55),
+    Target("to a plain array, transposed", "process", "transposed", "to a plain", "ratio", 0.45),
+    Target("to a shared array", "process", "same layout", "to a shared", "ratio", 0.9),
+    Target("to a shared array, transposed", "process", "transposed", "to a shared", "ratio", 0.7),
+    Target("pieces of 512 B", "pieces", "", "tranship, plain", "gbps", 6.0),
+    Target("file to memory, transposed", "file", "file to mem", "transposed", "slowdown", 1.3),
+    Target("memory to file, transposed", "file", "memory to", "transposed", "slowdown", 1.3),
+    Target("three hops", "three-hops", "", "three hops", "ratio", 0.9),
+    Target("4 KiB over memcpy", "small", "4 KiB in this process, tranship o", "", "median_s", 5e-7),
+    Target("8 B to another process", "small", "8 B", "tranship, plain array", "median_s", 4e-6),
+    Target("1 MiB at high priority", "priority", "1 MiB", "behind", "slowdown", 1.5),
+    Target("plan from the cache", "plan-cache", "", "tranship", "median_s", 2e-7),
+)
+"""The numbers asked for, on 2 cores of an EPYC machine."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A target and what a line says of it."""
+
+    target: Target
+    line: Line
+    value: float
+
+    @property
+    def met(self) -> bool:
+        """Whether the target is reached."""
+        if self.target.at_most:
+            return self.value <= self.target.bound
+        return self.value >= self.target.bound
+
+
+def value_of(measure: str, line: Line) -> float | None:
+    """The number that a target is about; None if the line does not have it."""
+    if measure in ("ratio", "slowdown"):
+        ratio = line.get("ratio")
+        if not ratio:
+            return None
+        return float(ratio) if measure == "ratio" else 1 / float(ratio)
+    return float(line[measure])
+
+
+def concerns(target: Target, line: Line) -> bool:
+    """Whether a target is about a line."""
+    if line["bench"] != target.bench or line["variant"].endswith("from Python"):
+        return False
+    if target.bench == "conversions":
+        coalesces = line.get("baseline") == "contiguous"
+        if coalesces != ("contiguous" in target.what):
+            return False
+        if line["case"].startswith("median of the conv") != target.what.startswith("median"):
+            return False
+    begins: bool = line["case"].startswith(target.case)
+    return begins and bool(line["variant"].startswith(target.variant))
+
+
+def judge(lines: Iterable[Line]) -> Iterator[Verdict]:
+    """A verdict for every line that a target is about; only lines of full size count."""
+    for line in lines:
+        if line.get("conditions", {}).get("size") == "small":
+            continue
+        for target in TARGETS:
+            if not concerns(target, line):
+                continue
+            value = value_of(target.measure, line)
+            if value is not None:
+                yield Verdict(target, line, value)

@@ -1,0 +1,59 @@
+#include "base/config.hpp"
+
+#include <map>
+#include <string>
+
+#include "support/test.hpp"
+
+using namespace tranship;
+
+namespace {
+
+ReadVariable environment(const std::map<std::string, std::string>& variables) {
+  return [&variables](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+}
+
+}  // namespace
+
+TEST(settings_come_from_the_environment) {
+  const std::map<std::string, std::string> variables{
+      {"TRANSHIP_THREADS", "3"}, {"TRANSHIP_SLOT_BYTES", "64KiB"}, {"HOME", "/home/me"}};
+  const Config config = config_from_environment(environment(variables)).value();
+  EXPECT_EQ(config.threads, 3);
+  EXPECT_EQ(config.slot_bytes, 65536);
+  EXPECT_EQ(config.cache_folder, std::string("/home/me/.cache/tranship"));
+  EXPECT_EQ(config.listen, std::string("127.0.0.1:0"));
+}
+
+TEST(a_setting_that_cannot_be_read_names_its_variable) {
+  const std::map<std::string, std::string> variables{{"TRANSHIP_THREADS", "many"}};
+  const auto config = config_from_environment(environment(variables));
+  REQUIRE(!config.ok());
+  EXPECT(config.error().message.find("TRANSHIP_THREADS") != std::string::npos);
+}
+
+TEST(every_setting_says_where_it_came_from) {
+  const std::map<std::string, std::string> variables{{"TRANSHIP_PLANNER", "spsl"}};
+  const Config config = config_from_environment(environment(variables)).value();
+  int from_variable = 0;
+  for (const ConfigEntry& entry : describe(config, environment(variables))) {
+    EXPECT(!entry.help.empty());
+    if (entry.source != "default") {
+      ++from_variable;
+      EXPECT_EQ(entry.source, std::string("TRANSHIP_PLANNER"));
+      EXPECT_EQ(entry.value, std::string("spsl"));
+    }
+  }
+  EXPECT_EQ(from_variable, 1);
+}
+
+TEST(sizes_are_read_with_units) {
+  EXPECT_EQ(parse_bytes("4096").value(), 4096);
+  EXPECT_EQ(parse_bytes("64MiB").value(), 64 << 20);
+  EXPECT_EQ(parse_bytes("1.5 GiB").value(), std::int64_t{3} << 29);
+  EXPECT_EQ(parse_bytes("2GB").value(), 2000000000);
+  for (const char* bad : {"", "MiB", "12 parsecs", "-1", "nan"}) EXPECT(!parse_bytes(bad).ok());
+}

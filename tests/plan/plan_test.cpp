@@ -1,0 +1,188 @@
+#include "plan/plan.hpp"
+
+#include <string>
+
+#include "plan/cache.hpp"
+#include "plan/tile.hpp"
+#include "support/test.hpp"
+
+using namespace tranship;
+
+namespace {
+
+ChannelSpec channel(const char* name, ChannelKind kind, int source, int target, double peak,
+                    double short_runs) {
+  ChannelSpec spec;
+  spec.name = name;
+  spec.kind = kind;
+  spec.source = source;
+  spec.target = target;
+  spec.throughput = Throughput({{65536, 4, short_runs}, {65536, 1 << 20, peak},
+                                {16 << 20, 4, short_runs}, {16 << 20, 1 << 20, peak}});
+  spec.latency_s = 1e-5;
+  return spec;
+}
+
+/// Two nodes as in Isometry's Figure 4, with Table 5's rates; memories in the order of the enum.
+enum { fbm, zcm, reg, sys, disk, far_reg, far_fbm };
+Profile two_nodes() {
+  Profile p;
+  p.memories = {{"node0/device0", MemoryKind::device, 0},
+                {"node0/pinned0", MemoryKind::pinned, 64 << 20},
+                {"node0/registered0", MemoryKind::registered, 64 << 20},
+                {"node0/host0", MemoryKind::host, 64 << 20},
+                {"node0/file0", MemoryKind::file, 0},
+                {"node1/registered0", MemoryKind::registered, 64 << 20},
+                {"node1/device0", MemoryKind::device, 0}};
+  p.channels = {channel("gpu_read", ChannelKind::gpu_read, fbm, reg, 4.502e9, 1e8),
+                channel("gpu_read zcm", ChannelKind::gpu_read, fbm, zcm, 6.418e9, 1e8),
+                channel("memcpy zcm", ChannelKind::memcpy, zcm, reg, 7.74e9, 7e9),
+                channel("memcpy reg", ChannelKind::memcpy, reg, reg, 7.74e9, 7e9),
+                channel("memcpy sys", ChannelKind::memcpy, sys, sys, 7.74e9, 7e9),
+                channel("memcpy sys reg", ChannelKind::memcpy, sys, reg, 7.74e9, 7e9),
+                channel("remote_write", ChannelKind::remote_write, reg, far_reg, 3.18e9, 1e7),
+                channel("gpu_write", ChannelKind::gpu_write, far_reg, far_fbm, 5.139e9, 1e8),
+                channel("file_write", ChannelKind::file_write, sys, disk, 0.27e9, 1e6),
+                channel("memcpy far", ChannelKind::memcpy, far_reg, far_reg, 7.74e9, 7e9)};
+  p.handoff_s = 1e-5;
+  return p;
+}
+
+PlanQuery query(int source, int target, const char* source_layout, const char* target_layout,
+                std::int64_t side = 4096) {
+  const IndexSpace space{{"x", side}, {"y", side}};
+  const FieldSpace fields{{"f", "V", 16}};
+  PlanQuery q;
+  q.source = View::whole(
+      Mapping::make(space, fields, Layout::parse(source_layout).value()).value());
+  q.target = View::whole(
+      Mapping::make(space, fields, Layout::parse(target_layout).value()).value());
+  q.source_memory = source;
+  q.target_memory = target;
+  return q;
+}
+
+Plan planned(PlanQuery q, PlannerKind kind, const Profile& profile) {
+  q.planner = kind;
+  return plan(q, profile).value();
+}
+
+}  // namespace
+
+TEST(the_simple_planner_converts_in_a_memcpy_channel) {
+  // Isometry 4.4: FBM > REG > REG > REG* > FBM* for the transpose of section 4.3.
+  const Profile profile = two_nodes();
+  const auto made = planned(query(fbm, far_fbm, "F, x, y", "F, y, x"), PlannerKind::simple, profile);
+  EXPECT_EQ(made.path(profile),
+            std::string("node0/device0 > node0/registered0 > node0/registered0 > "
+                        "node1/registered0 > node1/device0"));
+  for (std::size_t k = 0; k < made.hops.size(); ++k) EXPECT_EQ(made.hops[k].converts, k == 1);
+}
+
+TEST(without_conversion_the_shortest_path_is_taken) {
+  const Profile profile = two_nodes();
+  const auto made = planned(query(fbm, far_fbm, "F, x, y", "F, x, y"), PlannerKind::simple, profile);
+  EXPECT_EQ(made.hops.size(), 3u);
+  EXPECT_EQ(made.binding, std::string("remote_write"));
+  EXPECT(made.bytes_per_second > 0.9 * 3.18e9 && made.bytes_per_second < 3.18e9);
+}
+
+TEST(the_baselines_convert_in_the_last_and_the_first_hop) {
+  // Isometry 6.3.
+  const Profile profile = two_nodes();
+  const auto q = query(fbm, far_fbm, "F, x, y", "F, y, x");
+  const auto spsl = planned(q, PlannerKind::spsl, profile);
+  const auto spdl = planned(q, PlannerKind::spdl, profile);
+  EXPECT(!spsl.hops.front().converts && spsl.hops.back().converts);
+  EXPECT(spdl.hops.front().converts && !spdl.hops.back().converts);
+}
+
+TEST(automatic_takes_the_least_predicted_time_and_names_what_it_beat) {
+  const Profile profile = two_nodes();
+  const auto q = query(fbm, far_fbm, "F, x, y", "F, y, x");
+  const auto best = planned(q, PlannerKind::automatic, profile);
+  EXPECT_EQ(best.alternatives.size(), 2u);
+  for (const Alternative& other : best.alternatives) EXPECT(other.seconds >= best.seconds);
+}
+
+TEST(no_route_is_a_value_with_the_reason) {
+  const Profile profile = two_nodes();
+  const auto made = plan(query(disk, fbm, "F, x, y", "F, x, y"), profile);
+  REQUIRE(!made.ok());
+  EXPECT(made.error().code == ErrorCode::no_route);
+  EXPECT(made.error().message.find("node0/file0") != std::string::npos);
+}
+
+TEST(buffers_stay_within_what_is_allowed) {
+  const Profile profile = two_nodes();
+  for (const std::int64_t most : {std::int64_t{1} << 18, std::int64_t{1} << 22}) {
+    auto q = query(fbm, far_fbm, "F, x, y", "F, y, x");
+    q.buffer_bytes_max = most;
+    const Plan made = plan(q, profile).value();
+    std::int64_t sum = 0;
+    for (std::size_t k = 0; k + 1 < made.hops.size(); ++k) {
+      sum += made.slots * made.hops[k].target->end_bytes();
+    }
+    EXPECT(sum <= most);
+  }
+  auto q = query(fbm, far_fbm, "F, x, y", "F, y, x");
+  q.buffer_bytes_max = 8;
+  EXPECT(!plan(q, profile).ok());
+}
+
+TEST(the_same_query_gives_the_same_plan) {
+  const Profile profile = two_nodes();
+  const auto q = query(fbm, far_fbm, "F, x, y", "F, y, x");
+  EXPECT_EQ(explain(plan(q, profile).value(), profile), explain(plan(q, profile).value(), profile));
+}
+
+TEST(a_plan_explains_itself) {
+  const Profile profile = two_nodes();
+  const auto made = planned(query(sys, disk, "F, x, y", "F, x, y", 1024), PlannerKind::simple,
+                            profile);
+  EXPECT_EQ(explain(made, profile), std::string(
+      "node0/host0 > node0/file0\n"
+      "  moves 16 MiB (x=1024, y=1024) in 16 tiles of 1 MiB (x=1024, y=64)\n"
+      "  hop 1: file_write, <F, x, y> to <F, x, y>, runs of 1 MiB, predicted 0.3 GB/s\n"
+      "  predicted 62.1 ms, 0.3 GB/s; bound by file_write; planner simple\n"));
+}
+
+TEST(tiles_cover_everything_once) {
+  const Point extents{37, 5, 11};
+  const Point tile{8, 5, 4};
+  std::int64_t points = 0;
+  const auto count = tile_count(extents, tile, 3);
+  for (std::int64_t k = 0; k < count; ++k) {
+    const TileBox box = tile_at(extents, tile, 3, k);
+    for (std::size_t d = 0; d < 3; ++d) EXPECT(box.lower[d] + box.extents[d] <= extents[d]);
+    points += box.extents[0] * box.extents[1] * box.extents[2];
+  }
+  EXPECT_EQ(points, 37 * 5 * 11);
+}
+
+TEST(a_tile_of_a_transpose_has_long_runs_on_both_sides) {
+  const Profile profile = two_nodes();
+  const auto q = query(sys, sys, "F, x, y", "F, y, x");
+  const TileEnd source{q.source.mapping.get(), &profile.channels[4].throughput};
+  const TileEnd target{q.target.mapping.get(), &profile.channels[4].throughput};
+  const Point tile = choose_tile(source, target, q.source.extents, 1 << 20);
+  EXPECT_EQ(tile[0], 256);
+  EXPECT_EQ(tile[1], 256);
+  EXPECT_EQ(contiguous_run(*q.source.mapping, tile), 4096);
+}
+
+TEST(the_cache_goes_by_shape_and_is_bounded) {
+  const Profile profile = two_nodes();
+  PlanCache cache(2);
+  const auto q = query(sys, sys, "F, x, y", "F, y, x");
+  EXPECT(!cache.find(q));
+  cache.add(q, std::make_shared<const Plan>(plan(q, profile).value()));
+  EXPECT(cache.find(query(sys, sys, "F, x, y", "F, y, x")) != nullptr);  // another mapping object
+  EXPECT(!cache.find(query(sys, sys, "F, y, x", "F, y, x")));
+  for (int side = 1; side < 40; ++side) {
+    const auto other = query(sys, sys, "F, x, y", "F, y, x", side);
+    cache.add(other, std::make_shared<const Plan>(plan(other, profile).value()));
+    EXPECT(cache.find(other) != nullptr);
+  }
+  EXPECT(!cache.find(q));
+}

@@ -1,0 +1,178 @@
+"""Every benchmark runs small, compares its data and reports the one result form."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from tranship import Error, NotFound, bench
+from tranship.bench import figures, harness, targets
+
+KEYS = {
+    "bench": str,
+    "case": str,
+    "variant": str,
+    "machine": str,
+    "commit": str,
+    "bytes": int,
+    "seconds": list,
+    "median_s": float,
+    "gbps": float,
+    "checked": bool,
+}
+
+NAMES = [name for name, _ in bench.list_benches()]
+
+
+def run_small(name):
+    lines = []
+    code = bench.run(name, size="small", machine="a machine", report=lines.append)
+    return code, lines
+
+
+def check_line(line, name):
+    for key, kind in KEYS.items():
+        assert isinstance(line[key], kind), key
+    assert line["bench"] == name
+    assert line["machine"] == "a machine"
+    assert line["checked"] is True
+    assert line["seconds"]
+    assert ("ratio" in line) == ("baseline" in line)
+    assert set(line) <= {*KEYS, "ratio", "baseline", "conditions"}
+    assert os.sep not in line["machine"] + line["commit"]
+    if line["bytes"]:
+        assert line["median_s"] > 0
+        assert line["gbps"] == pytest.approx(line["bytes"] / line["median_s"] / 1e9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_runs_small(name):
+    code, lines = run_small(name)
+    assert code == 0
+    assert lines
+    for line in lines:
+        check_line(line, name)
+        json.dumps(line)
+
+
+def test_list_has_every_group():
+    assert set(NAMES) >= {
+        "contiguous",
+        "conversions",
+        "process",
+        "pieces",
+        "file",
+        "three-hops",
+        "small",
+        "priority",
+        "plan-cache",
+    }
+    assert all(description for _, description in bench.list_benches())
+
+
+def test_unknown_name_and_size():
+    with pytest.raises(NotFound, match="contiguous"):
+        bench.run("contigous", report=print)
+    with pytest.raises(Error, match='"small" or "full"'):
+        bench.run("contiguous", size="large", report=print)
+
+
+def make_variant(name, holds):
+    return harness.Variant(name, lambda: 1.0, lambda: next(holds), lambda: None)
+
+
+def test_a_mismatch_reports_nothing(monkeypatch, capsys):
+    lines = []
+
+    def body(made):
+        good, bad = iter([True] * 9), iter([True, True, False])
+        variants = [make_variant("good", good), make_variant("bad", bad)]
+        made.measure("case", variants, 8, repetitions=3)
+
+    monkeypatch.setitem(bench.BENCHES, "broken", ("breaks", body))
+    assert bench.run("broken", size="small", report=lines.append) == 1
+    assert lines == []
+    assert "case, bad" in capsys.readouterr().err
+
+
+def test_ratio_is_speed_over_the_baseline():
+    lines = []
+    made = harness.Bench("made", full=False, machine="m", report=lines.append)
+    slow = harness.Variant("slow", lambda: 2.0, lambda: True, lambda: None)
+    fast = harness.Variant("fast", lambda: 0.5, lambda: True, lambda: None)
+    medians = made.measure("case", [slow, fast], 8, repetitions=2, baseline="slow")
+    assert medians == {"slow": 2.0, "fast": 0.5}
+    assert "ratio" not in lines[0]
+    assert lines[1]["ratio"] == 4.0
+    assert lines[1]["seconds"] == [0.5, 0.5]
+
+
+def test_same_finds_one_changed_byte():
+    one = harness.random_bytes((2 << 20) + 5)
+    other = one.copy()
+    assert harness.same(one, other)
+    other[-1] ^= 1
+    assert not harness.same(one, other)
+    assert not harness.same(one, one[:-1])
+
+
+def result_line(**changes):
+    line = {
+        "bench": "contiguous",
+        "case": "8 MiB",
+        "variant": "tranship",
+        "machine": "a machine",
+        "commit": "",
+        "bytes": 8,
+        "seconds": [1.0],
+        "median_s": 1.0,
+        "gbps": 8e-9,
+        "checked": True,
+        "ratio": 1.5,
+        "baseline": "memcpy",
+    }
+    return {**line, **changes}
+
+
+def test_verdicts():
+    lines = [
+        result_line(),
+        result_line(ratio=1.2),
+        result_line(bench="file", case="file to memory, f4", variant="transposed", ratio=0.5),
+        result_line(conditions={"size": "small"}),
+    ]
+    verdicts = list(targets.judge(lines))
+    assert [verdict.met for verdict in verdicts] == [True, False, False]
+    assert verdicts[2].value == 2.0
+
+
+def test_figures(tmp_path):
+    pytest.importorskip("matplotlib")
+    results, pictures = tmp_path / "results", tmp_path / "pictures"
+    with pytest.raises(NotFound, match="no folder"):
+        figures.draw(None, pictures, results=results)
+    results.mkdir()
+    with pytest.raises(NotFound, match="tranship bench"):
+        figures.draw("contiguous", pictures, results=results)
+    lines = [
+        result_line(),
+        result_line(variant="memcpy"),
+        result_line(bench="small", case="8 B", median_s=2e-6),
+    ]
+    (results / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    drawn = figures.draw(None, pictures, results=results)
+    assert sorted(path.name for path in drawn) == [
+        "contiguous-a-machine.png",
+        "small-a-machine.png",
+    ]
+    assert all(path.stat().st_size > 5000 for path in drawn)
+    assert len(figures.draw("small", pictures, results=results)) == 1
+
+
+def test_figures_refuse_lines_that_were_not_checked(tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "a.jsonl").write_text(json.dumps(result_line(checked=False)) + "\n")
+    with pytest.raises(Error, match="checked: true"):
+        figures.draw(None, tmp_path, results=tmp_path)

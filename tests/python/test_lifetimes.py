@@ -1,0 +1,270 @@
+"""What is left behind: nothing. Closing, collecting, forking, exiting, leaks."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import time
+import warnings
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import eventually, open_files, run_script, shared_segments, threads_of_process
+
+import tranship as ts
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """Threads, descriptors and shared memory are as before each test of this file."""
+    gc.collect()
+    threads, files, segments = threads_of_process(), open_files(), shared_segments()
+    yield
+    gc.collect()
+    assert eventually(lambda: threads_of_process() <= threads), "threads are left"
+    assert eventually(lambda: set(open_files()) <= set(files)), (
+        f"descriptors are left: {open_files().items() - files.items()}"
+    )
+    assert shared_segments() <= segments, "segments are left in /dev/shm"
+
+
+def test_thirty_engines_with_everything(profile: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.ones((300, 300)))
+    contact = tmp_path / "contact"
+    for _ in range(15):
+        with (
+            ts.Engine(contact=contact, profile=profile, threads=2) as owner,
+            ts.Engine(profile=profile, threads=2) as other,
+        ):
+            shared = owner.empty((300, 300))
+            owner.export("shared", shared)
+            owner.export("plain", np.zeros((300, 300)))
+            peer = other.connect(contact)
+            target = np.zeros((300, 300))
+            other.copy(ts.File(tmp_path / "in.npy"), peer["shared"]).wait(timeout=10)
+            other.copy(peer["shared"], peer["plain"]).wait(timeout=10)
+            other.copy(peer["plain"], target).wait(timeout=10)
+            assert target.all() and shared.all()
+        assert not contact.exists(), "the contact file outlived its engine"
+
+
+def test_an_engine_that_is_collected_without_close(profile: str) -> None:
+    for _ in range(3):
+        engine = ts.Engine(contact=True, profile=profile, threads=2)
+        engine.copy(np.ones(3), np.zeros(3)).wait(timeout=5)
+        gone = weakref.ref(engine)
+        del engine
+        gc.collect()
+        assert gone() is None
+
+
+def test_events_and_plans_outlive_their_engine(queueing_profile: str) -> None:
+    engine = ts.Engine(profile=queueing_profile, threads=1)
+    target = np.zeros(1 << 20, np.uint8)
+    event = engine.copy(np.ones(1 << 20, np.uint8), target)
+    plan = event.plan
+    del engine
+    gc.collect()
+    event.wait(timeout=10)
+    assert target.all() and plan.explain()
+
+
+COLLECT_WHILE_COPYING = """
+    import sys
+    import numpy as np
+    import tranship as ts
+
+    def start():
+        engine = ts.Engine(profile=sys.argv[1], threads=2)
+        for _ in range(8):
+            source, target = np.ones((4096, 4096), np.uint8), np.zeros((4096, 4096), np.uint8)
+            engine.copy(source, target.T)
+
+    for _ in range(5):
+        start()
+    print("collected")
+"""
+
+
+def test_an_engine_that_is_collected_while_it_copies(
+    queueing_profile: str, tmp_path: Path
+) -> None:
+    """Nobody holds the events nor the arrays: the engine alone does, and lets go of them."""
+    path = tmp_path / "profile.json"
+    path.write_text(queueing_profile)
+    assert run_script(COLLECT_WHILE_COPYING, path, seconds=30) == "collected\n"
+
+
+EXIT_WHILE_COPYING = """
+    import sys
+    import numpy as np
+    import tranship as ts
+
+    engine = ts.Engine(profile=sys.argv[1], threads=2, contact=True)
+    engine.export("a", np.zeros(10))
+    source, target = np.ones((8192, 4096), np.uint8), np.zeros((4096, 8192), np.uint8)
+    events = [engine.copy(source, target.T) for _ in range(10)]
+    plan = events[0].plan
+    part = ts.Instance(extents={"x": 3})[1:]
+    print("leaving", flush=True)
+"""
+
+
+def test_a_process_may_exit_while_it_copies(queueing_profile: str, tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
+    path.write_text(queueing_profile)
+    begin = time.monotonic()
+    assert run_script(EXIT_WHILE_COPYING, path, seconds=30) == "leaving\n"
+    assert time.monotonic() - begin < 15
+
+
+def in_child(body: object) -> int:
+    """Runs `body` in a fork of this process and returns its exit status."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads: the point
+        child = os.fork()
+    if child == 0:
+        status = 99
+        try:
+            body()  # type: ignore[operator]
+            status = 0
+        except BaseException as error:
+            print(f"the child failed: {error!r}", file=sys.stderr, flush=True)
+            status = 1
+        finally:
+            os._exit(status)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return -1
+
+
+def test_a_fork_must_open_an_engine_of_its_own(queueing_profile: str) -> None:
+    engine = ts.Engine(contact=True, profile=queueing_profile, threads=2)
+    engine.export("a", np.zeros(4))
+
+    def child() -> None:
+        target = np.zeros(4)
+        for call in (
+            lambda: engine.copy(np.ones(4), target),
+            lambda: engine.plan(np.ones(4), target),
+            lambda: engine.export("b", target),
+        ):
+            with pytest.raises(ts.Closed, match="forked.*open an engine of its own"):
+                call()
+        assert not target.any()
+        with ts.Engine(contact=True, profile=queueing_profile) as mine:
+            mine.copy(np.ones(4), target).wait(timeout=10)
+        assert target.all()
+        engine.close()
+
+    assert in_child(child) == 0
+    target = np.zeros(4)
+    engine.copy(np.ones(4), target).wait(timeout=10)
+    assert target.all()
+    engine.close()
+
+
+def test_a_fork_may_collect_its_parents_engine(queueing_profile: str) -> None:
+    engine = ts.Engine(contact=True, profile=queueing_profile, threads=2)
+    box = [engine]
+    contact = engine.contact
+
+    def child() -> None:
+        nonlocal engine
+        box.clear()
+        del engine
+        gc.collect()
+
+    assert in_child(child) == 0
+    with ts.Engine(profile=queueing_profile) as other:
+        box[0].export("a", np.arange(5.0))
+        target = np.zeros(5)
+        other.copy(other.connect(contact)["a"], target).wait(timeout=10)
+        assert np.array_equal(target, np.arange(5.0))
+    box[0].close()
+
+
+def test_a_fork_while_copying(queueing_profile: str) -> None:
+    with ts.Engine(profile=queueing_profile, threads=2) as engine:
+        source, target = np.ones((4096, 4096), np.uint8), np.zeros((4096, 4096), np.uint8)
+        event = engine.copy(source, target.T)
+
+        def child() -> None:
+            with pytest.raises(ts.Closed):
+                engine.copy(np.ones(3), np.zeros(3))
+            engine.close()
+
+        assert in_child(child) == 0
+        event.wait(timeout=20)
+        assert target.all()
+
+
+def test_two_engines_in_one_process(profile: str, queueing_profile: str) -> None:
+    with ts.Engine(profile=profile) as one, ts.Engine(profile=queueing_profile) as other:
+        targets = [np.zeros(100_000) for _ in range(8)]
+        events = [
+            (one if k % 2 else other).copy(np.full(100_000, k + 1.0), target)
+            for k, target in enumerate(targets)
+        ]
+        for k, (event, target) in enumerate(zip(events, targets, strict=True)):
+            event.wait(timeout=10)
+            assert (target == k + 1).all()
+        one.close()
+        other.copy(np.zeros(100_000), targets[0]).wait(timeout=10)
+        assert not targets[0].any()
+
+
+def test_shared_memory_outlives_its_engine(profile: str) -> None:
+    with ts.Engine(profile=profile) as engine:
+        array = engine.empty((64, 64), "f4")
+        array[:] = 3
+    assert (array == 3).all()
+
+
+def test_files_are_closed_with_their_last_user(queueing_profile: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.ones(100_000))
+    with ts.Engine(profile=queueing_profile) as engine:
+        before = set(open_files())
+        target = np.zeros(100_000)
+        event = engine.copy(ts.File(tmp_path / "in.npy"), target)
+        event.wait(timeout=10)
+        del event
+        assert eventually(lambda: set(open_files()) <= before)
+        assert target.all()
+
+
+def test_arrays_are_kept_while_they_are_copied(queueing_profile: str) -> None:
+    with ts.Engine(profile=queueing_profile, threads=1) as engine:
+        target = np.zeros((4096, 4096), np.uint8)
+        source = np.ones((4096, 4096), np.uint8)
+        count = sys.getrefcount(source)
+        event = engine.copy(source.T, target)
+        gone = weakref.ref(source)
+        assert sys.getrefcount(source) > count
+        del source
+        event.wait(timeout=20)
+        assert target.all()
+        assert eventually(lambda: gone() is None), "the array is still held after the copy"
+
+
+def test_failures_leave_no_buffers(queueing_profile: str, tmp_path: Path) -> None:
+    with ts.Engine(profile=queueing_profile, threads=2) as engine:
+        for k in range(5):
+            path = tmp_path / f"{k}.bin"
+            path.write_bytes(bytes(8 << 20))
+            file = ts.File(path, extents={"x": 1024, "y": 1024}, layout="x, y, F")
+            os.truncate(path, 100_000)
+            with pytest.raises(ts.Error):
+                engine.copy(file, np.zeros((1024, 1024)), planner="simple").wait(timeout=10)
+        assert eventually(lambda: engine._core.buffer_bytes_in_use == 0)

@@ -1,0 +1,209 @@
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "channels/sim/sim_channel.hpp"
+#include "runtime/buffer_pool.hpp"
+#include "runtime/thread_driver.hpp"
+#include "support/test.hpp"
+
+using namespace tranship;
+
+namespace {
+
+BufferSource counted(std::atomic<int>& live) {
+  return {[&live](std::int64_t bytes) {
+            ++live;
+            return new std::byte[static_cast<std::size_t>(bytes)];
+          },
+          [&live](std::byte* buffer, std::int64_t) {
+            --live;
+            delete[] buffer;
+          }};
+}
+
+/// Copies on the submitting thread, and holds requests while the gate is closed.
+class GatedChannel : public Channel {
+ public:
+  explicit GatedChannel(int width) { capabilities_.width = width; }
+  const std::string& name() const override { return name_; }
+  const Capabilities& capabilities() const override { return capabilities_; }
+  Status submit(const Request& request) override {
+    ++submitted;
+    while (!open) std::this_thread::yield();
+    if (fails) return Error{ErrorCode::io, "the gate was told to fail"};
+    move_bytes(request.nests, request.source.address, request.target.address);
+    return {};
+  }
+
+  std::atomic<bool> open{true};
+  std::atomic<bool> fails{false};
+  std::atomic<int> submitted{0};
+
+ private:
+  std::string name_ = "gate";
+  Capabilities capabilities_;
+};
+
+/// A machine of one memory and one channel, on threads.
+struct Machine {
+  explicit Machine(int width = 1) : channel(width) {
+    profile.memories = {{"node0/host0", MemoryKind::host, 1 << 20}};
+    ChannelSpec spec;
+    spec.name = "gate";
+    spec.throughput = Throughput({{1, 1, 1e9}});
+    profile.channels = {spec};
+    ThreadDriver::Options options;
+    options.memories = {{1 << 20, counted(buffers)}};
+    options.clock = &clock;
+    driver = std::make_unique<ThreadDriver>(std::move(options));
+    driver->add_channel(channel);
+  }
+
+  std::shared_ptr<Transfer> transfer(std::int64_t bytes) {
+    PlanQuery query;
+    const IndexSpace space{{"x", bytes}};
+    query.source = View::whole(
+        Mapping::make(space, {{"f", "u1", 1}}, Layout::parse("F, x").value()).value());
+    query.target = query.source;
+    source.assign(static_cast<std::size_t>(bytes), std::byte{3});
+    target.assign(static_cast<std::size_t>(bytes), std::byte{0});
+    auto made = std::make_shared<Transfer>();
+    made->plan = std::make_shared<const Plan>(plan(query, profile).value());
+    made->source.address = source.data();
+    made->target.address = target.data();
+    made->label = "gate transfer";
+    made->descriptors.push_back({0, 0, 0, 0});
+    return made;
+  }
+
+  std::atomic<int> buffers{0};
+  SteadyClock clock;
+  Profile profile;
+  GatedChannel channel;
+  std::vector<std::byte> source;
+  std::vector<std::byte> target;
+  std::unique_ptr<ThreadDriver> driver;
+};
+
+constexpr std::chrono::seconds patience{10};
+
+}  // namespace
+
+TEST(the_pool_gives_all_or_nothing_and_reuses) {
+  std::atomic<int> live{0};
+  {
+    BufferPool pool({{100, counted(live)}, {100, counted(live)}});
+    std::vector<std::byte*> first;
+    std::vector<std::byte*> second;
+    EXPECT(pool.acquire({{0, 60}, {1, 60}}, first));
+    EXPECT(!pool.acquire({{0, 40}, {1, 60}}, second));
+    EXPECT(second.empty());
+    EXPECT_EQ(pool.bytes_in_use(0), 60);
+    EXPECT(!pool.possible({{0, 60}, {0, 60}}));
+    pool.release({0, 60}, first[0]);
+    pool.release({1, 60}, first[1]);
+    EXPECT(pool.acquire({{0, 60}}, second));
+    EXPECT_EQ(second[0], first[0]);
+    EXPECT_EQ(live.load(), 3);  // the 40 that were taken back are kept too
+    pool.release({0, 60}, second[0]);
+    EXPECT(pool.acquire({{0, 100}}, second));  // the kept ones go to make room
+    EXPECT_EQ(live.load(), 2);
+    pool.release({0, 100}, second[0]);
+  }
+  EXPECT_EQ(live.load(), 0);
+}
+
+TEST(a_transfer_ends_and_its_bytes_are_there) {
+  Machine machine(2);
+  const auto one = machine.transfer(3'000'001);
+  machine.driver->submit(one, {});
+  EXPECT(one->completion->wait(patience).ok());
+  EXPECT(machine.target == machine.source);
+}
+
+TEST(a_wait_ends_at_its_timeout_and_the_transfer_goes_on) {
+  Machine machine;
+  machine.channel.open = false;
+  const auto one = machine.transfer(1000);
+  machine.driver->submit(one, {});
+  const Status status = one->completion->wait(std::chrono::milliseconds(20));
+  REQUIRE(!status.ok());
+  EXPECT(status.error().code == ErrorCode::timeout);
+  machine.channel.open = true;
+  EXPECT(one->completion->wait(patience).ok());
+}
+
+TEST(cancel_ends_a_transfer_that_waits_or_runs) {
+  Machine machine;
+  machine.channel.open = false;
+  const auto running = machine.transfer(40'000'000);
+  const auto waiting = std::make_shared<Transfer>(*running);
+  waiting->completion = std::make_shared<Completion>();
+  machine.driver->submit(running, {});
+  machine.driver->submit(waiting, {running->completion});
+  while (machine.channel.submitted == 0) std::this_thread::yield();
+  machine.driver->cancel(waiting);
+  EXPECT(waiting->completion->done());
+  machine.driver->cancel(running);
+  EXPECT(!running->completion->done());  // one request is still at the gate
+  machine.channel.open = true;
+  const Status status = running->completion->wait(patience);
+  REQUIRE(!status.ok());
+  EXPECT(status.error().code == ErrorCode::cancelled);
+  EXPECT(machine.channel.submitted < running->plan->tiles);
+  machine.driver->cancel(running);  // after the end: nothing
+}
+
+TEST(what_follows_a_failure_fails_and_says_why) {
+  Machine machine;
+  machine.channel.fails = true;
+  machine.channel.open = false;
+  const auto first = machine.transfer(1000);
+  const auto second = std::make_shared<Transfer>(*first);
+  second->completion = std::make_shared<Completion>();
+  machine.driver->submit(first, {});
+  machine.driver->submit(second, {first->completion});
+  machine.channel.open = true;
+  const Status status = second->completion->wait(patience);
+  REQUIRE(!status.ok());
+  EXPECT(status.error().code == ErrorCode::io);
+  EXPECT(status.error().message.find("told to fail") != std::string::npos);
+}
+
+TEST(close_ends_everything) {
+  Machine machine;
+  machine.channel.open = false;
+  const auto running = machine.transfer(1000);
+  const auto queued = std::make_shared<Transfer>(*running);
+  queued->completion = std::make_shared<Completion>();
+  machine.driver->submit(running, {});
+  while (machine.channel.submitted == 0) std::this_thread::yield();
+  machine.driver->submit(queued, {});
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    machine.channel.open = true;
+  });
+  machine.driver->close({ErrorCode::closed, "closed by the test"});
+  opener.join();
+  EXPECT(running->completion->done());
+  EXPECT(queued->completion->done());
+  EXPECT(!queued->completion->status().ok());
+  const auto late = machine.transfer(10);
+  machine.driver->submit(late, {});
+  EXPECT(late->completion->done() && !late->completion->status().ok());
+}
+
+TEST(callbacks_run_once_whenever_they_are_added) {
+  Completion completion;
+  int calls = 0;
+  completion.on_end([&](const Status&) { ++calls; });
+  completion.end({});
+  completion.on_end([&](const Status&) { ++calls; });
+  EXPECT_EQ(calls, 2);
+}
