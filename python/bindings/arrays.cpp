@@ -45,9 +45,17 @@ const char* type_name(const char* format, std::int64_t bytes) {
     case 'f': return "f4";
     case 'd': return "f8";
     case '?': return "b1";
-    case 'b': case 'h': case 'i': case 'l': case 'q': return ints[static_cast<std::size_t>(bytes)];
-    case 'c': case 'B': case 'H': case 'I': case 'L': case 'Q':
-      return uints[static_cast<std::size_t>(bytes)];
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q': return ints[static_cast<std::size_t>(bytes)];
+    case 'c':
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q': return uints[static_cast<std::size_t>(bytes)];
     default: return nullptr;
   }
 }
@@ -101,7 +109,7 @@ class MappingCache {
 };
 
 /// From the buffer protocol. False if the element type needs a closer look.
-bool from_buffer(nb::handle object, bool writable, Array& array) {
+bool from_buffer(nb::handle object, Array& array) {
   Py_buffer buffer;
   if (PyObject_GetBuffer(object.ptr(), &buffer, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
     PyErr_Clear();
@@ -118,7 +126,6 @@ bool from_buffer(nb::handle object, bool writable, Array& array) {
     array.name = "an array in host memory";
   }
   PyBuffer_Release(&buffer);
-  (void)writable;
   return usable;
 }
 
@@ -142,26 +149,19 @@ Array instance(nb::handle memory, const Names& extents, const Fields& fields,
   const std::int64_t bytes = buffer.len;
   PyBuffer_Release(&buffer);
   if (offset < 0 || bytes - offset < mapping->end_bytes()) {
-    raise({ErrorCode::invalid_argument,
-           "the buffer has " + std::to_string(bytes - offset) + " bytes and the layout \"" +
-               parsed.to_string() + "\" needs " + std::to_string(mapping->end_bytes()) +
-               "; give a larger buffer or smaller extents"});
+    raise({ErrorCode::invalid_argument, "the buffer has " + std::to_string(bytes - offset) +
+                                            " bytes and the layout \"" + parsed.to_string() +
+                                            "\" needs " + std::to_string(mapping->end_bytes()) +
+                                            "; give a larger buffer or smaller extents"});
   }
   return array;
 }
 
-struct StridedFieldSpec {
-  std::string name;
-  std::string type;
-  std::int64_t bytes;
-  std::int64_t offset;
-};
-
-Array strided(nb::handle owner, std::uintptr_t address, const std::vector<std::int64_t>& shape,
-              const std::vector<std::int64_t>& strides,
-              const std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>&
-                  fields,
-              bool writable) {
+Array strided(
+    nb::handle owner, std::uintptr_t address, const std::vector<std::int64_t>& shape,
+    const std::vector<std::int64_t>& strides,
+    const std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>& fields,
+    bool writable) {
   IndexSpace space;
   for (std::size_t k = 0; k < shape.size(); ++k) {
     space.push_back({"d" + std::to_string(k), shape[k]});
@@ -185,8 +185,9 @@ Array file(const std::string& path, const Names& extents, const Fields& fields,
   auto parsed = unwrap(Layout::parse(layout));
   auto mapping = unwrap(Mapping::make(space_of(extents), fields_of(fields), parsed));
   FileOptions options;
-  options.mode = mode == "r" ? FileMode::read : mode == "w" ? FileMode::write
-                                                            : FileMode::read_write;
+  options.mode = mode == "r"   ? FileMode::read
+                 : mode == "w" ? FileMode::write
+                               : FileMode::read_write;
   options.bytes_min = offset + mapping->end_bytes();
   options.direct = direct;
   auto opened = [&] {
@@ -217,8 +218,8 @@ Array sliced(const Array& array,
 nb::list described_fields(const Array& array) {
   nb::list fields;
   for (const Placement& placement : array.view.mapping->fields()) {
-    fields.append(nb::make_tuple(placement.field.name, placement.field.type,
-                                 placement.field.bytes, placement.offset));
+    fields.append(nb::make_tuple(placement.field.name, placement.field.type, placement.field.bytes,
+                                 placement.offset));
   }
   return fields;
 }
@@ -257,7 +258,7 @@ nb::list lowered(nb::handle source, nb::handle target) {
 Array array_of(nb::handle object, bool writable) {
   if (nb::isinstance<Array>(object)) return nb::cast<Array>(object);
   Array array;
-  if (from_buffer(object, writable, array)) {
+  if (from_buffer(object, array)) {
     array.owner = keep(object);
     return array;
   }
@@ -268,8 +269,10 @@ Array array_of(nb::handle object, bool writable) {
 
 void bind_arrays(nb::module_& module) {
   nb::class_<Array>(module, "Array", "A box of an array and where it lies.")
-      .def_prop_ro("extents", &described_extents)
-      .def_prop_ro("fields", &described_fields)
+      .def_prop_ro("extents", &described_extents,
+                   nb::sig("def extents(self, /) -> list[tuple[str, int]]"))
+      .def_prop_ro("fields", &described_fields,
+                   nb::sig("def fields(self, /) -> list[tuple[str, str, int, int]]"))
       .def_prop_ro("layout",
                    [](const Array& array) { return array.view.mapping->layout().to_string(); })
       .def_prop_ro("name", [](const Array& array) { return array.name; })
@@ -301,14 +304,18 @@ void bind_arrays(nb::module_& module) {
   module.def("file", &file, nb::arg("path"), nb::arg("extents"), nb::arg("fields"),
              nb::arg("layout"), nb::arg("offset"), nb::arg("mode"), nb::arg("direct"),
              nb::arg("named"));
-  module.def("array_of", [](nb::handle object) { return array_of(object, false); },
-             nb::arg("object"));
-  module.def("lower", &lowered, nb::arg("source"), nb::arg("target"));
-  module.def("layout_bytes", [](const Names& extents, const Fields& fields,
-                                const std::string& layout) {
-    auto parsed = unwrap(Layout::parse(layout));
-    return unwrap(Mapping::make(space_of(extents), fields_of(fields), parsed))->end_bytes();
-  }, nb::arg("extents"), nb::arg("fields"), nb::arg("layout"));
+  module.def(
+      "array_of", [](nb::handle object) { return array_of(object, false); }, nb::arg("object"));
+  module.def("lower", &lowered, nb::arg("source"), nb::arg("target"),
+             nb::sig("def lower(source: object, target: object) -> "
+                     "list[tuple[int, int, int, list[tuple[int, int, int]]]]"));
+  module.def(
+      "layout_bytes",
+      [](const Names& extents, const Fields& fields, const std::string& layout) {
+        auto parsed = unwrap(Layout::parse(layout));
+        return unwrap(Mapping::make(space_of(extents), fields_of(fields), parsed))->end_bytes();
+      },
+      nb::arg("extents"), nb::arg("fields"), nb::arg("layout"));
 }
 
 }  // namespace tranship::python

@@ -61,10 +61,9 @@ void apply_region(Array& array, nb::handle region, const View& names) {
     const auto low = nb::cast<std::int64_t>(bounds[0]);
     const auto high = nb::cast<std::int64_t>(bounds[1]);
     if (low < 0 || high < low || high > array.view.extents[k]) {
-      raise({ErrorCode::out_of_range, "the region [" + std::to_string(low) + ", " +
-                                          std::to_string(high) + ") of \"" + name +
-                                          "\" lies outside [0, " +
-                                          std::to_string(array.view.extents[k]) + ")"});
+      raise({ErrorCode::out_of_range,
+             "the region [" + std::to_string(low) + ", " + std::to_string(high) + ") of \"" + name +
+                 "\" lies outside [0, " + std::to_string(array.view.extents[k]) + ")"});
     }
     array.view.lower[k] += low;
     array.view.extents[k] = high - low;
@@ -130,9 +129,9 @@ void wait(const BoundEvent& self, std::optional<double> timeout) {
   const Event& event = self.event;
   using Seconds = std::chrono::duration<double>;
   if (event.done()) return unwrap(event.wait({}));
-  const auto deadline = std::chrono::steady_clock::now() +
-                        std::chrono::duration_cast<std::chrono::nanoseconds>(
-                            Seconds(std::min(timeout.value_or(1e9), 1e9)));
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                             Seconds(std::min(timeout.value_or(1e9), 1e9)));
   while (true) {
     const auto left = deadline - std::chrono::steady_clock::now();
     const auto slice = std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds{0},
@@ -141,8 +140,8 @@ void wait(const BoundEvent& self, std::optional<double> timeout) {
       nb::gil_scoped_release released;
       return event.wait(slice);
     }();
-    const bool again = !status && status.error().code == ErrorCode::timeout && !event.done() &&
-                       left > slice;
+    const bool again =
+        !status && status.error().code == ErrorCode::timeout && !event.done() && left > slice;
     if (!again) return unwrap(event.done() ? event.wait({}) : status);
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
@@ -166,42 +165,48 @@ std::shared_ptr<Engine> open(const std::string& profile,
 
 void bind_plan(nb::module_& module) {
   nb::class_<BoundPlan>(module, "Plan", "The way that a copy takes, and what it should cost.")
-      .def("explain",
-           [](const BoundPlan& self) { return explain(*self.plan, self.profile()); },
-           "Hops, layouts, tiles, predicted time, what binds it, and what it beat.")
-      .def("to_json", [](const BoundPlan& self) { return explain_json(*self.plan, self.profile()); })
+      .def(
+          "explain", [](const BoundPlan& self) { return explain(*self.plan, self.profile()); },
+          "Hops, layouts, tiles, predicted time, what binds it, and what it beat.")
+      .def("to_json",
+           [](const BoundPlan& self) { return explain_json(*self.plan, self.profile()); })
       .def("__str__", [](const BoundPlan& self) { return self.plan->path(self.profile()); })
-      .def_prop_ro("path", [](const BoundPlan& self) { return self.plan->path(self.profile()); },
-                   "The memories in order.")
-      .def_prop_ro("seconds", [](const BoundPlan& self) { return self.plan->seconds; },
-                   "Predicted time.")
-      .def_prop_ro("throughput_gbps",
-                   [](const BoundPlan& self) { return self.plan->bytes_per_second / 1e9; },
-                   "Predicted gigabytes (10^9 bytes) a second.")
+      .def_prop_ro(
+          "path", [](const BoundPlan& self) { return self.plan->path(self.profile()); },
+          "The memories in order.")
+      .def_prop_ro(
+          "seconds", [](const BoundPlan& self) { return self.plan->seconds; }, "Predicted time.")
+      .def_prop_ro(
+          "throughput_gbps",
+          [](const BoundPlan& self) { return self.plan->bytes_per_second / 1e9; },
+          "Predicted gigabytes (10^9 bytes) a second.")
       .def_prop_ro("bytes", [](const BoundPlan& self) { return self.plan->bytes; })
-      .def_prop_ro("direct", [](const BoundPlan& self) { return self.plan->direct; },
-                   "Whether it runs on the caller's thread.")
-      .def_prop_ro("binding", [](const BoundPlan& self) { return self.plan->binding; },
-                   "The channel or resource that limits it.")
-      .def_prop_ro("planner",
-                   [](const BoundPlan& self) { return to_string(self.plan->planner); });
+      .def_prop_ro(
+          "direct", [](const BoundPlan& self) { return self.plan->direct; },
+          "Whether it runs on the caller's thread.")
+      .def_prop_ro(
+          "binding", [](const BoundPlan& self) { return self.plan->binding; },
+          "The channel or resource that limits it.")
+      .def_prop_ro("planner", [](const BoundPlan& self) { return to_string(self.plan->planner); });
 }
 
 void bind_event(nb::module_& module) {
   nb::class_<BoundEvent>(module, "Event", "The end of a copy, to wait for.")
-      .def("done", [](const BoundEvent& self) { return self.event.done(); },
-           "Whether the copy has ended, well or not.")
+      .def(
+          "done", [](const BoundEvent& self) { return self.event.done(); },
+          "Whether the copy has ended, well or not.")
       .def("wait", &wait, nb::arg("timeout") = nb::none(),
            "Waits for the end, at most `timeout` seconds; raises what the copy failed with.")
-      .def("cancel",
-           [](const BoundEvent& self) {
-             nb::gil_scoped_release released;
-             self.event.cancel();
-           },
-           "Asks the copy to end as cancelled; what was written stays written.")
-      .def_prop_ro("plan",
-                   [](const BoundEvent& self) { return BoundPlan{self.event.plan(), self.engine}; },
-                   "The plan that the copy follows.");
+      .def(
+          "cancel",
+          [](const BoundEvent& self) {
+            nb::gil_scoped_release released;
+            self.event.cancel();
+          },
+          "Asks the copy to end as cancelled; what was written stays written.")
+      .def_prop_ro(
+          "plan", [](const BoundEvent& self) { return BoundPlan{self.event.plan(), self.engine}; },
+          "The plan that the copy follows.");
 }
 
 }  // namespace
@@ -222,23 +227,34 @@ void bind_engine(nb::module_& module) {
       .def_prop_ro("threads", &Engine::threads)
       .def_prop_ro("buffer_bytes_in_use", &Engine::buffer_bytes_in_use)
       .def_prop_ro("profile", [](const Engine& engine) { return engine.profile().to_json(); })
-      .def_prop_ro("cache_counters",
-                   [](const Engine& engine) {
-                     const auto counters = engine.cache_counters();
-                     return nb::make_tuple(counters.hits, counters.misses);
-                   })
-      .def("trace_json", [](const Engine& engine, const std::string& process_name) {
-        return engine.trace() ? engine.trace()->to_json(getpid(), process_name) : std::string();
-      }, nb::arg("process_name"));
-  module.def("describe_config", [](const std::map<std::string, std::string>& overrides) {
-    nb::list entries;
-    for (const ConfigEntry& entry : describe(config_with(overrides), read_environment)) {
-      entries.append(nb::make_tuple(entry.name, entry.value, entry.source, entry.help));
-    }
-    return entries;
-  }, nb::arg("overrides"));
-  module.def("parse_bytes", [](const std::string& text) { return unwrap(parse_bytes(text)); },
-             nb::arg("text"));
+      .def_prop_ro(
+          "cache_counters",
+          [](const Engine& engine) {
+            const auto counters = engine.cache_counters();
+            return nb::make_tuple(counters.hits, counters.misses);
+          },
+          nb::sig("def cache_counters(self, /) -> tuple[int, int]"))
+      .def(
+          "trace_json",
+          [](const Engine& engine, const std::string& process_name) {
+            return engine.trace() ? engine.trace()->to_json(getpid(), process_name) : std::string();
+          },
+          nb::arg("process_name"));
+  module.def(
+      "describe_config",
+      [](const std::map<std::string, std::string>& overrides) {
+        nb::list entries;
+        for (const ConfigEntry& entry : describe(config_with(overrides), read_environment)) {
+          entries.append(nb::make_tuple(entry.name, entry.value, entry.source, entry.help));
+        }
+        return entries;
+      },
+      nb::arg("overrides"),
+      nb::sig("def describe_config(overrides: dict[str, str]) -> "
+              "list[tuple[str, str, str, str]]"));
+  module.def(
+      "parse_bytes", [](const std::string& text) { return unwrap(parse_bytes(text)); },
+      nb::arg("text"));
 }
 
 }  // namespace tranship::python

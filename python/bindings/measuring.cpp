@@ -17,8 +17,7 @@ namespace tranship::python {
 namespace {
 
 std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(
-      static_cast<std::int64_t>(std::clamp(seconds, 0.0, 1e6) * 1e3));
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::clamp(seconds, 0.0, 1e6) * 1e3));
 }
 
 Processes& processes(Engine& engine) {
@@ -58,8 +57,7 @@ std::string calibrate_json(const std::string& host, const std::string& date,
 }
 
 /// Seconds of each of `repeats` copies, waited for; the engine's own cost, not Python's.
-std::vector<double> time_copies(Engine& engine, nb::handle source, nb::handle target,
-                                int repeats) {
+std::vector<double> time_copies(Engine& engine, nb::handle source, nb::handle target, int repeats) {
   const Array from = array_of(source, false);
   const Array to = array_of(target, true);
   std::vector<double> seconds;
@@ -128,9 +126,10 @@ void bind_shared_memory(nb::module_& module) {
         return reinterpret_cast<std::uintptr_t>(memory.data());
       });
   nb::class_<PeerId>(module, "PeerId");
-  module.def("allocate_shared", [](Engine& engine, std::int64_t bytes) {
-    return unwrap(processes(engine).allocate(bytes));
-  }, nb::arg("engine"), nb::arg("bytes"));
+  module.def(
+      "allocate_shared",
+      [](Engine& engine, std::int64_t bytes) { return unwrap(processes(engine).allocate(bytes)); },
+      nb::arg("engine"), nb::arg("bytes"));
 }
 
 }  // namespace
@@ -145,38 +144,56 @@ void bind_measuring(nb::module_& module) {
              nb::arg("count"));
   module.def("time_plans", &time_plans, nb::arg("engine"), nb::arg("source"), nb::arg("target"),
              nb::arg("count"));
-  module.def("time_memcpy", &time_memcpy, nb::arg("source"), nb::arg("target"),
-             nb::arg("count"));
-  module.def("contact", [](Engine& engine) { return processes(engine).contact(); },
-             nb::arg("engine"));
-  module.def("export_array", [](Engine& engine, const std::string& name, nb::handle array) {
-    Processes& links = processes(engine);
-    const Array exported = array_of(array, false);
-    unwrap(released([&] { return links.export_array(name, exported); }));
-  }, nb::arg("engine"), nb::arg("name"), nb::arg("array"));
-  module.def("withdraw", [](Engine& engine, const std::string& name) {
-    Processes& links = processes(engine);
-    unwrap(released([&] { return links.withdraw(name); }));
-  }, nb::arg("engine"), nb::arg("name"));
-  module.def("connect", [](Engine& engine, const std::string& contact, double timeout) {
-    Processes& links = processes(engine);
-    return unwrap(released([&] { return links.connect(contact, milliseconds(timeout)); }));
-  }, nb::arg("engine"), nb::arg("contact"), nb::arg("timeout"));
-  module.def("disconnect", [](Engine& engine, PeerId peer) {
-    Processes& links = processes(engine);
-    unwrap(released([&] { return links.disconnect(peer); }));
-  }, nb::arg("engine"), nb::arg("peer"));
-  module.def("describe_peer", [](Engine& engine, PeerId peer) {
-    return processes(engine).describe_peer(peer);
-  }, nb::arg("engine"), nb::arg("peer"));
-  module.def("names", [](Engine& engine, PeerId peer, double timeout) {
-    Processes& links = processes(engine);
-    return unwrap(released([&] { return links.names(peer, milliseconds(timeout)); }));
-  }, nb::arg("engine"), nb::arg("peer"), nb::arg("timeout"));
-  module.def("lookup", [](Engine& engine, PeerId peer, const std::string& name, double timeout) {
-    Processes& links = processes(engine);
-    return unwrap(released([&] { return links.lookup(peer, name, milliseconds(timeout)); }));
-  }, nb::arg("engine"), nb::arg("peer"), nb::arg("name"), nb::arg("timeout"));
+  module.def("time_memcpy", &time_memcpy, nb::arg("source"), nb::arg("target"), nb::arg("count"));
+  module.def(
+      "contact", [](Engine& engine) { return processes(engine).contact(); }, nb::arg("engine"));
+  module.def(
+      "export_array",
+      [](Engine& engine, const std::string& name, nb::handle array) {
+        Processes& links = processes(engine);
+        const Array exported = array_of(array, false);
+        unwrap(released([&] { return links.export_array(name, exported); }));
+      },
+      nb::arg("engine"), nb::arg("name"), nb::arg("array"));
+  module.def(
+      "withdraw",
+      [](Engine& engine, const std::string& name) {
+        Processes& links = processes(engine);
+        unwrap(released([&] { return links.withdraw(name); }));
+      },
+      nb::arg("engine"), nb::arg("name"));
+  module.def(
+      "connect",
+      [](Engine& engine, const std::string& contact, double timeout) {
+        Processes& links = processes(engine);
+        return unwrap(released([&] { return links.connect(contact, milliseconds(timeout)); }));
+      },
+      nb::arg("engine"), nb::arg("contact"), nb::arg("timeout"));
+  module.def(
+      "disconnect",
+      [](Engine& engine, PeerId peer) {
+        Processes& links = processes(engine);
+        unwrap(released([&] { return links.disconnect(peer); }));
+      },
+      nb::arg("engine"), nb::arg("peer"));
+  module.def(
+      "describe_peer",
+      [](Engine& engine, PeerId peer) { return processes(engine).describe_peer(peer); },
+      nb::arg("engine"), nb::arg("peer"));
+  module.def(
+      "names",
+      [](Engine& engine, PeerId peer, double timeout) {
+        Processes& links = processes(engine);
+        return unwrap(released([&] { return links.names(peer, milliseconds(timeout)); }));
+      },
+      nb::arg("engine"), nb::arg("peer"), nb::arg("timeout"));
+  module.def(
+      "lookup",
+      [](Engine& engine, PeerId peer, const std::string& name, double timeout) {
+        Processes& links = processes(engine);
+        return unwrap(released([&] { return links.lookup(peer, name, milliseconds(timeout)); }));
+      },
+      nb::arg("engine"), nb::arg("peer"), nb::arg("name"), nb::arg("timeout"));
 }
 
 }  // namespace tranship::python

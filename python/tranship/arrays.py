@@ -29,7 +29,8 @@ def field_specs(fields: Mapping[str, Any] | npt.DTypeLike) -> list[FieldSpec]:
         dtype = np.dtype(fields)
         if dtype.names is None:
             return [("f0", type_name(dtype), dtype.itemsize)]
-        items = [(name, dtype[name]) for name in dtype.names]
+        table = cast(Mapping[str, Any], dtype.fields)
+        items = [(name, table[name][0]) for name in dtype.names]
     specs = []
     for name, kind in items:
         dtype = np.dtype(kind)
@@ -46,7 +47,7 @@ def type_name(dtype: np.dtype[Any]) -> str:
             "an array of Python objects cannot be copied: its elements are addresses that mean "
             "nothing elsewhere; convert it to a numeric type"
         )
-    name = dtype.str
+    name = str(dtype.str)
     return name[1:] if name[0] in "<=|" else name
 
 

@@ -82,7 +82,7 @@ class Engine:
             priority: higher goes first on every channel; a transfer of lower priority pauses.
             after: events that must have ended before this copy starts.
             planner: "automatic", "simple", "spsl" or "spdl" (Isometry, sections 4.4 and 6.3).
-            buffer_bytes: most that this copy's intermediate buffers may take; 0: the engine's limit.
+            buffer_bytes: most that this copy's buffers between hops may take; 0: no own limit.
 
         Returns:
             The event of the copy's end. Errors after the start are raised by its `wait`.

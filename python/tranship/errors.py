@@ -68,9 +68,15 @@ class Closed(Error):
 
 
 _CLASSES: dict[str, type[Error]] = {
-    cls.code: cls
-    for cls in (InvalidArgument, NotFound, NoRoute, PeerLost, Timeout, Cancelled, Closed)
-} | {"out_of_range": InvalidArgument}
+    "invalid_argument": InvalidArgument,
+    "out_of_range": InvalidArgument,
+    "not_found": NotFound,
+    "no_route": NoRoute,
+    "peer_lost": PeerLost,
+    "timeout": Timeout,
+    "cancelled": Cancelled,
+    "closed": Closed,
+}
 
 
 def make(code: str, message: str) -> Error:

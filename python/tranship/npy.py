@@ -115,4 +115,6 @@ def check_packed(dtype: np.dtype[Any], path: str) -> None:
         return
     sizes = sum(dtype[name].itemsize for name in dtype.names)
     if sizes != dtype.itemsize:
-        raise InvalidArgument(f"{path} has padding between its fields; save it without (align=False)")
+        raise InvalidArgument(
+            f"{path} has padding between its fields; save it without (align=False)"
+        )

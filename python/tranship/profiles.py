@@ -18,10 +18,10 @@ __all__ = ["cache_path", "calibrate", "load", "machine_names", "of_this_machine"
 
 Progress = Callable[[float, str], None]
 
-SAMPLE_BYTES = 48 << 20
+SAMPLE_BYTES = 64 << 20
 """Bytes moved for each sample of a calibration."""
 
-QUICK_SAMPLE_BYTES = 16 << 20
+QUICK_SAMPLE_BYTES = 32 << 20
 """The same for an engine that finds no profile and measures one by itself."""
 
 

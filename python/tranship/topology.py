@@ -9,7 +9,7 @@ __all__ = ["channel_rows", "describe"]
 
 
 def channel_rows(profile: dict[str, Any]) -> list[dict[str, Any]]:
-    """One row for each channel: its ends, best rate in GB/s, rate with runs of 64 bytes, latency."""
+    """One row a channel: its ends, best rate in GB/s, rate with runs of 64 bytes, latency."""
     rows = []
     for channel in profile["channels"]:
         samples = channel["samples"]

@@ -8,8 +8,8 @@ namespace tranship {
 
 }  // namespace tranship
 
-#define CHECK(condition, message)                                              \
-  do {                                                                         \
-    if (!(condition)) [[unlikely]]                                             \
-      ::tranship::check_failed(#condition, message, __FILE__, __LINE__);       \
+#define CHECK(condition, message)                                        \
+  do {                                                                   \
+    if (!(condition)) [[unlikely]]                                       \
+      ::tranship::check_failed(#condition, message, __FILE__, __LINE__); \
   } while (false)

@@ -17,7 +17,7 @@ struct Setting {
   std::function<std::string(const Config&)> show;
 };
 
-Setting number(const char* name, std::int64_t Config::* member, const char* help) {
+Setting number(const char* name, std::int64_t Config::*member, const char* help) {
   return {name, help,
           [member](Config& config, const std::string& text) -> Status {
             auto value = parse_bytes(text);
@@ -28,7 +28,7 @@ Setting number(const char* name, std::int64_t Config::* member, const char* help
           [member](const Config& config) { return std::to_string(config.*member); }};
 }
 
-Setting word(const char* name, std::string Config::* member, const char* help) {
+Setting word(const char* name, std::string Config::*member, const char* help) {
   return {name, help,
           [member](Config& config, const std::string& text) -> Status {
             config.*member = text;
@@ -37,7 +37,7 @@ Setting word(const char* name, std::string Config::* member, const char* help) {
           [member](const Config& config) { return config.*member; }};
 }
 
-Setting flag(const char* name, bool Config::* member, const char* help) {
+Setting flag(const char* name, bool Config::*member, const char* help) {
   return {name, help,
           [member](Config& config, const std::string& text) -> Status {
             if (text != "0" && text != "1") {
@@ -114,16 +114,24 @@ Result<std::int64_t> parse_bytes(const std::string& text) {
   const double value = std::strtod(text.c_str(), &end);
   std::string unit(end);
   unit.erase(std::remove(unit.begin(), unit.end(), ' '), unit.end());
-  static const std::pair<const char*, double> units[] = {
-      {"", 1},        {"B", 1},       {"KB", 1e3},    {"kB", 1e3},    {"MB", 1e6},
-      {"GB", 1e9},    {"TB", 1e12},   {"KiB", 1024.0}, {"MiB", 1048576.0},
-      {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}};
+  static const std::pair<const char*, double> units[] = {{"", 1},
+                                                         {"B", 1},
+                                                         {"KB", 1e3},
+                                                         {"kB", 1e3},
+                                                         {"MB", 1e6},
+                                                         {"GB", 1e9},
+                                                         {"TB", 1e12},
+                                                         {"KiB", 1024.0},
+                                                         {"MiB", 1048576.0},
+                                                         {"GiB", 1073741824.0},
+                                                         {"TiB", 1099511627776.0}};
   const auto* const found = std::find_if(std::begin(units), std::end(units),
                                          [&](const auto& known) { return unit == known.first; });
   if (end == text.c_str() || found == std::end(units) || !(value >= 0) || value > 9e18) {
     return Error{ErrorCode::invalid_argument,
-                 "\"" + text + "\" is not a size; write a number of bytes, or one with a unit as "
-                 "in 64MiB"};
+                 "\"" + text +
+                     "\" is not a size; write a number of bytes, or one with a unit as "
+                     "in 64MiB"};
   }
   return static_cast<std::int64_t>(value * found->second);
 }

@@ -43,9 +43,9 @@ struct Config {
 
 /// One setting as `tranship config` shows it.
 struct ConfigEntry {
-  std::string name;      ///< member of Config; the variable is TRANSHIP_ and this in capitals
+  std::string name;  ///< member of Config; the variable is TRANSHIP_ and this in capitals
   std::string value;
-  std::string source;    ///< "default", or the variable that set it
+  std::string source;  ///< "default", or the variable that set it
   std::string help;
 };
 

@@ -1,4 +1,5 @@
-// A small seeded generator (SplitMix64: Steele, Lea, Flood, OOPSLA'14): the same numbers everywhere.
+// A small seeded generator (SplitMix64: Steele, Lea, Flood, OOPSLA'14): the same numbers
+// everywhere.
 #pragma once
 
 #include <cstdint>

@@ -54,15 +54,16 @@ Result<std::shared_ptr<const Mapping>> mapping_from(const Json& json) {
 
 std::string describe(const View& view, bool named, std::int64_t origin) {
   const auto rank = static_cast<std::size_t>(view.mapping->rank());
-  Json json{{"extents", extents_of(view.mapping->space())},
-            {"fields", fields_of(*view.mapping, origin)},
-            {"layout", view.mapping->layout().to_string()},
-            {"strided", view.mapping->strided()},
-            {"named", named},
-            {"lower", std::vector<std::int64_t>(view.lower.begin(), view.lower.begin() +
-                                                static_cast<std::ptrdiff_t>(rank))},
-            {"box", std::vector<std::int64_t>(view.extents.begin(), view.extents.begin() +
-                                              static_cast<std::ptrdiff_t>(rank))}};
+  Json json{
+      {"extents", extents_of(view.mapping->space())},
+      {"fields", fields_of(*view.mapping, origin)},
+      {"layout", view.mapping->layout().to_string()},
+      {"strided", view.mapping->strided()},
+      {"named", named},
+      {"lower", std::vector<std::int64_t>(view.lower.begin(),
+                                          view.lower.begin() + static_cast<std::ptrdiff_t>(rank))},
+      {"box", std::vector<std::int64_t>(view.extents.begin(),
+                                        view.extents.begin() + static_cast<std::ptrdiff_t>(rank))}};
   return json.dump();
 }
 

@@ -19,10 +19,10 @@ struct Loop {
 struct LoopNest {
   static constexpr int loops_max = 24;
 
-  std::int64_t element_bytes = 0;   ///< contiguous bytes moved at each point, on both sides
-  std::int64_t source_offset = 0;   ///< bytes from the source's base to the first point
-  std::int64_t target_offset = 0;   ///< bytes from the target's base to the first point
-  int rank = 0;                     ///< how many of `loops` are in use
+  std::int64_t element_bytes = 0;  ///< contiguous bytes moved at each point, on both sides
+  std::int64_t source_offset = 0;  ///< bytes from the source's base to the first point
+  std::int64_t target_offset = 0;  ///< bytes from the target's base to the first point
+  int rank = 0;                    ///< how many of `loops` are in use
   std::array<Loop, loops_max> loops{};
 
   /// Bytes that the whole nest moves.

@@ -89,8 +89,7 @@ std::vector<TermShape> shape_terms(const IndexSpace& space, const Layout& layout
     if (shapes[k].is_fields || term.block > 0) continue;
     const std::size_t dimension = shapes[k].dimension;
     shapes[k].level = levels[dimension];
-    shapes[k].extent =
-        (space[dimension].extent + blocked[dimension] - 1) / blocked[dimension];
+    shapes[k].extent = (space[dimension].extent + blocked[dimension] - 1) / blocked[dimension];
   }
   return shapes;
 }
@@ -134,8 +133,8 @@ Result<std::shared_ptr<const Mapping>> Mapping::make(IndexSpace space, FieldSpac
   if (auto status = layout.check(space); !status) return status.error();
   const auto shapes = shape_terms(space, layout);
   auto mapping = new_mapping();
-  std::int64_t points = 1;       // values of the terms up to this one, fields excluded
-  std::int64_t record_bytes = 0; // 0 until F has passed, then the bytes of all fields
+  std::int64_t points = 1;        // values of the terms up to this one, fields excluded
+  std::int64_t record_bytes = 0;  // 0 until F has passed, then the bytes of all fields
   for (const Field& field : fields) mapping->fields_.push_back({field, 0, {}});
   for (const TermShape& shape : shapes) {
     if (shape.is_fields) {
@@ -175,9 +174,8 @@ Result<std::shared_ptr<const Mapping>> Mapping::make_strided(IndexSpace space,
   auto mapping = new_mapping();
   for (StridedField& field : fields) {
     if (field.strides.size() != space.size()) {
-      return bad("field \"" + field.field.name + "\" has " +
-                 std::to_string(field.strides.size()) + " strides for " +
-                 std::to_string(space.size()) + " dimensions");
+      return bad("field \"" + field.field.name + "\" has " + std::to_string(field.strides.size()) +
+                 " strides for " + std::to_string(space.size()) + " dimensions");
     }
     Placement placement{std::move(field.field), field.offset, {}};
     for (std::size_t k = 0; k < space.size(); ++k) {
@@ -242,8 +240,8 @@ void Mapping::finish() {
     key += dimension.name + '=';
     put(dimension.extent);
   }
-  const bool empty = std::any_of(space_.begin(), space_.end(),
-                                 [](const Dimension& d) { return d.extent == 0; });
+  const bool empty =
+      std::any_of(space_.begin(), space_.end(), [](const Dimension& d) { return d.extent == 0; });
   begin_bytes_ = empty ? 0 : std::numeric_limits<std::int64_t>::max();
   end_bytes_ = empty ? 0 : std::numeric_limits<std::int64_t>::min();
   for (const Placement& placement : fields_) {

@@ -109,11 +109,9 @@ bool overlaps(const View& source, const View& target, std::int64_t distance) {
 
   const std::int64_t origin_a = a[0].source_offset;
   const std::int64_t origin_b = b[0].source_offset;
-  const std::int64_t divisor =
-      common_divisor(b, origin_b, common_divisor(a, origin_a, 0));
+  const std::int64_t divisor = common_divisor(b, origin_b, common_divisor(a, origin_a, 0));
   if (divisor > 0) {
-    const std::int64_t apart =
-        ((origin_b + distance - origin_a) % divisor + divisor) % divisor;
+    const std::int64_t apart = ((origin_b + distance - origin_a) % divisor + divisor) % divisor;
     if (apart >= longest_element(a) && apart + longest_element(b) <= divisor) return false;
   }
   const auto limit = static_cast<std::int64_t>(8 * runs_max);

@@ -9,10 +9,10 @@ Status check_cut(const View& view, std::size_t k, const Cut& cut) {
   const bool inside = cut.count == 0 || (cut.start >= 0 && cut.start < view.extents[k] &&
                                          last >= 0 && last < view.extents[k]);
   if (!inside) {
-    return Error{ErrorCode::out_of_range,
-                 "indices " + std::to_string(cut.start) + " to " + std::to_string(last) +
-                     " of dimension \"" + dimension.name + "\" lie outside its " +
-                     std::to_string(view.extents[k]) + " indices"};
+    return Error{ErrorCode::out_of_range, "indices " + std::to_string(cut.start) + " to " +
+                                              std::to_string(last) + " of dimension \"" +
+                                              dimension.name + "\" lie outside its " +
+                                              std::to_string(view.extents[k]) + " indices"};
   }
   return {};
 }

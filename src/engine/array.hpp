@@ -33,7 +33,7 @@ struct Array {
   bool named = false;  ///< its dimensions have names of the user's; else they match by position
   std::shared_ptr<void> owner;
   std::shared_ptr<const Liveness> liveness;  ///< null: nothing to check
-  std::string name;    ///< for messages: "host memory", a file's path, a peer's export
+  std::string name;  ///< for messages: "host memory", a file's path, a peer's export
 };
 
 }  // namespace tranship

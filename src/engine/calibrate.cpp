@@ -23,7 +23,8 @@ constexpr std::array<std::int64_t, 5> request_sizes{16 * KiB, 64 * KiB, 256 * Ki
 constexpr std::array<std::int64_t, 7> converted_runs{1, 4, 8, 16, 64, 512, 4 * KiB};
 constexpr std::array<std::int64_t, 4> file_requests{256 * KiB, 1 * MiB, 4 * MiB, 16 * MiB};
 constexpr std::array<std::int64_t, 3> file_runs{4 * KiB, 64 * KiB, 512 * KiB};
-constexpr std::array<std::int64_t, 3> remote_runs{8, 64, 512};
+constexpr std::array<std::int64_t, 4> remote_requests{64 * KiB, 256 * KiB, 1 * MiB, 4 * MiB};
+constexpr std::array<std::int64_t, 3> remote_runs{4, 64, 512};
 constexpr int repeats = 3;
 constexpr int handoffs = 200;
 
@@ -64,8 +65,7 @@ Array matrix(std::byte* data, std::int64_t run, std::int64_t x, std::int64_t y,
   Array array;
   const IndexSpace space{{"x", x}, {"y", y}};
   const FieldSpace fields{{"f0", "V", run}};
-  array.view = View::whole(
-      Mapping::make(space, fields, Layout::parse(layout).value()).value());
+  array.view = View::whole(Mapping::make(space, fields, Layout::parse(layout).value()).value());
   array.place.address = data;
   array.named = true;
   array.name = "a calibration buffer";
@@ -236,7 +236,9 @@ class Calibration {
   }
 
   Status measure_processes();
-  Status measure_peer(Engine& other, int memory, const char* what);
+  Status measure_peer(Engine& other, int memory, const char* name);
+  Status remote_sample(std::vector<Sample>& samples, const Array& remote, bool reads,
+                       std::int64_t request, std::int64_t run);
 
   /// Removes the channels of a memory that could not be measured.
   Status drop_memory(int memory) {
@@ -297,6 +299,23 @@ Status Calibration::measure_processes() {
   return {};
 }
 
+/// The whole of it in its own layout, or, with a shorter run, a transpose of a quarter.
+Status Calibration::remote_sample(std::vector<Sample>& samples, const Array& remote, bool reads,
+                                  std::int64_t request, std::int64_t run) {
+  const bool whole = run == request;
+  const std::int64_t bytes = whole ? options_.sample_bytes : options_.sample_bytes / 4;
+  const std::int64_t element = whole ? 1 : run;
+  const std::int64_t x = whole ? bytes : square_side(bytes / run);
+  const std::int64_t y = bytes / element / x;
+  Array far = matrix(nullptr, element, x, y, "F, x, y");
+  far.place = remote.place;
+  far.where = remote.where;
+  far.owner = remote.owner;
+  const Array near = matrix(source_.data(), element, x, y, whole ? "F, x, y" : "F, y, x");
+  return reads ? sample(samples, far, near, request, run)
+               : sample(samples, near, far, request, run);
+}
+
 Status Calibration::measure_peer(Engine& other, int memory, const char* name) {
   auto there = other.processes();
   if (!there) return there.error();
@@ -312,22 +331,10 @@ Status Calibration::measure_peer(Engine& other, int memory, const char* name) {
   if (!remote) return remote.error();
   for (const bool reads : {false, true}) {
     std::vector<Sample> samples;
-    for (const std::int64_t request : {256 * KiB, 1 * MiB, 4 * MiB}) {
-      for (std::int64_t run : {remote_runs[0], remote_runs[1], remote_runs[2], request}) {
-        const bool whole = run == request;
-        const std::int64_t moved = whole ? bytes : bytes / 4;
-        if (!whole && request != 4 * MiB) continue;
-        const std::int64_t row = whole ? moved : 2 * run;
-        Array far = matrix(nullptr, 1, row, moved / row, "F, x, y");
-        far.place = remote->place;
-        far.where = memory == host1 ? Where::near_process : Where::far_process;
-        far.owner = remote->owner;
-        if (!whole) far.view.extents[0] = run;
-        const Array near =
-            matrix(source_.data(), 1, far.view.extents[0], far.view.extents[1], "F, x, y");
-        Status status = reads ? sample(samples, far, near, request, run)
-                              : sample(samples, near, far, request, run);
-        if (!status) return status;
+    for (const std::int64_t request : remote_requests) {
+      if (Status s = remote_sample(samples, *remote, reads, request, request); !s) return s;
+      for (const std::int64_t run : remote_runs) {
+        if (Status s = remote_sample(samples, *remote, reads, request, run); !s) return s;
       }
     }
     ChannelSpec& spec = reads ? channel(ChannelKind::remote_read, memory, host0)
@@ -347,8 +354,6 @@ std::int64_t last_level_cache_bytes() {
   return largest;
 }
 
-Result<Profile> calibrate(const CalibrationOptions& options) {
-  return Calibration(options).run();
-}
+Result<Profile> calibrate(const CalibrationOptions& options) { return Calibration(options).run(); }
 
 }  // namespace tranship

@@ -88,10 +88,9 @@ Status check_view(const Array& array, const char* side) {
     const std::int64_t high = low + array.view.extents[k];
     if (low < 0 || array.view.extents[k] < 0 || high > space[k].extent) {
       return Error{ErrorCode::out_of_range,
-                   std::string("the region [") + std::to_string(low) + ", " +
-                       std::to_string(high) + ") of dimension \"" + space[k].name +
-                       "\" lies outside the " + side + ", which has " +
-                       std::to_string(space[k].extent) + " indices there"};
+                   std::string("the region [") + std::to_string(low) + ", " + std::to_string(high) +
+                       ") of dimension \"" + space[k].name + "\" lies outside the " + side +
+                       ", which has " + std::to_string(space[k].extent) + " indices there"};
     }
   }
   return {};
@@ -127,8 +126,7 @@ Status check_liveness(const Array& source, const Array& target) {
 
 std::uint64_t fork_generation() {
   static std::atomic<std::uint64_t> generation{0};
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1); });
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1); });
   (void)registered;
   return generation.load(std::memory_order_relaxed);
 }
@@ -167,8 +165,8 @@ Status Engine::start() {
                    std::to_string(config.buffer_bytes));
   }
   fork_generation_ = fork_generation();
-  threads_ = static_cast<int>(config.threads > 0 ? config.threads
-                                                 : std::thread::hardware_concurrency());
+  threads_ =
+      static_cast<int>(config.threads > 0 ? config.threads : std::thread::hardware_concurrency());
   threads_ = std::max(threads_, 1);
   if (options_.trace) trace_ = std::make_unique<Trace>(at(static_cast<int>(config.trace_spans)));
   for (Memory& memory : options_.profile.memories) {
@@ -240,9 +238,7 @@ int Engine::memory_of(Where where) const {
   return -1;
 }
 
-bool Engine::cold(std::int64_t bytes) const {
-  return 2 * bytes > options_.profile.cache_bytes;
-}
+bool Engine::cold(std::int64_t bytes) const { return 2 * bytes > options_.profile.cache_bytes; }
 
 Result<PlanQuery> Engine::query_of(const Array& source, const Array& target,
                                    const CopyOptions& options) const {
@@ -254,8 +250,12 @@ Result<PlanQuery> Engine::query_of(const Array& source, const Array& target,
   if (Status status = check_view(target, "target"); !status) return status.error();
   auto view = matched_target(source, target);
   if (!view) return view.error();
-  PlanQuery query{source.view, *view, memory_of(source.where), memory_of(target.where),
-                  options.planner, options.buffer_bytes_max};
+  PlanQuery query{source.view,
+                  *view,
+                  memory_of(source.where),
+                  memory_of(target.where),
+                  options.planner,
+                  options.buffer_bytes_max};
   if (query.source_memory < 0 || query.target_memory < 0) {
     const Array& lost = query.source_memory < 0 ? source : target;
     return Error{ErrorCode::no_route, "the machine profile has no memory for " + lost.name +
@@ -349,8 +349,7 @@ Event Engine::start_transfer(const Array& source, const Array& target, const Cop
   }
   for (const Hop& hop : plan->hops) {
     Descriptor descriptor;
-    descriptor.channel =
-        channel_numbers_.at(options_.profile.channels[at(hop.channel)].kind);
+    descriptor.channel = channel_numbers_.at(options_.profile.channels[at(hop.channel)].kind);
     transfer->descriptors.push_back(descriptor);
   }
   std::vector<std::shared_ptr<Completion>> after;

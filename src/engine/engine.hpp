@@ -48,8 +48,8 @@ class Event {
 };
 
 struct CopyOptions {
-  int priority = 0;                ///< higher goes first on every channel
-  std::vector<Event> after;        ///< start when these have ended
+  int priority = 0;          ///< higher goes first on every channel
+  std::vector<Event> after;  ///< start when these have ended
   PlannerKind planner = PlannerKind::automatic;
   std::int64_t buffer_bytes_max = 0;  ///< of this transfer; 0: the memories' own limits
 };
@@ -63,8 +63,8 @@ class Engine {
     Config config;
     Profile profile;
     bool trace = false;
-    bool accept = false;        ///< listen for other processes
-    std::string contact_file;   ///< where to write how to connect, if not empty
+    bool accept = false;       ///< listen for other processes
+    std::string contact_file;  ///< where to write how to connect, if not empty
   };
 
   /// @error what the operating system refused; invalid_argument for unusable settings
@@ -112,8 +112,7 @@ class Engine {
   Result<std::shared_ptr<const Plan>> plan_of(const PlanQuery& query);
   int memory_of(Where where) const;
   /// Runs a short copy on the caller's thread; nothing if it must be queued after all.
-  std::optional<Status> carry_directly(const Plan& plan, const Array& source,
-                                       const Array& target);
+  std::optional<Status> carry_directly(const Plan& plan, const Array& source, const Array& target);
   Event start_transfer(const Array& source, const Array& target, const CopyOptions& options,
                        const std::shared_ptr<const Plan>& plan);
   bool cold(std::int64_t bytes) const;

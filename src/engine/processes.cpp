@@ -58,8 +58,8 @@ Result<std::unique_ptr<Processes>> Processes::open(Engine& engine) {
   processes->fabric_ = std::move(*fabric);
   UcxChannel::Options channel;
   channel.name = "remote";
-  channel.bytes_in_flight_max = std::max<std::int64_t>(
-      config.slots_per_peer * config.slot_bytes, std::int64_t{4} << 20);
+  channel.bytes_in_flight_max =
+      std::max<std::int64_t>(config.slots_per_peer * config.slot_bytes, std::int64_t{4} << 20);
   processes->channel_ = std::make_unique<UcxChannel>(*processes->fabric_, channel);
   const int number = engine.driver_->add_channel(*processes->channel_);
   engine.channel_numbers_[ChannelKind::remote_write] = number;
@@ -123,8 +123,7 @@ Result<Array> Processes::lookup(PeerId peer, const std::string& name,
     return array;
   }
   array.place.attachment = remote.get();
-  array.where = remote->link().mode == LinkMode::network ? Where::far_process
-                                                         : Where::near_process;
+  array.where = remote->link().mode == LinkMode::network ? Where::far_process : Where::near_process;
   return array;
 }
 

@@ -168,8 +168,10 @@ void FabricCore::sleep() {
     if (tag == inbox_event) {
       inbox_->drain();
     } else if (tag != wire_event) {
+      // It may have said goodbye before it ended: that is read first.
+      for (int tries = 0; tries < 1000 && wire_->progress(); ++tries) continue;
       Session* session = find(tag);
-      if (session == nullptr || session->lost) continue;
+      if (session == nullptr) continue;
       lose(*session, {ErrorCode::peer_lost, session->label + " ended without closing: its "
                                                              "process died"});
     }
@@ -226,6 +228,7 @@ void FabricCore::check_stuck(Session& session, Clock::time_point now) {
 void FabricCore::lose(Session& session, Error error) {
   if (session.lost) return;
   session.lost = true;
+  if (stopping_) error = {ErrorCode::closed, "this engine was closed"};
   if (session.connecting) session.connecting->set_value(error);
   session.connecting.reset();
   if (session.link) session.link->requester->fail(error);
@@ -264,8 +267,13 @@ void FabricCore::say_goodbye() {
   for (auto& [id, session] : sessions_) {
     if (!session->lost) send(*session, MessageType::goodbye, 0, {});
   }
+  // A peer closes its end when it has read the goodbye: leaving earlier could reset the connection
+  // under it, and a clean close would look like a death.
   const auto end = Clock::now() + goodbye_max;
-  while (wire_->sending() && Clock::now() < end) wire_->progress();
+  while (!sessions_.empty() && Clock::now() < end) {
+    if (!wire_->progress()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    bury();
+  }
 }
 
 Status FabricCore::close() {

@@ -11,7 +11,7 @@ namespace tranship {
 namespace {
 
 // The kernel pins each page that it copies, so this way loses to the slots as requests grow.
-constexpr std::int64_t direct_bytes_max = 32 * 1024;
+constexpr std::int64_t direct_bytes_max = 16 * 1024;
 constexpr std::size_t direct_runs_max = 16;
 
 struct Runs {

@@ -13,7 +13,7 @@ namespace tranship {
 /// tiles), so that neither side reads or writes memory in crumbs. Loops of a piece are sorted by
 /// the source's stride: packed bytes lie in the order of the source's memory, packing copies runs,
 /// and unpacking, from a slot in the cache, does the rest. Measured, that balances the two sides
-/// best: waiting for memory is what packing costs, and streaming stores leave unpacking idle.
+/// best: waiting for memory is what packing costs, and packing in runs keeps that short.
 /// Owns nothing: the nests must outlive it. Cost: a few operations a piece, no allocation.
 class PieceCursor {
  public:

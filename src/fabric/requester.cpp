@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "base/check.hpp"
-#include "fabric/copy_ahead.hpp"
 
 namespace tranship {
 namespace {
@@ -110,7 +109,10 @@ bool Requester::fill_slot() {
     pending->cursor.advance();
   }
   CHECK(!slot.local.empty(), "a piece that does not fit an empty slot");
-  if (write) pack(slot, *pending);
+  if (write) {
+    // Into the cache, whatever the transfer's size: the exporting process reads it back at once.
+    options_.copy(slot.local, transfer.request.source.address, segment.data(head_), false);
+  }
   CommandHeader header;
   header.sequence = ++sequence_;
   header.export_id = transfer.remote.id;
@@ -124,18 +126,6 @@ bool Requester::fill_slot() {
   ++used_;
   head_ = (head_ + 1) % segment.geometry().slots;
   return true;
-}
-
-void Requester::pack(const Slot& slot, const Pending& pending) {
-  const Request& request = pending.transfer.request;
-  if (!request.cold) {
-    options_.copy(slot.local, request.source.address, options_.segment.data(head_), false);
-    return;
-  }
-  copy_ahead(options_.copy, slot.local, request.source.address, options_.segment.data(head_));
-  if (!pending.cursor.finished()) {
-    prefetch_first(pending.cursor.piece(), request.source.address);
-  }
 }
 
 bool Requester::take_answer() {

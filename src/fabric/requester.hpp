@@ -105,7 +105,6 @@ class Requester {
 
   bool take_answer();
   bool fill_slot();
-  void pack(const Slot& slot, const Pending& pending);
   Status answer_of(int slot);
   void end_if_done(Pending& pending);
   Pending* new_pending();

@@ -4,8 +4,6 @@
 #include <chrono>
 #include <cstring>
 
-#include "fabric/copy_ahead.hpp"
-
 namespace tranship {
 namespace {
 
@@ -76,8 +74,6 @@ Status SlotServer::start(int slot, bool& pending) {
     status = execute(slot, one, pending);
   } else if (status && write) {
     options_.copy(command.nests, segment.data(slot), array.place.address, command.header.cold != 0);
-  } else if (status && command.header.cold != 0) {
-    copy_ahead(options_.copy, command.nests, array.place.address, segment.data(slot));
   } else if (status) {
     options_.copy(command.nests, array.place.address, segment.data(slot), false);
   }

@@ -351,7 +351,6 @@ Result<std::unique_ptr<Wire>> Wire::open(Options options) {
 const std::string& Wire::address() const { return state_->address; }
 int Wire::event_descriptor() const { return state_->event_descriptor; }
 bool Wire::arm() { return ucp_worker_arm(state_->worker) == UCS_OK; }
-bool Wire::sending() const { return state_->outstanding > 0; }
 void Wire::drain() { state_->drain(); }
 bool Wire::progress() { return state_->progress(); }
 

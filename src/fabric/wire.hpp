@@ -45,8 +45,6 @@ class Wire {
   bool arm();
   bool progress();
 
-  /// Whether anything sent is not yet out of this process's hands.
-  bool sending() const;
   /// Closes every connection and waits, in bounded time, until UCX has let go of all memory.
   void drain();
 

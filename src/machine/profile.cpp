@@ -107,9 +107,7 @@ ChannelSpec channel_from(const Profile& profile, const Json& json) {
 
 const char* to_string(MemoryKind kind) { return name_of(memory_kinds, kind); }
 const char* to_string(ChannelKind kind) { return name_of(channel_kinds, kind); }
-Result<MemoryKind> memory_kind_from(const std::string& text) {
-  return kind_of(memory_kinds, text);
-}
+Result<MemoryKind> memory_kind_from(const std::string& text) { return kind_of(memory_kinds, text); }
 Result<ChannelKind> channel_kind_from(const std::string& text) {
   return kind_of(channel_kinds, text);
 }
@@ -157,8 +155,7 @@ Result<Profile> Profile::from_json(const std::string& text) {
     profile.handoff_s = json.value("handoff_s", 0.0);
     profile.cache_bytes = json.value("cache_bytes", std::int64_t{0});
     for (const Json& memory : json.at("memories")) {
-      profile.memories.push_back({memory.at("name"),
-                                  unwrap(memory_kind_from(memory.at("kind"))),
+      profile.memories.push_back({memory.at("name"), unwrap(memory_kind_from(memory.at("kind"))),
                                   memory.value("buffer_bytes_max", std::int64_t{0})});
     }
     for (const Json& resource : json.value("resources", Json::array())) {

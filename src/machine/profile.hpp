@@ -47,19 +47,19 @@ struct ChannelSpec {
   int source = 0;  ///< index into Profile::memories
   int target = 0;
   Throughput throughput;
-  double latency_s = 0;            ///< of one request, from submission to its end, size aside
-  std::vector<int> resources;      ///< indices into Profile::resources
+  double latency_s = 0;        ///< of one request, from submission to its end, size aside
+  std::vector<int> resources;  ///< indices into Profile::resources
 };
 
 struct Profile {
-  std::string host;     ///< machine on which it was measured, or the source of the figures
-  std::string date;     ///< ISO 8601
+  std::string host;  ///< machine on which it was measured, or the source of the figures
+  std::string date;  ///< ISO 8601
   std::string comment;
   std::vector<Memory> memories;
   std::vector<Resource> resources;
   std::vector<ChannelSpec> channels;
-  double handoff_s = 0;         ///< from handing a transfer to a worker to its end, size aside
-  std::int64_t cache_bytes = 0; ///< last-level cache: larger copies use streaming stores
+  double handoff_s = 0;          ///< from handing a transfer to a worker to its end, size aside
+  std::int64_t cache_bytes = 0;  ///< last-level cache: larger copies use streaming stores
 
   /// Index of the memory of that name, or -1.
   int find_memory(const std::string& name) const;

@@ -68,11 +68,11 @@ double Throughput::at(std::int64_t request_bytes, std::int64_t run_bytes) const 
   if (rates_.empty()) return 0;
   const Between request = locate(requests_, log_of(request_bytes));
   const Between run = locate(runs_, log_of(run_bytes));
-  const double low =
-      mix(rate(request.low, run.low), rate(request.high, run.low), request.share);
-  const double high =
-      mix(rate(request.low, run.high), rate(request.high, run.high), request.share);
-  return mix(low, high, run.share);
+  const double low = mix(rate(request.low, run.low), rate(request.high, run.low), request.share);
+  const double high = mix(rate(request.low, run.high), rate(request.high, run.high), request.share);
+  // A request below the smallest that was measured takes that one's time: most of it is overhead.
+  const double below = std::min(1.0, std::exp2(log_of(request_bytes) - requests_.front()));
+  return mix(low, high, run.share) * below;
 }
 
 double Throughput::peak() const { return rates_.empty() ? 0 : rates_.back(); }

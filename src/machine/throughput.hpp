@@ -14,7 +14,8 @@ struct Sample {
   bool operator==(const Sample&) const = default;
 };
 
-/// Interpolates between samples, on logarithmic scales; outside them the nearest one holds.
+/// Interpolates between samples, on logarithmic scales; outside them the nearest one holds, except
+/// that requests below the smallest take its time.
 class Throughput {
  public:
   Throughput() = default;
@@ -31,7 +32,9 @@ class Throughput {
   const std::vector<Sample>& samples() const { return samples_; }
 
  private:
-  double& rate(std::size_t request, std::size_t run) { return rates_[run * requests_.size() + request]; }
+  double& rate(std::size_t request, std::size_t run) {
+    return rates_[run * requests_.size() + request];
+  }
   double rate(std::size_t request, std::size_t run) const {
     return rates_[run * requests_.size() + request];
   }

@@ -40,8 +40,8 @@ const char* to_string(PlannerKind kind) {
 }
 
 Result<PlannerKind> planner_kind_from(const std::string& text) {
-  for (const PlannerKind kind : {PlannerKind::automatic, PlannerKind::simple, PlannerKind::spsl,
-                                 PlannerKind::spdl}) {
+  for (const PlannerKind kind :
+       {PlannerKind::automatic, PlannerKind::simple, PlannerKind::spsl, PlannerKind::spdl}) {
     if (text == to_string(kind)) return kind;
   }
   return Error{ErrorCode::invalid_argument,
@@ -81,18 +81,12 @@ std::string explain(const Plan& plan, const Profile& profile) {
 }
 
 std::string explain_json(const Plan& plan, const Profile& profile) {
-  Json json{{"path", plan.path(profile)},
-            {"planner", to_string(plan.planner)},
-            {"bytes", plan.bytes},
-            {"throughput_gbps", plan.bytes_per_second / 1e9},
-            {"time_s", plan.seconds},
-            {"binding", plan.binding},
-            {"direct", plan.direct},
-            {"tiles", plan.tiles},
-            {"tile_bytes", plan.tile_bytes},
-            {"slots", plan.slots},
-            {"hops", Json::array()},
-            {"alternatives", Json::array()}};
+  Json json{{"path", plan.path(profile)},    {"planner", to_string(plan.planner)},
+            {"bytes", plan.bytes},           {"throughput_gbps", plan.bytes_per_second / 1e9},
+            {"time_s", plan.seconds},        {"binding", plan.binding},
+            {"direct", plan.direct},         {"tiles", plan.tiles},
+            {"tile_bytes", plan.tile_bytes}, {"slots", plan.slots},
+            {"hops", Json::array()},         {"alternatives", Json::array()}};
   for (const Hop& hop : plan.hops) {
     const ChannelSpec& channel = profile.channels[at(hop.channel)];
     json["hops"].push_back({{"source", profile.memories[at(hop.source_memory)].name},

@@ -42,11 +42,11 @@ struct Hop {
   int target_memory = 0;
   std::shared_ptr<const Mapping> source;  ///< of the whole array, or of a slot between two hops
   std::shared_ptr<const Mapping> target;
-  std::vector<int> fields;        ///< source field of each target field
-  bool converts = false;          ///< the two layouts differ
-  std::int64_t run_bytes = 0;     ///< contiguous bytes that the channel sees in a tile
-  double bytes_per_second = 0;    ///< predicted for one tile after another
-  double tile_s = 0;              ///< predicted time of one tile
+  std::vector<int> fields;      ///< source field of each target field
+  bool converts = false;        ///< the two layouts differ
+  std::int64_t run_bytes = 0;   ///< contiguous bytes that the channel sees in a tile
+  double bytes_per_second = 0;  ///< predicted for one tile after another
+  double tile_s = 0;            ///< predicted time of one tile
 };
 
 struct Alternative {
@@ -60,23 +60,24 @@ struct Plan {
   Point corner_source{};
   Point corner_target{};
   Point extents{};
-  Point tile{};                  ///< extents of one tile
+  Point tile{};  ///< extents of one tile
   std::int64_t bytes = 0;
   std::int64_t tile_bytes = 0;
   std::int64_t tiles = 0;
-  int slots = 0;                 ///< tile slots in each ring between two hops
-  double seconds = 0;            ///< predicted: fill, latencies and bottleneck
-  double bytes_per_second = 0;   ///< bytes / seconds
-  std::string binding;           ///< what limits it
+  int slots = 0;                ///< tile slots in each ring between two hops
+  double seconds = 0;           ///< predicted: fill, latencies and bottleneck
+  double bytes_per_second = 0;  ///< bytes / seconds
+  std::string binding;          ///< what limits it
   std::vector<Alternative> alternatives;
-  bool direct = false;           ///< one hop, shorter than a hand-off: the caller's thread runs it
-  std::vector<LoopNest> nests;   ///< of the whole region, if direct
+  bool direct = false;          ///< one hop, shorter than a hand-off: the caller's thread runs it
+  std::vector<LoopNest> nests;  ///< of the whole region, if direct
 
   /// "node0/file0 > node0/host0 > node0/host0": the memories in order.
   std::string path(const Profile& profile) const;
 };
 
-/// @error no_route if no chain of channels joins the memories; invalid_argument if the fields differ
+/// @error no_route if no chain of channels joins the memories; invalid_argument if the fields
+/// differ
 Result<Plan> plan(const PlanQuery& query, const Profile& profile);
 
 /// The plan in words: hops, layouts, tiles, predicted time, what binds, what it beat.

@@ -17,9 +17,9 @@ namespace {
 constexpr std::int64_t KiB = 1024;
 constexpr std::int64_t MiB = 1024 * KiB;
 /// Tile sizes that are tried. They bound what a more urgent transfer may have to wait for.
-constexpr std::array<std::int64_t, 11> tile_sizes{
-    16 * KiB, 32 * KiB, 64 * KiB, 128 * KiB, 256 * KiB, 512 * KiB, 1 * MiB,
-    2 * MiB,  4 * MiB,  8 * MiB,  16 * MiB};
+constexpr std::array<std::int64_t, 11> tile_sizes{16 * KiB,  32 * KiB,  64 * KiB, 128 * KiB,
+                                                  256 * KiB, 512 * KiB, 1 * MiB,  2 * MiB,
+                                                  4 * MiB,   8 * MiB,   16 * MiB};
 constexpr int slots_most = 8;
 /// A smaller tile is preferred while it costs at most this much more predicted time.
 constexpr double tile_tolerance = 1.02;
@@ -295,9 +295,8 @@ std::vector<Draft> drafts_of(const PlanQuery& query, const Profile& profile, boo
 
 Error no_route(const PlanQuery& query, const Profile& profile) {
   return Error{ErrorCode::no_route,
-               "no chain of channels leads from " +
-                   profile.memories[at(query.source_memory)].name + " to " +
-                   profile.memories[at(query.target_memory)].name +
+               "no chain of channels leads from " + profile.memories[at(query.source_memory)].name +
+                   " to " + profile.memories[at(query.target_memory)].name +
                    "; see the channels that there are with: tranship topology"};
 }
 

@@ -25,7 +25,7 @@ Run run_of(const Mapping& mapping, const Point& tile) {
   const Placement& placement = mapping.fields()[0];
   Run run{placement.field.bytes, -1};
   if (mapping.fields().size() > 1 && fields_adjacent(mapping)) run.bytes = mapping.point_bytes();
-  std::array<int, dimensions_max> used{};     // levels already walked
+  std::array<int, dimensions_max> used{};                // levels already walked
   std::array<std::int64_t, dimensions_max> left = tile;  // tile indices not yet in the run
   for (int walked = 0; walked < dimensions_max * levels_max; ++walked) {
     int found = -1;
@@ -83,8 +83,8 @@ int dimension_to_grow(const TileEnd& source, const TileEnd& target, const Point&
   const Run at_source = run_of(*source.mapping, tile);
   const Run at_target = run_of(*target.mapping, tile);
   const auto usable = [&](const Run& run) {
-    return run.next >= 0 && tile[static_cast<std::size_t>(run.next)] <
-                                extents[static_cast<std::size_t>(run.next)];
+    return run.next >= 0 &&
+           tile[static_cast<std::size_t>(run.next)] < extents[static_cast<std::size_t>(run.next)];
   };
   const bool source_grows = usable(at_source);
   const bool target_grows = usable(at_target);
@@ -144,8 +144,7 @@ Point choose_tile(const TileEnd& source, const TileEnd& target, const Point& ext
     tile[k] = std::min({tile[k] * 2, room, extents[k]});
   }
   for (std::size_t k = 0; k < static_cast<std::size_t>(rank); ++k) {
-    const std::int64_t block =
-        std::max(block_of(*source.mapping, k), block_of(*target.mapping, k));
+    const std::int64_t block = std::max(block_of(*source.mapping, k), block_of(*target.mapping, k));
     tile[k] = even(extents[k], tile[k], block);
   }
   return tile;

@@ -34,9 +34,9 @@ struct Request {
   std::span<const LoopNest> nests;
   Place source;
   Place target;
-  std::int64_t bytes = 0;      ///< the sum over the nests
-  std::uint64_t tag = 0;       ///< the submitter's own; comes back in Finished
-  bool cold = false;           ///< the whole transfer does not fit the caches: streaming stores pay
+  std::int64_t bytes = 0;  ///< the sum over the nests
+  std::uint64_t tag = 0;   ///< the submitter's own; comes back in Finished
+  bool cold = false;       ///< the whole transfer does not fit the caches: streaming stores pay
 };
 
 struct Finished {
@@ -46,10 +46,10 @@ struct Finished {
 
 /// What a channel can carry at once and how it wants to be driven.
 struct Capabilities {
-  int width = 1;                        ///< threads that may call submit() at the same time
-  bool synchronous = true;              ///< a request has finished when submit() returns
-  std::int64_t request_bytes_max = 0;   ///< 0: no limit
-  std::int64_t bytes_in_flight_max = 0; ///< bytes that may be submitted and not finished
+  int width = 1;                         ///< threads that may call submit() at the same time
+  bool synchronous = true;               ///< a request has finished when submit() returns
+  std::int64_t request_bytes_max = 0;    ///< 0: no limit
+  std::int64_t bytes_in_flight_max = 0;  ///< bytes that may be submitted and not finished
 };
 
 /// Threads: submit() from up to `width` threads; poll() and idle() from the thread that submits

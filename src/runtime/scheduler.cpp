@@ -29,8 +29,7 @@ void remove(std::vector<std::shared_ptr<Transfer>>& list,
 
 }  // namespace
 
-Scheduler::Scheduler(std::vector<ChannelLimits> channels, BufferPool& buffers)
-    : buffers_(buffers) {
+Scheduler::Scheduler(std::vector<ChannelLimits> channels, BufferPool& buffers) : buffers_(buffers) {
   for (const ChannelLimits& limits : channels) add_channel(limits);
 }
 
@@ -48,13 +47,12 @@ void Scheduler::admit(std::shared_ptr<Transfer> transfer, Changes& changes) {
     Ring ring;
     ring.slots = plan.slots;
     // Slots start at cache lines, so that no two threads write one line.
-    ring.slot_bytes = (std::max<std::int64_t>(plan.hops[k].target->end_bytes(), 1) + 4095) / 4096 *
-                      4096;
+    ring.slot_bytes =
+        (std::max<std::int64_t>(plan.hops[k].target->end_bytes(), 1) + 4095) / 4096 * 4096;
     ring.filled.assign(at(ring.slots), -1);
     ring.freed.resize(at(ring.slots));
     for (int slot = 0; slot < ring.slots; ++slot) ring.freed[at(slot)] = slot;
-    transfer->buffer_requests.push_back(
-        {plan.hops[k].target_memory, ring.slot_bytes * ring.slots});
+    transfer->buffer_requests.push_back({plan.hops[k].target_memory, ring.slot_bytes * ring.slots});
     transfer->rings.push_back(std::move(ring));
   }
   transfers_.push_back(transfer);
@@ -65,9 +63,10 @@ void Scheduler::admit(std::shared_ptr<Transfer> transfer, Changes& changes) {
            changes);
     return;
   }
-  waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), transfer,
-                                   [](const auto& a, const auto& b) { return goes_before(*a, *b); }),
-                  transfer);
+  waiting_.insert(
+      std::upper_bound(waiting_.begin(), waiting_.end(), transfer,
+                       [](const auto& a, const auto& b) { return goes_before(*a, *b); }),
+      transfer);
   start_waiting(changes);
 }
 
@@ -88,11 +87,9 @@ void Scheduler::unblock(const std::shared_ptr<Transfer>& transfer, const Status&
 void Scheduler::start_waiting(Changes& changes) {
   for (std::size_t k = 0; k < waiting_.size();) {
     const std::shared_ptr<Transfer> transfer = waiting_[k];
-    const bool overtakes =
-        std::any_of(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(k),
-                    [&](const auto& before) {
-                      return before->blockers == 0 && compete(*before, *transfer);
-                    });
+    const bool overtakes = std::any_of(
+        waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(k),
+        [&](const auto& before) { return before->blockers == 0 && compete(*before, *transfer); });
     if (transfer->blockers > 0 || overtakes || !start(transfer, changes)) {
       ++k;
     } else {
@@ -111,9 +108,8 @@ bool Scheduler::start(const std::shared_ptr<Transfer>& transfer, Changes& change
     const int channel = transfer->descriptors[hop].channel;
     auto& list = channels_[at(channel)].descriptors;
     const auto place =
-        std::upper_bound(list.begin(), list.end(), transfer, [](const auto& a, const auto& b) {
-          return goes_before(*a, *b.first);
-        });
+        std::upper_bound(list.begin(), list.end(), transfer,
+                         [](const auto& a, const auto& b) { return goes_before(*a, *b.first); });
     list.insert(place, {transfer, static_cast<int>(hop)});
     changes.channels.push_back(channel);
   }
@@ -175,8 +171,8 @@ void Scheduler::complete(const Job& job, Status status, Changes& changes) {
   state.bytes_in_flight -= job.bytes;
   changes.channels.push_back(descriptor.channel);
   if (!status && transfer->state == TransferState::running) {
-    cancel(transfer,
-           {status.error().code, transfer->label + ": " + status.error().message}, changes);
+    cancel(transfer, {status.error().code, transfer->label + ": " + status.error().message},
+           changes);
     return;
   }
   if (transfer->state == TransferState::draining) {

@@ -122,8 +122,7 @@ void ThreadDriver::apply(std::unique_lock<std::mutex>& lock, Scheduler::Changes&
   }
 }
 
-void ThreadDriver::record(const Job& job, const Worker& worker, int thread,
-                          std::int64_t begin_ns) {
+void ThreadDriver::record(const Job& job, const Worker& worker, int thread, std::int64_t begin_ns) {
   if (options_.trace == nullptr) return;
   options_.trace->add({job.transfer->label, worker.channel->name(), begin_ns,
                        options_.clock->now_ns(), job.bytes, job.tile, thread});

@@ -25,7 +25,7 @@ class ThreadDriver {
     std::vector<BufferPool::MemoryLimits> memories;
     int jobs_in_flight_max = 16;  ///< of one asynchronous channel
     const Clock* clock = nullptr;
-    Trace* trace = nullptr;       ///< null: no tracing
+    Trace* trace = nullptr;  ///< null: no tracing
   };
   explicit ThreadDriver(Options options);
   ~ThreadDriver();

@@ -47,14 +47,14 @@ struct Transfer {
   std::function<Status()> final_check;  ///< what may make a copy void that seemed to succeed
 
   std::shared_ptr<Completion> completion = std::make_shared<Completion>();
-  std::uint64_t age = 0;       ///< order of arrival
-  int blockers = 0;            ///< events that it must wait for
+  std::uint64_t age = 0;  ///< order of arrival
+  int blockers = 0;       ///< events that it must wait for
   TransferState state = TransferState::waiting;
   std::vector<Descriptor> descriptors;
   std::vector<Ring> rings;
   std::vector<BufferRequest> buffer_requests;
-  Status failure;              ///< why it drains
-  std::string label;           ///< the path, for errors and traces
+  Status failure;     ///< why it drains
+  std::string label;  ///< the path, for errors and traces
 };
 
 /// One tile of one hop, handed to a channel.

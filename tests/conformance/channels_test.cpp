@@ -116,12 +116,10 @@ void remote_conforms(const std::string& name, FabricOptions::Transport transport
   MemoryEnd memory;
   conforms({name + " write", remote.channel.get(),
             [&](const Bytes& bytes) { return memory.set(bytes); },
-            [&](const Bytes& bytes) { return remote.set(bytes); },
-            [&] { return remote.content; }});
+            [&](const Bytes& bytes) { return remote.set(bytes); }, [&] { return remote.content; }});
   conforms({name + " read", remote.channel.get(),
             [&](const Bytes& bytes) { return remote.set(bytes); },
-            [&](const Bytes& bytes) { return memory.set(bytes); },
-            [&] { return memory.content; }});
+            [&](const Bytes& bytes) { return memory.set(bytes); }, [&] { return memory.content; }});
 }
 
 void file_conforms() {
@@ -161,7 +159,5 @@ TEST(sim_conforms) {
 }
 
 TEST(file_conforms_to_the_suite) { file_conforms(); }
-TEST(shared_memory_conforms) {
-  remote_conforms("ucx shared", FabricOptions::Transport::automatic);
-}
+TEST(shared_memory_conforms) { remote_conforms("ucx shared", FabricOptions::Transport::automatic); }
 TEST(network_conforms) { remote_conforms("ucx network", FabricOptions::Transport::network); }

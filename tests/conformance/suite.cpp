@@ -79,8 +79,8 @@ void carries_any_nest(const Backend& backend) {
     FieldSpace fields;
     const std::array<std::int64_t, 6> sizes{1, 2, 4, 8, 16, 12};
     for (auto count = random.between(1, 3); count > 0; --count) {
-      fields.push_back({"f" + std::to_string(count), "V",
-                        sizes[static_cast<std::size_t>(random.below(6))]});
+      fields.push_back(
+          {"f" + std::to_string(count), "V", sizes[static_cast<std::size_t>(random.below(6))]});
     }
     const auto source = Mapping::make(space, fields, shuffled_layout(random, space)).value();
     const auto target = Mapping::make(space, fields, shuffled_layout(random, space)).value();

@@ -21,8 +21,8 @@ Layout random_layout(Random& random, const IndexSpace& space) {
     terms.push_back({dimension.name, 0});
   }
   for (std::size_t k = terms.size(); k > 1; --k) {
-    std::swap(terms[k - 1], terms[static_cast<std::size_t>(random.below(
-                                static_cast<std::int64_t>(k)))]);
+    std::swap(terms[k - 1],
+              terms[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(k)))]);
   }
   return Layout(terms);
 }
@@ -123,8 +123,7 @@ TEST(lowering_equals_indexing) {
     }
     std::vector<std::byte> input(static_cast<std::size_t>(source->end_bytes()));
     for (auto& byte : input) byte = static_cast<std::byte>(random.next());
-    std::vector<std::byte> expected(static_cast<std::size_t>(target->end_bytes()),
-                                    std::byte{0x5a});
+    std::vector<std::byte> expected(static_cast<std::size_t>(target->end_bytes()), std::byte{0x5a});
     auto output = expected;
     for_each_point(extents, source->rank(), [&](Point point) {
       for (std::size_t f = 0; f < source->fields().size(); ++f) {

@@ -17,8 +17,10 @@ ChannelSpec channel(const char* name, ChannelKind kind, int source, int target, 
   spec.kind = kind;
   spec.source = source;
   spec.target = target;
-  spec.throughput = Throughput({{65536, 4, short_runs}, {65536, 1 << 20, peak},
-                                {16 << 20, 4, short_runs}, {16 << 20, 1 << 20, peak}});
+  spec.throughput = Throughput({{65536, 4, short_runs},
+                                {65536, 1 << 20, peak},
+                                {16 << 20, 4, short_runs},
+                                {16 << 20, 1 << 20, peak}});
   spec.latency_s = 1e-5;
   return spec;
 }
@@ -53,10 +55,10 @@ PlanQuery query(int source, int target, const char* source_layout, const char* t
   const IndexSpace space{{"x", side}, {"y", side}};
   const FieldSpace fields{{"f", "V", 16}};
   PlanQuery q;
-  q.source = View::whole(
-      Mapping::make(space, fields, Layout::parse(source_layout).value()).value());
-  q.target = View::whole(
-      Mapping::make(space, fields, Layout::parse(target_layout).value()).value());
+  q.source =
+      View::whole(Mapping::make(space, fields, Layout::parse(source_layout).value()).value());
+  q.target =
+      View::whole(Mapping::make(space, fields, Layout::parse(target_layout).value()).value());
   q.source_memory = source;
   q.target_memory = target;
   return q;
@@ -72,7 +74,8 @@ Plan planned(PlanQuery q, PlannerKind kind, const Profile& profile) {
 TEST(the_simple_planner_converts_in_a_memcpy_channel) {
   // Isometry 4.4: FBM > REG > REG > REG* > FBM* for the transpose of section 4.3.
   const Profile profile = two_nodes();
-  const auto made = planned(query(fbm, far_fbm, "F, x, y", "F, y, x"), PlannerKind::simple, profile);
+  const auto made =
+      planned(query(fbm, far_fbm, "F, x, y", "F, y, x"), PlannerKind::simple, profile);
   EXPECT_EQ(made.path(profile),
             std::string("node0/device0 > node0/registered0 > node0/registered0 > "
                         "node1/registered0 > node1/device0"));
@@ -81,7 +84,8 @@ TEST(the_simple_planner_converts_in_a_memcpy_channel) {
 
 TEST(without_conversion_the_shortest_path_is_taken) {
   const Profile profile = two_nodes();
-  const auto made = planned(query(fbm, far_fbm, "F, x, y", "F, x, y"), PlannerKind::simple, profile);
+  const auto made =
+      planned(query(fbm, far_fbm, "F, x, y", "F, x, y"), PlannerKind::simple, profile);
   EXPECT_EQ(made.hops.size(), 3u);
   EXPECT_EQ(made.binding, std::string("remote_write"));
   EXPECT(made.bytes_per_second > 0.9 * 3.18e9 && made.bytes_per_second < 3.18e9);
@@ -138,13 +142,14 @@ TEST(the_same_query_gives_the_same_plan) {
 
 TEST(a_plan_explains_itself) {
   const Profile profile = two_nodes();
-  const auto made = planned(query(sys, disk, "F, x, y", "F, x, y", 1024), PlannerKind::simple,
-                            profile);
-  EXPECT_EQ(explain(made, profile), std::string(
-      "node0/host0 > node0/file0\n"
-      "  moves 16 MiB (x=1024, y=1024) in 16 tiles of 1 MiB (x=1024, y=64)\n"
-      "  hop 1: file_write, <F, x, y> to <F, x, y>, runs of 1 MiB, predicted 0.3 GB/s\n"
-      "  predicted 62.1 ms, 0.3 GB/s; bound by file_write; planner simple\n"));
+  const auto made =
+      planned(query(sys, disk, "F, x, y", "F, x, y", 1024), PlannerKind::simple, profile);
+  EXPECT_EQ(
+      explain(made, profile),
+      std::string("node0/host0 > node0/file0\n"
+                  "  moves 16 MiB (x=1024, y=1024) in 16 tiles of 1 MiB (x=1024, y=64)\n"
+                  "  hop 1: file_write, <F, x, y> to <F, x, y>, runs of 1 MiB, predicted 0.3 GB/s\n"
+                  "  predicted 62.1 ms, 0.3 GB/s; bound by file_write; planner simple\n"));
 }
 
 TEST(tiles_cover_everything_once) {

@@ -68,8 +68,8 @@ struct Machine {
   std::shared_ptr<Transfer> transfer(std::int64_t bytes) {
     PlanQuery query;
     const IndexSpace space{{"x", bytes}};
-    query.source = View::whole(
-        Mapping::make(space, {{"f", "u1", 1}}, Layout::parse("F, x").value()).value());
+    query.source =
+        View::whole(Mapping::make(space, {{"f", "u1", 1}}, Layout::parse("F, x").value()).value());
     query.target = query.source;
     source.assign(static_cast<std::size_t>(bytes), std::byte{3});
     target.assign(static_cast<std::size_t>(bytes), std::byte{0});

@@ -36,7 +36,8 @@ Profile random_machine(Random& random) {
   }
   const auto resources = random.between(0, 2);
   for (int k = 0; k < resources; ++k) {
-    profile.resources.push_back({"wire" + std::to_string(k), 1e9 * static_cast<double>(random.between(1, 5))});
+    profile.resources.push_back(
+        {"wire" + std::to_string(k), 1e9 * static_cast<double>(random.between(1, 5))});
   }
   for (int from = 0; from < memories; ++from) {
     for (int to = 0; to < memories; ++to) {
@@ -47,8 +48,10 @@ Profile random_machine(Random& random) {
       channel.source = from;
       channel.target = to;
       const double peak = 1e8 * static_cast<double>(random.between(1, 100));
-      channel.throughput = Throughput({{64, 1, peak / 20}, {1 << 20, 1, peak / 4},
-                                       {64, 4096, peak / 10}, {1 << 20, 4096, peak}});
+      channel.throughput = Throughput({{64, 1, peak / 20},
+                                       {1 << 20, 1, peak / 4},
+                                       {64, 4096, peak / 10},
+                                       {1 << 20, 4096, peak}});
       channel.latency_s = 1e-6 * static_cast<double>(random.below(50));
       if (resources > 0 && random.chance(0.5)) {
         channel.resources.push_back(static_cast<int>(random.below(resources)));
@@ -231,8 +234,8 @@ TEST(priority_goes_first) {
   const auto submit = [&](std::int64_t bytes, int priority) {
     PlanQuery query;
     const IndexSpace space{{"x", bytes}};
-    query.source = View::whole(
-        Mapping::make(space, {{"f", "u1", 1}}, Layout::parse("F, x").value()).value());
+    query.source =
+        View::whole(Mapping::make(space, {{"f", "u1", 1}}, Layout::parse("F, x").value()).value());
     query.target = query.source;
     auto transfer = std::make_shared<Transfer>();
     transfer->plan = std::make_shared<const Plan>(plan(query, profile).value());

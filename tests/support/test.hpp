@@ -27,30 +27,30 @@ std::string unequal(const char* expression, const A& a, const B& b) {
 
 }  // namespace tranship::test
 
-#define TEST(name)                                                                          \
-  static void test_##name();                                                                \
-  [[maybe_unused]] static const bool added_##name =                                         \
-      ::tranship::test::add_case(#name, test_##name);                                       \
+#define TEST(name)                                    \
+  static void test_##name();                          \
+  [[maybe_unused]] static const bool added_##name =   \
+      ::tranship::test::add_case(#name, test_##name); \
   static void test_##name()
 
-#define EXPECT(condition)                                                                   \
-  do {                                                                                      \
-    if (!(condition)) ::tranship::test::record_failure(__FILE__, __LINE__, #condition);     \
+#define EXPECT(condition)                                                               \
+  do {                                                                                  \
+    if (!(condition)) ::tranship::test::record_failure(__FILE__, __LINE__, #condition); \
   } while (false)
 
-#define EXPECT_EQ(a, b)                                                                     \
-  do {                                                                                      \
-    const auto& value_a = (a);                                                              \
-    const auto& value_b = (b);                                                              \
-    if (!(value_a == value_b))                                                              \
-      ::tranship::test::record_failure(                                                     \
-          __FILE__, __LINE__, ::tranship::test::unequal(#a " == " #b, value_a, value_b));   \
+#define EXPECT_EQ(a, b)                                                                            \
+  do {                                                                                             \
+    const auto& value_a = (a);                                                                     \
+    const auto& value_b = (b);                                                                     \
+    if (!(value_a == value_b))                                                                     \
+      ::tranship::test::record_failure(__FILE__, __LINE__,                                         \
+                                       ::tranship::test::unequal(#a " == " #b, value_a, value_b)); \
   } while (false)
 
-#define REQUIRE(condition)                                                                  \
-  do {                                                                                      \
-    if (!(condition)) {                                                                     \
-      ::tranship::test::record_failure(__FILE__, __LINE__, #condition);                     \
-      throw ::tranship::test::CaseEnded(#condition);                                        \
-    }                                                                                       \
+#define REQUIRE(condition)                                              \
+  do {                                                                  \
+    if (!(condition)) {                                                 \
+      ::tranship::test::record_failure(__FILE__, __LINE__, #condition); \
+      throw ::tranship::test::CaseEnded(#condition);                    \
+    }                                                                   \
   } while (false)

@@ -91,8 +91,8 @@ def read_lines(folder: str | os.PathLike[str]) -> list[Line]:
     """
     if not Path(folder).is_dir():
         raise NotFound(
-            f"there is no folder {os.fspath(folder)} of result lines; make it, and write some with: "
-            f"tranship bench NAME --json {os.path.join(os.fspath(folder), 'FILE.jsonl')}"
+            f"there is no folder {os.fspath(folder)} of result lines; make it and write some "
+            f"with: tranship bench NAME --json {os.path.join(os.fspath(folder), 'FILE.jsonl')}"
         )
     paths = sorted(Path(folder).glob("*.jsonl"), key=lambda path: (path.stat().st_mtime, path))
     lines: list[Line] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -34,13 +35,23 @@ class FileView:
     sizes: list[int]
     offsets: list[Offsets]
     content: npt.NDArray[np.uint8]
+    mapping: mmap.mmap | None
 
     @classmethod
     def open(cls, path: str, file: File, start: int) -> FileView:
         """Of an array whose first byte is at `start`."""
         sizes = [size for _, _, size, _ in file._core.fields]
-        content = np.memmap(path, np.uint8, "r")[start:] if file.nbytes else np.empty(0, np.uint8)
-        return cls(file.shape, sizes, layout_offsets(file, sizes), content)
+        offsets = layout_offsets(file, sizes)
+        if file.nbytes == 0:
+            return cls(file.shape, sizes, offsets, np.empty(0, np.uint8), None)
+        with open(path, "rb") as opened:
+            mapping = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        return cls(file.shape, sizes, offsets, np.frombuffer(mapping, np.uint8)[start:], mapping)
+
+    def forget(self) -> None:
+        """Gives back the memory of what was read."""
+        if self.mapping is not None:
+            self.mapping.madvise(mmap.MADV_DONTNEED)
 
     @property
     def regular(self) -> bool:
@@ -133,7 +144,9 @@ def first_difference(
             if not np.array_equal(source.read(field, box), target.read(field, box)):
                 return tuple(cut.start for cut in box)
             done += math.prod(cut.stop - cut.start for cut in box)
-            report(done / total, "verifying")
+            report(done / total, "")
+        source.forget()
+        target.forget()
     return None
 
 

@@ -25,12 +25,9 @@ Status Carrier::carry(const FilePiece& piece) {
   piece_ = piece_of(members_, piece.cut, piece.index);
   lowest_offset_ = lowest_offset(members_) + piece_.file_shift;
   switch (piece.cut.way) {
-    case Way::straight:
-      return carry_straight(piece);
-    case Way::image:
-      return carry_image(piece);
-    case Way::mapped:
-      break;
+    case Way::straight: return carry_straight(piece);
+    case Way::image: return carry_image(piece);
+    case Way::mapped: break;
   }
   return carry_mapped(piece);
 }

@@ -75,15 +75,13 @@ Blocks choose_blocks(const Shape& shape) {
   });
   while (can_grow(shape, blocks, target) && can_grow(shape, blocks, source) &&
          2 * payload(shape, blocks) <= block_bytes_max) {
-    const bool target_grows =
-        run_bytes(shape, blocks, target) <= run_bytes(shape, blocks, source);
+    const bool target_grows = run_bytes(shape, blocks, target) <= run_bytes(shape, blocks, source);
     const Side& side = target_grows ? target : source;
     const int axis = side.order[side.at];
     blocks.extents[axis] = std::min(2 * blocks.extents[axis], shape.axes[axis].extent);
   }
   for (int k = 0; k < shape.rank; ++k) {
-    blocks.extents[k] =
-        even_extent(shape.axes[k].extent, blocks.extents[k], shape.element_bytes);
+    blocks.extents[k] = even_extent(shape.axes[k].extent, blocks.extents[k], shape.element_bytes);
   }
   return blocks;
 }
@@ -158,8 +156,8 @@ void fetch_ends(const std::byte* run, const Runs& runs, std::int64_t stride) {
 
 }  // namespace
 
-void stream_run(const std::byte* source, std::byte* target, std::int64_t bytes,
-                const Kernels& set, Prefetcher& next) {
+void stream_run(const std::byte* source, std::byte* target, std::int64_t bytes, const Kernels& set,
+                Prefetcher& next) {
   constexpr std::int64_t piece_bytes = 512;
   const auto past = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(target) %
                                               static_cast<std::uintptr_t>(line_bytes));

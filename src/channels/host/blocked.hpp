@@ -26,7 +26,7 @@ void copy_staged(const Shape& block, const Kernels& set, bool cold, std::byte* s
                  Prefetcher& next);
 
 /// Streams one run, and prefetches as many lines as it writes: the misses overlap the stores.
-void stream_run(const std::byte* source, std::byte* target, std::int64_t bytes,
-                const Kernels& set, Prefetcher& next);
+void stream_run(const std::byte* source, std::byte* target, std::int64_t bytes, const Kernels& set,
+                Prefetcher& next);
 
 }  // namespace tranship::host

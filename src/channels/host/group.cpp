@@ -21,8 +21,8 @@ constexpr std::int64_t lines_at_once = 256;
 /// An axis that all shapes of a group have, and how far a block goes along it.
 struct CommonAxis {
   std::int64_t extent;
-  std::int64_t reach;               ///< the longer of the first shape's strides
-  int axis_of[group_shapes_max];    ///< which axis of each shape it is
+  std::int64_t reach;             ///< the longer of the first shape's strides
+  int axis_of[group_shapes_max];  ///< which axis of each shape it is
   std::int64_t step;
 };
 
@@ -89,8 +89,8 @@ void choose_steps(Group& group) {
   for (int k = 0; k < group.rank; ++k) {
     CommonAxis& axis = group.axes[k];
     const std::int64_t one = bytes / axis.extent;
-    axis.step = std::clamp<std::int64_t>(block_bytes_max / std::max<std::int64_t>(one, 1), 1,
-                                         axis.extent);
+    axis.step =
+        std::clamp<std::int64_t>(block_bytes_max / std::max<std::int64_t>(one, 1), 1, axis.extent);
     if (axis.step > line_bytes) axis.step -= axis.step % line_bytes;
     bytes = one * axis.step;
   }

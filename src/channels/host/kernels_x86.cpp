@@ -60,12 +60,10 @@ TRANSHIP_AVX2 void stream_avx2(const std::byte* source, std::byte* target, std::
   copy_tail(source, target, at, bytes);
 }
 
-TRANSHIP_AVX512 void stream_avx512(const std::byte* source, std::byte* target,
-                                   std::int64_t bytes) {
+TRANSHIP_AVX512 void stream_avx512(const std::byte* source, std::byte* target, std::int64_t bytes) {
   std::int64_t at = copy_head(source, target, bytes);
   for (; at + line_bytes <= bytes; at += line_bytes) {
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(target + at),
-                        _mm512_loadu_si512(source + at));
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(target + at), _mm512_loadu_si512(source + at));
   }
   copy_tail(source, target, at, bytes);
 }
@@ -87,8 +85,7 @@ TRANSHIP_AVX512 void transpose_avx512(const Grid& grid) {
 
 constexpr Kernels make_kernels(const char* name, decltype(Kernels::stream) stream,
                                GridKernel bytes_1, GridKernel bytes_2, GridKernel bytes_4,
-                               GridKernel bytes_8,
-                               GridKernel bytes_16) {
+                               GridKernel bytes_8, GridKernel bytes_16) {
   Kernels kernels{name, stream, {}};
   kernels.transpose[1] = bytes_1;
   kernels.transpose[2] = bytes_2;
@@ -100,15 +97,13 @@ constexpr Kernels make_kernels(const char* name, decltype(Kernels::stream) strea
 
 }  // namespace
 
-constinit const Kernels sse2_kernels =
-    make_kernels("sse2", stream_sse2, transpose_sse2<std::uint8_t, 16>,
-                 transpose_sse2<std::uint16_t, 8>, transpose_sse2<std::uint32_t, 4>,
-                 transpose_sse2<std::uint64_t, 2>, transpose_sse2<Wide, 4>);
+constinit const Kernels sse2_kernels = make_kernels(
+    "sse2", stream_sse2, transpose_sse2<std::uint8_t, 16>, transpose_sse2<std::uint16_t, 8>,
+    transpose_sse2<std::uint32_t, 4>, transpose_sse2<std::uint64_t, 2>, transpose_sse2<Wide, 4>);
 
-constinit const Kernels avx2_kernels =
-    make_kernels("avx2", stream_avx2, transpose_avx2<std::uint8_t, 16>,
-                 transpose_avx2<std::uint16_t, 8>, transpose_avx2<std::uint32_t, 8>,
-                 transpose_avx2<std::uint64_t, 4>, transpose_avx2<Wide, 4>);
+constinit const Kernels avx2_kernels = make_kernels(
+    "avx2", stream_avx2, transpose_avx2<std::uint8_t, 16>, transpose_avx2<std::uint16_t, 8>,
+    transpose_avx2<std::uint32_t, 8>, transpose_avx2<std::uint64_t, 4>, transpose_avx2<Wide, 4>);
 
 constinit const Kernels avx512_kernels =
     make_kernels("avx512", stream_avx512, transpose_avx512<std::uint8_t, 16>,

@@ -32,7 +32,7 @@ class Prefetcher {
   const std::byte* at_ = nullptr;   ///< the next line to ask for
   std::int64_t run_bytes_ = 0;
   std::int64_t runs_left_ = 0;
-  std::int64_t pace_ = 0;           ///< lines for every 512 bytes of payload
+  std::int64_t pace_ = 0;  ///< lines for every 512 bytes of payload
   int rank_ = 0;
   std::int64_t index_[Shape::rank_max];
   std::int64_t extents_[Shape::rank_max];

@@ -25,8 +25,7 @@ class SimWorld {
 
   /// When `bytes` that start at `start_ns` have passed every one of `resources`, first come first
   /// served.
-  std::int64_t occupy(const std::vector<int>& resources, std::int64_t bytes,
-                      std::int64_t start_ns);
+  std::int64_t occupy(const std::vector<int>& resources, std::int64_t bytes, std::int64_t start_ns);
 
   /// Something will happen at that time.
   void expect(std::int64_t time_ns) { times_.push(time_ns); }
