@@ -285,6 +285,7 @@ void bind_arrays(nb::module_& module) {
                      switch (array.where) {
                        case Where::host: return "host";
                        case Where::file: return "file";
+                       case Where::shared: return "shared";
                        case Where::near_process: return "near_process";
                        case Where::far_process: return "far_process";
                      }

@@ -11,9 +11,10 @@ namespace tranship {
 
 /// Where an array lies, as far as a path is concerned.
 enum class Where {
-  host,          ///< memory of this process, or mapped into it
+  host,          ///< memory of this process
+  shared,        ///< memory of another process on this machine that is mapped into this one
   file,          ///< place.attachment is a File
-  near_process,  ///< place.attachment is a RemoteArray of a process on this machine
+  near_process,  ///< on this machine, not mapped: place.attachment is a RemoteArray of a process on this machine
   far_process,   ///< the same, on another machine
 };
 
@@ -23,6 +24,9 @@ class Liveness {
   virtual ~Liveness() = default;
   virtual Status check() const = 0;
 };
+
+/// Whether the place is an address in this process.
+inline bool in_memory(Where where) { return where == Where::host || where == Where::shared; }
 
 /// A value. It keeps what it refers to alive through `owner`.
 struct Array {

@@ -28,7 +28,7 @@ constexpr std::array<std::int64_t, 3> remote_runs{4, 64, 512};
 constexpr int repeats = 3;
 constexpr int handoffs = 200;
 
-enum MemoryNumber { host0, file0, host1, far_host0 };
+enum MemoryNumber { host0, file0, shared0, host1, far_host0 };
 
 /// The graph of this machine, with rates that are only placeholders until they are measured.
 Profile bootstrap(const CalibrationOptions& options) {
@@ -38,6 +38,7 @@ Profile bootstrap(const CalibrationOptions& options) {
   profile.cache_bytes = last_level_cache_bytes();
   profile.memories = {{"node0/host0", MemoryKind::host, options.config.buffer_bytes},
                       {"node0/file0", MemoryKind::file, 0},
+                      {"node0/shared0", MemoryKind::host, 0},
                       {"node0/host1", MemoryKind::host, 0},
                       {"node1/host0", MemoryKind::host, 0}};
   const auto add = [&](const char* name, ChannelKind kind, int source, int target) {
@@ -52,6 +53,9 @@ Profile bootstrap(const CalibrationOptions& options) {
   add("memcpy", ChannelKind::memcpy, host0, host0);
   add("file_read", ChannelKind::file_read, file0, host0);
   add("file_write", ChannelKind::file_write, host0, file0);
+  add("memcpy to shared", ChannelKind::memcpy, host0, shared0);
+  add("memcpy from shared", ChannelKind::memcpy, shared0, host0);
+  add("memcpy in shared", ChannelKind::memcpy, shared0, shared0);
   add("remote_write node0", ChannelKind::remote_write, host0, host1);
   add("remote_read node0", ChannelKind::remote_read, host1, host0);
   add("remote_write node1", ChannelKind::remote_write, host0, far_host0);
@@ -179,7 +183,10 @@ class Calibration {
         if (Status s = sample(samples, rows, columns, request, run); !s) return s;
       }
     }
-    channel(ChannelKind::memcpy, host0, host0).throughput = Throughput(std::move(samples));
+    // The same threads copy the same way into memory that is mapped from another process.
+    for (ChannelSpec& spec : profile_.channels) {
+      if (spec.kind == ChannelKind::memcpy) spec.throughput = Throughput(samples);
+    }
     return {};
   }
 

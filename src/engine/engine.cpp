@@ -97,7 +97,7 @@ Status check_view(const Array& array, const char* side) {
 }
 
 Status check_overlap(const Array& source, const Array& target, const View& target_view) {
-  if (source.where != target.where || source.where != Where::host) {
+  if (!in_memory(source.where) || !in_memory(target.where)) {
     const bool same_file = source.where == Where::file && target.where == Where::file &&
                            source.place.attachment == target.place.attachment;
     if (!same_file) return {};
@@ -232,6 +232,7 @@ int Engine::memory_of(Where where) const {
   switch (where) {
     case Where::host: return options_.profile.find_memory("node0/host0");
     case Where::file: return options_.profile.find_memory("node0/file0");
+    case Where::shared: return options_.profile.find_memory("node0/shared0");
     case Where::near_process: return options_.profile.find_memory("node0/host1");
     case Where::far_process: return options_.profile.find_memory("node1/host0");
   }
@@ -318,7 +319,7 @@ std::optional<Status> Engine::carry_directly(const Plan& plan, const Array& sour
                                              const Array& target) {
   const std::int64_t begin_ns = trace_ ? clock_.now_ns() : 0;
   std::optional<Status> status;
-  if (source.where == Where::host && target.where == Where::host) {
+  if (in_memory(source.where) && in_memory(target.where)) {
     copy_nests(plan.nests, source.place.address, target.place.address, cold(plan.bytes));
     status = check_liveness(source, target);
   } else {

@@ -119,6 +119,7 @@ Result<Array> Processes::lookup(PeerId peer, const std::string& name,
   array.owner = remote;
   if (remote->mapped() != nullptr) {
     array.place.address = remote->mapped();
+    array.where = Where::shared;
     array.liveness = std::make_shared<PeerLiveness>(remote);
     return array;
   }
@@ -129,7 +130,7 @@ Result<Array> Processes::lookup(PeerId peer, const std::string& name,
 
 std::optional<Status> Processes::carry_now(const Plan& plan, const Array& source,
                                            const Array& target) {
-  const bool writes = target.where != Where::host;
+  const bool writes = !in_memory(target.where);
   const Array& there = writes ? target : source;
   const auto* remote = static_cast<const RemoteArray*>(there.place.attachment);
   if (remote->withdrawn()) return std::nullopt;  // the channel says so in full
