@@ -25,6 +25,7 @@ PATTERN = 0xA5
 
 def load_nixl():
     """The module and its version, whatever it is called here."""
+    sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
     for name in ("nixl", "nixl_cu13", "nixl_cu12"):
         with contextlib.suppress(ImportError):
             api = importlib.import_module(f"{name}._api")

@@ -160,7 +160,15 @@ std::shared_ptr<Engine> open(const std::string& profile,
     nb::gil_scoped_release released;
     return Engine::open(std::move(options));
   }();
-  return unwrap(std::move(opened));
+  // Closing joins threads that may be waiting for the interpreter's lock.
+  return {unwrap(std::move(opened)).release(), [](Engine* engine) {
+            if (Py_IsInitialized() && PyGILState_Check()) {
+              nb::gil_scoped_release released;
+              delete engine;
+            } else {
+              delete engine;
+            }
+          }};
 }
 
 void bind_plan(nb::module_& module) {

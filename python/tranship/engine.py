@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import sys
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
@@ -19,6 +21,18 @@ from .errors import InvalidArgument
 from .topology import describe as describe_topology
 
 __all__ = ["Engine", "Peer"]
+
+# Engines that are still open when the interpreter ends are closed before it does: their threads
+# let go of Python objects.
+_open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+@atexit.register
+def close_all() -> None:
+    """Closes every engine that is still open."""
+    for engine in list(_open_engines):
+        engine.close()
+
 
 Region = Mapping[str, tuple[int, int]]
 
@@ -56,6 +70,7 @@ class Engine:
         self._trace = os.fspath(trace) if trace is not None else None
         accept = contact is True or file != ""
         self._core = _core.EngineCore.open(text, overrides, self._trace is not None, accept, file)
+        _open_engines.add(self)
 
     def copy(
         self,

@@ -1,6 +1,7 @@
 #include "fabric/wire.hpp"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <ucp/api/ucp.h>
 #include <ucs/config/global_opts.h>
@@ -27,6 +28,16 @@ struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t length = 0;
 };
+
+/// Whether only processes of this machine can reach or be reached at the address.
+bool loopback(const SocketAddress& address) {
+  if (address.storage.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address.storage);
+    return (ntohl(v4.sin_addr.s_addr) >> 24) == 127;
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address.storage);
+  return IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr) != 0;
+}
 
 /// Takes "host:port" or "[v6]:port".
 Result<SocketAddress> resolve(const std::string& text, bool passive) {
@@ -88,6 +99,7 @@ class Wire::State {
   ucp_context_h context = nullptr;
   ucp_worker_h worker = nullptr;
   ucp_listener_h listener = nullptr;
+  bool loopback_only = false;  ///< no interface but loopback is in use
   int event_descriptor = -1;
   std::map<ConnectionId, Connection> connections;
   std::unordered_map<ucp_ep_h, ConnectionId> by_endpoint;
@@ -136,7 +148,7 @@ Status Wire::State::open_context() {
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return ucx_error(ErrorCode::unsupported, "UCX did not start", status);
   // Shared memory is the fabric's own; UCX's would leave segments behind a kill -9, and with error
-  // handling it emulates remote access (peers.md has the numbers).
+  // handling it emulates remote access over tcp, at a twentieth of the rate.
   // Only the slots are registered, once, so that no cache of registrations is needed, nor the hooks
   // into every munmap of the process that keep one valid.
   const char* settings[][2] = {{"TLS", options.tcp_only ? "tcp" : "^shm"},
@@ -148,6 +160,11 @@ Status Wire::State::open_context() {
   for (const auto& setting : settings) {
     // A setting that this UCX does not know is not worth a failure.
     (void)ucp_config_modify(config, setting[0], setting[1]);
+  }
+  // UCX's tcp opens a socket on every interface; who listens on loopback wants none of the others.
+  if (const auto own = resolve(options.listen, true); own && loopback(*own)) {
+    (void)ucp_config_modify(config, "NET_DEVICES", "lo");
+    loopback_only = true;
   }
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
@@ -357,6 +374,11 @@ bool Wire::progress() { return state_->progress(); }
 Result<ConnectionId> Wire::connect(const std::string& address) {
   const auto socket_address = resolve(address, false);
   if (!socket_address) return socket_address.error();
+  if (state_->loopback_only && !loopback(*socket_address)) {
+    return Error{ErrorCode::invalid_argument,
+                 address + " is another machine, and this engine listens on loopback only; set "
+                           "listen to 0.0.0.0:0 on both sides, on a network that you trust"};
+  }
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
   params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;

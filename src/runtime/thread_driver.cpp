@@ -120,6 +120,8 @@ void ThreadDriver::apply(std::unique_lock<std::mutex>& lock, Scheduler::Changes&
     transfer->keep_alive.clear();
     transfer->completion->end(std::move(status));
   }
+  changes.ended.clear();
+  changes.channels.clear();
 }
 
 void ThreadDriver::record(const Job& job, const Worker& worker, int thread, std::int64_t begin_ns) {
@@ -130,6 +132,7 @@ void ThreadDriver::record(const Job& job, const Worker& worker, int thread, std:
 
 void ThreadDriver::run_synchronous(int number, int thread) {
   std::vector<LoopNest> nests;
+  Scheduler::Changes changes;  // kept, so that a request allocates nothing
   std::unique_lock lock(mutex_);
   Worker& self = worker(number);
   while (true) {
@@ -145,10 +148,11 @@ void ThreadDriver::run_synchronous(int number, int thread) {
     Status status = self.channel->submit(prepare(*job, nests));
     record(*job, self, 10 * number + thread, begin_ns);
     lock.lock();
-    Scheduler::Changes changes;
     scheduler_.complete(*job, std::move(status), changes);
-    const bool only_mine = changes.ended.empty() && changes.channels.size() == 1;
-    if (only_mine) continue;  // the loop looks for the next job itself
+    if (changes.ended.empty() && changes.channels.size() == 1) {
+      changes.channels.clear();  // only this channel: the loop looks for the next job itself
+      continue;
+    }
     job.reset();
     apply(lock, changes);
     lock.lock();

@@ -94,7 +94,7 @@ struct RemoteEnd {
     content = bytes;
     ExportedArray exported;
     exported.name = "array";
-    exported.description = "{}";
+    exported.description.assign(2, ' ');
     exported.place.address = content.data();
     exported.bytes = static_cast<std::int64_t>(content.size());
     const Status status = there->export_array(exported);

@@ -292,3 +292,10 @@ TEST(an_idle_fabric_takes_no_time) {
                          static_cast<double>(after.tv_nsec - before.tv_nsec) / 1e9;
   EXPECT(seconds < 0.05);
 }
+
+TEST(a_fabric_on_loopback_says_how_to_reach_other_machines) {
+  auto fabric = open_fabric(options_for(Transport::automatic));
+  const auto peer = fabric->connect("192.0.2.1:4000", 2s);  // TEST-NET-1: nobody's address
+  REQUIRE(!peer.ok());
+  EXPECT(contains(peer.error().message, "0.0.0.0:0"));
+}

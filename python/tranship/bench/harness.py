@@ -30,8 +30,11 @@ SPOILED = 0xA5
 
 CHUNK_BYTES = 1 << 20
 
-QUIET_SECONDS_MAX = 60.0
+QUIET_SECONDS_MAX = 15.0
 """The longest that a benchmark waits, in all, for other programs of the machine to pause."""
+
+PAUSE_SECONDS_MAX = 0.05
+"""The longest that it waits before a repetition."""
 
 
 class MismatchError(Exception):
@@ -94,12 +97,14 @@ class Bench:
 
         Times taken beside other programs are noise: most of all where threads wake each other.
         """
+        begin = time.monotonic()
+        limit_s = min(self._patience_s, PAUSE_SECONDS_MAX)
         while running_threads() > 1:
-            if self._patience_s <= 0:
+            if time.monotonic() - begin >= limit_s:
                 self._busy += 1
-                return
-            time.sleep(0.005)
-            self._patience_s -= 0.005
+                break
+            time.sleep(0.002)
+        self._patience_s -= time.monotonic() - begin
 
     def measure(
         self,

@@ -26,11 +26,17 @@ def adapter_path(name: str) -> Path:
     return path
 
 
+def installed(module: str) -> bool:
+    """Whether there is such a package, and not just a folder of that name."""
+    spec = importlib.util.find_spec(module)
+    return spec is not None and spec.origin is not None
+
+
 class Nixl(Program):
     """NIXL in two processes of its own: its UCX and ours do not go together in one."""
 
     def __init__(self, count: int, piece_bytes: int, stride_bytes: int) -> None:
-        if not any(importlib.util.find_spec(name) for name in NIXL_MODULES):
+        if not any(installed(name) for name in NIXL_MODULES):
             raise SkippedError("it is not installed (pip install --no-deps nixl-cu13 numpy)")
         path = adapter_path("nixl.py")
         command = [sys.executable, os.fspath(path)]
