@@ -62,6 +62,7 @@ class CoreArray:
     """What instances, files and remote arrays share: shape, slices, their core."""
 
     _core: _core.Array
+    _dtype: np.dtype[Any] | None = None  # where a header says more than the fields do
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -81,7 +82,7 @@ class CoreArray:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of a point: of its one field, or a structure of all."""
-        return numpy_dtype(self._core.fields)
+        return self._dtype if self._dtype is not None else numpy_dtype(self._core.fields)
 
     @property
     def layout(self) -> str:
@@ -214,7 +215,9 @@ class File(CoreArray):
         if self.path.endswith(".npy"):
             from .npy import open_npy
 
-            names, specs, text, offset, named = open_npy(self.path, extents, fields, layout, mode)
+            names, specs, text, offset, named, self._dtype = open_npy(
+                self.path, extents, fields, layout, mode
+            )
         else:
             if extents is None:
                 raise InvalidArgument(

@@ -13,7 +13,7 @@ from .errors import Error, InvalidArgument, NotFound, make
 
 __all__ = ["open_npy"]
 
-Header = tuple[list[tuple[str, int]], list[tuple[str, str, int]], str, int, bool]
+Header = tuple[list[tuple[str, int]], list[tuple[str, str, int]], str, int, bool, np.dtype[Any]]
 
 
 def open_npy(
@@ -23,7 +23,7 @@ def open_npy(
     layout: str | None,
     mode: str,
 ) -> Header:
-    """Names and extents, fields, layout, bytes before the data, and whether the names are given.
+    """Names and extents, fields, layout, bytes before the data, whether the names are given, type.
 
     With mode "w" and extents the file is made; else its own header says all.
     """
@@ -59,7 +59,7 @@ def read_header(path: str) -> Header:
     names = [(f"d{k}", extent) for k, extent in enumerate(shape)]
     order = names if fortran else names[::-1]
     text = ", ".join(["F", *(name for name, _ in order)])
-    return names, field_specs(dtype), text, offset, False
+    return names, field_specs(dtype), text, offset, False, dtype
 
 
 def write_header(
@@ -87,9 +87,7 @@ def write_header(
             "raw file (any other ending) instead"
         )
     fortran = terms == ordered and len(ordered) > 1
-    dtype = np.dtype(
-        specs[0][1] if len(specs) == 1 else [(name, kind) for name, kind, _ in specs]
-    )
+    dtype = npy_dtype(fields, specs)
     header = {
         "descr": np.lib.format.dtype_to_descr(dtype),
         "fortran_order": fortran,
@@ -97,14 +95,28 @@ def write_header(
     }
     try:
         with open(path, "wb") as file:
-            np.lib.format.write_array_header_2_0(file, header)
+            try:
+                np.lib.format.write_array_header_1_0(file, header)
+            except ValueError:  # more than its 64 KiB
+                np.lib.format.write_array_header_2_0(file, header)
             offset = file.tell()
     except OSError as error:
         code = "permission" if isinstance(error, PermissionError) else "io"
         raise make(code, f"{path} cannot be written: {error.strerror}; choose another place") from (
             error
         )
-    return names, specs, text, offset, named
+    return names, specs, text, offset, named, dtype
+
+
+def npy_dtype(
+    fields: Mapping[str, Any] | npt.DTypeLike, specs: list[tuple[str, str, int]]
+) -> np.dtype[Any]:
+    """The type that the header names: as it was given, subarrays and all."""
+    if not isinstance(fields, Mapping):
+        return np.dtype(fields)
+    if len(specs) == 1:
+        return np.dtype(specs[0][1])
+    return np.dtype([(name, kind) for name, kind, _ in specs])
 
 
 def check_packed(dtype: np.dtype[Any], path: str) -> None:

@@ -115,7 +115,10 @@ def load(machine: str | os.PathLike[str]) -> str:
             f"there is no machine profile {text}: give a file, or the name of one that comes with "
             f"the package ({names})"
         )
-    return _core.check_profile(path.read_text())
+    try:
+        return _core.check_profile(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise InvalidArgument(f"{text} is no machine profile: it is not text") from None
 
 
 def summary(profile: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ constexpr std::array<std::int64_t, 5> request_sizes{16 * KiB, 64 * KiB, 256 * Ki
                                                     4 * MiB};
 constexpr std::array<std::int64_t, 7> converted_runs{1, 4, 8, 16, 64, 512, 4 * KiB};
 constexpr std::array<std::int64_t, 4> file_requests{256 * KiB, 1 * MiB, 4 * MiB, 16 * MiB};
-constexpr std::array<std::int64_t, 3> file_runs{4 * KiB, 64 * KiB, 512 * KiB};
+constexpr std::array<std::int64_t, 5> file_runs{64, 512, 4 * KiB, 64 * KiB, 512 * KiB};
 constexpr std::array<std::int64_t, 4> remote_requests{64 * KiB, 256 * KiB, 1 * MiB, 4 * MiB};
 constexpr std::array<std::int64_t, 3> remote_runs{4, 64, 512};
 constexpr int repeats = 3;
@@ -133,9 +133,14 @@ class Calibration {
     plan->direct = false;
     std::vector<double> seconds;
     for (int k = 0; k < repeats; ++k) {
+      if (file_ != nullptr) file_->forget_cached();
       const std::int64_t begin = clock_.now_ns();
       const Event event = engine_->copy_along(plan, source, target);
       if (Status status = event.wait(std::chrono::seconds(60)); !status) return status.error();
+      // What is still in the page cache has not been written.
+      if (target.where == Where::file) {
+        if (Status status = file_->flush(); !status) return status.error();
+      }
       seconds.push_back(static_cast<double>(clock_.now_ns() - begin) * 1e-9);
     }
     std::sort(seconds.begin(), seconds.end());
@@ -209,6 +214,7 @@ class Calibration {
     options.direct = options_.config.file_direct;
     auto file = File::open(path, options);
     if (!file) return file.error();
+    file_ = file->get();
     for (const bool reads : {false, true}) {
       report(reads ? 0.6 : 0.4, reads ? "reading the disk" : "writing the disk");
       std::vector<Sample> samples;
@@ -223,14 +229,16 @@ class Calibration {
                                 : channel(ChannelKind::file_write, host0, file0);
       spec.throughput = Throughput(std::move(samples));
     }
+    file_ = nullptr;
     return {};
   }
 
-  /// Rows of twice the run, of which the first half is moved; or everything, if run == request.
+  /// Runs as a box of a row-major array has them, with gaps between; or everything, if
+  /// run == request.
   Status file_sample(std::vector<Sample>& samples, const std::shared_ptr<File>& file, bool reads,
                      std::int64_t request, std::int64_t run) {
     const bool whole = run == request;
-    const std::int64_t row = whole ? 64 * KiB : 2 * run;
+    const std::int64_t row = whole ? 64 * KiB : std::max(64 * KiB, 2 * run);
     Array disk = matrix(nullptr, 1, row, options_.sample_bytes / row, "F, x, y");
     disk.place.attachment = file.get();
     disk.where = Where::file;
@@ -283,6 +291,7 @@ class Calibration {
   std::vector<std::byte> source_;
   std::vector<std::byte> target_;
   std::unique_ptr<Engine> engine_;
+  File* file_ = nullptr;  ///< while the disk is measured
   SteadyClock clock_;
 };
 
@@ -361,6 +370,10 @@ std::int64_t last_level_cache_bytes() {
   return largest;
 }
 
-Result<Profile> calibrate(const CalibrationOptions& options) { return Calibration(options).run(); }
+Result<Profile> calibrate(const CalibrationOptions& options) {
+  if (options.sample_bytes < 1 * MiB) {
+    return Error{ErrorCode::invalid_argument,
+                 "a calibration needs samples of at least 1MiB; take 64MiB for steady figures"};
+  } return Calibration(options).run(); }
 
 }  // namespace tranship

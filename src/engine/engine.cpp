@@ -211,6 +211,7 @@ void Engine::close() {
     std::lock_guard lock(processes_mutex_);
     if (processes_) processes_->stop();
   }
+  if (!driver_) return;  // it was refused before it started
   driver_->close({ErrorCode::closed, "the engine was closed before the transfer ended"});
   std::lock_guard lock(processes_mutex_);
   processes_.reset();

@@ -72,7 +72,9 @@ double Throughput::at(std::int64_t request_bytes, std::int64_t run_bytes) const 
   const double high = mix(rate(request.low, run.high), rate(request.high, run.high), request.share);
   // A request below the smallest that was measured takes that one's time: most of it is overhead.
   const double below = std::min(1.0, std::exp2(log_of(request_bytes) - requests_.front()));
-  return mix(low, high, run.share) * below;
+  // Likewise for runs: a run below the shortest takes as long as that one.
+  const double shorter = std::min(1.0, std::exp2(log_of(run_bytes) - runs_.front()));
+  return mix(low, high, run.share) * below * shorter;
 }
 
 double Throughput::peak() const { return rates_.empty() ? 0 : rates_.back(); }

@@ -15,7 +15,7 @@ struct Sample {
 };
 
 /// Interpolates between samples, on logarithmic scales; outside them the nearest one holds, except
-/// that requests below the smallest take its time.
+/// that requests below the smallest, and runs below the shortest, take its time.
 class Throughput {
  public:
   Throughput() = default;

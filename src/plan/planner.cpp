@@ -172,6 +172,27 @@ Result<Plan> lay_out(const PlanQuery& query, const Profile& profile, const Draft
   return plan;
 }
 
+bool is_file(const ChannelSpec& channel) {
+  return channel.kind == ChannelKind::file_read || channel.kind == ChannelKind::file_write;
+}
+
+/// A file channel measures whole runs. Converting, its threads copy in memory as well, between one
+/// read or write and the next: at the rate that the host's own channel converts with.
+double conversion_rate(const Hop& hop, const Plan& plan, const Profile& profile) {
+  std::vector<LoopNest> nests;
+  lower({hop.source.get(), {}}, {hop.target.get(), {}}, plan.tile, hop.fields, nests);
+  std::int64_t elements = 0;
+  for (const LoopNest& nest : nests) elements += nest.bytes() / nest.element_bytes;
+  const std::int64_t run = plan.tile_bytes / std::max<std::int64_t>(elements, 1);
+  for (const ChannelSpec& channel : profile.channels) {
+    const bool at_host = channel.source == hop.source_memory || channel.target == hop.target_memory;
+    if (channel.source == channel.target && at_host && carries_conversions(channel)) {
+      return channel.throughput.at(plan.tile_bytes, run);
+    }
+  }
+  return INFINITY;
+}
+
 /// Predicted time of all tiles: the first through every hop, then one per beat of the slowest
 /// channel or shared resource.
 void predict(Plan& plan, const Profile& profile) {
@@ -184,6 +205,10 @@ void predict(Plan& plan, const Profile& profile) {
     hop.run_bytes = channel_run(channel, hop, plan.tile);
     hop.bytes_per_second = channel.throughput.at(plan.tile_bytes, hop.run_bytes);
     hop.tile_s = hop.bytes_per_second > 0 ? bytes / hop.bytes_per_second : INFINITY;
+    if (hop.converts && is_file(channel)) {
+      hop.tile_s += bytes / conversion_rate(hop, plan, profile);
+      hop.bytes_per_second = bytes / hop.tile_s;
+    }
     fill_s += channel.latency_s + hop.tile_s;
     if (hop.tile_s > beat_s) {
       beat_s = hop.tile_s;
@@ -229,10 +254,13 @@ int count_slots(const Plan& plan, std::int64_t ring_bytes) {
 
 /// The best plan along one path, over the sizes of tiles.
 Result<Plan> best_tiling(const PlanQuery& query, const Profile& profile, const Draft& draft) {
+  // Runs in memory cost a file channel nothing, and the other way about.
+  const ChannelSpec& first = profile.channels[at(draft.path.front())];
+  const ChannelSpec& last = profile.channels[at(draft.path.back())];
   const TileEnd source{query.source.mapping.get(),
-                       &profile.channels[at(draft.path.front())].throughput};
+                       first.kind == ChannelKind::file_write ? nullptr : &first.throughput};
   const TileEnd target{query.target.mapping.get(),
-                       &profile.channels[at(draft.path.back())].throughput};
+                       last.kind == ChannelKind::file_read ? nullptr : &last.throughput};
   const std::int64_t ring_bytes = ring_bytes_max(query, profile, draft.path);
   std::optional<Plan> best;
   std::optional<Error> failure;

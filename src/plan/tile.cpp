@@ -1,10 +1,14 @@
 #include "plan/tile.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 namespace tranship {
 namespace {
+
+/// Share of its best rate from which an end counts as fast enough.
+constexpr double saturated = 0.98;
 
 /// Whether the fields of a point lie one behind the other, so that a point is one run.
 bool fields_adjacent(const Mapping& mapping) {
@@ -72,12 +76,15 @@ int next_in_order(const Mapping& mapping, const Point& tile, const Point& extent
   return -1;
 }
 
-double share_of_peak(const TileEnd& end, std::int64_t bytes, std::int64_t run_bytes) {
-  const double peak = end.throughput->peak();
-  return peak > 0 ? end.throughput->at(bytes, run_bytes) / peak : 1.0;
+/// The rate at an end, or infinity if a longer run would not make it faster.
+double rate_to_mend(const TileEnd& end, std::int64_t bytes, std::int64_t run_bytes) {
+  if (end.throughput == nullptr) return INFINITY;
+  const double rate = end.throughput->at(bytes, run_bytes);
+  return rate < saturated * end.throughput->peak() ? rate : INFINITY;
 }
 
-/// The dimension to grow: where the end that is further from its peak gains a longer run.
+/// The dimension to grow: where the slower end gains a longer run; if neither does, where the run
+/// is shorter.
 int dimension_to_grow(const TileEnd& source, const TileEnd& target, const Point& tile,
                       const Point& extents, std::int64_t bytes_max) {
   const Run at_source = run_of(*source.mapping, tile);
@@ -89,11 +96,9 @@ int dimension_to_grow(const TileEnd& source, const TileEnd& target, const Point&
   const bool source_grows = usable(at_source);
   const bool target_grows = usable(at_target);
   if (source_grows && target_grows) {
-    const double a = share_of_peak(source, bytes_max, at_source.bytes);
-    const double b = share_of_peak(target, bytes_max, at_target.bytes);
-    if (a < 0.98 && b < 0.98 && a != b) return a < b ? at_source.next : at_target.next;
-    if (a < 0.98 && b >= 0.98) return at_source.next;
-    if (b < 0.98 && a >= 0.98) return at_target.next;
+    const double a = rate_to_mend(source, bytes_max, at_source.bytes);
+    const double b = rate_to_mend(target, bytes_max, at_target.bytes);
+    if (a != b) return a < b ? at_source.next : at_target.next;
     return at_source.bytes < at_target.bytes ? at_source.next : at_target.next;
   }
   if (target_grows) return at_target.next;
@@ -134,6 +139,7 @@ Point choose_tile(const TileEnd& source, const TileEnd& target, const Point& ext
       std::max<std::int64_t>(bytes_max / target.mapping->point_bytes(), 1);
   Point tile{};
   for (std::size_t k = 0; k < static_cast<std::size_t>(rank); ++k) tile[k] = 1;
+  if (points_of(extents, rank) == 0) return tile;
   while (true) {
     const int grown = dimension_to_grow(source, target, tile, extents, bytes_max);
     if (grown < 0) break;

@@ -14,7 +14,8 @@ std::int64_t contiguous_run(const Mapping& mapping, const Point& tile);
 /// One end of a path, for choosing a tile.
 struct TileEnd {
   const Mapping* mapping = nullptr;
-  const Throughput* throughput = nullptr;  ///< of the channel that touches it
+  /// Of the channel whose rate depends on the runs at this end; null: none does.
+  const Throughput* throughput = nullptr;
 };
 
 /// A tile of at most `bytes_max` (at least one point): it grows where the slower end gains most,

@@ -83,7 +83,7 @@ def any_engine(request: pytest.FixtureRequest) -> ts.Engine:
 
 @pytest.fixture
 def exporter(tmp_path: Path) -> Iterator[Callable[..., Exporter]]:
-    """Starts exporting processes: ``exporter("--bytes", "65536", TRANSHIP_TRANSPORT="network")``."""
+    """Starts exporting processes: ``exporter("--bytes", "800", TRANSHIP_TRANSPORT="network")``."""
     started: list[Exporter] = []
 
     def start(*arguments: str, **environment: str) -> Exporter:

@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--undumpable", action="store_true")
     options = parser.parse_args()
     engine = ts.Engine(contact=options.contact)
-    values = np.arange(options.bytes, dtype=np.int64).astype(np.uint8)
+    values = np.resize(np.arange(256, dtype=np.uint8), options.bytes)
     arrays = {"plain": values.copy(), "shared": engine.empty(options.bytes, "u1")}
     arrays["shared"][:] = values
     arrays["fixed"] = values.copy()

@@ -44,9 +44,7 @@ def term_extents(terms: Sequence[Term], extents: Mapping[str, int], fields: int)
         elif term.block is not None:
             counts.append(term.block)
         else:
-            block = prod(
-                other.block or 1 for other in terms if other.dimension == term.dimension
-            )
+            block = prod(other.block or 1 for other in terms if other.dimension == term.dimension)
             counts.append(-(-extents[term.dimension] // block))
     return counts
 

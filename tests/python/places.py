@@ -67,9 +67,7 @@ def random_bytes(draw: st.DrawFn, count: int) -> Bytes:
     return np.random.default_rng(draw(st.integers(0, 2**16))).integers(0, 256, count, np.uint8)
 
 
-def grid_of(
-    draw: st.DrawFn, extents: Mapping[str, int], fields: Mapping[str, str]
-) -> Grid:
+def grid_of(draw: st.DrawFn, extents: Mapping[str, int], fields: Mapping[str, str]) -> Grid:
     """Any layout of these."""
     sizes = {name: np.dtype(kind).itemsize for name, kind in fields.items()}
     return Grid(extents, sizes, draw(layouts(extents)))

@@ -183,9 +183,7 @@ def test_interleaved_views_of_one_buffer_do_not_overlap(any_engine: ts.Engine) -
 
 
 @pytest.mark.parametrize("layout", ["d0, d1", "d1, d0"])
-def test_npy_files_are_what_numpy_reads(
-    any_engine: ts.Engine, tmp_path: Path, layout: str
-) -> None:
+def test_npy_files_are_what_numpy_reads(any_engine: ts.Engine, tmp_path: Path, layout: str) -> None:
     source = np.random.default_rng(3).random((700, 300))
     path = tmp_path / "out.npy"
     target = ts.File(path, mode="w", extents=(700, 300), fields="f8", layout=layout)

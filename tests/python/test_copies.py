@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,10 @@ def worlds(
     with ts.Engine(contact=True, profile=queueing_profile, threads=1) as owner, network, far:
         yield [
             (engine, World(folder, owner, engine.connect(owner.contact), numbers)),
-            (queueing_engine, World(folder, owner, queueing_engine.connect(owner.contact), numbers)),
+            (
+                queueing_engine,
+                World(folder, owner, queueing_engine.connect(owner.contact), numbers),
+            ),
             (network, World(folder, far, network.connect(far.contact), numbers)),
         ]
 
@@ -67,7 +69,7 @@ def region_of(
 
 
 @pytest.mark.parametrize(("source_kind", "target_kind"), PAIRS)
-@settings(max_examples=16)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_any_copy_equals_indexing(
     worlds: list[tuple[ts.Engine, World]], source_kind: str, target_kind: str, data: st.DataObject

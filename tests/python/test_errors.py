@@ -1,4 +1,4 @@
-"""Bad input: the right exception, a text that says what to do, and a target that was not touched."""
+"""Bad input: the right exception, a text that says what to do, and an untouched target."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from support import run_script
 
 import tranship as ts
+from support import run_script
+
 
 def grid(extents: dict[str, int], fields: Any = "f8", **options: Any) -> ts.Instance:
     return ts.Instance(extents=extents, fields=fields, **options)
@@ -60,7 +61,7 @@ def test_overlap(any_engine: ts.Engine, shift: int) -> None:
     before = memory.copy()
     source = memory[: 400 - shift % 8].view(np.uint8)
     target = memory[shift : shift + source.size]
-    with pytest.raises(ts.InvalidArgument, match="overlap.*copy to an array of its own"):
+    with pytest.raises(ts.InvalidArgument, match=r"overlap.*copy to an array of its own"):
         any_engine.copy(source, target)
     assert np.array_equal(memory, before)
 
@@ -82,9 +83,7 @@ def test_overlap_within_a_file(any_engine: ts.Engine, tmp_path: Path) -> None:
     assert np.array_equal(np.load(path), np.tile(np.arange(50.0), 2))
 
 
-def test_overlap_within_a_file_that_was_opened_twice(
-    any_engine: ts.Engine, tmp_path: Path
-) -> None:
+def test_overlap_within_a_file_that_was_opened_twice(any_engine: ts.Engine, tmp_path: Path) -> None:
     path = tmp_path / "f.npy"
     np.save(path, np.arange(100.0))
     with pytest.raises(ts.InvalidArgument, match="overlap"):
@@ -95,7 +94,7 @@ def test_overlap_within_a_file_that_was_opened_twice(
 def test_a_target_that_overlaps_itself(any_engine: ts.Engine) -> None:
     memory = np.zeros(1)
     target = np.lib.stride_tricks.as_strided(memory, (5,), (0,))
-    with pytest.raises(ts.InvalidArgument, match="overlap|same place|itself"):
+    with pytest.raises(ts.InvalidArgument, match=r"overlap|same place|itself"):
         any_engine.copy(np.arange(5.0), target)
     assert memory[0] == 0
 
@@ -149,7 +148,7 @@ def test_indices_outside(any_engine: ts.Engine) -> None:
 
 def test_steps_through_blocks_are_refused() -> None:
     array = grid({"x": 8}, layout="x:4, F, x")
-    with pytest.raises(ts.Error, match="stored in blocks.*ranges only"):
+    with pytest.raises(ts.Error, match=r"stored in blocks.*ranges only"):
         array[::2]
 
 
@@ -179,11 +178,15 @@ def test_things_that_are_no_arrays(any_engine: ts.Engine, case: str) -> None:
 class OnGpu:
     """What a GPU library's array looks like."""
 
-    __cuda_array_interface__: dict[str, Any] = {"shape": (3,), "typestr": "<f8", "data": (0, False)}
+    __cuda_array_interface__: ClassVar[dict[str, Any]] = {
+        "shape": (3,),
+        "typestr": "<f8",
+        "data": (0, False),
+    }
 
 
 def test_arrays_on_a_gpu_are_refused_with_the_way_out(any_engine: ts.Engine) -> None:
-    with pytest.raises(ts.InvalidArgument, match="on a GPU.*copy it to the host first"):
+    with pytest.raises(ts.InvalidArgument, match=r"on a GPU.*copy it to the host first"):
         any_engine.copy(OnGpu(), np.zeros(3))
 
 
@@ -214,17 +217,17 @@ def test_unusable_instances(case: str) -> None:
 
 
 def test_unknown_planners_settings_and_profiles(engine: ts.Engine, profile: str) -> None:
-    with pytest.raises(ts.InvalidArgument, match="simple.*spsl.*spdl"):
+    with pytest.raises(ts.InvalidArgument, match=r"simple.*spsl.*spdl"):
         engine.copy(np.ones(3), np.zeros(3), planner="fastest")
-    with pytest.raises(ts.InvalidArgument, match="no setting 'thread'.*threads"):
+    with pytest.raises(ts.InvalidArgument, match=r"no setting 'thread'.*threads"):
         ts.Engine(profile=profile, thread=3)
-    with pytest.raises(ts.InvalidArgument, match="TRANSHIP_BUFFER_BYTES.*not a size.*64MiB"):
+    with pytest.raises(ts.InvalidArgument, match=r"TRANSHIP_BUFFER_BYTES.*not a size.*64MiB"):
         ts.Engine(profile=profile, buffer_bytes="much")
     with pytest.raises(ts.InvalidArgument, match="at least 1MiB"):
         ts.Engine(profile=profile, buffer_bytes=1000)
     with pytest.raises(ts.InvalidArgument, match="automatic, shared or network"):
         ts.Engine(profile=profile, transport="pigeon", contact=True)
-    with pytest.raises(ts.NotFound, match="no machine profile nowhere.*give a file"):
+    with pytest.raises(ts.NotFound, match=r"no machine profile nowhere.*give a file"):
         ts.Engine(profile="nowhere")
     with pytest.raises(ts.InvalidArgument):
         ts.Engine(profile="{}")
@@ -237,23 +240,23 @@ def test_a_profile_without_the_memory_of_a_copy(profile: str, tmp_path: Path) ->
     np.save(tmp_path / "f.npy", np.zeros(4))
     with ts.Engine(profile=json.dumps(content)) as engine:
         target = np.ones(4)
-        with pytest.raises(ts.NoRoute, match="tranship topology|tranship calibrate"):
+        with pytest.raises(ts.NoRoute, match=r"tranship topology|tranship calibrate"):
             engine.copy(ts.File(tmp_path / "f.npy"), target)
         assert target.all()
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ts.NotFound, match="no file|check the path"):
+    with pytest.raises(ts.NotFound, match=r"no file|check the path"):
         ts.File(tmp_path / "missing.npy")
     with pytest.raises(ts.NotFound, match="check the path"):
         ts.File(tmp_path / "missing.bin", extents=(3,))
     with pytest.raises(ts.NotFound, match="folders are not created"):
         ts.File(tmp_path / "no" / "such" / "f.bin", extents=(3,), mode="w")
-    with pytest.raises(ts.InvalidArgument, match="[Dd]irectory.*name a file"):
+    with pytest.raises(ts.InvalidArgument, match=r"[Dd]irectory.*name a file"):
         ts.File(tmp_path, extents=(3,))
     folder = tmp_path / "folder.npy"
     folder.mkdir()
-    with pytest.raises(ts.InvalidArgument, match="[Dd]irectory"):
+    with pytest.raises(ts.InvalidArgument, match=r"[Dd]irectory"):
         ts.File(folder)
     with pytest.raises(ts.InvalidArgument, match="say its extents"):
         ts.File(tmp_path / "f.bin")
@@ -284,7 +287,7 @@ def test_files_that_shrink_while_they_are_open(any_engine: ts.Engine, tmp_path: 
     path.write_bytes(bytes(1 << 20))
     file = ts.File(path, extents=(1 << 20,), fields="u1")
     os.truncate(path, 1000)
-    with pytest.raises(ts.Error, match="f.bin"):
+    with pytest.raises(ts.Error, match=r"f.bin"):
         any_engine.copy(file, np.zeros(1 << 20, np.uint8)).wait(timeout=10)
     assert any_engine._core.buffer_bytes_in_use == 0
 
@@ -292,13 +295,13 @@ def test_files_that_shrink_while_they_are_open(any_engine: ts.Engine, tmp_path: 
 def test_files_that_are_no_npy(tmp_path: Path) -> None:
     path = tmp_path / "text.npy"
     path.write_text("this is no array")
-    with pytest.raises(ts.InvalidArgument, match="not a readable .npy"):
+    with pytest.raises(ts.InvalidArgument, match=r"not a readable .npy"):
         ts.File(path)
     np.save(tmp_path / "objects.npy", np.array([None]))
     with pytest.raises(ts.Error, match="Python objects"):
         ts.File(tmp_path / "objects.npy")
     np.save(tmp_path / "holes.npy", np.zeros(3, np.dtype({"a": ("u1", 0), "b": ("f8", 8)})))
-    with pytest.raises(ts.InvalidArgument, match="padding.*align=False"):
+    with pytest.raises(ts.InvalidArgument, match=r"padding.*align=False"):
         ts.File(tmp_path / "holes.npy")
     np.save(tmp_path / "good.npy", np.zeros(3))
     with pytest.raises(ts.InvalidArgument, match="leave them out"):
@@ -307,9 +310,9 @@ def test_files_that_are_no_npy(tmp_path: Path) -> None:
 
 def test_npy_files_have_two_orders_only(tmp_path: Path) -> None:
     path = tmp_path / "f.npy"
-    with pytest.raises(ts.InvalidArgument, match="neither.*raw file"):
+    with pytest.raises(ts.InvalidArgument, match=r"neither.*raw file"):
         ts.File(path, mode="w", extents=(3, 4, 5), layout="F, d1, d0, d2")
-    with pytest.raises(ts.InvalidArgument, match="fields of a point together.*raw file"):
+    with pytest.raises(ts.InvalidArgument, match=r"fields of a point together.*raw file"):
         ts.File(path, mode="w", extents=(3,), fields={"a": "f4", "b": "f4"}, layout="d0, F")
     assert not path.exists()
 

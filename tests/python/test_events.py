@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import eventually
 
 import tranship as ts
+from support import eventually
 
 SLOW_BYTES = 48 << 20
 """A transpose of single bytes: long enough to be caught in flight."""
@@ -48,7 +48,7 @@ def test_a_timeout_leaves_the_copy_running(any_engine: ts.Engine) -> None:
     slow = Slow()
     event = slow.start(any_engine)
     begin = time.monotonic()
-    with pytest.raises(ts.Timeout, match="it goes on.*wait again, or cancel") as raised:
+    with pytest.raises(ts.Timeout, match=r"it goes on.*wait again, or cancel") as raised:
         event.wait(timeout=0.002)
     assert time.monotonic() - begin < 2
     assert isinstance(raised.value, TimeoutError) and raised.value.code == "timeout"
@@ -153,9 +153,7 @@ def test_cancel_twice(any_engine: ts.Engine) -> None:
         event.wait(timeout=5)
 
 
-def test_cancel_between_files_gives_the_buffers_back(
-    any_engine: ts.Engine, tmp_path: Path
-) -> None:
+def test_cancel_between_files_gives_the_buffers_back(any_engine: ts.Engine, tmp_path: Path) -> None:
     np.save(tmp_path / "in.npy", np.ones((2048, 1024)))
     target = ts.File(
         tmp_path / "out.npy", mode="w", extents=(2048, 1024), fields="f8", layout="d0, d1"

@@ -55,9 +55,7 @@ def check_offsets_of_the_core(grid: Grid) -> None:
     source = random_bytes(grid.size_bytes, 1)
     dense = Grid(grid.extents, grid.fields, ", ".join(["F", *grid.extents]))
     target = np.zeros(dense.size_bytes, np.uint8)
-    moved = run_nests(
-        _core.lower(core_of(grid, source), core_of(dense, target)), source, target
-    )
+    moved = run_nests(_core.lower(core_of(grid, source), core_of(dense, target)), source, target)
     assert moved == target.size
     expected = np.zeros_like(target)
     where = dense.offsets()
@@ -73,9 +71,7 @@ def test_lowering_and_copying_equals_indexing(pair: tuple[Grid, Grid], data: st.
     target = random_bytes(other.size_bytes, 3)
     box = data.draw(strategies.boxes(one.extents))
     cuts = [(low, high - low, 1, False) for low, high in box.values()]
-    nests = _core.lower(
-        core_of(one, source).slice(cuts), core_of(other, target).slice(cuts)
-    )
+    nests = _core.lower(core_of(one, source).slice(cuts), core_of(other, target).slice(cuts))
     part = tuple(slice(low, high) for low, high in box.values())
     expected = target.copy()
     for name, offsets in one.offsets().items():

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import eventually, open_files, run_script, shared_segments, threads_of_process
 
 import tranship as ts
+from support import eventually, open_files, run_script, shared_segments, threads_of_process
 
 
 @pytest.fixture(autouse=True)
@@ -91,9 +91,7 @@ COLLECT_WHILE_COPYING = """
 """
 
 
-def test_an_engine_that_is_collected_while_it_copies(
-    queueing_profile: str, tmp_path: Path
-) -> None:
+def test_an_engine_that_is_collected_while_it_copies(queueing_profile: str, tmp_path: Path) -> None:
     """Nobody holds the events nor the arrays: the engine alone does, and lets go of them."""
     path = tmp_path / "profile.json"
     path.write_text(queueing_profile)
@@ -160,7 +158,7 @@ def test_a_fork_must_open_an_engine_of_its_own(queueing_profile: str) -> None:
             lambda: engine.plan(np.ones(4), target),
             lambda: engine.export("b", target),
         ):
-            with pytest.raises(ts.Closed, match="forked.*open an engine of its own"):
+            with pytest.raises(ts.Closed, match=r"forked.*open an engine of its own"):
                 call()
         assert not target.any()
         with ts.Engine(contact=True, profile=queueing_profile) as mine:

@@ -9,19 +9,19 @@ from typing import Annotated
 import typer
 
 from .inputs import JsonOption
-from .talk import CommandError, print_json
+from .talk import CommandError, print_json, say
 
 __all__ = ["EXAMPLES", "figures"]
 
 EXAMPLES = """
 tranship figures
-tranship figures isometry --output figures
+tranship figures contiguous --output figures
 """
 
 
 def figures(
     paper: Annotated[
-        str | None, typer.Argument(help="Whose figures to draw. Default: all that have results.")
+        str | None, typer.Argument(help="A paper or a bench. Default: all that have results.")
     ] = None,
     output: Annotated[
         Path, typer.Option(metavar="DIR", help="The folder for the drawings.")
@@ -45,4 +45,6 @@ def figures(
     if as_json:
         print_json({"figures": drawn})
     else:
-        print("\n".join(drawn))
+        print("".join(path + "\n" for path in drawn), end="")
+    if not drawn:
+        say("nothing drawn: there are no result lines; `tranship bench NAME --json FILE` adds some")

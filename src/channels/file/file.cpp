@@ -162,6 +162,11 @@ std::int64_t File::size() const {
   return info.st_size;
 }
 
+void File::forget_cached() {
+  (void)fdatasync(cached_descriptor_);
+  (void)posix_fadvise(cached_descriptor_, 0, 0, POSIX_FADV_DONTNEED);
+}
+
 Status File::flush() {
   if (incomplete()) {
     return Error{ErrorCode::io, "'" + path_ +

@@ -54,6 +54,10 @@ class File : public Attachment {
   /// @error io if the disk refuses, or if an earlier write to this File failed
   Status flush();
 
+  /// Writes back what the page cache holds of the file and drops it, so that the next read comes
+  /// from the disk: for measuring.
+  void forget_cached();
+
   // For the channel.
   int cached_descriptor() const { return cached_descriptor_; }
   int direct_descriptor() const { return direct_descriptor_; }

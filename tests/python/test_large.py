@@ -1,0 +1,100 @@
+"""More than 2 GiB and more than 2**32 elements, without as much memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tranship as ts
+
+ELEMENTS = (1 << 32) + 5
+
+
+def sparse(path: Path, count: int) -> Path:
+    with open(path, "wb") as file:
+        file.truncate(count)
+    return path
+
+
+def put(path: Path, at: int, content: bytes) -> None:
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(content)
+
+
+@pytest.mark.large
+def test_more_elements_than_32_bits_count(queueing_engine: ts.Engine) -> None:
+    """From one byte that is broadcast; nothing in the target is spared."""
+    if os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 6 << 30:
+        pytest.skip("needs 6 GiB of free memory")
+    target = np.zeros(ELEMENTS, np.uint8)
+    queueing_engine.copy(np.broadcast_to(np.uint8(7), (ELEMENTS,)), target).wait(timeout=60)
+    assert all((target[k : k + (1 << 26)] == 7).all() for k in range(0, ELEMENTS, 1 << 26))
+
+
+@pytest.mark.large
+def test_more_than_two_gibibytes_from_a_file(queueing_engine: ts.Engine, tmp_path: Path) -> None:
+    count = (1 << 28) + (1 << 24) + 3
+    path = sparse(tmp_path / "large.bin", count * 8)
+    places = (0, 12345, (1 << 28) - 1, 1 << 28, count - 1)
+    for number, place in enumerate(places):
+        put(path, place * 8, np.float64(number + 1).tobytes())
+    target = np.full(count, -1.0)
+    queueing_engine.copy(ts.File(path, extents=(count,)), target).wait(timeout=60)
+    assert [target[place] for place in places] == [1, 2, 3, 4, 5]
+    assert np.count_nonzero(target) == len(places)
+
+
+def test_strides_beyond_32_bits_in_a_file(any_engine: ts.Engine, tmp_path: Path) -> None:
+    path = sparse(tmp_path / "sparse.bin", ELEMENTS)
+    places = range(3, ELEMENTS, 1 << 28)
+    for number, place in enumerate(places):
+        put(path, place, bytes([number + 1]))
+    target = np.zeros(len(places), np.uint8)
+    file = ts.File(path, extents=(ELEMENTS,), fields="u1")
+    any_engine.copy(file[3 :: 1 << 28], target).wait(timeout=20)
+    assert target.tolist() == list(range(1, len(places) + 1))
+
+
+def test_writing_far_into_a_file(any_engine: ts.Engine, tmp_path: Path) -> None:
+    path = sparse(tmp_path / "sparse.bin", ELEMENTS)
+    file = ts.File(path, extents=(ELEMENTS,), fields="u1", mode="r+")
+    source = np.arange(100_000, dtype=np.int64).astype(np.uint8)
+    any_engine.copy(source, file[ELEMENTS - 100_000 :]).wait(timeout=20)
+    assert path.stat().st_size == ELEMENTS
+    with open(path, "rb") as reader:
+        reader.seek(ELEMENTS - 100_002)
+        assert reader.read() == bytes(2) + source.tobytes()
+
+
+def test_far_apart_in_memory(any_engine: ts.Engine) -> None:
+    """Pages that are not touched cost nothing."""
+    memory = np.zeros(ELEMENTS, np.uint8)
+    any_engine.copy(np.arange(1, 18, dtype=np.uint8), memory[:: 1 << 28]).wait(timeout=20)
+    assert memory[:: 1 << 28].tolist() == list(range(1, 18))
+    target = np.zeros((3, 4), np.uint8)
+    block = np.lib.stride_tricks.as_strided(memory, (3, 4), (5 << 28, 1 << 28))
+    any_engine.copy(block, target).wait(timeout=20)
+    assert np.array_equal(target, block)
+
+
+def test_an_instance_of_more_elements_than_32_bits(any_engine: ts.Engine) -> None:
+    buffer = np.zeros(1 << 33, np.uint8)
+    grid = ts.Instance(
+        buffer,
+        extents={"x": 1 << 17, "y": 1 << 15},
+        fields={"a": "u1", "b": "u1"},
+        layout="y, F, x",
+    )
+    assert grid.nbytes == 1 << 33
+    values = np.zeros((2, 64), [("a", "u1"), ("b", "u1")])
+    values["a"] = np.arange(1, 129).reshape(2, 64)
+    values["b"] = np.arange(128, 256).reshape(2, 64)
+    any_engine.copy(values, grid[-2:, -64:]).wait(timeout=20)
+    for k, row in enumerate((-2, -1)):
+        rows = buffer[(row * 2 << 15) :][: 2 << 15]
+        assert np.array_equal(rows[(1 << 15) - 64 : 1 << 15], values["a"][k])
+        assert np.array_equal(rows[(2 << 15) - 64 :], values["b"][k])
