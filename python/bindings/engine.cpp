@@ -41,10 +41,35 @@ Config config_with(const std::map<std::string, std::string>& overrides) {
   }));
 }
 
+/// One entry of a region.
+struct NamedRange {
+  std::string name;
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+};
+
+std::vector<NamedRange> ranges_of(nb::handle region) {
+  try {
+    std::vector<NamedRange> ranges;
+    for (nb::handle item : region.attr("items")()) {
+      const nb::object range = item[1];
+      if (nb::len(range) != 2) throw nb::value_error("two bounds");
+      ranges.push_back({nb::cast<std::string>(item[0]), nb::cast<std::int64_t>(range[0]),
+                        nb::cast<std::int64_t>(range[1])});
+    }
+    return ranges;
+  } catch (const std::exception&) {  // of nanobind's casts, or Python's own
+    raise(Error{ErrorCode::invalid_argument,
+                "a region gives two whole numbers for each name, as in {\"x\": (0, 64)}"});
+  }
+}
+
 /// Restricts both sides to the same named ranges.
 void apply_region(Array& array, nb::handle region, const View& names) {
-  for (const auto& [key, range] : nb::cast<nb::dict>(region)) {
-    const auto name = nb::cast<std::string>(key);
+  for (const NamedRange& range : ranges_of(region)) {
+    const std::string& name = range.name;
+    const std::int64_t low = range.low;
+    const std::int64_t high = range.high;
     const auto& space = names.mapping->space();
     const auto found = std::find_if(space.begin(), space.end(),
                                     [&](const Dimension& d) { return d.name == name; });
@@ -57,9 +82,6 @@ void apply_region(Array& array, nb::handle region, const View& names) {
     }
     const auto k = static_cast<std::size_t>(found - space.begin());
     if (static_cast<int>(k) >= array.view.mapping->rank()) continue;  // copy() reports the ranks
-    const auto bounds = nb::cast<nb::tuple>(range);
-    const auto low = nb::cast<std::int64_t>(bounds[0]);
-    const auto high = nb::cast<std::int64_t>(bounds[1]);
     if (low < 0 || high < low || high > array.view.extents[k]) {
       raise({ErrorCode::out_of_range,
              "the region [" + std::to_string(low) + ", " + std::to_string(high) + ") of \"" + name +
@@ -81,7 +103,14 @@ CopyOptions copy_options(int priority, nb::handle after, const std::string& plan
     options.after.push_back(nb::cast<const BoundEvent&>(after).event);
     return options;
   }
-  for (nb::handle event : after) options.after.push_back(nb::cast<const BoundEvent&>(event).event);
+  try {
+    for (nb::handle event : after) {
+      options.after.push_back(nb::cast<const BoundEvent&>(event).event);
+    }
+  } catch (const std::exception&) {
+    raise(Error{ErrorCode::invalid_argument,
+                "`after` is an event that copy() returned, or several of them"});
+  }
   return options;
 }
 
@@ -225,11 +254,11 @@ void bind_engine(nb::module_& module) {
   nb::class_<Engine>(module, "EngineCore")
       .def_static("open", &open, nb::arg("profile"), nb::arg("overrides"), nb::arg("trace"),
                   nb::arg("accept"), nb::arg("contact_file"))
-      .def("copy", &copy, nb::arg("source"), nb::arg("target"), nb::arg("region").none(),
-           nb::arg("priority"), nb::arg("after").none(), nb::arg("planner"),
-           nb::arg("buffer_bytes"))
-      .def("plan", &plan, nb::arg("source"), nb::arg("target"), nb::arg("region").none(),
+      .def("copy", &copy, nb::arg("source").none(), nb::arg("target").none(),
+           nb::arg("region").none(), nb::arg("priority"), nb::arg("after").none(),
            nb::arg("planner"), nb::arg("buffer_bytes"))
+      .def("plan", &plan, nb::arg("source").none(), nb::arg("target").none(),
+           nb::arg("region").none(), nb::arg("planner"), nb::arg("buffer_bytes"))
       .def("close", &Engine::close, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("closed", &Engine::closed)
       .def_prop_ro("threads", &Engine::threads)

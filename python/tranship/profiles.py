@@ -118,7 +118,10 @@ def load(machine: str | os.PathLike[str]) -> str:
     try:
         return _core.check_profile(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
-        raise InvalidArgument(f"{text} is no machine profile: it is not text") from None
+        raise InvalidArgument(
+            f"{text} is no text, and so no machine profile; "
+            "measure one with: tranship calibrate --output FILE"
+        ) from None
 
 
 def summary(profile: str) -> dict[str, Any]:

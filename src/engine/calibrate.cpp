@@ -374,6 +374,8 @@ Result<Profile> calibrate(const CalibrationOptions& options) {
   if (options.sample_bytes < 1 * MiB) {
     return Error{ErrorCode::invalid_argument,
                  "a calibration needs samples of at least 1MiB; take 64MiB for steady figures"};
-  } return Calibration(options).run(); }
+  }
+  return Calibration(options).run();
+}
 
 }  // namespace tranship

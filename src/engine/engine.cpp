@@ -96,12 +96,30 @@ Status check_view(const Array& array, const char* side) {
   return {};
 }
 
-Status check_overlap(const Array& source, const Array& target, const View& target_view) {
-  if (!in_memory(source.where) || !in_memory(target.where)) {
-    const bool same_file = source.where == Where::file && target.where == Where::file &&
-                           source.place.attachment == target.place.attachment;
-    if (!same_file) return {};
+/// A file that was opened twice is one file.
+bool in_same_file(const Array& source, const Array& target) {
+  if (source.where != Where::file || target.where != Where::file) return false;
+  const auto* from = dynamic_cast<const File*>(source.place.attachment);
+  const auto* to = dynamic_cast<const File*>(target.place.attachment);
+  return from == to || (from != nullptr && to != nullptr && from->same_as(*to));
+}
+
+/// A broadcast target would keep whatever happens to be written last.
+Status check_places(const Array& target) {
+  if (target.view.points() == 0) return {};
+  for (std::size_t k = 0; k < target.view.mapping->space().size(); ++k) {
+    const Levels& levels = target.view.mapping->fields()[0].dimension[k];
+    if (target.view.extents[k] < 2 || levels.count > 1 || levels.level[0].stride != 0) continue;
+    return invalid("all indices of the target's dimension \"" +
+                   target.view.mapping->space()[k].name +
+                   "\" lie at the same place (a broadcast array); give it memory of its own");
   }
+  return {};
+}
+
+Status check_overlap(const Array& source, const Array& target, const View& target_view) {
+  const bool both_in_memory = in_memory(source.where) && in_memory(target.where);
+  if (!both_in_memory && !in_same_file(source, target)) return {};
   const std::byte* from = source.place.address;
   const std::byte* to = target.place.address;
   const Mapping& a = *source.view.mapping;
@@ -272,6 +290,7 @@ Result<PlanQuery> Engine::query_of(const Array& source, const Array& target,
                      " differ in extent; give a region, or slices of equal shape");
     }
   }
+  if (Status status = check_places(target); !status) return status.error();
   if (Status status = check_overlap(source, target, query.target); !status) {
     return status.error();
   }

@@ -24,7 +24,8 @@ class PeerLiveness : public Liveness {
 
   Status check() const override {
     if (array_->link().requester->lost()) return array_->link().requester->lost_error();
-    if (array_->withdrawn()) {
+    // Only arrays that are mapped here have this check: they have a lease.
+    if (array_->withdrawn() || !array_->link().requester->stands(array_->remote())) {
       return Error{ErrorCode::not_found, array_->link().label + " exports \"" + array_->name() +
                                              "\" no longer; look it up again"};
     }

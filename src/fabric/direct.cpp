@@ -64,6 +64,11 @@ bool Requester::direct_possible(const Transfer& transfer) const {
   return true;
 }
 
+bool Requester::stands(const RemoteExport& remote) const {
+  const Lease& lease = options_.segment.header().leases[static_cast<std::size_t>(remote.index)];
+  return lease.export_id.load(std::memory_order_seq_cst) == remote.id;
+}
+
 std::optional<Status> Requester::direct(const Transfer& transfer) {
   if (!direct_possible(transfer)) return std::nullopt;
   const bool write = transfer.operation == Operation::write;

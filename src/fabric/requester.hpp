@@ -69,6 +69,10 @@ class Requester {
   /// @error the reason if the peer was lost
   Status submit(const Transfer& transfer, std::shared_ptr<FinishedQueue> queue);
 
+  /// Whether the peer still exports it, as the lease says that both processes see: at once,
+  /// where the notice takes its time. Only for peers on this machine.
+  bool stands(const RemoteExport& remote) const;
+
   /// Carries out a small transfer at once by process_vm_writev or process_vm_readv.
   /// Returns nothing if that way is not open for it: use submit().
   std::optional<Status> direct(const Transfer& transfer);

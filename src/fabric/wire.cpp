@@ -376,8 +376,9 @@ Result<ConnectionId> Wire::connect(const std::string& address) {
   if (!socket_address) return socket_address.error();
   if (state_->loopback_only && !loopback(*socket_address)) {
     return Error{ErrorCode::invalid_argument,
-                 address + " is another machine, and this engine listens on loopback only; set "
-                           "listen to 0.0.0.0:0 on both sides, on a network that you trust"};
+                 address +
+                     " is another machine, and this engine listens on loopback only; set "
+                     "listen to 0.0.0.0:0 on both sides, on a network that you trust"};
   }
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;

@@ -167,6 +167,13 @@ void File::forget_cached() {
   (void)posix_fadvise(cached_descriptor_, 0, 0, POSIX_FADV_DONTNEED);
 }
 
+bool File::same_as(const File& other) const {
+  struct stat one {};
+  struct stat two {};
+  return ::fstat(cached_descriptor_, &one) == 0 && ::fstat(other.cached_descriptor_, &two) == 0 &&
+         one.st_dev == two.st_dev && one.st_ino == two.st_ino;
+}
+
 Status File::flush() {
   if (incomplete()) {
     return Error{ErrorCode::io, "'" + path_ +

@@ -44,6 +44,8 @@ class File : public Attachment {
 
   /// Bytes that the file has now (a system call).
   std::int64_t size() const;
+  /// Whether both are the same file, by whatever names they were opened.
+  bool same_as(const File& other) const;
   const std::string& path() const { return path_; }
   bool readable() const { return readable_; }
   bool writable() const { return writable_; }
