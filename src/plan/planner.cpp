@@ -21,6 +21,8 @@ constexpr std::array<std::int64_t, 11> tile_sizes{16 * KiB,  32 * KiB,  64 * KiB
                                                   256 * KiB, 512 * KiB, 1 * MiB,  2 * MiB,
                                                   4 * MiB,   8 * MiB,   16 * MiB};
 constexpr int slots_most = 8;
+/// The largest tile of a copy in one hop of memory: an urgent copy waits for one of them.
+constexpr std::int64_t memory_tile_max = 1 * MiB;
 /// A smaller tile is preferred while it costs at most this much more predicted time.
 constexpr double tile_tolerance = 1.02;
 
@@ -265,7 +267,9 @@ Result<Plan> best_tiling(const PlanQuery& query, const Profile& profile, const D
   std::optional<Plan> best;
   std::optional<Error> failure;
   std::int64_t last_tile_bytes = -1;
+  const bool in_memory = draft.path.size() == 1 && carries_conversions(first);
   for (const std::int64_t size : tile_sizes) {
+    if (in_memory && size > memory_tile_max) break;
     const Point tile = choose_tile(source, target, query.source.extents, size);
     auto plan = lay_out(query, profile, draft, tile);
     if (!plan) {

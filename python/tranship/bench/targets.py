@@ -97,6 +97,8 @@ def concerns(target: Target, line: Line) -> bool:
     """Whether a target is about a line."""
     if line["bench"] != target.bench or line["variant"].endswith("from Python"):
         return False
+    if "percentile" in line["case"]:
+        return False
     if target.bench == "conversions":
         coalesces = line.get("baseline") == "contiguous"
         if coalesces != ("contiguous" in target.what):

@@ -123,13 +123,7 @@ def profile_of(machine: str | None) -> str:
     if machine is None:
         with progress_bar("measuring this machine, once") as report:
             return profiles.of_this_machine(report)
-    try:
-        return profiles.load(machine)
-    except UnicodeDecodeError:
-        raise CommandError(
-            f"{machine} is not a machine profile: it is no text",
-            "give a file that `tranship calibrate --output FILE` wrote",
-        ) from None
+    return profiles.load(machine)
 
 
 def bytes_text(count: float) -> str:
