@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 
 namespace tranship {
 namespace {
@@ -116,13 +117,19 @@ std::int64_t block_of(const Mapping& mapping, std::size_t k) {
   return block;
 }
 
-/// Spreads the indices evenly over the tiles, in whole blocks where there are some.
+/// Spreads the indices evenly over the tiles, in whole blocks where there are some and in whole
+/// cache lines where the tile is long.
 std::int64_t even(std::int64_t extent, std::int64_t tile, std::int64_t block) {
   if (tile >= extent) return extent;
   const std::int64_t tiles = (extent + tile - 1) / tile;
   std::int64_t width = (extent + tiles - 1) / tiles;
-  const std::int64_t unit = std::max<std::int64_t>(block, 64);
-  if (width > unit) width = std::min((width + unit - 1) / unit * unit, std::max(tile, unit));
+  constexpr std::int64_t line = 64;
+  for (const std::int64_t unit : {std::lcm(block, line), block}) {
+    if (width <= unit) continue;
+    width =
+        std::max((tile < width + unit ? tile : width + unit - 1) / unit, std::int64_t{1}) * unit;
+    break;
+  }
   return std::min(width, extent);
 }
 

@@ -13,7 +13,7 @@ from ..engine import Engine
 from .data import seeded
 from .harness import Array, Bench, Variant, blank, random_bytes, same, spoil
 from .peer import Other
-from .remote import SEED_HERE, measure_beside_nixl
+from .remote import SEED_HERE, Pieces, measure_beside_nixl
 
 LARGE_COPIES = 6
 
@@ -102,7 +102,12 @@ def small_there(bench: Bench, engine: Engine, other: Other) -> None:
 
         variants.append(variant(f"{name}, from Python", kind, each(copy, count), "python"))
     measure_beside_nixl(
-        bench, "8 B to another process", variants, 1, 8, bench.pick(15, 2), operations=count
+        bench,
+        "8 B to another process",
+        variants,
+        Pieces(1, 8),
+        repetitions=bench.pick(15, 2),
+        operations=count,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -23,7 +24,13 @@ ANSWER_SECONDS = 120.0
 class Program:
     """A process that answers lines of JSON with lines of JSON."""
 
-    def __init__(self, command: list[str], environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        environment: dict[str, str] | None = None,
+        *,
+        own_group: bool = False,
+    ) -> None:
         self._name = Path(command[1]).name if len(command) > 1 else command[0]
         self._process = subprocess.Popen(
             command,
@@ -31,6 +38,7 @@ class Program:
             stdout=subprocess.PIPE,
             text=True,
             env=environment,
+            start_new_session=own_group,
         )
         self._answers: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -69,6 +77,10 @@ class Program:
         except OSError:
             raise Error(f"{self._name} has ended; its text is above") from None
         return self.answer()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Signals it and the processes that it started; only with a group of its own."""
+        os.killpg(self._process.pid, number)
 
     def close(self) -> None:
         """Closes its input, upon which it ends; kills it if it does not."""

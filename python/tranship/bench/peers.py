@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -33,7 +35,11 @@ def installed(module: str) -> bool:
 
 
 class Nixl(Program):
-    """NIXL in two processes of its own: its UCX and ours do not go together in one."""
+    """NIXL in two processes of its own: its UCX and ours do not go together in one.
+
+    They are stopped while it is not their turn, because they look for work without pause, and would
+    take the cores from the others.
+    """
 
     def __init__(self, count: int, piece_bytes: int, stride_bytes: int) -> None:
         if not any(installed(name) for name in NIXL_MODULES):
@@ -43,23 +49,39 @@ class Nixl(Program):
         environment = {
             name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"
         }
-        super().__init__([*command, str(count), str(piece_bytes), str(stride_bytes)], environment)
+        super().__init__(
+            [*command, str(count), str(piece_bytes), str(stride_bytes)], environment, own_group=True
+        )
         try:
             self.version = self.answer()["version"]
         except Error as error:
             self.close()
             raise SkippedError(f"it does not start: {error}") from error
+        self.signal(signal.SIGSTOP)
 
     def spoil(self) -> None:
-        """Spoils what is written to."""
+        """Wakes it, and spoils what is written to."""
+        self.signal(signal.SIGCONT)
         self.ask("spoil")
+
+    def check(self) -> bool:
+        """Whether all bytes arrived; stops it again."""
+        same = bool(self.ask("check")["same"])
+        self.signal(signal.SIGSTOP)
+        return same
+
+    def close(self) -> None:
+        """Wakes it, so that it can end."""
+        with contextlib.suppress(OSError):
+            self.signal(signal.SIGCONT)
+        super().close()
 
     def variant(self, operations: int = 1) -> Variant:
         """`operations` writes in a row, waited for one by one; the time of one."""
         return Variant(
             "nixl",
             lambda: float(self.ask("run", operations=operations)["seconds"]),
-            lambda: bool(self.ask("check")["same"]),
+            self.check,
             self.spoil,
             {"timed": "python", "version": self.version},
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -123,25 +124,44 @@ def pieces(bench: Bench) -> None:
             )
         bench.conditions["stride_bytes"] = stride * 8
         case = f"{count} pieces of {PIECE_BYTES} B"
-        measure_beside_nixl(bench, case, variants, count, PIECE_BYTES, bench.pick(31, 2))
+        for cold in (False, True):
+            measure_beside_nixl(
+                bench,
+                f"{case}, cold" if cold else case,
+                variants,
+                Pieces(count, PIECE_BYTES),
+                repetitions=bench.pick(31, 2),
+                cold=cold,
+            )
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """How many of how many bytes."""
+
+    count: int
+    bytes: int
 
 
 def measure_beside_nixl(
     bench: Bench,
     case: str,
     variants: list[Variant],
-    count: int,
-    piece_bytes: int,
+    pieces: Pieces,
+    *,
     repetitions: int,
     operations: int = 1,
+    cold: bool = False,
 ) -> dict[str, float]:
     """Measures our variants, and NIXL's in the same turns if it is here."""
-    total = count * piece_bytes
+    total = pieces.count * pieces.bytes
     try:
-        adapter = peers.Nixl(count, piece_bytes, 2 * piece_bytes)
+        adapter = peers.Nixl(pieces.count, pieces.bytes, 2 * pieces.bytes)
     except SkippedError as reason:
         bench.say(f"{case}: not beside NIXL: {reason}")
-        return bench.measure(case, variants, total, repetitions=repetitions)
+        return bench.measure(case, variants, total, repetitions=repetitions, cold=cold)
     with adapter:
         variants = [*variants, adapter.variant(operations)]
-        return bench.measure(case, variants, total, repetitions=repetitions, baseline="nixl")
+        return bench.measure(
+            case, variants, total, repetitions=repetitions, baseline="nixl", cold=cold
+        )

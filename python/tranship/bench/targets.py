@@ -97,7 +97,7 @@ def concerns(target: Target, line: Line) -> bool:
     """Whether a target is about a line."""
     if line["bench"] != target.bench or line["variant"].endswith("from Python"):
         return False
-    if "percentile" in line["case"]:
+    if "percentile" in line["case"] or (target.bench == "pieces" and "cold" in line["case"]):
         return False
     if target.bench == "conversions":
         coalesces = line.get("baseline") == "contiguous"
