@@ -24,6 +24,8 @@ endif()
 add_library(tranship_ucx INTERFACE)
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
+  # Not in site-packages: the wheel's own .pc files name folders of the machine that built it.
+  set(PKG_CONFIG_USE_CMAKE_PREFIX_PATH OFF)
   pkg_check_modules(system_ucx QUIET IMPORTED_TARGET ucx>=1.15)
 endif()
 if(system_ucx_FOUND)
