@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,15 +130,13 @@ def draw_group(bench: str, machine: str, rows: Rows, folder: Path) -> Path:
     figure, axes = pyplot.subplots(figsize=(10, max(height, 2.6)), layout="constrained")
     draw_bars(axes, rows, variants, latency)
     axes.set_title(f"{bench}: {machine}", loc="left", fontsize=11, fontweight="bold")
-    axes.set_xlabel("microseconds, median (less is better)" if latency else "GB/s, median")
+    unit = "microseconds, median (less is better)" if latency else "GB/s, median"
+    axes.set_xlabel("\n".join([unit, *textwrap.wrap(asked_text(bench), 120)]), fontsize=9)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", alpha=0.3, linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.margins(x=0.14)
-    asked = asked_text(bench)
-    if asked:
-        figure.text(0.99, 0.002, asked, ha="right", va="bottom", fontsize=7, color="#666666")
+    axes.margins(x=0.22)
     if len(variants) <= len(COLOURS):
         axes.legend(loc="best", fontsize=8, frameon=False)
     name = "".join(c if c.isalnum() or c in "-." else "-" for c in f"{bench}-{machine}").lower()
@@ -188,4 +187,4 @@ def asked_text(bench: str) -> str:
         for target in TARGETS
         if target.bench == bench
     )
-    return "; ".join(targets)
+    return "asked: " + "; ".join(targets) if any(t.bench == bench for t in TARGETS) else ""
