@@ -14,7 +14,8 @@ enum class Where {
   host,          ///< memory of this process
   shared,        ///< memory of another process on this machine that is mapped into this one
   file,          ///< place.attachment is a File
-  near_process,  ///< on this machine, not mapped: place.attachment is a RemoteArray of a process on this machine
+  near_process,  ///< on this machine, not mapped: place.attachment is a RemoteArray of a process on
+                 ///< this machine
   far_process,   ///< the same, on another machine
 };
 

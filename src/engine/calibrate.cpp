@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <vector>
 
@@ -363,7 +364,15 @@ Status Calibration::measure_peer(Engine& other, int memory, const char* name) {
 }  // namespace
 
 std::int64_t last_level_cache_bytes() {
+  // sysfs first: in virtual machines sysconf() reports the host's whole cache, not this share.
   std::int64_t largest = 0;
+  for (int index = 0; index < 8; ++index) {
+    std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) +
+                       "/size");
+    std::int64_t kibibytes = 0;
+    if (file >> kibibytes) largest = std::max(largest, kibibytes * KiB);
+  }
+  if (largest > 0) return largest;
   for (const int name : {_SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL4_CACHE_SIZE}) {
     largest = std::max<std::int64_t>(largest, sysconf(name));
   }

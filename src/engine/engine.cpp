@@ -155,7 +155,15 @@ Event::Event(std::shared_ptr<const Plan> plan, std::shared_ptr<Transfer> transfe
 bool Event::done() const { return !transfer_ || transfer_->completion->done(); }
 
 Status Event::wait(std::optional<std::chrono::nanoseconds> timeout) const {
-  return transfer_ ? transfer_->completion->wait(timeout) : Status{};
+  if (!transfer_) return {};
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = timeout ? Clock::now() + *timeout : Clock::time_point::max();
+  if (!done()) {
+    if (const auto driver = driver_.lock()) driver->help(*transfer_, deadline);
+  }
+  if (!timeout) return transfer_->completion->wait({});
+  const auto left = std::max<std::chrono::nanoseconds>(deadline - Clock::now(), {});
+  return transfer_->completion->wait(left);
 }
 
 void Event::cancel() const {

@@ -45,7 +45,8 @@ struct MessageHeader {
 class MessageWriter {
  public:
   template <typename T>
-  requires std::is_trivially_copyable_v<T> MessageWriter& add(const T& value) {
+    requires std::is_trivially_copyable_v<T>
+  MessageWriter& add(const T& value) {
     const auto* bytes = reinterpret_cast<const std::byte*>(&value);
     bytes_.insert(bytes_.end(), bytes, bytes + sizeof value);
     return *this;
@@ -70,7 +71,8 @@ class MessageReader {
   explicit MessageReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
   template <typename T>
-  requires std::is_trivially_copyable_v<T> T get() {
+    requires std::is_trivially_copyable_v<T>
+  T get() {
     T value{};
     if (bytes_.size() < sizeof value) {
       ok_ = false;

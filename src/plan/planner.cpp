@@ -74,14 +74,14 @@ Path with_conversion_hop(const Profile& profile, const Path& path) {
   for (const int c : path) {
     if (carries_conversions(profile.channels[at(c)])) return path;
   }
-  for (std::size_t hop = 0; hop < path.size(); ++hop) {
-    const int memory = profile.channels[at(path[hop])].target;
+  for (std::size_t hops = 0; hops < path.size(); ++hops) {
+    const int memory = profile.channels[at(path[hops])].source;
     for (std::size_t c = 0; c < profile.channels.size(); ++c) {
       const ChannelSpec& channel = profile.channels[c];
       if (channel.source != memory || channel.target != memory) continue;
-      if (!carries_conversions(channel)) continue;
+      if (channel.kind != ChannelKind::memcpy) continue;
       Path longer = path;
-      longer.insert(longer.begin() + static_cast<std::ptrdiff_t>(hop) + 1, static_cast<int>(c));
+      longer.insert(longer.begin() + static_cast<std::ptrdiff_t>(hops), static_cast<int>(c));
       return longer;
     }
   }

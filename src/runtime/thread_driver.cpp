@@ -9,6 +9,9 @@ namespace {
 /// Longest sleep of a worker with nothing to do: every wait has an end, wake-ups come earlier.
 constexpr std::chrono::milliseconds idle_max{100};
 
+/// Where traces show what a waiting thread carried.
+constexpr int helper_thread = 9;
+
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
@@ -33,7 +36,7 @@ int ThreadDriver::add_channel(Channel& channel) {
     worker.threads.emplace_back([this, number] { run_asynchronous(number); });
     return number;
   }
-  for (int thread = 0; thread < capabilities.width; ++thread) {
+  for (int thread = 0; thread < std::max(capabilities.width - 1, 1); ++thread) {
     worker.threads.emplace_back([this, number, thread] { run_synchronous(number, thread); });
   }
   return number;
@@ -138,24 +141,47 @@ void ThreadDriver::run_synchronous(int number, int thread) {
   while (true) {
     const std::uint64_t seen = self.signals;
     auto job = scheduler_.next(number);
-    if (!job) {
-      if (stopping_) return;
-      self.work.wait_for(lock, idle_max, [&] { return self.signals != seen || stopping_; });
+    if (job) {
+      carry(*job, number, thread, nests, lock, changes);
       continue;
     }
-    lock.unlock();
-    const std::int64_t begin_ns = options_.trace ? options_.clock->now_ns() : 0;
-    Status status = self.channel->submit(prepare(*job, nests));
-    record(*job, self, 10 * number + thread, begin_ns);
-    lock.lock();
-    scheduler_.complete(*job, std::move(status), changes);
-    if (changes.ended.empty() && changes.channels.size() == 1) {
-      changes.channels.clear();  // only this channel: the loop looks for the next job itself
-      continue;
-    }
-    job.reset();
-    apply(lock, changes);
-    lock.lock();
+    if (stopping_) return;
+    self.work.wait_for(lock, idle_max, [&] { return self.signals != seen || stopping_; });
+  }
+}
+
+/// Runs one job of a synchronous channel. The lock is held before and after, not meanwhile.
+void ThreadDriver::carry(Job& job, int number, int thread, std::vector<LoopNest>& nests,
+                         std::unique_lock<std::mutex>& lock, Scheduler::Changes& changes) {
+  Worker& self = worker(number);
+  lock.unlock();
+  const std::int64_t begin_ns = options_.trace ? options_.clock->now_ns() : 0;
+  Status status = self.channel->submit(prepare(job, nests));
+  record(job, self, 10 * number + thread, begin_ns);
+  lock.lock();
+  scheduler_.complete(job, std::move(status), changes);
+  if (changes.ended.empty() && changes.channels.size() == 1) {
+    changes.channels.clear();  // only this channel: who called looks for the next job itself
+    return;
+  }
+  job = {};
+  apply(lock, changes);
+  lock.lock();
+}
+
+void ThreadDriver::help(const Transfer& transfer, std::chrono::steady_clock::time_point deadline) {
+  if (transfer.descriptors.size() != 1) return;
+  const int number = transfer.descriptors[0].channel;
+  std::vector<LoopNest> nests;
+  Scheduler::Changes changes;
+  std::unique_lock lock(mutex_);
+  if (!worker(number).channel->capabilities().synchronous) return;
+  while (transfer.state == TransferState::running &&
+         transfer.descriptors[0].next_tile < transfer.plan->tiles &&
+         std::chrono::steady_clock::now() < deadline) {
+    auto job = scheduler_.next(number);
+    if (!job) return;
+    carry(*job, number, helper_thread, nests, lock, changes);
   }
 }
 

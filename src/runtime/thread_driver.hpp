@@ -1,6 +1,7 @@
 // Runs a scheduler on threads and wall time.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -16,9 +17,9 @@
 
 namespace tranship {
 
-/// Owns the workers: a thread for each unit of width of a synchronous channel, one thread for each
-/// other channel. Any thread may call any member. Transfers end on worker threads, or on the
-/// caller's if there is nothing to wait for.
+/// Owns the workers: for a synchronous channel one thread less than its width, at least one, since
+/// threads that wait for a transfer help; one thread for each other channel. Any thread may call
+/// any member. Transfers end on worker threads, or on the caller's if there is nothing to wait for.
 class ThreadDriver {
  public:
   struct Options {
@@ -36,6 +37,11 @@ class ThreadDriver {
   /// Starts a transfer after `after` have ended.
   void submit(std::shared_ptr<Transfer> transfer,
               const std::vector<std::shared_ptr<Completion>>& after);
+
+  /// Lets the calling thread carry requests of the transfer's channel while the transfer has some
+  /// that nobody has begun, until `deadline`: a waiting thread is a core that is awake. Only for
+  /// one hop on a synchronous channel; else it returns at once.
+  void help(const Transfer& transfer, std::chrono::steady_clock::time_point deadline);
 
   /// Ends the transfer as cancelled, once what is in flight has ended. Does nothing if it ended.
   void cancel(const std::shared_ptr<Transfer>& transfer);
@@ -60,6 +66,8 @@ class ThreadDriver {
   };
 
   void run_synchronous(int number, int thread);
+  void carry(Job& job, int number, int thread, std::vector<LoopNest>& nests,
+             std::unique_lock<std::mutex>& lock, Scheduler::Changes& changes);
   void run_asynchronous(int number);
   bool issue(int number, Worker& worker, std::vector<InFlight>& flights);
   bool collect(int number, Worker& worker, std::vector<InFlight>& flights);

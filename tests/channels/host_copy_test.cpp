@@ -123,9 +123,8 @@ std::vector<std::int64_t> random_strides(Random& random, std::int64_t element_by
 
 std::int64_t random_extent(Random& random, std::int64_t room) {
   static constexpr std::int64_t usual[] = {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 65, 100};
-  const std::int64_t extent = random.chance(0.7)
-                                  ? usual[random.below(std::ssize(usual))]
-                                  : random.between(1, random.chance(0.5) ? 20 : 700);
+  const std::int64_t extent = random.chance(0.7) ? usual[random.below(std::ssize(usual))]
+                                                 : random.between(1, random.chance(0.5) ? 20 : 700);
   return std::max<std::int64_t>(1, std::min(extent, room));
 }
 
@@ -310,8 +309,9 @@ TEST(kernels_of_every_instruction_set) {
         const LoopNest nest =
             nest_of(bytes, {{rows, source_pitch, bytes}, {columns, bytes, target_pitch}});
         copy_slowly(nest, source.data() + 3, expected.data() + 7, 2);
-        const host::Grid grid{bytes, source.data() + 3, target.data() + 7, rows, source_pitch,
-                              bytes, columns,           bytes,             target_pitch};
+        const host::Grid grid{
+            bytes, source.data() + 3, target.data() + 7, rows, source_pitch, bytes, columns,
+            bytes, target_pitch};
         host::select_kernel(*set, grid)(grid);
         EXPECT(target == expected);
         std::fill(target.begin(), target.end(), guard);
