@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "channels/file/file.hpp"
@@ -27,7 +28,7 @@ constexpr std::array<std::int64_t, 5> file_runs{64, 512, 4 * KiB, 64 * KiB, 512 
 constexpr std::array<std::int64_t, 4> remote_requests{64 * KiB, 256 * KiB, 1 * MiB, 4 * MiB};
 constexpr std::array<std::int64_t, 3> remote_runs{4, 64, 512};
 constexpr int repeats = 3;
-constexpr int handoffs = 200;
+constexpr int handoffs = 60;
 
 enum MemoryNumber { host0, file0, shared0, host1, far_host0 };
 
@@ -161,11 +162,18 @@ class Calibration {
     report(0, "hand-off to a worker");
     const Array source = matrix(source_.data(), 1, 4096, 1, "F, x, y");
     const Array target = matrix(target_.data(), 1, 4096, 1, "F, x, y");
+    auto made = engine_->plan(source, target, {});
+    if (!made) return made.error();
+    auto plan = std::make_shared<Plan>(**made);
+    plan->direct = false;
     std::vector<double> seconds;
-    for (int k = 0; k < handoffs; k += repeats) {
-      auto one = time(source, target, 4096);
-      if (!one) return one.error();
-      seconds.push_back(*one);
+    for (int k = 0; k < handoffs; ++k) {
+      // A worker that has gone to sleep, and a caller that does not help it.
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+      const std::int64_t begin = clock_.now_ns();
+      const auto ended = engine_->copy_along(plan, source, target).completion();
+      if (Status status = ended->wait(std::chrono::seconds(10)); !status) return status.error();
+      seconds.push_back(static_cast<double>(clock_.now_ns() - begin) * 1e-9);
     }
     std::sort(seconds.begin(), seconds.end());
     profile_.handoff_s = seconds[seconds.size() / 2];
@@ -267,22 +275,17 @@ class Calibration {
     return {};
   }
 
+  /// Copies in memory and to a process on this machine run on the same cores; both directions of
+  /// a file share the disk.
   void add_resources() {
-    const double memory = channel(ChannelKind::memcpy, host0, host0).throughput.peak();
-    profile_.resources.push_back({"host0 memory", memory});
-    double disk = 0;
+    profile_.resources = {{"host0 cores", 0}, {"disk", 0}};
     for (ChannelSpec& spec : profile_.channels) {
-      if (spec.kind == ChannelKind::file_read || spec.kind == ChannelKind::file_write) {
-        disk = std::max(disk, spec.throughput.peak());
-      } else if (spec.throughput.peak() <= memory) {
-        spec.resources.push_back(0);
-      }
-    }
-    if (disk <= 0) return;
-    profile_.resources.push_back({"disk", disk});
-    for (ChannelSpec& spec : profile_.channels) {
-      if (spec.kind == ChannelKind::file_read || spec.kind == ChannelKind::file_write) {
-        spec.resources.push_back(1);
+      const bool file = spec.kind == ChannelKind::file_read || spec.kind == ChannelKind::file_write;
+      const bool far = spec.source == far_host0 || spec.target == far_host0;
+      if (!far) spec.resources = {file ? 1 : 0};
+      if (file) {
+        profile_.resources[1].bytes_per_second =
+            std::max(profile_.resources[1].bytes_per_second, spec.throughput.peak());
       }
     }
   }

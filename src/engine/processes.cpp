@@ -59,8 +59,9 @@ Result<std::unique_ptr<Processes>> Processes::open(Engine& engine) {
   processes->fabric_ = std::move(*fabric);
   UcxChannel::Options channel;
   channel.name = "remote";
+  // Several tiles at once, so that the slots do not run dry between two of them.
   channel.bytes_in_flight_max =
-      std::max<std::int64_t>(config.slots_per_peer * config.slot_bytes, std::int64_t{4} << 20);
+      std::max(8 * config.slots_per_peer * config.slot_bytes, std::int64_t{16} << 20);
   processes->channel_ = std::make_unique<UcxChannel>(*processes->fabric_, channel);
   const int number = engine.driver_->add_channel(*processes->channel_);
   engine.channel_numbers_[ChannelKind::remote_write] = number;

@@ -35,10 +35,10 @@ struct Memory {
   std::int64_t buffer_bytes_max = 0;  ///< what intermediate buffers may take there; 0: none
 };
 
-/// A wire, a link direction or a bus that several channels use.
+/// A wire, a link direction, a bus or the cores that several channels use.
 struct Resource {
   std::string name;
-  double bytes_per_second = 0;
+  double bytes_per_second = 0;  ///< 0: its channels take turns, each at its own rate
 };
 
 struct ChannelSpec {

@@ -217,7 +217,8 @@ void predict(Plan& plan, const Profile& profile) {
       plan.binding = channel.name;
     }
     for (const int r : channel.resources) {
-      resource_s[at(r)] += bytes / profile.resources[at(r)].bytes_per_second;
+      const double capacity = profile.resources[at(r)].bytes_per_second;
+      resource_s[at(r)] += capacity > 0 ? bytes / capacity : hop.tile_s;
     }
   }
   for (std::size_t r = 0; r < resource_s.size(); ++r) {

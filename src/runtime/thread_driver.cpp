@@ -170,18 +170,26 @@ void ThreadDriver::carry(Job& job, int number, int thread, std::vector<LoopNest>
 }
 
 void ThreadDriver::help(const Transfer& transfer, std::chrono::steady_clock::time_point deadline) {
-  if (transfer.descriptors.size() != 1) return;
-  const int number = transfer.descriptors[0].channel;
   std::vector<LoopNest> nests;
   Scheduler::Changes changes;
   std::unique_lock lock(mutex_);
-  if (!worker(number).channel->capabilities().synchronous) return;
-  while (transfer.state == TransferState::running &&
-         transfer.descriptors[0].next_tile < transfer.plan->tiles &&
+  const auto helped = std::find_if(
+      transfer.descriptors.begin(), transfer.descriptors.end(), [&](const Descriptor& descriptor) {
+        return worker(descriptor.channel).channel->capabilities().synchronous;
+      });
+  if (helped == transfer.descriptors.end()) return;
+  const int number = helped->channel;
+  while (transfer.state == TransferState::running && helped->next_tile < transfer.plan->tiles &&
          std::chrono::steady_clock::now() < deadline) {
+    const std::uint64_t seen = worker(number).signals;
     auto job = scheduler_.next(number);
-    if (!job) return;
-    carry(*job, number, helper_thread, nests, lock, changes);
+    if (job) {
+      carry(*job, number, helper_thread, nests, lock, changes);
+      continue;
+    }
+    if (transfer.descriptors.size() == 1) return;  // the workers have the rest
+    const auto until = std::min(deadline, std::chrono::steady_clock::now() + idle_max);
+    worker(number).work.wait_until(lock, until, [&] { return worker(number).signals != seen; });
   }
 }
 

@@ -38,9 +38,9 @@ class ThreadDriver {
   void submit(std::shared_ptr<Transfer> transfer,
               const std::vector<std::shared_ptr<Completion>>& after);
 
-  /// Lets the calling thread carry requests of the transfer's channel while the transfer has some
-  /// that nobody has begun, until `deadline`: a waiting thread is a core that is awake. Only for
-  /// one hop on a synchronous channel; else it returns at once.
+  /// Lets the calling thread work for the transfer's first synchronous channel, as its workers do,
+  /// while the transfer has tiles there that nobody has begun, until `deadline`: a thread that
+  /// would wait is a core that is awake. Returns at once if there is no such channel.
   void help(const Transfer& transfer, std::chrono::steady_clock::time_point deadline);
 
   /// Ends the transfer as cancelled, once what is in flight has ended. Does nothing if it ended.

@@ -109,6 +109,20 @@ TEST(automatic_takes_the_least_predicted_time_and_names_what_it_beat) {
   for (const Alternative& other : best.alternatives) EXPECT(other.seconds >= best.seconds);
 }
 
+TEST(channels_on_the_same_cores_take_turns) {
+  Profile profile = two_nodes();
+  const auto q = query(sys, reg, "F, x, y", "F, x, y");
+  const double alone_s = planned(q, PlannerKind::simple, profile).seconds;
+  const auto far = query(sys, far_reg, "F, x, y", "F, x, y");
+  const double apart_s = planned(far, PlannerKind::simple, profile).seconds;
+  profile.resources = {{"cores", 0}};
+  for (ChannelSpec& spec : profile.channels) spec.resources = {0};
+  const auto together = planned(far, PlannerKind::simple, profile);
+  EXPECT(planned(q, PlannerKind::simple, profile).seconds < 1.01 * alone_s);
+  EXPECT(together.seconds > apart_s + 0.9 * alone_s);
+  EXPECT_EQ(together.binding, std::string("cores"));
+}
+
 TEST(no_route_is_a_value_with_the_reason) {
   const Profile profile = two_nodes();
   const auto made = plan(query(disk, fbm, "F, x, y", "F, x, y"), profile);

@@ -127,6 +127,16 @@ TEST(a_transfer_ends_and_its_bytes_are_there) {
   EXPECT(machine.target == machine.source);
 }
 
+TEST(a_waiting_thread_helps) {
+  Machine machine(2);
+  const auto one = machine.transfer(30'000'001);
+  machine.driver->submit(one, {});
+  machine.driver->help(*one, std::chrono::steady_clock::now() + patience);
+  EXPECT_EQ(one->descriptors[0].next_tile, one->plan->tiles);  // nothing is left to begin
+  EXPECT(one->completion->wait(patience).ok());
+  EXPECT(machine.target == machine.source);
+}
+
 TEST(a_wait_ends_at_its_timeout_and_the_transfer_goes_on) {
   Machine machine;
   machine.channel.open = false;

@@ -23,6 +23,7 @@ std::int64_t SimWorld::occupy(const std::vector<int>& resources, std::int64_t by
   std::int64_t end_ns = start_ns;
   for (const int number : resources) {
     const auto r = static_cast<std::size_t>(number);
+    if (resources_[r].bytes_per_second <= 0) continue;  // taking turns is not simulated yet
     const double seconds = static_cast<double>(bytes) / resources_[r].bytes_per_second;
     busy_until_ns_[r] = std::max(busy_until_ns_[r], start_ns) + nanoseconds(seconds);
     end_ns = std::max(end_ns, busy_until_ns_[r]);
