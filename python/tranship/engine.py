@@ -47,7 +47,7 @@ class Engine:
         contact: a file to write, through which other processes find this one; or True to accept
             others by `Engine.contact` alone. None: nobody connects to this engine (it may connect).
         profile: the machine's profile as JSON, a path, or the name of one that comes with the
-            package. None: this machine's, which is measured once (about two seconds) and kept.
+            package. None: this machine's, which is measured once (some four seconds) and kept.
         trace: a file to which the transfers are written as Chrome trace JSON when it closes.
         **settings: any setting of `tranship config`, such as ``threads=4``.
 

@@ -76,7 +76,7 @@ def save(profile: str, path: Path) -> bool:
 
 
 def of_this_machine(progress: Progress | None = None) -> str:
-    """The kept profile of this machine, or one measured now (about two seconds) and kept."""
+    """The kept profile of this machine, or one measured now (some four seconds) and kept."""
     path = cache_path()
     if path is not None and path.exists():
         try:

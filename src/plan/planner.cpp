@@ -74,8 +74,9 @@ Path with_conversion_hop(const Profile& profile, const Path& path) {
   for (const int c : path) {
     if (carries_conversions(profile.channels[at(c)])) return path;
   }
-  for (std::size_t hops = 0; hops < path.size(); ++hops) {
-    const int memory = profile.channels[at(path[hops])].source;
+  for (std::size_t hops = 0; hops <= path.size(); ++hops) {
+    const int memory = hops < path.size() ? profile.channels[at(path[hops])].source
+                                          : profile.channels[at(path.back())].target;
     for (std::size_t c = 0; c < profile.channels.size(); ++c) {
       const ChannelSpec& channel = profile.channels[c];
       if (channel.source != memory || channel.target != memory) continue;

@@ -82,6 +82,15 @@ TEST(the_simple_planner_converts_in_a_memcpy_channel) {
   for (std::size_t k = 0; k < made.hops.size(); ++k) EXPECT_EQ(made.hops[k].converts, k == 1);
 }
 
+TEST(the_first_host_memory_may_be_either_end) {
+  Profile profile = two_nodes();
+  profile.channels.push_back(channel("file_read", ChannelKind::file_read, disk, sys, 0.28e9, 1e6));
+  const auto write = planned(query(sys, disk, "F, x, y", "F, y, x"), PlannerKind::simple, profile);
+  EXPECT_EQ(write.path(profile), std::string("node0/host0 > node0/host0 > node0/file0"));
+  const auto read = planned(query(disk, sys, "F, x, y", "F, y, x"), PlannerKind::simple, profile);
+  EXPECT_EQ(read.path(profile), std::string("node0/file0 > node0/host0 > node0/host0"));
+}
+
 TEST(without_conversion_the_shortest_path_is_taken) {
   const Profile profile = two_nodes();
   const auto made =
