@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,6 +27,13 @@ settings.load_profile("tranship")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "large: needs gigabytes or many seconds; -m 'not large'")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """Ctrl-C is heard here and in every process that a test starts; a shell that runs the tests in
+    the background has it ignored, and that is inherited."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
