@@ -39,5 +39,6 @@ void bind_arrays(nb::module_& module);
 void bind_engine(nb::module_& module);
 void bind_planning(nb::module_& module);
 void bind_measuring(nb::module_& module);
+void bind_simulation(nb::module_& module);
 
 }  // namespace tranship::python

@@ -27,4 +27,5 @@ NB_MODULE(_core, module) {
   tranship::python::bind_planning(module);
   tranship::python::bind_engine(module);
   tranship::python::bind_measuring(module);
+  tranship::python::bind_simulation(module);
 }

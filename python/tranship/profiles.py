@@ -90,8 +90,9 @@ def of_this_machine(progress: Progress | None = None) -> str:
 
 
 def machines_folder() -> Path:
-    """The profiles that come with the package."""
-    return Path(__file__).parent / "machines"
+    """The profiles that come with the package; in a source tree, its folder of them."""
+    installed = Path(__file__).parent / "machines"
+    return installed if installed.is_dir() else Path(__file__).resolve().parents[2] / "machines"
 
 
 def machine_names() -> list[str]:

@@ -306,9 +306,9 @@ def draw_channels(axes: Axes, profile: dict[str, Any], places: dict[str, Place])
         width = 1.0 + 2.2 * max(0.0, 1 + math.log10(max(row["gbps"], 1e-3) / fastest) / 2)
         color = CHANNEL_COLORS[row["kind"]]
         if ends[0] == ends[1]:
-            draw_loop(axes, places[ends[0]], row, rank, color, width)
+            draw_loop(axes, places[ends[0]], label(row), rank, color, width)
         else:
-            draw_arrow(axes, places[ends[0]], places[ends[1]], row, rank, color, width)
+            draw_arrow(axes, places[ends[0]], places[ends[1]], label(row), rank, color, width)
 
 
 def label(row: dict[str, Any]) -> str:
@@ -318,7 +318,7 @@ def label(row: dict[str, Any]) -> str:
 
 
 def draw_loop(
-    axes: Axes, place: Place, row: dict[str, Any], rank: int, color: str, width: float
+    axes: Axes, place: Place, words: str, rank: int, color: str, width: float
 ) -> None:
     """An arrow from a memory to itself, over its box and left of what comes from above."""
     from matplotlib.patches import FancyArrowPatch
@@ -338,14 +338,14 @@ def draw_loop(
         zorder=4,
     )
     axes.add_patch(loop)
-    write_label(axes, x - 0.06, y + LOOP_HEIGHT + 0.0 + 0.2 * rank, 0.0, label(row), color)
+    write_label(axes, x - 0.06, y + LOOP_HEIGHT + 0.0 + 0.2 * rank, 0.0, words, color)
 
 
 def draw_arrow(
     axes: Axes,
     source: Place,
     target: Place,
-    row: dict[str, Any],
+    words: str,
     rank: int,
     color: str,
     width: float,
@@ -376,7 +376,7 @@ def draw_arrow(
     angle = math.degrees(math.atan2(dy, dx))
     angle = angle - 180 if angle > 90 else angle + 180 if angle <= -90 else angle
     away = 0.14 + width / 72
-    write_label(axes, x + ox / shift * away, y + oy / shift * away, angle, label(row), color)
+    write_label(axes, x + ox / shift * away, y + oy / shift * away, angle, words, color)
 
 
 def leave_box(point: Place, center: Place, dx: float, dy: float) -> Place:

@@ -61,6 +61,7 @@ struct TermShape {
 
 std::vector<TermShape> shape_terms(const IndexSpace& space, const Layout& layout) {
   std::vector<TermShape> shapes;
+  shapes.reserve(layout.terms().size());
   std::array<std::int64_t, dimensions_max> blocked{};
   std::array<int, dimensions_max> levels{};
   blocked.fill(1);
@@ -92,6 +93,16 @@ std::vector<TermShape> shape_terms(const IndexSpace& space, const Layout& layout
     shapes[k].extent = (space[dimension].extent + blocked[dimension] - 1) / blocked[dimension];
   }
   return shapes;
+}
+
+/// Padding of blocks included.
+bool too_large(const std::vector<TermShape>& shapes) {
+  std::int64_t points = 1;
+  for (const TermShape& shape : shapes) {
+    if (shape.extent > 0 && points > bytes_max / 4096 / shape.extent) return true;
+    points *= shape.extent;
+  }
+  return false;
 }
 
 /// Terms of a strided mapping, by the first field's strides.
@@ -131,36 +142,52 @@ Result<std::shared_ptr<const Mapping>> Mapping::make(IndexSpace space, FieldSpac
     return status.error();
   }
   if (auto status = layout.check(space); !status) return status.error();
-  const auto shapes = shape_terms(space, layout);
+  if (too_large(shape_terms(space, layout))) {
+    return bad("the array is larger than 2^51 points");
+  }
   auto mapping = new_mapping();
+  for (Field& field : fields) mapping->fields_.push_back({std::move(field), 0, {}});
+  mapping->space_ = std::move(space);
+  mapping->layout_ = layout;
+  const std::int64_t end_bytes = mapping->place();
+  mapping->finish();
+  mapping->begin_bytes_ = 0;
+  mapping->end_bytes_ = end_bytes;  // padding at the edges belongs to the array
+  return std::shared_ptr<const Mapping>(mapping);
+}
+
+std::int64_t Mapping::place() {
   std::int64_t points = 1;        // values of the terms up to this one, fields excluded
   std::int64_t record_bytes = 0;  // 0 until F has passed, then the bytes of all fields
-  for (const Field& field : fields) mapping->fields_.push_back({field, 0, {}});
-  for (const TermShape& shape : shapes) {
+  for (const TermShape& shape : shape_terms(space_, layout_)) {
     if (shape.is_fields) {
-      for (Placement& placement : mapping->fields_) {
+      for (Placement& placement : fields_) {
         placement.offset = points * record_bytes;
         record_bytes += placement.field.bytes;
       }
       continue;
     }
-    for (Placement& placement : mapping->fields_) {
+    for (Placement& placement : fields_) {
       Levels& levels = placement.dimension[shape.dimension];
       const std::int64_t unit = record_bytes > 0 ? record_bytes : placement.field.bytes;
       levels.count = std::max(levels.count, shape.level + 1);
       levels.level[static_cast<std::size_t>(shape.level)] = {shape.extent, points * unit};
     }
-    if (shape.extent > 0 && points > bytes_max / 4096 / shape.extent) {
-      return bad("the array is larger than 2^51 points");
-    }
     points *= shape.extent;
   }
-  mapping->space_ = std::move(space);
-  mapping->layout_ = layout;
-  mapping->finish();
-  mapping->begin_bytes_ = 0;
-  mapping->end_bytes_ = points * record_bytes;  // padding at the edges belongs to the array
-  return std::shared_ptr<const Mapping>(mapping);
+  return points * record_bytes;
+}
+
+std::shared_ptr<const Mapping> Mapping::slot(const Point& extents) const {
+  auto mapping = new_mapping();
+  mapping->space_ = space_;
+  for (std::size_t k = 0; k < space_.size(); ++k) mapping->space_[k].extent = extents[k];
+  mapping->fields_.reserve(fields_.size());
+  for (const Placement& like : fields_) mapping->fields_.push_back({like.field, 0, {}});
+  mapping->layout_ = layout_;
+  mapping->point_bytes_ = point_bytes_;
+  mapping->end_bytes_ = mapping->place();
+  return mapping;
 }
 
 Result<std::shared_ptr<const Mapping>> Mapping::make_strided(IndexSpace space,

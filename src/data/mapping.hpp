@@ -66,6 +66,10 @@ class Mapping {
   static Result<std::shared_ptr<const Mapping>> make_strided(IndexSpace space,
                                                              std::vector<StridedField> fields);
 
+  /// A dense mapping of a smaller box in this one's order, for buffers: cheap to make, and without
+  /// a key. Strided mappings give the order of their strides.
+  std::shared_ptr<const Mapping> slot(const Point& extents) const;
+
   /// The same array with its dimensions in another order: dimension k of the result is
   /// dimension `order[k]` of this one.
   std::shared_ptr<const Mapping> permuted(const std::vector<int>& order) const;
@@ -95,6 +99,7 @@ class Mapping {
 
  private:
   Mapping() = default;
+  std::int64_t place();
   void finish();
   friend std::shared_ptr<Mapping> new_mapping();
 

@@ -50,6 +50,7 @@ Profile bootstrap(const CalibrationOptions& options) {
     channel.source = source;
     channel.target = target;
     channel.throughput = Throughput({{1, 1, 1.0}});
+    channel.gathers = kind == ChannelKind::file_read || kind == ChannelKind::file_write;
     profile.channels.push_back(std::move(channel));
   };
   add("memcpy", ChannelKind::memcpy, host0, host0);
@@ -125,12 +126,15 @@ class Calibration {
 
   /// Seconds of one copy in tiles of about `request` bytes, from submission to its end.
   Result<double> time(const Array& source, const Array& target, std::int64_t request) {
-    auto made = engine_->plan(source, target, {});
+    CopyOptions shortest;
+    shortest.planner = PlannerKind::simple;
+    auto made = engine_->plan(source, target, shortest);
     if (!made) return made.error();
     auto plan = std::make_shared<Plan>(**made);
     const Throughput& rates = engine_->profile().channels[0].throughput;
-    plan->tile = choose_tile({source.view.mapping.get(), &rates},
-                             {target.view.mapping.get(), &rates}, plan->extents, request);
+    const Order from = Order::of(*source.view.mapping);
+    const Order to = Order::of(*target.view.mapping);
+    plan->tile = choose_tile({&from, &rates}, {&to, &rates}, plan->extents, request);
     plan->tiles = tile_count(plan->extents, plan->tile, source.view.mapping->rank());
     plan->direct = false;
     std::vector<double> seconds;
@@ -162,7 +166,9 @@ class Calibration {
     report(0, "hand-off to a worker");
     const Array source = matrix(source_.data(), 1, 4096, 1, "F, x, y");
     const Array target = matrix(target_.data(), 1, 4096, 1, "F, x, y");
-    auto made = engine_->plan(source, target, {});
+    CopyOptions shortest;
+    shortest.planner = PlannerKind::simple;
+    auto made = engine_->plan(source, target, shortest);
     if (!made) return made.error();
     auto plan = std::make_shared<Plan>(**made);
     plan->direct = false;

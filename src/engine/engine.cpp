@@ -198,6 +198,7 @@ Status Engine::start() {
   for (Memory& memory : options_.profile.memories) {
     if (memory.name == "node0/host0") memory.buffer_bytes_max = config.buffer_bytes;
   }
+  planner_.emplace(options_.profile);
   ThreadDriver::Options driver;
   for (const Memory& memory : options_.profile.memories) {
     driver.memories.push_back({memory.buffer_bytes_max, host_buffers()});
@@ -278,12 +279,13 @@ Result<PlanQuery> Engine::query_of(const Array& source, const Array& target,
   if (Status status = check_view(target, "target"); !status) return status.error();
   auto view = matched_target(source, target);
   if (!view) return view.error();
-  PlanQuery query{source.view,
-                  *view,
-                  memory_of(source.where),
-                  memory_of(target.where),
-                  options.planner,
-                  options.buffer_bytes_max};
+  PlanQuery query;
+  query.source = source.view;
+  query.target = *view;
+  query.source_memory = memory_of(source.where);
+  query.target_memory = memory_of(target.where);
+  query.planner = options.planner;
+  query.buffer_bytes_max = options.buffer_bytes_max;
   if (query.source_memory < 0 || query.target_memory < 0) {
     const Array& lost = query.source_memory < 0 ? source : target;
     return Error{ErrorCode::no_route, "the machine profile has no memory for " + lost.name +
@@ -307,7 +309,7 @@ Result<PlanQuery> Engine::query_of(const Array& source, const Array& target,
 
 Result<std::shared_ptr<const Plan>> Engine::plan_of(const PlanQuery& query) {
   if (auto cached = cache_.find(query)) return cached;
-  auto made = tranship::plan(query, options_.profile);
+  auto made = planner_->plan(query);
   if (!made) return made.error();
   auto shared = std::make_shared<const Plan>(std::move(*made));
   cache_.add(query, shared);
@@ -400,6 +402,7 @@ void Engine::run_nests(const Request& request, std::function<void(Status)> done)
                                     : ChannelKind::memcpy;
   auto plan = std::make_shared<Plan>();
   plan->hops.resize(1);
+  plan->lanes = {{0, 1, 0}};
   plan->bytes = request.bytes;
   plan->tiles = 1;
   auto transfer = std::make_shared<Transfer>();

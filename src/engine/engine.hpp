@@ -17,6 +17,7 @@
 #include "machine/profile.hpp"
 #include "plan/cache.hpp"
 #include "plan/plan.hpp"
+#include "plan/planner.hpp"
 #include "runtime/thread_driver.hpp"
 
 namespace tranship {
@@ -123,6 +124,7 @@ class Engine {
   int threads_ = 1;
   SteadyClock clock_;
   std::unique_ptr<Trace> trace_;
+  std::optional<Planner> planner_;  ///< on options_.profile
   PlanCache cache_;
   std::vector<std::unique_ptr<Channel>> channels_;
   std::map<ChannelKind, int> channel_numbers_;  ///< the driver's number of each kind

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
+#include <cmath>
+#include <set>
+#include <sstream>
 #include <utility>
+
+#include "machine/cluster.hpp"
 
 namespace tranship {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::pair<MemoryKind, const char*>, 5> memory_kinds{{
     {MemoryKind::host, "host"},
@@ -49,58 +51,81 @@ Result<Kind> kind_of(const std::array<std::pair<Kind, const char*>, count>& name
   return Error{ErrorCode::invalid_argument, "\"" + text + "\" is none of " + known};
 }
 
-Json json_of(const Profile& profile, const ChannelSpec& channel) {
-  Json samples = Json::array();
-  for (const Sample& sample : channel.throughput.samples()) {
-    samples.push_back({sample.request_bytes, sample.run_bytes, sample.bytes_per_second});
+std::string text_of(double value) {
+  std::ostringstream out;
+  out << value;
+  return out.str();
+}
+
+/// Collects the first complaint about a profile.
+class Complaint {
+ public:
+  Status status() const {
+    if (text_.empty()) return {};
+    return Error{ErrorCode::invalid_argument, "this machine profile cannot be used: " + text_};
   }
-  Json resources = Json::array();
-  for (const int k : channel.resources) {
-    resources.push_back(profile.resources[static_cast<std::size_t>(k)].name);
+
+  void unless(bool right, const std::string& text) {
+    if (!right && text_.empty()) text_ = text;
   }
-  return {{"name", channel.name},
-          {"kind", to_string(channel.kind)},
-          {"source", profile.memories[static_cast<std::size_t>(channel.source)].name},
-          {"target", profile.memories[static_cast<std::size_t>(channel.target)].name},
-          {"latency_s", channel.latency_s},
-          {"resources", resources},
-          {"samples", samples}};
-}
 
-int memory_at(const Profile& profile, const std::string& name) {
-  const int found = profile.find_memory(name);
-  if (found < 0) throw std::runtime_error("memory \"" + name + "\" is not in the profile");
-  return found;
-}
+  /// A number that may be zero.
+  template <typename T>
+  void amount(T value, const char* key, const std::string& where, const char* advice) {
+    if (value >= T{0} && std::isfinite(static_cast<double>(value))) return;
+    unless(false, "\"" + std::string(key) + "\"" + where + " is " +
+                      text_of(static_cast<double>(value)) + "; write " + advice);
+  }
 
-template <typename T>
-T unwrap(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().message);
-  return *result;
-}
-
-ChannelSpec channel_from(const Profile& profile, const Json& json) {
-  ChannelSpec channel;
-  channel.name = json.at("name");
-  channel.kind = unwrap(channel_kind_from(json.at("kind")));
-  channel.source = memory_at(profile, json.at("source"));
-  channel.target = memory_at(profile, json.at("target"));
-  channel.latency_s = json.value("latency_s", 0.0);
-  for (const std::string name : json.value("resources", Json::array())) {
-    const auto found = std::find_if(profile.resources.begin(), profile.resources.end(),
-                                    [&](const Resource& r) { return r.name == name; });
-    if (found == profile.resources.end()) {
-      throw std::runtime_error("resource \"" + name + "\" is not in the profile");
+  template <typename Entry>
+  void names(const std::vector<Entry>& entries, const std::string& what) {
+    std::set<std::string> seen;
+    for (std::size_t k = 0; k < entries.size(); ++k) {
+      const std::string& name = entries[k].name;
+      unless(!name.empty(), what + " " + std::to_string(k) + " has an empty name; give it one");
+      unless(seen.insert(name).second,
+             "there are two of " + what + " \"" + name + "\"; give each its own name");
     }
-    channel.resources.push_back(static_cast<int>(found - profile.resources.begin()));
   }
-  std::vector<Sample> samples;
-  for (const Json& sample : json.at("samples")) {
-    samples.push_back({sample.at(0), sample.at(1), sample.at(2)});
+
+ private:
+  std::string text_;
+};
+
+bool counts(const Sample& sample) {
+  return sample.request_bytes >= 1 && sample.run_bytes >= 1 && sample.bytes_per_second > 0 &&
+         std::isfinite(sample.bytes_per_second);
+}
+
+void check_channel(Complaint& complaint, const Profile& profile, const ChannelSpec& channel) {
+  const std::string name = "channel \"" + channel.name + "\"";
+  const auto known = [](int index, std::size_t count) {
+    return index >= 0 && static_cast<std::size_t>(index) < count;
+  };
+  complaint.unless(known(channel.source, profile.memories.size()) &&
+                       known(channel.target, profile.memories.size()),
+                   name + " joins memories that are not listed; list them under \"memories\"");
+  std::set<int> seen;
+  for (const int resource : channel.resources) {
+    complaint.unless(known(resource, profile.resources.size()),
+                     name + " uses a resource that is not listed; list it under \"resources\"");
+    complaint.unless(seen.insert(resource).second,
+                     name + " names a resource twice; once is enough");
   }
-  if (samples.empty()) throw std::runtime_error("channel \"" + channel.name + "\" has no samples");
-  channel.throughput = Throughput(std::move(samples));
-  return channel;
+  complaint.amount(channel.latency_s, "latency_s", " of " + name, "seconds, 0 or more");
+  const std::vector<Sample>& samples = channel.throughput.samples();
+  complaint.unless(!samples.empty(),
+                   name +
+                       " has no samples; write [request bytes, run bytes, bytes per second] "
+                       "for one size at least");
+  for (std::size_t k = 0; k < samples.size(); ++k) {
+    if (counts(samples[k])) continue;
+    complaint.unless(false, "sample " + std::to_string(k) + " of " + name + " is [" +
+                                std::to_string(samples[k].request_bytes) + ", " +
+                                std::to_string(samples[k].run_bytes) + ", " +
+                                text_of(samples[k].bytes_per_second) +
+                                "]; write sizes of 1 byte or more, and a rate above 0");
+  }
 }
 
 }  // namespace
@@ -118,57 +143,33 @@ int Profile::find_memory(const std::string& name) const {
   return found == memories.end() ? -1 : static_cast<int>(found - memories.begin());
 }
 
-std::string Profile::to_json() const {
-  Json json{{"format", "tranship-profile-1"},
-            {"host", host},
-            {"date", date},
-            {"comment", comment},
-            {"handoff_s", handoff_s},
-            {"cache_bytes", cache_bytes}};
+Status Profile::check() const {
+  Complaint complaint;
+  complaint.amount(handoff_s, "handoff_s", "", "seconds, 0 or more");
+  complaint.amount(cache_bytes, "cache_bytes", "", "a number of bytes, 0 if it is not known");
+  complaint.amount(nodes, "nodes", "",
+                   "how many nodes like node0 there are, or 0 if every node is listed");
+  complaint.unless(!memories.empty(),
+                   "it has no memories; list one at least, such as node0/host0, under "
+                   "\"memories\"");
+  complaint.names(memories, "memory");
+  complaint.names(resources, "resource");
+  complaint.names(channels, "channel");
   for (const Memory& memory : memories) {
-    json["memories"].push_back({{"name", memory.name},
-                                {"kind", to_string(memory.kind)},
-                                {"buffer_bytes_max", memory.buffer_bytes_max}});
+    const std::string where = " of memory \"" + memory.name + "\"";
+    complaint.amount(memory.buffer_bytes_max, "buffer_bytes_max", where,
+                     "a number of bytes, or 0 if no intermediate buffer may be there");
+    complaint.amount(memory.threshold_bytes, "threshold_bytes", where,
+                     "a number of bytes, or 0 for the planner's default");
   }
-  json["resources"] = Json::array();
   for (const Resource& resource : resources) {
-    json["resources"].push_back(
-        {{"name", resource.name}, {"bytes_per_second", resource.bytes_per_second}});
+    complaint.amount(resource.bytes_per_second, "bytes_per_second",
+                     " of resource \"" + resource.name + "\"",
+                     "its rate, or 0 if its channels take turns");
   }
-  json["channels"] = Json::array();
-  for (const ChannelSpec& channel : channels) json["channels"].push_back(json_of(*this, channel));
-  return json.dump(1) + "\n";
-}
-
-Result<Profile> Profile::from_json(const std::string& text) {
-  try {
-    const Json json = Json::parse(text);
-    if (json.value("format", "") != "tranship-profile-1") {
-      return Error{ErrorCode::invalid_argument,
-                   "this is not a machine profile of this version (\"format\" must be "
-                   "\"tranship-profile-1\"); measure a new one with: tranship calibrate"};
-    }
-    Profile profile;
-    profile.host = json.value("host", "");
-    profile.date = json.value("date", "");
-    profile.comment = json.value("comment", "");
-    profile.handoff_s = json.value("handoff_s", 0.0);
-    profile.cache_bytes = json.value("cache_bytes", std::int64_t{0});
-    for (const Json& memory : json.at("memories")) {
-      profile.memories.push_back({memory.at("name"), unwrap(memory_kind_from(memory.at("kind"))),
-                                  memory.value("buffer_bytes_max", std::int64_t{0})});
-    }
-    for (const Json& resource : json.value("resources", Json::array())) {
-      profile.resources.push_back({resource.at("name"), resource.at("bytes_per_second")});
-    }
-    for (const Json& channel : json.at("channels")) {
-      profile.channels.push_back(channel_from(profile, channel));
-    }
-    return profile;
-  } catch (const std::exception& error) {
-    return Error{ErrorCode::invalid_argument,
-                 std::string("the machine profile cannot be read: ") + error.what()};
-  }
+  for (const ChannelSpec& channel : channels) check_channel(complaint, *this, channel);
+  const Status status = complaint.status();
+  return status ? check_nodes(*this) : status;
 }
 
 }  // namespace tranship

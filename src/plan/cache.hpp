@@ -1,4 +1,5 @@
-// Plans by the shape of the query, not by address.
+// Plans by the shape of the query, not by address. What waits in the channels is part of a query,
+// so that plans for a busy machine are found only while it is as busy.
 #pragma once
 
 #include <array>

@@ -1,337 +1,159 @@
-// The simple planner and the two baselines (Isometry 4.4 and 6.3), with predicted time.
+// The planners: full (Isometry 4.2), simple (4.4) and the two baselines (6.3).
+#include "plan/planner.hpp"
+
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <map>
 #include <optional>
 #include <utility>
 
 #include "base/units.hpp"
 #include "data/lowering.hpp"
-#include "plan/plan.hpp"
+#include "plan/cost.hpp"
+#include "plan/lanes.hpp"
+#include "plan/search.hpp"
 #include "plan/tile.hpp"
 
 namespace tranship {
 namespace {
 
-constexpr std::int64_t KiB = 1024;
-constexpr std::int64_t MiB = 1024 * KiB;
-/// Tile sizes that are tried. They bound what a more urgent transfer may have to wait for.
-constexpr std::array<std::int64_t, 11> tile_sizes{16 * KiB,  32 * KiB,  64 * KiB, 128 * KiB,
-                                                  256 * KiB, 512 * KiB, 1 * MiB,  2 * MiB,
-                                                  4 * MiB,   8 * MiB,   16 * MiB};
-constexpr int slots_most = 8;
-/// The largest tile of a copy in one hop of memory: an urgent copy waits for one of them.
-constexpr std::int64_t memory_tile_max = 1 * MiB;
-/// A smaller tile is preferred while it costs at most this much more predicted time.
-constexpr double tile_tolerance = 1.02;
-
-using Path = std::vector<int>;  // channels, in order
+/// Ways not taken that a plan names.
+constexpr std::size_t alternatives_most = 4;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-double narrowest(const Path& path, const Profile& profile) {
-  double narrow = INFINITY;
-  for (const int c : path) narrow = std::min(narrow, profile.channels[at(c)].throughput.peak());
-  return narrow;
-}
-
-/// The path of the fewest hops; among those, the one of the widest narrowest channel.
-Path shortest_path(const Profile& profile, int source, int target) {
-  std::map<int, Path> reached;  // the best path to each memory at this depth
-  std::map<int, bool> done;
-  std::map<int, Path> frontier{{source, {}}};
-  for (std::size_t depth = 0; depth < profile.memories.size() + 1; ++depth) {
-    reached.clear();
-    for (const auto& [memory, path] : frontier) {
-      for (std::size_t c = 0; c < profile.channels.size(); ++c) {
-        const ChannelSpec& channel = profile.channels[c];
-        const bool loops = channel.source == channel.target;
-        if (channel.source != memory || (loops && channel.target != target)) continue;
-        if (done[channel.target]) continue;
-        Path longer = path;
-        longer.push_back(static_cast<int>(c));
-        auto [found, added] = reached.try_emplace(channel.target, longer);
-        if (!added && narrowest(longer, profile) > narrowest(found->second, profile)) {
-          found->second = longer;
-        }
-      }
-    }
-    if (reached.count(target)) return reached[target];
-    if (reached.empty()) return {};
-    for (const auto& [memory, path] : frontier) done[memory] = memory != target;
-    frontier = reached;
+/// A self-loop after the first host memory on the path that has one (Isometry 4.4), unless a
+/// memcpy-class channel is on the path already.
+Path with_conversion_hop(const Graph& graph, const Path& path) {
+  const Profile& profile = graph.profile();
+  for (int k = 0; k < path.count; ++k) {
+    if (converts_well(profile.channels[at(path.channels[at(k)])])) return path;
   }
-  return {};
-}
-
-bool carries_conversions(const ChannelSpec& channel) {
-  return channel.kind == ChannelKind::memcpy || channel.kind == ChannelKind::gpu_copy;
-}
-
-/// Adds a self-loop after the first host memory on the path that has one (Isometry 4.4).
-Path with_conversion_hop(const Profile& profile, const Path& path) {
-  for (const int c : path) {
-    if (carries_conversions(profile.channels[at(c)])) return path;
-  }
-  for (std::size_t hops = 0; hops <= path.size(); ++hops) {
-    const int memory = hops < path.size() ? profile.channels[at(path[hops])].source
-                                          : profile.channels[at(path.back())].target;
-    for (std::size_t c = 0; c < profile.channels.size(); ++c) {
-      const ChannelSpec& channel = profile.channels[c];
-      if (channel.source != memory || channel.target != memory) continue;
-      if (channel.kind != ChannelKind::memcpy) continue;
-      Path longer = path;
-      longer.insert(longer.begin() + static_cast<std::ptrdiff_t>(hops), static_cast<int>(c));
-      return longer;
-    }
+  if (path.count == hops_max) return path;
+  for (int hops = 0; hops <= path.count; ++hops) {
+    const int memory = hops < path.count
+                           ? profile.channels[at(path.channels[at(hops)])].source
+                           : profile.channels[at(path.channels[at(path.count - 1)])].target;
+    const int loop = graph.self_loop(memory);
+    const bool at_host = loop >= 0 && profile.channels[at(loop)].kind == ChannelKind::memcpy;
+    if (!at_host || profile.memories[at(memory)].buffer_bytes_max <= 0) continue;
+    Path longer;
+    for (int k = 0; k < hops; ++k) longer.add(path.channels[at(k)]);
+    longer.add(loop);
+    for (int k = hops; k < path.count; ++k) longer.add(path.channels[at(k)]);
+    return longer;
   }
   return path;
 }
 
-/// Layouts are compared over the dimensions that have more than one index.
-bool same_order(const Mapping& a, const Mapping& b) {
-  const auto terms_of = [](const Mapping& mapping) {
-    std::vector<std::pair<int, std::int64_t>> terms;
-    for (const Term& term : mapping.layout().terms()) {
-      if (term.dimension.empty()) {
-        if (mapping.fields().size() > 1) terms.push_back({-1, 0});
-        continue;
-      }
-      for (int k = 0; k < mapping.rank(); ++k) {
-        const Dimension& dimension = mapping.space()[at(k)];
-        if (dimension.name == term.dimension && dimension.extent > 1) {
-          terms.push_back({k, term.block});
-        }
+/// The last channel that converts well; the first one if there is none.
+int conversion_hop(const Profile& profile, const Path& path) {
+  for (int k = path.count - 1; k > 0; --k) {
+    if (converts_well(profile.channels[at(path.channels[at(k)])])) return k;
+  }
+  return 0;
+}
+
+/// One of the planners that look at the shortest path alone.
+std::optional<Candidate> along_shortest(PlannerKind kind, const Graph& graph, const Task& task,
+                                        Costs& costs) {
+  const PlanQuery& query = task.query;
+  Path path = graph.shortest(query.source_memory, query.target_memory);
+  if (path.count == 0) return std::nullopt;
+  int hop = -1;
+  if (task.converts) {
+    if (kind == PlannerKind::simple) {
+      path = with_conversion_hop(graph, path);
+      hop = conversion_hop(graph.profile(), path);
+    } else {
+      hop = kind == PlannerKind::spsl ? path.count - 1 : 0;
+    }
+  }
+  auto candidate = kind == PlannerKind::simple ? costs.quick_tiling(path, hop)
+                                               : costs.best_tiling(path, hop, INFINITY);
+  if (candidate) candidate->planner = kind;
+  return candidate;
+}
+
+/// The best ways of all, the best first.
+std::vector<Candidate> search_fully(const Graph& graph, const Task& task, Costs& costs,
+                                    const std::optional<Candidate>& simple) {
+  FullSearch search(graph, task, costs);
+  if (task.query.through.empty()) {
+    if (simple) search.consider(*simple);
+    // The simple planner tries one size of a tile, this one all of them.
+    if (simple) {
+      if (auto again = costs.best_tiling(simple->path, simple->converting_hop, simple->seconds)) {
+        search.consider(*again);
       }
     }
-    return terms;
-  };
-  return terms_of(a) == terms_of(b);
-}
-
-/// A dense mapping of a tile in the order of `like`.
-Result<std::shared_ptr<const Mapping>> slot_mapping(const Mapping& like, const Point& tile) {
-  IndexSpace space = like.space();
-  for (std::size_t k = 0; k < space.size(); ++k) space[k].extent = tile[k];
-  FieldSpace fields;
-  for (const Placement& placement : like.fields()) fields.push_back(placement.field);
-  return Mapping::make(std::move(space), std::move(fields), like.layout());
-}
-
-/// The run that a channel sees when it moves a tile between the two mappings.
-std::int64_t channel_run(const ChannelSpec& channel, const Hop& hop, const Point& tile) {
-  const std::int64_t source = contiguous_run(*hop.source, tile);
-  const std::int64_t target = contiguous_run(*hop.target, tile);
-  if (channel.kind == ChannelKind::file_read) return source;
-  if (channel.kind == ChannelKind::file_write) return target;
-  if (!hop.converts) return std::min(source, target);
-  std::vector<LoopNest> nests;
-  lower({hop.source.get(), {}}, {hop.target.get(), {}}, tile, hop.fields, nests);
-  std::int64_t bytes = 0;
-  std::int64_t elements = 0;
-  for (const LoopNest& nest : nests) {
-    bytes += nest.bytes();
-    elements += nest.bytes() / nest.element_bytes;
+    for (const PlannerKind kind : {PlannerKind::spsl, PlannerKind::spdl}) {
+      if (!task.converts) break;
+      if (const auto baseline = along_shortest(kind, graph, task, costs)) {
+        search.consider(*baseline);
+      }
+    }
   }
-  return elements > 0 ? bytes / elements : 0;
+  search.run();
+  return search.found();
 }
 
-/// A path with the number of its converting hop, to be filled in.
-struct Draft {
-  PlannerKind planner = PlannerKind::simple;
-  Path path;
-  std::size_t converting_hop = 0;
+/// Whether a full search may gain more than it costs.
+bool worth_searching(const Graph& graph, const Task& task, const Costs& costs,
+                     const Candidate& simple) {
+  const PlanQuery& query = task.query;
+  if (query.full_from_bytes > 0) {
+    return task.bytes >= static_cast<double>(query.full_from_bytes);
+  }
+  const auto& rest = graph.remaining(query.target_memory).from[at(query.source_memory)];
+  const double least_s = costs.at_least(rest.sum_s, rest.beat_s);
+  return simple.seconds - least_s > graph.profile().planning_s;
+}
+
+/// Dense slots of the tile's shape, one for each of the two orders that a path may use.
+class Slots {
+ public:
+  Slots(const Mapping& source, const Mapping& target, const Point& tile)
+      : source_(source), target_(target), tile_(tile) {}
+
+  const std::shared_ptr<const Mapping>& in_order_of(bool target) {
+    auto& slot = target ? like_target_ : like_source_;
+    if (!slot) slot = (target ? target_ : source_).slot(tile_);
+    return slot;
+  }
+
+ private:
+  const Mapping& source_;
+  const Mapping& target_;
+  const Point& tile_;
+  std::shared_ptr<const Mapping> like_source_;
+  std::shared_ptr<const Mapping> like_target_;
 };
 
-Result<Plan> lay_out(const PlanQuery& query, const Profile& profile, const Draft& draft,
-                     const Point& tile) {
-  Plan plan;
-  plan.planner = draft.planner;
-  plan.tile = tile;
-  std::shared_ptr<const Mapping> before = query.source.mapping;
-  for (std::size_t hop = 0; hop < draft.path.size(); ++hop) {
-    const ChannelSpec& channel = profile.channels[at(draft.path[hop])];
-    Hop step;
-    step.channel = draft.path[hop];
-    step.source_memory = channel.source;
-    step.target_memory = channel.target;
-    step.source = before;
-    if (hop + 1 == draft.path.size()) {
-      step.target = query.target.mapping;
-    } else {
-      const bool converted = hop >= draft.converting_hop;
-      auto slot = slot_mapping(converted ? *query.target.mapping : *query.source.mapping, tile);
-      if (!slot) return slot.error();
-      step.target = *slot;
-    }
-    auto fields = match_fields(*step.source, *step.target);
-    if (!fields) return fields.error();
-    step.fields = *fields;
-    step.converts = !same_order(*step.source, *step.target);
-    before = step.target;
-    plan.hops.push_back(std::move(step));
+void add_lane(Plan& plan, const Candidate& lane, const PlanQuery& query, const Costs& costs,
+              const Profile& profile, const std::vector<int>& fields) {
+  Slots slots(*query.source.mapping, *query.target.mapping, plan.tile);
+  plan.lanes.push_back(
+      {static_cast<int>(plan.hops.size()), lane.path.count, lane.bytes_per_second});
+  for (int k = 0; k < lane.path.count; ++k) {
+    const ChannelSpec& channel = profile.channels[at(lane.path.channels[at(k)])];
+    const bool first = k == 0;
+    const bool last = k + 1 == lane.path.count;
+    const bool converted = lane.converting_hop >= 0 && k >= lane.converting_hop;
+    Hop hop;
+    hop.channel = lane.path.channels[at(k)];
+    hop.source_memory = channel.source;
+    hop.target_memory = channel.target;
+    hop.source = first ? query.source.mapping : plan.hops.back().target;
+    hop.target = last ? query.target.mapping : slots.in_order_of(converted);
+    hop.converts = k == lane.converting_hop;
+    // Slots have the fields of what they are like; only one hop joins the two sequences.
+    const bool meets = lane.converting_hop >= 0 ? hop.converts : last;
+    if (meets) hop.fields = fields;
+    const HopCost cost = costs.hop(lane, k);
+    hop.run_bytes = cost.run_bytes;
+    hop.tile_s = cost.tile_s;
+    hop.bytes_per_second = static_cast<double>(lane.tile_bytes) / cost.tile_s;
+    plan.hops.push_back(std::move(hop));
   }
-  return plan;
-}
-
-bool is_file(const ChannelSpec& channel) {
-  return channel.kind == ChannelKind::file_read || channel.kind == ChannelKind::file_write;
-}
-
-/// A file channel measures whole runs. Converting, its threads copy in memory as well, between one
-/// read or write and the next: at the rate that the host's own channel converts with.
-double conversion_rate(const Hop& hop, const Plan& plan, const Profile& profile) {
-  std::vector<LoopNest> nests;
-  lower({hop.source.get(), {}}, {hop.target.get(), {}}, plan.tile, hop.fields, nests);
-  std::int64_t elements = 0;
-  for (const LoopNest& nest : nests) elements += nest.bytes() / nest.element_bytes;
-  const std::int64_t run = plan.tile_bytes / std::max<std::int64_t>(elements, 1);
-  for (const ChannelSpec& channel : profile.channels) {
-    const bool at_host = channel.source == hop.source_memory || channel.target == hop.target_memory;
-    if (channel.source == channel.target && at_host && carries_conversions(channel)) {
-      return channel.throughput.at(plan.tile_bytes, run);
-    }
-  }
-  return INFINITY;
-}
-
-/// Predicted time of all tiles: the first through every hop, then one per beat of the slowest
-/// channel or shared resource.
-void predict(Plan& plan, const Profile& profile) {
-  std::vector<double> resource_s(profile.resources.size(), 0);
-  double fill_s = 0;
-  double beat_s = 0;
-  const auto bytes = static_cast<double>(plan.tile_bytes);
-  for (Hop& hop : plan.hops) {
-    const ChannelSpec& channel = profile.channels[at(hop.channel)];
-    hop.run_bytes = channel_run(channel, hop, plan.tile);
-    hop.bytes_per_second = channel.throughput.at(plan.tile_bytes, hop.run_bytes);
-    hop.tile_s = hop.bytes_per_second > 0 ? bytes / hop.bytes_per_second : INFINITY;
-    if (hop.converts && is_file(channel)) {
-      hop.tile_s += bytes / conversion_rate(hop, plan, profile);
-      hop.bytes_per_second = bytes / hop.tile_s;
-    }
-    fill_s += channel.latency_s + hop.tile_s;
-    if (hop.tile_s > beat_s) {
-      beat_s = hop.tile_s;
-      plan.binding = channel.name;
-    }
-    for (const int r : channel.resources) {
-      const double capacity = profile.resources[at(r)].bytes_per_second;
-      resource_s[at(r)] += capacity > 0 ? bytes / capacity : hop.tile_s;
-    }
-  }
-  for (std::size_t r = 0; r < resource_s.size(); ++r) {
-    if (resource_s[r] > beat_s) {
-      beat_s = resource_s[r];
-      plan.binding = profile.resources[r].name;
-    }
-  }
-  const double whole = static_cast<double>(plan.bytes) / std::max(bytes, 1.0);
-  plan.seconds = fill_s + std::max(whole - 1, 0.0) * beat_s;
-  plan.bytes_per_second = plan.seconds > 0 ? static_cast<double>(plan.bytes) / plan.seconds : 0;
-}
-
-/// What the rings of this path may take in all; nothing needed without rings.
-std::int64_t ring_bytes_max(const PlanQuery& query, const Profile& profile, const Path& path) {
-  std::int64_t least = INT64_MAX;
-  for (std::size_t hop = 0; hop + 1 < path.size(); ++hop) {
-    const int memory = profile.channels[at(path[hop])].target;
-    least = std::min(least, profile.memories[at(memory)].buffer_bytes_max);
-  }
-  if (least == INT64_MAX) return 0;
-  const auto rings = static_cast<std::int64_t>(path.size()) - 1;
-  if (query.buffer_bytes_max > 0) least = std::min(least, query.buffer_bytes_max);
-  return least / rings;
-}
-
-/// How many slots each ring gets, from 2 to slots_most; 0 if not even two fit.
-int count_slots(const Plan& plan, std::int64_t ring_bytes) {
-  std::int64_t slots = slots_most;
-  for (std::size_t hop = 0; hop + 1 < plan.hops.size(); ++hop) {
-    const std::int64_t slot = std::max<std::int64_t>(plan.hops[hop].target->end_bytes(), 1);
-    slots = std::min(slots, ring_bytes / slot);
-  }
-  return static_cast<int>(std::min(slots, std::max<std::int64_t>(plan.tiles, 2)));
-}
-
-/// The best plan along one path, over the sizes of tiles.
-Result<Plan> best_tiling(const PlanQuery& query, const Profile& profile, const Draft& draft) {
-  // Runs in memory cost a file channel nothing, and the other way about.
-  const ChannelSpec& first = profile.channels[at(draft.path.front())];
-  const ChannelSpec& last = profile.channels[at(draft.path.back())];
-  const TileEnd source{query.source.mapping.get(),
-                       first.kind == ChannelKind::file_write ? nullptr : &first.throughput};
-  const TileEnd target{query.target.mapping.get(),
-                       last.kind == ChannelKind::file_read ? nullptr : &last.throughput};
-  const std::int64_t ring_bytes = ring_bytes_max(query, profile, draft.path);
-  std::optional<Plan> best;
-  std::optional<Error> failure;
-  std::int64_t last_tile_bytes = -1;
-  const bool in_memory = draft.path.size() == 1 && carries_conversions(first);
-  for (const std::int64_t size : tile_sizes) {
-    if (in_memory && size > memory_tile_max) break;
-    const Point tile = choose_tile(source, target, query.source.extents, size);
-    auto plan = lay_out(query, profile, draft, tile);
-    if (!plan) {
-      failure = plan.error();
-      break;
-    }
-    plan->corner_source = query.source.lower;
-    plan->corner_target = query.target.lower;
-    plan->extents = query.source.extents;
-    plan->bytes = query.source.bytes();
-    plan->tiles = tile_count(plan->extents, tile, query.source.mapping->rank());
-    plan->tile_bytes = query.source.mapping->point_bytes();
-    for (int k = 0; k < query.source.mapping->rank(); ++k) plan->tile_bytes *= tile[at(k)];
-    if (plan->tile_bytes == last_tile_bytes) break;
-    last_tile_bytes = plan->tile_bytes;
-    plan->slots = draft.path.size() > 1 ? count_slots(*plan, ring_bytes) : 0;
-    if (draft.path.size() > 1 && plan->slots < 2 && best) break;
-    if (draft.path.size() > 1 && plan->slots < 1) {
-      failure = Error{ErrorCode::out_of_memory,
-                      "the intermediate buffers may take " + format_bytes(ring_bytes) +
-                          " each, which does not hold one tile; allow more memory"};
-      break;
-    }
-    predict(*plan, profile);
-    if (!best || plan->seconds * tile_tolerance < best->seconds) best = std::move(*plan);
-  }
-  if (best) return std::move(*best);
-  return *failure;
-}
-
-std::vector<Draft> drafts_of(const PlanQuery& query, const Profile& profile, bool converts) {
-  const Path shortest = shortest_path(profile, query.source_memory, query.target_memory);
-  if (shortest.empty()) return {};
-  std::vector<Draft> drafts;
-  const auto wanted = [&](PlannerKind kind) {
-    return query.planner == kind || query.planner == PlannerKind::automatic;
-  };
-  if (wanted(PlannerKind::simple)) {
-    Draft draft{PlannerKind::simple, converts ? with_conversion_hop(profile, shortest) : shortest,
-                0};
-    for (std::size_t hop = 0; hop < draft.path.size(); ++hop) {
-      if (carries_conversions(profile.channels[at(draft.path[hop])])) draft.converting_hop = hop;
-    }
-    drafts.push_back(draft);
-  }
-  const bool distinct = converts || query.planner != PlannerKind::automatic;
-  if (distinct && wanted(PlannerKind::spsl)) {
-    drafts.push_back({PlannerKind::spsl, shortest, shortest.size() - 1});
-  }
-  if (distinct && wanted(PlannerKind::spdl)) {
-    drafts.push_back({PlannerKind::spdl, shortest, 0});
-  }
-  return drafts;
-}
-
-Error no_route(const PlanQuery& query, const Profile& profile) {
-  return Error{ErrorCode::no_route,
-               "no chain of channels leads from " + profile.memories[at(query.source_memory)].name +
-                   " to " + profile.memories[at(query.target_memory)].name +
-                   "; see the channels that there are with: tranship topology"};
 }
 
 /// A transfer shorter than a hand-off runs where it is called.
@@ -348,37 +170,149 @@ void mark_direct(Plan& plan, const Profile& profile) {
         plan.nests);
 }
 
+std::vector<int> memories_of(const Profile& profile, const Path& path) {
+  std::vector<int> memories{profile.channels[at(path.channels[0])].source};
+  for (int k = 0; k < path.count; ++k) {
+    memories.push_back(profile.channels[at(path.channels[at(k)])].target);
+  }
+  return memories;
+}
+
+void name_alternatives(Plan& plan, const std::vector<Candidate>& ways, const Profile& profile) {
+  for (std::size_t k = 1; k < ways.size(); ++k) {
+    if (plan.alternatives.size() == alternatives_most) break;
+    Alternative other{ways[k].planner, memories_of(profile, ways[k].path), ways[k].converting_hop,
+                      ways[k].seconds};
+    const auto same = [&](const Alternative& known) {
+      return known.memories == other.memories && known.converting_hop == other.converting_hop;
+    };
+    const bool taken = other.memories == memories_of(profile, ways[0].path) &&
+                       other.converting_hop == ways[0].converting_hop;
+    if (taken || std::any_of(plan.alternatives.begin(), plan.alternatives.end(), same)) continue;
+    plan.alternatives.push_back(std::move(other));
+  }
+}
+
+Plan make_plan(const Graph& graph, const Task& task, const Costs& costs,
+               const std::vector<Candidate>& ways, const std::vector<int>& fields) {
+  const PlanQuery& query = task.query;
+  const Profile& profile = graph.profile();
+  const Candidate& best = ways[0];
+  Plan plan;
+  plan.planner = best.planner;
+  plan.corner_source = query.source.lower;
+  plan.corner_target = query.target.lower;
+  plan.extents = query.source.extents;
+  plan.tile = best.tile;
+  plan.tile_bytes = best.tile_bytes;
+  plan.bytes = query.source.bytes();
+  plan.tiles = tile_count(plan.extents, plan.tile, task.rank);
+  plan.slots = best.slots;
+  plan.seconds = best.seconds;
+  plan.bytes_per_second = best.bytes_per_second;
+  plan.binding = {best.binding_channel, best.binding_resource};
+  if (query.lanes_max > 1) {
+    const LaneChoice choice = choose_lanes(graph, task, costs, best, query.lanes_max);
+    plan.seconds = choice.seconds;
+    plan.bytes_per_second = choice.bytes_per_second;
+    for (const Candidate& lane : choice.lanes) {
+      plan.slots = std::max(plan.slots, lane.slots);
+      add_lane(plan, lane, query, costs, profile, fields);
+    }
+  } else {
+    plan.hops.reserve(at(best.path.count));
+    add_lane(plan, best, query, costs, profile, fields);
+  }
+  name_alternatives(plan, ways, profile);
+  mark_direct(plan, profile);
+  return plan;
+}
+
+Error no_plan(const Graph& graph, const Task& task) {
+  const PlanQuery& query = task.query;
+  const Profile& profile = graph.profile();
+  const std::string from = profile.memories[at(query.source_memory)].name;
+  const std::string to = profile.memories[at(query.target_memory)].name;
+  const Path path = graph.shortest(query.source_memory, query.target_memory);
+  if (path.count == 0 || !query.through.empty()) {
+    return {ErrorCode::no_route,
+            "no chain of channels leads from " + from + " to " + to +
+                (query.through.empty() ? "" : " through the memories that were asked for") +
+                "; see the channels that there are with: tranship topology"};
+  }
+  return {ErrorCode::out_of_memory,
+          "the intermediate buffers between " + from + " and " + to +
+              " may not even hold two tiles of one point (" +
+              format_bytes(task.source.point_bytes) +
+              "); allow them more memory, or raise threshold_bytes in the machine profile"};
+}
+
+Status check_query(const PlanQuery& query, const Profile& profile) {
+  const auto known = [&](int memory) {
+    return memory >= 0 && at(memory) < profile.memories.size();
+  };
+  bool all = known(query.source_memory) && known(query.target_memory);
+  for (const int memory : query.through) all = all && known(memory);
+  if (!all) {
+    return Error{ErrorCode::invalid_argument,
+                 "a memory of the request is not in the machine profile; `tranship topology` "
+                 "lists those that are"};
+  }
+  const auto& through = query.through;
+  if (!through.empty() && (through.size() < 2 || through.front() != query.source_memory ||
+                           through.back() != query.target_memory)) {
+    return Error{ErrorCode::invalid_argument,
+                 "the memories to pass through must begin with the source's and end with the "
+                 "target's"};
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<Plan> plan(const PlanQuery& query, const Profile& profile) {
-  if (auto fields = match_fields(*query.source.mapping, *query.target.mapping); !fields) {
-    return fields.error();
+Planner::Planner(const Profile& profile)
+    : profile_(&profile), graph_(std::make_unique<Graph>(profile)) {}
+Planner::~Planner() = default;
+Planner::Planner(Planner&&) noexcept = default;
+Planner& Planner::operator=(Planner&&) noexcept = default;
+
+Result<Plan> Planner::plan(const PlanQuery& query) const {
+  if (Status status = check_query(query, *profile_); !status) return status.error();
+  auto matched = match_fields(*query.source.mapping, *query.target.mapping);
+  if (!matched) return matched.error();
+  bool in_sequence = true;
+  for (std::size_t k = 0; k < matched->size(); ++k) {
+    in_sequence = in_sequence && (*matched)[k] == static_cast<int>(k);
   }
-  const bool converts = !same_order(*query.source.mapping, *query.target.mapping);
-  const auto drafts = drafts_of(query, profile, converts);
-  if (drafts.empty()) return no_route(query, profile);
-  std::vector<Plan> plans;
-  std::optional<Error> failure;
-  for (const Draft& draft : drafts) {
-    auto candidate = best_tiling(query, profile, draft);
-    if (candidate) {
-      plans.push_back(std::move(*candidate));
-    } else {
-      failure = candidate.error();
+  if (in_sequence) matched->clear();
+  const Task task(query, in_sequence);
+  Costs costs(*graph_, task);
+  std::vector<Candidate> ways;
+  const bool baseline = query.planner == PlannerKind::spsl || query.planner == PlannerKind::spdl;
+  if (baseline) {
+    if (auto way = along_shortest(query.planner, *graph_, task, costs)) ways.push_back(*way);
+  } else {
+    std::optional<Candidate> simple;
+    if (query.through.empty()) {
+      simple = along_shortest(PlannerKind::simple, *graph_, task, costs);
+    }
+    const bool search =
+        query.planner == PlannerKind::full || !query.through.empty() ||
+        (query.planner == PlannerKind::automatic &&
+         (!simple || worth_searching(*graph_, task, costs, *simple)));
+    if (search) {
+      ways = search_fully(*graph_, task, costs, simple);
+    } else if (simple) {
+      ways.push_back(*simple);
     }
   }
-  if (plans.empty()) return *failure;
-  const auto best = std::min_element(plans.begin(), plans.end(), [](const Plan& a, const Plan& b) {
-    return a.seconds < b.seconds;
-  });
-  Plan chosen = *best;
-  for (const Plan& other : plans) {
-    if (&other == &*best) continue;
-    chosen.alternatives.push_back(
-        {std::string(to_string(other.planner)) + ": " + other.path(profile), other.seconds});
-  }
-  mark_direct(chosen, profile);
-  return chosen;
+  if (ways.empty()) return no_plan(*graph_, task);
+  if (query.planner == PlannerKind::full) ways[0].planner = PlannerKind::full;
+  return make_plan(*graph_, task, costs, ways, *matched);
+}
+
+Result<Plan> plan(const PlanQuery& query, const Profile& profile) {
+  return Planner(profile).plan(query);
 }
 
 }  // namespace tranship

@@ -2,165 +2,189 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
 
 namespace tranship {
 namespace {
 
-/// Share of its best rate from which an end counts as fast enough.
-constexpr double saturated = 0.98;
+/// Steps of the binary searches: the rate to a share of 1/64 of a factor of two, runs to a factor
+/// of two, which rounding to whole indices makes coarser anyway.
+constexpr int rate_steps = 12;
+constexpr int run_steps = 7;
+/// From how far below the best rate of an end the search starts, as a power of two.
+constexpr double rate_span_log2 = 12;
 
-/// Whether the fields of a point lie one behind the other, so that a point is one run.
-bool fields_adjacent(const Mapping& mapping) {
-  for (std::size_t f = 1; f < mapping.fields().size(); ++f) {
-    const Placement& last = mapping.fields()[f - 1];
-    if (mapping.fields()[f].offset != last.offset + last.field.bytes) return false;
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+/// Whether the dimensions follow each other in the same way: then one tile suits both ends.
+bool same_sequence(const Order& a, const Order& b) {
+  int of_b = 0;
+  for (int k = 0; k < a.count; ++k) {
+    if (a.steps[at(k)].dimension < 0) continue;
+    while (of_b < b.count && b.steps[at(of_b)].dimension < 0) ++of_b;
+    if (of_b == b.count || a.steps[at(k)].dimension != b.steps[at(of_b)].dimension) return false;
+    ++of_b;
   }
   return true;
 }
 
-/// The run of a tile and the dimension whose growth would lengthen it (-1: none).
-struct Run {
-  std::int64_t bytes = 0;
-  int next = -1;
+class BoxSearch {
+ public:
+  BoxSearch(const TileEnd& source, const TileEnd& target, const Point& extents,
+            std::int64_t bytes_max)
+      : source_(source), target_(target), extents_(extents), bytes_max_(bytes_max) {
+    rank_ = target.order->rank;
+    one_.fill(1);
+  }
+
+  /// The least box with which both ends make `rate`; false if it is larger than allowed.
+  bool box_for_rate(double rate, Point& box) const {
+    box = one_;
+    for (const TileEnd* end : {&source_, &target_}) {
+      if (end->throughput == nullptr) continue;
+      const std::int64_t run = end->throughput->run_for(bytes_max_, rate);
+      // Where no run is long enough, the longest will do: the search starts from its rate.
+      end->order->enlarge(std::min(run, bytes_max_), extents_, box);
+    }
+    return bytes_of(box) <= bytes_max_;
+  }
+
+  /// The rate that both ends would make if each had all the room to itself.
+  double rate_max() const {
+    double rate = INFINITY;
+    for (const TileEnd* end : {&source_, &target_}) {
+      if (end->throughput == nullptr) continue;
+      Point box = one_;
+      end->order->enlarge(bytes_max_, extents_, box);
+      rate = std::min(rate, end->throughput->at(bytes_max_, end->order->run_bytes(box)));
+    }
+    return rate;
+  }
+
+  /// The least box of the best rate that fits.
+  Point best_box() const {
+    const double most = rate_max();
+    Point box;
+    if (!std::isfinite(most) || most <= 0) return one_;
+    if (box_for_rate(most, box)) return box;
+    Point found = one_;
+    double low = 0;  // log2 of the share of `most`, negative; feasible
+    double high = 0;
+    low = -rate_span_log2;
+    if (!box_for_rate(most * std::exp2(low), found)) return one_;
+    for (int k = 0; k < rate_steps; ++k) {
+      const double middle = (low + high) / 2;
+      if (box_for_rate(most * std::exp2(middle), box)) {
+        low = middle;
+        found = box;
+      } else {
+        high = middle;
+      }
+    }
+    return found;
+  }
+
+  /// Grows the box so that the runs at both ends become equally long, as far as there is room.
+  void even_runs(Point& box) const {
+    int low = 0;
+    int high = run_steps * 6;  // log2 of the run
+    while (low < high) {
+      const int middle = (low + high + 1) / 2;
+      if (grown(box, middle)) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    Point larger = box;
+    for (const TileEnd* end : {&source_, &target_}) {
+      end->order->enlarge(std::int64_t{1} << low, extents_, larger);
+    }
+    if (bytes_of(larger) <= bytes_max_) box = larger;
+  }
+
+  /// Takes what room is left, along the target's order.
+  void fill(Point& box) const {
+    const Order& order = *target_.order;
+    for (int k = 0; k < order.count; ++k) {
+      if (order.steps[at(k)].dimension < 0) continue;
+      const std::size_t d = at(order.steps[at(k)].dimension);
+      const std::int64_t others = bytes_of(box) / box[d];
+      box[d] = std::clamp(bytes_max_ / std::max<std::int64_t>(others, 1), box[d], extents_[d]);
+    }
+  }
+
+  /// Spreads the indices evenly over the tiles, in whole blocks where there are some and in whole
+  /// cache lines where the tile is long, without falling below `least`.
+  void spread(Point& box, const Point& least) const {
+    for (int k = 0; k < rank_; ++k) {
+      const std::size_t d = at(k);
+      const std::int64_t block = std::max(source_.order->blocks[d], target_.order->blocks[d]);
+      const std::int64_t width = even(extents_[d], box[d], block);
+      if (width >= least[d]) {
+        box[d] = width;
+        continue;
+      }
+      const std::int64_t fewer = extents_[d] / least[d];
+      const std::int64_t wider = (extents_[d] + fewer - 1) / fewer;
+      const std::int64_t others = bytes_of(box) / box[d];
+      if (wider * others <= bytes_max_) box[d] = wider;
+    }
+  }
+
+ private:
+  std::int64_t bytes_of(const Point& box) const {
+    return points_of(box, rank_) * target_.order->point_bytes;
+  }
+
+  bool grown(const Point& box, int run_log2) const {
+    Point larger = box;
+    for (const TileEnd* end : {&source_, &target_}) {
+      end->order->enlarge(std::int64_t{1} << run_log2, extents_, larger);
+    }
+    return bytes_of(larger) <= bytes_max_;
+  }
+
+  static std::int64_t even(std::int64_t extent, std::int64_t tile, std::int64_t block) {
+    if (tile >= extent) return extent;
+    const std::int64_t tiles = (extent + tile - 1) / tile;
+    std::int64_t width = (extent + tiles - 1) / tiles;
+    constexpr std::int64_t line = 64;
+    for (const std::int64_t unit : {std::lcm(block, line), block}) {
+      if (width <= unit) continue;
+      const std::int64_t most = tile < width + unit ? tile : width + unit - 1;
+      width = std::max(most / unit, std::int64_t{1}) * unit;
+      break;
+    }
+    return std::min(width, extent);
+  }
+
+  const TileEnd& source_;
+  const TileEnd& target_;
+  const Point& extents_;
+  std::int64_t bytes_max_;
+  int rank_ = 0;
+  Point one_{};
 };
-
-Run run_of(const Mapping& mapping, const Point& tile) {
-  const Placement& placement = mapping.fields()[0];
-  Run run{placement.field.bytes, -1};
-  if (mapping.fields().size() > 1 && fields_adjacent(mapping)) run.bytes = mapping.point_bytes();
-  std::array<int, dimensions_max> used{};                // levels already walked
-  std::array<std::int64_t, dimensions_max> left = tile;  // tile indices not yet in the run
-  for (int walked = 0; walked < dimensions_max * levels_max; ++walked) {
-    int found = -1;
-    for (std::size_t k = 0; k < static_cast<std::size_t>(mapping.rank()); ++k) {
-      const Levels& levels = placement.dimension[k];
-      if (used[k] >= levels.count || mapping.space()[k].extent <= 1) continue;
-      if (levels.level[static_cast<std::size_t>(used[k])].stride == run.bytes) {
-        found = static_cast<int>(k);
-        break;
-      }
-    }
-    if (found < 0) return run;
-    const auto k = static_cast<std::size_t>(found);
-    const Levels& levels = placement.dimension[k];
-    const bool last = used[k] + 1 == levels.count;
-    const std::int64_t radix = levels.level[static_cast<std::size_t>(used[k])].radix;
-    const std::int64_t taken = last ? left[k] : std::min(left[k], radix);
-    run.bytes *= taken;
-    if (tile[k] < mapping.space()[k].extent && (taken < radix || last)) {
-      run.next = found;
-      return run;
-    }
-    left[k] = std::max<std::int64_t>((left[k] + radix - 1) / radix, 1);
-    ++used[k];
-  }
-  return run;
-}
-
-std::int64_t points_of(const Point& tile, int rank) {
-  std::int64_t product = 1;
-  for (std::size_t k = 0; k < static_cast<std::size_t>(rank); ++k) product *= tile[k];
-  return product;
-}
-
-/// The fastest dimension, in the mapping's order, that can still grow.
-int next_in_order(const Mapping& mapping, const Point& tile, const Point& extents) {
-  for (const Term& term : mapping.layout().terms()) {
-    for (std::size_t k = 0; k < static_cast<std::size_t>(mapping.rank()); ++k) {
-      if (mapping.space()[k].name == term.dimension && tile[k] < extents[k]) {
-        return static_cast<int>(k);
-      }
-    }
-  }
-  return -1;
-}
-
-/// The rate at an end, or infinity if a longer run would not make it faster.
-double rate_to_mend(const TileEnd& end, std::int64_t bytes, std::int64_t run_bytes) {
-  if (end.throughput == nullptr) return INFINITY;
-  const double rate = end.throughput->at(bytes, run_bytes);
-  return rate < saturated * end.throughput->peak() ? rate : INFINITY;
-}
-
-/// The dimension to grow: where the slower end gains a longer run; if neither does, where the run
-/// is shorter.
-int dimension_to_grow(const TileEnd& source, const TileEnd& target, const Point& tile,
-                      const Point& extents, std::int64_t bytes_max) {
-  const Run at_source = run_of(*source.mapping, tile);
-  const Run at_target = run_of(*target.mapping, tile);
-  const auto usable = [&](const Run& run) {
-    return run.next >= 0 &&
-           tile[static_cast<std::size_t>(run.next)] < extents[static_cast<std::size_t>(run.next)];
-  };
-  const bool source_grows = usable(at_source);
-  const bool target_grows = usable(at_target);
-  if (source_grows && target_grows) {
-    const double a = rate_to_mend(source, bytes_max, at_source.bytes);
-    const double b = rate_to_mend(target, bytes_max, at_target.bytes);
-    if (a != b) return a < b ? at_source.next : at_target.next;
-    return at_source.bytes < at_target.bytes ? at_source.next : at_target.next;
-  }
-  if (target_grows) return at_target.next;
-  if (source_grows) return at_source.next;
-  return next_in_order(*target.mapping, tile, extents);
-}
-
-/// Product of the block sizes of a dimension on both sides, where one tile holds it.
-std::int64_t block_of(const Mapping& mapping, std::size_t k) {
-  const Levels& levels = mapping.fields()[0].dimension[k];
-  std::int64_t block = 1;
-  for (std::size_t j = 0; j + 1 < static_cast<std::size_t>(levels.count); ++j) {
-    block *= levels.level[j].radix;
-  }
-  return block;
-}
-
-/// Spreads the indices evenly over the tiles, in whole blocks where there are some and in whole
-/// cache lines where the tile is long.
-std::int64_t even(std::int64_t extent, std::int64_t tile, std::int64_t block) {
-  if (tile >= extent) return extent;
-  const std::int64_t tiles = (extent + tile - 1) / tile;
-  std::int64_t width = (extent + tiles - 1) / tiles;
-  constexpr std::int64_t line = 64;
-  for (const std::int64_t unit : {std::lcm(block, line), block}) {
-    if (width <= unit) continue;
-    width =
-        std::max((tile < width + unit ? tile : width + unit - 1) / unit, std::int64_t{1}) * unit;
-    break;
-  }
-  return std::min(width, extent);
-}
 
 }  // namespace
 
-std::int64_t contiguous_run(const Mapping& mapping, const Point& tile) {
-  return run_of(mapping, tile).bytes;
-}
-
 Point choose_tile(const TileEnd& source, const TileEnd& target, const Point& extents,
                   std::int64_t bytes_max) {
-  const int rank = target.mapping->rank();
-  const std::int64_t points_max =
-      std::max<std::int64_t>(bytes_max / target.mapping->point_bytes(), 1);
-  Point tile{};
-  for (std::size_t k = 0; k < static_cast<std::size_t>(rank); ++k) tile[k] = 1;
-  if (points_of(extents, rank) == 0) return tile;
-  while (true) {
-    const int grown = dimension_to_grow(source, target, tile, extents, bytes_max);
-    if (grown < 0) break;
-    const auto k = static_cast<std::size_t>(grown);
-    const std::int64_t others = points_of(tile, rank) / tile[k];
-    const std::int64_t room = points_max / others;
-    if (room <= tile[k]) break;
-    tile[k] = std::min({tile[k] * 2, room, extents[k]});
+  const BoxSearch search(source, target, extents, bytes_max);
+  Point box{};
+  const int rank = target.order->rank;
+  for (int k = 0; k < rank; ++k) box[at(k)] = 1;
+  if (points_of(extents, rank) == 0) return box;
+  Point least = box;
+  if (!same_sequence(*source.order, *target.order)) {
+    least = search.best_box();
+    for (int k = 0; k < rank; ++k) box[at(k)] = least[at(k)];
+    search.even_runs(box);
   }
-  for (std::size_t k = 0; k < static_cast<std::size_t>(rank); ++k) {
-    const std::int64_t block = std::max(block_of(*source.mapping, k), block_of(*target.mapping, k));
-    tile[k] = even(extents[k], tile[k], block);
-  }
-  return tile;
+  search.fill(box);
+  search.spread(box, least);
+  return box;
 }
 
 std::int64_t tile_count(const Point& extents, const Point& tile, int rank) {

@@ -1,25 +1,24 @@
-// Tiles: the box of the index space that travels as one unit.
+// Tiles: the box of the index space that travels as one unit. Its extents are the blocking factors
+// of Isometry 4.2.
 #pragma once
 
 #include <cstdint>
 
-#include "data/mapping.hpp"
 #include "machine/throughput.hpp"
+#include "plan/order.hpp"
 
 namespace tranship {
 
-/// Longest run of contiguous bytes in a tile of these extents.
-std::int64_t contiguous_run(const Mapping& mapping, const Point& tile);
-
 /// One end of a path, for choosing a tile.
 struct TileEnd {
-  const Mapping* mapping = nullptr;
+  const Order* order = nullptr;
   /// Of the channel whose rate depends on the runs at this end; null: none does.
   const Throughput* throughput = nullptr;
 };
 
-/// A tile of at most `bytes_max` (at least one point): it grows where the slower end gains most,
-/// so that both ends get runs as long as they need.
+/// A tile of at most `bytes_max` (at least one point) that lets the slower end be as fast as it
+/// can: binary search on the rate, where each rate asks for runs at both ends and so for a least
+/// box. What room is left goes to longer runs at both ends alike, and extents are spread evenly.
 Point choose_tile(const TileEnd& source, const TileEnd& target, const Point& extents,
                   std::int64_t bytes_max);
 

@@ -19,6 +19,7 @@ BufferPool::~BufferPool() {
 bool BufferPool::acquire(const std::vector<BufferRequest>& requests,
                          std::vector<std::byte*>& buffers) {
   buffers.clear();
+  if (!fits(requests, false)) return false;
   for (const BufferRequest& request : requests) {
     std::byte* buffer = take(request.memory, request.bytes);
     if (buffer == nullptr) {
@@ -73,10 +74,17 @@ void BufferPool::release(const BufferRequest& request, std::byte* buffer) {
 }
 
 bool BufferPool::possible(const std::vector<BufferRequest>& requests) const {
-  std::map<int, std::int64_t> sums;
-  for (const BufferRequest& request : requests) sums[request.memory] += request.bytes;
-  for (const auto& [memory, bytes] : sums) {
-    if (bytes > memories_[at(memory)].bytes_max) return false;
+  return fits(requests, true);
+}
+
+/// A transfer asks for a few buffers, so that comparing each with each costs less than a table.
+bool BufferPool::fits(const std::vector<BufferRequest>& requests, bool when_empty) const {
+  for (const BufferRequest& request : requests) {
+    std::int64_t bytes = when_empty ? 0 : states_[at(request.memory)].used;
+    for (const BufferRequest& other : requests) {
+      if (other.memory == request.memory) bytes += other.bytes;
+    }
+    if (bytes > memories_[at(request.memory)].bytes_max) return false;
   }
   return true;
 }

@@ -57,6 +57,7 @@ class BufferPool {
     std::int64_t kept = 0;  ///< waiting for reuse
     std::multimap<std::int64_t, std::byte*> free;
   };
+  bool fits(const std::vector<BufferRequest>& requests, bool when_empty) const;
   std::byte* take(int memory, std::int64_t bytes);
   void trim(int memory, std::int64_t bytes);
 

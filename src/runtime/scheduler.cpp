@@ -8,53 +8,70 @@ namespace tranship {
 namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-bool goes_before(const Transfer& a, const Transfer& b) {
-  return a.priority != b.priority ? a.priority > b.priority : a.age < b.age;
+/// Slots start at pages, so that no two threads write one line.
+constexpr std::int64_t slot_alignment = 4096;
+
+/// The tile that the descriptor would issue next. Only if it may.
+std::int64_t tile_to_issue(const Transfer& transfer, const Descriptor& descriptor) {
+  if (descriptor.input < 0) return transfer.tiles_begun;
+  return transfer.slot(descriptor.input, descriptor.issued).tile;
 }
 
-/// Whether two transfers want buffers in a common memory.
-bool compete(const Transfer& a, const Transfer& b) {
-  return std::any_of(a.buffer_requests.begin(), a.buffer_requests.end(), [&](const auto& mine) {
-    return std::any_of(b.buffer_requests.begin(), b.buffer_requests.end(),
-                       [&](const auto& other) { return other.memory == mine.memory; });
-  });
-}
-
-void remove(std::vector<std::shared_ptr<Transfer>>& list,
-            const std::shared_ptr<Transfer>& transfer) {
-  list.erase(std::remove(list.begin(), list.end(), transfer), list.end());
+bool all_full(const Plan& plan) {
+  for (std::size_t k = 0; k < plan.extents.size(); ++k) {
+    if (plan.tile[k] > 1 && plan.extents[k] % plan.tile[k] != 0) return false;
+  }
+  return plan.tile_bytes > 0 && plan.tile_bytes * plan.tiles == plan.bytes;
 }
 
 }  // namespace
 
-Scheduler::Scheduler(std::vector<ChannelLimits> channels, BufferPool& buffers) : buffers_(buffers) {
+Scheduler::Scheduler(std::vector<ChannelLimits> channels, BufferPool& buffers)
+    : buffers_(buffers), waiting_(buffers) {
   for (const ChannelLimits& limits : channels) add_channel(limits);
 }
 
 int Scheduler::add_channel(ChannelLimits limits) {
-  channels_.push_back({limits, {}, 0, 0});
+  channels_.push_back({limits, 0, 0, {}});
   return static_cast<int>(channels_.size()) - 1;
+}
+
+void Scheduler::lay_rings(Transfer& transfer) {
+  const Plan& plan = *transfer.plan;
+  std::size_t covered = 0;
+  transfer.rings.reserve(plan.hops.size() - plan.lanes.size());
+  transfer.buffer_requests.reserve(transfer.rings.capacity());
+  transfer.slots.reserve(transfer.rings.capacity() * at(plan.slots));
+  for (const Lane& lane : plan.lanes) {
+    for (int k = 0; k < lane.hop_count; ++k, ++covered) {
+      const int hop = lane.first_hop + k;
+      Descriptor& descriptor = transfer.descriptors[at(hop)];
+      if (k > 0) descriptor.input = transfer.descriptors[at(hop - 1)].output;
+      if (k + 1 == lane.hop_count) continue;
+      descriptor.output = static_cast<int>(transfer.rings.size());
+      Ring ring;
+      const std::int64_t bytes = std::max<std::int64_t>(plan.hops[at(hop)].target->end_bytes(), 1);
+      ring.slot_bytes = (bytes + slot_alignment - 1) / slot_alignment * slot_alignment;
+      for (int slot = 0; slot < plan.slots; ++slot) transfer.slots.push_back({-1, slot, 0});
+      const int memory = descriptor.buffer_memory >= 0 ? descriptor.buffer_memory
+                                                       : plan.hops[at(hop)].target_memory;
+      transfer.buffer_requests.push_back({memory, ring.slot_bytes * plan.slots});
+      transfer.rings.push_back(ring);
+    }
+  }
+  CHECK(covered == plan.hops.size(), "every hop of a plan lies in one lane");
 }
 
 void Scheduler::admit(std::shared_ptr<Transfer> transfer, Changes& changes) {
   transfer->age = arrivals_++;
   const Plan& plan = *transfer->plan;
   CHECK(transfer->descriptors.size() == plan.hops.size(), "a descriptor for each hop");
+  CHECK(!plan.lanes.empty() && plan.lanes.size() <= plan.hops.size(), "a plan has lanes of hops");
   CHECK(plan.tiles > 0, "an empty transfer has nothing to schedule");
-  for (std::size_t k = 0; k + 1 < plan.hops.size(); ++k) {
-    Ring ring;
-    ring.slots = plan.slots;
-    // Slots start at cache lines, so that no two threads write one line.
-    ring.slot_bytes =
-        (std::max<std::int64_t>(plan.hops[k].target->end_bytes(), 1) + 4095) / 4096 * 4096;
-    ring.filled.assign(at(ring.slots), -1);
-    ring.freed.resize(at(ring.slots));
-    for (int slot = 0; slot < ring.slots; ++slot) ring.freed[at(slot)] = slot;
-    transfer->buffer_requests.push_back({plan.hops[k].target_memory, ring.slot_bytes * ring.slots});
-    transfer->rings.push_back(std::move(ring));
-  }
+  transfer->even = all_full(plan);
+  lay_rings(*transfer);
+  transfer->place = transfers_.size();
   transfers_.push_back(transfer);
   if (!buffers_.possible(transfer->buffer_requests)) {
     cancel(transfer,
@@ -63,11 +80,9 @@ void Scheduler::admit(std::shared_ptr<Transfer> transfer, Changes& changes) {
            changes);
     return;
   }
-  waiting_.insert(
-      std::upper_bound(waiting_.begin(), waiting_.end(), transfer,
-                       [](const auto& a, const auto& b) { return goes_before(*a, *b); }),
-      transfer);
-  start_waiting(changes);
+  if (transfer->blockers > 0) return;
+  waiting_.enter(*transfer, granted_);
+  start_granted(changes);
 }
 
 void Scheduler::unblock(const std::shared_ptr<Transfer>& transfer, const Status& status,
@@ -75,64 +90,65 @@ void Scheduler::unblock(const std::shared_ptr<Transfer>& transfer, const Status&
   --transfer->blockers;
   if (transfer->state != TransferState::waiting) return;
   if (!status) {
+    // Counted as blocked still, since it does not stand in line for buffers.
+    ++transfer->blockers;
     cancel(transfer,
            {status.error().code, "a transfer that " + transfer->label +
                                      " was to follow failed: " + status.error().message},
            changes);
     return;
   }
-  start_waiting(changes);
+  if (transfer->blockers > 0) return;
+  waiting_.enter(*transfer, granted_);
+  start_granted(changes);
 }
 
-void Scheduler::start_waiting(Changes& changes) {
-  for (std::size_t k = 0; k < waiting_.size();) {
-    const std::shared_ptr<Transfer> transfer = waiting_[k];
-    const bool overtakes = std::any_of(
-        waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(k),
-        [&](const auto& before) { return before->blockers == 0 && compete(*before, *transfer); });
-    if (transfer->blockers > 0 || overtakes || !start(transfer, changes)) {
-      ++k;
-    } else {
-      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(k));
+void Scheduler::start_granted(Changes& changes) {
+  for (BufferWaiter* waiter : granted_) {
+    const auto transfer = static_cast<Transfer*>(waiter)->shared_from_this();
+    for (std::size_t k = 0; k < transfer->rings.size(); ++k) {
+      transfer->rings[k].buffer = transfer->buffers[k];
+    }
+    transfer->state = TransferState::running;
+    for (int hop = 0; hop < static_cast<int>(transfer->descriptors.size()); ++hop) {
+      make_ready(transfer, hop, changes);
     }
   }
+  granted_.clear();
 }
 
-bool Scheduler::start(const std::shared_ptr<Transfer>& transfer, Changes& changes) {
-  if (!buffers_.acquire(transfer->buffer_requests, acquired_)) return false;
-  for (std::size_t k = 0; k < transfer->rings.size(); ++k) {
-    transfer->rings[k].buffer = acquired_[k];
-  }
-  transfer->state = TransferState::running;
-  for (std::size_t hop = 0; hop < transfer->descriptors.size(); ++hop) {
-    const int channel = transfer->descriptors[hop].channel;
-    auto& list = channels_[at(channel)].descriptors;
-    const auto place =
-        std::upper_bound(list.begin(), list.end(), transfer,
-                         [](const auto& a, const auto& b) { return goes_before(*a, *b.first); });
-    list.insert(place, {transfer, static_cast<int>(hop)});
-    changes.channels.push_back(channel);
-  }
-  return true;
+bool Scheduler::goes_after(const Ready& a, const Ready& b) {
+  if (a.priority != b.priority) return a.priority < b.priority;
+  return a.age != b.age ? a.age > b.age : a.hop > b.hop;
 }
 
-bool Scheduler::may_issue(const Transfer& transfer, int hop) {
-  const Descriptor& descriptor = transfer.descriptors[at(hop)];
-  const std::int64_t tile = descriptor.next_tile;
-  if (transfer.state != TransferState::running || tile >= transfer.plan->tiles) return false;
-  if (hop > 0) {
-    const Ring& input = transfer.rings[at(hop - 1)];
-    if (input.filled[at(tile % input.slots)] != tile) return false;
+void Scheduler::make_ready(const std::shared_ptr<Transfer>& transfer, int hop, Changes& changes) {
+  Descriptor& descriptor = transfer->descriptors[at(hop)];
+  if (descriptor.ready || !may_issue(*transfer, descriptor)) return;
+  descriptor.ready = true;
+  auto& ready = channels_[at(descriptor.channel)].ready;
+  ready.push_back({transfer->priority, hop, transfer->age, transfer});
+  std::push_heap(ready.begin(), ready.end(), goes_after);
+  changes.channels.push_back(descriptor.channel);
+}
+
+bool Scheduler::may_issue(const Transfer& transfer, const Descriptor& descriptor) {
+  if (transfer.state != TransferState::running) return false;
+  if (transfer.jobs_in_flight_max > 0 && descriptor.in_flight >= transfer.jobs_in_flight_max) {
+    return false;
   }
-  if (at(hop) < transfer.rings.size()) {
-    const Ring& output = transfer.rings[at(hop)];
-    if (output.freed[at(tile % output.slots)] != tile) return false;
+  const std::int64_t sequence = descriptor.issued;
+  if (descriptor.input < 0) {
+    if (transfer.tiles_begun >= transfer.plan->tiles) return false;
+  } else if (transfer.slot(descriptor.input, sequence).filled != sequence) {
+    return false;
   }
-  return true;
+  return descriptor.output < 0 || transfer.slot(descriptor.output, sequence).freed == sequence;
 }
 
 std::int64_t Scheduler::job_bytes(const Transfer& transfer, std::int64_t tile) {
   const Plan& plan = *transfer.plan;
+  if (transfer.even) return plan.tile_bytes;
   if (!transfer.fixed_nests.empty()) return plan.bytes;
   const Mapping& mapping = *plan.hops[0].source;
   const TileBox box = tile_at(plan.extents, plan.tile, mapping.rank(), tile);
@@ -141,21 +157,41 @@ std::int64_t Scheduler::job_bytes(const Transfer& transfer, std::int64_t tile) {
   return bytes;
 }
 
+Job Scheduler::issue(const std::shared_ptr<Transfer>& transfer, int hop, std::int64_t tile) {
+  Descriptor& descriptor = transfer->descriptors[at(hop)];
+  if (descriptor.input < 0) ++transfer->tiles_begun;
+  ++descriptor.in_flight;
+  return {transfer, hop, descriptor.issued++, tile, 0};
+}
+
 std::optional<Job> Scheduler::next(int channel) {
   ChannelState& state = channels_[at(channel)];
   if (state.jobs_in_flight >= state.limits.jobs_in_flight_max) return std::nullopt;
-  for (const auto& [transfer, hop] : state.descriptors) {
-    if (!may_issue(*transfer, hop)) continue;
-    Descriptor& descriptor = transfer->descriptors[at(hop)];
-    const std::int64_t bytes = job_bytes(*transfer, descriptor.next_tile);
-    const bool full = state.limits.bytes_in_flight_max > 0 && state.bytes_in_flight > 0 &&
+  const auto take_out = [&] {
+    state.ready.front().transfer->descriptors[at(state.ready.front().hop)].ready = false;
+    std::pop_heap(state.ready.begin(), state.ready.end(), goes_after);
+    state.ready.pop_back();
+  };
+  while (!state.ready.empty()) {
+    const Ready& first = state.ready.front();
+    const Transfer& transfer = *first.transfer;
+    const Descriptor& descriptor = transfer.descriptors[at(first.hop)];
+    if (!may_issue(transfer, descriptor)) {
+      take_out();
+      continue;
+    }
+    const std::int64_t tile = tile_to_issue(transfer, descriptor);
+    const std::int64_t bytes = job_bytes(transfer, tile);
+    const bool full = state.limits.bytes_in_flight_max > 0 &&
+                      state.jobs_in_flight >= state.limits.jobs_in_flight_min &&
                       state.bytes_in_flight + bytes > state.limits.bytes_in_flight_max;
     // Strict priority: what is first in line is not overtaken because it is large.
     if (full) return std::nullopt;
-    Job job{transfer, hop, descriptor.next_tile++, bytes};
-    ++descriptor.in_flight;
+    Job job = issue(first.transfer, first.hop, tile);
+    job.bytes = bytes;
     ++state.jobs_in_flight;
     state.bytes_in_flight += bytes;
+    if (!may_issue(transfer, descriptor)) take_out();
     return job;
   }
   return std::nullopt;
@@ -179,16 +215,17 @@ void Scheduler::complete(const Job& job, Status status, Changes& changes) {
     drain(transfer, changes);
     return;
   }
-  if (job.hop > 0) {
-    Ring& input = transfer->rings[at(job.hop - 1)];
-    input.freed[at(job.tile % input.slots)] = job.tile + input.slots;
-    changes.channels.push_back(transfer->descriptors[at(job.hop - 1)].channel);
+  if (transfer->jobs_in_flight_max > 0) make_ready(transfer, job.hop, changes);
+  if (descriptor.input >= 0) {
+    transfer->slot(descriptor.input, job.sequence).freed = job.sequence + transfer->plan->slots;
+    make_ready(transfer, job.hop - 1, changes);
   }
-  if (at(job.hop) < transfer->rings.size()) {
-    Ring& output = transfer->rings[at(job.hop)];
-    output.filled[at(job.tile % output.slots)] = job.tile;
-    changes.channels.push_back(transfer->descriptors[at(job.hop + 1)].channel);
-  } else if (descriptor.ended == transfer->plan->tiles) {
+  if (descriptor.output >= 0) {
+    Slot& slot = transfer->slot(descriptor.output, job.sequence);
+    slot.filled = job.sequence;
+    slot.tile = job.tile;
+    make_ready(transfer, job.hop + 1, changes);
+  } else if (++transfer->tiles_ended == transfer->plan->tiles) {
     finish(transfer, changes);
   }
 }
@@ -197,7 +234,6 @@ void Scheduler::cancel(const std::shared_ptr<Transfer>& transfer, Error error, C
   if (transfer->state == TransferState::ended || transfer->state == TransferState::draining) return;
   transfer->failure = std::move(error);
   if (transfer->state == TransferState::waiting) {
-    remove(waiting_, transfer);
     finish(transfer, changes);
     return;
   }
@@ -214,22 +250,15 @@ void Scheduler::drain(const std::shared_ptr<Transfer>& transfer, Changes& change
 
 void Scheduler::finish(const std::shared_ptr<Transfer>& transfer, Changes& changes) {
   const std::shared_ptr<Transfer> kept = transfer;  // the caller's reference may lie in a list
-  if (kept->state != TransferState::waiting) {
-    for (std::size_t k = 0; k < kept->rings.size(); ++k) {
-      buffers_.release(kept->buffer_requests[k], kept->rings[k].buffer);
-    }
-    for (const Descriptor& descriptor : kept->descriptors) {
-      auto& list = channels_[at(descriptor.channel)].descriptors;
-      list.erase(std::remove_if(list.begin(), list.end(),
-                                [&](const auto& entry) { return entry.first == kept; }),
-                 list.end());
-    }
-  }
-  const bool held_buffers = !kept->buffer_requests.empty();
+  const bool lined_up = kept->state == TransferState::waiting && kept->blockers == 0;
   kept->state = TransferState::ended;
-  remove(transfers_, kept);
+  transfers_[kept->place] = std::move(transfers_.back());
+  transfers_[kept->place]->place = kept->place;
+  transfers_.pop_back();
   changes.ended.push_back(kept);
-  if (held_buffers) start_waiting(changes);
+  if (lined_up) waiting_.leave(*kept, granted_);
+  waiting_.give_back(*kept, granted_);
+  start_granted(changes);
 }
 
 }  // namespace tranship

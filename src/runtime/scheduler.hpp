@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/buffer_pool.hpp"
+#include "runtime/buffer_queue.hpp"
 #include "runtime/transfer.hpp"
 
 namespace tranship {
@@ -15,12 +16,14 @@ namespace tranship {
 /// lock (threads) or from its event loop (virtual time). Channels serve their descriptors by strict
 /// priority, then age, and keep a bounded number of bytes in flight. Buffers go all or nothing to
 /// the waiting transfers in the same order; nobody overtakes a waiting transfer of the same
-/// memories, so none starves and none deadlocks (I7).
+/// memories, so none starves and none deadlocks (I7). A call costs the logarithm of the number of
+/// transfers that wait or are ready at what it concerns, however many there are elsewhere.
 class Scheduler {
  public:
   struct ChannelLimits {
     std::int64_t bytes_in_flight_max = 0;  ///< 0: no limit
     int jobs_in_flight_max = 1;
+    int jobs_in_flight_min = 1;  ///< so many may be in flight whatever their bytes
   };
 
   /// What a call changed: transfers that ended (the driver ends their events outside its lock),
@@ -49,29 +52,40 @@ class Scheduler {
   /// Ends the transfer with `error` as soon as its jobs in flight have ended.
   void cancel(const std::shared_ptr<Transfer>& transfer, Error error, Changes& changes);
 
-  /// All transfers that have not ended.
+  /// All transfers that have not ended, in no particular order.
   const std::vector<std::shared_ptr<Transfer>>& transfers() const { return transfers_; }
 
  private:
+  /// A descriptor that may issue a request. It stays in the heap while it may; what has become of
+  /// it otherwise (its transfer drains, another lane took the last tile) shows when it is first.
+  struct Ready {
+    int priority = 0;
+    int hop = 0;
+    std::uint64_t age = 0;
+    std::shared_ptr<Transfer> transfer;
+  };
   struct ChannelState {
     ChannelLimits limits;
-    std::vector<std::pair<std::shared_ptr<Transfer>, int>> descriptors;  ///< by priority, age
-    std::int64_t bytes_in_flight = 0;
     int jobs_in_flight = 0;
+    std::int64_t bytes_in_flight = 0;
+    std::vector<Ready> ready;  ///< heap: the first by priority, age and hop in front
   };
 
-  void start_waiting(Changes& changes);
-  bool start(const std::shared_ptr<Transfer>& transfer, Changes& changes);
+  static bool goes_after(const Ready& a, const Ready& b);
+  void lay_rings(Transfer& transfer);
+  void start_granted(Changes& changes);
+  void make_ready(const std::shared_ptr<Transfer>& transfer, int hop, Changes& changes);
   void drain(const std::shared_ptr<Transfer>& transfer, Changes& changes);
   void finish(const std::shared_ptr<Transfer>& transfer, Changes& changes);
-  static bool may_issue(const Transfer& transfer, int hop);
+  static bool may_issue(const Transfer& transfer, const Descriptor& descriptor);
   static std::int64_t job_bytes(const Transfer& transfer, std::int64_t tile);
+  static Job issue(const std::shared_ptr<Transfer>& transfer, int hop, std::int64_t tile);
 
   BufferPool& buffers_;
+  BufferQueue waiting_;
+  std::vector<BufferWaiter*> granted_;
   std::vector<ChannelState> channels_;
   std::vector<std::shared_ptr<Transfer>> transfers_;
-  std::vector<std::shared_ptr<Transfer>> waiting_;  ///< for buffers, by priority, age
-  std::vector<std::byte*> acquired_;
   std::uint64_t arrivals_ = 0;
 };
 

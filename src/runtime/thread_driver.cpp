@@ -179,7 +179,7 @@ void ThreadDriver::help(const Transfer& transfer, std::chrono::steady_clock::tim
       });
   if (helped == transfer.descriptors.end()) return;
   const int number = helped->channel;
-  while (transfer.state == TransferState::running && helped->next_tile < transfer.plan->tiles &&
+  while (transfer.state == TransferState::running && transfer.tiles_left(*helped) &&
          std::chrono::steady_clock::now() < deadline) {
     const std::uint64_t seen = worker(number).signals;
     auto job = scheduler_.next(number);

@@ -13,32 +13,54 @@ Point plus(const Point& a, const Point& b) {
   return sum;
 }
 
-Place slot_of(const Ring& ring, std::int64_t tile) {
-  return {ring.buffer + tile % ring.slots * ring.slot_bytes, nullptr};
+Place slot_of(const Transfer& transfer, int ring, std::int64_t sequence) {
+  const Ring& one = transfer.rings[at(ring)];
+  return {one.buffer + sequence % transfer.plan->slots * one.slot_bytes, nullptr};
 }
 
 }  // namespace
 
+bool Transfer::tiles_left(const Descriptor& descriptor) const {
+  if (tiles_begun < plan->tiles) return true;
+  if (descriptor.input < 0) return false;
+  for (std::size_t hop = 1; hop < descriptors.size(); ++hop) {
+    if (&descriptors[hop] == &descriptor) return descriptor.issued < descriptors[hop - 1].issued;
+  }
+  return false;
+}
+
+Request outline(const Job& job) {
+  const Hop& hop = job.transfer->plan->hops[at(job.hop)];
+  Request request;
+  request.bytes = job.bytes;
+  request.run_bytes = hop.run_bytes;
+  if (hop.converts) request.converts_bytes_per_second = hop.bytes_per_second;
+  return request;
+}
+
 Request prepare(const Job& job, std::vector<LoopNest>& nests) {
   const Transfer& transfer = *job.transfer;
+  const Descriptor& descriptor = transfer.descriptors[at(job.hop)];
+  const bool from_source = descriptor.input < 0;
+  const bool to_target = descriptor.output < 0;
+  Request request = outline(job);
+  request.source =
+      from_source ? transfer.source : slot_of(transfer, descriptor.input, job.sequence);
+  request.target = to_target ? transfer.target : slot_of(transfer, descriptor.output, job.sequence);
+  request.cold = transfer.cold && to_target;
   if (!transfer.fixed_nests.empty()) {
-    return {transfer.fixed_nests, transfer.source, transfer.target, job.bytes, 0, transfer.cold};
+    request.nests = transfer.fixed_nests;
+    return request;
   }
   const Plan& plan = *transfer.plan;
   const Hop& hop = plan.hops[at(job.hop)];
-  const bool first = job.hop == 0;
-  const bool last = at(job.hop) + 1 == plan.hops.size();
   const TileBox box = tile_at(plan.extents, plan.tile, hop.target->rank(), job.tile);
-  const Corner source{hop.source.get(), first ? plus(plan.corner_source, box.lower) : Point{}};
-  const Corner target{hop.target.get(), last ? plus(plan.corner_target, box.lower) : Point{}};
+  const Corner source{hop.source.get(),
+                      from_source ? plus(plan.corner_source, box.lower) : Point{}};
+  const Corner target{hop.target.get(), to_target ? plus(plan.corner_target, box.lower) : Point{}};
   nests.clear();
   lower(source, target, box.extents, hop.fields, nests);
-  Request request;
   request.nests = nests;
-  request.source = first ? transfer.source : slot_of(transfer.rings[at(job.hop - 1)], job.tile);
-  request.target = last ? transfer.target : slot_of(transfer.rings[at(job.hop)], job.tile);
-  request.bytes = job.bytes;
-  request.cold = transfer.cold && last;
   return request;
 }
 

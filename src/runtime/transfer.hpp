@@ -9,63 +9,95 @@
 
 #include "plan/plan.hpp"
 #include "plan/tile.hpp"
-#include "runtime/buffer_pool.hpp"
+#include "runtime/buffer_queue.hpp"
 #include "runtime/channel.hpp"
 #include "runtime/event.hpp"
 
 namespace tranship {
 
-/// One hop at run time (Isometry 3.4): issues tiles in order; they may end in any order.
+/// One hop at run time (Isometry 3.4). The first hop of a lane takes the transfer's next tile;
+/// what it took is the lane's own sequence, which the other hops follow. Tiles may end in any
+/// order. Whoever makes a transfer names the channel; the scheduler fills in the rest.
 struct Descriptor {
   int channel = 0;             ///< number of the runtime's channel
-  std::int64_t next_tile = 0;  ///< first tile not yet issued
+  std::int64_t issued = 0;     ///< tiles issued: the next one's number in the lane's sequence
   std::int64_t in_flight = 0;  ///< tiles issued and not ended
   std::int64_t ended = 0;
+  int buffer_memory =
+      -1;              ///< the pool's memory in which its output ring lies; -1: as the plan says
+  int input = -1;      ///< index of the ring that it reads; -1: it reads the source
+  int output = -1;     ///< index of the ring that it fills; -1: it writes the target
+  bool ready = false;  ///< it stands among the descriptors that its channel may serve
 };
 
-/// The slots of one intermediate buffer. Tile t lies in slot t % slots.
+/// A tile's place in an intermediate buffer.
+struct Slot {
+  std::int64_t filled = -1;  ///< number, in the lane, of the tile that lies in it
+  std::int64_t freed = 0;    ///< number of the next tile that may be written into it
+  std::int64_t tile = 0;     ///< which of the transfer's tiles lies in it
+};
+
+/// One intermediate buffer. The tile with number s of the lane lies in slot s % slots of the plan.
 struct Ring {
-  int slots = 0;
   std::int64_t slot_bytes = 0;
   std::byte* buffer = nullptr;
-  std::vector<std::int64_t> filled;  ///< by slot: the tile that lies in it, or -1
-  std::vector<std::int64_t> freed;   ///< by slot: the next tile that may be written into it
 };
 
 enum class TransferState { waiting, running, draining, ended };
 
 /// Owned by the event and by the scheduler. Only the scheduler changes it, under its lock.
-struct Transfer {
+struct Transfer : BufferWaiter, std::enable_shared_from_this<Transfer> {
   std::shared_ptr<const Plan> plan;
   Place source;
   Place target;
   /// Nests that are moved as they are, as the one tile of a one-hop plan; empty: the plan's tiles.
   std::vector<LoopNest> fixed_nests;
-  int priority = 0;
   bool cold = false;
+  /// Most requests of one hop that are in flight at a time; 0: as many as the channel takes.
+  int jobs_in_flight_max = 0;
   std::vector<std::shared_ptr<void>> keep_alive;  ///< arrays, files: released at the end
   std::function<Status()> final_check;  ///< what may make a copy void that seemed to succeed
 
   std::shared_ptr<Completion> completion = std::make_shared<Completion>();
-  std::uint64_t age = 0;  ///< order of arrival
-  int blockers = 0;       ///< events that it must wait for
+  int blockers = 0;  ///< events that it must wait for
   TransferState state = TransferState::waiting;
+  std::int64_t tiles_begun = 0;  ///< the dispenser: the next tile that a lane takes
+  std::int64_t tiles_ended = 0;  ///< tiles that have passed the last hop of their lane
   std::vector<Descriptor> descriptors;
   std::vector<Ring> rings;
-  std::vector<BufferRequest> buffer_requests;
-  Status failure;     ///< why it drains
-  std::string label;  ///< the path, for errors and traces
+  std::vector<Slot> slots;  ///< ring after ring
+  std::size_t place = 0;    ///< in the scheduler's list
+  bool even = false;        ///< all tiles have the full size
+  Status failure;           ///< why it drains
+  std::string label;        ///< the path, for errors and traces
+
+  Slot& slot(int ring, std::int64_t sequence) { return slots[slot_index(ring, sequence)]; }
+  const Slot& slot(int ring, std::int64_t sequence) const {
+    return slots[slot_index(ring, sequence)];
+  }
+
+  /// Whether there are tiles that the descriptor has not issued, at hand or still to come.
+  bool tiles_left(const Descriptor& descriptor) const;
+
+ private:
+  std::size_t slot_index(int ring, std::int64_t sequence) const {
+    return static_cast<std::size_t>(ring * plan->slots + sequence % plan->slots);
+  }
 };
 
 /// One tile of one hop, handed to a channel.
 struct Job {
   std::shared_ptr<Transfer> transfer;
   int hop = 0;
-  std::int64_t tile = 0;
+  std::int64_t sequence = 0;  ///< its number in the lane: says in which slots it lies
+  std::int64_t tile = 0;      ///< its number in the transfer: says which box it is
   std::int64_t bytes = 0;
 };
 
 /// Lowers the job's tile into `nests` (cleared first) and names its two places.
 Request prepare(const Job& job, std::vector<LoopNest>& nests);
+
+/// The same without nests and places, for channels that move nothing.
+Request outline(const Job& job);
 
 }  // namespace tranship

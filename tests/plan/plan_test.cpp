@@ -96,8 +96,8 @@ TEST(without_conversion_the_shortest_path_is_taken) {
   const auto made =
       planned(query(fbm, far_fbm, "F, x, y", "F, x, y"), PlannerKind::simple, profile);
   EXPECT_EQ(made.hops.size(), 3u);
-  EXPECT_EQ(made.binding, std::string("remote_write"));
-  EXPECT(made.bytes_per_second > 0.9 * 3.18e9 && made.bytes_per_second < 3.18e9);
+  EXPECT_EQ(made.bound_by(profile), std::string("remote_write"));
+  EXPECT(made.bytes_per_second > 0.9 * 3.18e9 && made.bytes_per_second <= 3.18e9);
 }
 
 TEST(the_baselines_convert_in_the_last_and_the_first_hop) {
@@ -114,7 +114,7 @@ TEST(automatic_takes_the_least_predicted_time_and_names_what_it_beat) {
   const Profile profile = two_nodes();
   const auto q = query(fbm, far_fbm, "F, x, y", "F, y, x");
   const auto best = planned(q, PlannerKind::automatic, profile);
-  EXPECT_EQ(best.alternatives.size(), 2u);
+  EXPECT(best.alternatives.size() >= 2u);
   for (const Alternative& other : best.alternatives) EXPECT(other.seconds >= best.seconds);
 }
 
@@ -129,7 +129,7 @@ TEST(channels_on_the_same_cores_take_turns) {
   const auto together = planned(far, PlannerKind::simple, profile);
   EXPECT(planned(q, PlannerKind::simple, profile).seconds < 1.01 * alone_s);
   EXPECT(together.seconds > apart_s + 0.9 * alone_s);
-  EXPECT_EQ(together.binding, std::string("cores"));
+  EXPECT_EQ(together.bound_by(profile), std::string("cores"));
 }
 
 TEST(no_route_is_a_value_with_the_reason) {
@@ -172,7 +172,7 @@ TEST(a_plan_explains_itself) {
       std::string("node0/host0 > node0/file0\n"
                   "  moves 16 MiB (x=1024, y=1024) in 16 tiles of 1 MiB (x=1024, y=64)\n"
                   "  hop 1: file_write, <F, x, y> to <F, x, y>, runs of 1 MiB, predicted 0.3 GB/s\n"
-                  "  predicted 62.1 ms, 0.3 GB/s; bound by file_write; planner simple\n"));
+                  "  predicted 62.1 ms, 0.3 GB/s steadily; bound by file_write; planner simple\n"));
 }
 
 TEST(tiles_cover_everything_once) {
@@ -191,12 +191,14 @@ TEST(tiles_cover_everything_once) {
 TEST(a_tile_of_a_transpose_has_long_runs_on_both_sides) {
   const Profile profile = two_nodes();
   const auto q = query(sys, sys, "F, x, y", "F, y, x");
-  const TileEnd source{q.source.mapping.get(), &profile.channels[4].throughput};
-  const TileEnd target{q.target.mapping.get(), &profile.channels[4].throughput};
+  const Order from = Order::of(*q.source.mapping);
+  const Order to = Order::of(*q.target.mapping);
+  const TileEnd source{&from, &profile.channels[4].throughput};
+  const TileEnd target{&to, &profile.channels[4].throughput};
   const Point tile = choose_tile(source, target, q.source.extents, 1 << 20);
   EXPECT_EQ(tile[0], 256);
   EXPECT_EQ(tile[1], 256);
-  EXPECT_EQ(contiguous_run(*q.source.mapping, tile), 4096);
+  EXPECT_EQ(from.run_bytes(tile), 4096);
 }
 
 TEST(the_cache_goes_by_shape_and_is_bounded) {

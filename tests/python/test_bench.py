@@ -23,7 +23,7 @@ KEYS = {
     "checked": bool,
 }
 
-NAMES = [name for name, _ in bench.list_benches()]
+NAMES = [name for name, _ in bench.list_benches() if not bench.is_simulated(name)]
 
 
 def run_small(name):

@@ -92,7 +92,8 @@ std::shared_ptr<Copy> random_copy(Random& random, const Profile& profile) {
   const auto memories = static_cast<std::int64_t>(profile.memories.size());
   query.source_memory = static_cast<int>(random.below(memories));
   query.target_memory = static_cast<int>(random.below(memories));
-  query.planner = static_cast<PlannerKind>(random.below(4));
+  query.planner = static_cast<PlannerKind>(random.below(5));
+  query.lanes_max = static_cast<int>(random.between(1, 3));
   auto made = plan(query, profile);
   if (!made) return nullptr;  // no route, or no room for a tile: values, not failures
   auto copy = std::make_shared<Copy>();
@@ -111,7 +112,9 @@ std::shared_ptr<Copy> random_copy(Random& random, const Profile& profile) {
   copy->transfer->priority = static_cast<int>(random.below(3));
   copy->transfer->label = copy->transfer->plan->path(profile);
   for (const Hop& hop : copy->transfer->plan->hops) {
-    copy->transfer->descriptors.push_back({hop.channel, 0, 0, 0});
+    Descriptor descriptor;
+    descriptor.channel = hop.channel;
+    copy->transfer->descriptors.push_back(descriptor);
   }
   return copy;
 }
@@ -244,7 +247,7 @@ TEST(priority_goes_first) {
     transfer->source.address = from.data();
     transfer->target.address = to.data();
     transfer->priority = priority;
-    transfer->descriptors.push_back({0, 0, 0, 0});
+    transfer->descriptors.resize(1);
     simulation.driver->submit(transfer, {});
     return transfer;
   };

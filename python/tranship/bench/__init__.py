@@ -1,5 +1,8 @@
 """The benchmarks: each moves data, compares what arrived, and only then reports a line.
 
+Those whose names begin with "isometry" move nothing: they simulate the paper's clusters, and say so
+in every line.
+
 ``tranship bench`` runs them by name; `figures` draws what they wrote. A result line is::
 
     {"bench", "case", "variant", "machine", "commit", "bytes", "seconds": [...], "median_s",
@@ -15,10 +18,10 @@ from collections.abc import Callable
 from typing import Literal
 
 from ..errors import Error, NotFound
-from . import disk, host, latency, remote
+from . import disk, host, isometry, latency, remote
 from .harness import Bench, MismatchError, Report, SkippedError
 
-__all__ = ["list_benches", "run"]
+__all__ = ["is_simulated", "list_benches", "run"]
 
 Body = Callable[[Bench], None]
 
@@ -38,7 +41,13 @@ BENCHES: dict[str, tuple[str, Body]] = {
 
 def list_benches() -> list[tuple[str, str]]:
     """Names and descriptions, in the order in which they run."""
-    return [(name, description) for name, (description, _) in BENCHES.items()]
+    measured = [(name, description) for name, (description, _) in BENCHES.items()]
+    return measured + [(name, words) for name, (words, _) in isometry.BENCHES.items()]
+
+
+def is_simulated(name: str) -> bool:
+    """Whether a benchmark simulates the machine of a profile, and measures nothing here."""
+    return name in isometry.BENCHES
 
 
 def run(
@@ -53,25 +62,45 @@ def run(
     Args:
         name: one of `list_benches`.
         size: "small" takes a second or two and is for tests; its times mean little.
-        machine: what the lines call this machine; None: its cores and processor.
+        machine: what the lines call this machine; None: its cores and processor. Of a simulated
+            benchmark: the machine profile to simulate; None: the paper's.
         report: called with each line as soon as it is there.
 
     Returns:
-        0, or 1 if data arrived changed or a copy failed; the reason is on stderr.
+        0, or 1 if data arrived changed, a copy failed, or a simulated result is not what is
+        expected of it; the reason is on stderr.
 
     Raises:
         NotFound: there is no such benchmark.
     """
-    if name not in BENCHES:
-        raise NotFound(f"there is no benchmark {name!r}; there are {', '.join(BENCHES)}")
+    if name not in BENCHES and not is_simulated(name):
+        names = ", ".join(known for known, _ in list_benches())
+        raise NotFound(f"there is no benchmark {name!r}; there are {names}")
     if size not in ("small", "full"):
         raise Error(f'size is "small" or "full", not {size!r}')
+    if is_simulated(name):
+        return run_simulated(name, size, machine, report)
     bench = Bench(name, full=size == "full", machine=machine, report=report)
     try:
         BENCHES[name][1](bench)
     except SkippedError as reason:
         bench.say(f"skipped: {reason}")
     except (Error, MismatchError, OSError) as error:
+        print(f"bench {name}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def run_simulated(
+    name: str, size: Literal["small", "full"], machine: str | None, report: Report
+) -> int:
+    """The same for a simulated benchmark."""
+    try:
+        isometry.run(name, size=size, machine=machine, report=report)
+    except isometry.OffError as error:
+        print(f"bench {name}: not as expected: {error}", file=sys.stderr)
+        return 1
+    except (Error, isometry.IncompleteError) as error:
         print(f"bench {name}: {error}", file=sys.stderr)
         return 1
     return 0

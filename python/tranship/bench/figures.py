@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Error, NotFound
+from . import isometry
+from .isometry import drawings
 from .targets import TARGETS
 
 if TYPE_CHECKING:
@@ -34,11 +36,14 @@ def draw(
 ) -> list[Path]:
     """Draws a figure for each machine and benchmark that there are result lines of.
 
+    Simulated benchmarks have drawings of their own, which look like the paper's.
+
     The newest line of a case and variant counts. Cases are rows, variants are bars; ratios to the
     baseline stand beside the bars.
 
     Args:
-        name: one benchmark, or None for all that there are lines of.
+        name: one benchmark; "isometry" for all of that paper; None for all that there are
+            lines of.
         folder: where the pictures go.
         results: where the ``.jsonl`` files are. Default: ``benchmarks/results`` here, or in the
             source tree.
@@ -59,7 +64,7 @@ def draw(
             "figures need matplotlib; install it with: pip install 'tranship[figures]'"
         ) from None
     found = Path(results) if results is not None else results_folder()
-    lines = [line for line in read_lines(found) if name in (None, line["bench"])]
+    lines = [line for line in read_lines(found) if is_named(name, line["bench"])]
     if not lines:
         what = f"of the benchmark {name} " if name else ""
         raise NotFound(
@@ -70,9 +75,20 @@ def draw(
     target.mkdir(parents=True, exist_ok=True)
     groups: dict[tuple[str, str], Rows] = {}
     for line in lines:
-        rows = groups.setdefault((line["bench"], line["machine"]), {})
+        rows = groups.setdefault((line["bench"], group_machine(line)), {})
         rows.setdefault(line["case"], {})[line["variant"]] = line
     return [draw_group(bench, machine, rows, target) for (bench, machine), rows in groups.items()]
+
+
+def is_named(name: str | None, bench: str) -> bool:
+    """Whether a benchmark is the one named, or one of the paper named."""
+    return name in (None, bench) or bench.startswith(f"{name}-")
+
+
+def group_machine(line: Line) -> str:
+    """The machine of a picture; one that shows several applications shows all of their machines."""
+    together = line["bench"] in ("isometry-figure12", "isometry-table6")
+    return "" if together else str(line["machine"])
 
 
 def results_folder() -> Path:
@@ -122,6 +138,15 @@ def parse_line(path: Path, number: int, text: str) -> Line:
 
 def draw_group(bench: str, machine: str, rows: Rows, folder: Path) -> Path:
     """One picture: a row of bars for each case."""
+    name = "".join(c if c.isalnum() or c in "-." else "-" for c in f"{bench}-{machine}").lower()
+    path = folder / f"{name.rstrip('-')}.png"
+    if bench in isometry.BENCHES:
+        return drawings.draw(bench, [line for row in rows.values() for line in row.values()], path)
+    return draw_table(bench, machine, rows, path)
+
+
+def draw_table(bench: str, machine: str, rows: Rows, path: Path) -> Path:
+    """A row of bars for each case."""
     from matplotlib import pyplot
 
     latency = bench in LATENCY_BENCHES
@@ -139,8 +164,6 @@ def draw_group(bench: str, machine: str, rows: Rows, folder: Path) -> Path:
     axes.margins(x=0.22)
     if len(variants) <= len(COLOURS):
         axes.legend(loc="best", fontsize=8, frameon=False)
-    name = "".join(c if c.isalnum() or c in "-." else "-" for c in f"{bench}-{machine}").lower()
-    path = folder / f"{name}.png"
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
     return path

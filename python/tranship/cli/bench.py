@@ -20,6 +20,7 @@ EXAMPLES = """
 tranship bench list
 tranship bench contiguous --json results.jsonl
 tranship bench contiguous --size small --json -
+tranship bench isometry-figure9a --machine sapling
 """
 
 SIZES = ("small", "full")
@@ -29,7 +30,11 @@ def bench(
     name: Annotated[str, typer.Argument(help='A bench, or "list" for their names.')],
     machine: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The machine's name in the results. Default: its own."),
+        typer.Option(
+            metavar="NAME",
+            help="The machine's name in the results; of a simulated bench, the profile to "
+            "simulate. Default: its own, or the paper's.",
+        ),
     ] = None,
     json_file: Annotated[
         Path | None,
@@ -39,7 +44,7 @@ def bench(
         str, typer.Option(metavar="small|full", help="small takes seconds; full is for figures.")
     ] = "full",
 ) -> int:
-    """Run a bench with verified data and print its results."""
+    """Run a bench with verified data, or a simulated one, and print its results."""
     if size not in SIZES:
         raise CommandError(f"--size {size} is neither small nor full", "take one of the two")
     benches = importlib.import_module("tranship.bench")
@@ -94,4 +99,19 @@ def print_line(row: dict[str, Any]) -> None:
     time_text = seconds_text(median_s) if median_s is not None else ""
     rate_text = f"{gbps:.3f} GB/s" if gbps else ""
     label = f"{row.get('case', '')!s:44} {row.get('variant', '')!s:24}"
-    print(f"{label} {time_text:>10} {rate_text:>16}".rstrip(), flush=True)
+    text = f"{label} {time_text:>10} {rate_text:>16}"
+    print(f"{text}  {notes_text(row)}".rstrip(), flush=True)
+
+
+def notes_text(row: dict[str, Any]) -> str:
+    """Of a simulated result: that it is one, its ratio, and what was expected of it."""
+    if not row.get("simulated"):
+        return ""
+    words = ["simulated"]
+    if "ratio" in row:
+        words.append(f"{row['ratio']:.3g} x {row['baseline']}")
+    for verdict in row.get("expected", ()):
+        word = "as expected" if verdict["within"] else "NOT as expected"
+        asked = f"{verdict['bound']} {verdict['value']:.4g}"
+        words.append(f"{verdict['measure']} {verdict['measured']:.4g}, {word}: {asked}")
+    return "; ".join(words)

@@ -16,6 +16,7 @@ __all__ = ["EXAMPLES", "figures"]
 EXAMPLES = """
 tranship figures
 tranship figures contiguous --output figures
+tranship figures isometry
 """
 
 

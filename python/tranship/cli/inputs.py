@@ -39,9 +39,10 @@ MachineOption = Annotated[
 
 
 class Planner(str, Enum):
-    """How a path is chosen: by predicted time, or as in the paper (Isometry, sections 4.4, 6.3)."""
+    """How a path is chosen: by predicted time, or as the paper does (Isometry 4.2, 4.4, 6.3)."""
 
     automatic = "automatic"
+    full = "full"
     simple = "simple"
     spsl = "spsl"
     spdl = "spdl"

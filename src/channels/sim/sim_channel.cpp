@@ -18,65 +18,122 @@ std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(seco
 
 }  // namespace
 
-std::int64_t SimWorld::occupy(const std::vector<int>& resources, std::int64_t bytes,
-                              std::int64_t start_ns) {
-  std::int64_t end_ns = start_ns;
-  for (const int number : resources) {
-    const auto r = static_cast<std::size_t>(number);
-    if (resources_[r].bytes_per_second <= 0) continue;  // taking turns is not simulated yet
-    const double seconds = static_cast<double>(bytes) / resources_[r].bytes_per_second;
-    busy_until_ns_[r] = std::max(busy_until_ns_[r], start_ns) + nanoseconds(seconds);
-    end_ns = std::max(end_ns, busy_until_ns_[r]);
-  }
-  return end_ns;
+SimWorld::SimWorld(const std::vector<Resource>& resources) {
+  for (const Resource& resource : resources) add_resource(resource.bytes_per_second);
 }
 
-bool SimWorld::advance() {
-  while (!times_.empty() && times_.top() <= clock_.now_ns()) times_.pop();
-  if (times_.empty()) return false;
-  clock_.set_ns(times_.top());
-  return true;
+int SimWorld::add_resource(double bytes_per_second) {
+  resources_.push_back({bytes_per_second, 0});
+  return static_cast<int>(resources_.size()) - 1;
+}
+
+/// The work counts from now, also of a request that waits behind others of its channel: otherwise
+/// a slow channel's queue would block the time between its requests for everybody else.
+std::int64_t SimWorld::occupy(const std::vector<int>& resources, const Load& load) {
+  const auto now_ns = static_cast<double>(clock_.now_ns());
+  double end_ns = now_ns;
+  for (const int number : resources) {
+    Occupancy& resource = resources_[static_cast<std::size_t>(number)];
+    const double seconds = resource.bytes_per_second > 0
+                               ? static_cast<double>(load.bytes) / resource.bytes_per_second
+                               : load.seconds;
+    resource.busy_until_ns = std::max(resource.busy_until_ns, now_ns) + seconds * 1e9;
+    end_ns = std::max(end_ns, resource.busy_until_ns);
+  }
+  return static_cast<std::int64_t>(end_ns);
+}
+
+std::optional<int> SimWorld::advance() {
+  const std::optional<TimeQueue::Entry> next = queue_.pop();
+  if (!next) return std::nullopt;
+  clock_.set_ns(next->time_ns);
+  return next->source;
 }
 
 SimChannel::SimChannel(SimWorld& world, Options options)
-    : world_(world), options_(std::move(options)), random_(options_.seed) {
+    : world_(world),
+      spec_(options.shared_spec),
+      resources_(std::move(options.resources)),
+      failure_probability_(options.failure_probability),
+      jitter_(options.jitter),
+      random_(options.seed),
+      number_(world.add_source()) {
+  if (!spec_) {
+    resources_ = options.spec.resources;
+    spec_ = std::make_shared<const ChannelSpec>(std::move(options.spec));
+  }
   capabilities_.synchronous = false;
-  capabilities_.bytes_in_flight_max = options_.bytes_in_flight_max;
+  capabilities_.bytes_in_flight_max = options.bytes_in_flight_max;
+}
+
+double SimChannel::service_s(const Request& request) {
+  const std::int64_t run = request.run_bytes > 0 ? request.run_bytes : run_of(request);
+  if (request.bytes == last_bytes_ && run == last_run_bytes_) return last_s_;
+  // A file channel that converts works in memory between its requests, which its throughput does
+  // not tell; the plan does.
+  const bool file = spec_->kind == ChannelKind::file_read || spec_->kind == ChannelKind::file_write;
+  const double rate = file && request.converts_bytes_per_second > 0
+                          ? request.converts_bytes_per_second
+                          : spec_->throughput.at(request.bytes, run);
+  last_bytes_ = request.bytes;
+  last_run_bytes_ = run;
+  last_s_ = static_cast<double>(request.bytes) / rate;
+  return last_s_;
 }
 
 Status SimChannel::submit(const Request& request) {
-  const double rate = options_.spec.throughput.at(request.bytes, run_of(request));
-  double seconds = static_cast<double>(request.bytes) / rate;
-  if (options_.jitter > 0) {
-    seconds *= 1 + options_.jitter * static_cast<double>(random_.below(1000)) / 1000;
-  }
-  const std::int64_t start_ns = std::max(world_.clock().now_ns(), busy_until_ns_);
-  busy_until_ns_ = std::max(start_ns + nanoseconds(seconds),
-                            world_.occupy(options_.spec.resources, request.bytes, start_ns));
+  double seconds = service_s(request);
+  if (jitter_ > 0) seconds *= 1 + jitter_ * static_cast<double>(random_.below(1000)) / 1000;
+  const std::int64_t now_ns = world_.clock().now_ns();
+  const std::int64_t served_ns = std::max(now_ns, busy_until_ns_) + nanoseconds(seconds);
+  busy_until_ns_ = std::max(served_ns, world_.occupy(resources_, {request.bytes, seconds}));
   // At least a nanosecond: what ends in the instant in which it begins would never be waited for.
-  const std::int64_t end_ns =
-      std::max(busy_until_ns_, world_.clock().now_ns() + 1) + nanoseconds(options_.spec.latency_s);
-  pending_.push_back({end_ns, request, random_.chance(options_.failure_probability)});
-  world_.expect(end_ns);
+  const std::int64_t end_ns = std::max(busy_until_ns_, now_ns + 1) + nanoseconds(spec_->latency_s);
+  const bool fails = failure_probability_ > 0 && random_.chance(failure_probability_);
+  const bool loaded = fails || !request.nests.empty();
+  if (loaded) cargo_.push({request.nests, request.source.address, request.target.address, fails});
+  line_up({end_ns, request.tag, loaded});
   return {};
+}
+
+void SimChannel::line_up(const Pending& one) {
+  if (pending_count_ < first_.size()) {
+    first_[pending_count_] = one;
+  } else {
+    behind_.push(one);
+  }
+  if (pending_count_++ == 0) world_.expect(one.end_ns, number_);
+}
+
+/// The first in line has ended.
+void SimChannel::step_up() {
+  --pending_count_;
+  first_[0] = first_[1];
+  if (behind_.empty()) return;
+  first_[1] = behind_.front();
+  behind_.pop();
 }
 
 std::size_t SimChannel::poll(std::span<Finished> finished) {
   std::size_t count = 0;
-  for (std::size_t k = 0; k < pending_.size() && count < finished.size();) {
-    Pending& one = pending_[k];
-    if (one.end_ns > world_.clock().now_ns()) {
-      ++k;
-      continue;
-    }
+  while (count < finished.size() && pending_count_ > 0) {
+    const Pending one = first_[0];
+    if (one.end_ns > world_.clock().now_ns()) break;
     Status status;
-    if (one.fails) {
-      status = Error{ErrorCode::io, "channel " + name() + " was made to fail"};
-    } else {
-      move_bytes(one.request.nests, one.request.source.address, one.request.target.address);
+    if (one.loaded) {
+      const Cargo& cargo = cargo_.front();
+      if (cargo.fails) {
+        status = Error{ErrorCode::io, "channel " + name() + " was made to fail"};
+      } else {
+        move_bytes(cargo.nests, cargo.source, cargo.target);
+      }
+      cargo_.pop();
     }
-    finished[count++] = {one.request.tag, std::move(status)};
-    pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(k));
+    finished[count++] = {one.tag, std::move(status)};
+    step_up();
+  }
+  if (count > 0 && pending_count_ > 0) {
+    world_.expect(std::max(first_[0].end_ns, world_.clock().now_ns()), number_);
   }
   return count;
 }

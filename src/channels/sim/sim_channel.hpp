@@ -1,15 +1,19 @@
 // Channels that exist only in the simulator: a throughput function, shared resources, virtual time
-// and injected failures. The bytes are really moved, so that a simulated run can be verified.
+// and injected failures. Where a request names its bytes they are really moved, so that a
+// simulated run can be verified.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <queue>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "base/random.hpp"
+#include "channels/sim/time_queue.hpp"
 #include "machine/profile.hpp"
 #include "runtime/channel.hpp"
 
@@ -18,35 +22,70 @@ namespace tranship {
 /// Virtual time and what is going to happen in it. Shared by the channels of one simulation.
 class SimWorld {
  public:
-  explicit SimWorld(std::vector<Resource> resources)
-      : resources_(std::move(resources)), busy_until_ns_(resources_.size(), 0) {}
+  explicit SimWorld(const std::vector<Resource>& resources);
 
   const ManualClock& clock() const { return clock_; }
 
-  /// When `bytes` that start at `start_ns` have passed every one of `resources`, first come first
-  /// served.
-  std::int64_t occupy(const std::vector<int>& resources, std::int64_t bytes, std::int64_t start_ns);
+  /// Adds a resource of that capacity (0: its channels take turns); returns its number.
+  int add_resource(double bytes_per_second);
 
-  /// Something will happen at that time.
-  void expect(std::int64_t time_ns) { times_.push(time_ns); }
+  /// Numbers the channels, and whatever else something may happen to.
+  int add_source() { return sources_++; }
 
-  /// Moves the clock to the next expected time. False if there is none.
-  bool advance();
+  /// What a request asks of the resources of its channel.
+  struct Load {
+    std::int64_t bytes = 0;
+    double seconds = 0;  ///< for which it has those alone whose channels take turns
+  };
+
+  /// When `load`, handed in now, has passed every one of `resources`, each first come first served.
+  std::int64_t occupy(const std::vector<int>& resources, const Load& load);
+
+  /// Something will happen to `source` at that time, which is not past.
+  void expect(std::int64_t time_ns, int source) { queue_.push(time_ns, source); }
+
+  /// Moves the clock to the next expected time; to whom something happens then, or nothing.
+  std::optional<int> advance();
 
  private:
+  struct Occupancy {
+    double bytes_per_second = 0;
+    double busy_until_ns = 0;
+  };
   ManualClock clock_;
-  std::vector<Resource> resources_;
-  std::vector<std::int64_t> busy_until_ns_;
-  std::priority_queue<std::int64_t, std::vector<std::int64_t>, std::greater<>> times_;
+  std::vector<Occupancy> resources_;
+  TimeQueue queue_;
+  int sources_ = 0;
+};
+
+/// A queue that allocates nothing while it is empty.
+template <typename T>
+class Fifo {
+ public:
+  bool empty() const { return first_ == entries_.size(); }
+  const T& front() const { return entries_[first_]; }
+  void push(const T& entry) { entries_.push_back(entry); }
+  void pop() {
+    if (++first_ * 2 < entries_.size()) return;
+    entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(first_));
+    first_ = 0;
+  }
+
+ private:
+  std::vector<T> entries_;
+  std::size_t first_ = 0;
 };
 
 /// One channel. Requests are served one after another at the rate that the throughput function
-/// gives for their size and run, and end after the latency. Not thread-safe, and needs no wake-up:
-/// idle() moves virtual time on.
+/// gives for their size and run, and end after the latency, in their order. Not thread-safe, and
+/// needs no wake-up: idle() moves virtual time on.
 class SimChannel : public Channel {
  public:
   struct Options {
     ChannelSpec spec;
+    /// Instead of `spec`, for many channels alike; their resources are listed below.
+    std::shared_ptr<const ChannelSpec> shared_spec;
+    std::vector<int> resources;      ///< of the world, with `shared_spec`
     double failure_probability = 0;  ///< of each request
     double jitter = 0;               ///< service times vary by up to this share
     std::uint64_t seed = 0;          ///< of failures and jitter
@@ -55,26 +94,52 @@ class SimChannel : public Channel {
 
   SimChannel(SimWorld& world, Options options);
 
-  const std::string& name() const override { return options_.spec.name; }
+  const std::string& name() const override { return spec_->name; }
   const Capabilities& capabilities() const override { return capabilities_; }
   Status submit(const Request& request) override;
   std::size_t poll(std::span<Finished> finished) override;
   void idle(std::chrono::nanoseconds at_most) override;
   void wake() override {}
 
+  /// What SimWorld::advance() calls it; a driver gives the same number to channels that are added
+  /// in the order in which they were made.
+  int number() const { return number_; }
+
  private:
   struct Pending {
     std::int64_t end_ns = 0;
-    Request request;
+    std::uint64_t tag = 0;
+    bool loaded = false;  ///< it has an entry in cargo_
+  };
+  /// What a request moves when it ends, where it names bytes, and whether it is made to fail.
+  struct Cargo {
+    std::span<const LoopNest> nests;
+    std::byte* source = nullptr;
+    std::byte* target = nullptr;
     bool fails = false;
   };
+  void line_up(const Pending& one);
+  void step_up();
+  double service_s(const Request& request);
 
   SimWorld& world_;
-  Options options_;
+  std::shared_ptr<const ChannelSpec> spec_;
+  std::vector<int> resources_;
   Capabilities capabilities_;
+  double failure_probability_ = 0;
+  double jitter_ = 0;
   Random random_;
+  int number_ = 0;
   std::int64_t busy_until_ns_ = 0;
-  std::vector<Pending> pending_;
+  /// Requests in flight, in the order in which they end. Most channels have two at most.
+  std::array<Pending, 2> first_;
+  std::size_t pending_count_ = 0;
+  Fifo<Pending> behind_;
+  Fifo<Cargo> cargo_;
+  /// Most requests are like the one before.
+  std::int64_t last_bytes_ = -1;
+  std::int64_t last_run_bytes_ = -1;
+  double last_s_ = 0;
 };
 
 /// Moves bytes element by element: slow, obvious, and good for simulated channels.

@@ -1,0 +1,220 @@
+"""The three applications of section 6.5 as transfer patterns with compute tasks.
+
+The paper says what kinds of transfers they make (Table 6 and its text), but neither sizes nor
+times. The sizes here follow from what the applications do; each compute time is a number that
+stands for one partition's work on one node, as the paper counts it, and every application says
+whether it was fitted and to what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .places import Shape, memory, vector_shape
+from .simulated import Run
+
+__all__ = ["APPLICATIONS", "Application", "iteration_s"]
+
+MEBI = 1 << 20
+
+Endings = list[list[int]]
+"""Of each iteration, the tasks that end it, a node after the other."""
+
+
+@dataclass(frozen=True)
+class Application:
+    """A pattern of transfers and compute tasks.
+
+    Attributes:
+        name: as the paper writes it.
+        machine: where the paper ran it.
+        stage: host memory of the whole instances that Legion makes for it with Realm.
+        compute_s: time to compute a partition on a node, an iteration.
+        fitted: what `compute_s` was fitted to, or how it was estimated.
+        build: adds the tasks of some iterations on some nodes to a run.
+    """
+
+    name: str
+    machine: str
+    stage: str
+    compute_s: float
+    fitted: str
+    build: Callable[[Run, int, int, float], Endings]
+
+
+def iteration_s(run: Run, endings: Endings) -> float:
+    """Mean time of an iteration after the first, which fills the pipeline."""
+    ends = [max(run.end_s(task) for task in tasks) for tasks in endings]
+    return (ends[-1] - ends[0]) / (len(ends) - 1)
+
+
+VALUES_BYTES = 64 * MEBI
+"""Of a PageRank partition: 16 Mi vertices with a float each."""
+
+EDGES_BYTES = 256 * MEBI
+"""Of a partition's edges that do not fit the GPU's memory and come from pinned memory."""
+
+
+def build_pagerank(run: Run, nodes: int, iterations: int, compute_s: float) -> Endings:
+    """Every partition needs the new ranks of all others: each GPU sends its own to every GPU.
+
+    The edges that the GPU's memory has no room for come from pinned memory of its own node in every
+    iteration. Both are large transfers in one layout, as Table 6 says; a node has 15 remote GPUs
+    and itself as ends, which are the 16 paths that the paper counts.
+    """
+    values, edges = vector_shape(VALUES_BYTES), vector_shape(EDGES_BYTES)
+    endings: Endings = []
+    arrived: list[list[int]] = [[] for _ in range(nodes)]
+    for _ in range(iterations):
+        computed = []
+        for node in range(nodes):
+            load = run.copy((memory("ZCM", node), memory("FBM", node)), edges, after=arrived[node])
+            computed.append(
+                run.compute(memory("FBM", node), compute_s, after=[*arrived[node], load])
+            )
+        arrived = [[task] for task in computed]
+        for source in range(nodes):
+            # Each node begins with its right neighbour, so that no node is everyone's first.
+            for step in range(1, nodes):
+                target = (source + step) % nodes
+                ends = (memory("FBM", source), memory("FBM", target))
+                arrived[target].append(run.copy(ends, values, after=[computed[source]]))
+        endings.append([task for tasks in arrived for task in tasks])
+    return endings
+
+
+VGG_LAYERS = (
+    ("convolutions", 14_714_688),
+    ("fc6", 25_088 * 4_096 + 4_096),
+    ("fc7", 4_096 * 4_096 + 4_096),
+    ("fc8", 4_096 * 1_000 + 1_000),
+)
+"""Parameters of VGG-16, 138,357,544 in all: its thirteen convolutions go as one message, since
+each of them is small."""
+
+IMAGES = 64
+"""Of a node's batch."""
+
+IMAGE_SHAPE = {"c": 3, "w": 224, "h": 224}
+
+
+def images() -> Shape:
+    """A batch: channels fastest (NHWC) in system memory, width fastest (NCHW) on the GPU."""
+    return Shape({**IMAGE_SHAPE, "n": IMAGES}, source_layout="F,c,w,h,n", target_layout="F,w,h,c,n")
+
+
+def build_vgg(run: Run, nodes: int, iterations: int, compute_s: float) -> Endings:
+    """Data parallel training: every node owns a part of each layer's parameters.
+
+    A batch of images comes from system memory, with a conversion from NHWC to NCHW, and with
+    it the labels; the loss goes back. Then each node sends its gradients of every other node's
+    part, layer after layer from the last, and gets the new parameters of that part.
+    """
+    endings: Endings = []
+    arrived: list[list[int]] = [[] for _ in range(nodes)]
+    for _ in range(iterations):
+        computed = [vgg_passes(run, node, compute_s, arrived[node]) for node in range(nodes)]
+        gathered = exchange_layers(run, [[task] for task in computed])
+        arrived = exchange_layers(run, gathered)
+        endings.append([task for tasks in arrived for task in tasks])
+    return endings
+
+
+def vgg_passes(run: Run, node: int, compute_s: float, after: list[int]) -> int:
+    """The forward and the backward pass of a node; the task that ends them."""
+    system, gpu = memory("SYS", node), memory("FBM", node)
+    loaded = run.copy((system, gpu), images(), after=after)
+    labels = run.copy((system, gpu), vector_shape(4 * IMAGES), after=after)
+    passes = run.compute(gpu, compute_s, after=[*after, loaded, labels])
+    run.copy((gpu, system), vector_shape(4 * IMAGES), after=[passes])
+    return passes
+
+
+def exchange_layers(run: Run, ready: list[list[int]]) -> list[list[int]]:
+    """Every node sends every other one its part of each layer; what each node waits for."""
+    nodes = len(ready)
+    arrived: list[list[int]] = [list(tasks) for tasks in ready]
+    for _, parameters in reversed(VGG_LAYERS):
+        part = vector_shape(parameters * 4 // nodes)
+        for source in range(nodes):
+            for step in range(1, nodes):
+                target = (source + step) % nodes
+                ends = (memory("FBM", source), memory("FBM", target))
+                arrived[target].append(run.copy(ends, part, after=ready[source]))
+    return arrived
+
+
+CIRCUIT_BYTES = (24 * MEBI, 16 * MEBI, 12 * MEBI, 8 * MEBI)
+"""Shared circuit nodes of a piece: pieces of a random graph differ, so they take turns."""
+
+GHOST_BYTES = (2 * MEBI, 3 * MEBI, 1 * MEBI)
+"""Ghost circuit nodes between neighbouring pieces."""
+
+
+def build_circuit(run: Run, nodes: int, iterations: int, compute_s: float) -> Endings:
+    """A piece of the circuit on each node; node 0 also holds the nodes shared by all pieces.
+
+    Every piece computes currents and distributes charges: to its two neighbours (ghost nodes)
+    and to the master, which updates the voltages of the shared nodes and sends them back. Sizes
+    differ from piece to piece, as Table 6 says.
+    """
+    endings: Endings = []
+    arrived: list[list[int]] = [[] for _ in range(nodes)]
+    for _ in range(iterations):
+        currents = [
+            run.compute(memory("FBM", node), compute_s * 0.8, after=arrived[node])
+            for node in range(nodes)
+        ]
+        charged = [[task] for task in currents]
+        for node in range(nodes):
+            for other in {(node + 1) % nodes, (node - 1) % nodes} - {node}:
+                ghost = vector_shape(GHOST_BYTES[node % len(GHOST_BYTES)])
+                ends = (memory("FBM", node), memory("FBM", other))
+                charged[other].append(run.copy(ends, ghost, after=[currents[node]]))
+        for node in range(1, nodes):
+            ends = (memory("FBM", node), memory("FBM", 0))
+            charged[0].append(run.copy(ends, shared_shape(node), after=[currents[node]]))
+        updated = [
+            run.compute(memory("FBM", node), compute_s * 0.2, after=charged[node])
+            for node in range(nodes)
+        ]
+        arrived = [[task] for task in updated]
+        for node in range(1, nodes):
+            ends = (memory("FBM", 0), memory("FBM", node))
+            arrived[node].append(run.copy(ends, shared_shape(node), after=[updated[0]]))
+        endings.append([task for tasks in arrived for task in tasks])
+    return endings
+
+
+def shared_shape(node: int) -> Shape:
+    """What a piece shares with the others."""
+    return vector_shape(CIRCUIT_BYTES[node % len(CIRCUIT_BYTES)])
+
+
+APPLICATIONS = (
+    Application(
+        "PageRank",
+        "xstream",
+        "host0",
+        0.25,
+        "fitted: the time per iteration on 16 nodes falls by 60 %, the paper's largest",
+        build_pagerank,
+    ),
+    Application(
+        "VGG-16",
+        "xstream",
+        "host0",
+        2.0,
+        "estimated: 93 Gflop an image, 64 images, 3 Tflop/s sustained by the GPU",
+        build_vgg,
+    ),
+    Application(
+        "Circuit",
+        "moonlight",
+        "host0",
+        1.0,
+        "fitted: communication takes 36 % of the time on 64 nodes with Realm",
+        build_circuit,
+    ),
+)

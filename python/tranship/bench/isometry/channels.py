@@ -1,0 +1,49 @@
+"""Table 5: what each channel of the cluster makes, one direct copy at a time."""
+
+from __future__ import annotations
+
+from .places import instance_shape, memory, vector_shape
+from .simulated import Run, SimulatedBench, Style
+
+__all__ = ["channel_rates", "table5"]
+
+HOST = ("ZCM", "REG", "SYS")
+
+ROWS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("memcpy", HOST, HOST),
+    ("gpu_write", ("ZCM",), ("FBM",)),
+    ("gpu_write", ("REG", "SYS"), ("FBM",)),
+    ("gpu_read", ("FBM",), ("ZCM",)),
+    ("gpu_read", ("FBM",), ("REG", "SYS")),
+    ("gpu_copy", ("FBM",), ("FBM",)),
+    ("file_write", HOST, ("DSK",)),
+    ("file_read", ("DSK",), HOST),
+    ("remote_write", ("REG",), ("ZCM*", "REG*", "SYS*")),
+    ("remote_write", ("ZCM", "SYS"), ("ZCM*", "REG*", "SYS*")),
+)
+"""The rows of Table 5: a channel, its sources, its targets; a star is memory of another node."""
+
+
+def channel_rates(machine: str, source: str, target: str, count: int) -> float:
+    """Simulated seconds of one direct copy of `count` bytes."""
+    ends = (memory(source), memory(target))
+    run = Run(machine, Style("direct copy", planner="simple"))
+    run.copy(ends, vector_shape(count), through=list(ends))
+    return run.finish()
+
+
+def table5(bench: SimulatedBench) -> None:
+    """A direct copy over every pair of memories of every row."""
+    machine = bench.machine("sapling")
+    count = instance_shape(points=bench.pick(4 << 20, 2 << 20)).bytes
+    for kind, sources, targets in ROWS:
+        for source in sources:
+            for target in targets:
+                seconds = channel_rates(machine, source, target, count)
+                bench.emit(
+                    f"{source} to {target}",
+                    kind,
+                    machine=machine,
+                    count=count,
+                    seconds=[seconds],
+                )

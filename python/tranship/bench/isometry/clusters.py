@@ -1,0 +1,72 @@
+"""Clusters of 2 to 100,000 GPUs: what simulating them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..harness import machine_name
+from .places import vector_shape
+from .simulated import TRANSHIP, Run, SimulatedBench
+
+__all__ = ["scale"]
+
+GPUS_EACH = 8
+MESSAGE_BYTES = 16 << 20
+HALO_BYTES = 2 << 20
+
+Pattern = Callable[[Run, int], None]
+
+
+def place(gpu: int) -> str:
+    """A GPU of the cluster by its number."""
+    return f"node{gpu // GPUS_EACH}/device{gpu % GPUS_EACH}"
+
+
+def shift(run: Run, gpus: int) -> None:
+    """Every GPU sends to the one in its place on the next node; within one node, to the next."""
+    step = GPUS_EACH if gpus > GPUS_EACH else 1
+    shape = vector_shape(MESSAGE_BYTES)
+    for gpu in range(gpus):
+        run.copy((place(gpu), place((gpu + step) % gpus)), shape)
+
+
+def halo(run: Run, gpus: int) -> None:
+    """Every GPU sends to both neighbours in a ring: most of it stays within the nodes."""
+    shape = vector_shape(HALO_BYTES)
+    for gpu in range(gpus):
+        for target in sorted({(gpu + 1) % gpus, (gpu - 1) % gpus}):
+            run.copy((place(gpu), place(target)), shape)
+
+
+def scale(bench: SimulatedBench) -> None:
+    """Both patterns over the range of sizes."""
+    machine = bench.machine("h200-8")
+    sizes = bench.choose((2, 8, 16, 80, 800, 8_000, 100_000), (2, 8, 16, 160))
+    patterns: tuple[tuple[str, Pattern], ...] = (("shift", shift), ("halo", halo))
+    # The peak of memory is that of the process: from small to large, it is each size's own.
+    for gpus in sizes:
+        for name, pattern in patterns:
+            run = Run(machine, TRANSHIP, nodes=-(-gpus // GPUS_EACH))
+            pattern(run, gpus)
+            seconds = run.finish()
+            found = run.simulation.statistics
+            planned = sum(found[key] for key in ("planned_full", "planned_simple", "planned_other"))
+            bench.emit(
+                f"{name}, {gpus} GPUs",
+                "tranship",
+                machine=machine,
+                count=run.bytes,
+                seconds=[seconds],
+                values={
+                    "gpus": gpus,
+                    "copies": len(run.copies),
+                    "events": int(found["events"]),
+                    "wall_s": float(found["run_s"]),
+                    "events_per_second": float(found["events_per_second"]),
+                    "plans": int(planned),
+                    "planning_s": float(found["planning_s"]),
+                    "planning_each_s": float(found["planning_s"]) / len(run.copies),
+                    "peak_rss_bytes": int(found["peak_rss_bytes"]),
+                },
+                conditions={"pattern": name, "simulated_on": machine_name()},
+            )

@@ -1,0 +1,649 @@
+"""Pictures of the simulated benchmarks, drawn from their result lines alone.
+
+The paper's numbers are those that the lines expect; they are drawn as black marks.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..harness import Line
+from .places import node_of, word_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw"]
+
+INK = "#1f2933"
+MUTED = "#64707d"
+OURS = "#0b6e99"
+REALM = "#e07b39"
+SHADES = ("#f3c9a8", "#eaa06a", "#cf6a24", "#8f4310")
+PLANNER_COLOURS = {"full": OURS, "simple": "#6a994e", "spsl": "#bc8034", "spdl": "#8d5a97"}
+MEMORY_COLOURS = {
+    "SYS": "#dbeafe",
+    "ZCM": "#d5f0ea",
+    "REG": "#e3f4d7",
+    "FBM": "#fde7c8",
+    "DSK": "#ece5f7",
+}
+DOTS_PER_INCH = 130
+
+Drawing = Callable[["Figure", list[Line]], None]
+
+
+def draw(bench: str, lines: list[Line], path: Path) -> Path:
+    """Draws one benchmark into `path`."""
+    from matplotlib import pyplot
+
+    words, size, drawing = DRAWINGS[bench]
+    figure = pyplot.figure(figsize=size, layout="constrained")
+    machines = ", ".join(dict.fromkeys(line["machine"] for line in lines))
+    title = f"{words}: {machines}, simulated"
+    if any(line["conditions"].get("size") == "small" for line in lines):
+        title += " (small)"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    drawing(figure, lines)
+    figure.savefig(path, dpi=DOTS_PER_INCH)
+    pyplot.close(figure)
+    return path
+
+
+def expected_of(line: Line, measure: str) -> float | None:
+    """The paper's number for a measure of a line, if it has one."""
+    for verdict in line.get("expected", ()):
+        if verdict["measure"] == measure:
+            return float(verdict["value"])
+    return None
+
+
+def tidy_axes(axes: Axes, grid: str) -> None:
+    """Few lines, behind what matters."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis=grid, alpha=0.3, linewidth=0.6)  # type: ignore[arg-type]
+    axes.set_axisbelow(True)
+
+
+def unique(values: Sequence[Any]) -> list[Any]:
+    """Each once, in order of appearance."""
+    return list(dict.fromkeys(values))
+
+
+def arrow_text(case: str) -> str:
+    """ "FBM to FBM*" with an arrow, on two lines."""
+    source, _, target = case.partition(" to ")
+    return f"{source}\n\N{RIGHTWARDS ARROW} {target}"
+
+
+def grouped_bars(
+    axes: Axes, lines: list[Line], colours: dict[str, str], note: Callable[[Line], str]
+) -> None:
+    """A group for each case, a bar in GB/s for each variant, and a note over each bar."""
+    cases = unique([line["case"] for line in lines])
+    variants = unique([line["variant"] for line in lines])
+    width = 0.84 / len(variants)
+    named: set[str] = set()
+    for line in lines:
+        k = variants.index(line["variant"])
+        x = cases.index(line["case"]) + (k - (len(variants) - 1) / 2) * width
+        label = None if line["variant"] in named else line["variant"]
+        named.add(line["variant"])
+        colour = colours[line["variant"]]
+        axes.bar(x, line["gbps"], width * 0.94, color=colour, label=label)
+        axes.annotate(
+            note(line),
+            (x, line["gbps"]),
+            xytext=(0, 2),
+            textcoords="offset points",
+            ha="center",
+            rotation=90 if width < 0.25 else 0,
+            fontsize=7.5,
+            color=INK,
+            zorder=5,
+        )
+        paper = expected_of(line, "gbps")
+        if paper is not None:
+            half = width * 0.47
+            axes.plot([x - half, x + half], [paper, paper], color="black", linewidth=1.6, zorder=4)
+    axes.set_xticks(range(len(cases)), [arrow_text(case) for case in cases], fontsize=8.5)
+    axes.set_xlim(-0.6, len(cases) - 0.4)
+    tidy_axes(axes, "y")
+
+
+def mark_legend(axes: Axes, words: str, **where: Any) -> None:
+    """A legend with an entry for the paper's marks."""
+    from matplotlib.lines import Line2D
+
+    handles, labels = axes.get_legend_handles_labels()
+    mark = Line2D([], [], color="black", linewidth=1.6)
+    axes.legend([*handles, mark], [*labels, words], fontsize=8, frameon=False, **where)
+
+
+def draw_table5(figure: Figure, lines: list[Line]) -> None:
+    """A bar for each pair of memories, the paper's number as a mark on it."""
+    axes = figure.subplots()
+    kinds = unique([line["variant"] for line in lines])
+    y = 0.0
+    ticks: list[float] = []
+    for k, line in enumerate(lines):
+        if k and lines[k - 1]["variant"] != line["variant"]:
+            y += 0.6
+        colour = (OURS, "#6a994e", "#8d5a97", "#bc8034", "#b23a48", "#e07b39", "#577590")[
+            kinds.index(line["variant"]) % 7
+        ]
+        new = line["variant"] not in [other["variant"] for other in lines[:k]]
+        axes.barh(y, line["gbps"], 0.8, color=colour, label=line["variant"] if new else None)
+        paper = expected_of(line, "gbps")
+        text = f"{line['gbps'] * 1e3:,.0f}"
+        if paper is not None:
+            axes.plot([paper, paper], [y - 0.42, y + 0.42], color="black", linewidth=1.8, zorder=4)
+            text += f"  (paper {paper * 1e3:,.0f})"
+        axes.annotate(
+            text,
+            (line["gbps"], y),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=7.5,
+        )
+        ticks.append(y)
+        y += 1
+    axes.set_yticks(ticks, [line["case"] for line in lines], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set_xlim(0.1, 300)
+    axes.set_xlabel("GB/s, logarithmic; numbers in MB/s")
+    tidy_axes(axes, "x")
+    mark_legend(axes, "paper, Table 5", loc="lower right")
+
+
+def split_by_disk(lines: list[Line]) -> tuple[list[Line], list[Line]]:
+    """Lines that end or begin on no disk, and those that do."""
+    return (
+        [line for line in lines if "DSK" not in line["case"]],
+        [line for line in lines if "DSK" in line["case"]],
+    )
+
+
+def panels(figure: Figure, parts: tuple[list[Line], list[Line]]) -> list[tuple[Axes, list[Line]]]:
+    """An axes for each part that is not empty, as wide as it has cases."""
+    filled = [part for part in parts if part]
+    widths = [len({line["case"] for line in part}) for part in filled]
+    axes = figure.subplots(1, len(filled), squeeze=False, width_ratios=widths)[0]
+    return list(zip(axes, filled, strict=True))
+
+
+def draw_figure7(figure: Figure, lines: list[Line]) -> None:
+    """Throughput of all scenarios; lines show what the network and the disk can do."""
+    bare = [line for line in lines if line["variant"] == "direct copy"]
+    batches = [line for line in lines if line["variant"] != "direct copy"]
+    variants = unique([line["variant"] for line in batches])
+    colours = dict(zip(variants, ("#e07b39", "#f3c9a8", OURS), strict=False))
+    shown = panels(figure, split_by_disk(batches))
+    for k, (axes, part) in enumerate(shown):
+        name, colour = ("disk", "#c1121f") if "DSK" in part[0]["case"] else ("network", "#1d4ed8")
+        grouped_bars(axes, part, colours, ratio_note)
+        for line in bare:
+            if line["case"].startswith(name):
+                words = line["case"].partition(":")[0]
+                style = "--" if "read" in words else "-"
+                axes.axhline(
+                    line["gbps"], color=colour, linewidth=1.3, label=words, linestyle=style
+                )
+        axes.set_ylim(0, axes.get_ylim()[1] * 1.3)
+        if k == 0:
+            axes.set_ylabel("GB/s")
+        mark_legend(axes, "expected (6.1)", loc="upper left", ncols=2)
+    figure.supxlabel(
+        "number over a bar: times as fast as one instance at a time; paper: up to 2.2; "
+        "* another node",
+        fontsize=9,
+    )
+
+
+def ratio_note(line: Line) -> str:
+    """How many times as fast as the baseline."""
+    return f"{line['ratio']:.2f}" if "ratio" in line else ""
+
+
+def draw_figure8(figure: Figure, lines: list[Line]) -> None:
+    """Normalised completion times by the number of transfers in progress."""
+    curves = [line for line in lines if "in_progress" in line.get("values", {})]
+    best = {line["conditions"]["group"]: line for line in lines if "largest" in line["case"]}
+    groups = unique([line["conditions"]["group"] for line in curves])
+    sizes = sorted({line["bytes"] for line in curves}, reverse=True)
+    grid = figure.subplots(len(groups), len(sizes), squeeze=False)
+    variants = unique([line["variant"] for line in curves])
+    colours = dict(zip(variants, (*SHADES, OURS), strict=False))
+    for row, group in enumerate(groups):
+        for column, size in enumerate(sizes):
+            axes = grid[row][column]
+            part = [
+                line
+                for line in curves
+                if line["conditions"]["group"] == group and line["bytes"] == size
+            ]
+            draw_completions(axes, part, colours)
+            ends = f"{part[0]['conditions']['source']} to {part[0]['conditions']['target']}"
+            letter = "8a, direct" if group == "direct" else "8b, multi-hop"
+            axes.set_title(
+                f"{letter}: {ends}, {size >> 20} MiB beside 128 MiB each", fontsize=9.5, loc="left"
+            )
+            cut = expected_of(best[group], "cut") if group in best else None
+            if cut is not None:
+                axes.axhline(1 - cut, color="black", linewidth=1.2, linestyle=(0, (4, 3)))
+                axes.annotate(
+                    f"paper, up to {cut:.0%} less",
+                    (1.0, 1 - cut),
+                    xycoords=("axes fraction", "data"),
+                    xytext=(-2, 3),
+                    textcoords="offset points",
+                    ha="right",
+                    fontsize=7.5,
+                )
+    grid[0][0].legend(fontsize=8, frameon=False, loc="best")
+    figure.supxlabel("transfers of low priority in progress", fontsize=10)
+    figure.supylabel(
+        "completion time over Realm-style with 1 thread, logarithmic; bars: range over arrivals",
+        fontsize=9,
+    )
+
+
+def draw_completions(axes: Axes, lines: list[Line], colours: dict[str, str]) -> None:
+    """A curve for each variant, with the range over the moments of arrival."""
+    for variant, colour in colours.items():
+        part = [line for line in lines if line["variant"] == variant]
+        x = [line["values"]["in_progress"] for line in part]
+        y = [line["values"]["normalised"] for line in part]
+        low = [
+            value * (1 - min(line["seconds"]) / line["median_s"])
+            for value, line in zip(y, part, strict=True)
+        ]
+        high = [
+            value * (max(line["seconds"]) / line["median_s"] - 1)
+            for value, line in zip(y, part, strict=True)
+        ]
+        axes.errorbar(
+            x,
+            y,
+            yerr=[low, high],
+            color=colour,
+            marker="o",
+            markersize=4,
+            linewidth=1.6,
+            elinewidth=0.8,
+            capsize=2,
+            label=variant,
+        )
+    counts = sorted({line["values"]["in_progress"] for line in lines})
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.minorticks_off()
+    ticks = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
+    low, high = axes.get_ylim()
+    shown = [tick for tick in ticks if low <= tick <= high]
+    axes.set_yticks(shown, [f"{tick:g}" for tick in shown])
+    tidy_axes(axes, "y")
+
+
+def draw_planners(figure: Figure, lines: list[Line]) -> None:
+    """Throughput by planner, logarithmic, with each planner's number."""
+    for axes, part in panels(figure, split_by_disk(lines)):
+        grouped_bars(axes, part, PLANNER_COLOURS, lambda line: rate_text(line["gbps"]))
+        axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        axes.set_ylim(low / 1.3, high * 3)
+        axes.set_ylabel("GB/s, logarithmic")
+        for line in part:
+            paper = expected_of(line, "ratio")
+            if line["variant"] == "full" and paper is not None and paper > 1.001:
+                axes.set_title(
+                    f"{line['case']}: full is {line['ratio']:.3f} x simple (paper {paper:.3f})",
+                    fontsize=9.5,
+                    loc="left",
+                )
+        if any(expected_of(line, "gbps") for line in part):
+            mark_legend(axes, "expected (Table 5)", loc="upper right", ncols=5)
+        else:
+            axes.legend(fontsize=8, frameon=False, loc="upper right", ncols=4)
+    figure.supxlabel("* another node", fontsize=9)
+
+
+def rate_text(gbps: float) -> str:
+    """Three digits."""
+    return f"{gbps:.3g}"
+
+
+PLACES = {"DSK": (0.0, 1.0), "SYS": (1.5, 2.0), "REG": (3.0, 1.0), "ZCM": (1.5, 0.0)}
+"""Of the memories of a node, as in the paper's Figure 4; GPU memory hangs below ZCM and REG."""
+
+NODE_WIDTH = 5.2
+
+
+def graph_places(names: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Where memories stand: the second node mirrors the first."""
+    found = {}
+    for name in names:
+        word = word_of(name)
+        x, y = {**PLACES, "FBM": (3.0, -0.6)}[word]
+        found[name] = (x, y) if node_of(name) == "node0" else (2 * NODE_WIDTH - 1.6 - x, y)
+    return found
+
+
+def draw_figure10(figure: Figure, lines: list[Line]) -> None:
+    """The transfer graph, and the path of each planner on it."""
+    axes = figure.subplots()
+    axes.set_axis_off()
+    axes.set_aspect("equal")
+    first: list[dict[str, Any]] = lines[0]["conditions"]["graph"]
+    mirror = [
+        {key: flip(edge[key]) for key in ("source", "target")} | {"gbps": edge["gbps"]}
+        for edge in first
+    ]
+    edges = first + mirror
+    places = graph_places(unique([edge[key] for edge in edges for key in ("source", "target")]))
+    for edge in edges:
+        if edge["source"] != edge["target"]:
+            one, other = places[edge["source"]], places[edge["target"]]
+            axes.plot(*zip(one, other, strict=True), color="#d5dade", linewidth=1.1, zorder=1)
+    colours = {"simple": "#c1121f", "full": "#1d4ed8"}
+    rates = {(edge["source"], edge["target"]): edge["gbps"] for edge in edges}
+    for line in lines:
+        path = line["conditions"]["path"]
+        colour = colours[line["variant"]]
+        for source, target in itertools.pairwise(path):
+            draw_step(axes, places[source], places[target], colour, line["variant"] == "simple")
+            label_step(axes, (places[source], places[target]), rates[source, target], colour)
+        rate = f"{line['gbps']:.2f} GB/s"
+        if "ratio" in line:
+            rate += f", {line['ratio']:.3f} x simple"
+        hops = " > ".join(word_of(name) + "*" * (node_of(name) != "node0") for name in path)
+        axes.plot([], [], color=colour, linewidth=2.4, label=f"{line['variant']}: {hops}, {rate}")
+    draw_graph_nodes(axes, places, {edge["source"] for edge in edges if is_loop(edge)})
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.01), frameon=False, fontsize=10)
+
+
+def is_loop(edge: dict[str, Any]) -> bool:
+    """Whether a channel leads from a memory to itself."""
+    return bool(edge["source"] == edge["target"])
+
+
+def flip(name: str) -> str:
+    """The same memory of the other node: the two are alike."""
+    node, _, rest = name.partition("/")
+    return f"{'node1' if node == 'node0' else 'node0'}/{rest}"
+
+
+def draw_step(
+    axes: Axes, source: tuple[float, float], target: tuple[float, float], colour: str, above: bool
+) -> None:
+    """One hop of a path: an arrow that bends away from the other path."""
+    from matplotlib.patches import FancyArrowPatch
+
+    arrow = FancyArrowPatch(
+        source,
+        target,
+        connectionstyle=f"arc3,rad={-0.16 if above else 0.1}",
+        arrowstyle="-|>",
+        mutation_scale=17,
+        linewidth=2.4,
+        shrinkA=23,
+        shrinkB=23,
+        color=colour,
+        zorder=3,
+    )
+    axes.add_patch(arrow)
+
+
+def label_step(
+    axes: Axes, ends: tuple[tuple[float, float], tuple[float, float]], gbps: float, colour: str
+) -> None:
+    """The rate of a hop beside its middle."""
+    (ax, ay), (bx, by) = ends
+    lift = 0.62 if abs(ay - by) < 0.1 else -0.32
+    x = (ax + bx) / 2
+    axes.text(
+        x,
+        (ay + by) / 2 + lift,
+        f"{gbps:.2f} GB/s",
+        color=colour,
+        ha="center",
+        fontsize=9,
+        fontweight="bold",
+        zorder=6,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
+    )
+
+
+def draw_graph_nodes(axes: Axes, places: dict[str, tuple[float, float]], loops: set[str]) -> None:
+    """A circle for each memory, two where it has a channel to itself, and a frame a node."""
+    from matplotlib.patches import Circle, FancyBboxPatch
+
+    for name, (x, y) in places.items():
+        word = word_of(name)
+        for radius in (0.4, 0.34) if name in loops else (0.4,):
+            axes.add_patch(
+                Circle((x, y), radius, facecolor=MEMORY_COLOURS[word], edgecolor=INK, zorder=5)
+            )
+        star = "*" if node_of(name) != "node0" else ""
+        axes.text(x, y, word + star, ha="center", va="center", fontsize=9, zorder=6)
+    for node in unique([node_of(name) for name in places]):
+        xs = [x for name, (x, _) in places.items() if node_of(name) == node]
+        ys = [y for name, (_, y) in places.items() if node_of(name) == node]
+        frame = FancyBboxPatch(
+            (min(xs) - 0.6, min(ys) - 0.6),
+            max(xs) - min(xs) + 1.2,
+            max(ys) - min(ys) + 1.3,
+            boxstyle="round,pad=0,rounding_size=0.2",
+            facecolor="#f5f7f9",
+            edgecolor="#cbd2d9",
+            zorder=0,
+        )
+        axes.add_patch(frame)
+        axes.text(min(xs) - 0.4, max(ys) + 0.45, node, color=MUTED, fontweight="bold")
+    axes.autoscale_view()
+
+
+def draw_figure12(figure: Figure, lines: list[Line]) -> None:
+    """Time an iteration by number of nodes, and below it what this engine cuts."""
+    names = unique([line["conditions"]["application"] for line in lines])
+    grid = figure.subplots(2, len(names), squeeze=False, height_ratios=(3, 2))
+    for column, name in enumerate(names):
+        part = [line for line in lines if line["conditions"]["application"] == name]
+        draw_times(grid[0][column], part)
+        grid[0][column].set_title(f"{name}, {part[0]['machine']}", fontsize=10.5, loc="left")
+        draw_cuts(grid[1][column], part)
+    grid[0][0].set_ylabel("seconds an iteration")
+    grid[1][0].set_ylabel("less than Realm-style, %")
+    grid[0][0].legend(fontsize=8, frameon=False)
+    mark_legend(grid[1][0], "paper", loc="lower right")
+    figure.supxlabel("nodes (weak scaling)", fontsize=10)
+
+
+def node_axis(axes: Axes, counts: Sequence[int]) -> None:
+    """Numbers of nodes, each twice the one before."""
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(list(counts), [str(count) for count in counts])
+    axes.minorticks_off()
+    tidy_axes(axes, "y")
+
+
+def draw_times(axes: Axes, lines: list[Line]) -> None:
+    """Both engines, and the compute time that both pay."""
+    counts = sorted({line["values"]["nodes"] for line in lines})
+    for variant, colour in (("Realm-style", REALM), ("tranship", OURS)):
+        part = [line for line in lines if line["variant"] == variant]
+        axes.plot(
+            [line["values"]["nodes"] for line in part],
+            [line["median_s"] for line in part],
+            color=colour,
+            marker="o",
+            markersize=4,
+            label=variant,
+        )
+    computing = lines[0]["values"]["compute_s"]
+    axes.axhline(computing, color=MUTED, linestyle=(0, (4, 3)), linewidth=1.2, label="computation")
+    axes.set_ylim(0, None)
+    node_axis(axes, counts)
+
+
+def draw_cuts(axes: Axes, lines: list[Line]) -> None:
+    """What of the communication and of the whole is saved; the paper's numbers as marks."""
+    part = [line for line in lines if "overall_cut" in line["values"]]
+    for measure, words, marker in (
+        ("overhead_cut", "communication overhead", "o"),
+        ("overall_cut", "all of the time", "s"),
+    ):
+        found = [line for line in part if measure in line["values"]]
+        axes.plot(
+            [line["values"]["nodes"] for line in found],
+            [100 * line["values"][measure] for line in found],
+            color=OURS,
+            alpha=1 if marker == "o" else 0.55,
+            marker=marker,
+            markersize=4,
+            label=words,
+        )
+        for line in found:
+            paper = expected_of(line, measure)
+            if paper is None:
+                continue
+            verdict = next(v for v in line["expected"] if v["measure"] == measure)
+            slack = 100 * paper * verdict["tolerance"]
+            axes.errorbar(
+                line["values"]["nodes"],
+                100 * paper,
+                yerr=slack,
+                color="black",
+                marker="_",
+                markersize=11,
+                elinewidth=0.9,
+                capsize=2,
+                zorder=1,
+            )
+    axes.set_ylim(-3, 100)
+    node_axis(axes, sorted({line["values"]["nodes"] for line in part}))
+
+
+def draw_figure13(figure: Figure, lines: list[Line]) -> None:
+    """Bars of the transfers' time, with the step from each to the next."""
+    axes = figure.subplots()
+    colours = (OURS, "#7fb3cc", "#f3c9a8", REALM)
+    best = lines[0]["median_s"]
+    for k, line in enumerate(lines):
+        value = line["median_s"] / best
+        axes.barh(k, value, 0.7, color=colours[k % 4])
+        step = line.get("values", {}).get("slower_than_before")
+        text = f"{value:.2f}"
+        if step:
+            text += f"   ({step:.2f} x the one above"
+            paper = expected_of(line, "slower_than_before")
+            text += f"; paper {paper:g})" if paper else ")"
+            if paper:
+                mark = value / step * paper
+                axes.plot([mark, mark], [k - 0.38, k + 0.38], color="black", linewidth=1.8)
+        axes.annotate(
+            text, (value, k), xytext=(7, 0), textcoords="offset points", va="center", fontsize=9
+        )
+    axes.set_yticks(range(len(lines)), [line["variant"] for line in lines])
+    axes.invert_yaxis()
+    axes.margins(x=0.35)
+    axes.set_xlabel("time of an iteration's transfers, tranship = 1; black: the paper's step")
+    axes.set_title(lines[0]["case"], fontsize=10, loc="left")
+    tidy_axes(axes, "x")
+
+
+def draw_table6(figure: Figure, lines: list[Line]) -> None:
+    """The table, with the paper's numbers in brackets."""
+    axes = figure.subplots()
+    axes.set_axis_off()
+    columns = (
+        ("full_planned", "full paths\nplanned"),
+        ("simple_planned", "simple paths\nplanned"),
+        ("full_paths", "full, counted\nby ends"),
+        ("simple_paths", "simple, counted\nby ends"),
+        ("new_after_first_iteration", "new after the\nfirst iteration"),
+    )
+    cells = []
+    for line in lines:
+        row = []
+        for key, _ in columns:
+            paper = expected_of(line, key)
+            row.append(f"{line['values'][key]:g}" + (f"  [{paper:g}]" if paper is not None else ""))
+        cells.append([*row, f"{line['median_s'] * 1e3:.3f}"])
+    table = axes.table(
+        cellText=cells,
+        rowLabels=[line["case"] for line in lines],
+        colLabels=[*(words for _, words in columns), "planning of the\nwhole cluster, ms"],
+        loc="upper center",
+        cellLoc="center",
+    )
+    table.auto_set_font_size(False)
+    table.set_fontsize(9)
+    table.scale(1, 2.0)
+    for (row, _), cell in table.get_celld().items():
+        cell.set_edgecolor("#cbd2d9")
+        if row == 0:
+            cell.set_facecolor("#e8edf1")
+            cell.set_height(cell.get_height() * 1.3)
+    figure.supxlabel(
+        "[paper]; planned: cache misses of a node. The paper's cache is by ends and layouts, "
+        "this one by shape",
+        fontsize=9,
+    )
+
+
+def draw_scale(figure: Figure, lines: list[Line]) -> None:
+    """What simulating takes, by the number of GPUs."""
+    grid = figure.subplots(2, 2)
+    measures = (
+        ("wall_s", 1.0, "wall time of the simulation, s"),
+        ("events_per_second", 1e-6, "million simulated events a second"),
+        ("peak_rss_bytes", 1 / (1 << 20), "peak memory of the process, MiB"),
+        ("planning_each_s", 1e6, "planning, microseconds a copy"),
+    )
+    for axes, (key, scale, words) in zip(grid.flat, measures, strict=True):
+        for pattern, colour in (("shift", OURS), ("halo", REALM)):
+            part = [line for line in lines if line["conditions"]["pattern"] == pattern]
+            axes.plot(
+                [line["values"]["gpus"] for line in part],
+                [line["values"][key] * scale for line in part],
+                color=colour,
+                marker="o",
+                markersize=4,
+                label=pattern,
+            )
+            goals = [expected_of(line, key) for line in part]
+            for goal in unique([goal * scale for goal in goals if goal is not None]):
+                axes.axhline(goal, color="black", linewidth=1.2, linestyle=(0, (4, 3)))
+                axes.annotate("asked", (2, goal), xytext=(0, 3), textcoords="offset points")
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_title(words, fontsize=10, loc="left")
+        tidy_axes(axes, "both")
+    grid[0][0].legend(fontsize=9, frameon=False)
+    figure.supxlabel("simulated GPUs", fontsize=10)
+
+
+DRAWINGS: dict[str, tuple[str, tuple[float, float], Drawing]] = {
+    "isometry-table5": ("Table 5, channels", (9, 9), draw_table5),
+    "isometry-figure7": ("Figure 7, pipelined and sequential hops", (14, 5.4), draw_figure7),
+    "isometry-figure8": ("Figure 8, a transfer of high priority", (12, 8.5), draw_figure8),
+    "isometry-figure9a": ("Figure 9a, the two planners", (14, 5), draw_planners),
+    "isometry-figure9b": (
+        "Figure 9b, planners with a conversion from AOS to SOA",
+        (15, 5.4),
+        draw_planners,
+    ),
+    "isometry-figure10": ("Figure 10, two paths", (11, 5.6), draw_figure10),
+    "isometry-figure12": ("Figure 12, weak scaling", (13, 7), draw_figure12),
+    "isometry-figure13": ("Figure 13, optimisations taken away", (10, 3.8), draw_figure13),
+    "isometry-table6": ("Table 6, paths planned", (12, 3.7), draw_table6),
+    "isometry-scale": ("Simulated clusters", (11, 7.5), draw_scale),
+}

@@ -1,0 +1,131 @@
+"""Figure 8: how soon a transfer of high priority ends while others are in progress."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+from ..harness import Line
+from .places import instance_shape, memory
+from .simulated import Run, SimulatedBench, Style
+
+__all__ = ["figure8"]
+
+LOW_POINTS = 4 << 20
+HIGH_POINTS = (4 << 20, 1 << 20)
+THREADS = (1, 2, 4, 8)
+ARRIVALS = 8
+HELD = 2
+"""Transfers whose whole instances fit pinned memory (6.1: large allocations may prevent concurrent
+transfers). Direct transfers need none."""
+HIGH_PRIORITY = 10
+
+BASELINE = "Realm-style, 1 thread"
+
+
+@dataclass(frozen=True)
+class Mix:
+    """One case: `number` transfers of low priority, and one of high priority beside them."""
+
+    group: str
+    ends: tuple[str, str]
+    high_points: int
+    number: int
+
+    @property
+    def name(self) -> str:
+        """What lines call it."""
+        size = instance_shape(points=self.high_points).bytes >> 20
+        source, target = self.ends
+        return f"{self.group}, {source} to {target}, {size} MiB, {self.number} in progress"
+
+
+def styles(group: str) -> list[Style]:
+    """Copier threads that take the highest priority first, and this engine.
+
+    Over several hops, a transfer of high priority also waits until there is memory for its
+    instances: they are made in the order of the program, since priorities are known to the
+    copier threads alone.
+    """
+    held = HELD if group == "multi-hop" else 0
+    threads = [
+        Style.realm(
+            threads=count,
+            stage="pinned0",
+            held=held,
+            name=f"Realm-style, {count} thread{'s' if count > 1 else ''}",
+        )
+        for count in THREADS
+    ]
+    return [*threads, Style("tranship")]
+
+
+def completion_s(machine: str, style: Style, mix: Mix, at: float) -> float:
+    """From the launch of the high-priority transfer to its end."""
+    ends = (memory(mix.ends[0]), memory(mix.ends[1]))
+    run = Run(machine, style)
+    before = run.batch(ends, instance_shape(points=LOW_POINTS), mix.number)
+    high = instance_shape(points=mix.high_points)
+    room = run.room_after(before)
+    task = run.copy(ends, high, priority=HIGH_PRIORITY, after=room, at=at)
+    run.finish()
+    return run.end_s(task) - at
+
+
+def arrivals(machine: str, mix: Mix) -> list[float]:
+    """Moments spread evenly over the time of the first transfer of low priority."""
+    ends = (memory(mix.ends[0]), memory(mix.ends[1]))
+    alone = Run(machine, styles(mix.group)[0])
+    alone.copy(ends, instance_shape(points=LOW_POINTS))
+    whole_s = alone.finish()
+    return [(k + 0.5) / ARRIVALS * whole_s for k in range(ARRIVALS)]
+
+
+def measure_mix(bench: SimulatedBench, machine: str, mix: Mix) -> Line:
+    """Lines of all styles for one mix; returns this engine's, which comes last."""
+    moments = arrivals(machine, mix)
+    baseline_s = 0.0
+    line: Line = {}
+    for style in styles(mix.group):
+        seconds = [completion_s(machine, style, mix, at) for at in moments]
+        median_s = statistics.median(seconds)
+        if style.name == BASELINE:
+            baseline_s = median_s
+        line = bench.emit(
+            mix.name,
+            style.name,
+            machine=machine,
+            count=instance_shape(points=mix.high_points).bytes,
+            seconds=seconds,
+            against=None if style.name == BASELINE else (BASELINE, baseline_s),
+            values={
+                "cut": 1 - median_s / baseline_s,
+                "normalised": median_s / baseline_s,
+                "in_progress": mix.number,
+            },
+            conditions={"group": mix.group, "source": mix.ends[0], "target": mix.ends[1]},
+        )
+    return line
+
+
+def figure8(bench: SimulatedBench) -> None:
+    """Direct (8a) and over several hops (8b), and which case is cut most."""
+    machine = bench.machine("sapling")
+    numbers = bench.choose((1, 2, 4, 8, 16, 32), (4,))
+    for group, ends in (("direct", ("ZCM", "FBM")), ("multi-hop", ("FBM", "FBM*"))):
+        lines = [
+            measure_mix(bench, machine, Mix(group, ends, points, number))
+            for points in HIGH_POINTS
+            for number in numbers
+        ]
+        best = max(lines, key=lambda line: float(line["values"]["cut"]))
+        bench.emit(
+            f"{group}, largest cut",
+            "tranship",
+            machine=machine,
+            count=best["bytes"],
+            seconds=best["seconds"],
+            against=(BASELINE, best["ratio"] * best["median_s"]),
+            values={"cut": best["values"]["cut"]},
+            conditions={"group": group, "of": best["case"]},
+        )

@@ -1,0 +1,201 @@
+"""Figures 12 and 13 and Table 6: the applications, by number of nodes and by optimisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .applications import APPLICATIONS, Application, iteration_s
+from .places import node_of
+from .simulated import TRANSHIP, Run, SimulatedBench, Style
+
+__all__ = ["figure12", "figure13", "table6"]
+
+ITERATIONS = 4
+
+FULL_FROM_BYTES = 16_000_000
+"""The paper's threshold between the planners (4.4). Table 6 counts with it; elsewhere predicted
+cost decides."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An application on a number of nodes, an iteration.
+
+    Attributes:
+        iteration_s: all of it.
+        overhead_s: the part that is not computing, as the paper counts communication.
+        bytes: moved.
+    """
+
+    iteration_s: float
+    overhead_s: float
+    bytes: int
+
+
+def measure(application: Application, machine: str, nodes: int, style: Style) -> Measured:
+    """Simulates some iterations; the mean of all but the first."""
+    run = Run(machine, style, nodes=nodes)
+    endings = application.build(run, nodes, ITERATIONS, application.compute_s)
+    run.finish()
+    seconds = iteration_s(run, endings)
+    return Measured(seconds, seconds - application.compute_s, run.bytes // ITERATIONS)
+
+
+def realm_style(application: Application) -> Style:
+    """The application with Realm's own DMA threads, one a node."""
+    return Style.realm(stage=application.stage)
+
+
+def figure12(bench: SimulatedBench) -> None:
+    """Weak scaling of the three applications: this engine beside Realm-style transfers."""
+    for application in APPLICATIONS:
+        machine = bench.machine(application.machine)
+        largest = 64 if application.name == "Circuit" else 16
+        counts = [count for count in (1, 2, 4, 8, 16, 32, 64) if count <= largest]
+        for nodes in bench.choose(counts, (1, 4)):
+            scale_application(bench, application, machine, nodes)
+
+
+def scale_application(
+    bench: SimulatedBench, application: Application, machine: str, nodes: int
+) -> None:
+    """The lines of one application on one number of nodes."""
+    realm = measure(application, machine, nodes, realm_style(application))
+    ours = measure(application, machine, nodes, TRANSHIP)
+    for style, found in (("Realm-style", realm), ("tranship", ours)):
+        values = {
+            "nodes": nodes,
+            "compute_s": application.compute_s,
+            "overhead_s": found.overhead_s,
+            "overhead_share": found.overhead_s / found.iteration_s,
+        }
+        if style == "tranship":
+            values["overall_cut"] = 1 - ours.iteration_s / realm.iteration_s
+            if realm.overhead_s > 0:
+                values["overhead_cut"] = 1 - ours.overhead_s / realm.overhead_s
+        bench.emit(
+            f"{application.name}, {nodes} node{'s' if nodes > 1 else ''}",
+            style,
+            machine=machine,
+            count=found.bytes,
+            seconds=[found.iteration_s],
+            against=("Realm-style", realm.iteration_s) if style == "tranship" else None,
+            values=values,
+            conditions={"application": application.name, "compute_s": application.fitted},
+        )
+
+
+def figure13(bench: SimulatedBench) -> None:
+    """PageRank on 16 nodes: the transfers, with optimisations taken away one after the other."""
+    application = replace(APPLICATIONS[0], compute_s=0.0)
+    machine = bench.machine(application.machine)
+    nodes = bench.pick(16, 4)
+    stage = application.stage
+    styles = (
+        TRANSHIP,
+        Style("without path optimisation", planner="simple", stage=stage),
+        Style("without pipelining, too", planner="simple", stage=stage, whole=True),
+        realm_style(application),
+    )
+    before: tuple[str, float] | None = None
+    for style in styles:
+        found = measure(application, machine, nodes, style)
+        values = {"slower_than_before": found.iteration_s / before[1]} if before else {}
+        bench.emit(
+            f"PageRank, {nodes} nodes, transfers alone",
+            style.name,
+            machine=machine,
+            count=found.bytes,
+            seconds=[found.iteration_s],
+            against=before,
+            values=values,
+            conditions={"nodes": nodes},
+        )
+        before = (style.name, found.iteration_s)
+
+
+@dataclass
+class Planned:
+    """Paths of one node as the paper counts them: one for each pair of memories and of layouts,
+    by the planner that the size of its largest transfer calls for.
+    """
+
+    full: int = 0
+    simple: int = 0
+
+
+def table6(bench: SimulatedBench) -> None:
+    """Paths planned on 16 nodes, and that later iterations plan no new ones."""
+    nodes = bench.pick(16, 4)
+    for application in APPLICATIONS:
+        machine = bench.machine(application.machine)
+        first = planned_run(application, machine, nodes, 1)
+        later = planned_run(application, machine, nodes, ITERATIONS)
+        count_paths(bench, application, (first, later), nodes)
+
+
+def planned_run(application: Application, machine: str, nodes: int, iterations: int) -> Run:
+    """A simulated run of some iterations."""
+    run = Run(machine, replace(TRANSHIP, full_from_bytes=FULL_FROM_BYTES), nodes=nodes)
+    application.build(run, nodes, iterations, application.compute_s)
+    run.finish()
+    return run
+
+
+def plans_made(run: Run) -> int:
+    """By all planners."""
+    statistics = run.simulation.statistics
+    names = ("planned_full", "planned_simple", "planned_other")
+    return sum(int(statistics[name]) for name in names)
+
+
+def count_paths(
+    bench: SimulatedBench, application: Application, runs: tuple[Run, Run], nodes: int
+) -> None:
+    """The lines of the master and of the node that planned most besides."""
+    first, later = runs
+    own = first.simulation.statistics["planned_by_node"]
+    paper = paths_by_node(first)
+    new_paths = plans_made(later) - plans_made(first)
+    others = [name for name in paper if name != "node0"]
+    rows = [("node0", "master" if application.name == "Circuit" else "first node")]
+    if others:
+        rows.append((max(others, key=lambda name: paper[name].full), "another node"))
+    for name, words in rows:
+        mine = own.get(int(name.removeprefix("node")), {"full": 0, "simple": 0})
+        bench.emit(
+            f"{application.name}, {nodes} nodes, {words}",
+            "tranship",
+            machine=bench.machine(application.machine),
+            count=0,
+            seconds=[float(first.simulation.statistics["planning_s"])],
+            values={
+                "full_paths": paper[name].full,
+                "simple_paths": paper[name].simple,
+                "full_planned": int(mine["full"]),
+                "simple_planned": int(mine["simple"]),
+                "new_after_first_iteration": new_paths,
+            },
+            conditions={
+                "node": name,
+                "application": application.name,
+                "time": "wall time of all planning of the simulated cluster",
+                "plans": plans_made(first),
+            },
+        )
+
+
+def paths_by_node(run: Run) -> dict[str, Planned]:
+    """The paper's count."""
+    largest: dict[tuple[str, ...], int] = {}
+    for ends, shape in run.copies.values():
+        key = (*ends, *shape.layouts)
+        largest[key] = max(largest.get(key, 0), shape.bytes)
+    found: dict[str, Planned] = {}
+    for key, count in largest.items():
+        planned = found.setdefault(node_of(key[0]), Planned())
+        if count >= FULL_FROM_BYTES:
+            planned.full += 1
+        else:
+            planned.simple += 1
+    return found

@@ -1,0 +1,42 @@
+// What will happen next, for many thousands of things at once.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace tranship {
+
+/// A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, J. ACM 1990): times come out in order and never go
+/// in before the last that came out. An entry moves down through the buckets at most once for each
+/// bit in which its time differs from the present one, over memory that is read in sequence; a
+/// binary heap of the same size misses the caches at each level.
+class TimeQueue {
+ public:
+  struct Entry {
+    std::int64_t time_ns = 0;
+    int source = 0;
+  };
+
+  /// Times before the last one that came out are taken as that one.
+  void push(std::int64_t time_ns, int source);
+
+  /// The entry of the least time; of equal ones in no particular order, but always the same.
+  std::optional<Entry> pop();
+
+  std::size_t size() const { return size_; }
+
+ private:
+  std::size_t bucket_of(std::int64_t time_ns) const;
+  bool refill();
+
+  /// Bucket 0 holds what is due at `last_ns_`; bucket k what first differs from it in bit k - 1.
+  std::array<std::vector<Entry>, 64> buckets_;
+  std::size_t due_ = 0;  ///< entries of bucket 0 that have come out
+  std::int64_t last_ns_ = 0;
+  std::size_t size_ = 0;
+};
+
+}  // namespace tranship

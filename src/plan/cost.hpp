@@ -1,0 +1,104 @@
+// What a way costs: predicted time of a transfer along a path with given layouts and tiles.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+
+#include "plan/graph.hpp"
+#include "plan/order.hpp"
+#include "plan/plan.hpp"
+
+namespace tranship {
+
+/// A query, digested once.
+struct Task {
+  const PlanQuery& query;
+  Order source;
+  Order target;
+  Point extents{};
+  int rank = 0;
+  double bytes = 0;
+  bool same_fields = true;  ///< both have the same fields in the same sequence
+  bool converts = false;    ///< the two orders differ
+  bool trades_runs = false; ///< a tile may have longer runs at one end for shorter at the other
+  std::int64_t common = 0;  ///< contiguous bytes that both have in common, tiles aside
+
+  Task(const PlanQuery& asked, bool fields_match);
+};
+
+/// A way that could be taken. Buffers are in the source's order before the converting hop and in
+/// the target's after it: no other order of any buffer is faster (docs/decisions/0007).
+struct Candidate {
+  PlannerKind planner = PlannerKind::full;
+  Path path;
+  int converting_hop = -1;  ///< -1: the orders are the same
+  Point tile{};
+  std::int64_t tile_bytes = 0;
+  int slots = 0;
+  double seconds = INFINITY;
+  double bytes_per_second = 0;
+  int binding_channel = -1;  ///< which of the two binds; -1: the other one
+  int binding_resource = -1;
+};
+
+/// Where a hop stands on its path.
+struct HopRole {
+  bool first = false;
+  bool last = false;
+  bool converts = false;
+};
+
+struct HopCost {
+  std::int64_t run_bytes = 0;
+  double tile_s = 0;  ///< latency excluded
+};
+
+/// Not thread-safe: it keeps scratch space from one call to the next.
+class Costs {
+ public:
+  Costs(const Graph& graph, const Task& task);
+
+  /// The best tile for a path with its converting hop: of all sizes, the smallest that is (nearly)
+  /// as fast as any. Sizes that cannot beat `seconds_max` are passed over.
+  /// @return nothing if none can, or the intermediate buffers may not hold a tile
+  std::optional<Candidate> best_tiling(const Path& path, int converting_hop, double seconds_max);
+
+  /// One tile size alone, the one that promises most: quick.
+  std::optional<Candidate> quick_tiling(const Path& path, int converting_hop);
+
+  HopCost hop(int channel, const HopRole& role, const Point& tile) const;
+  HopCost hop(const Candidate& candidate, int number) const;
+
+  /// Least time of a tile of each size in a channel that converts.
+  BySize converting_s(int channel);
+
+  /// No transfer with these sums over its hops takes less, for the best size of a tile.
+  double at_least(const BySize& sum_s, const BySize& beat_s) const;
+
+  /// Bytes that a tile on this path may have; 0: not even one point.
+  std::int64_t tile_bytes_max(const Path& path) const;
+
+  /// Bytes that each of `rings` rings may take in the memories behind these channels' targets.
+  std::int64_t ring_bytes_max(const Path& path, int rings) const;
+
+ private:
+  Candidate tiled(const Path& path, int converting_hop, std::int64_t bytes_max);
+  void predict(Candidate& candidate);
+  int count_slots(const Candidate& candidate) const;
+  void sums(const Path& path, int converting_hop, BySize& sum_s, BySize& beat_s);
+
+  const Graph& graph_;
+  const Profile& profile_;
+  const Task& task_;
+  BySize tiles_{};              ///< how many tiles of each size the transfer has, at least 1
+  BySize share_{};              ///< of a tile of each size that the whole transfer fills
+  std::vector<double> used_s_;  ///< by resource, for one tile
+  struct Converting {
+    int channel = 0;
+    BySize times_s{};
+  };
+  std::vector<Converting> converting_;  ///< those that were asked for
+};
+
+}  // namespace tranship

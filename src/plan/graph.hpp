@@ -1,0 +1,83 @@
+// The transfer graph (Isometry 4.1), prepared for planning: what can be known of the ways to each
+// memory before any transfer is asked for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "machine/profile.hpp"
+
+namespace tranship {
+
+/// Sizes of tiles that are tried: powers of two. They bound what a more urgent transfer may have
+/// to wait for, and a memory's threshold bounds them.
+inline constexpr int tile_sizes = 14;
+inline constexpr std::int64_t tile_bytes_least = std::int64_t{16} << 10;
+inline constexpr std::int64_t tile_size(int index) { return tile_bytes_least << index; }
+
+/// One number for each size of a tile.
+using BySize = std::array<double, tile_sizes>;
+
+/// Most hops of a path. A longer way through a machine has not been seen to pay.
+inline constexpr int hops_max = 10;
+
+/// Channels in order.
+struct Path {
+  std::array<int, hops_max> channels{};
+  int count = 0;
+  void add(int channel) { channels[static_cast<std::size_t>(count++)] = channel; }
+};
+
+/// What the remaining way to one target costs at least, from each memory.
+struct Remaining {
+  struct From {
+    int hops = -1;            ///< fewest hops; -1: no way
+    int next_channel = -1;    ///< of a shortest way that is as wide as such ways get
+    double width = 0;         ///< the peak rate of that way's narrowest channel
+    BySize sum_s{};           ///< least sum of latencies and times of a tile over the hops
+    BySize beat_s{};          ///< least time of a tile in the slowest hop
+  };
+  std::vector<From> from;  ///< by memory
+};
+
+/// Immutable after construction but for remaining(), which is computed once for each target. Any
+/// thread may call.
+class Graph {
+ public:
+  explicit Graph(const Profile& profile);
+
+  /// Channels that leave a memory, the widest first.
+  const std::vector<int>& leaving(int memory) const {
+    return leaving_[static_cast<std::size_t>(memory)];
+  }
+  /// Time of a contiguous tile of each size, latency excluded.
+  const BySize& tile_s(int channel) const { return tile_s_[static_cast<std::size_t>(channel)]; }
+  /// The memory's own channel for conversions, or -1.
+  int self_loop(int memory) const { return self_loop_[static_cast<std::size_t>(memory)]; }
+  const Remaining& remaining(int target) const;
+
+  /// The path of the fewest hops, the widest among those; empty: there is none.
+  Path shortest(int source, int target) const;
+
+  const Profile& profile() const { return profile_; }
+
+ private:
+  std::unique_ptr<Remaining> measure(int target) const;
+
+  const Profile& profile_;
+  std::vector<std::vector<int>> leaving_;
+  std::vector<BySize> tile_s_;
+  std::vector<int> self_loop_;
+  mutable std::vector<std::once_flag> measured_;
+  mutable std::vector<std::unique_ptr<Remaining>> remaining_;
+};
+
+/// Whether the channel converts at (nearly) the speed of a plain copy in its memory.
+inline bool converts_well(const ChannelSpec& channel) {
+  return channel.kind == ChannelKind::memcpy || channel.kind == ChannelKind::gpu_copy;
+}
+
+}  // namespace tranship

@@ -1,0 +1,89 @@
+// The plans of simulated copies, one for each class of copies that are alike.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "plan/plan.hpp"
+#include "plan/planner.hpp"
+#include "simulator/hardware.hpp"
+
+namespace tranship {
+
+/// How copies of one class go: along one plan, or hop after hop with whole instances between.
+struct Route {
+  /// The plan; of a whole copy, one of a single hop for each hop of its path.
+  std::vector<std::shared_ptr<const Plan>> plans;
+  bool whole = false;
+  /// Of a whole copy: the memories of its intermediate instances, as numbered in the profile.
+  std::vector<int> instances;
+  std::int64_t bytes = 0;
+  std::uint64_t number = 0;  ///< of the class
+};
+
+/// What decides on a route.
+struct RouteQuery {
+  MemoryOfNode source;
+  MemoryOfNode target;
+  std::shared_ptr<const Mapping> source_mapping;
+  std::shared_ptr<const Mapping> target_mapping;
+  PlannerKind planner = PlannerKind::automatic;
+  int lanes_max = 1;
+  std::vector<MemoryOfNode> through;
+  bool whole = false;
+};
+
+/// Plans with the real planner on the neighbourhood of the end points, which looks the same
+/// whichever nodes these are: a plan's cost does not grow with the cluster. Not thread-safe.
+class Routes {
+ public:
+  struct PerNode {
+    std::int64_t full = 0;
+    std::int64_t simple = 0;
+    std::int64_t other = 0;
+  };
+  struct Counters {
+    PerNode planned;  ///< plans made, by planner
+    std::int64_t cached = 0;
+    double planning_s = 0;  ///< wall time
+    /// Plans that each node would have made with a cache of its own, in which the end points'
+    /// memories are part of the key (Isometry 4.2 and table 6).
+    std::map<int, PerNode> by_node;
+  };
+
+  Routes(const Hardware& hardware, const Clock& clock, std::int64_t full_from_bytes);
+
+  /// @error invalid_argument for a copy of nothing, or a path through other nodes than those of
+  ///        the ends; out_of_memory if nowhere on the way a whole instance fits; as of plan()
+  Result<const Route*> find(const RouteQuery& query);
+
+  static NodePair nodes_of(const RouteQuery& query);
+  const Counters& counters() const { return counters_; }
+
+ private:
+  Result<PlanQuery> plan_query(const RouteQuery& query) const;
+  Result<Route> make(const RouteQuery& query);
+  Result<Route> make_whole(const PlanQuery& query, bool two_nodes, Plan along);
+  void count(const RouteQuery& query, const Route& route);
+  const Planner& planner(bool two_nodes) const {
+    return two_nodes ? *between_nodes_ : *inside_node_;
+  }
+
+  const Hardware& hardware_;
+  const Clock& clock_;
+  std::int64_t full_from_bytes_ = 0;
+  std::optional<Planner> inside_node_;
+  std::optional<Planner> between_nodes_;
+  std::unordered_map<std::string, std::unique_ptr<const Route>> routes_;
+  std::unordered_set<std::uint64_t> seen_;  ///< ends and class of what was asked for
+  Counters counters_;
+};
+
+}  // namespace tranship

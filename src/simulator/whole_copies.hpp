@@ -1,0 +1,82 @@
+// Copies as an engine makes them that knows single hops only (Isometry 5.1 and 6.1): one hop after
+// another, whole instances between, and a fixed number of copiers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/buffer_pool.hpp"
+#include "runtime/buffer_queue.hpp"
+#include "simulator/hardware.hpp"
+#include "simulator/routes.hpp"
+
+namespace tranship {
+
+/// Runs whole copies: takes their instances all or nothing, then lets a hop begin when the one
+/// before has ended and a copier of its source's node is free, by priority and then age. With no
+/// copiers each hop goes to the engine's own scheduling at once. Instances have budgets of their
+/// own, as large as those of the engine's buffers. Not thread-safe.
+class WholeCopies {
+ public:
+  /// Requests that a copier keeps in flight: enough that one alone keeps its channel busy.
+  static constexpr int requests_in_flight = 2;
+
+  /// One hop that is to begin now; hop_ended() is called with the same number when it has ended.
+  struct Hop {
+    int copy = 0;
+    std::size_t number = 0;  ///< in the route's plans
+  };
+  struct Options {
+    int copiers = 0;  ///< of each node; 0: as many as there is work for
+    std::function<void(const Hop&)> begin;
+    std::function<void(int copy)> ended;
+  };
+  WholeCopies(Hardware& hardware, Options options);
+  ~WholeCopies();
+
+  /// Takes in a copy under a number of the caller's.
+  struct Copy {
+    int number = 0;
+    int priority = 0;
+    NodePair nodes;
+    const Route* route = nullptr;
+  };
+  void add(const Copy& copy);
+  void hop_ended(const Hop& hop);
+
+ private:
+  struct State : BufferWaiter {
+    Copy copy;
+    std::size_t hop = 0;  ///< that is under way or next
+    int copier_node = 0;  ///< whose copier it takes for that
+  };
+  struct GoesBefore {
+    bool operator()(const State* a, const State* b) const {
+      return a->priority != b->priority ? a->priority > b->priority : a->age < b->age;
+    }
+  };
+  struct Node {
+    int busy = 0;
+    std::set<State*, GoesBefore> waiting;
+  };
+
+  void line_up_granted();
+  void line_up(State& state);
+  void dispatch(int node);
+
+  Hardware& hardware_;
+  Options options_;
+  BufferPool pool_;
+  int memories_ = 0;  ///< of the pool
+  BufferQueue instances_;
+  std::vector<BufferWaiter*> granted_;
+  std::unordered_map<int, std::unique_ptr<State>> copies_;
+  std::unordered_map<int, Node> nodes_;
+  std::uint64_t arrivals_ = 0;
+};
+
+}  // namespace tranship

@@ -1,0 +1,224 @@
+"""The simulated benchmarks run small, agree with the paper, and say so in their lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tranship import Error, NotFound, bench
+from tranship.bench import figures, isometry
+from tranship.bench.isometry import expectations, places, simulated
+from tranship.bench.isometry.applications import APPLICATIONS, VGG_LAYERS
+
+NAMES = list(isometry.BENCHES)
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def small_lines():
+    """The lines of all benchmarks in small size, by name."""
+    found = {}
+    for name in NAMES:
+        lines = []
+        assert bench.run(name, size="small", report=lines.append) == 0
+        found[name] = lines
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lines_have_the_one_form_and_agree_with_the_paper(small_lines, name):
+    for line in small_lines[name]:
+        assert line["bench"] == name
+        assert line["checked"] is True
+        assert line["simulated"] is True
+        assert line["conditions"]["simulated"] is True
+        assert line["median_s"] > 0
+        if line["bytes"]:
+            assert line["gbps"] == pytest.approx(line["bytes"] / line["median_s"] / 1e9)
+        assert ("ratio" in line) == ("baseline" in line)
+        assert ("expected" in line) == ("within" in line)
+        assert line.get("within", True)
+        json.dumps(line)
+
+
+def line_of(lines, case, variant):
+    return next(line for line in lines if (line["case"], line["variant"]) == (case, variant))
+
+
+def test_channels_reach_the_table(small_lines):
+    lines = small_lines["isometry-table5"]
+    assert len(lines) == 31
+    assert all(line["within"] for line in lines)
+
+
+def test_pipelining_over_sequential_hops(small_lines):
+    line = line_of(small_lines["isometry-figure7"], "FBM to FBM*", "tranship")
+    assert 2.0 <= line["ratio"] <= 2.4
+    assert line["bytes"] == 8 * (128 << 20)
+
+
+def test_priority_cuts_the_completion_time(small_lines):
+    lines = small_lines["isometry-figure8"]
+    cuts = {
+        line["conditions"]["group"]: line["values"]["cut"]
+        for line in lines
+        if "largest" in line["case"]
+    }
+    assert cuts["direct"] >= 0.62
+    assert cuts["multi-hop"] >= 0.95
+    single = [line for line in lines if line["variant"] == "Realm-style, 1 thread"]
+    assert all(line["values"]["normalised"] == 1 for line in single)
+
+
+def test_full_planner_takes_registered_memory(small_lines):
+    assert line_of(small_lines["isometry-figure9a"], "SYS to SYS*", "full")[
+        "ratio"
+    ] == pytest.approx(3180 / 2701, rel=0.01)
+    paths = {
+        line["variant"]: line["conditions"]["path"] for line in small_lines["isometry-figure10"]
+    }
+    assert paths["simple"] == ["node0/host0", "node1/host0"]
+    assert paths["full"][:2] == ["node0/host0", "node0/registered0"]
+
+
+def test_bytes_of_the_applications_are_theirs(small_lines):
+    assert sum(parameters for _, parameters in VGG_LAYERS) == 138_357_544
+    names = {line["conditions"]["application"] for line in small_lines["isometry-figure12"]}
+    assert names == {application.name for application in APPLICATIONS}
+
+
+def test_later_iterations_plan_nothing_new(small_lines):
+    lines = small_lines["isometry-table6"]
+    assert lines
+    assert all(line["values"]["new_after_first_iteration"] == 0 for line in lines)
+
+
+def test_plans_do_not_grow_with_the_cluster(small_lines):
+    lines = small_lines["isometry-scale"]
+    by_size = {
+        line["values"]["gpus"]: line["values"]["plans"] for line in lines if "shift" in line["case"]
+    }
+    assert by_size[160] == by_size[16]
+
+
+def test_another_machine_is_simulated_and_not_judged():
+    lines = []
+    assert (
+        bench.run("isometry-figure10", size="small", machine="moonlight", report=lines.append) == 0
+    )
+    assert {line["machine"] for line in lines} == {"moonlight"}
+    assert not any("expected" in line for line in lines)
+
+
+def test_an_unknown_machine_is_named(capsys):
+    assert bench.run("isometry-figure10", machine="no-such-cluster", report=print) == 1
+    assert "no-such-cluster" in capsys.readouterr().err
+
+
+def expectation(**changes):
+    entry = {"case": "a", "measure": "ratio", "value": 2, "tolerance": 0.1, "reason": "because"}
+    text = json.dumps({"source": "", "machine": "m", "expect": [{**entry, **changes}]})
+    return expectations.parse(text, Path("expected.json"))[0]
+
+
+def test_expectations_hold_within_their_tolerance():
+    near = expectation()
+    assert near.holds(1.81) and near.holds(2.19)
+    assert not near.holds(1.79) and not near.holds(2.21)
+    assert expectation(bound="at least").holds(99) and not expectation(bound="at least").holds(1.7)
+    assert expectation(bound="at most").holds(-99) and not expectation(bound="at most").holds(2.3)
+
+
+@pytest.mark.parametrize(
+    "change", [{"bound": "about"}, {"size": "tiny"}, {"reason": ""}, {"value": "two"}]
+)
+def test_expectations_that_cannot_be_read(change):
+    with pytest.raises(Error, match=r"expected\.json does not say what is expected"):
+        expectation(**change)
+
+
+def test_a_benchmark_without_expectations():
+    with pytest.raises(NotFound, match=r"expected\.json.*install the package again"):
+        expectations.expectations_of("isometry-figure99")
+
+
+def judged(entries):
+    """The lines of a benchmark that expects `entries`, and what it says at its end."""
+    lines = []
+    made = simulated.SimulatedBench(
+        "isometry-figure10", size="small", machine="m", report=lines.append
+    )
+    made._expectations = entries
+    made.machine("m")
+    made.emit("a", "v", machine="m", count=8, seconds=[1.0], against=("other", 2.5))
+    return made, lines
+
+
+def test_lines_that_are_off_are_reported_and_end_the_run():
+    made, lines = judged([expectation()])
+    assert lines[0]["within"] is False
+    assert lines[0]["expected"][0]["measured"] == 2.5
+    with pytest.raises(simulated.OffError, match=r"ratio is 2\.5, expected near 2"):
+        made.close()
+
+
+def test_an_expectation_that_no_line_meets_ends_the_run():
+    made, lines = judged([expectation(case="b")])
+    assert "expected" not in lines[0]
+    with pytest.raises(simulated.OffError, match="no line shows ratio of b"):
+        made.close()
+
+
+def test_off_results_make_the_command_fail(monkeypatch, capsys):
+    def body(made):
+        raise simulated.OffError("a is off")
+
+    monkeypatch.setitem(isometry.BENCHES, "isometry-figure10", ("fails", body))
+    assert bench.run("isometry-figure10", size="small", report=print) == 1
+    assert "not as expected: a is off" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_folder_says_what_it_does_and_why(name):
+    content = json.loads((FOLDER / name / "expected.json").read_text())
+    assert content["source"]
+    assert all(entry["reason"] for entry in content["expect"])
+    readme = (FOLDER / name / "README.md").read_text()
+    assert readme.startswith(f"# {name}\n")
+    assert "simulated" in readme
+
+
+def test_realm_stages_in_host_memory_next_to_each_end():
+    def path(source, target, **options):
+        return places.staged_path(
+            (places.memory(source), places.memory(target)), "pinned0", **options
+        )
+
+    between_gpus = ["node0/device0", "node0/pinned0", "node1/pinned0", "node1/device0"]
+    assert path("FBM", "FBM*") == between_gpus
+    assert path("SYS", "SYS*") == ["node0/host0", "node1/host0"]
+    assert path("FBM", "DSK") == ["node0/device0", "node0/pinned0", "node0/file0"]
+    assert path("SYS", "DSK*") == ["node0/host0", "node1/pinned0", "node1/file0"]
+    assert path("ZCM", "FBM") == ["node0/pinned0", "node0/device0"]
+    assert path("SYS", "FBM", converts=True) == ["node0/host0", "node0/host0", "node0/device0"]
+
+
+def test_the_papers_instances():
+    shape = places.instance_shape()
+    assert shape.bytes == 128 << 20 and not shape.converts
+    assert places.instance_shape(converts=True).layouts == ("F,x", "x,F")
+    assert places.word_of("node3/registered0") == "REG"
+
+
+def test_figures_are_drawn_from_the_lines(small_lines, tmp_path):
+    pytest.importorskip("matplotlib")
+    results = tmp_path / "results"
+    results.mkdir()
+    text = "".join(json.dumps(line) + "\n" for lines in small_lines.values() for line in lines)
+    (results / "a.jsonl").write_text(text)
+    drawn = figures.draw("isometry", tmp_path / "pictures", results=results)
+    assert len(drawn) == len(NAMES)
+    assert all(path.stat().st_size > 5000 for path in drawn)
+    assert {path.stem.split("-")[1] for path in drawn} == {name.split("-")[1] for name in NAMES}
