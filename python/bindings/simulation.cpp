@@ -122,7 +122,7 @@ nb::bytes times(const Simulation& simulation) {
   return nb::bytes(all.data(), all.size() * sizeof(double));
 }
 
-nb::dict statistics(const Simulation& simulation) {
+nb::typed<nb::dict, nb::str, nb::object> statistics(const Simulation& simulation) {
   const Simulation::Statistics values = simulation.statistics();
   nb::dict all;
   all["events"] = values.events;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["channel_rows", "describe"]
+__all__ = ["channel_rows", "describe", "nodes_text", "source_text"]
 
 
 def channel_rows(profile: dict[str, Any]) -> list[dict[str, Any]]:
@@ -30,10 +30,25 @@ def channel_rows(profile: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
+def source_text(profile: dict[str, Any]) -> str:
+    """Where the figures come from; what has a list of sources was not measured here."""
+    if profile.get("comment"):
+        return f"{profile['host']} ({profile['date']})"
+    return f"{profile['host']}, measured {profile['date']}"
+
+
+def nodes_text(profile: dict[str, Any]) -> str:
+    """How many nodes the profile stands for; empty if it lists them all."""
+    nodes = profile.get("nodes", 0)
+    return f"{nodes} equal nodes; node0 and its ways to node1 stand for all" if nodes > 0 else ""
+
+
 def describe(profile_json: str) -> str:
     """Memories and channels, one a line."""
     profile = json.loads(profile_json)
-    lines = [f"{profile['host']}, measured {profile['date']}"]
+    lines = [source_text(profile)]
+    if nodes_text(profile):
+        lines.append(nodes_text(profile))
     if profile.get("comment"):
         lines.append(profile["comment"])
     lines.append("memories: " + ", ".join(memory["name"] for memory in profile["memories"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,10 @@ NODE_GAP = 1.6
 LOOP_HEIGHT = 0.42
 LOOP_SHIFT = 0.62
 ARROW_SHIFT = 0.13
+
+TITLE_COLUMNS_A_INCH = 7
+PAIRS_MAX = 20
+"""Memories joined two by two, beyond which arrows hide each other and a table is drawn."""
 
 SWEEPS = 2
 TRIALS_MAX = 2000
@@ -67,7 +72,7 @@ CHANNEL_COLORS = {
 CHANNEL_GROUPS = (
     ("within host memory", "memcpy"),
     ("disk", "file_read"),
-    ("other processes", "remote_write"),
+    ("other processes and nodes", "remote_write"),
     ("host and GPU", "gpu_read"),
     ("within and between GPUs", "gpu_copy"),
 )
@@ -99,6 +104,8 @@ def require_matplotlib() -> None:
 def draw_topology(profile: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Draws the memories of a machine, grouped by node, and the channels between them.
 
+    Where there are too many for arrows, as a table of sources and targets.
+
     Args:
         profile: as `tranship.profiles` reads it, parsed.
         path: the file to write; .png, .svg or .pdf.
@@ -113,6 +120,13 @@ def draw_topology(profile: dict[str, Any], path: str | os.PathLike[str]) -> None
     require_matplotlib()
     from matplotlib.figure import Figure
 
+    if len({frozenset((c["source"], c["target"])) for c in profile["channels"]}) > PAIRS_MAX:
+        from .viz_matrix import draw_matrix
+
+        draw_matrix(
+            profile, path, colors=CHANNEL_COLORS, groups=CHANNEL_GROUPS, ink=INK, muted=MUTED
+        )
+        return
     places, panels = arrange(profile)
     width = max(panel.left + panel.width for panel in panels) + 0.4
     height = max(panel.height for panel in panels) + 1.75
@@ -317,9 +331,7 @@ def label(row: dict[str, Any]) -> str:
     return f"{gbps:.0f} GB/s" if gbps >= 100 else f"{gbps:.1f} GB/s"
 
 
-def draw_loop(
-    axes: Axes, place: Place, words: str, rank: int, color: str, width: float
-) -> None:
+def draw_loop(axes: Axes, place: Place, words: str, rank: int, color: str, width: float) -> None:
     """An arrow from a memory to itself, over its box and left of what comes from above."""
     from matplotlib.patches import FancyArrowPatch
 
@@ -411,10 +423,11 @@ def write_label(axes: Axes, x: float, y: float, angle: float, text: str, color: 
 
 def draw_words(axes: Axes, profile: dict[str, Any], top: float) -> None:
     """Title, and what the colours of the arrows mean."""
-    axes.text(0.0, top - 0.2, profile["host"], va="top", fontsize=15, fontweight="bold", color=INK)
-    note = f"measured {profile['date'][:10]}; best rate of each channel"
-    if profile.get("comment"):
-        note += f"; {profile['comment']}"
+    room = int((axes.get_xlim()[1] - axes.get_xlim()[0]) * TITLE_COLUMNS_A_INCH)
+    title = textwrap.shorten(profile["host"], room, placeholder=" ...")
+    axes.text(0.0, top - 0.2, title, va="top", fontsize=15, fontweight="bold", color=INK)
+    when = "as of" if profile.get("comment") else "measured"
+    note = f"{when} {profile['date'][:10]}; best rate of each channel"
     axes.text(0.0, top - 0.55, note, va="top", fontsize=9, color=MUTED)
     kinds = {CHANNEL_COLORS[channel["kind"]] for channel in profile["channels"]}
     x = 0.0

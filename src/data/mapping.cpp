@@ -182,8 +182,8 @@ std::shared_ptr<const Mapping> Mapping::slot(const Point& extents) const {
   auto mapping = new_mapping();
   mapping->space_ = space_;
   for (std::size_t k = 0; k < space_.size(); ++k) mapping->space_[k].extent = extents[k];
-  mapping->fields_.reserve(fields_.size());
-  for (const Placement& like : fields_) mapping->fields_.push_back({like.field, 0, {}});
+  mapping->fields_.resize(fields_.size());
+  for (std::size_t f = 0; f < fields_.size(); ++f) mapping->fields_[f].field = fields_[f].field;
   mapping->layout_ = layout_;
   mapping->point_bytes_ = point_bytes_;
   mapping->end_bytes_ = mapping->place();

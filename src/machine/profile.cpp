@@ -146,6 +146,7 @@ int Profile::find_memory(const std::string& name) const {
 Status Profile::check() const {
   Complaint complaint;
   complaint.amount(handoff_s, "handoff_s", "", "seconds, 0 or more");
+  complaint.amount(planning_s, "planning_s", "", "seconds, 0 or more");
   complaint.amount(cache_bytes, "cache_bytes", "", "a number of bytes, 0 if it is not known");
   complaint.amount(nodes, "nodes", "",
                    "how many nodes like node0 there are, or 0 if every node is listed");

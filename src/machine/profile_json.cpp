@@ -63,6 +63,12 @@ class Entry {
   }
   double number_or_zero(const char* key) const { return json_.contains(key) ? number(key) : 0; }
 
+  bool truth_or_false(const char* key) const {
+    if (!json_.contains(key)) return false;
+    if (!json_[key].is_boolean()) refuse(key, json_[key], "true or false");
+    return json_[key].get<bool>();
+  }
+
   std::int64_t whole_or_zero(const char* key) const {
     if (!json_.contains(key)) return 0;
     const auto value = whole(json_[key]);
@@ -111,13 +117,15 @@ Json json_of(const Profile& profile, const ChannelSpec& channel) {
   for (const int k : channel.resources) {
     resources.push_back(profile.resources[static_cast<std::size_t>(k)].name);
   }
-  return {{"name", channel.name},
-          {"kind", to_string(channel.kind)},
-          {"source", profile.memories[static_cast<std::size_t>(channel.source)].name},
-          {"target", profile.memories[static_cast<std::size_t>(channel.target)].name},
-          {"latency_s", channel.latency_s},
-          {"resources", resources},
-          {"samples", samples}};
+  Json json{{"name", channel.name},
+            {"kind", to_string(channel.kind)},
+            {"source", profile.memories[static_cast<std::size_t>(channel.source)].name},
+            {"target", profile.memories[static_cast<std::size_t>(channel.target)].name},
+            {"latency_s", channel.latency_s}};
+  if (channel.gathers) json["gathers"] = true;
+  json["resources"] = resources;
+  json["samples"] = samples;
+  return json;
 }
 
 Sample sample_from(const Json& json, std::size_t number, const Entry& channel) {
@@ -156,6 +164,7 @@ ChannelSpec channel_from(const Profile& profile, const Entry& entry) {
   channel.source = memory_at(profile, entry, "source");
   channel.target = memory_at(profile, entry, "target");
   channel.latency_s = entry.number_or_zero("latency_s");
+  channel.gathers = entry.truth_or_false("gathers");
   for (const Json& name : entry.list_or_none("resources")) {
     channel.resources.push_back(resource_at(profile, entry, name));
   }
@@ -185,6 +194,7 @@ Profile profile_from(const Json& json) {
   }
   profile.nodes = static_cast<int>(std::max(nodes, -nodes_max));
   profile.handoff_s = top.number_or_zero("handoff_s");
+  profile.planning_s = top.number_or_zero("planning_s");
   profile.cache_bytes = top.whole_or_zero("cache_bytes");
   for (const Json& one : top.list("memories")) {
     const Entry memory(one, "memory " + std::to_string(profile.memories.size()));
@@ -210,6 +220,7 @@ std::string Profile::to_json() const {
   Json json{{"format", format}, {"host", host}, {"date", date}, {"comment", comment}};
   if (nodes != 0) json["nodes"] = nodes;
   json["handoff_s"] = handoff_s;
+  if (planning_s != 0) json["planning_s"] = planning_s;
   json["cache_bytes"] = cache_bytes;
   json["memories"] = Json::array();
   for (const Memory& memory : memories) {

@@ -17,6 +17,8 @@ constexpr double tile_tolerance = 1.01;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
+std::int64_t asked_bytes(const Task& task) { return static_cast<std::int64_t>(task.bytes); }
+
 }  // namespace
 
 Task::Task(const PlanQuery& asked, bool fields_match)
@@ -40,6 +42,9 @@ Costs::Costs(const Graph& graph, const Task& task)
       profile_(graph.profile()),
       task_(task),
       used_s_(profile_.resources.size(), 0) {
+  const std::int64_t largest =
+      std::min(std::max(graph.tile_bytes_most(), threshold_default), asked_bytes(task));
+  while (sizes_ > 1 && tile_size(sizes_ - 2) >= largest) --sizes_;
   for (int k = 0; k < tile_sizes; ++k) {
     const double tiles = task.bytes / static_cast<double>(tile_size(k));
     tiles_[at(k)] = std::max(tiles, 1.0);
@@ -49,19 +54,44 @@ Costs::Costs(const Graph& graph, const Task& task)
 
 double Costs::at_least(const BySize& sum_s, const BySize& beat_s) const {
   double least = INFINITY;
-  for (std::size_t k = 0; k < tile_sizes; ++k) {
+  for (std::size_t k = 0; k < at(sizes_); ++k) {
     least = std::min(least, share_[k] * sum_s[k] + (tiles_[k] - 1) * beat_s[k]);
   }
   return least;
 }
 
-BySize Costs::converting_s(int number) {
-  for (const Converting& known : converting_) {
-    if (known.channel == number) return known.times_s;
+double Costs::ends_s(int first, int last, int size) {
+  const ChannelSpec& from = profile_.channels[at(first)];
+  const ChannelSpec& to = profile_.channels[at(last)];
+  if (from.gathers || to.gathers) return 0;
+  const int of_first = graph_.function(first);
+  const int of_last = graph_.function(last);
+  auto known = std::find_if(ends_.begin(), ends_.end(), [&](const Ends& ends) {
+    return ends.first == of_first && ends.last == of_last;
+  });
+  if (known == ends_.end()) {
+    ends_.push_back({of_first, of_last, {}});
+    ends_.back().times_s.fill(-1);
+    known = ends_.end() - 1;
   }
+  double& time_s = known->times_s[at(size)];
+  if (time_s < 0) {
+    const double rate =
+        best_rate({&task_.source, &from.throughput}, {&task_.target, &to.throughput},
+                  task_.extents, tile_size(size));
+    time_s = static_cast<double>(tile_size(size)) / rate;
+  }
+  return time_s;
+}
+
+const BySize& Costs::converting_s(int number) {
   const ChannelSpec& channel = profile_.channels[at(number)];
   const bool reads = channel.kind == ChannelKind::file_read;
-  const int loop = graph_.self_loop(reads ? channel.target : channel.source);
+  const int loop =
+      channel.gathers ? graph_.self_loop(reads ? channel.target : channel.source) : -1;
+  for (const Converting& known : converting_) {
+    if (known.function == graph_.function(number) && known.loop == loop) return known.times_s;
+  }
   BySize times{};
   for (int k = 0; k < tile_sizes; ++k) {
     const std::int64_t bytes = tile_size(k);
@@ -76,8 +106,8 @@ BySize Costs::converting_s(int number) {
       if (loop >= 0) times[at(k)] += time_s(profile_.channels[at(loop)]);
     }
   }
-  converting_.push_back({number, times});
-  return times;
+  converting_.push_back({graph_.function(number), loop, times});
+  return converting_.back().times_s;
 }
 
 HopCost Costs::hop(int number, const HopRole& role, const Point& tile) const {
@@ -144,7 +174,7 @@ int Costs::count_slots(const Candidate& candidate) const {
       std::min({std::int64_t{slots_most}, ring / slot, std::max<std::int64_t>(tiles, 2)}));
 }
 
-Candidate Costs::tiled(const Path& path, int converting_hop, std::int64_t bytes_max) {
+Candidate Costs::tiled(const Path& path, int converting_hop, std::int64_t bytes_max, bool even) {
   const ChannelSpec& first = profile_.channels[at(path.channels[0])];
   const ChannelSpec& last = profile_.channels[at(path.channels[at(path.count - 1)])];
   // Runs in memory cost a gathering channel nothing; a channel that converts sees the common runs,
@@ -153,8 +183,8 @@ Candidate Costs::tiled(const Path& path, int converting_hop, std::int64_t bytes_
                                         : converting_hop != 0 || path.count == 1;
   const bool last_sees = last.gathers ? last.kind == ChannelKind::file_write
                                       : converting_hop != path.count - 1 || path.count == 1;
-  const TileEnd source{&task_.source, first_sees ? &first.throughput : nullptr};
-  const TileEnd target{&task_.target, last_sees ? &last.throughput : nullptr};
+  const TileEnd source{&task_.source, first_sees && !even ? &first.throughput : nullptr};
+  const TileEnd target{&task_.target, last_sees && !even ? &last.throughput : nullptr};
   Candidate candidate;
   candidate.path = path;
   candidate.converting_hop = converting_hop;
@@ -209,7 +239,7 @@ void Costs::sums(const Path& path, int converting_hop, BySize& sum_s, BySize& be
   beat_s.fill(0);
   for (int hop = 0; hop < path.count; ++hop) {
     const int channel = path.channels[at(hop)];
-    const BySize times = hop == converting_hop ? converting_s(channel) : graph_.tile_s(channel);
+    const BySize& times = hop == converting_hop ? converting_s(channel) : graph_.tile_s(channel);
     const double latency_s = profile_.channels[at(channel)].latency_s;
     for (std::size_t k = 0; k < tile_sizes; ++k) {
       sum_s[k] += times[k] + latency_s;
@@ -225,23 +255,28 @@ std::optional<Candidate> Costs::best_tiling(const Path& path, int converting_hop
   BySize sum_s;
   BySize beat_s;
   sums(path, converting_hop, sum_s, beat_s);
+  const bool both_ends = task_.trades_runs && converting_hop > 0 && converting_hop + 1 < path.count;
+  int largest = 0;
+  while (largest + 1 < sizes_ && tile_size(largest) < most) ++largest;
   std::optional<Candidate> best;
-  std::int64_t last_bytes = -1;
-  for (int k = 0; k < tile_sizes; ++k) {
-    const std::int64_t bytes = std::min(tile_size(k), most);
-    const double least = share_[at(k)] * sum_s[at(k)] + (tiles_[at(k)] - 1) * beat_s[at(k)];
-    const double to_beat = best ? std::min(best->seconds, seconds_max) : seconds_max;
-    if (least < to_beat) {
-      Candidate candidate = tiled(path, converting_hop, bytes);
-      const bool fits = path.count == 1 || candidate.slots > 0;
-      const bool better = !best || candidate.seconds * tile_tolerance < best->seconds;
-      if (fits && better && candidate.seconds < seconds_max) best = candidate;
-      if (candidate.tile_bytes == last_bytes && bytes >= static_cast<std::int64_t>(task_.bytes)) {
-        break;
-      }
-      last_bytes = candidate.tile_bytes;
+  double fastest = INFINITY;
+  double to_beat = seconds_max;
+  for (int k = largest; k >= 0; --k) {
+    double slowest_s = beat_s[at(k)];
+    if (at_least(k, sum_s[at(k)], slowest_s) >= to_beat) continue;
+    if (both_ends) {
+      const double ends = ends_s(path.channels[0], path.channels[at(path.count - 1)], k);
+      slowest_s = std::max(slowest_s, ends);
+      if (at_least(k, sum_s[at(k)], slowest_s) >= to_beat) continue;
     }
-    if (tile_size(k) >= most) break;
+    const Candidate candidate =
+        tiled(path, converting_hop, std::min(tile_size(k), most), false);
+    const bool fits = path.count == 1 || candidate.slots > 0;
+    // A smaller tile need not be faster, only not slower by more than the tolerance.
+    if (!fits || candidate.seconds >= to_beat) continue;
+    best = candidate;
+    fastest = std::min(fastest, candidate.seconds);
+    to_beat = std::min(seconds_max, fastest * tile_tolerance);
   }
   return best;
 }
@@ -262,12 +297,10 @@ std::optional<Candidate> Costs::quick_tiling(const Path& path, int converting_ho
     best_s = seconds;
     best = k;
   }
-  Candidate candidate = tiled(path, converting_hop, std::min(tile_size(best), most));
-  if (task_.trades_runs && largest > best) {
-    // The ends only get long runs from a tile that is large.
-    Candidate larger = tiled(path, converting_hop, std::min(tile_size(largest), most));
-    if (larger.seconds < candidate.seconds) candidate = larger;
-  }
+  // Where runs at one end are traded for runs at the other, only a large tile has long ones.
+  if (task_.trades_runs && path.count > 1) best = std::max(best, largest);
+  const Candidate candidate =
+      tiled(path, converting_hop, std::min(tile_size(best), most), true);
   if (path.count > 1 && candidate.slots == 0) return best_tiling(path, converting_hop, INFINITY);
   return candidate;
 }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <optional>
 
 #include "plan/graph.hpp"
@@ -64,17 +65,30 @@ class Costs {
   /// @return nothing if none can, or the intermediate buffers may not hold a tile
   std::optional<Candidate> best_tiling(const Path& path, int converting_hop, double seconds_max);
 
-  /// One tile size alone, the one that promises most: quick.
+  /// One tile alone, of the size that promises most and with equally long runs at both ends: quick.
   std::optional<Candidate> quick_tiling(const Path& path, int converting_hop);
 
   HopCost hop(int channel, const HopRole& role, const Point& tile) const;
   HopCost hop(const Candidate& candidate, int number) const;
 
   /// Least time of a tile of each size in a channel that converts.
-  BySize converting_s(int channel);
+  const BySize& converting_s(int channel);
+
+  /// How many of the sizes of tiles can matter to this transfer, from the smallest.
+  int sizes_in_use() const { return sizes_; }
 
   /// No transfer with these sums over its hops takes less, for the best size of a tile.
   double at_least(const BySize& sum_s, const BySize& beat_s) const;
+
+  /// The same for tiles of one size.
+  double at_least(int size, double sum_s, double beat_s) const {
+    const auto k = static_cast<std::size_t>(size);
+    return share_[k] * sum_s + (tiles_[k] - 1) * beat_s;
+  }
+
+  /// Time of a tile of a size in the slower of a first and a last channel, at least: in a tile,
+  /// long runs at one end are short ones at the other.
+  double ends_s(int first, int last, int size);
 
   /// Bytes that a tile on this path may have; 0: not even one point.
   std::int64_t tile_bytes_max(const Path& path) const;
@@ -83,7 +97,8 @@ class Costs {
   std::int64_t ring_bytes_max(const Path& path, int rings) const;
 
  private:
-  Candidate tiled(const Path& path, int converting_hop, std::int64_t bytes_max);
+  /// @param even whether both ends get equally long runs, rather than what their channels need
+  Candidate tiled(const Path& path, int converting_hop, std::int64_t bytes_max, bool even);
   void predict(Candidate& candidate);
   int count_slots(const Candidate& candidate) const;
   void sums(const Path& path, int converting_hop, BySize& sum_s, BySize& beat_s);
@@ -91,14 +106,22 @@ class Costs {
   const Graph& graph_;
   const Profile& profile_;
   const Task& task_;
+  int sizes_ = tile_sizes;
   BySize tiles_{};              ///< how many tiles of each size the transfer has, at least 1
   BySize share_{};              ///< of a tile of each size that the whole transfer fills
   std::vector<double> used_s_;  ///< by resource, for one tile
+  struct Ends {
+    int first = 0;     ///< number of the throughput function
+    int last = 0;
+    BySize times_s{};  ///< negative: not asked for yet
+  };
+  std::vector<Ends> ends_;
   struct Converting {
-    int channel = 0;
+    int function = 0;
+    int loop = -1;  ///< of a channel that gathers: the channel that converts for it
     BySize times_s{};
   };
-  std::vector<Converting> converting_;  ///< those that were asked for
+  std::deque<Converting> converting_;  ///< those that were asked for
 };
 
 }  // namespace tranship

@@ -26,10 +26,16 @@ Graph::Graph(const Profile& profile)
       self_loop_(profile.memories.size(), -1),
       measured_(profile.memories.size()),
       remaining_(profile.memories.size()) {
+  for (const Memory& memory : profile.memories) {
+    tile_bytes_most_ = std::max(tile_bytes_most_, memory.threshold_bytes);
+  }
   for (std::size_t c = 0; c < profile.channels.size(); ++c) {
     const ChannelSpec& channel = profile.channels[c];
     leaving_[at(channel.source)].push_back(static_cast<int>(c));
     tile_s_.push_back(times_of(channel));
+    std::size_t like = 0;
+    while (!(profile.channels[like].throughput.samples() == channel.throughput.samples())) ++like;
+    functions_.push_back(static_cast<int>(like));
     if (channel.source == channel.target && converts_well(channel)) {
       self_loop_[at(channel.source)] = static_cast<int>(c);
     }

@@ -55,6 +55,8 @@ class Graph {
   }
   /// Time of a contiguous tile of each size, latency excluded.
   const BySize& tile_s(int channel) const { return tile_s_[static_cast<std::size_t>(channel)]; }
+  /// Channels of the same throughput function have the same number.
+  int function(int channel) const { return functions_[static_cast<std::size_t>(channel)]; }
   /// The memory's own channel for conversions, or -1.
   int self_loop(int memory) const { return self_loop_[static_cast<std::size_t>(memory)]; }
   const Remaining& remaining(int target) const;
@@ -62,14 +64,19 @@ class Graph {
   /// The path of the fewest hops, the widest among those; empty: there is none.
   Path shortest(int source, int target) const;
 
+  /// The largest threshold that a memory sets.
+  std::int64_t tile_bytes_most() const { return tile_bytes_most_; }
+
   const Profile& profile() const { return profile_; }
 
  private:
   std::unique_ptr<Remaining> measure(int target) const;
 
   const Profile& profile_;
+  std::int64_t tile_bytes_most_ = 0;
   std::vector<std::vector<int>> leaving_;
   std::vector<BySize> tile_s_;
+  std::vector<int> functions_;
   std::vector<int> self_loop_;
   mutable std::vector<std::once_flag> measured_;
   mutable std::vector<std::unique_ptr<Remaining>> remaining_;

@@ -1,6 +1,8 @@
 #include "plan/search.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 namespace tranship {
 namespace {
@@ -8,7 +10,8 @@ namespace {
 /// A way is given up if it cannot be faster than the best by more than this share.
 constexpr double worth_share = 0.002;
 /// Steps after which the search stays with what it has: no plan is worth seconds of planning.
-constexpr int steps_max = 200000;
+constexpr int steps_max = 20000;
+constexpr int mask_bits = 64;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -20,7 +23,16 @@ FullSearch::FullSearch(const Graph& graph, const Task& task, Costs& costs)
       task_(task),
       costs_(costs),
       remaining_(graph.remaining(task.query.target_memory)),
+      labels_(2 * profile_.memories.size()),
       visited_(profile_.memories.size(), 0) {
+  for (std::size_t c = 0; c < profile_.channels.size(); ++c) {
+    const ChannelSpec& channel = profile_.channels[c];
+    if (channel.target == task.query.target_memory && channel.source != channel.target) {
+      arriving_.push_back(static_cast<int>(c));
+    }
+  }
+  may_dominate_ = profile_.memories.size() <= mask_bits && profile_.resources.size() <= mask_bits &&
+                  task.query.waiting_s.empty() && task.query.through.empty();
   if (!task.query.through.empty()) {
     hops_most_ = std::min(hops_max, static_cast<int>(task.query.through.size()) - 1);
   }
@@ -33,6 +45,7 @@ void FullSearch::consider(const Candidate& candidate) {
 
 void FullSearch::run() {
   const int source = task_.query.source_memory;
+  if (task_.converts) measure_rest();
   visited_[at(source)] = source != task_.query.target_memory;
   visit(source, !task_.converts, {});
 }
@@ -45,6 +58,37 @@ std::vector<Candidate> FullSearch::found() const {
   return sorted;
 }
 
+void FullSearch::measure_rest() {
+  rest_converting_.resize(profile_.memories.size());
+  for (Sums& sums : rest_converting_) {
+    sums.sum_s.fill(INFINITY);
+    sums.beat_s.fill(INFINITY);
+  }
+  const int sizes = costs_.sizes_in_use();
+  // Relaxed until nothing changes: over one converting channel first, then over more plain ones.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t c = 0; c < profile_.channels.size(); ++c) {
+      const ChannelSpec& channel = profile_.channels[c];
+      const auto& plain = remaining_.from[at(channel.target)];
+      if (plain.hops < 0) continue;
+      const auto& converted_s = costs_.converting_s(static_cast<int>(c));
+      const auto& plain_s = graph_.tile_s(static_cast<int>(c));
+      const Sums& later = rest_converting_[at(channel.target)];
+      Sums& here = rest_converting_[at(channel.source)];
+      for (std::size_t k = 0; k < at(sizes); ++k) {
+        const double sum_s = channel.latency_s + std::min(converted_s[k] + plain.sum_s[k],
+                                                          plain_s[k] + later.sum_s[k]);
+        const double beat_s = std::min(std::max(converted_s[k], plain.beat_s[k]),
+                                       std::max(plain_s[k], later.beat_s[k]));
+        changed = changed || sum_s < here.sum_s[k] || beat_s < here.beat_s[k];
+        here.sum_s[k] = std::min(here.sum_s[k], sum_s);
+        here.beat_s[k] = std::min(here.beat_s[k], beat_s);
+      }
+    }
+  }
+}
+
 bool FullSearch::may_pass(int memory) const {
   return profile_.memories[at(memory)].buffer_bytes_max > 0;
 }
@@ -54,58 +98,167 @@ bool FullSearch::forced_elsewhere(int memory) const {
   return !through.empty() && through[at(path_.count + 1)] != memory;
 }
 
-void FullSearch::visit(int memory, bool converted, const Sums& sums) {
-  if (path_.count >= hops_most_ || steps_ > steps_max) return;
+bool FullSearch::ends(int channel, bool converted) const {
+  const auto& through = task_.query.through;
+  const bool long_enough = through.empty() || at(path_.count + 2) == through.size();
+  return profile_.channels[at(channel)].target == task_.query.target_memory && converted &&
+         long_enough;
+}
+
+FullSearch::Sums FullSearch::after(const Sums& sums, int channel, bool converts) {
+  const BySize& times = converts ? costs_.converting_s(channel) : graph_.tile_s(channel);
+  const double latency_s = profile_.channels[at(channel)].latency_s;
+  Sums longer;
+  for (std::size_t k = 0; k < at(costs_.sizes_in_use()); ++k) {
+    longer.sum_s[k] = sums.sum_s[k] + times[k] + latency_s;
+    longer.beat_s[k] = std::max(sums.beat_s[k], times[k]);
+  }
+  return longer;
+}
+
+FullSearch::Sums FullSearch::whole_way(const Sums& sums, int memory, bool converted,
+                                       bool done) const {
+  if (done) return sums;
+  const bool to_convert = task_.converts && !converted;
+  const auto& plain = remaining_.from[at(memory)];
+  const BySize& sum_s = to_convert ? rest_converting_[at(memory)].sum_s : plain.sum_s;
+  const BySize& beat_s = to_convert ? rest_converting_[at(memory)].beat_s : plain.beat_s;
+  Sums whole;
+  for (std::size_t k = 0; k < at(costs_.sizes_in_use()); ++k) {
+    whole.sum_s[k] = sums.sum_s[k] + sum_s[k];
+    whole.beat_s[k] = std::max(sums.beat_s[k], beat_s[k]);
+  }
+  return whole;
+}
+
+int FullSearch::list_steps(int memory, bool converted, const Sums& sums, Step* steps) {
   const bool at_target = memory == task_.query.target_memory && path_.count > 0;
+  const bool loops_may_be_plain =
+      !task_.query.through.empty() ||
+      (path_.count == 0 && task_.query.source_memory == task_.query.target_memory);
+  int count = 0;
   for (const int channel : graph_.leaving(memory)) {
     const int next = profile_.channels[at(channel)].target;
     const bool loops = next == memory;
     if (at_target && !loops) continue;  // it only still has to convert
-    if (forced_elsewhere(next)) continue;
-    if (!loops && visited_[at(next)]) continue;
-    if (!converted) step(channel, true, converted, sums);
-    // Passing through a self-loop without converting there never helps, but may be all there is.
-    if (!loops || (path_.count == 0 && task_.query.source_memory == task_.query.target_memory) ||
-        !task_.query.through.empty()) {
-      step(channel, false, converted, sums);
+    if (forced_elsewhere(next) || (!loops && visited_[at(next)])) continue;
+    if (remaining_.from[at(next)].hops < 0 ||
+        path_.count + 1 + remaining_.from[at(next)].hops > hops_most_) {
+      continue;
+    }
+    for (const bool converts : {true, false}) {
+      // A self-loop that does not convert gains nothing, but may be what was asked for.
+      if ((converts && converted) || (!converts && loops && !loops_may_be_plain)) continue;
+      const bool done = ends(channel, converted || converts);
+      if ((!done && !may_pass(next)) || count == steps_abreast_max) continue;
+      ++steps_;
+      const Sums whole =
+          whole_way(after(sums, channel, converts), next, converted || converts, done);
+      const double least_s = costs_.at_least(whole.sum_s, whole.beat_s);
+      if (least_s < seconds_ * (1 - worth_share)) steps[count++] = {channel, converts, least_s};
     }
   }
+  return count;
 }
 
-void FullSearch::step(int channel, bool converts, bool converted, const Sums& sums) {
-  ++steps_;
-  const ChannelSpec& spec = profile_.channels[at(channel)];
-  const int next = spec.target;
-  const bool arrives = next == task_.query.target_memory;
-  const auto& through = task_.query.through;
-  const bool long_enough = through.empty() || at(path_.count + 2) == through.size();
-  const bool done = arrives && (converted || converts) && long_enough;
-  const auto& rest = remaining_.from[at(next)];
-  if (rest.hops < 0 || path_.count + 1 + rest.hops > hops_most_) return;
-  if (!done && !may_pass(next)) return;
-  const BySize times = converts ? costs_.converting_s(channel) : graph_.tile_s(channel);
-  Sums longer;
-  Sums whole;
-  for (std::size_t k = 0; k < tile_sizes; ++k) {
-    longer.sum_s[k] = sums.sum_s[k] + times[k] + spec.latency_s;
-    longer.beat_s[k] = std::max(sums.beat_s[k], times[k]);
-    whole.sum_s[k] = longer.sum_s[k] + rest.sum_s[k];
-    whole.beat_s[k] = std::max(longer.beat_s[k], rest.beat_s[k]);
-  }
+void FullSearch::visit(int memory, bool converted, const Sums& sums) {
+  if (path_.count >= hops_most_ || steps_ > steps_max) return;
+  std::array<Step, steps_abreast_max> steps;
+  const int count = list_steps(memory, converted, sums, steps.data());
+  std::stable_sort(steps.begin(), steps.begin() + count, [](const Step& a, const Step& b) {
+    return a.at_least_s < b.at_least_s;
+  });
+  for (int k = 0; k < count; ++k) take(steps[at(k)], converted, sums);
+}
+
+void FullSearch::take(const Step& step, bool converted, const Sums& sums) {
   const double to_beat = seconds_ * (1 - worth_share);
-  if (costs_.at_least(whole.sum_s, whole.beat_s) >= to_beat) return;
-  path_.add(channel);
-  if (converts) converting_hop_ = path_.count - 1;
-  if (done) {
-    if (auto candidate = costs_.best_tiling(path_, converting_hop_, to_beat)) consider(*candidate);
-  } else {
+  if (step.at_least_s >= to_beat) return;
+  const int next = profile_.channels[at(step.channel)].target;
+  const bool then_converted = converted || step.converts;
+  const bool done = ends(step.channel, then_converted);
+  const Sums longer = after(sums, step.channel, step.converts);
+  path_.add(step.channel);
+  if (step.converts) converting_hop_ = path_.count - 1;
+  const Sums whole = whole_way(longer, next, then_converted, done);
+  if (may_beat(to_beat, whole, next, then_converted, done)) {
     const char before = visited_[at(next)];
     visited_[at(next)] = 1;
-    visit(next, converted || converts, longer);
+    if (done) {
+      if (auto found = costs_.best_tiling(path_, converting_hop_, to_beat)) consider(*found);
+    } else if (!is_dominated(next, then_converted, longer)) {
+      visit(next, then_converted, longer);
+    }
     visited_[at(next)] = before;
   }
-  if (converts) converting_hop_ = -1;
+  if (step.converts) converting_hop_ = -1;
   --path_.count;
+}
+
+bool FullSearch::may_beat(double seconds, const Sums& whole, int next, bool converted, bool done) {
+  const bool first_sees = converting_hop_ != 0;
+  const bool last_sees = !done || converting_hop_ != path_.count - 1;
+  const bool arrives = !done && next == task_.query.target_memory;  // a self-loop is still to come
+  const bool both = task_.trades_runs && first_sees && last_sees && !arrives && path_.count > 1;
+  // From large tiles to small: what a large one makes at both ends, no smaller one surpasses.
+  double rate = INFINITY;
+  for (int k = costs_.sizes_in_use() - 1; k >= 0; --k) {
+    const double sum_s = whole.sum_s[at(k)];
+    const double beat_s = whole.beat_s[at(k)];
+    if (costs_.at_least(k, sum_s, beat_s) >= seconds) continue;
+    if (!both) return true;
+    const auto bytes = static_cast<double>(tile_size(k));
+    if (costs_.at_least(k, sum_s, std::max(beat_s, bytes / rate)) >= seconds) continue;
+    double fastest_s = INFINITY;
+    for (const int last : arriving_) {
+      // Of a way that has arrived, the last channel is known.
+      if (done && last != path_.channels[at(path_.count - 1)]) continue;
+      const int before = profile_.channels[at(last)].source;
+      if (!done && before != next && visited_[at(before)]) continue;
+      double slower_s = costs_.ends_s(path_.channels[0], last, k);
+      if (!converted) slower_s = std::min(slower_s, costs_.converting_s(last)[at(k)]);
+      // One of the two takes that long; in the sum, both count as if their runs were long.
+      const double counted_s =
+          std::max(graph_.tile_s(path_.channels[0])[at(k)], graph_.tile_s(last)[at(k)]);
+      const double more_s = std::max(slower_s - counted_s, 0.0);
+      if (costs_.at_least(k, sum_s + more_s, std::max(beat_s, slower_s)) < seconds) return true;
+      fastest_s = std::min(fastest_s, slower_s);
+    }
+    rate = bytes / fastest_s;
+  }
+  return false;
+}
+
+bool FullSearch::is_dominated(int memory, bool converted, const Sums& sums) {
+  if (!may_dominate_) return false;
+  Label label;
+  label.first_function = graph_.function(path_.channels[0]);
+  label.converts_first = converting_hop_ == 0;
+  label.sums = sums;
+  bool twice = false;  // a resource used twice costs more than its bit says
+  for (int k = 0; k < path_.count; ++k) {
+    const ChannelSpec& channel = profile_.channels[at(path_.channels[at(k)])];
+    label.memories |= std::uint64_t{1} << channel.target;
+    for (const int r : channel.resources) {
+      twice = twice || (label.resources >> r & 1) != 0;
+      label.resources |= std::uint64_t{1} << r;
+    }
+  }
+  auto& labels = labels_[2 * at(memory) + (converted ? 1 : 0)];
+  for (const Label& other : labels) {
+    if (other.first_function != label.first_function ||
+        other.converts_first != label.converts_first || (other.memories & ~label.memories) != 0 ||
+        (other.resources & ~label.resources) != 0) {
+      continue;
+    }
+    bool better = true;
+    for (std::size_t k = 0; k < at(costs_.sizes_in_use()) && better; ++k) {
+      better = other.sums.sum_s[k] <= sums.sum_s[k] && other.sums.beat_s[k] <= sums.beat_s[k];
+    }
+    if (better) return true;
+  }
+  if (!twice) labels.push_back(label);
+  return false;
 }
 
 }  // namespace tranship

@@ -1,16 +1,19 @@
 // The full planner's search over paths and layouts (Isometry 4.2).
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "plan/cost.hpp"
 
 namespace tranship {
 
-/// Depth first over all acyclic paths from source to target, with at most one self-loop, and over
-/// the hop that converts. A way is given up as soon as it cannot take less time than the best that
-/// is known: what it has cost so far, and what the rest of the way costs at least (the bound U),
-/// are known for every size of a tile.
+/// Depth first, the most promising step first, over all acyclic paths from source to target with at
+/// most one self-loop, and over the hop that converts. A way is given up
+/// - if what it has cost so far and what the rest of the way costs at least (the bound U of the
+///   paper, for every memory and every size of a tile) is no less than the best that is known;
+/// - if another way to the same memory costs no more, passed no other memory, and used no other
+///   resource: whatever may follow, it is no better.
 class FullSearch {
  public:
   FullSearch(const Graph& graph, const Task& task, Costs& costs);
@@ -27,13 +30,36 @@ class FullSearch {
   int steps() const { return steps_; }
 
  private:
-  /// Sums over the hops so far.
+  /// Sums over the hops of a way, or the least that is possible.
   struct Sums {
     BySize sum_s{};
     BySize beat_s{};
   };
+  /// A way to a memory.
+  struct Label {
+    std::uint64_t memories = 0;
+    std::uint64_t resources = 0;
+    int first_function = -1;  ///< throughput function of the first channel
+    bool converts_first = false;
+    Sums sums;
+  };
+  /// A step that may be taken.
+  struct Step {
+    int channel = 0;
+    bool converts = false;
+    double at_least_s = 0;
+  };
+  static constexpr int steps_abreast_max = 128;
+
+  void measure_rest();
   void visit(int memory, bool converted, const Sums& sums);
-  void step(int channel, bool converts, bool converted, const Sums& sums);
+  int list_steps(int memory, bool converted, const Sums& sums, Step* steps);
+  void take(const Step& step, bool converted, const Sums& sums);
+  Sums after(const Sums& sums, int channel, bool converts);
+  Sums whole_way(const Sums& sums, int memory, bool converted, bool done) const;
+  bool ends(int channel, bool converted) const;
+  bool may_beat(double seconds, const Sums& whole, int next, bool converted, bool done);
+  bool is_dominated(int memory, bool converted, const Sums& sums);
   bool may_pass(int memory) const;
   bool forced_elsewhere(int memory) const;
 
@@ -42,6 +68,10 @@ class FullSearch {
   const Task& task_;
   Costs& costs_;
   const Remaining& remaining_;
+  std::vector<Sums> rest_converting_;  ///< from each memory to the target, converting on the way
+  std::vector<int> arriving_;          ///< channels into the target
+  std::vector<std::vector<Label>> labels_;
+  bool may_dominate_ = false;
   Path path_;
   int converting_hop_ = -1;
   int hops_most_ = hops_max;

@@ -1,18 +1,20 @@
 #include "plan/tile.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
 namespace tranship {
 namespace {
 
-/// Steps of the binary searches: the rate to a share of 1/64 of a factor of two, runs to a factor
-/// of two, which rounding to whole indices makes coarser anyway.
-constexpr int rate_steps = 12;
-constexpr int run_steps = 7;
-/// From how far below the best rate of an end the search starts, as a power of two.
-constexpr double rate_span_log2 = 12;
+/// Steps of the binary search on the rate, which end within a few percent below the best: the room
+/// that is left is given to both ends afterwards.
+constexpr int rate_steps = 7;
+/// The longest run that is looked for where both ends are fast enough, as a power of two.
+constexpr int run_log2_max = 42;
+/// How far below the best rate of an end the search starts, as powers of two, one after another.
+constexpr std::array<double, 3> rate_spans_log2{3, 8, 20};
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -61,33 +63,54 @@ class BoxSearch {
     return rate;
   }
 
-  /// The least box of the best rate that fits.
-  Point best_box() const {
+  /// The least box of the best rate that fits (to within the steps of the search), and a rate that
+  /// no box makes.
+  struct Best {
+    Point box{};
+    double rate_above = INFINITY;
+  };
+  Best best() const {
     const double most = rate_max();
-    Point box;
-    if (!std::isfinite(most) || most <= 0) return one_;
-    if (box_for_rate(most, box)) return box;
-    Point found = one_;
-    double low = 0;  // log2 of the share of `most`, negative; feasible
+    Best found{one_, most};
+    if (!std::isfinite(most) || most <= 0) return found;
+    if (box_for_rate(most, found.box)) return found;
+    double low = 0;  // log2 of a share of `most` that is feasible
     double high = 0;
-    low = -rate_span_log2;
-    if (!box_for_rate(most * std::exp2(low), found)) return one_;
+    Point box;
+    for (const double span : rate_spans_log2) {
+      high = low;
+      low = -span;
+      if (box_for_rate(most * std::exp2(low), found.box)) break;
+      found.box = one_;
+      if (span == rate_spans_log2.back()) return found;
+    }
     for (int k = 0; k < rate_steps; ++k) {
       const double middle = (low + high) / 2;
       if (box_for_rate(most * std::exp2(middle), box)) {
         low = middle;
-        found = box;
+        found.box = box;
       } else {
         high = middle;
       }
     }
+    found.rate_above = most * std::exp2(high);
     return found;
+  }
+
+  /// Makes the extents such that tiles divide each dimension evenly, if there is room for it.
+  void round_up(Point& box) const {
+    Point wider = box;
+    for (int k = 0; k < rank_; ++k) {
+      const std::int64_t fewer = extents_[at(k)] / box[at(k)];
+      wider[at(k)] = (extents_[at(k)] + fewer - 1) / fewer;
+    }
+    if (bytes_of(wider) <= bytes_max_) box = wider;
   }
 
   /// Grows the box so that the runs at both ends become equally long, as far as there is room.
   void even_runs(Point& box) const {
     int low = 0;
-    int high = run_steps * 6;  // log2 of the run
+    int high = run_log2_max;
     while (low < high) {
       const int middle = (low + high + 1) / 2;
       if (grown(box, middle)) {
@@ -120,15 +143,7 @@ class BoxSearch {
     for (int k = 0; k < rank_; ++k) {
       const std::size_t d = at(k);
       const std::int64_t block = std::max(source_.order->blocks[d], target_.order->blocks[d]);
-      const std::int64_t width = even(extents_[d], box[d], block);
-      if (width >= least[d]) {
-        box[d] = width;
-        continue;
-      }
-      const std::int64_t fewer = extents_[d] / least[d];
-      const std::int64_t wider = (extents_[d] + fewer - 1) / fewer;
-      const std::int64_t others = bytes_of(box) / box[d];
-      if (wider * others <= bytes_max_) box[d] = wider;
+      box[d] = std::max(even(extents_[d], box[d], block), least[d]);
     }
   }
 
@@ -178,13 +193,19 @@ Point choose_tile(const TileEnd& source, const TileEnd& target, const Point& ext
   if (points_of(extents, rank) == 0) return box;
   Point least = box;
   if (!same_sequence(*source.order, *target.order)) {
-    least = search.best_box();
+    least = search.best().box;
+    search.round_up(least);
     for (int k = 0; k < rank; ++k) box[at(k)] = least[at(k)];
     search.even_runs(box);
   }
   search.fill(box);
   search.spread(box, least);
   return box;
+}
+
+double best_rate(const TileEnd& source, const TileEnd& target, const Point& extents,
+                 std::int64_t bytes_max) {
+  return BoxSearch(source, target, extents, bytes_max).best().rate_above;
 }
 
 std::int64_t tile_count(const Point& extents, const Point& tile, int rank) {

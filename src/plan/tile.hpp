@@ -22,6 +22,11 @@ struct TileEnd {
 Point choose_tile(const TileEnd& source, const TileEnd& target, const Point& extents,
                   std::int64_t bytes_max);
 
+/// The rate that the slower end makes in the best tile of at most `bytes_max`: no tile of that size
+/// makes more. Infinite if no end's rate depends on its runs.
+double best_rate(const TileEnd& source, const TileEnd& target, const Point& extents,
+                 std::int64_t bytes_max);
+
 std::int64_t tile_count(const Point& extents, const Point& tile, int rank);
 
 /// The tile of number `number`: its first index and its extents, cut at the edges.

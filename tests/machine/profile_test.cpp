@@ -58,6 +58,7 @@ void expect_refused(const std::string& text, const std::string& words) {
 TEST(profiles_survive_being_written_and_read) {
   Profile profile = small_machine();
   profile.handoff_s = 1e-5;
+  profile.planning_s = 2e-5;
   profile.cache_bytes = 1 << 25;
   const Profile read = Profile::from_json(profile.to_json()).value();
   EXPECT_EQ(read.to_json(), profile.to_json());
@@ -156,6 +157,7 @@ TEST(numbers_that_cannot_be_meant_are_refused) {
   const std::vector<std::pair<Change, const char*>> cases = {
       {[](Profile& p) { p.handoff_s = -1; }, "\"handoff_s\" is -1; write seconds, 0 or more"},
       {[&](Profile& p) { p.handoff_s = nan; }, "\"handoff_s\" is nan"},
+      {[](Profile& p) { p.planning_s = -1; }, "\"planning_s\" is -1; write seconds, 0 or more"},
       {[](Profile& p) { p.cache_bytes = -5; }, "\"cache_bytes\" is -5; write a number of bytes"},
       {[](Profile& p) { p.nodes = -2; }, "\"nodes\" is -2; write how many nodes like node0"},
       {[](Profile& p) { p.memories[0].buffer_bytes_max = -1; },

@@ -28,14 +28,15 @@ std::vector<Component> components(const Case& one, const Sequence& order, const 
   Point left = tile;
   Point of_array = array != nullptr ? *array : tile;
   for (const Part& part : order.parts) {
+    if (array != nullptr && part.gap_before) all.push_back({part.dimension, 1, true});
     if (part.dimension < 0) {
-      all.push_back({-1, one.fields, part.gap_after});
+      all.push_back({-1, one.fields, false});
       continue;
     }
     const std::size_t d = at(part.dimension);
     const std::int64_t size = part.block > 0 ? std::min(left[d], part.block) : left[d];
     const std::int64_t room = part.block > 0 ? part.block : of_array[d];
-    all.push_back({part.dimension, size, array != nullptr && (size < room || part.gap_after)});
+    all.push_back({part.dimension, size, size < room});
     if (part.block == 0) continue;
     left[d] = ceiling(left[d], part.block);
     of_array[d] = ceiling(of_array[d], part.block);
@@ -66,7 +67,6 @@ std::int64_t prefix_bytes(const Case& one, std::vector<Component> a, std::vector
     if (of_a.dimension < 0) {
       if (!same_fields) break;
       unit = one.point_bytes;
-      if (of_a.ends || of_b.ends) break;
       ++next_a;
       ++next_b;
       continue;
@@ -174,7 +174,7 @@ double tile_bytes_of(const Case& one, const Point& tile) {
 std::vector<Sequence> all_orders(const Case& one) {
   std::vector<Sequence> orders{one.source, one.target};
   for (Sequence& order : orders) {
-    for (Part& part : order.parts) part.gap_after = false;
+    for (Part& part : order.parts) part.gap_before = false;
   }
   std::vector<int> dimensions;
   for (int k = one.fields > 1 ? -1 : 0; k < one.rank; ++k) {
@@ -185,7 +185,7 @@ std::vector<Sequence> all_orders(const Case& one) {
       if (targets_fields && one.same_fields) continue;
       Sequence order;
       order.targets_fields = targets_fields;
-      for (const int k : dimensions) order.parts.push_back({k, 0, false});
+      for (const int k : dimensions) order.parts.push_back({k});
       orders.push_back(order);
     }
   } while (std::next_permutation(dimensions.begin(), dimensions.end()));
@@ -204,7 +204,6 @@ class TileSearch {
     slots_bytes_.resize(one.profile.memories.size(), 0);
     const std::size_t count = orders.size() + 2;
     runs_.resize(count * count);
-    times_.resize(count * count * one.profile.channels.size(), -1);
   }
 
   /// Replaces `best` where there is a faster way.
@@ -227,9 +226,7 @@ class TileSearch {
     const std::size_t count = orders_.size() + 2;
     auto& runs = runs_[from * count + to];
     if (!runs) runs = runs_of(one_, {&order(from), &order(to), from == 0, to == 1}, tile_);
-    double& time_s = times_[(from * count + to) * one_.profile.channels.size() + at(channel)];
-    if (time_s < 0) time_s = tile_seconds(one_, one_.profile.channels[at(channel)], *runs, tile_);
-    return time_s;
+    return tile_seconds(one_, one_.profile.channels[at(channel)], *runs, tile_);
   }
 
   bool allowed(std::size_t from, std::size_t to) const {
@@ -308,7 +305,6 @@ class TileSearch {
   double tile_bytes_ = 0;
   double tiles_ = 1;
   std::vector<std::optional<Runs>> runs_;
-  std::vector<double> times_;
   std::vector<char> visited_;
   std::vector<std::int64_t> slots_bytes_;  ///< by memory
   std::int64_t slots_bytes_all_ = 0;
@@ -342,10 +338,9 @@ std::string text_of(const Case& one, const Sequence& order) {
   std::string text;
   for (const Part& part : order.parts) {
     const auto& space = one.query.source.mapping->space();
-    text += (text.empty() ? "" : ", ");
+    text += (text.empty() ? "" : ", ") + std::string(part.gap_before ? "| " : "");
     text += part.dimension < 0 ? "F" : space[at(part.dimension)].name;
     if (part.block > 0) text += ":" + std::to_string(part.block);
-    if (part.gap_after) text += " |";
   }
   return "<" + text + ">" + (order.targets_fields ? "'" : "");
 }

@@ -16,7 +16,7 @@ namespace tranship::oracle {
 struct Part {
   int dimension = -1;      ///< -1: the fields
   std::int64_t block = 0;  ///< indices in the block; 0: all that the blocks leave
-  bool gap_after = false;  ///< what follows does not lie where this ends (strided views)
+  bool gap_before = false;  ///< it does not begin where what comes before ends (strided views)
   bool operator==(const Part&) const = default;
 };
 

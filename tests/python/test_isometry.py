@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 
@@ -16,20 +17,24 @@ NAMES = list(isometry.BENCHES)
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
+@functools.cache
+def run_small(name):
+    """Exit status and lines of a benchmark in small size."""
+    lines = []
+    return bench.run(name, size="small", report=lines.append), lines
+
+
 @pytest.fixture(scope="module")
 def small_lines():
-    """The lines of all benchmarks in small size, by name."""
-    found = {}
-    for name in NAMES:
-        lines = []
-        assert bench.run(name, size="small", report=lines.append) == 0
-        found[name] = lines
-    return found
+    """The lines of a benchmark in small size, by its name."""
+    return lambda name: run_small(name)[1]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_lines_have_the_one_form_and_agree_with_the_paper(small_lines, name):
-    for line in small_lines[name]:
+def test_lines_have_the_one_form_and_agree_with_the_paper(name, capsys):
+    code, lines = run_small(name)
+    assert code == 0, capsys.readouterr().err
+    for line in lines:
         assert line["bench"] == name
         assert line["checked"] is True
         assert line["simulated"] is True
@@ -48,19 +53,19 @@ def line_of(lines, case, variant):
 
 
 def test_channels_reach_the_table(small_lines):
-    lines = small_lines["isometry-table5"]
+    lines = small_lines("isometry-table5")
     assert len(lines) == 31
     assert all(line["within"] for line in lines)
 
 
 def test_pipelining_over_sequential_hops(small_lines):
-    line = line_of(small_lines["isometry-figure7"], "FBM to FBM*", "tranship")
+    line = line_of(small_lines("isometry-figure7"), "FBM to FBM*", "tranship")
     assert 2.0 <= line["ratio"] <= 2.4
     assert line["bytes"] == 8 * (128 << 20)
 
 
 def test_priority_cuts_the_completion_time(small_lines):
-    lines = small_lines["isometry-figure8"]
+    lines = small_lines("isometry-figure8")
     cuts = {
         line["conditions"]["group"]: line["values"]["cut"]
         for line in lines
@@ -73,11 +78,11 @@ def test_priority_cuts_the_completion_time(small_lines):
 
 
 def test_full_planner_takes_registered_memory(small_lines):
-    assert line_of(small_lines["isometry-figure9a"], "SYS to SYS*", "full")[
+    assert line_of(small_lines("isometry-figure9a"), "SYS to SYS*", "full")[
         "ratio"
     ] == pytest.approx(3180 / 2701, rel=0.01)
     paths = {
-        line["variant"]: line["conditions"]["path"] for line in small_lines["isometry-figure10"]
+        line["variant"]: line["conditions"]["path"] for line in small_lines("isometry-figure10")
     }
     assert paths["simple"] == ["node0/host0", "node1/host0"]
     assert paths["full"][:2] == ["node0/host0", "node0/registered0"]
@@ -85,18 +90,18 @@ def test_full_planner_takes_registered_memory(small_lines):
 
 def test_bytes_of_the_applications_are_theirs(small_lines):
     assert sum(parameters for _, parameters in VGG_LAYERS) == 138_357_544
-    names = {line["conditions"]["application"] for line in small_lines["isometry-figure12"]}
+    names = {line["conditions"]["application"] for line in small_lines("isometry-figure12")}
     assert names == {application.name for application in APPLICATIONS}
 
 
 def test_later_iterations_plan_nothing_new(small_lines):
-    lines = small_lines["isometry-table6"]
+    lines = small_lines("isometry-table6")
     assert lines
     assert all(line["values"]["new_after_first_iteration"] == 0 for line in lines)
 
 
 def test_plans_do_not_grow_with_the_cluster(small_lines):
-    lines = small_lines["isometry-scale"]
+    lines = small_lines("isometry-scale")
     by_size = {
         line["values"]["gpus"]: line["values"]["plans"] for line in lines if "shift" in line["case"]
     }
@@ -216,7 +221,7 @@ def test_figures_are_drawn_from_the_lines(small_lines, tmp_path):
     pytest.importorskip("matplotlib")
     results = tmp_path / "results"
     results.mkdir()
-    text = "".join(json.dumps(line) + "\n" for lines in small_lines.values() for line in lines)
+    text = "".join(json.dumps(line) + "\n" for name in NAMES for line in small_lines(name))
     (results / "a.jsonl").write_text(text)
     drawn = figures.draw("isometry", tmp_path / "pictures", results=results)
     assert len(drawn) == len(NAMES)

@@ -157,6 +157,7 @@ struct Covered {
   std::int64_t failed = 0;
   std::int64_t hops = 0;
   std::int64_t pipelined = 0;  ///< several hops and more tiles than slots
+  std::int64_t laned = 0;      ///< several lanes
 };
 
 /// What was wrong, or nothing.
@@ -197,6 +198,7 @@ std::string run_seed(std::uint64_t seed, Covered& covered) {
     (copy->transfer->completion->status() ? covered.right : covered.failed) += 1;
     covered.hops += static_cast<std::int64_t>(plan.hops.size());
     covered.pipelined += plan.hops.size() > 1 && plan.tiles > plan.slots ? 1 : 0;
+    covered.laned += plan.lanes.size() > 1 ? 1 : 0;
   }
   return "";
 }
@@ -219,9 +221,11 @@ TEST(seeded_runs) {
   EXPECT(covered.right > 10000);
   EXPECT(covered.failed > 1000);
   EXPECT(covered.pipelined > 1000);
-  std::printf("%lld right, %lld failed or cancelled, %lld hops, %lld pipelined\n",
+  EXPECT(covered.laned > 100);
+  std::printf("%lld right, %lld failed or cancelled, %lld hops, %lld pipelined, %lld in lanes\n",
               static_cast<long long>(covered.right), static_cast<long long>(covered.failed),
-              static_cast<long long>(covered.hops), static_cast<long long>(covered.pipelined));
+              static_cast<long long>(covered.hops), static_cast<long long>(covered.pipelined),
+              static_cast<long long>(covered.laned));
 }
 
 TEST(priority_goes_first) {

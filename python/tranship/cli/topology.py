@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
-from ..topology import channel_rows
+from ..topology import channel_rows, nodes_text, source_text
 from .inputs import JsonOption, MachineOption, bytes_text, profile_of
 from .talk import print_json, print_table, say, table_of
 
 __all__ = ["EXAMPLES", "print_profile", "topology"]
 
+COLUMNS = 100
+"""Width of running text."""
+
 EXAMPLES = """
 tranship topology
 tranship topology --draw machine.png
+tranship topology --machine sapling
 tranship topology --machine profile.json --json
 """
 
@@ -45,33 +52,70 @@ def topology(
 
 def topology_json(profile: dict[str, Any]) -> dict[str, Any]:
     """The graph without the samples."""
-    keys = ("host", "date", "comment", "memories", "resources")
-    return {key: profile[key] for key in keys} | {"channels": channel_rows(profile)}
+    keys = ("host", "date", "comment", "nodes", "memories", "resources")
+    known = {key: profile[key] for key in keys if key in profile}
+    return known | {"channels": channel_rows(profile)}
 
 
 def print_profile(profile: dict[str, Any]) -> None:
     """The graph as tables."""
-    print(f"{profile['host']}, measured {profile['date']}")
+    print(filled(source_text(profile)))
+    if nodes_text(profile):
+        print(nodes_text(profile))
     if profile.get("comment"):
-        print(profile["comment"])
-    memories = table_of("memory", "kind", ">buffers up to")
+        print(filled(profile["comment"]))
+    for table in (memory_table(profile), resource_table(profile), channel_table(profile)):
+        if table.row_count:
+            print()
+            print_table(table)
+
+
+def filled(text: str) -> str:
+    """Running text in lines."""
+    return textwrap.fill(text, COLUMNS, break_on_hyphens=False, break_long_words=False)
+
+
+def memory_table(profile: dict[str, Any]) -> Table:
+    """What intermediate buffers may take, and how large a tile may be, where it is said."""
+    limited = any(memory.get("threshold_bytes") for memory in profile["memories"])
+    table = table_of("memory", "kind", ">buffers up to", *([">tiles up to"] if limited else []))
     for memory in profile["memories"]:
-        limit = memory["buffer_bytes_max"]
-        memories.add_row(memory["name"], memory["kind"], bytes_text(limit) if limit else "none")
-    channels = table_of(
-        "channel", "from", "to", ">GB/s", ">with runs up to 64 B", ">latency", "shares"
-    )
-    for row in channel_rows(profile):
+        limit, threshold = memory["buffer_bytes_max"], memory.get("threshold_bytes", 0)
+        row = [memory["name"], memory["kind"], bytes_text(limit) if limit else "none"]
+        if limited:
+            row.append(bytes_text(threshold) if threshold else "")
+        table.add_row(*row)
+    return table
+
+
+def resource_table(profile: dict[str, Any]) -> Table:
+    """What channels share; those that differ in a number alone are on one line."""
+    alike: dict[tuple[str, float], list[str]] = {}
+    for resource in profile["resources"]:
+        node, slash, name = resource["name"].rpartition("/")
+        pattern = node + slash + re.sub(r"\d+", "*", name)
+        alike.setdefault((pattern, resource["bytes_per_second"]), []).append(resource["name"])
+    table = table_of("shared by channels", ">GB/s each")
+    for (pattern, rate), names in alike.items():
+        name = names[0] if len(names) == 1 else f"{pattern} ({len(names)})"
+        table.add_row(name, f"{rate / 1e9:.2f}" if rate else "take turns")
+    return table
+
+
+def channel_table(profile: dict[str, Any]) -> Table:
+    """A row a channel; names that tell the two memories need no columns for them."""
+    rows = channel_rows(profile)
+    told = all(" > " in row["name"] for row in rows)
+    ends = [] if told else ["from", "to"]
+    table = table_of("channel", *ends, ">GB/s", ">runs to 64 B", ">latency", "shares")
+    for row in rows:
         short = row["gbps_short_runs"]
-        channels.add_row(
+        table.add_row(
             row["name"],
-            row["source"],
-            row["target"],
+            *([] if told else [row["source"], row["target"]]),
             f"{row['gbps']:.2f}",
             f"{short:.2f}" if short is not None else "",
-            f"{row['latency_us']:.0f} us",
+            f"{row['latency_us']:.3g} us",
             ", ".join(row["resources"]),
         )
-    for table in (memories, channels):
-        print()
-        print_table(table)
+    return table

@@ -35,7 +35,7 @@ def channel_rates(machine: str, source: str, target: str, count: int) -> float:
 def table5(bench: SimulatedBench) -> None:
     """A direct copy over every pair of memories of every row."""
     machine = bench.machine("sapling")
-    count = instance_shape(points=bench.pick(4 << 20, 2 << 20)).bytes
+    count = instance_shape().bytes
     for kind, sources, targets in ROWS:
         for source in sources:
             for target in targets:

@@ -11,7 +11,7 @@ from .simulated import TRANSHIP, Run, SimulatedBench
 __all__ = ["scale"]
 
 GPUS_EACH = 8
-MESSAGE_BYTES = 16 << 20
+MESSAGE_BYTES = 1 << 30
 HALO_BYTES = 2 << 20
 
 Pattern = Callable[[Run, int], None]

@@ -44,7 +44,7 @@ def figure7(bench: SimulatedBench) -> None:
         seconds = channel_rates(machine, *ends, shape.bytes)
         case = f"{name}: {ends[0]} to {ends[1]}"
         bench.emit(case, "direct copy", machine=machine, count=shape.bytes, seconds=[seconds])
-    for source, target in bench.choose(SCENARIOS, SCENARIOS[:5]):
+    for source, target in bench.choose(SCENARIOS, SCENARIOS[:6]):
         ends = (memory(source), memory(target))
         medians: dict[str, float] = {}
         for style in (IN_TURN, OVERLAPPED, Style("tranship")):

@@ -12,7 +12,7 @@ from .simulated import Run, SimulatedBench, Style
 __all__ = ["figure8"]
 
 LOW_POINTS = 4 << 20
-HIGH_POINTS = (4 << 20, 1 << 20)
+HIGH_POINTS = (4 << 20, 1 << 20, 1 << 18)
 THREADS = (1, 2, 4, 8)
 ARRIVALS = 8
 HELD = 2

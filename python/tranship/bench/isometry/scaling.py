@@ -174,26 +174,26 @@ def count_paths(
                 "simple_paths": paper[name].simple,
                 "full_planned": int(mine["full"]),
                 "simple_planned": int(mine["simple"]),
+                "plans_in_all": plans_made(first),
                 "new_after_first_iteration": new_paths,
             },
             conditions={
                 "node": name,
                 "application": application.name,
                 "time": "wall time of all planning of the simulated cluster",
-                "plans": plans_made(first),
             },
         )
 
 
 def paths_by_node(run: Run) -> dict[str, Planned]:
     """The paper's count."""
-    largest: dict[tuple[str, ...], int] = {}
+    largest: dict[tuple[tuple[str, str], tuple[str, str]], int] = {}
     for ends, shape in run.copies.values():
-        key = (*ends, *shape.layouts)
+        key = (ends, shape.layouts)
         largest[key] = max(largest.get(key, 0), shape.bytes)
     found: dict[str, Planned] = {}
-    for key, count in largest.items():
-        planned = found.setdefault(node_of(key[0]), Planned())
+    for (ends, _), count in largest.items():
+        planned = found.setdefault(node_of(ends[0]), Planned())
         if count >= FULL_FROM_BYTES:
             planned.full += 1
         else:

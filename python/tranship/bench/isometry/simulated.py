@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ...simulation import Simulation
 from ..harness import Line, Report, commit_name
 from .expectations import Expectation, expectations_of, measure_of
 from .places import Shape, staged_path
@@ -70,8 +71,6 @@ class Run:
     """One simulated run of one style; it counts what is asked of it and verifies what was done."""
 
     def __init__(self, machine: str, style: Style, *, nodes: int | None = None) -> None:
-        from ...simulation import Simulation
-
         self.style = style
         self.simulation = Simulation(
             machine,

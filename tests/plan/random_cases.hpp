@@ -1,0 +1,20 @@
+// Random machines and transfers for the planner's laws: the same number gives the same case.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/oracle.hpp"
+
+namespace tranship::oracle {
+
+/// Three to six memories with channels of every kind, and a transfer of at most a mebibyte: small
+/// enough to look at every way.
+Case small_case(std::uint64_t seed);
+
+/// Two nodes with up to five GPUs each, disks and a network: 16 memories at most.
+Profile large_machine(std::uint64_t seed);
+
+/// A transfer of up to gigabytes there, of one to four dimensions.
+PlanQuery large_query(std::uint64_t seed, const Profile& profile);
+
+}  // namespace tranship::oracle
