@@ -147,9 +147,10 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
 }
 
 BoundPlan plan(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
-               nb::handle region, const std::string& planner, std::int64_t buffer_bytes) {
+               nb::handle region, int priority, const std::string& planner,
+               std::int64_t buffer_bytes) {
   const Ends ends = ends_of(source, target, region);
-  const CopyOptions options = copy_options(0, nb::none(), planner, buffer_bytes);
+  const CopyOptions options = copy_options(priority, nb::none(), planner, buffer_bytes);
   return {unwrap(engine->plan(ends.source, ends.target, options)), engine};
 }
 
@@ -216,13 +217,13 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro(
           "throughput_gbps",
           [](const BoundPlan& self) { return self.plan->bytes_per_second / 1e9; },
-          "Predicted gigabytes (10^9 bytes) a second.")
+          "Predicted gigabytes (10^9 bytes) a second, of a long transfer.")
       .def_prop_ro("bytes", [](const BoundPlan& self) { return self.plan->bytes; })
       .def_prop_ro(
           "direct", [](const BoundPlan& self) { return self.plan->direct; },
           "Whether it runs on the caller's thread.")
       .def_prop_ro(
-          "binding", [](const BoundPlan& self) { return self.plan->binding; },
+          "binding", [](const BoundPlan& self) { return self.plan->bound_by(self.profile()); },
           "The channel or resource that limits it.")
       .def_prop_ro("planner", [](const BoundPlan& self) { return to_string(self.plan->planner); });
 }
@@ -258,7 +259,8 @@ void bind_engine(nb::module_& module) {
            nb::arg("region").none(), nb::arg("priority"), nb::arg("after").none(),
            nb::arg("planner"), nb::arg("buffer_bytes"))
       .def("plan", &plan, nb::arg("source").none(), nb::arg("target").none(),
-           nb::arg("region").none(), nb::arg("planner"), nb::arg("buffer_bytes"))
+           nb::arg("region").none(), nb::arg("priority"), nb::arg("planner"),
+           nb::arg("buffer_bytes"))
       .def("close", &Engine::close, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("closed", &Engine::closed)
       .def_prop_ro("threads", &Engine::threads)

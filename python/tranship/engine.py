@@ -96,7 +96,8 @@ class Engine:
                 sides; dimensions not named are whole.
             priority: higher goes first on every channel; a transfer of lower priority pauses.
             after: events that must have ended before this copy starts.
-            planner: "automatic", "simple", "spsl" or "spdl" (Isometry, sections 4.4 and 6.3).
+            planner: "automatic", "full", "simple", "spsl" or "spdl" (Isometry, sections 4.2,
+                4.4 and 6.3).
             buffer_bytes: most that this copy's buffers between hops may take; 0: no own limit.
 
         Returns:
@@ -115,11 +116,15 @@ class Engine:
         target: Any,
         *,
         region: Region | None = None,
+        priority: int = 0,
         planner: str = "automatic",
         buffer_bytes: int = 0,
     ) -> Plan:
-        """The plan that `copy` would run; ``print(plan.explain())`` says why."""
-        return self._core.plan(source, target, region, planner, buffer_bytes)
+        """The plan that `copy` would run; ``print(plan.explain())`` says why.
+
+        Nothing is copied. Its time includes what goes first on the channels at that priority now.
+        """
+        return self._core.plan(source, target, region, priority, planner, buffer_bytes)
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = "f8") -> npt.NDArray[Any]:
         """A new NumPy array in memory that other processes of this machine can map.

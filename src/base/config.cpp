@@ -61,7 +61,9 @@ std::vector<Setting> settings() {
       number("slots_per_peer", &Config::slots_per_peer, "slots to each peer"),
       number("slot_bytes", &Config::slot_bytes, "bytes of each slot"),
       word("transport", &Config::transport, "automatic, shared or network"),
-      word("planner", &Config::planner, "automatic, simple, spsl or spdl"),
+      word("planner", &Config::planner, "automatic, full, simple, spsl or spdl"),
+      number("full_plan_bytes", &Config::full_plan_bytes, "full plans from here; 0: where worth it"),
+      number("lanes", &Config::lanes, "paths that a copy may take at once"),
       number("trace_spans", &Config::trace_spans, "spans that a trace keeps"),
       word("cache_folder", &Config::cache_folder, "folder of measured profiles"),
   };

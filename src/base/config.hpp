@@ -33,8 +33,13 @@ struct Config {
   std::int64_t slot_bytes = std::int64_t{256} << 10;
   /// automatic, shared (this machine only) or network (UCX over TCP or RDMA even on one machine).
   std::string transport = "automatic";
-  /// automatic, simple, spsl or spdl.
+  /// automatic, full, simple, spsl or spdl.
   std::string planner = "automatic";
+  /// Size from which `automatic` plans fully, as 16 MB in the Isometry paper. 0: wherever the plan
+  /// may save more time than it takes.
+  std::int64_t full_plan_bytes = 0;
+  /// Most paths that a copy may take at once. 1 keeps to the best one.
+  std::int64_t lanes = 4;
   /// Spans that a trace keeps.
   std::int64_t trace_spans = 1 << 20;
   /// Folder of measured profiles. Empty: $XDG_CACHE_HOME/tranship or ~/.cache/tranship.

@@ -184,7 +184,14 @@ std::shared_ptr<const Mapping> Mapping::slot(const Point& extents) const {
   for (std::size_t k = 0; k < space_.size(); ++k) mapping->space_[k].extent = extents[k];
   mapping->fields_.resize(fields_.size());
   for (std::size_t f = 0; f < fields_.size(); ++f) mapping->fields_[f].field = fields_[f].field;
-  mapping->layout_ = layout_;
+  std::vector<Term> terms = layout_.terms();
+  for (Term& term : terms) {
+    // No larger than the box: a block would be padded to its full size.
+    for (const Dimension& dimension : mapping->space_) {
+      if (term.dimension == dimension.name) term.block = std::min(term.block, dimension.extent);
+    }
+  }
+  mapping->layout_ = Layout(std::move(terms));
   mapping->point_bytes_ = point_bytes_;
   mapping->end_bytes_ = mapping->place();
   return mapping;

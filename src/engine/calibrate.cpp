@@ -29,6 +29,7 @@ constexpr std::array<std::int64_t, 4> remote_requests{64 * KiB, 256 * KiB, 1 * M
 constexpr std::array<std::int64_t, 3> remote_runs{4, 64, 512};
 constexpr int repeats = 3;
 constexpr int handoffs = 60;
+constexpr int plans = 60;
 
 enum MemoryNumber { host0, file0, shared0, host1, far_host0 };
 
@@ -108,6 +109,7 @@ class Calibration {
     }
     report(1, "done");
     add_resources();
+    measure_planning();
     return profile_;
   }
 
@@ -185,6 +187,26 @@ class Calibration {
     profile_.handoff_s = seconds[seconds.size() / 2];
     for (ChannelSpec& spec : profile_.channels) spec.latency_s = profile_.handoff_s;
     return {};
+  }
+
+  /// What a full plan takes: of a transposed matrix to each of the memories.
+  void measure_planning() {
+    const Planner planner(profile_);
+    std::vector<double> seconds;
+    for (int k = 0; k < plans; ++k) {
+      PlanQuery query;
+      query.source = matrix(source_.data(), 8, 4096, 1024, "F, x, y").view;
+      query.target = matrix(source_.data(), 8, 4096, 1024, "F, y, x").view;
+      query.source_memory = host0;
+      query.target_memory = k % static_cast<int>(profile_.memories.size());
+      query.planner = PlannerKind::full;
+      const std::int64_t begin = clock_.now_ns();
+      if (!planner.plan(query)) continue;  // a memory that has no way to it
+      seconds.push_back(static_cast<double>(clock_.now_ns() - begin) * 1e-9);
+    }
+    if (seconds.empty()) return;
+    std::sort(seconds.begin(), seconds.end());
+    profile_.planning_s = seconds[seconds.size() / 2];
   }
 
   Status measure_memcpy() {

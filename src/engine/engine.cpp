@@ -133,6 +133,17 @@ Status check_overlap(const Array& source, const Array& target, const View& targe
                  "); copy to an array of its own first");
 }
 
+/// A busy machine is planned for anew where the copy takes this many times as long as the plan.
+constexpr double busy_planning_share = 20;
+
+/// Whether another path was found than the one that the plan takes.
+bool has_other_ways(const Plan& plan) {
+  std::vector<int> memories{plan.hops.empty() ? -1 : plan.hops[0].source_memory};
+  for (const Hop& hop : plan.hops) memories.push_back(hop.target_memory);
+  return std::any_of(plan.alternatives.begin(), plan.alternatives.end(),
+                     [&](const Alternative& other) { return other.memories != memories; });
+}
+
 Status check_liveness(const Array& source, const Array& target) {
   if (source.liveness) {
     if (Status status = source.liveness->check(); !status) return status;
@@ -286,6 +297,8 @@ Result<PlanQuery> Engine::query_of(const Array& source, const Array& target,
   query.target_memory = memory_of(target.where);
   query.planner = options.planner;
   query.buffer_bytes_max = options.buffer_bytes_max;
+  query.full_from_bytes = options_.config.full_plan_bytes;
+  query.lanes_max = static_cast<int>(std::clamp<std::int64_t>(options_.config.lanes, 1, 64));
   if (query.source_memory < 0 || query.target_memory < 0) {
     const Array& lost = query.source_memory < 0 ? source : target;
     return Error{ErrorCode::no_route, "the machine profile has no memory for " + lost.name +
@@ -321,7 +334,19 @@ Result<std::shared_ptr<const Plan>> Engine::plan(const Array& source, const Arra
   if (Status status = usable(); !status) return status.error();
   auto query = query_of(source, target, options);
   if (!query) return query.error();
+  query->waiting_s = waiting_s(options.priority);
   return plan_of(*query);
+}
+
+std::vector<double> Engine::waiting_s(int priority) const {
+  const std::vector<double> by_kind = driver_->waiting_s(priority);
+  if (std::all_of(by_kind.begin(), by_kind.end(), [](double s) { return s <= 0; })) return {};
+  std::vector<double> by_channel;
+  for (const ChannelSpec& channel : options_.profile.channels) {
+    const auto number = channel_numbers_.find(channel.kind);
+    by_channel.push_back(number == channel_numbers_.end() ? 0 : by_kind[at(number->second)]);
+  }
+  return by_channel;
 }
 
 Result<Event> Engine::copy(const Array& source, const Array& target, const CopyOptions& options) {
@@ -331,6 +356,11 @@ Result<Event> Engine::copy(const Array& source, const Array& target, const CopyO
   auto plan = plan_of(*query);
   if (!plan) return plan.error();
   if ((*plan)->bytes == 0) return Event(*plan, nullptr, this);
+  if (has_other_ways(**plan) && (*plan)->seconds > busy_planning_share * options_.profile.planning_s) {
+    query->waiting_s = waiting_s(options.priority);
+    if (!query->waiting_s.empty()) plan = plan_of(*query);
+    if (!plan) return plan.error();
+  }
   const bool ready = std::all_of(options.after.begin(), options.after.end(),
                                  [](const Event& event) { return event.done(); });
   if ((*plan)->direct && ready) {

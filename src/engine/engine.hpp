@@ -76,7 +76,7 @@ class Engine {
   ///        closed. What fails later is reported by the event.
   Result<Event> copy(const Array& source, const Array& target, const CopyOptions& options);
 
-  /// The plan that copy() would run.
+  /// The plan that copy() would run, with what it costs now: behind what goes before it.
   Result<std::shared_ptr<const Plan>> plan(const Array& source, const Array& target,
                                            const CopyOptions& options);
 
@@ -111,6 +111,7 @@ class Engine {
   Result<PlanQuery> query_of(const Array& source, const Array& target,
                              const CopyOptions& options) const;
   Result<std::shared_ptr<const Plan>> plan_of(const PlanQuery& query);
+  std::vector<double> waiting_s(int priority) const;
   int memory_of(Where where) const;
   /// Runs a short copy on the caller's thread; nothing if it must be queued after all.
   std::optional<Status> carry_directly(const Plan& plan, const Array& source, const Array& target);

@@ -51,8 +51,8 @@ struct ChannelSpec {
   int target = 0;
   Throughput throughput;
   double latency_s = 0;  ///< of one request, from submission to its end, size aside
-  /// The channel collects and spreads what it carries in memory: only the runs on its device
-  /// count, and a conversion costs what the host's own channel takes for it.
+  /// The channel collects and spreads what it carries in host memory: only the runs on its device
+  /// count, and short ones in memory cost what the host's own channel takes for a copy of them.
   bool gathers = false;
   std::vector<int> resources;  ///< indices into Profile::resources
 };

@@ -7,11 +7,15 @@
 namespace tranship {
 namespace {
 
-constexpr int slots_most = 8;
+constexpr std::int64_t slots_most = 8;
+/// Transfers that should find room for their buffers beside each other.
+constexpr std::int64_t transfers_abreast = 4;
 /// The largest tile of a copy in one hop of memory: an urgent copy waits for one of them.
 constexpr std::int64_t memory_tile_max = std::int64_t{1} << 20;
 /// Where a memory sets no threshold of its own.
 constexpr std::int64_t threshold_default = std::int64_t{16} << 20;
+/// What a round of changing one or two extents of a tile must gain for another.
+constexpr double refine_least = 0.98;
 /// A smaller tile is preferred while it costs at most this much more predicted time.
 constexpr double tile_tolerance = 1.01;
 
@@ -32,6 +36,7 @@ Task::Task(const PlanQuery& asked, bool fields_match)
   const auto whole = static_cast<std::int64_t>(bytes);
   common = std::min(common_bytes(source, target, extents, same_fields), whole);
   converts = common < whole;
+  has_gaps = source.run_bytes(extents) < whole || target.run_bytes(extents) < whole;
   int long_dimensions = 0;
   for (int k = 0; k < rank; ++k) long_dimensions += extents[at(k)] > 1 ? 1 : 0;
   trades_runs = converts && long_dimensions > 1;
@@ -44,7 +49,12 @@ Costs::Costs(const Graph& graph, const Task& task)
       used_s_(profile_.resources.size(), 0) {
   const std::int64_t largest =
       std::min(std::max(graph.tile_bytes_most(), threshold_default), asked_bytes(task));
-  while (sizes_ > 1 && tile_size(sizes_ - 2) >= largest) --sizes_;
+  while (size_end_ > 1 && tile_size(size_end_ - 2) >= largest) --size_end_;
+  // Room for usual tiles in every ring of a path as long as paths get.
+  constexpr std::int64_t room = tile_size(tile_size_usual) * slots_most * hops_max;
+  const std::int64_t asked = task.query.buffer_bytes_max;
+  const bool usual = graph.buffer_bytes_least() >= room && (asked == 0 || asked >= room);
+  if (usual && largest >= 4 * tile_size(tile_size_usual)) size_first_ = tile_size_usual;
   for (int k = 0; k < tile_sizes; ++k) {
     const double tiles = task.bytes / static_cast<double>(tile_size(k));
     tiles_[at(k)] = std::max(tiles, 1.0);
@@ -54,27 +64,37 @@ Costs::Costs(const Graph& graph, const Task& task)
 
 double Costs::at_least(const BySize& sum_s, const BySize& beat_s) const {
   double least = INFINITY;
-  for (std::size_t k = 0; k < at(sizes_); ++k) {
+  for (std::size_t k = at(size_first_); k < at(size_end_); ++k) {
     least = std::min(least, share_[k] * sum_s[k] + (tiles_[k] - 1) * beat_s[k]);
   }
   return least;
+}
+
+Costs::Ends& Costs::ends_of(int first, int last) {
+  const int of_first = graph_.function(first);
+  const int of_last = graph_.function(last);
+  for (Ends& known : ends_) {
+    if (known.first == of_first && known.last == of_last) return known;
+  }
+  ends_.push_back({of_first, of_last, {}});
+  ends_.back().times_s.fill(-1);
+  return ends_.back();
+}
+
+double Costs::ends_known_s(int first, int last, int size) {
+  const Ends& ends = ends_of(first, last);
+  for (int k = size; k < size_end_; ++k) {
+    // A smaller tile has no higher rate at its ends.
+    if (ends.times_s[at(k)] >= 0) return std::ldexp(ends.times_s[at(k)], size - k);
+  }
+  return 0;
 }
 
 double Costs::ends_s(int first, int last, int size) {
   const ChannelSpec& from = profile_.channels[at(first)];
   const ChannelSpec& to = profile_.channels[at(last)];
   if (from.gathers || to.gathers) return 0;
-  const int of_first = graph_.function(first);
-  const int of_last = graph_.function(last);
-  auto known = std::find_if(ends_.begin(), ends_.end(), [&](const Ends& ends) {
-    return ends.first == of_first && ends.last == of_last;
-  });
-  if (known == ends_.end()) {
-    ends_.push_back({of_first, of_last, {}});
-    ends_.back().times_s.fill(-1);
-    known = ends_.end() - 1;
-  }
-  double& time_s = known->times_s[at(size)];
+  double& time_s = ends_of(first, last).times_s[at(size)];
   if (time_s < 0) {
     const double rate =
         best_rate({&task_.source, &from.throughput}, {&task_.target, &to.throughput},
@@ -84,30 +104,61 @@ double Costs::ends_s(int first, int last, int size) {
   return time_s;
 }
 
-const BySize& Costs::converting_s(int number) {
+BySize Costs::common_runs_s(const ChannelSpec& channel) const {
+  BySize times{};
+  for (int k = size_first_; k < size_end_; ++k) {
+    const std::int64_t bytes = tile_size(k);
+    times[at(k)] = static_cast<double>(bytes) /
+                   channel.throughput.at(bytes, std::min(task_.common, bytes));
+  }
+  return times;
+}
+
+const BySize& Costs::common_runs_at_ends_s() {
+  if (!at_ends_s_) {
+    at_ends_s_.emplace();
+    at_ends_s_->fill(INFINITY);
+    for (std::size_t c = 0; c < profile_.channels.size(); ++c) {
+      const ChannelSpec& channel = profile_.channels[c];
+      const bool at_source = channel.source == task_.query.source_memory;
+      const bool at_target = channel.target == task_.query.target_memory;
+      if (!at_source && !at_target) continue;
+      // Channels of one function have one time; only the first of them is asked.
+      const bool asked = std::any_of(functions_at_ends_.begin(), functions_at_ends_.end(),
+                                     [&](int f) { return f == graph_.function(static_cast<int>(c)); });
+      if (asked) continue;
+      functions_at_ends_.push_back(graph_.function(static_cast<int>(c)));
+      const BySize times = common_runs_s(channel);
+      for (std::size_t k = at(size_first_); k < at(size_end_); ++k) {
+        (*at_ends_s_)[k] = std::min((*at_ends_s_)[k], times[k]);
+      }
+    }
+  }
+  return *at_ends_s_;
+}
+
+const Costs::Converting& Costs::converting(int number) {
   const ChannelSpec& channel = profile_.channels[at(number)];
   const bool reads = channel.kind == ChannelKind::file_read;
   const int loop =
       channel.gathers ? graph_.self_loop(reads ? channel.target : channel.source) : -1;
-  for (const Converting& known : converting_) {
-    if (known.function == graph_.function(number) && known.loop == loop) return known.times_s;
+  for (const KnownConverting& known : converting_) {
+    if (known.function == graph_.function(number) && known.loop == loop) return known.converting;
   }
-  BySize times{};
-  for (int k = 0; k < tile_sizes; ++k) {
-    const std::int64_t bytes = tile_size(k);
-    const std::int64_t run = std::min(task_.common, bytes);
-    const auto time_s = [&](const ChannelSpec& carrier) {
-      return static_cast<double>(bytes) / carrier.throughput.at(bytes, run);
-    };
-    if (!channel.gathers) {
-      times[at(k)] = time_s(channel);
-    } else {
-      times[at(k)] = graph_.tile_s(number)[at(k)];
-      if (loop >= 0) times[at(k)] += time_s(profile_.channels[at(loop)]);
-    }
+  const BySize& plain_s = graph_.tile_s(number);
+  Converting made;
+  made.common_s = channel.gathers ? plain_s : common_runs_s(channel);
+  if (loop >= 0) {
+    const BySize copying_s = common_runs_s(profile_.channels[at(loop)]);
+    for (std::size_t k = at(size_first_); k < at(size_end_); ++k) made.common_s[k] += copying_s[k];
   }
-  converting_.push_back({graph_.function(number), loop, times});
-  return converting_.back().times_s;
+  // A tile in which both orders are the same has runs no longer than the common ones at an end.
+  const BySize& at_ends_s = common_runs_at_ends_s();
+  for (std::size_t k = at(size_first_); k < at(size_end_); ++k) {
+    made.at_least_s[k] = std::min(made.common_s[k], std::max(plain_s[k], at_ends_s[k]));
+  }
+  converting_.push_back({graph_.function(number), loop, made});
+  return converting_.back().converting;
 }
 
 HopCost Costs::hop(int number, const HopRole& role, const Point& tile) const {
@@ -129,8 +180,9 @@ HopCost Costs::hop(int number, const HopRole& role, const Point& tile) const {
   cost.run_bytes = std::min(reads ? at_source : at_target, tile_bytes);
   cost.tile_s = bytes / channel.throughput.at(tile_bytes, cost.run_bytes);
   const int loop = graph_.self_loop(reads ? channel.target : channel.source);
-  if (role.converts && loop >= 0) {
-    cost.tile_s += bytes / profile_.channels[at(loop)].throughput.at(tile_bytes, common);
+  const std::int64_t in_memory = std::min(reads ? at_target : at_source, common);
+  if (in_memory < tile_bytes && loop >= 0) {
+    cost.tile_s += bytes / profile_.channels[at(loop)].throughput.at(tile_bytes, in_memory);
   }
   return cost;
 }
@@ -141,21 +193,26 @@ HopCost Costs::hop(const Candidate& candidate, int number) const {
   return hop(candidate.path.channels[at(number)], role, candidate.tile);
 }
 
-std::int64_t Costs::ring_bytes_max(const Path& path, int rings) const {
+std::int64_t Costs::ring_bytes_max(const Path& path) const {
   std::int64_t least = INT64_MAX;
   for (int hop = 0; hop + 1 < path.count; ++hop) {
     const int memory = profile_.channels[at(path.channels[at(hop)])].target;
-    least = std::min(least, profile_.memories[at(memory)].buffer_bytes_max);
+    int rings_there = 0;
+    for (int other = 0; other + 1 < path.count; ++other) {
+      rings_there += profile_.channels[at(path.channels[at(other)])].target == memory ? 1 : 0;
+    }
+    least = std::min(least, profile_.memories[at(memory)].buffer_bytes_max / rings_there);
   }
-  if (least == INT64_MAX) return least;
-  if (task_.query.buffer_bytes_max > 0) least = std::min(least, task_.query.buffer_bytes_max);
-  return least / rings;
+  if (task_.query.buffer_bytes_max > 0 && path.count > 1) {
+    least = std::min(least, task_.query.buffer_bytes_max / (path.count - 1));
+  }
+  return least;
 }
 
 std::int64_t Costs::tile_bytes_max(const Path& path) const {
   const ChannelSpec& first = profile_.channels[at(path.channels[0])];
   if (path.count == 1) return converts_well(first) ? memory_tile_max : threshold_default;
-  std::int64_t most = ring_bytes_max(path, path.count - 1) / 2;
+  std::int64_t most = ring_bytes_max(path) / 2;
   for (int hop = 0; hop + 1 < path.count; ++hop) {
     const int memory = profile_.channels[at(path.channels[at(hop)])].target;
     const std::int64_t threshold = profile_.memories[at(memory)].threshold_bytes;
@@ -169,9 +226,10 @@ int Costs::count_slots(const Candidate& candidate) const {
   const std::int64_t slot = std::max({task_.source.slot_bytes(candidate.tile),
                                       task_.target.slot_bytes(candidate.tile), std::int64_t{1}});
   const std::int64_t tiles = tile_count(task_.extents, candidate.tile, task_.rank);
-  const std::int64_t ring = ring_bytes_max(candidate.path, candidate.path.count - 1);
-  return static_cast<int>(
-      std::min({std::int64_t{slots_most}, ring / slot, std::max<std::int64_t>(tiles, 2)}));
+  const std::int64_t fit = ring_bytes_max(candidate.path) / slot;
+  // More than two only as far as other transfers find room beside this one.
+  const std::int64_t wanted = std::max(fit / transfers_abreast, std::int64_t{2});
+  return static_cast<int>(std::min({slots_most, fit, wanted, std::max<std::int64_t>(tiles, 2)}));
 }
 
 Candidate Costs::tiled(const Path& path, int converting_hop, std::int64_t bytes_max, bool even) {
@@ -239,7 +297,8 @@ void Costs::sums(const Path& path, int converting_hop, BySize& sum_s, BySize& be
   beat_s.fill(0);
   for (int hop = 0; hop < path.count; ++hop) {
     const int channel = path.channels[at(hop)];
-    const BySize& times = hop == converting_hop ? converting_s(channel) : graph_.tile_s(channel);
+    const BySize& times = 
+        hop == converting_hop ? converting(channel).at_least_s : graph_.tile_s(channel);
     const double latency_s = profile_.channels[at(channel)].latency_s;
     for (std::size_t k = 0; k < tile_sizes; ++k) {
       sum_s[k] += times[k] + latency_s;
@@ -256,18 +315,19 @@ std::optional<Candidate> Costs::best_tiling(const Path& path, int converting_hop
   BySize beat_s;
   sums(path, converting_hop, sum_s, beat_s);
   const bool both_ends = task_.trades_runs && converting_hop > 0 && converting_hop + 1 < path.count;
-  int largest = 0;
-  while (largest + 1 < sizes_ && tile_size(largest) < most) ++largest;
+  int largest = size_first_;
+  while (largest + 1 < size_end_ && tile_size(largest) < most) ++largest;
   std::optional<Candidate> best;
   double fastest = INFINITY;
   double to_beat = seconds_max;
-  for (int k = largest; k >= 0; --k) {
-    double slowest_s = beat_s[at(k)];
-    if (at_least(k, sum_s[at(k)], slowest_s) >= to_beat) continue;
+  for (int k = largest; k >= size_first_; --k) {
+    // Rounded to what divides the extents, a tile may be little larger than the next size.
+    const double fill_s = k > size_first_ ? share_[at(k - 1)] * sum_s[at(k - 1)] : 0;
+    const double rest = tiles_[at(k)] - 1;
+    if (fill_s + rest * beat_s[at(k)] >= to_beat) continue;
     if (both_ends) {
       const double ends = ends_s(path.channels[0], path.channels[at(path.count - 1)], k);
-      slowest_s = std::max(slowest_s, ends);
-      if (at_least(k, sum_s[at(k)], slowest_s) >= to_beat) continue;
+      if (fill_s + rest * std::max(beat_s[at(k)], ends) >= to_beat) continue;
     }
     const Candidate candidate =
         tiled(path, converting_hop, std::min(tile_size(k), most), false);
@@ -281,16 +341,63 @@ std::optional<Candidate> Costs::best_tiling(const Path& path, int converting_hop
   return best;
 }
 
+void Costs::refine(Candidate& candidate, int rounds) {
+  const std::int64_t most = tile_bytes_max(candidate.path);
+  Candidate best = candidate;
+  const auto try_tile = [&](const Point& tile) {
+    Candidate other = candidate;
+    other.tile = tile;
+    other.tile_bytes = points_of(tile, task_.rank) * task_.source.point_bytes;
+    if (other.tile_bytes > most) return;
+    other.slots = count_slots(other);
+    if (other.path.count > 1 && other.slots == 0) return;
+    predict(other);
+    // A larger tile must be worth it, as everywhere.
+    const double margin = other.tile_bytes > best.tile_bytes ? tile_tolerance : 1;
+    if (other.seconds * margin < best.seconds) best = other;
+  };
+  for (int round = 0; round < rounds; ++round) {
+    const Point tile = best.tile;
+    const double before_s = best.seconds;
+    for (int k = 0; k < task_.rank; ++k) {
+      if (task_.extents[at(k)] <= 1) continue;
+      const std::int64_t others = best.tile_bytes / tile[at(k)];
+      const std::int64_t room = std::max<std::int64_t>(most / std::max<std::int64_t>(others, 1), 1);
+      const std::int64_t block = std::max(task_.source.blocks[at(k)], task_.target.blocks[at(k)]);
+      const std::int64_t now = tile[at(k)];
+      for (const std::int64_t extent : {now * 2, now * 5 / 4, now * 4 / 5, (now + 1) / 2, room, block,
+                                        task_.extents[at(k)], std::int64_t{1}}) {
+        Point changed = tile;
+        changed[at(k)] = std::clamp<std::int64_t>(extent, 1, task_.extents[at(k)]);
+        if (changed[at(k)] == now) continue;
+        try_tile(changed);
+        // What one dimension gains, another one gives.
+        for (int j = 0; j < task_.rank; ++j) {
+          if (j == k || task_.extents[at(j)] <= 1) continue;
+          Point traded = changed;
+          traded[at(j)] = 1;
+          const std::int64_t rest = points_of(traded, task_.rank) * task_.source.point_bytes;
+          traded[at(j)] = std::clamp<std::int64_t>(most / rest, 1, task_.extents[at(j)]);
+          try_tile(traded);
+        }
+      }
+    }
+    if (best.seconds > before_s * refine_least) break;
+  }
+  candidate = best;
+}
+
 std::optional<Candidate> Costs::quick_tiling(const Path& path, int converting_hop) {
   const std::int64_t most = tile_bytes_max(path);
   if (most == 0) return std::nullopt;
   BySize sum_s;
   BySize beat_s;
   sums(path, converting_hop, sum_s, beat_s);
-  int best = 0;
-  int largest = 0;  // that still makes a pipeline
+  int best = size_first_;
+  int largest = size_first_;  // that still makes a pipeline
   double best_s = INFINITY;
-  for (int k = 0; k < tile_sizes && (k == 0 || tile_size(k - 1) < most); ++k) {
+  for (int k = size_first_; k < size_end_; ++k) {
+    if (k > size_first_ && tile_size(k - 1) >= most) break;
     const double seconds = share_[at(k)] * sum_s[at(k)] + (tiles_[at(k)] - 1) * beat_s[at(k)];
     if (static_cast<double>(tile_size(k) * slots_most) <= task_.bytes) largest = k;
     if (seconds * tile_tolerance >= best_s) continue;

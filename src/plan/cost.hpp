@@ -22,6 +22,7 @@ struct Task {
   double bytes = 0;
   bool same_fields = true;  ///< both have the same fields in the same sequence
   bool converts = false;    ///< the two orders differ
+  bool has_gaps = false;    ///< an end's runs are short of the whole, whatever the order
   bool trades_runs = false; ///< a tile may have longer runs at one end for shorter at the other
   std::int64_t common = 0;  ///< contiguous bytes that both have in common, tiles aside
 
@@ -68,14 +69,23 @@ class Costs {
   /// One tile alone, of the size that promises most and with equally long runs at both ends: quick.
   std::optional<Candidate> quick_tiling(const Path& path, int converting_hop);
 
+  /// Changes the tile's extents one or two at a time, as long as it gains: what no size or rate
+  /// says, such as tiles in which the two orders are the same.
+  void refine(Candidate& candidate, int rounds);
+
   HopCost hop(int channel, const HopRole& role, const Point& tile) const;
   HopCost hop(const Candidate& candidate, int number) const;
 
-  /// Least time of a tile of each size in a channel that converts.
-  const BySize& converting_s(int channel);
+  /// Time of a tile of each size in a channel that converts.
+  struct Converting {
+    BySize at_least_s{};  ///< of any tile of that size, the other hops' gain or loss counted here
+    BySize common_s{};    ///< of one whose runs are the common ones
+  };
+  const Converting& converting(int channel);
 
-  /// How many of the sizes of tiles can matter to this transfer, from the smallest.
-  int sizes_in_use() const { return sizes_; }
+  /// The sizes of tiles that can matter to this transfer: from the first to before the end.
+  int size_first() const { return size_first_; }
+  int size_end() const { return size_end_; }
 
   /// No transfer with these sums over its hops takes less, for the best size of a tile.
   double at_least(const BySize& sum_s, const BySize& beat_s) const;
@@ -89,15 +99,20 @@ class Costs {
   /// Time of a tile of a size in the slower of a first and a last channel, at least: in a tile,
   /// long runs at one end are short ones at the other.
   double ends_s(int first, int last, int size);
+  /// The same, as far as a larger size has told already; costs nothing.
+  double ends_known_s(int first, int last, int size);
 
   /// Bytes that a tile on this path may have; 0: not even one point.
   std::int64_t tile_bytes_max(const Path& path) const;
 
-  /// Bytes that each of `rings` rings may take in the memories behind these channels' targets.
-  std::int64_t ring_bytes_max(const Path& path, int rings) const;
+  /// Bytes that each ring of the path may take: its share of its memory's budget, and of the
+  /// transfer's.
+  std::int64_t ring_bytes_max(const Path& path) const;
 
  private:
   /// @param even whether both ends get equally long runs, rather than what their channels need
+  BySize common_runs_s(const ChannelSpec& channel) const;
+  const BySize& common_runs_at_ends_s();
   Candidate tiled(const Path& path, int converting_hop, std::int64_t bytes_max, bool even);
   void predict(Candidate& candidate);
   int count_slots(const Candidate& candidate) const;
@@ -106,7 +121,8 @@ class Costs {
   const Graph& graph_;
   const Profile& profile_;
   const Task& task_;
-  int sizes_ = tile_sizes;
+  int size_first_ = 0;
+  int size_end_ = tile_sizes;
   BySize tiles_{};              ///< how many tiles of each size the transfer has, at least 1
   BySize share_{};              ///< of a tile of each size that the whole transfer fills
   std::vector<double> used_s_;  ///< by resource, for one tile
@@ -115,13 +131,16 @@ class Costs {
     int last = 0;
     BySize times_s{};  ///< negative: not asked for yet
   };
+  Ends& ends_of(int first, int last);
   std::vector<Ends> ends_;
-  struct Converting {
+  struct KnownConverting {
     int function = 0;
-    int loop = -1;  ///< of a channel that gathers: the channel that converts for it
-    BySize times_s{};
+    int loop = -1;  ///< of a channel that gathers: the channel that copies for it
+    Converting converting;
   };
-  std::deque<Converting> converting_;  ///< those that were asked for
+  std::deque<KnownConverting> converting_;  ///< those that were asked for
+  std::optional<BySize> at_ends_s_;
+  std::vector<int> functions_at_ends_;
 };
 
 }  // namespace tranship

@@ -28,13 +28,19 @@ Graph::Graph(const Profile& profile)
       remaining_(profile.memories.size()) {
   for (const Memory& memory : profile.memories) {
     tile_bytes_most_ = std::max(tile_bytes_most_, memory.threshold_bytes);
+    if (memory.buffer_bytes_max <= 0) continue;
+    buffer_bytes_least_ = std::min(buffer_bytes_least_, memory.buffer_bytes_max);
+    if (memory.threshold_bytes > 0) {
+      buffer_bytes_least_ = std::min(buffer_bytes_least_, memory.threshold_bytes);
+    }
   }
   for (std::size_t c = 0; c < profile.channels.size(); ++c) {
     const ChannelSpec& channel = profile.channels[c];
     leaving_[at(channel.source)].push_back(static_cast<int>(c));
     tile_s_.push_back(times_of(channel));
     std::size_t like = 0;
-    while (!(profile.channels[like].throughput.samples() == channel.throughput.samples())) ++like;
+    const auto& samples = channel.throughput.samples();
+    while (like < c && !(profile.channels[like].throughput.samples() == samples)) ++like;
     functions_.push_back(static_cast<int>(like));
     if (channel.source == channel.target && converts_well(channel)) {
       self_loop_[at(channel.source)] = static_cast<int>(c);

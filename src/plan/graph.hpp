@@ -12,11 +12,12 @@
 
 namespace tranship {
 
-/// Sizes of tiles that are tried: powers of two. They bound what a more urgent transfer may have
-/// to wait for, and a memory's threshold bounds them.
-inline constexpr int tile_sizes = 14;
-inline constexpr std::int64_t tile_bytes_least = std::int64_t{16} << 10;
-inline constexpr std::int64_t tile_size(int index) { return tile_bytes_least << index; }
+/// Sizes of tiles that are tried: powers of two, from 64 B to 64 MiB. They bound what a more urgent
+/// transfer may have to wait for, and a memory's threshold bounds them. Those below 16 KiB are for
+/// transfers and memories that have no room for more.
+inline constexpr int tile_sizes = 21;
+inline constexpr int tile_size_usual = 8;
+inline constexpr std::int64_t tile_size(int index) { return std::int64_t{64} << index; }
 
 /// One number for each size of a tile.
 using BySize = std::array<double, tile_sizes>;
@@ -66,6 +67,8 @@ class Graph {
 
   /// The largest threshold that a memory sets.
   std::int64_t tile_bytes_most() const { return tile_bytes_most_; }
+  /// What the memory with the least room for buffers has.
+  std::int64_t buffer_bytes_least() const { return buffer_bytes_least_; }
 
   const Profile& profile() const { return profile_; }
 
@@ -74,6 +77,7 @@ class Graph {
 
   const Profile& profile_;
   std::int64_t tile_bytes_most_ = 0;
+  std::int64_t buffer_bytes_least_ = INT64_MAX;
   std::vector<std::vector<int>> leaving_;
   std::vector<BySize> tile_s_;
   std::vector<int> functions_;

@@ -8,6 +8,7 @@ namespace {
 
 /// Paths that are looked for, at most.
 constexpr int paths_most = 8;
+constexpr std::int64_t slots_most = 8;
 /// A path is worth a lane from this share of the first path's rate on.
 constexpr double lane_share_least = 0.05;
 /// More lanes are taken if they save this share of the time or more.
@@ -190,18 +191,17 @@ std::vector<double> flows_of(const Profile& profile, const Residual& rates,
   return flows;
 }
 
-/// How many slots each ring of all lanes may have.
+/// How many slots each ring of all lanes may have, if the lanes share budgets evenly.
 int slots_of(const Costs& costs, const Task& task, const std::vector<Candidate>& lanes) {
-  int rings = 0;
-  for (const Candidate& lane : lanes) rings += lane.path.count - 1;
-  std::int64_t slots = lanes[0].slots > 0 ? lanes[0].slots : 8;
+  std::int64_t slots = INT64_MAX;
   const std::int64_t slot = std::max(task.source.slot_bytes(lanes[0].tile),
                                      task.target.slot_bytes(lanes[0].tile));
   for (const Candidate& lane : lanes) {
     if (lane.path.count < 2) continue;
-    slots = std::min(slots, costs.ring_bytes_max(lane.path, rings) / slot);
+    const auto sharing = static_cast<std::int64_t>(lanes.size());
+    slots = std::min({slots, std::int64_t{slots_most}, costs.ring_bytes_max(lane.path) / sharing / slot});
   }
-  return static_cast<int>(slots);
+  return slots == INT64_MAX ? 0 : static_cast<int>(slots);
 }
 
 double fill_of(const Profile& profile, const Costs& costs, const Candidate& lane) {

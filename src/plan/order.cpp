@@ -94,7 +94,7 @@ Order Order::of(const Mapping& mapping) {
       const Level& level = levels.level[at(j)];
       const bool rest = j + 1 == levels.count;
       const std::int64_t size = rest ? ceiling(extent, order.blocks[at(k)]) : level.radix;
-      insert({k, size, true}, std::abs(level.stride));
+      if (size > 1) insert({k, size, true}, std::abs(level.stride));
       if (!rest) order.blocks[at(k)] *= level.radix;
     }
   }
@@ -161,7 +161,10 @@ bool Order::enlarge(std::int64_t bytes, const Point& extents, Point& tile) const
 
 std::int64_t Order::slot_bytes(const Point& tile) const {
   std::int64_t points = 1;
-  for (int k = 0; k < rank; ++k) points *= ceiling(tile[at(k)], blocks[at(k)]) * blocks[at(k)];
+  for (int k = 0; k < rank; ++k) {
+    const std::int64_t block = std::min(blocks[at(k)], tile[at(k)]);
+    points *= ceiling(tile[at(k)], block) * block;
+  }
   return points * point_bytes;
 }
 

@@ -17,6 +17,10 @@ namespace {
 
 /// Ways not taken that a plan names.
 constexpr std::size_t alternatives_most = 4;
+/// Ways whose tiles are refined, and how near they must be to the best.
+constexpr std::size_t refined_most = 3;
+constexpr double refined_span = 1.5;
+constexpr std::int64_t coarse_extent = 128;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -93,7 +97,18 @@ std::vector<Candidate> search_fully(const Graph& graph, const Task& task, Costs&
     }
   }
   search.run();
-  return search.found();
+  std::vector<Candidate> ways = search.found();
+  // Where extents are small, few tiles divide them well, and the choice of the path depends on it.
+  const auto longest = std::max_element(task.extents.begin(), task.extents.begin() + task.rank);
+  const bool coarse = task.rank > 0 && *longest <= coarse_extent;
+  const std::size_t refined = coarse ? refined_most : 1;
+  for (std::size_t k = 0; k < ways.size() && k < refined; ++k) {
+    if (ways[k].seconds < refined_span * ways[0].seconds) costs.refine(ways[k], coarse ? 6 : 2);
+  }
+  std::stable_sort(ways.begin(), ways.end(), [](const Candidate& a, const Candidate& b) {
+    return a.seconds < b.seconds;
+  });
+  return ways;
 }
 
 /// Whether a full search may gain more than it costs.

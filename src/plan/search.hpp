@@ -41,7 +41,8 @@ class FullSearch {
     std::uint64_t resources = 0;
     int first_function = -1;  ///< throughput function of the first channel
     bool converts_first = false;
-    Sums sums;
+    Sums plain;   ///< as if no hop converted: of tiles in which both orders are the same
+    Sums common;  ///< of all others
   };
   /// A step that may be taken.
   struct Step {
@@ -59,7 +60,9 @@ class FullSearch {
   Sums whole_way(const Sums& sums, int memory, bool converted, bool done) const;
   bool ends(int channel, bool converted) const;
   bool may_beat(double seconds, const Sums& whole, int next, bool converted, bool done);
-  bool is_dominated(int memory, bool converted, const Sums& sums);
+  Label label_of(bool& twice);
+  bool no_worse(const Sums& a, const Sums& b) const;
+  bool is_dominated(int memory, bool converted);
   bool may_pass(int memory) const;
   bool forced_elsewhere(int memory) const;
 
@@ -74,6 +77,7 @@ class FullSearch {
   bool may_dominate_ = false;
   Path path_;
   int converting_hop_ = -1;
+  bool looped_ = false;  ///< a self-loop is on the path
   int hops_most_ = hops_max;
   std::vector<char> visited_;
   double seconds_ = INFINITY;

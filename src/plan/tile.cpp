@@ -10,7 +10,7 @@ namespace {
 
 /// Steps of the binary search on the rate, which end within a few percent below the best: the room
 /// that is left is given to both ends afterwards.
-constexpr int rate_steps = 7;
+constexpr int rate_steps = 6;
 /// The longest run that is looked for where both ends are fast enough, as a power of two.
 constexpr int run_log2_max = 42;
 /// How far below the best rate of an end the search starts, as powers of two, one after another.

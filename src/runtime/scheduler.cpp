@@ -164,6 +164,25 @@ Job Scheduler::issue(const std::shared_ptr<Transfer>& transfer, int hop, std::in
   return {transfer, hop, descriptor.issued++, tile, 0};
 }
 
+std::vector<double> Scheduler::waiting_s(int priority) const {
+  std::vector<double> seconds(channels_.size(), 0);
+  for (const auto& transfer : transfers_) {
+    const Plan& plan = *transfer->plan;
+    if (transfer->priority < priority || !transfer->fixed_nests.empty()) continue;
+    for (const Lane& lane : plan.lanes) {
+      const double share =
+          plan.bytes_per_second > 0 ? lane.bytes_per_second / plan.bytes_per_second : 1;
+      for (int hop = lane.first_hop; hop < lane.first_hop + lane.hop_count; ++hop) {
+        const Descriptor& descriptor = transfer->descriptors[at(hop)];
+        const double left =
+            share * static_cast<double>(plan.tiles) - static_cast<double>(descriptor.ended);
+        seconds[at(descriptor.channel)] += std::max(left, 0.0) * plan.hops[at(hop)].tile_s;
+      }
+    }
+  }
+  return seconds;
+}
+
 std::optional<Job> Scheduler::next(int channel) {
   ChannelState& state = channels_[at(channel)];
   if (state.jobs_in_flight >= state.limits.jobs_in_flight_max) return std::nullopt;

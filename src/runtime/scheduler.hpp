@@ -52,6 +52,9 @@ class Scheduler {
   /// Ends the transfer with `error` as soon as its jobs in flight have ended.
   void cancel(const std::shared_ptr<Transfer>& transfer, Error error, Changes& changes);
 
+  /// By channel: predicted seconds of what a transfer of that priority would have to let go first.
+  std::vector<double> waiting_s(int priority) const;
+
   /// All transfers that have not ended, in no particular order.
   const std::vector<std::shared_ptr<Transfer>>& transfers() const { return transfers_; }
 

@@ -102,6 +102,11 @@ std::int64_t ThreadDriver::buffer_bytes_in_use(int memory) const {
   return buffers_.bytes_in_use(memory);
 }
 
+std::vector<double> ThreadDriver::waiting_s(int priority) const {
+  std::lock_guard lock(mutex_);
+  return scheduler_.waiting_s(priority);
+}
+
 /// Signals workers under the lock, then ends events without it. Leaves the lock released.
 void ThreadDriver::apply(std::unique_lock<std::mutex>& lock, Scheduler::Changes& changes) {
   std::sort(changes.channels.begin(), changes.channels.end());

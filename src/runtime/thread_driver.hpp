@@ -51,6 +51,9 @@ class ThreadDriver {
 
   std::int64_t buffer_bytes_in_use(int memory) const;
 
+  /// Of Scheduler::waiting_s().
+  std::vector<double> waiting_s(int priority) const;
+
  private:
   struct Worker {
     Channel* channel = nullptr;

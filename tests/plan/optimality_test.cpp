@@ -1,5 +1,5 @@
 // The full planner against an exhaustive oracle on thousands of small machines, and against the
-// other planners on a hundred thousand transfers of larger ones. A failing case prints the command
+// other planners on many thousands of transfers of larger ones. A failing case prints the command
 // that replays it: the name of the test and the seed.
 #include <algorithm>
 #include <array>
@@ -18,13 +18,17 @@ using namespace tranship::oracle;
 namespace {
 
 constexpr std::uint64_t small_machines = 5000;
-constexpr std::uint64_t large_machines = 1000;
+constexpr std::uint64_t large_machines = 200;
+/// With "all" on the command line: a hundred thousand transfers, in half a minute.
+constexpr std::uint64_t large_machines_all = 1000;
 constexpr std::uint64_t transfers_each = 100;
 
 /// The planner gives up this share of time for less work and smaller tiles.
 constexpr double gap_most = 0.02;
-/// Tiles are found by a few binary searches and not by looking at all of them, so that in one
-/// machine of a hundred a better one is missed; all of those have little room for buffers.
+/// Tiles are found by a few searches and not by looking at all of them, and ways that promise
+/// little with the first tile are not looked at again, so that in one machine of a hundred a better
+/// way is missed: most have buffers of a few points, or a tile of a few points that needs no
+/// conversion.
 constexpr double missed_share_most = 0.01;
 
 Sequence dense(Sequence order) {
@@ -53,16 +57,17 @@ struct Seed {
 };
 
 void fail(const Seed& seed, const std::string& text) {
-  test::record_failure(__FILE__, __LINE__,
-                       text + "\nreplay: test_plan " + seed.test + " " +
-                           std::to_string(seed.number) + seed.further);
+  test::record_failure(
+      __FILE__, __LINE__,
+      text + "\nreplay: test_plan " + seed.test + " " + std::to_string(seed.number) + seed.further);
 }
 
 /// Runs the body for each number, or for the one on the command line.
 template <typename Body>
 void for_seeds(const char* test, std::uint64_t count, Body body) {
   const std::string only = test::argument(2);
-  if (!only.empty()) return body(Seed{test, std::stoull(only), ""}, true);
+  if (only == "all") count = large_machines_all;
+  if (!only.empty() && only != "all") return body(Seed{test, std::stoull(only), ""}, true);
   for (std::uint64_t number = 0; number < count; ++number) body(Seed{test, number, ""}, false);
 }
 
@@ -82,8 +87,9 @@ class Gaps {
   }
 
   void print() const {
-    std::printf("%d plans: %d as fast as the best, %d within 0.5 %%, %d within 2 %%, worst %.0f %%\n",
-                count_, within_[0], within_[1], within_[2], worst_ * 100);
+    std::printf(
+        "%d plans: %d as fast as the best, %d within 0.5 %%, %d within 2 %%, worst %.0f %%\n",
+        count_, within_[0], within_[1], within_[2], worst_ * 100);
   }
 
  private:
@@ -111,15 +117,16 @@ bool within_budget(const Case& one, const Plan& plan) {
 
 }  // namespace
 
-TEST(a_full_plan_costs_what_it_says_and_keeps_to_its_budget) {
+TEST(a_plan_costs_what_it_says_and_keeps_to_its_budget) {
   int compared = 0;
-  for_seeds("a_full_plan_costs", small_machines, [&](const Seed& seed, bool only) {
+  for_seeds("a_plan_costs", small_machines, [&](const Seed& seed, bool only) {
     const Case one = small_case(seed.number);
     const auto made = plan(one.query, one.profile);
     if (only) std::printf("%s\n", describe(one).c_str());
     if (!made) return;
     const Way way = way_of(one, *made);
-    if (only) std::printf("%s%s\n", explain(*made, one.profile).c_str(), describe(one, way).c_str());
+    if (only)
+      std::printf("%s%s\n", explain(*made, one.profile).c_str(), describe(one, way).c_str());
     if (!within_budget(one, *made)) fail(seed, "more buffers than allowed: " + describe(one, way));
     // Between blocks and tiles that do not divide one another, runs are not all equally long.
     if (!divides(one, made->tile)) return;
@@ -174,13 +181,16 @@ TEST(one_conversion_between_the_orders_of_the_ends_is_enough) {
   int ways = 0;
   for_seeds("one_conversion", small_machines / 5, [&](const Seed& seed, bool) {
     const Case one = small_case(seed.number);
-    const auto best = fastest(one, INFINITY, Orders::ends);
-    const double seconds = best ? best->seconds * (1 - 1e-9) : INFINITY;
-    const auto better = fastest(one, seconds, Orders::all);
-    if (best) ++ways;
+    // Of three dimensions and the fields there are too many orders.
+    const auto made = plan(one.query, one.profile);
+    if (!made || (one.rank > 2 && one.fields > 1)) return;
+    const auto best = fastest(one, made->seconds * (1 + 1e-9), Orders::ends);
+    if (!best) return;  // the planner's tile does not divide, and is the better for it
+    ++ways;
+    const auto better = fastest(one, best->seconds * (1 - 1e-9), Orders::all);
     if (better) {
       fail(seed, describe(one) + "\n" + describe(one, *better) + " is faster than " +
-                     (best ? describe(one, *best) : "nothing"));
+                     describe(one, *best));
     }
   });
   EXPECT(ways > 0);

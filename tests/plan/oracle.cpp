@@ -94,26 +94,19 @@ struct Runs {
   std::int64_t source = 0;  ///< on the source's side alone
   std::int64_t target = 0;
   std::int64_t common = 0;  ///< in both orders, gaps of the arrays aside
-  bool converts = false;
 };
 
 Runs runs_of(const Case& one, const HopLayouts& hop, const Point& tile) {
-  const bool same_fields =
-      one.same_fields || hop.from->targets_fields == hop.to->targets_fields;
-  const Point& extents = one.query.source.extents;
+  const bool same_fields = one.same_fields || hop.from->targets_fields == hop.to->targets_fields;
   const auto from = components(one, *hop.from, tile, hop.from_array ? &one.source_array : nullptr);
   const auto to = components(one, *hop.to, tile, hop.to_array ? &one.target_array : nullptr);
   const auto from_slot = components(one, *hop.from, tile, nullptr);
   const auto to_slot = components(one, *hop.to, tile, nullptr);
-  std::int64_t whole = one.point_bytes;
-  for (int k = 0; k < one.rank; ++k) whole *= extents[at(k)];
   Runs runs;
   runs.all = prefix_bytes(one, from, to, same_fields);
   runs.source = prefix_bytes(one, from, from_slot, true);
   runs.target = prefix_bytes(one, to, to_slot, true);
   runs.common = prefix_bytes(one, from_slot, to_slot, same_fields);
-  runs.converts = prefix_bytes(one, components(one, *hop.from, extents, nullptr),
-                               components(one, *hop.to, extents, nullptr), same_fields) < whole;
   return runs;
 }
 
@@ -124,18 +117,18 @@ double tile_seconds(const Case& one, const ChannelSpec& channel, const Runs& run
   for (int k = 0; k < one.rank; ++k) bytes *= tile[at(k)];
   const auto size = static_cast<double>(bytes);
   if (!channel.gathers) return size / channel.throughput.at(bytes, std::min(runs.all, bytes));
-  // Only the runs on the device count, and the host's own channel converts.
+  // Only the runs on the device count; short ones in memory cost a copy by the host's own channel.
   const bool reads = channel.kind == ChannelKind::file_read;
-  const std::int64_t run = std::min(reads ? runs.source : runs.target, bytes);
-  double seconds = size / channel.throughput.at(bytes, run);
+  const std::int64_t on_device = std::min(reads ? runs.source : runs.target, bytes);
+  const std::int64_t in_memory = std::min(reads ? runs.target : runs.source, runs.common);
+  double seconds = size / channel.throughput.at(bytes, on_device);
+  if (in_memory >= bytes) return seconds;
   const int host = reads ? channel.target : channel.source;
-  double least_s = INFINITY;
   for (const ChannelSpec& own : one.profile.channels) {
     const bool copies = own.kind == ChannelKind::memcpy || own.kind == ChannelKind::gpu_copy;
     if (own.source != host || own.target != host || !copies) continue;
-    least_s = std::min(least_s, size / own.throughput.at(bytes, std::min(runs.common, bytes)));
+    return seconds + size / own.throughput.at(bytes, in_memory);
   }
-  if (runs.converts && std::isfinite(least_s)) seconds += least_s;
   return seconds;
 }
 
@@ -244,8 +237,8 @@ class TileSearch {
       const int next = channel.target;
       const bool loops = next == memory;
       if (loops ? looped_ : visited_[at(next)] != 0) continue;
-      if (!through.empty() && (channels_.size() + 1 >= through.size() ||
-                               through[channels_.size() + 1] != next)) {
+      if (!through.empty() &&
+          (channels_.size() + 1 >= through.size() || through[channels_.size() + 1] != next)) {
         continue;
       }
       channels_.push_back(static_cast<int>(c));
@@ -376,14 +369,14 @@ double seconds_of(const Case& one, const Way& way, int slots) {
 }
 
 std::int64_t slot_bytes(const Case& one, const Sequence& order, const Point& tile) {
-  Point padded = tile;
   std::vector<std::int64_t> block(at(one.rank), 1);
   for (const Part& part : order.parts) {
     if (part.dimension >= 0 && part.block > 0) block[at(part.dimension)] *= part.block;
   }
   std::int64_t bytes = one.point_bytes;
   for (int k = 0; k < one.rank; ++k) {
-    bytes *= ceiling(padded[at(k)], block[at(k)]) * block[at(k)];
+    const std::int64_t width = std::min(block[at(k)], tile[at(k)]);
+    bytes *= ceiling(tile[at(k)], width) * width;
   }
   return bytes;
 }
@@ -412,13 +405,12 @@ bool divides(const Case& one, const Point& tile) {
 
 std::string describe(const Case& one) {
   const PlanQuery& query = one.query;
-  std::string text = "from " + one.profile.memories[at(query.source_memory)].name + " " +
-                     text_of(one, one.source) + " to " +
-                     one.profile.memories[at(query.target_memory)].name + " " +
-                     text_of(one, one.target) + ", " + std::to_string(one.fields) + " fields of " +
-                     std::to_string(one.point_bytes) + " bytes" +
-                     (one.same_fields ? "" : " in other sequences") + ", buffers " +
-                     std::to_string(query.buffer_bytes_max) + ", extents (array)";
+  std::string text =
+      "from " + one.profile.memories[at(query.source_memory)].name + " " +
+      text_of(one, one.source) + " to " + one.profile.memories[at(query.target_memory)].name + " " +
+      text_of(one, one.target) + ", " + std::to_string(one.fields) + " fields of " +
+      std::to_string(one.point_bytes) + " bytes" + (one.same_fields ? "" : " in other sequences") +
+      ", buffers " + std::to_string(query.buffer_bytes_max) + ", extents (array)";
   for (int k = 0; k < one.rank; ++k) {
     text += " " + std::to_string(query.source.extents[at(k)]) + " (" +
             std::to_string(one.source_array[at(k)]) + ", " +
@@ -428,7 +420,8 @@ std::string describe(const Case& one) {
 }
 
 std::string describe(const Case& one, const Way& way) {
-  std::string text = format_seconds(way.seconds) + " by";
+  std::string text =
+      format_seconds(way.seconds) + " (" + std::to_string(way.seconds * 1e6) + " us) by";
   for (std::size_t k = 0; k < way.channels.size(); ++k) {
     text += " " + one.profile.channels[at(way.channels[k])].name;
     if (k < way.buffers.size()) text += " " + text_of(one, way.buffers[k]);

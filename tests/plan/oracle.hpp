@@ -14,8 +14,8 @@ namespace tranship::oracle {
 
 /// One component of an order: a dimension, a block of one, or the fields.
 struct Part {
-  int dimension = -1;      ///< -1: the fields
-  std::int64_t block = 0;  ///< indices in the block; 0: all that the blocks leave
+  int dimension = -1;       ///< -1: the fields
+  std::int64_t block = 0;   ///< indices in the block; 0: all that the blocks leave
   bool gap_before = false;  ///< it does not begin where what comes before ends (strided views)
   bool operator==(const Part&) const = default;
 };
@@ -64,7 +64,7 @@ std::optional<Way> fastest(const Case& one, double seconds_max, Orders orders);
 /// does.
 double seconds_of(const Case& one, const Way& way, int slots);
 
-/// Bytes of a buffer that holds such a tile, padding of blocks included.
+/// Bytes of a buffer that holds such a tile, padding of blocks (no larger than the tile) included.
 std::int64_t slot_bytes(const Case& one, const Sequence& order, const Point& tile);
 
 /// Whether blocks and tile divide one another in each dimension, so that PREFIX is exact.

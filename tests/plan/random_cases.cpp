@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 
 #include "base/random.hpp"
@@ -28,9 +29,10 @@ double unit(Random& random) { return static_cast<double>(random.below(1 << 20)) 
 /// Rises with request and run, from a share of the peak that may be tiny or nearly all.
 Throughput random_throughput(Random& random, double peak) {
   std::vector<std::int64_t> requests{std::int64_t{16384} << random.below(3)};
-  while (random.chance(0.6)) requests.push_back(requests.back() << random.between(1, 4));
+  while (requests.size() < 5 && random.chance(0.6))
+    requests.push_back(requests.back() << random.between(1, 4));
   std::vector<std::int64_t> runs{std::int64_t{1} << random.between(0, 8)};
-  while (random.chance(0.7)) runs.push_back(runs.back() << random.between(1, 6));
+  while (runs.size() < 5 && random.chance(0.7)) runs.push_back(runs.back() << random.between(1, 6));
   const double by_request = random.chance(0.3) ? 0 : 2 * unit(random);
   const double by_run = random.chance(0.3) ? 0 : unit(random);
   std::vector<Sample> samples;
@@ -236,8 +238,8 @@ void add_ends(Random& random, Case& one, const Shape& shape) {
   const End source = random_end(random, shape);
   Shape other = shape;
   if (random.chance(0.25)) shuffle(random, other.fields);
-  const End target = random.chance(0.3) && other.fields == shape.fields ? source
-                                                                        : random_end(random, other);
+  const End target =
+      random.chance(0.3) && other.fields == shape.fields ? source : random_end(random, other);
   one.query.source = source.view;
   one.query.target = target.view;
   one.source = source.sequence;
@@ -253,7 +255,8 @@ void add_ends(Random& random, Case& one, const Shape& shape) {
 
 void add_circumstances(Random& random, Case& one, bool tight) {
   if (random.chance(0.3)) {
-    one.query.buffer_bytes_max = std::int64_t{1} << (tight ? random.between(10, 21) : random.between(19, 24));
+    one.query.buffer_bytes_max = std::int64_t{1}
+                                 << (tight ? random.between(10, 21) : random.between(19, 24));
   }
   if (!random.chance(0.2)) return;
   for (std::size_t c = 0; c < one.profile.channels.size(); ++c) {
@@ -278,7 +281,9 @@ class TwoNodes {
     profile_.host = "random";
     profile_.planning_s = 1e-4;
     profile_.handoff_s = 1e-5;
-    const int devices = static_cast<int>(random_.between(1, 5));
+    // Mostly small nodes: the time to plan grows with the number of ways.
+    int devices = 1;
+    while (devices < 5 && random_.chance(0.3)) ++devices;
     const Node nodes[] = {add_node("node0/", devices), add_node("node1/", devices)};
     for (const int k : {0, 1}) {
       const int card = resource(random_.chance(0.5) ? 5e9 : 2e10);
@@ -315,8 +320,14 @@ class TwoNodes {
     channel.source = source;
     channel.target = target;
     channel.gathers = kind == ChannelKind::file_read || kind == ChannelKind::file_write;
-    channel.throughput = random_throughput(random_, rate * std::exp2(2 * unit(random_) - 1));
-    channel.latency_s = 1e-6 * std::exp2(5 * unit(random_));
+    // Links of a kind are mostly alike.
+    ChannelSpec& like = of_kind_[kind];
+    if (like.throughput.empty() || random_.chance(0.1)) {
+      like.throughput = random_throughput(random_, rate * std::exp2(2 * unit(random_) - 1));
+      like.latency_s = 1e-6 * std::exp2(5 * unit(random_));
+    }
+    channel.throughput = like.throughput;
+    channel.latency_s = like.latency_s;
     channel.resources = std::move(resources);
     profile_.channels.push_back(std::move(channel));
   }
@@ -355,6 +366,7 @@ class TwoNodes {
 
   Random& random_;
   Profile profile_;
+  std::map<ChannelKind, ChannelSpec> of_kind_;  ///< the last one made
 };
 
 Shape large_shape(Random& random) {
