@@ -46,9 +46,9 @@ Profile part_of(const Profile& profile, const std::vector<std::string>& memories
         const std::string& name = profile.memories[static_cast<std::size_t>(k)].name;
         each += (each.empty() ? "" : ", ") + name.substr(name.find('/') + 1);
       }
-      raise({ErrorCode::not_found, "the machine has no memory \"" + memory +
-                                       "\"; it has node0 to node" +
-                                       std::to_string(cluster.nodes() - 1) + ", each with " + each});
+      raise({ErrorCode::not_found,
+             "the machine has no memory \"" + memory + "\"; it has node0 to node" +
+                 std::to_string(cluster.nodes() - 1) + ", each with " + each});
     }
     if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
   }

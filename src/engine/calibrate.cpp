@@ -29,6 +29,8 @@ constexpr std::array<std::int64_t, 4> remote_requests{64 * KiB, 256 * KiB, 1 * M
 constexpr std::array<std::int64_t, 3> remote_runs{4, 64, 512};
 constexpr int repeats = 3;
 constexpr int handoffs = 60;
+/// Of the copies whose latency is measured.
+constexpr std::int64_t latency_bytes = 1 * MiB;
 constexpr int plans = 60;
 
 enum MemoryNumber { host0, file0, shared0, host1, far_host0 };
@@ -164,6 +166,16 @@ class Calibration {
     return {};
   }
 
+  /// What a short copy takes beyond what its rate says: `source` and `target` are of latency_bytes.
+  Status measure_latency(ChannelSpec& spec, const Array& source, const Array& target) {
+    auto seconds = time(source, target, latency_bytes);
+    if (!seconds) return seconds.error();
+    const double moving_s =
+        static_cast<double>(latency_bytes) / spec.throughput.at(latency_bytes, latency_bytes);
+    spec.latency_s = std::max(profile_.handoff_s, *seconds - moving_s);
+    return {};
+  }
+
   Status measure_handoff() {
     report(0, "hand-off to a worker");
     const Array source = matrix(source_.data(), 1, 4096, 1, "F, x, y");
@@ -265,9 +277,22 @@ class Calibration {
       ChannelSpec& spec = reads ? channel(ChannelKind::file_read, file0, host0)
                                 : channel(ChannelKind::file_write, host0, file0);
       spec.throughput = Throughput(std::move(samples));
+      const Array disk = on_disk(*file, 64 * KiB, latency_bytes / (64 * KiB));
+      const Array memory =
+          matrix(source_.data(), 1, 64 * KiB, latency_bytes / (64 * KiB), "F, x, y");
+      Status s = reads ? measure_latency(spec, disk, memory) : measure_latency(spec, memory, disk);
+      if (!s) return s;
     }
     file_ = nullptr;
     return {};
+  }
+
+  static Array on_disk(const std::shared_ptr<File>& file, std::int64_t x, std::int64_t y) {
+    Array disk = matrix(nullptr, 1, x, y, "F, x, y");
+    disk.place.attachment = file.get();
+    disk.where = Where::file;
+    disk.owner = file;
+    return disk;
   }
 
   /// Runs as a box of a row-major array has them, with gaps between; or everything, if
@@ -276,10 +301,7 @@ class Calibration {
                      std::int64_t request, std::int64_t run) {
     const bool whole = run == request;
     const std::int64_t row = whole ? 64 * KiB : std::max(64 * KiB, 2 * run);
-    Array disk = matrix(nullptr, 1, row, options_.sample_bytes / row, "F, x, y");
-    disk.place.attachment = file.get();
-    disk.where = Where::file;
-    disk.owner = file;
+    Array disk = on_disk(file, row, options_.sample_bytes / row);
     if (!whole) disk.view.extents[0] = run;
     const Array memory =
         matrix(source_.data(), 1, disk.view.extents[0], disk.view.extents[1], "F, x, y");
@@ -388,6 +410,13 @@ Status Calibration::measure_peer(Engine& other, int memory, const char* name) {
     ChannelSpec& spec = reads ? channel(ChannelKind::remote_read, memory, host0)
                               : channel(ChannelKind::remote_write, host0, memory);
     spec.throughput = Throughput(std::move(samples));
+    Array far = matrix(nullptr, 1, latency_bytes, 1, "F, x, y");
+    far.place = remote->place;
+    far.where = remote->where;
+    far.owner = remote->owner;
+    const Array near = matrix(source_.data(), 1, latency_bytes, 1, "F, x, y");
+    Status s = reads ? measure_latency(spec, far, near) : measure_latency(spec, near, far);
+    if (!s) return s;
   }
   return (*here)->disconnect(*peer);
 }

@@ -356,7 +356,8 @@ Result<Event> Engine::copy(const Array& source, const Array& target, const CopyO
   auto plan = plan_of(*query);
   if (!plan) return plan.error();
   if ((*plan)->bytes == 0) return Event(*plan, nullptr, this);
-  if (has_other_ways(**plan) && (*plan)->seconds > busy_planning_share * options_.profile.planning_s) {
+  if (has_other_ways(**plan) &&
+      (*plan)->seconds > busy_planning_share * options_.profile.planning_s) {
     query->waiting_s = waiting_s(options.priority);
     if (!query->waiting_s.empty()) plan = plan_of(*query);
     if (!plan) return plan.error();

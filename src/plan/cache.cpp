@@ -34,8 +34,8 @@ bool same(const PlanQuery& a, const PlanQuery& b) {
   return a.source_memory == b.source_memory && a.target_memory == b.target_memory &&
          a.planner == b.planner && a.buffer_bytes_max == b.buffer_bytes_max &&
          a.full_from_bytes == b.full_from_bytes && a.lanes_max == b.lanes_max &&
-         a.through == b.through && a.waiting_s == b.waiting_s &&
-         same(a.source, b.source) && same(a.target, b.target);
+         a.through == b.through && a.waiting_s == b.waiting_s && same(a.source, b.source) &&
+         same(a.target, b.target);
 }
 
 }  // namespace

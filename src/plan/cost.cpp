@@ -15,7 +15,7 @@ constexpr std::int64_t memory_tile_max = std::int64_t{1} << 20;
 /// Where a memory sets no threshold of its own.
 constexpr std::int64_t threshold_default = std::int64_t{16} << 20;
 /// What a round of changing one or two extents of a tile must gain for another.
-constexpr double refine_least = 0.98;
+constexpr double refine_least = 0.995;
 /// A smaller tile is preferred while it costs at most this much more predicted time.
 constexpr double tile_tolerance = 1.01;
 
@@ -43,10 +43,7 @@ Task::Task(const PlanQuery& asked, bool fields_match)
 }
 
 Costs::Costs(const Graph& graph, const Task& task)
-    : graph_(graph),
-      profile_(graph.profile()),
-      task_(task),
-      used_s_(profile_.resources.size(), 0) {
+    : graph_(graph), profile_(graph.profile()), task_(task), used_s_(profile_.resources.size(), 0) {
   const std::int64_t largest =
       std::min(std::max(graph.tile_bytes_most(), threshold_default), asked_bytes(task));
   while (size_end_ > 1 && tile_size(size_end_ - 2) >= largest) --size_end_;
@@ -96,9 +93,8 @@ double Costs::ends_s(int first, int last, int size) {
   if (from.gathers || to.gathers) return 0;
   double& time_s = ends_of(first, last).times_s[at(size)];
   if (time_s < 0) {
-    const double rate =
-        best_rate({&task_.source, &from.throughput}, {&task_.target, &to.throughput},
-                  task_.extents, tile_size(size));
+    const double rate = best_rate({&task_.source, &from.throughput},
+                                  {&task_.target, &to.throughput}, task_.extents, tile_size(size));
     time_s = static_cast<double>(tile_size(size)) / rate;
   }
   return time_s;
@@ -108,8 +104,8 @@ BySize Costs::common_runs_s(const ChannelSpec& channel) const {
   BySize times{};
   for (int k = size_first_; k < size_end_; ++k) {
     const std::int64_t bytes = tile_size(k);
-    times[at(k)] = static_cast<double>(bytes) /
-                   channel.throughput.at(bytes, std::min(task_.common, bytes));
+    times[at(k)] =
+        static_cast<double>(bytes) / channel.throughput.at(bytes, std::min(task_.common, bytes));
   }
   return times;
 }
@@ -124,8 +120,9 @@ const BySize& Costs::common_runs_at_ends_s() {
       const bool at_target = channel.target == task_.query.target_memory;
       if (!at_source && !at_target) continue;
       // Channels of one function have one time; only the first of them is asked.
-      const bool asked = std::any_of(functions_at_ends_.begin(), functions_at_ends_.end(),
-                                     [&](int f) { return f == graph_.function(static_cast<int>(c)); });
+      const bool asked =
+          std::any_of(functions_at_ends_.begin(), functions_at_ends_.end(),
+                      [&](int f) { return f == graph_.function(static_cast<int>(c)); });
       if (asked) continue;
       functions_at_ends_.push_back(graph_.function(static_cast<int>(c)));
       const BySize times = common_runs_s(channel);
@@ -140,8 +137,7 @@ const BySize& Costs::common_runs_at_ends_s() {
 const Costs::Converting& Costs::converting(int number) {
   const ChannelSpec& channel = profile_.channels[at(number)];
   const bool reads = channel.kind == ChannelKind::file_read;
-  const int loop =
-      channel.gathers ? graph_.self_loop(reads ? channel.target : channel.source) : -1;
+  const int loop = channel.gathers ? graph_.self_loop(reads ? channel.target : channel.source) : -1;
   for (const KnownConverting& known : converting_) {
     if (known.function == graph_.function(number) && known.loop == loop) return known.converting;
   }
@@ -168,7 +164,8 @@ HopCost Costs::hop(int number, const HopRole& role, const Point& tile) const {
   const std::int64_t at_source = role.first ? task_.source.run_bytes(tile) : tile_bytes;
   const std::int64_t at_target = role.last ? task_.target.run_bytes(tile) : tile_bytes;
   const std::int64_t common =
-      role.converts ? common_bytes(task_.source, task_.target, tile, task_.same_fields) : tile_bytes;
+      role.converts ? common_bytes(task_.source, task_.target, tile, task_.same_fields)
+                    : tile_bytes;
   HopCost cost;
   if (!channel.gathers) {
     cost.run_bytes = std::min({at_source, at_target, common, tile_bytes});
@@ -237,8 +234,8 @@ Candidate Costs::tiled(const Path& path, int converting_hop, std::int64_t bytes_
   const ChannelSpec& last = profile_.channels[at(path.channels[at(path.count - 1)])];
   // Runs in memory cost a gathering channel nothing; a channel that converts sees the common runs,
   // whatever the tile.
-  const bool first_sees = first.gathers ? first.kind == ChannelKind::file_read
-                                        : converting_hop != 0 || path.count == 1;
+  const bool first_sees =
+      first.gathers ? first.kind == ChannelKind::file_read : converting_hop != 0 || path.count == 1;
   const bool last_sees = last.gathers ? last.kind == ChannelKind::file_write
                                       : converting_hop != path.count - 1 || path.count == 1;
   const TileEnd source{&task_.source, first_sees && !even ? &first.throughput : nullptr};
@@ -297,7 +294,7 @@ void Costs::sums(const Path& path, int converting_hop, BySize& sum_s, BySize& be
   beat_s.fill(0);
   for (int hop = 0; hop < path.count; ++hop) {
     const int channel = path.channels[at(hop)];
-    const BySize& times = 
+    const BySize& times =
         hop == converting_hop ? converting(channel).at_least_s : graph_.tile_s(channel);
     const double latency_s = profile_.channels[at(channel)].latency_s;
     for (std::size_t k = 0; k < tile_sizes; ++k) {
@@ -329,8 +326,7 @@ std::optional<Candidate> Costs::best_tiling(const Path& path, int converting_hop
       const double ends = ends_s(path.channels[0], path.channels[at(path.count - 1)], k);
       if (fill_s + rest * std::max(beat_s[at(k)], ends) >= to_beat) continue;
     }
-    const Candidate candidate =
-        tiled(path, converting_hop, std::min(tile_size(k), most), false);
+    const Candidate candidate = tiled(path, converting_hop, std::min(tile_size(k), most), false);
     const bool fits = path.count == 1 || candidate.slots > 0;
     // A smaller tile need not be faster, only not slower by more than the tolerance.
     if (!fits || candidate.seconds >= to_beat) continue;
@@ -365,10 +361,14 @@ void Costs::refine(Candidate& candidate, int rounds) {
       const std::int64_t room = std::max<std::int64_t>(most / std::max<std::int64_t>(others, 1), 1);
       const std::int64_t block = std::max(task_.source.blocks[at(k)], task_.target.blocks[at(k)]);
       const std::int64_t now = tile[at(k)];
-      for (const std::int64_t extent : {now * 2, now * 5 / 4, now * 4 / 5, (now + 1) / 2, room, block,
-                                        task_.extents[at(k)], std::int64_t{1}}) {
+      const std::int64_t whole = task_.extents[at(k)];
+      const std::int64_t count = (whole + now - 1) / now;
+      const std::int64_t fewer = (whole + count - 2) / std::max<std::int64_t>(count - 1, 1);
+      const std::int64_t more = (whole + count) / (count + 1);
+      for (const std::int64_t extent : {now * 2, now * 5 / 4, now * 4 / 5, (now + 1) / 2, fewer,
+                                        more, room, block, whole, std::int64_t{1}}) {
         Point changed = tile;
-        changed[at(k)] = std::clamp<std::int64_t>(extent, 1, task_.extents[at(k)]);
+        changed[at(k)] = std::clamp<std::int64_t>(extent, 1, whole);
         if (changed[at(k)] == now) continue;
         try_tile(changed);
         // What one dimension gains, another one gives.
@@ -406,8 +406,7 @@ std::optional<Candidate> Costs::quick_tiling(const Path& path, int converting_ho
   }
   // Where runs at one end are traded for runs at the other, only a large tile has long ones.
   if (task_.trades_runs && path.count > 1) best = std::max(best, largest);
-  const Candidate candidate =
-      tiled(path, converting_hop, std::min(tile_size(best), most), true);
+  const Candidate candidate = tiled(path, converting_hop, std::min(tile_size(best), most), true);
   if (path.count > 1 && candidate.slots == 0) return best_tiling(path, converting_hop, INFINITY);
   return candidate;
 }

@@ -20,11 +20,11 @@ struct Task {
   Point extents{};
   int rank = 0;
   double bytes = 0;
-  bool same_fields = true;  ///< both have the same fields in the same sequence
-  bool converts = false;    ///< the two orders differ
-  bool has_gaps = false;    ///< an end's runs are short of the whole, whatever the order
-  bool trades_runs = false; ///< a tile may have longer runs at one end for shorter at the other
-  std::int64_t common = 0;  ///< contiguous bytes that both have in common, tiles aside
+  bool same_fields = true;   ///< both have the same fields in the same sequence
+  bool converts = false;     ///< the two orders differ
+  bool has_gaps = false;     ///< an end's runs are short of the whole, whatever the order
+  bool trades_runs = false;  ///< a tile may have longer runs at one end for shorter at the other
+  std::int64_t common = 0;   ///< contiguous bytes that both have in common, tiles aside
 
   Task(const PlanQuery& asked, bool fields_match);
 };
@@ -127,7 +127,7 @@ class Costs {
   BySize share_{};              ///< of a tile of each size that the whole transfer fills
   std::vector<double> used_s_;  ///< by resource, for one tile
   struct Ends {
-    int first = 0;     ///< number of the throughput function
+    int first = 0;  ///< number of the throughput function
     int last = 0;
     BySize times_s{};  ///< negative: not asked for yet
   };

@@ -65,9 +65,8 @@ const char* to_string(PlannerKind kind) {
 }
 
 Result<PlannerKind> planner_kind_from(const std::string& text) {
-  for (const PlannerKind kind :
-       {PlannerKind::automatic, PlannerKind::full, PlannerKind::simple, PlannerKind::spsl,
-        PlannerKind::spdl}) {
+  for (const PlannerKind kind : {PlannerKind::automatic, PlannerKind::full, PlannerKind::simple,
+                                 PlannerKind::spsl, PlannerKind::spdl}) {
     if (text == to_string(kind)) return kind;
   }
   return Error{ErrorCode::invalid_argument,
@@ -118,22 +117,16 @@ std::string explain(const Plan& plan, const Profile& profile) {
 }
 
 std::string explain_json(const Plan& plan, const Profile& profile) {
-  Json json{{"path", plan.path(profile)},
-            {"planner", to_string(plan.planner)},
-            {"bytes", plan.bytes},
-            {"throughput_gbps", plan.bytes_per_second / 1e9},
-            {"time_s", plan.seconds},
-            {"binding", plan.bound_by(profile)},
-            {"direct", plan.direct},
-            {"tiles", plan.tiles},
-            {"tile_bytes", plan.tile_bytes},
-            {"slots", plan.slots},
-            {"lanes", Json::array()},
-            {"hops", Json::array()},
+  Json json{{"path", plan.path(profile)},    {"planner", to_string(plan.planner)},
+            {"bytes", plan.bytes},           {"throughput_gbps", plan.bytes_per_second / 1e9},
+            {"time_s", plan.seconds},        {"binding", plan.bound_by(profile)},
+            {"direct", plan.direct},         {"tiles", plan.tiles},
+            {"tile_bytes", plan.tile_bytes}, {"slots", plan.slots},
+            {"lanes", Json::array()},        {"hops", Json::array()},
             {"alternatives", Json::array()}};
   for (std::size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-    json["lanes"].push_back({{"path", plan.path(profile, lane)},
-                             {"gbps", plan.lanes[lane].bytes_per_second / 1e9}});
+    json["lanes"].push_back(
+        {{"path", plan.path(profile, lane)}, {"gbps", plan.lanes[lane].bytes_per_second / 1e9}});
     for (int k = 0; k < plan.lanes[lane].hop_count; ++k) {
       const Hop& hop = plan.hops[at(plan.lanes[lane].first_hop + k)];
       json["hops"].push_back({{"lane", lane},

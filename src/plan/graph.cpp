@@ -42,9 +42,11 @@ Graph::Graph(const Profile& profile)
     const auto& samples = channel.throughput.samples();
     while (like < c && !(profile.channels[like].throughput.samples() == samples)) ++like;
     functions_.push_back(static_cast<int>(like));
-    if (channel.source == channel.target && converts_well(channel)) {
-      self_loop_[at(channel.source)] = static_cast<int>(c);
-    }
+    if (channel.source != channel.target || !converts_well(channel)) continue;
+    int& loop = self_loop_[at(channel.source)];
+    const bool wider =
+        loop < 0 || channel.throughput.peak() > profile.channels[at(loop)].throughput.peak();
+    if (wider) loop = static_cast<int>(c);
   }
   for (auto& channels : leaving_) {
     std::stable_sort(channels.begin(), channels.end(), [&](int a, int b) {
@@ -76,8 +78,8 @@ std::unique_ptr<Remaining> Graph::measure(int target) const {
     for (std::size_t c = 0; c < profile_.channels.size(); ++c) {
       const ChannelSpec& channel = profile_.channels[c];
       const auto& next = from[at(channel.target)];
-      const bool stops = channel.target != target &&
-                         profile_.memories[at(channel.target)].buffer_bytes_max <= 0;
+      const bool stops =
+          channel.target != target && profile_.memories[at(channel.target)].buffer_bytes_max <= 0;
       if (channel.source == channel.target || channel.source == target) continue;
       if (next.hops < 0 || stops) continue;
       auto& here = from[at(channel.source)];

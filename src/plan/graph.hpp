@@ -35,11 +35,11 @@ struct Path {
 /// What the remaining way to one target costs at least, from each memory.
 struct Remaining {
   struct From {
-    int hops = -1;            ///< fewest hops; -1: no way
-    int next_channel = -1;    ///< of a shortest way that is as wide as such ways get
-    double width = 0;         ///< the peak rate of that way's narrowest channel
-    BySize sum_s{};           ///< least sum of latencies and times of a tile over the hops
-    BySize beat_s{};          ///< least time of a tile in the slowest hop
+    int hops = -1;          ///< fewest hops; -1: no way
+    int next_channel = -1;  ///< of a shortest way that is as wide as such ways get
+    double width = 0;       ///< the peak rate of that way's narrowest channel
+    BySize sum_s{};         ///< least sum of latencies and times of a tile over the hops
+    BySize beat_s{};        ///< least time of a tile in the slowest hop
   };
   std::vector<From> from;  ///< by memory
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 namespace tranship {
 namespace {
@@ -166,13 +167,18 @@ class WidestPath {
   std::vector<State> states_;
 };
 
-/// The flows of these paths: one row of the program for each channel and resource in use.
-std::vector<double> flows_of(const Profile& profile, const Residual& rates,
-                             const std::vector<Candidate>& lanes) {
+/// The flows of some paths, and the channel or resource that they use most.
+struct Flows {
+  std::vector<double> rates;
+  Binding binding;
+};
+
+/// One row of the program for each channel and resource, in units of the first path's rate and of
+/// the row's limit, so that all numbers are near 1.
+Flows flows_of(const Profile& profile, const Residual& rates, const std::vector<Candidate>& lanes) {
   const std::size_t channels = profile.channels.size();
   std::vector<std::vector<double>> rows(channels + profile.resources.size(),
                                         std::vector<double>(lanes.size(), 0));
-  // In units of the first path's rate and of each row's limit, so that all numbers are near 1.
   const std::vector<double> limits(rows.size(), 1.0);
   const double unit = lanes[0].bytes_per_second;
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
@@ -186,20 +192,32 @@ std::vector<double> flows_of(const Profile& profile, const Residual& rates,
       }
     }
   }
-  std::vector<double> flows = largest_flow(rows, limits);
-  for (double& flow : flows) flow *= unit;
+  Flows flows{largest_flow(rows, limits), {}};
+  double most = 0;
+  // Of those that are used up, a resource says more than one of its channels.
+  for (std::size_t row = rows.size(); row > 0; --row) {
+    const auto& uses = rows[row - 1];
+    const double used = std::inner_product(uses.begin(), uses.end(), flows.rates.begin(), 0.0);
+    if (used <= most * (1 + 1e-9)) continue;
+    most = used;
+    const auto number = static_cast<int>(row - 1);
+    const auto first_resource = static_cast<int>(channels);
+    flows.binding =
+        number < first_resource ? Binding{number, -1} : Binding{-1, number - first_resource};
+  }
+  for (double& rate : flows.rates) rate *= unit;
   return flows;
 }
 
 /// How many slots each ring of all lanes may have, if the lanes share budgets evenly.
 int slots_of(const Costs& costs, const Task& task, const std::vector<Candidate>& lanes) {
   std::int64_t slots = INT64_MAX;
-  const std::int64_t slot = std::max(task.source.slot_bytes(lanes[0].tile),
-                                     task.target.slot_bytes(lanes[0].tile));
+  const std::int64_t slot =
+      std::max(task.source.slot_bytes(lanes[0].tile), task.target.slot_bytes(lanes[0].tile));
   for (const Candidate& lane : lanes) {
     if (lane.path.count < 2) continue;
     const auto sharing = static_cast<std::int64_t>(lanes.size());
-    slots = std::min({slots, std::int64_t{slots_most}, costs.ring_bytes_max(lane.path) / sharing / slot});
+    slots = std::min({slots, slots_most, costs.ring_bytes_max(lane.path) / sharing / slot});
   }
   return slots == INT64_MAX ? 0 : static_cast<int>(slots);
 }
@@ -262,7 +280,8 @@ std::vector<double> largest_flow(const std::vector<std::vector<double>>& a,
 LaneChoice choose_lanes(const Graph& graph, const Task& task, const Costs& costs,
                         const Candidate& best, int lanes_max) {
   const Profile& profile = graph.profile();
-  const LaneChoice alone{{best}, best.seconds, best.bytes_per_second};
+  const LaneChoice alone{
+      {best}, best.seconds, best.bytes_per_second, {best.binding_channel, best.binding_resource}};
   if (lanes_max < 2) return alone;
   Residual residual(profile, task, costs, best);
   std::vector<Candidate> lanes{best};
@@ -274,27 +293,27 @@ LaneChoice choose_lanes(const Graph& graph, const Task& task, const Costs& costs
     lanes.push_back(*next);
   }
   const Residual rates(profile, task, costs, best);
-  std::vector<double> flows;
+  Flows flows;
   while (lanes.size() > 1) {
     flows = flows_of(profile, rates, lanes);
-    const auto least = std::min_element(flows.begin() + 1, flows.end());
+    const auto least = std::min_element(flows.rates.begin() + 1, flows.rates.end());
     const bool too_many = static_cast<int>(lanes.size()) > lanes_max;
     if (!too_many && *least >= lane_share_least * best.bytes_per_second) break;
-    lanes.erase(lanes.begin() + (least - flows.begin()));
+    lanes.erase(lanes.begin() + (least - flows.rates.begin()));
   }
   if (lanes.size() < 2) return alone;
-  LaneChoice choice{lanes, 0, 0};
+  LaneChoice choice{lanes, 0, 0, flows.binding};
   double fill_s = 0;
   const int slots = slots_of(costs, task, lanes);
   for (std::size_t k = 0; k < lanes.size(); ++k) {
     if (lanes[k].path.count > 1 && slots < 2) return alone;
-    choice.lanes[k].bytes_per_second = flows[k];
+    choice.lanes[k].bytes_per_second = flows.rates[k];
     choice.lanes[k].slots = slots;
-    choice.bytes_per_second += flows[k];
+    choice.bytes_per_second += flows.rates[k];
     fill_s = std::max(fill_s, fill_of(profile, costs, lanes[k]));
   }
-  const double rest = task.bytes - static_cast<double>(best.tile_bytes) *
-                                       static_cast<double>(lanes.size());
+  const double rest =
+      task.bytes - static_cast<double>(best.tile_bytes) * static_cast<double>(lanes.size());
   if (rest < 0) return alone;
   choice.seconds = fill_s + rest / choice.bytes_per_second;
   return choice.seconds < (1 - lanes_gain_least) * best.seconds ? choice : alone;

@@ -13,6 +13,7 @@ struct LaneChoice {
   std::vector<Candidate> lanes;  ///< bytes_per_second: of this lane beside the others
   double seconds = 0;
   double bytes_per_second = 0;  ///< of all lanes
+  Binding binding;              ///< what the lanes together use most
 };
 
 /// Paths are found by augmenting: the widest in what the ones before have left over. The rates are

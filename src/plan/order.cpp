@@ -94,7 +94,7 @@ Order Order::of(const Mapping& mapping) {
       const Level& level = levels.level[at(j)];
       const bool rest = j + 1 == levels.count;
       const std::int64_t size = rest ? ceiling(extent, order.blocks[at(k)]) : level.radix;
-      if (size > 1) insert({k, size, true}, std::abs(level.stride));
+      if (size > 1) insert({k, size, level.stride > 0}, std::abs(level.stride));
       if (!rest) order.blocks[at(k)] *= level.radix;
     }
   }
@@ -106,7 +106,7 @@ Order Order::of(const Mapping& mapping) {
       step.adjoins = fields_adjoin(mapping, points);
       unit = order.point_bytes;
     } else {
-      step.adjoins = stride[at(k)] == unit * points;
+      step.adjoins = step.adjoins && stride[at(k)] == unit * points;
       points *= step.extent;
     }
   }

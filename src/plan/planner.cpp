@@ -85,7 +85,7 @@ std::vector<Candidate> search_fully(const Graph& graph, const Task& task, Costs&
     if (simple) search.consider(*simple);
     // The simple planner tries one size of a tile, this one all of them.
     if (simple) {
-      if (auto again = costs.best_tiling(simple->path, simple->converting_hop, simple->seconds)) {
+      if (auto again = costs.best_tiling(simple->path, simple->converting_hop, INFINITY)) {
         search.consider(*again);
       }
     }
@@ -105,9 +105,8 @@ std::vector<Candidate> search_fully(const Graph& graph, const Task& task, Costs&
   for (std::size_t k = 0; k < ways.size() && k < refined; ++k) {
     if (ways[k].seconds < refined_span * ways[0].seconds) costs.refine(ways[k], coarse ? 6 : 2);
   }
-  std::stable_sort(ways.begin(), ways.end(), [](const Candidate& a, const Candidate& b) {
-    return a.seconds < b.seconds;
-  });
+  std::stable_sort(ways.begin(), ways.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
   return ways;
 }
 
@@ -230,6 +229,7 @@ Plan make_plan(const Graph& graph, const Task& task, const Costs& costs,
     const LaneChoice choice = choose_lanes(graph, task, costs, best, query.lanes_max);
     plan.seconds = choice.seconds;
     plan.bytes_per_second = choice.bytes_per_second;
+    plan.binding = choice.binding;
     for (const Candidate& lane : choice.lanes) {
       plan.slots = std::max(plan.slots, lane.slots);
       add_lane(plan, lane, query, costs, profile, fields);
@@ -274,6 +274,12 @@ Status check_query(const PlanQuery& query, const Profile& profile) {
                  "lists those that are"};
   }
   const auto& through = query.through;
+  const bool baseline = query.planner == PlannerKind::spsl || query.planner == PlannerKind::spdl;
+  if (baseline && !through.empty()) {
+    return Error{ErrorCode::invalid_argument,
+                 "the planners spsl and spdl take the shortest path, not one through memories that "
+                 "are asked for; take planner full"};
+  }
   if (!through.empty() && (through.size() < 2 || through.front() != query.source_memory ||
                            through.back() != query.target_memory)) {
     return Error{ErrorCode::invalid_argument,
@@ -311,10 +317,9 @@ Result<Plan> Planner::plan(const PlanQuery& query) const {
     if (query.through.empty()) {
       simple = along_shortest(PlannerKind::simple, *graph_, task, costs);
     }
-    const bool search =
-        query.planner == PlannerKind::full || !query.through.empty() ||
-        (query.planner == PlannerKind::automatic &&
-         (!simple || worth_searching(*graph_, task, costs, *simple)));
+    const bool search = query.planner == PlannerKind::full || !query.through.empty() ||
+                        (query.planner == PlannerKind::automatic &&
+                         (!simple || worth_searching(*graph_, task, costs, *simple)));
     if (search) {
       ways = search_fully(*graph_, task, costs, simple);
     } else if (simple) {

@@ -52,9 +52,8 @@ void FullSearch::run() {
 
 std::vector<Candidate> FullSearch::found() const {
   std::vector<Candidate> sorted = found_;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Candidate& a, const Candidate& b) {
-    return a.seconds < b.seconds;
-  });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
   return sorted;
 }
 
@@ -76,8 +75,8 @@ void FullSearch::measure_rest() {
       const Sums& later = rest_converting_[at(channel.target)];
       Sums& here = rest_converting_[at(channel.source)];
       for (std::size_t k = at(costs_.size_first()); k < at(costs_.size_end()); ++k) {
-        const double sum_s = channel.latency_s + std::min(converted_s[k] + plain.sum_s[k],
-                                                          plain_s[k] + later.sum_s[k]);
+        const double sum_s = channel.latency_s +
+                             std::min(converted_s[k] + plain.sum_s[k], plain_s[k] + later.sum_s[k]);
         const double beat_s = std::min(std::max(converted_s[k], plain.beat_s[k]),
                                        std::max(plain_s[k], later.beat_s[k]));
         changed = changed || sum_s < here.sum_s[k] || beat_s < here.beat_s[k];
@@ -166,9 +165,8 @@ void FullSearch::visit(int memory, bool converted, const Sums& sums) {
   if (path_.count >= hops_most_ || steps_ > steps_max) return;
   std::array<Step, steps_abreast_max> steps;
   const int count = list_steps(memory, converted, sums, steps.data());
-  std::stable_sort(steps.begin(), steps.begin() + count, [](const Step& a, const Step& b) {
-    return a.at_least_s < b.at_least_s;
-  });
+  std::stable_sort(steps.begin(), steps.begin() + count,
+                   [](const Step& a, const Step& b) { return a.at_least_s < b.at_least_s; });
   for (int k = 0; k < count; ++k) take(steps[at(k)], converted, sums);
 }
 
@@ -219,8 +217,7 @@ bool FullSearch::may_beat(double seconds, const Sums& whole, int next, bool conv
       if (done && last != path_.channels[at(path_.count - 1)]) continue;
       const int before = profile_.channels[at(last)].source;
       if (!done && before != next && visited_[at(before)]) continue;
-      const double otherwise_s =
-          converted ? INFINITY : costs_.converting(last).at_least_s[at(k)];
+      const double otherwise_s = converted ? INFINITY : costs_.converting(last).at_least_s[at(k)];
       const auto beats = [&](double ends_s) {
         const double slower_s = std::min(ends_s, otherwise_s);
         // One of the two takes that long; in the sum, both count as if their runs were long.
@@ -249,8 +246,7 @@ FullSearch::Label FullSearch::label_of(bool& twice) {
       label.resources |= std::uint64_t{1} << r;
     }
     const BySize& plain_s = graph_.tile_s(number);
-    const BySize& common_s =
-        k == converting_hop_ ? costs_.converting(number).common_s : plain_s;
+    const BySize& common_s = k == converting_hop_ ? costs_.converting(number).common_s : plain_s;
     for (std::size_t j = at(costs_.size_first()); j < at(costs_.size_end()); ++j) {
       label.plain.sum_s[j] += plain_s[j] + channel.latency_s;
       label.plain.beat_s[j] = std::max(label.plain.beat_s[j], plain_s[j]);

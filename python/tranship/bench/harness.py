@@ -92,6 +92,10 @@ class Bench:
         """Writes through a buffer larger than the last cache: what follows finds it cold."""
         np.add(self._flush, 1, out=self._flush)
 
+    def read_through_caches(self) -> None:
+        """Reads a buffer larger than the last cache: what follows finds it cold, and clean."""
+        np.max(self._flush, initial=0)
+
     def wait_for_quiet(self) -> None:
         """Waits, within limits, until nothing else runs on the machine; counts if something does.
 
