@@ -7,9 +7,11 @@
 
 #include <algorithm>
 
+#include "base/clock.hpp"
 #include "bindings.hpp"
 #include "machine/cluster.hpp"
-#include "plan/plan.hpp"
+#include "plan/cache.hpp"
+#include "plan/planner.hpp"
 
 namespace tranship::python {
 namespace {
@@ -88,13 +90,20 @@ struct PlanEnd {
 using Extents = std::vector<std::pair<std::string, std::int64_t>>;
 using Fields = std::vector<std::tuple<std::string, std::string, std::int64_t>>;
 
-nb::tuple plan_on(const std::string& profile_json, const PlanEnd& source, const PlanEnd& target,
-                  const Extents& extents, const Fields& fields, const PlanOptions& options) {
+/// Everything that a plan needs, put together once.
+struct Asked {
+  Profile profile;
+  PlanQuery query;
+};
+
+Asked asked(const std::string& profile_json, const PlanEnd& source, const PlanEnd& target,
+            const Extents& extents, const Fields& fields, const PlanOptions& options) {
   const Profile whole = unwrap(Profile::from_json(profile_json));
   std::vector<std::string> named{source.memory, target.memory};
   named.insert(named.end(), options.through.begin(), options.through.end());
-  const Profile profile = part_of(whole, named);
-  PlanQuery query;
+  Asked made{part_of(whole, named), {}};
+  const Profile& profile = made.profile;
+  PlanQuery& query = made.query;
   query.source = view_of(extents, fields, source.layout);
   query.target = view_of(extents, fields, target.layout);
   query.source_memory = memory_at(profile, source.memory);
@@ -105,6 +114,36 @@ nb::tuple plan_on(const std::string& profile_json, const PlanEnd& source, const 
   query.lanes_max = options.lanes;
   query.waiting_s = waiting_in(profile, options.waiting_s);
   for (const std::string& name : options.through) query.through.push_back(memory_at(profile, name));
+  return made;
+}
+
+/// Seconds of each of `count` plans made anew, or, if `cached`, found in a cache: the mean of a
+/// thousand then, since the clock takes as long as one.
+std::vector<double> time_planning(const Asked& asked, bool cached, int count) {
+  const Planner planner(asked.profile);
+  PlanCache cache;
+  cache.add(asked.query, std::make_shared<const Plan>(unwrap(planner.plan(asked.query))));
+  const int found_each = 1000;
+  const SteadyClock clock;
+  std::vector<double> seconds;
+  for (int k = 0; k < count; ++k) {
+    const std::int64_t begin_ns = clock.now_ns();
+    if (cached) {
+      for (int j = 0; j < found_each; ++j) {
+        if (!cache.find(asked.query)) raise({ErrorCode::not_found, "the cache lost a plan"});
+      }
+    } else {
+      (void)unwrap(planner.plan(asked.query));
+    }
+    const double taken_s = static_cast<double>(clock.now_ns() - begin_ns) * 1e-9;
+    seconds.push_back(cached ? taken_s / found_each : taken_s);
+  }
+  return seconds;
+}
+
+nb::tuple plan_on(const std::string& profile_json, const PlanEnd& source, const PlanEnd& target,
+                  const Extents& extents, const Fields& fields, const PlanOptions& options) {
+  const auto [profile, query] = asked(profile_json, source, target, extents, fields, options);
   const Plan made = unwrap(plan(query, profile));
   return nb::make_tuple(explain(made, profile), explain_json(made, profile), profile.to_json());
 }
@@ -133,6 +172,20 @@ void bind_planning(nb::module_& module) {
               "planner: str = ..., buffer_bytes: int = ..., full_from_bytes: int = ..., "
               "lanes: int = ..., through: Sequence[str] = ..., "
               "waiting_s: Mapping[str, float] = ...) -> tuple[str, str, str]"));
+  module.def(
+      "time_planning",
+      [](const std::string& profile, const std::pair<std::string, std::string>& source,
+         const std::pair<std::string, std::string>& target, const Extents& extents,
+         const Fields& fields, const std::string& planner, int count) {
+        const bool cached = planner == "cached";
+        PlanOptions options;
+        options.planner = cached ? "full" : planner;
+        const Asked made = asked(profile, {source.first, source.second},
+                                 {target.first, target.second}, extents, fields, options);
+        return time_planning(made, cached, count);
+      },
+      nb::arg("profile"), nb::arg("source"), nb::arg("target"), nb::arg("extents"),
+      nb::arg("fields"), nb::arg("planner"), nb::arg("count"));
   module.def(
       "check_profile",
       [](const std::string& text) { return unwrap(Profile::from_json(text)).to_json(); },

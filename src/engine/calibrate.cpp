@@ -138,7 +138,7 @@ class Calibration {
     const Throughput& rates = engine_->profile().channels[0].throughput;
     const Order from = Order::of(*source.view.mapping);
     const Order to = Order::of(*target.view.mapping);
-    plan->tile = choose_tile({&from, &rates}, {&to, &rates}, plan->extents, request);
+    plan->tile = choose_tile({&from, &rates}, {&to, &rates}, plan->extents, request).tile;
     plan->tiles = tile_count(plan->extents, plan->tile, source.view.mapping->rank());
     plan->direct = false;
     std::vector<double> seconds;

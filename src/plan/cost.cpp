@@ -8,6 +8,8 @@ namespace tranship {
 namespace {
 
 constexpr std::int64_t slots_most = 8;
+/// Of the longest dimension, up to which sizes of tiles are far apart.
+constexpr std::int64_t coarse_extent = 128;
 /// Transfers that should find room for their buffers beside each other.
 constexpr std::int64_t transfers_abreast = 4;
 /// The largest tile of a copy in one hop of memory: an urgent copy waits for one of them.
@@ -38,7 +40,12 @@ Task::Task(const PlanQuery& asked, bool fields_match)
   converts = common < whole;
   has_gaps = source.run_bytes(extents) < whole || target.run_bytes(extents) < whole;
   int long_dimensions = 0;
-  for (int k = 0; k < rank; ++k) long_dimensions += extents[at(k)] > 1 ? 1 : 0;
+  std::int64_t longest = 0;
+  for (int k = 0; k < rank; ++k) {
+    long_dimensions += extents[at(k)] > 1 ? 1 : 0;
+    longest = std::max(longest, extents[at(k)]);
+  }
+  coarse = longest <= coarse_extent;
   trades_runs = converts && long_dimensions > 1;
 }
 
@@ -67,35 +74,48 @@ double Costs::at_least(const BySize& sum_s, const BySize& beat_s) const {
   return least;
 }
 
-Costs::Ends& Costs::ends_of(int first, int last) {
+const TileChoice& Costs::tile_for(int first, int last, std::int64_t bytes_max) {
+  const int of_first = first < 0 ? -1 : graph_.function(first);
+  const int of_last = last < 0 ? -1 : graph_.function(last);
+  for (const KnownTile& known : tiles_chosen_) {
+    if (known.bytes_max == bytes_max && known.first == of_first && known.last == of_last) {
+      return known.choice;
+    }
+  }
+  const auto throughput = [&](int channel) {
+    return channel < 0 ? nullptr : &profile_.channels[at(channel)].throughput;
+  };
+  tiles_chosen_.push_back(
+      {of_first, of_last, bytes_max,
+       choose_tile({&task_.source, throughput(first)}, {&task_.target, throughput(last)},
+                   task_.extents, bytes_max)});
+  return tiles_chosen_.back().choice;
+}
+
+Costs::KnownEnds& Costs::ends_of(int first, int last) {
   const int of_first = graph_.function(first);
   const int of_last = graph_.function(last);
-  for (Ends& known : ends_) {
+  for (KnownEnds& known : ends_) {
     if (known.first == of_first && known.last == of_last) return known;
   }
   ends_.push_back({of_first, of_last, {}});
-  ends_.back().times_s.fill(-1);
   return ends_.back();
 }
 
 double Costs::ends_known_s(int first, int last, int size) {
-  const Ends& ends = ends_of(first, last);
-  for (int k = size; k < size_end_; ++k) {
-    // A smaller tile has no higher rate at its ends.
-    if (ends.times_s[at(k)] >= 0) return std::ldexp(ends.times_s[at(k)], size - k);
-  }
-  return 0;
+  return ends_of(first, last).least_s[at(size)];
 }
 
 double Costs::ends_s(int first, int last, int size) {
   const ChannelSpec& from = profile_.channels[at(first)];
   const ChannelSpec& to = profile_.channels[at(last)];
   if (from.gathers || to.gathers) return 0;
-  double& time_s = ends_of(first, last).times_s[at(size)];
-  if (time_s < 0) {
-    const double rate = best_rate({&task_.source, &from.throughput},
-                                  {&task_.target, &to.throughput}, task_.extents, tile_size(size));
-    time_s = static_cast<double>(tile_size(size)) / rate;
+  const std::int64_t bytes = tile_size(size);
+  const double time_s = static_cast<double>(bytes) / tile_for(first, last, bytes).rate_most;
+  BySize& least_s = ends_of(first, last).least_s;
+  for (int k = size_first_; k <= size; ++k) {
+    // A smaller tile has no higher rate at its ends.
+    least_s[at(k)] = std::max(least_s[at(k)], std::ldexp(time_s, k - size));
   }
   return time_s;
 }
@@ -238,12 +258,12 @@ Candidate Costs::tiled(const Path& path, int converting_hop, std::int64_t bytes_
       first.gathers ? first.kind == ChannelKind::file_read : converting_hop != 0 || path.count == 1;
   const bool last_sees = last.gathers ? last.kind == ChannelKind::file_write
                                       : converting_hop != path.count - 1 || path.count == 1;
-  const TileEnd source{&task_.source, first_sees && !even ? &first.throughput : nullptr};
-  const TileEnd target{&task_.target, last_sees && !even ? &last.throughput : nullptr};
   Candidate candidate;
   candidate.path = path;
   candidate.converting_hop = converting_hop;
-  candidate.tile = choose_tile(source, target, task_.extents, bytes_max);
+  candidate.tile = tile_for(first_sees && !even ? path.channels[0] : -1,
+                            last_sees && !even ? path.channels[at(path.count - 1)] : -1, bytes_max)
+                       .tile;
   candidate.tile_bytes = points_of(candidate.tile, task_.rank) * task_.source.point_bytes;
   candidate.slots = count_slots(candidate);
   if (path.count == 1 || candidate.slots > 0) predict(candidate);
@@ -318,8 +338,9 @@ std::optional<Candidate> Costs::best_tiling(const Path& path, int converting_hop
   double fastest = INFINITY;
   double to_beat = seconds_max;
   for (int k = largest; k >= size_first_; --k) {
-    // Rounded to what divides the extents, a tile may be little larger than the next size.
-    const double fill_s = k > size_first_ ? share_[at(k - 1)] * sum_s[at(k - 1)] : 0;
+    // Rounded to what divides small extents, a tile may be little larger than the next size.
+    const int filling = task_.coarse && k > size_first_ ? k - 1 : k;
+    const double fill_s = share_[at(filling)] * sum_s[at(filling)];
     const double rest = tiles_[at(k)] - 1;
     if (fill_s + rest * beat_s[at(k)] >= to_beat) continue;
     if (both_ends) {
@@ -392,7 +413,7 @@ std::optional<Candidate> Costs::quick_tiling(const Path& path, int converting_ho
   if (most == 0) return std::nullopt;
   BySize sum_s;
   BySize beat_s;
-  sums(path, converting_hop, sum_s, beat_s);
+  sums(path, -1, sum_s, beat_s);  // the conversion counts when the tile is there
   int best = size_first_;
   int largest = size_first_;  // that still makes a pipeline
   double best_s = INFINITY;

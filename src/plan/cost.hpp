@@ -9,6 +9,7 @@
 #include "plan/graph.hpp"
 #include "plan/order.hpp"
 #include "plan/plan.hpp"
+#include "plan/tile.hpp"
 
 namespace tranship {
 
@@ -20,9 +21,10 @@ struct Task {
   Point extents{};
   int rank = 0;
   double bytes = 0;
-  bool same_fields = true;   ///< both have the same fields in the same sequence
-  bool converts = false;     ///< the two orders differ
-  bool has_gaps = false;     ///< an end's runs are short of the whole, whatever the order
+  bool same_fields = true;  ///< both have the same fields in the same sequence
+  bool converts = false;    ///< the two orders differ
+  bool has_gaps = false;    ///< an end's runs are short of the whole, whatever the order
+  bool coarse = false;  ///< few tiles divide the extents: their sizes are far from any asked for
   bool trades_runs = false;  ///< a tile may have longer runs at one end for shorter at the other
   std::int64_t common = 0;   ///< contiguous bytes that both have in common, tiles aside
 
@@ -126,13 +128,23 @@ class Costs {
   BySize tiles_{};              ///< how many tiles of each size the transfer has, at least 1
   BySize share_{};              ///< of a tile of each size that the whole transfer fills
   std::vector<double> used_s_;  ///< by resource, for one tile
-  struct Ends {
-    int first = 0;  ///< number of the throughput function
-    int last = 0;
-    BySize times_s{};  ///< negative: not asked for yet
+  /// Tiles that were chosen, by the throughput functions of their ends (-1: none) and their size.
+  struct KnownTile {
+    int first = -1;
+    int last = -1;
+    std::int64_t bytes_max = 0;
+    TileChoice choice;
   };
-  Ends& ends_of(int first, int last);
-  std::vector<Ends> ends_;
+  const TileChoice& tile_for(int first, int last, std::int64_t bytes_max);
+  /// What the tiles of two ends have told of the time that the slower end takes at least.
+  struct KnownEnds {
+    int first = 0;
+    int last = 0;
+    BySize least_s{};
+  };
+  KnownEnds& ends_of(int first, int last);
+  std::vector<KnownEnds> ends_;
+  std::deque<KnownTile> tiles_chosen_;
   struct KnownConverting {
     int function = 0;
     int loop = -1;  ///< of a channel that gathers: the channel that copies for it

@@ -20,7 +20,8 @@ constexpr std::size_t alternatives_most = 4;
 /// Ways whose tiles are refined, and how near they must be to the best.
 constexpr std::size_t refined_most = 3;
 constexpr double refined_span = 1.5;
-constexpr std::int64_t coarse_extent = 128;
+/// How much slower than the best the other planners' ways may seem before they are looked at.
+constexpr double known_slack = 2;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -56,23 +57,33 @@ int conversion_hop(const Profile& profile, const Path& path) {
   return 0;
 }
 
-/// One of the planners that look at the shortest path alone.
+/// A path with its converting hop, no tile yet.
+struct Way {
+  Path path;
+  int converting_hop = -1;
+};
+
+/// That of one of the planners that look at the shortest path alone; no path if there is none.
+Way shortest_way(PlannerKind kind, const Graph& graph, const Task& task) {
+  Way way{graph.shortest(task.query.source_memory, task.query.target_memory), -1};
+  if (way.path.count == 0 || !task.converts) return way;
+  if (kind == PlannerKind::simple) {
+    way.path = with_conversion_hop(graph, way.path);
+    way.converting_hop = conversion_hop(graph.profile(), way.path);
+  } else {
+    way.converting_hop = kind == PlannerKind::spsl ? way.path.count - 1 : 0;
+  }
+  return way;
+}
+
+/// Its best tile, or a good one quickly.
 std::optional<Candidate> along_shortest(PlannerKind kind, const Graph& graph, const Task& task,
                                         Costs& costs) {
-  const PlanQuery& query = task.query;
-  Path path = graph.shortest(query.source_memory, query.target_memory);
-  if (path.count == 0) return std::nullopt;
-  int hop = -1;
-  if (task.converts) {
-    if (kind == PlannerKind::simple) {
-      path = with_conversion_hop(graph, path);
-      hop = conversion_hop(graph.profile(), path);
-    } else {
-      hop = kind == PlannerKind::spsl ? path.count - 1 : 0;
-    }
-  }
-  auto candidate = kind == PlannerKind::simple ? costs.quick_tiling(path, hop)
-                                               : costs.best_tiling(path, hop, INFINITY);
+  const Way way = shortest_way(kind, graph, task);
+  if (way.path.count == 0) return std::nullopt;
+  auto candidate = kind == PlannerKind::simple
+                       ? costs.quick_tiling(way.path, way.converting_hop)
+                       : costs.best_tiling(way.path, way.converting_hop, INFINITY);
   if (candidate) candidate->planner = kind;
   return candidate;
 }
@@ -81,29 +92,29 @@ std::optional<Candidate> along_shortest(PlannerKind kind, const Graph& graph, co
 std::vector<Candidate> search_fully(const Graph& graph, const Task& task, Costs& costs,
                                     const std::optional<Candidate>& simple) {
   FullSearch search(graph, task, costs);
+  if (simple) search.consider(*simple);
+  search.run();
   if (task.query.through.empty()) {
-    if (simple) search.consider(*simple);
-    // The simple planner tries one size of a tile, this one all of them.
-    if (simple) {
-      if (auto again = costs.best_tiling(simple->path, simple->converting_hop, INFINITY)) {
-        search.consider(*again);
+    // The search gives ways up that would gain little; never to be worse is worth one more look.
+    for (const PlannerKind kind : {PlannerKind::simple, PlannerKind::spsl, PlannerKind::spdl}) {
+      const Way way = shortest_way(kind, graph, task);
+      if (way.path.count == 0) break;
+      auto known = costs.best_tiling(way.path, way.converting_hop, known_slack * search.seconds());
+      if (!known && task.converts && kind != PlannerKind::simple) {
+        known = costs.quick_tiling(way.path, way.converting_hop);  // to name it among the beaten
       }
-    }
-    for (const PlannerKind kind : {PlannerKind::spsl, PlannerKind::spdl}) {
-      if (!task.converts) break;
-      if (const auto baseline = along_shortest(kind, graph, task, costs)) {
-        search.consider(*baseline);
-      }
+      if (!known) continue;
+      known->planner = kind;
+      search.consider(*known);
     }
   }
-  search.run();
   std::vector<Candidate> ways = search.found();
   // Where extents are small, few tiles divide them well, and the choice of the path depends on it.
-  const auto longest = std::max_element(task.extents.begin(), task.extents.begin() + task.rank);
-  const bool coarse = task.rank > 0 && *longest <= coarse_extent;
-  const std::size_t refined = coarse ? refined_most : 1;
+  const std::size_t refined = task.coarse ? refined_most : 1;
   for (std::size_t k = 0; k < ways.size() && k < refined; ++k) {
-    if (ways[k].seconds < refined_span * ways[0].seconds) costs.refine(ways[k], coarse ? 6 : 2);
+    if (ways[k].seconds < refined_span * ways[0].seconds) {
+      costs.refine(ways[k], task.coarse ? 6 : 2);
+    }
   }
   std::stable_sort(ways.begin(), ways.end(),
                    [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
@@ -274,17 +285,17 @@ Status check_query(const PlanQuery& query, const Profile& profile) {
                  "lists those that are"};
   }
   const auto& through = query.through;
-  const bool baseline = query.planner == PlannerKind::spsl || query.planner == PlannerKind::spdl;
-  if (baseline && !through.empty()) {
-    return Error{ErrorCode::invalid_argument,
-                 "the planners spsl and spdl take the shortest path, not one through memories that "
-                 "are asked for; take planner full"};
-  }
   if (!through.empty() && (through.size() < 2 || through.front() != query.source_memory ||
                            through.back() != query.target_memory)) {
     return Error{ErrorCode::invalid_argument,
                  "the memories to pass through must begin with the source's and end with the "
                  "target's"};
+  }
+  const bool baseline = query.planner == PlannerKind::spsl || query.planner == PlannerKind::spdl;
+  if (baseline && !through.empty()) {
+    return Error{ErrorCode::invalid_argument,
+                 "the planners spsl and spdl take the shortest path, not one through memories that "
+                 "are asked for; take planner full"};
   }
   return {};
 }

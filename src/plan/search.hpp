@@ -26,6 +26,9 @@ class FullSearch {
   /// The ways that were laid out in full, the best first.
   std::vector<Candidate> found() const;
 
+  /// The least time of those.
+  double seconds() const { return seconds_; }
+
   /// Steps of the search, for measuring.
   int steps() const { return steps_; }
 

@@ -184,28 +184,28 @@ class BoxSearch {
 
 }  // namespace
 
-Point choose_tile(const TileEnd& source, const TileEnd& target, const Point& extents,
-                  std::int64_t bytes_max) {
+TileChoice choose_tile(const TileEnd& source, const TileEnd& target, const Point& extents,
+                       std::int64_t bytes_max) {
   const BoxSearch search(source, target, extents, bytes_max);
-  Point box{};
+  TileChoice choice;
+  Point& box = choice.tile;
   const int rank = target.order->rank;
   for (int k = 0; k < rank; ++k) box[at(k)] = 1;
-  if (points_of(extents, rank) == 0) return box;
+  if (points_of(extents, rank) == 0) return choice;
   Point least = box;
-  if (!same_sequence(*source.order, *target.order)) {
-    least = search.best().box;
+  if (same_sequence(*source.order, *target.order)) {
+    choice.rate_most = search.rate_max();
+  } else {
+    const auto best = search.best();
+    choice.rate_most = best.rate_above;
+    least = best.box;
     search.round_up(least);
     for (int k = 0; k < rank; ++k) box[at(k)] = least[at(k)];
     search.even_runs(box);
   }
   search.fill(box);
   search.spread(box, least);
-  return box;
-}
-
-double best_rate(const TileEnd& source, const TileEnd& target, const Point& extents,
-                 std::int64_t bytes_max) {
-  return BoxSearch(source, target, extents, bytes_max).best().rate_above;
+  return choice;
 }
 
 std::int64_t tile_count(const Point& extents, const Point& tile, int rank) {

@@ -16,16 +16,17 @@ struct TileEnd {
   const Throughput* throughput = nullptr;
 };
 
+/// A tile, and the rate that no tile of that size surpasses at the slower of its ends.
+struct TileChoice {
+  Point tile{};
+  double rate_most = 0;  ///< infinite if no end's rate depends on its runs
+};
+
 /// A tile of at most `bytes_max` (at least one point) that lets the slower end be as fast as it
 /// can: binary search on the rate, where each rate asks for runs at both ends and so for a least
 /// box. What room is left goes to longer runs at both ends alike, and extents are spread evenly.
-Point choose_tile(const TileEnd& source, const TileEnd& target, const Point& extents,
-                  std::int64_t bytes_max);
-
-/// The rate that the slower end makes in the best tile of at most `bytes_max`: no tile of that size
-/// makes more. Infinite if no end's rate depends on its runs.
-double best_rate(const TileEnd& source, const TileEnd& target, const Point& extents,
-                 std::int64_t bytes_max);
+TileChoice choose_tile(const TileEnd& source, const TileEnd& target, const Point& extents,
+                       std::int64_t bytes_max);
 
 std::int64_t tile_count(const Point& extents, const Point& tile, int rank);
 

@@ -195,7 +195,7 @@ TEST(a_tile_of_a_transpose_has_long_runs_on_both_sides) {
   const Order to = Order::of(*q.target.mapping);
   const TileEnd source{&from, &profile.channels[4].throughput};
   const TileEnd target{&to, &profile.channels[4].throughput};
-  const Point tile = choose_tile(source, target, q.source.extents, 1 << 20);
+  const Point tile = choose_tile(source, target, q.source.extents, 1 << 20).tile;
   EXPECT_EQ(tile[0], 256);
   EXPECT_EQ(tile[1], 256);
   EXPECT_EQ(from.run_bytes(tile), 4096);

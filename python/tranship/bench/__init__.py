@@ -20,6 +20,7 @@ from typing import Literal
 from ..errors import Error, NotFound
 from . import disk, host, isometry, latency, remote
 from .harness import Bench, MismatchError, Report, SkippedError
+from .planning import planning
 from .prediction import prediction
 
 __all__ = ["is_simulated", "list_benches", "run"]
@@ -36,6 +37,7 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "small": ("4 KiB in a process, 8 B to another one", latency.small),
     "priority": ("1 MiB at high priority behind six large copies", latency.priority),
     "plan-cache": ("a plan that was made before", latency.plan_cache),
+    "planning": ("what a plan costs to make, on profiles of clusters", planning),
     "prediction": ("what plans predict beside what copies take, 1 to 256 MiB", prediction),
     "scaling": ("copies and transposes on 1 to all cores", host.scaling),
 }
