@@ -201,8 +201,9 @@ def isometry_node(builder: Builder, devices: int, rates: IsometryRates, file: st
             shares = ["nic out", "node1/nic in"]
             if source != "registered0":
                 shares.append("bounce out")
-            builder.channel("remote_write", source, f"node1/{target}", pieces(peak, REMOTE_S),
-                            3 * US, shares)
+            builder.channel(
+                "remote_write", source, f"node1/{target}", pieces(peak, REMOTE_S), 3 * US, shares
+            )
 
 
 def isometry_resources(builder: Builder, links: int, rates: IsometryRates) -> None:
@@ -260,7 +261,8 @@ def xstream() -> Builder:
             "from the parts' published rates: link 12 of 15.75 GB/s (pageable and registered "
             "memory 6 to 8), GPU memory 3/4 of 240 GB/s read and written, FDR 6 of 6.8 GB/s "
             "(3.75 from unregistered memory, fitted to the 1.6 of Figure 13), memcpy 10 GB/s, "
-            "disks 1 GB/s a node and 10 GB/s for all. Overheads of pieces are those fitted for Sapling."
+            "disks 1 GB/s a node and 10 GB/s for all. Overheads of pieces are those fitted for "
+            "Sapling."
         ),
         nodes=16,
     )

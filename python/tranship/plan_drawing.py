@@ -103,7 +103,8 @@ def draw_words(axes: Axes, plan: dict[str, Any], left: float, top: float) -> Non
     axes.text(left, top, title, va="top", fontsize=14, fontweight="bold", color=INK)
     note = (
         f"{plan['bytes'] / 1e6:,.0f} MB in {plan['time_s'] * 1e3:.4g} ms predicted; "
-        f"planner {plan['planner']}; {plan['tiles']:,} tiles of {plan['tile_bytes'] / 1024:,.0f} KiB"
+        f"planner {plan['planner']}; {plan['tiles']:,} tiles of "
+        f"{plan['tile_bytes'] / 1024:,.0f} KiB"
     )
     axes.text(left, top - 0.36, note, va="top", fontsize=9.5, color=MUTED)
     y = -0.35

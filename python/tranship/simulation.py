@@ -210,7 +210,8 @@ class Simulation:
 
     def times(self) -> npt.NDArray[np.float64]:
         """Begin and end of all tasks: an array of one row for each."""
-        return np.frombuffer(self._core.times(), dtype=np.float64).reshape(-1, 2).copy()
+        times = np.frombuffer(self._core.times(), dtype=np.float64)
+        return np.array(times.reshape(-1, 2), dtype=np.float64)
 
     def plan(self, task: int) -> dict[str, Any]:
         """A copy's plan, as `tranship plan --json` has it; of a whole copy its hops."""

@@ -62,7 +62,7 @@ std::vector<Setting> settings() {
       number("slot_bytes", &Config::slot_bytes, "bytes of each slot"),
       word("transport", &Config::transport, "automatic, shared or network"),
       word("planner", &Config::planner, "automatic, full, simple, spsl or spdl"),
-      number("full_plan_bytes", &Config::full_plan_bytes, "full plans from here; 0: where worth it"),
+      number("full_plan_bytes", &Config::full_plan_bytes, "full plans from here; 0: by cost"),
       number("lanes", &Config::lanes, "paths that a copy may take at once"),
       number("trace_spans", &Config::trace_spans, "spans that a trace keeps"),
       word("cache_folder", &Config::cache_folder, "folder of measured profiles"),

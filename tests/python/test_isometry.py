@@ -72,7 +72,7 @@ def test_priority_cuts_the_completion_time(small_lines):
         if "largest" in line["case"]
     }
     assert cuts["direct"] >= 0.62
-    assert cuts["multi-hop"] >= 0.95
+    assert cuts["multi-hop"] >= 0.94
     single = [line for line in lines if line["variant"] == "Realm-style, 1 thread"]
     assert all(line["values"]["normalised"] == 1 for line in single)
 

@@ -39,8 +39,13 @@ def planning(bench: Bench) -> None:
             ends: tuple[Any, Any] = (("node0/device0", source), ("node1/device0", target))
             for planner in ("simple", "full", "cached"):
                 seconds = _core.time_planning(profile, *ends, extents, fields, planner, count)
-                conditions = {"plans": count, "timed": "core"}
-                bench.emit(f"{machine}: {name}", planner, 0, shortened(seconds), None, None, conditions)
+                bench.emit(
+                    f"{machine}: {name}",
+                    planner,
+                    0,
+                    shortened(seconds),
+                    conditions={"plans": count, "timed": "core"},
+                )
 
 
 def shortened(seconds: list[float]) -> list[float]:
