@@ -79,7 +79,7 @@ def draw_graph(axes: Axes, profile: dict[str, Any], places: dict[str, tuple[floa
 
 
 def draw_hops(axes: Axes, plan: dict[str, Any], places: dict[str, tuple[float, float]]) -> None:
-    """An arrow for each hop, numbered along its lane."""
+    """An arrow for each hop, numbered along its lane; a star where the layout changes."""
     number: dict[int, int] = {}
     drawn: dict[tuple[str, str], int] = {}
     for hop in plan["hops"]:
@@ -88,9 +88,8 @@ def draw_hops(axes: Axes, plan: dict[str, Any], places: dict[str, tuple[float, f
         rank = drawn.get(ends, 0)
         drawn[ends] = rank + 1
         color = LANE_COLORS[hop["lane"] % len(LANE_COLORS)]
-        words = f"{number[hop['lane']]}: {hop['gbps']:.3g} GB/s"
-        if hop["converts"]:
-            words += ", converts"
+        mark = "*" if hop["converts"] else ""
+        words = f"{number[hop['lane']]}{mark}: {hop['gbps']:.3g} GB/s"
         if ends[0] == ends[1]:
             draw_loop(axes, places[ends[0]], words, rank, color, 3.0)
         else:
@@ -108,10 +107,18 @@ def draw_words(axes: Axes, plan: dict[str, Any], left: float, top: float) -> Non
     )
     axes.text(left, top - 0.36, note, va="top", fontsize=9.5, color=MUTED)
     y = -0.35
-    for k, hop in enumerate(plan["hops"]):
+    several = len(plan["lanes"]) > 1
+    number: dict[int, int] = {}
+    for hop in plan["hops"]:
+        lane = hop["lane"]
+        number[lane] = number.get(lane, 0) + 1
+        place = f"lane {lane + 1}, {number[lane]}" if several else f"{number[lane]}"
         layouts = f"<{hop['source_layout']}> to <{hop['target_layout']}>"
-        words = f"{k + 1}  {hop['channel']}: {layouts}, pieces of {hop['run_bytes']:,} B"
-        axes.text(left, y, words, va="center", fontsize=8.5, color=INK)
+        words = f"{place}  {hop['channel']}: {layouts}, pieces of {hop['run_bytes']:,} B"
+        if hop["converts"]:
+            words += " (* converts)"
+        color = LANE_COLORS[lane % len(LANE_COLORS)] if several else INK
+        axes.text(left, y, words, va="center", fontsize=8.5, color=color)
         y -= 0.22
     for other in plan["alternatives"]:
         words = f"beaten: {other['planner']}, {other['path']}, {other['time_s'] * 1e3:.4g} ms"

@@ -94,7 +94,10 @@ Order Order::of(const Mapping& mapping) {
       const Level& level = levels.level[at(j)];
       const bool rest = j + 1 == levels.count;
       const std::int64_t size = rest ? ceiling(extent, order.blocks[at(k)]) : level.radix;
-      if (size > 1) insert({k, size, level.stride > 0}, std::abs(level.stride));
+      // What runs backwards, or has its blocks farther apart than their insides, is no run.
+      const bool ascends =
+          level.stride > 0 && (j == 0 || level.stride > levels.level[at(j - 1)].stride);
+      if (size > 1) insert({k, size, ascends}, std::abs(level.stride));
       if (!rest) order.blocks[at(k)] *= level.radix;
     }
   }
