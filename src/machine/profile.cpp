@@ -82,9 +82,13 @@ class Complaint {
     std::set<std::string> seen;
     for (std::size_t k = 0; k < entries.size(); ++k) {
       const std::string& name = entries[k].name;
-      unless(!name.empty(), what + " " + std::to_string(k) + " has an empty name; give it one");
-      unless(seen.insert(name).second,
-             "there are two of " + what + " \"" + name + "\"; give each its own name");
+      if (name.empty()) {
+        unless(false, what + " " + std::to_string(k) + " has an empty name; give it one");
+      }
+      if (!seen.insert(name).second) {
+        unless(false, std::string("there are two of ").append(what).append(" \"").append(name) +
+                          "\"; give each its own name");
+      }
     }
   }
 

@@ -280,7 +280,7 @@ std::vector<double> largest_flow(const std::vector<std::vector<double>>& a,
 LaneChoice choose_lanes(const Graph& graph, const Task& task, const Costs& costs,
                         const Candidate& best, int lanes_max) {
   const Profile& profile = graph.profile();
-  const LaneChoice alone{
+  LaneChoice alone{
       {best}, best.seconds, best.bytes_per_second, {best.binding_channel, best.binding_resource}};
   if (lanes_max < 2) return alone;
   Residual residual(profile, task, costs, best);

@@ -268,13 +268,14 @@ void Scheduler::drain(const std::shared_ptr<Transfer>& transfer, Changes& change
 }
 
 void Scheduler::finish(const std::shared_ptr<Transfer>& transfer, Changes& changes) {
-  const std::shared_ptr<Transfer> kept = transfer;  // the caller's reference may lie in a list
+  // The caller's reference may lie in a list that is about to change.
+  changes.ended.push_back(transfer);
+  Transfer* const kept = changes.ended.back().get();
   const bool lined_up = kept->state == TransferState::waiting && kept->blockers == 0;
   kept->state = TransferState::ended;
   transfers_[kept->place] = std::move(transfers_.back());
   transfers_[kept->place]->place = kept->place;
   transfers_.pop_back();
-  changes.ended.push_back(kept);
   if (lined_up) waiting_.leave(*kept, granted_);
   waiting_.give_back(*kept, granted_);
   start_granted(changes);
