@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import InvalidArgument
 from .viz import (
     DOTS_PER_INCH,
-    FORMATS,
     INK,
     MUTED,
     PANEL_EDGE,
@@ -18,7 +15,7 @@ from .viz import (
     draw_loop,
     draw_memories,
     draw_panels,
-    require_matplotlib,
+    require_drawable,
 )
 
 if TYPE_CHECKING:
@@ -43,11 +40,7 @@ def draw_plan(profile: dict[str, Any], plan: dict[str, Any], path: str | os.Path
     Raises:
         InvalidArgument: another kind of file. NotFound: Matplotlib is not installed.
     """
-    if Path(path).suffix.lower() not in FORMATS:
-        raise InvalidArgument(
-            f"cannot draw into {os.fspath(path)}; name a file that ends in {', '.join(FORMATS)}"
-        )
-    require_matplotlib()
+    require_drawable(path)
     from matplotlib.figure import Figure
 
     places, panels = arrange({"memories": profile["memories"], "channels": plan["hops"]})

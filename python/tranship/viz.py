@@ -101,6 +101,15 @@ def require_matplotlib() -> None:
         ) from error
 
 
+def require_drawable(path: str | os.PathLike[str]) -> None:
+    """@error InvalidArgument if that kind of file cannot be drawn; NotFound: no Matplotlib."""
+    if Path(path).suffix.lower() not in FORMATS:
+        raise InvalidArgument(
+            f"cannot draw into {os.fspath(path)}; name a file that ends in {', '.join(FORMATS)}"
+        )
+    require_matplotlib()
+
+
 def draw_topology(profile: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Draws the memories of a machine, grouped by node, and the channels between them.
 
@@ -113,11 +122,7 @@ def draw_topology(profile: dict[str, Any], path: str | os.PathLike[str]) -> None
     Raises:
         InvalidArgument: another kind of file. NotFound: Matplotlib is not installed.
     """
-    if Path(path).suffix.lower() not in FORMATS:
-        raise InvalidArgument(
-            f"cannot draw into {os.fspath(path)}; name a file that ends in {', '.join(FORMATS)}"
-        )
-    require_matplotlib()
+    require_drawable(path)
     from matplotlib.figure import Figure
 
     if len({frozenset((c["source"], c["target"])) for c in profile["channels"]}) > PAIRS_MAX:

@@ -356,8 +356,9 @@ Result<Event> Engine::copy(const Array& source, const Array& target, const CopyO
   auto plan = plan_of(*query);
   if (!plan) return plan.error();
   if ((*plan)->bytes == 0) return Event(*plan, nullptr, this);
-  if (has_other_ways(**plan) &&
-      (*plan)->seconds > busy_planning_share * options_.profile.planning_s) {
+  const double planning_s = options_.profile.planning_s;
+  const bool worth_planning = (*plan)->seconds > busy_planning_share * planning_s;
+  if (!(*plan)->direct && worth_planning && has_other_ways(**plan)) {
     query->waiting_s = waiting_s(options.priority);
     if (!query->waiting_s.empty()) plan = plan_of(*query);
     if (!plan) return plan.error();

@@ -69,7 +69,7 @@ Costs::Costs(const Graph& graph, const Task& task)
 double Costs::at_least(const BySize& sum_s, const BySize& beat_s) const {
   double least = INFINITY;
   for (std::size_t k = at(size_first_); k < at(size_end_); ++k) {
-    least = std::min(least, share_[k] * sum_s[k] + (tiles_[k] - 1) * beat_s[k]);
+    least = std::min(least, at_least(static_cast<int>(k), sum_s[k], beat_s[k]));
   }
   return least;
 }
@@ -134,17 +134,16 @@ const BySize& Costs::common_runs_at_ends_s() {
   if (!at_ends_s_) {
     at_ends_s_.emplace();
     at_ends_s_->fill(INFINITY);
+    std::vector<int> asked;
     for (std::size_t c = 0; c < profile_.channels.size(); ++c) {
       const ChannelSpec& channel = profile_.channels[c];
       const bool at_source = channel.source == task_.query.source_memory;
       const bool at_target = channel.target == task_.query.target_memory;
       if (!at_source && !at_target) continue;
       // Channels of one function have one time; only the first of them is asked.
-      const bool asked =
-          std::any_of(functions_at_ends_.begin(), functions_at_ends_.end(),
-                      [&](int f) { return f == graph_.function(static_cast<int>(c)); });
-      if (asked) continue;
-      functions_at_ends_.push_back(graph_.function(static_cast<int>(c)));
+      const int function = graph_.function(static_cast<int>(c));
+      if (std::find(asked.begin(), asked.end(), function) != asked.end()) continue;
+      asked.push_back(function);
       const BySize times = common_runs_s(channel);
       for (std::size_t k = at(size_first_); k < at(size_end_); ++k) {
         (*at_ends_s_)[k] = std::min((*at_ends_s_)[k], times[k]);
@@ -285,7 +284,7 @@ void Costs::predict(Candidate& candidate) {
     fill_s += channel.latency_s + tile_s;
     if (tile_s > beat_s) {
       beat_s = tile_s;
-      candidate.binding_channel = number;
+      candidate.binding = {number, -1};
     }
     for (const int r : channel.resources) {
       const double capacity = profile_.resources[at(r)].bytes_per_second;
@@ -296,8 +295,7 @@ void Costs::predict(Candidate& candidate) {
     for (const int r : profile_.channels[at(candidate.path.channels[at(k)])].resources) {
       if (used_s_[at(r)] > beat_s * (1 + 1e-9)) {
         beat_s = used_s_[at(r)];
-        candidate.binding_resource = r;
-        candidate.binding_channel = -1;
+        candidate.binding = {-1, r};
       }
       used_s_[at(r)] = 0;
     }
@@ -419,7 +417,7 @@ std::optional<Candidate> Costs::quick_tiling(const Path& path, int converting_ho
   double best_s = INFINITY;
   for (int k = size_first_; k < size_end_; ++k) {
     if (k > size_first_ && tile_size(k - 1) >= most) break;
-    const double seconds = share_[at(k)] * sum_s[at(k)] + (tiles_[at(k)] - 1) * beat_s[at(k)];
+    const double seconds = at_least(k, sum_s[at(k)], beat_s[at(k)]);
     if (static_cast<double>(tile_size(k) * slots_most) <= task_.bytes) largest = k;
     if (seconds * tile_tolerance >= best_s) continue;
     best_s = seconds;

@@ -42,8 +42,7 @@ struct Candidate {
   int slots = 0;
   double seconds = INFINITY;
   double bytes_per_second = 0;
-  int binding_channel = -1;  ///< which of the two binds; -1: the other one
-  int binding_resource = -1;
+  Binding binding;
 };
 
 /// Where a hop stands on its path.
@@ -112,9 +111,9 @@ class Costs {
   std::int64_t ring_bytes_max(const Path& path) const;
 
  private:
-  /// @param even whether both ends get equally long runs, rather than what their channels need
   BySize common_runs_s(const ChannelSpec& channel) const;
   const BySize& common_runs_at_ends_s();
+  /// @param even whether both ends get equally long runs, rather than what their channels need
   Candidate tiled(const Path& path, int converting_hop, std::int64_t bytes_max, bool even);
   void predict(Candidate& candidate);
   int count_slots(const Candidate& candidate) const;
@@ -152,7 +151,6 @@ class Costs {
   };
   std::deque<KnownConverting> converting_;  ///< those that were asked for
   std::optional<BySize> at_ends_s_;
-  std::vector<int> functions_at_ends_;
 };
 
 }  // namespace tranship

@@ -280,8 +280,7 @@ std::vector<double> largest_flow(const std::vector<std::vector<double>>& a,
 LaneChoice choose_lanes(const Graph& graph, const Task& task, const Costs& costs,
                         const Candidate& best, int lanes_max) {
   const Profile& profile = graph.profile();
-  LaneChoice alone{
-      {best}, best.seconds, best.bytes_per_second, {best.binding_channel, best.binding_resource}};
+  LaneChoice alone{{best}, best.seconds, best.bytes_per_second, best.binding};
   if (lanes_max < 2) return alone;
   Residual residual(profile, task, costs, best);
   std::vector<Candidate> lanes{best};

@@ -154,8 +154,7 @@ class Slots {
 };
 
 void add_lane(Plan& plan, const Candidate& lane, const PlanQuery& query, const Costs& costs,
-              const Profile& profile, const std::vector<int>& fields) {
-  Slots slots(*query.source.mapping, *query.target.mapping, plan.tile);
+              const Profile& profile, const std::vector<int>& fields, Slots& slots) {
   plan.lanes.push_back(
       {static_cast<int>(plan.hops.size()), lane.path.count, lane.bytes_per_second});
   for (int k = 0; k < lane.path.count; ++k) {
@@ -235,7 +234,8 @@ Plan make_plan(const Graph& graph, const Task& task, const Costs& costs,
   plan.slots = best.slots;
   plan.seconds = best.seconds;
   plan.bytes_per_second = best.bytes_per_second;
-  plan.binding = {best.binding_channel, best.binding_resource};
+  plan.binding = best.binding;
+  Slots slots(*query.source.mapping, *query.target.mapping, plan.tile);
   if (query.lanes_max > 1) {
     const LaneChoice choice = choose_lanes(graph, task, costs, best, query.lanes_max);
     plan.seconds = choice.seconds;
@@ -243,11 +243,11 @@ Plan make_plan(const Graph& graph, const Task& task, const Costs& costs,
     plan.binding = choice.binding;
     for (const Candidate& lane : choice.lanes) {
       plan.slots = std::max(plan.slots, lane.slots);
-      add_lane(plan, lane, query, costs, profile, fields);
+      add_lane(plan, lane, query, costs, profile, fields, slots);
     }
   } else {
     plan.hops.reserve(at(best.path.count));
-    add_lane(plan, best, query, costs, profile, fields);
+    add_lane(plan, best, query, costs, profile, fields, slots);
   }
   name_alternatives(plan, ways, profile);
   mark_direct(plan, profile);
