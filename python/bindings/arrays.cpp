@@ -14,22 +14,17 @@
 #include "data/slice.hpp"
 
 namespace tranship::python {
-namespace {
 
-using Names = std::vector<std::pair<std::string, std::int64_t>>;
-using Fields = std::vector<std::tuple<std::string, std::string, std::int64_t>>;
-
-IndexSpace space_of(const Names& names) {
+std::shared_ptr<const Mapping> mapping_of(const Extents& extents, const Fields& fields,
+                                          const std::string& layout) {
   IndexSpace space;
-  for (const auto& [name, extent] : names) space.push_back({name, extent});
-  return space;
+  for (const auto& [name, extent] : extents) space.push_back({name, extent});
+  FieldSpace values;
+  for (const auto& [name, type, bytes] : fields) values.push_back({name, type, bytes});
+  return unwrap(Mapping::make(std::move(space), std::move(values), unwrap(Layout::parse(layout))));
 }
 
-FieldSpace fields_of(const Fields& fields) {
-  FieldSpace space;
-  for (const auto& [name, type, bytes] : fields) space.push_back({name, type, bytes});
-  return space;
-}
+namespace {
 
 /// NumPy's name of a buffer's element type, or null if Python must look at it.
 const char* type_name(const char* format, std::int64_t bytes) {
@@ -129,10 +124,9 @@ bool from_buffer(nb::handle object, Array& array) {
   return usable;
 }
 
-Array instance(nb::handle memory, const Names& extents, const Fields& fields,
+Array instance(nb::handle memory, const Extents& extents, const Fields& fields,
                const std::string& layout, std::int64_t offset) {
-  auto parsed = unwrap(Layout::parse(layout));
-  auto mapping = unwrap(Mapping::make(space_of(extents), fields_of(fields), parsed));
+  auto mapping = mapping_of(extents, fields, layout);
   Py_buffer buffer;
   if (PyObject_GetBuffer(memory.ptr(), &buffer, PyBUF_ANY_CONTIGUOUS) != 0) {
     PyErr_Clear();
@@ -149,10 +143,10 @@ Array instance(nb::handle memory, const Names& extents, const Fields& fields,
   const std::int64_t bytes = buffer.len;
   PyBuffer_Release(&buffer);
   if (offset < 0 || bytes - offset < mapping->end_bytes()) {
-    raise({ErrorCode::invalid_argument, "the buffer has " + std::to_string(bytes - offset) +
-                                            " bytes and the layout \"" + parsed.to_string() +
-                                            "\" needs " + std::to_string(mapping->end_bytes()) +
-                                            "; give a larger buffer or smaller extents"});
+    raise({ErrorCode::invalid_argument,
+           "the buffer has " + std::to_string(bytes - offset) + " bytes and the layout \"" +
+               mapping->layout().to_string() + "\" needs " + std::to_string(mapping->end_bytes()) +
+               "; give a larger buffer or smaller extents"});
   }
   return array;
 }
@@ -179,11 +173,10 @@ Array strided(
   return array;
 }
 
-Array file(const std::string& path, const Names& extents, const Fields& fields,
+Array file(const std::string& path, const Extents& extents, const Fields& fields,
            const std::string& layout, std::int64_t offset, const std::string& mode, bool direct,
            bool named) {
-  auto parsed = unwrap(Layout::parse(layout));
-  auto mapping = unwrap(Mapping::make(space_of(extents), fields_of(fields), parsed));
+  auto mapping = mapping_of(extents, fields, layout);
   FileOptions options;
   options.mode = mode == "r"   ? FileMode::read
                  : mode == "w" ? FileMode::write
@@ -312,9 +305,8 @@ void bind_arrays(nb::module_& module) {
                      "list[tuple[int, int, int, list[tuple[int, int, int]]]]"));
   module.def(
       "layout_bytes",
-      [](const Names& extents, const Fields& fields, const std::string& layout) {
-        auto parsed = unwrap(Layout::parse(layout));
-        return unwrap(Mapping::make(space_of(extents), fields_of(fields), parsed))->end_bytes();
+      [](const Extents& extents, const Fields& fields, const std::string& layout) {
+        return mapping_of(extents, fields, layout)->end_bytes();
       },
       nb::arg("extents"), nb::arg("fields"), nb::arg("layout"));
 }

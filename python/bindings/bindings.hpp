@@ -4,8 +4,12 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "engine/array.hpp"
 #include "engine/engine.hpp"
@@ -27,6 +31,14 @@ T unwrap(Result<T> result) {
 inline void unwrap(const Status& status) {
   if (!status) raise(status.error());
 }
+
+/// Names and extents; names, types and sizes in bytes: as Python hands them over.
+using Extents = std::vector<std::pair<std::string, std::int64_t>>;
+using Fields = std::vector<std::tuple<std::string, std::string, std::int64_t>>;
+
+/// The dense mapping of a layout, such as "F, x, y".
+std::shared_ptr<const Mapping> mapping_of(const Extents& extents, const Fields& fields,
+                                          const std::string& layout);
 
 /// Keeps a Python object alive from C++; let go with the interpreter's lock held.
 std::shared_ptr<void> keep(nb::handle object);

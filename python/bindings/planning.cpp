@@ -16,17 +16,6 @@
 namespace tranship::python {
 namespace {
 
-View view_of(const std::vector<std::pair<std::string, std::int64_t>>& extents,
-             const std::vector<std::tuple<std::string, std::string, std::int64_t>>& fields,
-             const std::string& layout) {
-  IndexSpace space;
-  for (const auto& [name, extent] : extents) space.push_back({name, extent});
-  FieldSpace values;
-  for (const auto& [name, type, bytes] : fields) values.push_back({name, type, bytes});
-  return View::whole(
-      unwrap(Mapping::make(std::move(space), std::move(values), unwrap(Layout::parse(layout)))));
-}
-
 int memory_at(const Profile& profile, const std::string& name) {
   const int found = profile.find_memory(name);
   if (found >= 0) return found;
@@ -87,9 +76,6 @@ struct PlanEnd {
   std::string layout;
 };
 
-using Extents = std::vector<std::pair<std::string, std::int64_t>>;
-using Fields = std::vector<std::tuple<std::string, std::string, std::int64_t>>;
-
 /// Everything that a plan needs, put together once.
 struct Asked {
   Profile profile;
@@ -104,8 +90,8 @@ Asked asked(const std::string& profile_json, const PlanEnd& source, const PlanEn
   Asked made{part_of(whole, named), {}};
   const Profile& profile = made.profile;
   PlanQuery& query = made.query;
-  query.source = view_of(extents, fields, source.layout);
-  query.target = view_of(extents, fields, target.layout);
+  query.source = View::whole(mapping_of(extents, fields, source.layout));
+  query.target = View::whole(mapping_of(extents, fields, target.layout));
   query.source_memory = memory_at(profile, source.memory);
   query.target_memory = memory_at(profile, target.memory);
   query.planner = unwrap(planner_kind_from(options.planner));

@@ -13,18 +13,6 @@
 namespace tranship::python {
 namespace {
 
-using Extents = std::vector<std::pair<std::string, std::int64_t>>;
-using Fields = std::vector<std::tuple<std::string, std::string, std::int64_t>>;
-
-std::shared_ptr<const Mapping> mapping_of(const Extents& extents, const Fields& fields,
-                                          const std::string& layout) {
-  IndexSpace space;
-  for (const auto& [name, extent] : extents) space.push_back({name, extent});
-  FieldSpace values;
-  for (const auto& [name, type, bytes] : fields) values.push_back({name, type, bytes});
-  return unwrap(Mapping::make(std::move(space), std::move(values), unwrap(Layout::parse(layout))));
-}
-
 std::unique_ptr<Simulation> open(const std::string& profile, std::optional<int> nodes,
                                  const std::string& planner, int copier_threads,
                                  std::int64_t full_from_bytes) {
