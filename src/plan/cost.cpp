@@ -18,8 +18,10 @@ constexpr std::int64_t memory_tile_max = std::int64_t{1} << 20;
 constexpr std::int64_t threshold_default = std::int64_t{16} << 20;
 /// What a round of changing one or two extents of a tile must gain for another.
 constexpr double refine_least = 0.995;
-/// A smaller tile is preferred while it costs at most this much more predicted time.
+/// A smaller tile is preferred while it costs at most this much more predicted time,
 constexpr double tile_tolerance = 1.01;
+/// down to this size: a still smaller one must save as much, for each tile costs us work, too.
+constexpr std::int64_t tile_preferred_least = std::int64_t{64} << 10;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -351,7 +353,8 @@ std::optional<Candidate> Costs::best_tiling(const Path& path, int converting_hop
     if (!fits || candidate.seconds >= to_beat) continue;
     best = candidate;
     fastest = std::min(fastest, candidate.seconds);
-    to_beat = std::min(seconds_max, fastest * tile_tolerance);
+    const bool preferred = k > size_first_ && tile_size(k - 1) >= tile_preferred_least;
+    to_beat = std::min(seconds_max, preferred ? fastest * tile_tolerance : fastest / tile_tolerance);
   }
   return best;
 }
