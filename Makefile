@@ -11,12 +11,15 @@ all: $(VENV)/.installed
 
 # The environment that the build uses; the package itself is built in it without isolation, so that
 # a second build only compiles what changed.
-$(VENV)/.ready: pyproject.toml requirements.txt
+$(VENV)/.ready: pyproject.toml requirements.txt requirements-cuda.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	command -v nvcc >/dev/null || test -x /usr/local/cuda/bin/nvcc || \
+	  $(BIN)/pip install --quiet --disable-pip-version-check -r requirements-cuda.txt || \
+	  echo "No CUDA compiler was found or installed: this build will not use GPUs."
 	touch $@
 
-SOURCES := $(shell find src include python cmake tests -name '*.?pp' -o -name 'CMakeLists.txt' \
+SOURCES := $(shell find src include python cmake tests -name '*.?pp' -o -name '*.cu' -o -name 'CMakeLists.txt' \
              -o -name '*.cmake' -o -path 'python/tranship/*.py' 2>/dev/null)
 $(VENV)/.installed: $(VENV)/.ready $(SOURCES) CMakeLists.txt
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/pip install --quiet --disable-pip-version-check \

@@ -5,7 +5,7 @@ function(python_package_dir package result)
   execute_process(
     COMMAND ${Python_EXECUTABLE} -c
             "import importlib.util as u; s = u.find_spec('${package}'); print(s.submodule_search_locations[0] if s else '')"
-    OUTPUT_VARIABLE location OUTPUT_STRIP_TRAILING_WHITESPACE)
+    ERROR_QUIET OUTPUT_VARIABLE location OUTPUT_STRIP_TRAILING_WHITESPACE)
   set(${result} "${location}" PARENT_SCOPE)
 endfunction()
 

@@ -24,6 +24,23 @@ std::shared_ptr<const Mapping> mapping_of(const Extents& extents, const Fields& 
   return unwrap(Mapping::make(std::move(space), std::move(values), unwrap(Layout::parse(layout))));
 }
 
+Array strided_array(std::uintptr_t address, const std::vector<std::int64_t>& shape,
+                    const std::vector<std::int64_t>& strides, const PlacedFields& fields) {
+  IndexSpace space;
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    space.push_back({"d" + std::to_string(k), shape[k]});
+  }
+  std::vector<Mapping::StridedField> placed;
+  for (const auto& [name, type, bytes, offset] : fields) {
+    placed.push_back({{name, type, bytes}, offset, strides});
+  }
+  Array array;
+  array.view = View::whole(unwrap(Mapping::make_strided(std::move(space), std::move(placed))));
+  array.place.address = reinterpret_cast<std::byte*>(address);
+  array.name = "an array in host memory";
+  return array;
+}
+
 namespace {
 
 /// NumPy's name of a buffer's element type, or null if Python must look at it.
@@ -151,24 +168,10 @@ Array instance(nb::handle memory, const Extents& extents, const Fields& fields,
   return array;
 }
 
-Array strided(
-    nb::handle owner, std::uintptr_t address, const std::vector<std::int64_t>& shape,
-    const std::vector<std::int64_t>& strides,
-    const std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>& fields,
-    bool writable) {
-  IndexSpace space;
-  for (std::size_t k = 0; k < shape.size(); ++k) {
-    space.push_back({"d" + std::to_string(k), shape[k]});
-  }
-  std::vector<Mapping::StridedField> placed;
-  for (const auto& [name, type, bytes, offset] : fields) {
-    placed.push_back({{name, type, bytes}, offset, strides});
-  }
-  Array array;
-  array.view = View::whole(unwrap(Mapping::make_strided(std::move(space), std::move(placed))));
-  array.place.address = reinterpret_cast<std::byte*>(address);
+Array strided(nb::handle owner, std::uintptr_t address, const std::vector<std::int64_t>& shape,
+              const std::vector<std::int64_t>& strides, const PlacedFields& fields, bool writable) {
+  Array array = strided_array(address, shape, strides, fields);
   array.writable = writable;
-  array.name = "an array in host memory";
   array.owner = keep(owner);
   return array;
 }
@@ -277,6 +280,8 @@ void bind_arrays(nb::module_& module) {
                    [](const Array& array) {
                      switch (array.where) {
                        case Where::host: return "host";
+                       case Where::pinned: return "pinned";
+                       case Where::device: return "device";
                        case Where::file: return "file";
                        case Where::shared: return "shared";
                        case Where::near_process: return "near_process";
@@ -284,6 +289,8 @@ void bind_arrays(nb::module_& module) {
                      }
                      return "unknown";
                    })
+      .def_prop_ro("device", [](const Array& array) { return array.device; })
+      .def_prop_ro("stream", [](const Array& array) { return array.stream; })
       .def("slice", &sliced, nb::arg("cuts"))
       .def("flush", [](const Array& array) {
         auto* opened = dynamic_cast<File*>(array.place.attachment);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -47,7 +48,40 @@ std::shared_ptr<void> keep(nb::handle object);
 /// tranship.arrays.to_core knows (structured types, DLPack).
 Array array_of(nb::handle object, bool writable);
 
+/// Names, types, sizes and offsets in bytes.
+using PlacedFields = std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>;
+
+/// An array in host memory, by address, shape and strides in bytes; without an owner.
+Array strided_array(std::uintptr_t address, const std::vector<std::int64_t>& shape,
+                    const std::vector<std::int64_t>& strides, const PlacedFields& fields);
+
+/// The same array known to lie in "host", "pinned" or "device" memory, ready behind `stream`.
+Array placed(const Array& array, const std::string& where, int device,
+             std::optional<std::uintptr_t> stream);
+
+/// A stream that a caller or an array names.
+struct CallerStream {
+  std::uintptr_t handle = 0;  ///< cudaStream_t
+  int device = -1;            ///< -1: unknown
+};
+
+/// The stream in a number, or in an object of a GPU library; nothing in any other object.
+std::optional<CallerStream> stream_in(nb::handle object);
+
+/// The streams that a copy names.
+struct Streams {
+  std::optional<CallerStream> own;   ///< which carries the copy where it can
+  std::vector<CallerStream> others;  ///< which the copy starts after
+};
+
+/// One stream behind the work of those given and of those that the arrays name; nothing if none is
+/// named. The source keeps alive what was made for it.
+std::optional<std::uintptr_t> joined(const Engine& engine, const Streams& given, Array& source,
+                                     Array& target);
+
 void bind_arrays(nb::module_& module);
+void bind_device_arrays(nb::module_& module);
+void bind_device_memory(nb::module_& module);
 void bind_engine(nb::module_& module);
 void bind_planning(nb::module_& module);
 void bind_measuring(nb::module_& module);

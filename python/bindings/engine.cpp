@@ -92,26 +92,54 @@ void apply_region(Array& array, nb::handle region, const View& names) {
   }
 }
 
-CopyOptions copy_options(int priority, nb::handle after, const std::string& planner,
-                         std::int64_t buffer_bytes) {
+CopyOptions copy_options(int priority, const std::string& planner, std::int64_t buffer_bytes) {
   CopyOptions options;
   options.priority = priority;
   options.planner = unwrap(planner_kind_from(planner));
   options.buffer_bytes_max = buffer_bytes;
-  if (after.is_none()) return options;
-  if (nb::isinstance<BoundEvent>(after)) {
-    options.after.push_back(nb::cast<const BoundEvent&>(after).event);
-    return options;
+  return options;
+}
+
+/// What a copy starts after.
+struct Before {
+  std::vector<Event> events;
+  Streams streams;
+
+  /// Whether `object` is an event or a library's stream.
+  bool add(nb::handle object) {
+    if (nb::isinstance<BoundEvent>(object)) {
+      events.push_back(nb::cast<const BoundEvent&>(object).event);
+      return true;
+    }
+    if (PyLong_Check(object.ptr())) return false;
+    const auto stream = stream_in(object);
+    if (stream) streams.others.push_back(*stream);
+    return stream.has_value();
   }
+};
+
+Before before_of(nb::handle after, nb::handle stream) {
+  Before before;
+  if (!stream.is_none()) {
+    const auto named = stream_in(stream);
+    if (!named) {
+      raise({ErrorCode::invalid_argument,
+             "`stream` is the number of a cudaStream_t, or an object that holds one as "
+             "cuda_stream (PyTorch) or ptr (CuPy)"});
+    }
+    before.streams.own = named;
+  }
+  if (after.is_none() || before.add(after)) return before;
   try {
-    for (nb::handle event : after) {
-      options.after.push_back(nb::cast<const BoundEvent&>(event).event);
+    for (nb::handle one : after) {
+      if (!before.add(one)) throw nb::type_error("neither an event nor a stream");
     }
   } catch (const std::exception&) {
     raise(Error{ErrorCode::invalid_argument,
-                "`after` is an event that copy() returned, or several of them"});
+                "`after` is an event that copy() returned, a stream object of a GPU library, or "
+                "several of them"});
   }
-  return options;
+  return before;
 }
 
 /// The two arrays of a copy, both restricted to the region.
@@ -132,9 +160,12 @@ Ends ends_of(nb::handle source, nb::handle target, nb::handle region) {
 
 BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                 nb::handle region, int priority, nb::handle after, const std::string& planner,
-                std::int64_t buffer_bytes) {
-  const Ends ends = ends_of(source, target, region);
-  const CopyOptions options = copy_options(priority, after, planner, buffer_bytes);
+                std::int64_t buffer_bytes, nb::handle stream) {
+  Ends ends = ends_of(source, target, region);
+  CopyOptions options = copy_options(priority, planner, buffer_bytes);
+  Before before = before_of(after, stream);
+  options.after = std::move(before.events);
+  options.stream = joined(*engine, before.streams, ends.source, ends.target);
   // Small copies are shorter than giving the interpreter's lock away and taking it back.
   if (ends.source.view.bytes() <= 65536) {
     return {unwrap(engine->copy(ends.source, ends.target, options)), engine};
@@ -150,7 +181,7 @@ BoundPlan plan(const std::shared_ptr<Engine>& engine, nb::handle source, nb::han
                nb::handle region, int priority, const std::string& planner,
                std::int64_t buffer_bytes) {
   const Ends ends = ends_of(source, target, region);
-  const CopyOptions options = copy_options(priority, nb::none(), planner, buffer_bytes);
+  const CopyOptions options = copy_options(priority, planner, buffer_bytes);
   return {unwrap(engine->plan(ends.source, ends.target, options)), engine};
 }
 
@@ -257,7 +288,7 @@ void bind_engine(nb::module_& module) {
                   nb::arg("accept"), nb::arg("contact_file"))
       .def("copy", &copy, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("region").none(), nb::arg("priority"), nb::arg("after").none(),
-           nb::arg("planner"), nb::arg("buffer_bytes"))
+           nb::arg("planner"), nb::arg("buffer_bytes"), nb::arg("stream").none())
       .def("plan", &plan, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("region").none(), nb::arg("priority"), nb::arg("planner"),
            nb::arg("buffer_bytes"))

@@ -2,6 +2,7 @@
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/clock.hpp"
 #include "bindings.hpp"
 #include "engine/calibrate.hpp"
 #include "engine/processes.hpp"
@@ -134,10 +136,81 @@ void bind_shared_memory(nb::module_& module) {
       nb::arg("engine"), nb::arg("bytes"));
 }
 
+/// Addresses of source and target, bytes, and the GPU whose stream carries it.
+using RawCopy = std::tuple<std::uintptr_t, std::uintptr_t, std::int64_t, int>;
+
+/// Streams and marks of bare copies; given back at the end.
+class RawCopies {
+ public:
+  RawCopies(std::shared_ptr<Gpus> gpus, const std::vector<RawCopy>& copies)
+      : gpus_(std::move(gpus)), copies_(copies) {}
+  ~RawCopies() {
+    for (const GpuMark& mark : marks_) gpus_->release(mark);
+    for (const GpuStream& stream : streams_) gpus_->release(stream);
+  }
+
+  Status prepare() {
+    for (const RawCopy& copy : copies_) {
+      auto stream = gpus_->make_stream(std::get<3>(copy), false);
+      if (!stream) return stream.error();
+      streams_.push_back(*stream);
+      auto mark = gpus_->make_mark(std::get<3>(copy));
+      if (!mark) return mark.error();
+      marks_.push_back(*mark);
+    }
+    return {};
+  }
+
+  Status run() {
+    for (std::size_t k = 0; k < copies_.size(); ++k) {
+      const auto& [source, target, bytes, device] = copies_[k];
+      Status status = gpus_->copy(streams_[k], reinterpret_cast<const std::byte*>(source),
+                                  reinterpret_cast<std::byte*>(target), bytes);
+      if (Status recorded = gpus_->record(marks_[k], streams_[k]); status) status = recorded;
+      if (!status) return status;
+    }
+    for (const GpuMark& mark : marks_) {
+      while (true) {
+        auto reached = gpus_->reached(mark);
+        if (!reached) return reached.error();
+        if (*reached) break;
+      }
+    }
+    return {};
+  }
+
+ private:
+  std::shared_ptr<Gpus> gpus_;
+  const std::vector<RawCopy>& copies_;
+  std::vector<GpuStream> streams_;
+  std::vector<GpuMark> marks_;
+};
+
+/// Seconds of each repetition of bare copies of the driver, all at once: what the engine's are
+/// measured by.
+std::vector<double> time_gpu_copies(const Engine& engine, const std::vector<RawCopy>& copies,
+                                    int count) {
+  if (!engine.gpus()) {
+    raise({ErrorCode::unsupported, "there is no GPU here: see tranship topology"});
+  }
+  RawCopies raw(engine.gpus(), copies);
+  unwrap(raw.prepare());
+  SteadyClock clock;
+  std::vector<double> seconds;
+  for (int k = 0; k < count; ++k) {
+    const std::int64_t begin = clock.now_ns();
+    unwrap(released([&] { return raw.run(); }));
+    seconds.push_back(static_cast<double>(clock.now_ns() - begin) * 1e-9);
+  }
+  return seconds;
+}
+
 }  // namespace
 
 void bind_measuring(nb::module_& module) {
   bind_shared_memory(module);
+  module.def("time_gpu_copies", &time_gpu_copies, nb::arg("engine"), nb::arg("copies"),
+             nb::arg("count"));
   module.def("calibrate", &calibrate_json, nb::arg("host"), nb::arg("date"), nb::arg("folder"),
              nb::arg("sample_bytes"), nb::arg("processes"), nb::arg("progress").none());
   module.def("time_copies", &time_copies, nb::arg("engine"), nb::arg("source"), nb::arg("target"),

@@ -22,10 +22,13 @@ std::shared_ptr<void> keep(nb::handle object) {
 }  // namespace tranship::python
 
 NB_MODULE(_core, module) {
+  nanobind::set_leak_warnings(false);  // what scripts keep until the interpreter ends is no leak
   module.doc() = "The C++ core of Tranship; use the names of the package tranship instead.";
   tranship::python::bind_arrays(module);
+  tranship::python::bind_device_arrays(module);
   tranship::python::bind_planning(module);
   tranship::python::bind_engine(module);
+  tranship::python::bind_device_memory(module);
   tranship::python::bind_measuring(module);
   tranship::python::bind_simulation(module);
 }

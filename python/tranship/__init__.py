@@ -2,6 +2,7 @@
 
 from ._core import Event, Plan
 from .arrays import File, Instance, RemoteArray
+from .device import DeviceArray
 from .engine import Engine, Peer
 from .errors import (
     Cancelled,
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Cancelled",
     "Closed",
+    "DeviceArray",
     "Engine",
     "Error",
     "Event",

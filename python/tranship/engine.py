@@ -7,18 +7,20 @@ import json
 import os
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core, profiles
 from ._core import Event, Plan
-from .arrays import RemoteArray, to_core
+from .arrays import RemoteArray, dtype_fields, to_core
+from .device import DeviceArray, device_number, empty_device
 from .errors import InvalidArgument
 from .topology import describe as describe_topology
+from .topology import hardware_lines
 
 __all__ = ["Engine", "Peer"]
 
@@ -79,7 +81,8 @@ class Engine:
         *,
         region: Region | None = None,
         priority: int = 0,
-        after: Event | Iterable[Event] | None = None,
+        after: Any = None,
+        stream: Any = None,
         planner: str = "automatic",
         buffer_bytes: int = 0,
     ) -> Event:
@@ -89,13 +92,20 @@ class Engine:
         names, else by position. Small copies in memory are done on return.
 
         Args:
-            source: a NumPy array or anything with the buffer protocol or DLPack, an Instance, a
-                File, an array of a peer.
+            source: a NumPy array or anything with the buffer protocol, the CUDA array interface or
+                DLPack (CuPy, PyTorch, JAX: on the host or a GPU), an Instance, a File, an array
+                of a peer. The copy starts after the stream that such an array names.
             target: the same; it must be writable and not overlap the source.
             region: ranges ``{"x": (lower, upper)}`` of the named dimensions, half-open, on both
                 sides; dimensions not named are whole.
             priority: higher goes first on every channel; a transfer of lower priority pauses.
-            after: events that must have ended before this copy starts.
+            after: what this copy starts after: an event of another copy, a stream object of a GPU
+                library (what is in it at the call), or several of these.
+            stream: a CUDA stream: its number (0 and 1: the legacy default stream, 2: that of the
+                thread), or an object that holds it as ``cuda_stream`` (PyTorch) or ``ptr`` (CuPy).
+                The copy starts after what is in the stream. A copy in one hop of a GPU runs in the
+                stream itself, so that later work in it starts after the copy; after any other
+                copy, wait for the event before you use the target.
             planner: "automatic", "full", "simple", "spsl" or "spdl" (Isometry, sections 4.2,
                 4.4 and 6.3).
             buffer_bytes: most that this copy's buffers between hops may take; 0: no own limit.
@@ -108,7 +118,9 @@ class Engine:
             NoRoute: no chain of channels joins the two memories.
             Closed: the engine is closed.
         """
-        return self._core.copy(source, target, region, priority, after, planner, buffer_bytes)
+        return self._core.copy(
+            source, target, region, priority, after, planner, buffer_bytes, stream
+        )
 
     def plan(
         self,
@@ -126,19 +138,61 @@ class Engine:
         """
         return self._core.plan(source, target, region, priority, planner, buffer_bytes)
 
-    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = "f8") -> npt.NDArray[Any]:
-        """A new NumPy array in memory that other processes of this machine can map.
+    @overload
+    def empty(
+        self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = "f8"
+    ) -> npt.NDArray[Any]: ...
 
-        Copies between it and another process need no second copy on the way. Its contents are
-        zeros. It lives as long as the array does, whatever becomes of the engine.
+    @overload
+    def empty(
+        self,
+        shape: int | tuple[int, ...],
+        dtype: npt.DTypeLike = "f8",
+        *,
+        memory: Literal["host", "pinned"],
+    ) -> npt.NDArray[Any]: ...
+
+    @overload
+    def empty(
+        self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = "f8", *, memory: str
+    ) -> npt.NDArray[Any] | DeviceArray: ...
+
+    def empty(
+        self,
+        shape: int | tuple[int, ...],
+        dtype: npt.DTypeLike = "f8",
+        *,
+        memory: str = "host",
+    ) -> npt.NDArray[Any] | DeviceArray:
+        """A new array. It lives as long as you refer to it, whatever becomes of the engine.
+
+        Args:
+            shape: indices of each dimension.
+            dtype: type of an element; a structured one has fields.
+            memory: "host": a NumPy array of zeros that other processes of this machine can map, so
+                that copies between it and another process need no second copy on the way.
+                "pinned": a NumPy array that GPUs reach directly, at the full speed of the bus.
+                "device0", "device1", ...: a `DeviceArray` in the memory of that GPU. The last two
+                hold whatever lay there.
+
+        Raises:
+            InvalidArgument: a negative extent, objects, or no such memory.
+            Error: there is no GPU, or too little memory.
         """
         kind = np.dtype(dtype)
         extents = (shape,) if isinstance(shape, int) else tuple(shape)
         if any(extent < 0 for extent in extents):
             raise InvalidArgument(f"a shape has no negative extents: {extents}")
+        dtype_fields(kind)  # refuses objects
+        if memory not in ("host", "pinned"):
+            return empty_device(self, self._core, extents, kind, device_number(memory))
         count = int(np.prod(extents, dtype=np.int64)) * kind.itemsize
-        memory = _core.allocate_shared(self._core, max(count, 1))
-        buffer = SharedBuffer(memory, max(count, 1))
+        held: _core.DeviceMemory | _core.SharedMemory
+        if memory == "pinned":
+            held = _core.allocate(self._core, "pinned", -1, max(count, 1))
+        else:
+            held = _core.allocate_shared(self._core, max(count, 1))
+        buffer = MemoryBuffer(held, max(count, 1))
         return np.asarray(buffer)[:count].view(kind).reshape(extents)
 
     @property
@@ -173,8 +227,9 @@ class Engine:
         return Peer(self._core, peer, timeout)
 
     def topology(self) -> str:
-        """The memories of this machine and the channels between them, as text."""
-        return describe_topology(self.profile)
+        """The memories of this machine, the channels between them, and its GPUs, as text."""
+        gpus, reason = _core.list_gpus(self._core)
+        return "\n".join([describe_topology(self.profile), *hardware_lines(gpus, reason)])
 
     @property
     def profile(self) -> str:
@@ -245,10 +300,10 @@ class Peer:
         return f"<Peer {_core.describe_peer(self._core, self._peer)}>"
 
 
-class SharedBuffer:
-    """Keeps shared memory alive for the NumPy array over it."""
+class MemoryBuffer:
+    """Keeps shared or pinned memory alive for the NumPy array over it."""
 
-    def __init__(self, memory: _core.SharedMemory, count: int) -> None:
+    def __init__(self, memory: _core.SharedMemory | _core.DeviceMemory, count: int) -> None:
         self.memory = memory
         self.__array_interface__ = {
             "version": 3,

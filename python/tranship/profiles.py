@@ -36,7 +36,19 @@ def cache_folder() -> Path | None:
 def cache_path() -> Path | None:
     """Where this machine's profile is kept."""
     folder = cache_folder()
-    return folder / f"profile-{platform.node() or 'machine'}.json" if folder else None
+    return folder / f"profile-{platform.node() or 'machine'}{gpu_suffix()}.json" if folder else None
+
+
+def gpu_suffix() -> str:
+    """What keeps profiles with and without GPUs, real or emulated, apart."""
+    settings = {name: value for name, value, _, _ in _core.describe_config({})}
+    emulated = settings["emulated_gpus"]
+    if settings["gpus"] == "0":
+        return ""
+    if emulated != "0":
+        return f"-{emulated}-emulated"
+    count = sum(path.name[6:].isdigit() for path in Path("/dev").glob("nvidia*"))
+    return f"-{count}-gpus" if count else ""
 
 
 def calibrate(

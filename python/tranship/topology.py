@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-__all__ = ["channel_rows", "describe", "nodes_text", "source_text"]
+__all__ = [
+    "channel_rows",
+    "describe",
+    "gpu_lines",
+    "hardware_lines",
+    "nodes_text",
+    "rdma_lines",
+    "source_text",
+]
+
+RDMA_FOLDER = Path("/sys/class/infiniband")
+"""Where the kernel lists cards that read and write the memory of other machines."""
 
 
 def channel_rows(profile: dict[str, Any]) -> list[dict[str, Any]]:
@@ -61,3 +74,51 @@ def describe(profile_json: str) -> str:
             f"{row['latency_us']:.0f} us"
         )
     return "\n".join(lines)
+
+
+def hardware_lines(gpus: Sequence[Mapping[str, Any]], reason: str) -> list[str]:
+    """What is there besides the memories: GPUs, and cards for RDMA; or that there are none."""
+    return [*gpu_lines(gpus, reason), *rdma_lines()]
+
+
+def gpu_lines(gpus: Sequence[Mapping[str, Any]], reason: str) -> list[str]:
+    """One line a GPU; without one, the reason."""
+    if not gpus:
+        return [f"GPUs: none ({reason})"]
+    lines = ["GPUs:"]
+    for gpu in gpus:
+        parts = [str(gpu["name"]), f"{gpu['memory_bytes'] / 2**30:.1f} GiB"]
+        if gpu["bus"]:
+            parts.append(f"bus {gpu['bus']}")
+        if gpu["numa_node"] >= 0:
+            parts.append(f"NUMA node {gpu['numa_node']}")
+        peers = [f"device{peer}" for peer in gpu["peers"]]
+        parts.append(f"reaches {', '.join(peers)}" if peers else "reaches no other GPU directly")
+        if gpu["emulated"]:
+            parts.append("emulated in host memory")
+        lines.append(f"  device{gpu['device']:<3} {', '.join(parts)}")
+    return lines
+
+
+def rdma_lines(folder: Path = RDMA_FOLDER) -> list[str]:
+    """Cards for RDMA and the state of their ports, as the kernel has them."""
+    cards = sorted(folder.iterdir()) if folder.is_dir() else []
+    if not cards:
+        return [f"RDMA cards: none ({folder} lists none)"]
+    lines = ["RDMA cards:"]
+    for card in cards:
+        ports = sorted((card / "ports").iterdir()) if (card / "ports").is_dir() else []
+        states = [port_text(port) for port in ports] or ["no ports"]
+        lines.append(f"  {card.name:<9} {'; '.join(states)}")
+    return lines
+
+
+def port_text(port: Path) -> str:
+    """Link, rate and state of a port."""
+    words = []
+    for name in ("link_layer", "rate", "state"):
+        try:
+            words.append((port / name).read_text(encoding="utf-8").strip())
+        except OSError:
+            continue  # a driver need not have all of them
+    return f"port {port.name}: {', '.join(words) or 'state unknown'}"

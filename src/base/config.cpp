@@ -64,6 +64,8 @@ std::vector<Setting> settings() {
       word("planner", &Config::planner, "automatic, full, simple, spsl or spdl"),
       number("full_plan_bytes", &Config::full_plan_bytes, "full plans from here; 0: by cost"),
       number("lanes", &Config::lanes, "paths that a copy may take at once"),
+      flag("gpus", &Config::gpus, "GPUs are used where there are some"),
+      number("emulated_gpus", &Config::emulated_gpus, "GPUs in host memory, for trials; 0: real"),
       number("trace_spans", &Config::trace_spans, "spans that a trace keeps"),
       word("cache_folder", &Config::cache_folder, "folder of measured profiles"),
   };

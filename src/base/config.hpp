@@ -40,6 +40,10 @@ struct Config {
   std::int64_t full_plan_bytes = 0;
   /// Most paths that a copy may take at once. 1 keeps to the best one.
   std::int64_t lanes = 4;
+  /// Whether GPUs are used where there are some.
+  bool gpus = true;
+  /// GPUs whose memory is host memory, to try programs and tests where there is none. 0: real ones.
+  std::int64_t emulated_gpus = 0;
   /// Spans that a trace keeps.
   std::int64_t trace_spans = 1 << 20;
   /// Folder of measured profiles. Empty: $XDG_CACHE_HOME/tranship or ~/.cache/tranship.

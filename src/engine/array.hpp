@@ -1,7 +1,9 @@
 // What a caller hands to copy(): a box of an array, and where it lies.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "data/mapping.hpp"
@@ -12,6 +14,8 @@ namespace tranship {
 /// Where an array lies, as far as a path is concerned.
 enum class Where {
   host,          ///< memory of this process
+  pinned,        ///< memory of this process, or mapped into it, that GPUs reach directly
+  device,        ///< memory of a GPU of this machine, of this process or opened from another
   shared,        ///< memory of another process on this machine that is mapped into this one
   file,          ///< place.attachment is a File
   near_process,  ///< on this machine, not mapped: place.attachment is a RemoteArray of a process on
@@ -26,18 +30,23 @@ class Liveness {
   virtual Status check() const = 0;
 };
 
-/// Whether the place is an address in this process.
-inline bool in_memory(Where where) { return where == Where::host || where == Where::shared; }
+/// Whether the place is an address that this process's CPU reaches.
+inline bool in_memory(Where where) {
+  return where == Where::host || where == Where::shared || where == Where::pinned;
+}
 
 /// A value. It keeps what it refers to alive through `owner`.
 struct Array {
   View view;
   Place place;
   Where where = Where::host;
+  int device = -1;  ///< of device memory: the GPU's number; -1: the driver knows
   bool writable = true;
   bool named = false;  ///< its dimensions have names of the user's; else they match by position
   std::shared_ptr<void> owner;
   std::shared_ptr<const Liveness> liveness;  ///< null: nothing to check
+  /// A cudaStream_t behind whose work the array is ready (1 and 2: the default streams).
+  std::optional<std::uintptr_t> stream;
   std::string name;  ///< for messages: "host memory", a file's path, a peer's export
 };
 

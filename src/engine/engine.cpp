@@ -118,7 +118,8 @@ Status check_places(const Array& target) {
 }
 
 Status check_overlap(const Array& source, const Array& target, const View& target_view) {
-  const bool both_in_memory = in_memory(source.where) && in_memory(target.where);
+  const auto addressed = [](Where where) { return in_memory(where) || where == Where::device; };
+  const bool both_in_memory = addressed(source.where) && addressed(target.where);
   if (!both_in_memory && !in_same_file(source, target)) return {};
   const std::byte* from = source.place.address;
   const std::byte* to = target.place.address;
@@ -160,15 +161,42 @@ std::uint64_t fork_generation() {
   return generation.load(std::memory_order_relaxed);
 }
 
+namespace {
+
+/// Looks often at first, since most copies are short, and then less often.
+Status wait_for_flight(const GpuFlight& flight, std::chrono::steady_clock::time_point deadline) {
+  constexpr std::chrono::milliseconds eager{2};
+  const auto begin = std::chrono::steady_clock::now();
+  while (!flight.done()) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= deadline) {
+      return Error{ErrorCode::timeout,
+                   "the copy on the GPU has not ended within the timeout; it goes on"};
+    }
+    if (now - begin < eager) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+  return flight.status();
+}
+
+}  // namespace
+
 Event::Event(std::shared_ptr<const Plan> plan, std::shared_ptr<Transfer> transfer, Engine* engine)
     : plan_(std::move(plan)), transfer_(std::move(transfer)), driver_(engine->driver_) {}
 
-bool Event::done() const { return !transfer_ || transfer_->completion->done(); }
+bool Event::done() const {
+  if (flight_) return flight_->done();
+  return !transfer_ || transfer_->completion->done();
+}
 
 Status Event::wait(std::optional<std::chrono::nanoseconds> timeout) const {
-  if (!transfer_) return {};
+  if (!transfer_ && !flight_) return {};
   using Clock = std::chrono::steady_clock;
   const auto deadline = timeout ? Clock::now() + *timeout : Clock::time_point::max();
+  if (flight_) return wait_for_flight(*flight_, deadline);
   if (!done()) {
     if (const auto driver = driver_.lock()) driver->help(*transfer_, deadline);
   }
@@ -178,7 +206,7 @@ Status Event::wait(std::optional<std::chrono::nanoseconds> timeout) const {
 }
 
 void Event::cancel() const {
-  if (done()) return;
+  if (done() || flight_) return;  // what a GPU has begun it ends
   if (const auto driver = driver_.lock()) driver->cancel(transfer_);
 }
 
@@ -209,10 +237,17 @@ Status Engine::start() {
   for (Memory& memory : options_.profile.memories) {
     if (memory.name == "node0/host0") memory.buffer_bytes_max = config.buffer_bytes;
   }
+  auto gpu_side = GpuSide::open(config);
+  if (!gpu_side) return gpu_side.error();
+  gpu_side_ = std::move(*gpu_side);
+  drop_absent_gpus();
   planner_.emplace(options_.profile);
   ThreadDriver::Options driver;
   for (const Memory& memory : options_.profile.memories) {
-    driver.memories.push_back({memory.buffer_bytes_max, host_buffers()});
+    const bool elsewhere = memory.kind == MemoryKind::pinned || memory.kind == MemoryKind::device;
+    BufferSource buffers = elsewhere && gpu_side_ ? gpu_side_->buffers(memory) : BufferSource{};
+    driver.memories.push_back(
+        {memory.buffer_bytes_max, buffers.allocate ? std::move(buffers) : host_buffers()});
   }
   driver.clock = &clock_;
   driver.trace = trace_.get();
@@ -228,9 +263,29 @@ Status Engine::start() {
     channels_.push_back(std::make_unique<FileChannel>(std::move(file)));
     channel_numbers_[kind] = driver_->add_channel(*channels_.back());
   }
+  if (gpu_side_) {
+    if (Status status = gpu_side_->start(options_.profile, *driver_); !status) return status;
+  }
   if (!options_.accept && options_.contact_file.empty()) return {};
   auto processes = this->processes();
   return processes ? Status{} : Status(processes.error());
+}
+
+/// A profile may speak of GPUs that this process does not have: nothing is planned over them.
+void Engine::drop_absent_gpus() {
+  Profile& profile = options_.profile;
+  const int count = gpu_side_ ? static_cast<int>(gpu_side_->gpus()->list().size()) : 0;
+  const auto absent = [&](int memory) {
+    const int device = GpuSide::device_of(profile.memories[at(memory)]);
+    return profile.memories[at(memory)].kind == MemoryKind::device &&
+           (device < 0 || device >= count);
+  };
+  auto& channels = profile.channels;
+  channels.erase(std::remove_if(channels.begin(), channels.end(),
+                                [&](const ChannelSpec& spec) {
+                                  return absent(spec.source) || absent(spec.target);
+                                }),
+                 channels.end());
 }
 
 Engine::~Engine() { close(); }
@@ -243,6 +298,7 @@ void Engine::close() {
     (void)new std::shared_ptr<ThreadDriver>(std::move(driver_));
     (void)processes_.release();
     for (auto& channel : channels_) (void)channel.release();
+    (void)gpu_side_.release();
     return;
   }
   {
@@ -267,8 +323,35 @@ Status Engine::usable() const {
   return {};
 }
 
-int Engine::memory_of(Where where) const {
-  switch (where) {
+Status Engine::resolve(Array& source, Array& target) const {
+  const bool on_gpu = source.where == Where::device || target.where == Where::device;
+  if (!on_gpu) return {};
+  if (!gpu_side_) {
+    return Error{ErrorCode::unsupported,
+                 "the array lies on a GPU, and this engine uses none: see tranship topology"};
+  }
+  if (Status status = gpu_side_->resolve(source, on_gpu); !status) return status;
+  return gpu_side_->resolve(target, on_gpu);
+}
+
+int Engine::channel_number(const ChannelSpec& channel) const {
+  return on_gpu(channel.kind) ? gpu_side_->number_of(channel) : channel_numbers_.at(channel.kind);
+}
+
+Result<std::shared_ptr<void>> Engine::allocate(Where where, int device, std::int64_t bytes) {
+  if (Status status = usable(); !status) return status.error();
+  if (!gpu_side_) {
+    return Error{ErrorCode::unsupported,
+                 "memory of a GPU, or pinned memory, needs a GPU: see tranship topology"};
+  }
+  return gpu_side_->allocate(where, device, std::max<std::int64_t>(bytes, 1));
+}
+
+int Engine::memory_of(const Array& array) const {
+  switch (array.where) {
+    case Where::pinned: return options_.profile.find_memory("node0/pinned0");
+    case Where::device:
+      return options_.profile.find_memory("node0/device" + std::to_string(array.device));
     case Where::host: return options_.profile.find_memory("node0/host0");
     case Where::file: return options_.profile.find_memory("node0/file0");
     case Where::shared: return options_.profile.find_memory("node0/shared0");
@@ -293,8 +376,8 @@ Result<PlanQuery> Engine::query_of(const Array& source, const Array& target,
   PlanQuery query;
   query.source = source.view;
   query.target = *view;
-  query.source_memory = memory_of(source.where);
-  query.target_memory = memory_of(target.where);
+  query.source_memory = memory_of(source);
+  query.target_memory = memory_of(target);
   query.planner = options.planner;
   query.buffer_bytes_max = options.buffer_bytes_max;
   query.full_from_bytes = options_.config.full_plan_bytes;
@@ -329,9 +412,13 @@ Result<std::shared_ptr<const Plan>> Engine::plan_of(const PlanQuery& query) {
   return std::shared_ptr<const Plan>(shared);
 }
 
-Result<std::shared_ptr<const Plan>> Engine::plan(const Array& source, const Array& target,
+Result<std::shared_ptr<const Plan>> Engine::plan(const Array& given_source,
+                                                 const Array& given_target,
                                                  const CopyOptions& options) {
   if (Status status = usable(); !status) return status.error();
+  Array source = given_source;
+  Array target = given_target;
+  if (Status status = resolve(source, target); !status) return status.error();
   auto query = query_of(source, target, options);
   if (!query) return query.error();
   query->waiting_s = waiting_s(options.priority);
@@ -343,14 +430,31 @@ std::vector<double> Engine::waiting_s(int priority) const {
   if (std::all_of(by_kind.begin(), by_kind.end(), [](double s) { return s <= 0; })) return {};
   std::vector<double> by_channel;
   for (const ChannelSpec& channel : options_.profile.channels) {
-    const auto number = channel_numbers_.find(channel.kind);
-    by_channel.push_back(number == channel_numbers_.end() ? 0 : by_kind[at(number->second)]);
+    int number = -1;
+    if (on_gpu(channel.kind)) {
+      if (gpu_side_) number = gpu_side_->number_of(channel);
+    } else if (const auto found = channel_numbers_.find(channel.kind);
+               found != channel_numbers_.end()) {
+      number = found->second;
+    }
+    by_channel.push_back(number < 0 ? 0 : by_kind[at(number)]);
   }
   return by_channel;
 }
 
 Result<Event> Engine::copy(const Array& source, const Array& target, const CopyOptions& options) {
   if (Status status = usable(); !status) return status.error();
+  if (source.where != Where::device && target.where != Where::device) {
+    return copy_resolved(source, target, options);
+  }
+  Array from = source;
+  Array to = target;
+  if (Status status = resolve(from, to); !status) return status.error();
+  return copy_resolved(from, to, options);
+}
+
+Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
+                                    const CopyOptions& options) {
   auto query = query_of(source, target, options);
   if (!query) return query.error();
   auto plan = plan_of(*query);
@@ -363,6 +467,12 @@ Result<Event> Engine::copy(const Array& source, const Array& target, const CopyO
     if (!query->waiting_s.empty()) plan = plan_of(*query);
     if (!plan) return plan.error();
   }
+  const bool one_gpu_hop =
+      (*plan)->hops.size() == 1 &&
+      on_gpu(options_.profile.channels[at((*plan)->hops[0].channel)].kind);
+  if (one_gpu_hop && ((*plan)->direct || options.stream)) {
+    return start_on_gpu(*plan, source, target, options);
+  }
   const bool ready = std::all_of(options.after.begin(), options.after.end(),
                                  [](const Event& event) { return event.done(); });
   if ((*plan)->direct && ready) {
@@ -374,7 +484,87 @@ Result<Event> Engine::copy(const Array& source, const Array& target, const CopyO
       return Event(*plan, nullptr, this);
     }
   }
-  return start_transfer(source, target, options, *plan);
+  auto after = waits_of(**plan, options);
+  if (!after) return after.error();
+  return start_transfer(source, target, options.priority, *plan, *after);
+}
+
+Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
+                                   const Array& target, const CopyOptions& options) {
+  const ChannelSpec& spec = options_.profile.channels[at(plan->hops[0].channel)];
+  CudaChannel& channel = gpu_side_->channel(spec);
+  std::vector<GpuMark> after;
+  for (const Event& event : options.after) {
+    if (event.done() || !event.flight()) {
+      if (Status status = event.wait({}); !status) return status.error();
+    } else {
+      after.push_back(event.flight()->mark());
+    }
+  }
+  std::vector<LoopNest> lowered;
+  if (plan->nests.empty()) {
+    lower({plan->hops[0].source.get(), plan->corner_source},
+          {plan->hops[0].target.get(), plan->corner_target}, plan->extents, plan->hops[0].fields,
+          lowered);
+  }
+  Request request;
+  request.nests = plan->nests.empty() ? lowered : plan->nests;
+  request.source = source.place;
+  request.target = target.place;
+  request.bytes = plan->bytes;
+  request.priority = options.priority;
+  const GpuStream stream{channel.device(),
+                         reinterpret_cast<void*>(options.stream.value_or(0))};
+  auto flight = channel.start(request, options.stream ? &stream : nullptr, after);
+  if (!flight) return flight.error();
+  if (*flight) (*flight)->keep_alive({source.owner, target.owner});
+  return *flight ? Event(plan, std::move(*flight)) : Event(plan, nullptr, this);
+}
+
+Result<std::vector<std::shared_ptr<Completion>>> Engine::waits_of(const Plan& plan,
+                                                                  const CopyOptions& options) {
+  std::vector<std::shared_ptr<Completion>> after;
+  const ChannelSpec* gpu_hop = nullptr;
+  for (const ChannelSpec& spec : options_.profile.channels) {
+    if (on_gpu(spec.kind) && gpu_side_ && gpu_side_->number_of(spec) >= 0) gpu_hop = &spec;
+  }
+  for (const Hop& hop : plan.hops) {
+    const ChannelSpec& spec = options_.profile.channels[at(hop.channel)];
+    if (on_gpu(spec.kind)) gpu_hop = &spec;
+  }
+  for (const Event& event : options.after) {
+    if (event.flight() && !event.done()) {
+      after.push_back(completion_of(event.flight(), channel_number(*gpu_hop)));
+    } else {
+      after.push_back(event.completion());
+    }
+  }
+  if (options.stream && gpu_hop != nullptr) {
+    CudaChannel& channel = gpu_side_->channel(*gpu_hop);
+    auto flight = channel.mark({channel.device(), reinterpret_cast<void*>(*options.stream)});
+    if (!flight) return flight.error();
+    if (*flight) after.push_back(completion_of(*flight, channel_number(*gpu_hop)));
+  }
+  return after;
+}
+
+std::shared_ptr<Completion> Engine::completion_of(std::shared_ptr<GpuFlight> flight,
+                                                  int channel) {
+  auto plan = std::make_shared<Plan>();
+  plan->hops.resize(1);
+  plan->lanes = {{0, 1, 0}};
+  plan->tiles = 1;
+  auto transfer = std::make_shared<Transfer>();
+  transfer->plan = std::move(plan);
+  transfer->source.attachment = flight.get();
+  transfer->keep_alive = {std::move(flight)};
+  transfer->label = "a copy on a GPU";
+  Descriptor descriptor;
+  descriptor.channel = channel;
+  transfer->descriptors.push_back(descriptor);
+  auto completion = transfer->completion;
+  driver_->submit(std::move(transfer), {});
+  return completion;
 }
 
 std::optional<Status> Engine::carry_directly(const Plan& plan, const Array& source,
@@ -394,13 +584,14 @@ std::optional<Status> Engine::carry_directly(const Plan& plan, const Array& sour
   return status;
 }
 
-Event Engine::start_transfer(const Array& source, const Array& target, const CopyOptions& options,
-                             const std::shared_ptr<const Plan>& plan) {
+Event Engine::start_transfer(const Array& source, const Array& target, int priority,
+                             const std::shared_ptr<const Plan>& plan,
+                             const std::vector<std::shared_ptr<Completion>>& after) {
   auto transfer = std::make_shared<Transfer>();
   transfer->plan = plan;
   transfer->source = source.place;
   transfer->target = target.place;
-  transfer->priority = options.priority;
+  transfer->priority = priority;
   transfer->cold = cold(plan->bytes);
   transfer->keep_alive = {source.owner, target.owner};
   transfer->label = plan->path(options_.profile);
@@ -412,18 +603,16 @@ Event Engine::start_transfer(const Array& source, const Array& target, const Cop
   }
   for (const Hop& hop : plan->hops) {
     Descriptor descriptor;
-    descriptor.channel = channel_numbers_.at(options_.profile.channels[at(hop.channel)].kind);
+    descriptor.channel = channel_number(options_.profile.channels[at(hop.channel)]);
     transfer->descriptors.push_back(descriptor);
   }
-  std::vector<std::shared_ptr<Completion>> after;
-  for (const Event& event : options.after) after.push_back(event.completion());
   driver_->submit(transfer, after);
   return Event(plan, transfer, this);
 }
 
 Event Engine::copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,
                          const Array& target) {
-  return start_transfer(source, target, {}, plan);
+  return start_transfer(source, target, 0, plan, {});
 }
 
 void Engine::run_nests(const Request& request, std::function<void(Status)> done) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "base/config.hpp"
 #include "base/trace.hpp"
 #include "engine/array.hpp"
+#include "engine/gpu_side.hpp"
 #include "machine/profile.hpp"
 #include "plan/cache.hpp"
 #include "plan/plan.hpp"
@@ -31,6 +33,9 @@ class Event {
  public:
   Event() = default;
   Event(std::shared_ptr<const Plan> plan, std::shared_ptr<Transfer> transfer, Engine* engine);
+  /// A copy that the caller's thread has put into a stream of a GPU.
+  Event(std::shared_ptr<const Plan> plan, std::shared_ptr<GpuFlight> flight)
+      : plan_(std::move(plan)), flight_(std::move(flight)) {}
 
   bool done() const;
   /// @error timeout if the transfer has not ended by then; else how it ended
@@ -39,12 +44,15 @@ class Event {
   void cancel() const;
   /// Null for a copy of nothing.
   const std::shared_ptr<const Plan>& plan() const { return plan_; }
-  /// Null if the copy ended within the call.
+  /// Null if the copy ended within the call, or is in flight().
   std::shared_ptr<Completion> completion() const;
+  /// Null if the copy does not run on a GPU by itself.
+  const std::shared_ptr<GpuFlight>& flight() const { return flight_; }
 
  private:
   std::shared_ptr<const Plan> plan_;
   std::shared_ptr<Transfer> transfer_;
+  std::shared_ptr<GpuFlight> flight_;
   std::weak_ptr<ThreadDriver> driver_;
 };
 
@@ -53,6 +61,9 @@ struct CopyOptions {
   std::vector<Event> after;  ///< start when these have ended
   PlannerKind planner = PlannerKind::automatic;
   std::int64_t buffer_bytes_max = 0;  ///< of this transfer; 0: the memories' own limits
+  /// A cudaStream_t: the copy starts after what is in the stream. A copy in one hop of a GPU runs
+  /// in the stream itself, so that later work of it starts after the copy, too.
+  std::optional<std::uintptr_t> stream;
 };
 
 /// Owns channels, workers, buffers and the links to other processes. Any thread may call any
@@ -88,6 +99,13 @@ class Engine {
   /// Links to other processes; opened on first use.
   Result<Processes*> processes();
 
+  /// Null if this machine has no GPUs that can be used, or the settings forbid them.
+  std::shared_ptr<Gpus> gpus() const { return gpu_side_ ? gpu_side_->gpus() : nullptr; }
+
+  /// Memory of a GPU, or pinned memory: the owner, whose get() is the address.
+  /// @error unsupported without GPUs; out_of_memory
+  Result<std::shared_ptr<void>> allocate(Where where, int device, std::int64_t bytes);
+
   const Profile& profile() const { return options_.profile; }
   const Config& config() const { return options_.config; }
   const Trace* trace() const { return trace_.get(); }
@@ -108,15 +126,29 @@ class Engine {
   friend class Processes;
   explicit Engine(Options options);
   Status start();
+  void drop_absent_gpus();
   Result<PlanQuery> query_of(const Array& source, const Array& target,
                              const CopyOptions& options) const;
+  Result<Event> copy_resolved(const Array& source, const Array& target,
+                              const CopyOptions& options);
+  /// Says of both ends in which memory they lie.
+  Status resolve(Array& source, Array& target) const;
   Result<std::shared_ptr<const Plan>> plan_of(const PlanQuery& query);
   std::vector<double> waiting_s(int priority) const;
-  int memory_of(Where where) const;
+  int memory_of(const Array& array) const;
+  int channel_number(const ChannelSpec& channel) const;
   /// Runs a short copy on the caller's thread; nothing if it must be queued after all.
   std::optional<Status> carry_directly(const Plan& plan, const Array& source, const Array& target);
-  Event start_transfer(const Array& source, const Array& target, const CopyOptions& options,
-                       const std::shared_ptr<const Plan>& plan);
+  /// Puts a copy of one hop into a stream of its GPU, on the caller's thread.
+  Result<Event> start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
+                             const Array& target, const CopyOptions& options);
+  /// What the copy must wait for: events, and what is in the caller's stream.
+  Result<std::vector<std::shared_ptr<Completion>>> waits_of(const Plan& plan,
+                                                            const CopyOptions& options);
+  std::shared_ptr<Completion> completion_of(std::shared_ptr<GpuFlight> flight, int channel);
+  Event start_transfer(const Array& source, const Array& target, int priority,
+                       const std::shared_ptr<const Plan>& plan,
+                       const std::vector<std::shared_ptr<Completion>>& after);
   bool cold(std::int64_t bytes) const;
   /// Runs nests as one job of a channel; `done` is called when it has ended.
   void run_nests(const Request& request, std::function<void(Status)> done);
@@ -127,6 +159,7 @@ class Engine {
   std::unique_ptr<Trace> trace_;
   std::optional<Planner> planner_;  ///< on options_.profile
   PlanCache cache_;
+  std::unique_ptr<GpuSide> gpu_side_;
   std::vector<std::unique_ptr<Channel>> channels_;
   std::map<ChannelKind, int> channel_numbers_;  ///< the driver's number of each kind
   std::shared_ptr<ThreadDriver> driver_;

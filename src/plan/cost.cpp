@@ -354,7 +354,8 @@ std::optional<Candidate> Costs::best_tiling(const Path& path, int converting_hop
     best = candidate;
     fastest = std::min(fastest, candidate.seconds);
     const bool preferred = k > size_first_ && tile_size(k - 1) >= tile_preferred_least;
-    to_beat = std::min(seconds_max, preferred ? fastest * tile_tolerance : fastest / tile_tolerance);
+    to_beat = preferred ? fastest * tile_tolerance : fastest / tile_tolerance;
+    to_beat = std::min(seconds_max, to_beat);
   }
   return best;
 }

@@ -188,6 +188,13 @@ void mark_direct(Plan& plan, const Profile& profile) {
                        channel.kind == ChannelKind::remote_write ||
                        channel.kind == ChannelKind::remote_read;
   plan.direct = at_once && plan.seconds - channel.latency_s < profile.handoff_s;
+  // A GPU goes on by itself: the caller only starts it. Longer copies go in tiles, behind which an
+  // urgent one need not wait.
+  const bool on_gpu = channel.kind == ChannelKind::gpu_read ||
+                      channel.kind == ChannelKind::gpu_write ||
+                      channel.kind == ChannelKind::gpu_copy ||
+                      channel.kind == ChannelKind::gpu_peer;
+  if (on_gpu) plan.direct = plan.tiles == 1;
   if (!plan.direct) return;
   lower({plan.hops[0].source.get(), plan.corner_source},
         {plan.hops[0].target.get(), plan.corner_target}, plan.extents, plan.hops[0].fields,

@@ -36,6 +36,7 @@ struct Request {
   Place target;
   std::int64_t bytes = 0;  ///< the sum over the nests
   std::uint64_t tag = 0;   ///< the submitter's own; comes back in Finished
+  int priority = 0;        ///< of the transfer, for channels whose hardware knows priorities
   bool cold = false;       ///< the whole transfer does not fit the caches: streaming stores pay
   /// What the plan says, for channels that only pretend to carry: contiguous bytes in a tile (0:
   /// as the nests are), and the rate with which this hop converts (0: it does not).

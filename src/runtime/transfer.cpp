@@ -48,7 +48,8 @@ Request prepare(const Job& job, std::vector<LoopNest>& nests) {
       from_source ? transfer.source : slot_of(transfer, descriptor.input, job.sequence);
   request.target = to_target ? transfer.target : slot_of(transfer, descriptor.output, job.sequence);
   request.cold = transfer.cold && to_target;
-  if (!transfer.fixed_nests.empty()) {
+  request.priority = transfer.priority;
+  if (!transfer.fixed_nests.empty() || !transfer.plan->hops[at(job.hop)].target) {
     request.nests = transfer.fixed_nests;
     return request;
   }

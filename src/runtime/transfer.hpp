@@ -50,7 +50,8 @@ struct Transfer : BufferWaiter, std::enable_shared_from_this<Transfer> {
   std::shared_ptr<const Plan> plan;
   Place source;
   Place target;
-  /// Nests that are moved as they are, as the one tile of a one-hop plan; empty: the plan's tiles.
+  /// Nests that are moved as they are, as the one tile of a one-hop plan; empty: the plan's tiles,
+  /// or nothing if the hop has no mappings.
   std::vector<LoopNest> fixed_nests;
   bool cold = false;
   /// Most requests of one hop that are in flight at a time; 0: as many as the channel takes.

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from ..errors import Error, NotFound
-from . import disk, host, isometry, latency, remote
+from . import disk, gpu, host, isometry, latency, remote
 from .harness import Bench, MismatchError, Report, SkippedError
 from .planning import planning
 from .prediction import prediction
@@ -39,6 +39,12 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "plan-cache": ("a plan that was made before", latency.plan_cache),
     "planning": ("what a plan costs to make, on profiles of clusters", planning),
     "prediction": ("what plans predict beside what copies take, 1 to 256 MiB", prediction),
+    "gpu-link": ("host memory to a GPU and back, pinned and pageable", gpu.link),
+    "gpu-conversion": ("layouts converted inside a GPU, beside its copy", gpu.conversion),
+    "gpu-peer": ("a GPU to its neighbour, in the same layout or transposed", gpu.peer),
+    "gpu-lanes": ("host memory to one GPU over the links of all", gpu.lanes),
+    "gpu-images": ("NHWC in pageable memory to NCHW on a GPU, and back", gpu.images),
+    "gpu-priority": ("1 MiB at high priority behind large copies to a GPU", gpu.urgent),
     "scaling": ("copies and transposes on 1 to all cores", host.scaling),
 }
 

@@ -1,0 +1,371 @@
+// Conversion kernels against cudaMemcpy inside one GPU. Prints a table, and writes JSON lines to
+// the file named by the first argument; a second one measures only cases whose names contain it. A
+// third and a fourth give the bytes of a box and the boxes of a group (KernelTuning).
+// Build:
+//   nvcc -std=c++20 -O3 -arch=sm_90 -Iinclude -Isrc benchmarks/gpu/kernels.cu src/base/error.cpp
+//     src/channels/cuda/kernels/*.cu src/channels/cuda/kernels/*.cpp -o kernels
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "channels/cuda/kernels/kernel_plan.hpp"
+#include "channels/cuda/kernels/launch.hpp"
+
+namespace tranship::cuda {
+namespace {
+
+constexpr std::int64_t bytes_wanted = std::int64_t{512} << 20;
+/// Room for what rounds up and for ends that begin off the alignment.
+constexpr std::int64_t bytes_room = bytes_wanted + (std::int64_t{64} << 20);
+constexpr int repeats = 10;
+
+void require(int error, const char* what) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(static_cast<cudaError_t>(error)));
+  std::exit(1);
+}
+
+struct Case {
+  std::string name;
+  LoopNest nest;
+  std::int64_t source_shift = 0;
+  std::vector<LoopNest> others;  ///< launched after the first
+};
+
+__global__ void fill(std::uint64_t* words, std::int64_t count) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < count; i += step) {
+    std::uint64_t value = static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15u;
+    value = (value ^ (value >> 29)) * 0xbf58476d1ce4e5b9u;
+    words[i] = value ^ (value >> 32);
+  }
+}
+
+/// Counts elements that a naive walk of the nest finds wrong in the target.
+__global__ void compare(const __grid_constant__ LoopNest nest, std::int64_t count,
+                        const std::byte* source, const std::byte* target,
+                        unsigned long long* wrong) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < count; i += step) {
+    std::int64_t rest = i, from = nest.source_offset, to = nest.target_offset;
+    const Loop* loops = reinterpret_cast<const Loop*>(&nest.loops);
+    for (int k = 0; k < nest.rank; ++k) {
+      const std::int64_t index = rest % loops[k].extent;
+      rest /= loops[k].extent;
+      from += index * loops[k].source_stride;
+      to += index * loops[k].target_stride;
+    }
+    bool same = true;
+    for (std::int64_t b = 0; b < nest.element_bytes; ++b) {
+      same = same && source[from + b] == target[to + b];
+    }
+    if (!same) atomicAdd(wrong, 1ull);
+  }
+}
+
+__global__ void compare_pieces(const Piece* pieces, const std::byte* source,
+                               const std::byte* target, unsigned long long* wrong) {
+  const Piece piece = pieces[blockIdx.x];
+  for (std::int64_t i = threadIdx.x; i < piece.bytes; i += blockDim.x) {
+    if (source[piece.source_offset + i] != target[piece.target_offset + i]) atomicAdd(wrong, 1ull);
+  }
+}
+
+/// The GPU's memory and what is written about each case.
+class Bench {
+ public:
+  Bench(const char* path, std::string only, const KernelTuning& tuning)
+      : only_(std::move(only)), tuning_(tuning) {
+    require(cudaMalloc(&source_, bytes_room), "no memory for the source");
+    require(cudaMalloc(&target_, bytes_room), "no memory for the target");
+    require(cudaMalloc(&wrong_, sizeof(*wrong_)), "no memory for a counter");
+    require(cudaStreamCreate(&stream_), "no stream");
+    require(cudaEventCreate(&begin_), "no event");
+    require(cudaEventCreate(&end_), "no event");
+    fill<<<1024, 256, 0, stream_>>>(reinterpret_cast<std::uint64_t*>(source_), bytes_room / 8);
+    require(cudaGetLastError(), "the source cannot be filled");
+    if (path != nullptr) lines_ = std::fopen(path, "w");
+    if (path != nullptr && lines_ == nullptr) {
+      std::fprintf(stderr, "%s cannot be written; name another file\n", path);
+      std::exit(1);
+    }
+  }
+
+  /// Median seconds of what `work` puts into the stream.
+  double median_s(const std::function<int()>& work) {
+    std::vector<double> seconds;
+    for (int k = -2; k < repeats; ++k) {
+      require(cudaEventRecord(begin_, stream_), "an event cannot be recorded");
+      require(work(), "a launch failed");
+      require(cudaEventRecord(end_, stream_), "an event cannot be recorded");
+      require(cudaEventSynchronize(end_), "a kernel failed");
+      float milliseconds = 0;
+      require(cudaEventElapsedTime(&milliseconds, begin_, end_), "no time was measured");
+      if (k >= 0) seconds.push_back(milliseconds * 1e-3);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return (seconds[repeats / 2 - 1] + seconds[repeats / 2]) / 2;
+  }
+
+  double copy_s(std::int64_t bytes) {
+    return median_s([&] {
+      return cudaMemcpyAsync(target_, source_, static_cast<std::size_t>(bytes),
+                             cudaMemcpyDeviceToDevice, stream_);
+    });
+  }
+
+  void copy() {
+    copy_rate_ = 2 * static_cast<double>(bytes_wanted) / copy_s(bytes_wanted);
+    report("copy", "cudaMemcpyAsync", bytes_wanted, copy_s(bytes_wanted), copy_rate_, 0);
+  }
+
+  void run(const Case& one) {
+    if (one.name.find(only_) == std::string::npos) return;
+    const std::byte* source = source_ + one.source_shift;
+    std::vector<KernelPlan> plans;
+    std::vector<LoopNest> nests = {one.nest};
+    nests.insert(nests.end(), one.others.begin(), one.others.end());
+    for (const LoopNest& nest : nests) plan_kernels(nest, source, target_, plans, tuning_);
+    poison();
+    const double seconds = median_s([&] {
+      for (const KernelPlan& plan : plans) {
+        const int error = launch(plan, source, target_, stream_);
+        if (error != cudaSuccess) return error;
+      }
+      return 0;
+    });
+    std::int64_t bytes = 0;
+    for (const LoopNest& nest : nests) {
+      bytes += nest.bytes();
+      compare<<<2048, 256, 0, stream_>>>(nest, nest.bytes() / nest.element_bytes, source, target_,
+                                         wrong_);
+      require(cudaGetLastError(), "a comparison cannot be launched");
+    }
+    report(one.name, explain(plans[0]), bytes, seconds, copy_rate_, count_wrong());
+  }
+
+  void run_pieces(const std::string& name, std::int64_t count, std::int64_t piece_bytes,
+                  std::int64_t shift) {
+    if (name.find(only_) == std::string::npos) return;
+    Piece* pieces = nullptr;
+    require(cudaMallocHost(&pieces, static_cast<std::size_t>(count) * sizeof(Piece)),
+            "no pinned memory for the list");
+    for (std::int64_t k = 0; k < count; ++k) {
+      // An odd multiple scatters the pieces of the source.
+      pieces[k] = {k * 7919 % count * piece_bytes + shift, k * piece_bytes, piece_bytes};
+    }
+    poison();
+    const double seconds =
+        median_s([&] { return launch_pieces(pieces, count, source_, target_, stream_); });
+    compare_pieces<<<static_cast<unsigned>(count), 256, 0, stream_>>>(pieces, source_, target_,
+                                                                      wrong_);
+    const std::uint64_t wrong = count_wrong();
+    const std::int64_t bytes = count * piece_bytes;
+    report(name, "pieces", bytes, seconds, 2 * static_cast<double>(bytes) / copy_s(bytes), wrong);
+    require(cudaFreeHost(pieces), "the list cannot be freed");
+  }
+
+  /// 0 if all cases were right.
+  int finish() {
+    std::sort(fractions_.begin(), fractions_.end());
+    if (!fractions_.empty()) {
+      std::printf("fraction of copy: least %.3f, median %.3f, %zu cases\n", fractions_[0],
+                  fractions_[fractions_.size() / 2], fractions_.size());
+    }
+    if (lines_ != nullptr && std::fclose(lines_) != 0) return 1;
+    return wrong_cases_;
+  }
+
+ private:
+  void poison() {
+    require(cudaMemsetAsync(target_, 0x5a, bytes_room, stream_), "the target cannot be poisoned");
+    require(cudaMemsetAsync(wrong_, 0, sizeof(*wrong_), stream_), "a counter cannot be cleared");
+  }
+
+  std::uint64_t count_wrong() {
+    require(cudaGetLastError(), "a comparison cannot be launched");
+    unsigned long long wrong = 0;
+    require(cudaMemcpyAsync(&wrong, wrong_, sizeof(wrong), cudaMemcpyDefault, stream_),
+            "a counter cannot be read");
+    require(cudaStreamSynchronize(stream_), "a comparison failed");
+    return wrong;
+  }
+
+  void report(const std::string& name, const std::string& kernel, std::int64_t bytes,
+              double seconds, double copy_rate, std::uint64_t wrong) {
+    if (wrong != 0) {
+      std::printf("%-44s WRONG: %llu elements (%s)\n", name.c_str(),
+                  static_cast<unsigned long long>(wrong), kernel.c_str());
+      ++wrong_cases_;
+      return;
+    }
+    const double rate = 2 * static_cast<double>(bytes) / seconds;
+    const double fraction = rate / copy_rate;
+    if (name != "copy") fractions_.push_back(fraction);
+    std::printf("%-44s %8.0f GB/s %6.3f  %s\n", name.c_str(), rate / 1e9, fraction, kernel.c_str());
+    std::fflush(stdout);
+    if (lines_ == nullptr) return;
+    std::fprintf(lines_,
+                 "{\"bench\": \"conversion\", \"case\": \"%s\", \"kernel\": \"%s\", "
+                 "\"bytes\": %lld, \"median_s\": %.9f, \"gbps\": %.1f, \"fraction\": %.4f, "
+                 "\"checked\": %s}\n",
+                 name.c_str(), kernel.c_str(), static_cast<long long>(bytes), seconds, rate / 1e9,
+                 fraction, name == "copy" ? "false" : "true");
+  }
+
+  std::string only_;
+  KernelTuning tuning_;
+  std::byte* source_ = nullptr;
+  std::byte* target_ = nullptr;
+  unsigned long long* wrong_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+  std::FILE* lines_ = nullptr;
+  double copy_rate_ = 0;
+  int wrong_cases_ = 0;
+  std::vector<double> fractions_;
+};
+
+/// A dense nest; `source` and `target` list the loops by number, fastest first.
+Case dense(const std::string& name, std::int64_t element_bytes,
+           const std::vector<std::int64_t>& extents, const std::vector<int>& source,
+           const std::vector<int>& target) {
+  Case one;
+  one.name = name;
+  one.nest.element_bytes = element_bytes;
+  one.nest.rank = static_cast<int>(extents.size());
+  std::int64_t source_stride = element_bytes, target_stride = element_bytes;
+  for (std::size_t k = 0; k < extents.size(); ++k) one.nest.loops[k].extent = extents[k];
+  for (std::size_t k = 0; k < extents.size(); ++k) {
+    const auto from = static_cast<std::size_t>(source[k]), to = static_cast<std::size_t>(target[k]);
+    one.nest.loops[from].source_stride = source_stride;
+    one.nest.loops[to].target_stride = target_stride;
+    source_stride *= extents[from];
+    target_stride *= extents[to];
+  }
+  return one;
+}
+
+void transposes(Bench& bench) {
+  for (const std::int64_t bytes : {1, 2, 4, 8, 16}) {
+    const std::int64_t rows = std::int64_t{8192};
+    const std::int64_t columns = bytes_wanted / bytes / rows;
+    const std::string element = std::to_string(bytes) + " B";
+    bench.run(dense("transpose of " + element, bytes, {rows, columns}, {0, 1}, {1, 0}));
+    bench.run(dense("transpose of " + element + ", odd extents", bytes, {8001, columns - 37},
+                    {0, 1}, {1, 0}));
+    bench.run(dense("transpose of " + element + ", extents by 16 B", bytes, {8016, columns - 48},
+                    {0, 1}, {1, 0}));
+  }
+  std::vector<int> order = {0, 1, 2};
+  do {
+    for (const std::int64_t bytes : {2, 4, 8}) {
+      const std::string name = "permutation " + std::to_string(order[0]) +
+                               std::to_string(order[1]) + std::to_string(order[2]) + " of " +
+                               std::to_string(bytes) + " B";
+      const std::int64_t slow = bytes_wanted / bytes / (512 * 512);
+      bench.run(dense(name + ", powers of two", bytes, {512, 512, slow}, {0, 1, 2}, order));
+      bench.run(dense(name + ", 400 x 500 x n", bytes,
+                      {400, 500, bytes_wanted / bytes / (400 * 500) / 8 * 8}, {0, 1, 2}, order));
+    }
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+void records(Bench& bench) {
+  const auto both = [&](std::int64_t fields, std::int64_t bytes, const std::string& type) {
+    const std::int64_t count = bytes_wanted / bytes / fields / 1024 * 1024;
+    const std::string what = std::to_string(fields) + " x " + type;
+    bench.run(dense("records to columns, " + what, bytes, {fields, count}, {0, 1}, {1, 0}));
+    bench.run(dense("columns to records, " + what, bytes, {fields, count}, {1, 0}, {0, 1}));
+  };
+  for (std::int64_t fields = 2; fields <= 16; ++fields) both(fields, 4, "f32");
+  both(3, 8, "f64");
+  both(3, 2, "f16");
+  both(8, 1, "u8");
+  for (const std::int64_t bytes : {2, 4}) {
+    for (const std::int64_t channels : {3, 16, 64, 256}) {
+      const std::int64_t images =
+          std::max<std::int64_t>(1, bytes_wanted / bytes / channels / (224 * 224));
+      const std::string what = std::to_string(channels) + (bytes == 2 ? " x f16" : " x f32");
+      const std::vector<std::int64_t> extents = {channels, 224 * 224, images};
+      bench.run(dense("NHWC to NCHW, " + what, bytes, extents, {0, 1, 2}, {1, 0, 2}));
+      bench.run(dense("NCHW to NHWC, " + what, bytes, extents, {1, 0, 2}, {0, 1, 2}));
+    }
+  }
+}
+
+/// Records of fields of several widths: one nest for each field.
+Case mixed(bool to_columns) {
+  const std::int64_t count = bytes_wanted / 16;
+  Case one;
+  one.name =
+      to_columns ? "records to columns, f64 f32 f16 f16" : "columns to records, f64 f32 f16 f16";
+  std::int64_t at = 0;
+  for (const std::int64_t bytes : {8, 4, 2, 2}) {
+    LoopNest nest;
+    nest.element_bytes = bytes;
+    nest.rank = 1;
+    nest.source_offset = to_columns ? at : at * count;
+    nest.target_offset = to_columns ? at * count : at;
+    nest.loops[0] = {count, to_columns ? 16 : bytes, to_columns ? bytes : 16};
+    at += bytes;
+    (at == bytes ? one.nest : one.others.emplace_back()) = nest;
+  }
+  return one;
+}
+
+void blocks(Bench& bench) {
+  bench.run(mixed(true));
+  bench.run(mixed(false));
+  const std::int64_t count = bytes_wanted / (4 * 8 * 4);
+  const std::vector<std::int64_t> extents = {4, 8, count};  // x in a block, fields, blocks of x
+  bench.run(dense("columns to blocks of 4", 4, extents, {0, 2, 1}, {0, 1, 2}));
+  bench.run(dense("blocks of 4 to columns", 4, extents, {0, 1, 2}, {0, 2, 1}));
+  bench.run(dense("records to blocks of 4", 4, extents, {1, 0, 2}, {0, 1, 2}));
+  bench.run(dense("blocks of 4 to records", 4, extents, {0, 1, 2}, {1, 0, 2}));
+  bench.run(dense("transpose of records of 12 B", 12, {6688, 6688}, {0, 1}, {1, 0}));
+  bench.run(dense("transpose of records of 48 B", 48, {3344, 3344}, {0, 1}, {1, 0}));
+  bench.run(dense("rows of 4 KiB in another order", 4096, {256, 512}, {0, 1}, {1, 0}));
+  Case shifted = dense("one run, source off by 4 bytes", 4096, {1 << 17}, {0}, {0});
+  shifted.source_shift = 4;
+  bench.run(shifted);
+  Case one_column;
+  one_column.name = "field 3 of 8 x f32 alone";
+  one_column.nest.element_bytes = 4;
+  one_column.nest.source_offset = 12;
+  one_column.nest.rank = 1;
+  one_column.nest.loops[0] = {bytes_wanted / 32, 32, 4};
+  bench.run(one_column);
+}
+
+void lists(Bench& bench) {
+  bench.run_pieces("16384 pieces of 4 KiB", 16384, 4096, 0);
+  bench.run_pieces("131072 pieces of 4 KiB", 131072, 4096, 0);
+  bench.run_pieces("32768 pieces of 16 KiB", 32768, 16384, 0);
+  bench.run_pieces("8 pieces of 64 MiB", 8, std::int64_t{64} << 20, 0);
+  bench.run_pieces("32768 pieces of 16 KiB, off by 4 bytes", 32768, 16384, 4);
+}
+
+}  // namespace
+}  // namespace tranship::cuda
+
+int main(int argc, char** argv) {
+  using namespace tranship::cuda;
+  KernelTuning tuning;
+  if (argc > 3) tuning.box_bytes = std::atoll(argv[3]);
+  if (argc > 4) tuning.group_boxes = std::atoll(argv[4]);
+  Bench bench(argc > 1 ? argv[1] : nullptr, argc > 2 ? argv[2] : "", tuning);
+  bench.copy();
+  transposes(bench);
+  records(bench);
+  blocks(bench);
+  lists(bench);
+  return bench.finish();
+}

@@ -1,0 +1,150 @@
+// Arrays on GPUs: tensors handed over through DLPack, memory that an engine allocates, streams.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <array>
+
+#include "bindings.hpp"
+#include "channels/cuda/gpus.hpp"
+
+namespace tranship::python {
+namespace {
+
+/// The two forms in which producers hand a tensor over; their layout is the DLPack standard's.
+struct ManagedTensor {
+  nb::dlpack::dltensor tensor;
+  void* context = nullptr;
+  void (*deleter)(ManagedTensor*) = nullptr;
+};
+
+struct VersionedTensor {
+  std::uint32_t major = 0;
+  std::uint32_t minor = 0;
+  void* context = nullptr;
+  void (*deleter)(VersionedTensor*) = nullptr;
+  std::uint64_t flags = 0;
+  nb::dlpack::dltensor tensor;
+};
+
+constexpr std::uint64_t flag_read_only = 1;
+
+/// What the standard calls the places that an address can reach.
+enum : std::int32_t { on_cpu = 1, on_cuda = 2, on_cuda_host = 3, on_cuda_managed = 13 };
+
+/// NumPy's name of the type; "V2" and the like for those that NumPy has none for.
+std::string type_name(const nb::dlpack::dtype& type, std::int64_t bytes) {
+  using Code = nb::dlpack::dtype_code;
+  const std::string size = std::to_string(bytes);
+  if (type.lanes == 1) {
+    switch (static_cast<Code>(type.code)) {
+      case Code::Int: return "i" + size;
+      case Code::UInt: return "u" + size;
+      case Code::Float: return "f" + size;
+      case Code::Complex: return "c" + size;
+      case Code::Bool: return "b" + size;
+      default: break;
+    }
+  }
+  return "V" + size;
+}
+
+std::vector<std::int64_t> strides_of(const nb::dlpack::dltensor& tensor, std::int64_t bytes) {
+  std::vector<std::int64_t> strides(static_cast<std::size_t>(tensor.ndim));
+  std::int64_t dense = bytes;
+  for (int k = tensor.ndim - 1; k >= 0; --k) {
+    strides[static_cast<std::size_t>(k)] =
+        tensor.strides != nullptr ? tensor.strides[k] * bytes : dense;
+    dense *= tensor.shape[k];
+  }
+  return strides;
+}
+
+Array array_of_tensor(const nb::dlpack::dltensor& tensor, bool writable,
+                      std::shared_ptr<void> owner) {
+  const std::int64_t bits = std::int64_t{tensor.dtype.bits} * tensor.dtype.lanes;
+  if (bits < 8 || bits % 8 != 0) {
+    raise({ErrorCode::invalid_argument, "the tensor's elements have " + std::to_string(bits) +
+                                            " bits; give one whose elements are whole bytes"});
+  }
+  const std::vector<std::int64_t> shape(tensor.shape, tensor.shape + tensor.ndim);
+  const auto address = reinterpret_cast<std::uintptr_t>(tensor.data) +
+                       static_cast<std::uintptr_t>(tensor.byte_offset);
+  Array array = strided_array(address, shape, strides_of(tensor, bits / 8),
+                              {{"f0", type_name(tensor.dtype, bits / 8), bits / 8, 0}});
+  array.writable = writable;
+  array.owner = std::move(owner);
+  switch (tensor.device.device_type) {
+    case on_cpu:
+    case on_cuda_host: return array;  // the engine asks the driver which host memory is pinned
+    case on_cuda: return placed(array, "device", tensor.device.device_id, {});
+    case on_cuda_managed: return placed(array, "device", -1, {});
+    default:
+      raise({ErrorCode::invalid_argument,
+             "the tensor lies on a DLPack device of type " +
+                 std::to_string(tensor.device.device_type) +
+                 "; memory of the host and of CUDA GPUs can be read: copy it there first"});
+  }
+}
+
+/// Takes the tensor out of its capsule; the producer's deleter runs when the last user ends.
+template <typename Managed>
+std::shared_ptr<void> take(PyObject* capsule, const char* name, const char* used_name,
+                           Managed*& managed) {
+  managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+  if (managed == nullptr) throw nb::python_error();
+  if (PyCapsule_SetName(capsule, used_name) != 0) throw nb::python_error();
+  return {managed, [](Managed* held) {
+            if (held->deleter == nullptr || !Py_IsInitialized()) return;
+            nb::gil_scoped_acquire lock;
+            held->deleter(held);
+          }};
+}
+
+Array from_dlpack(nb::handle capsule) {
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
+    VersionedTensor* managed = nullptr;
+    auto owner = take(capsule.ptr(), "dltensor_versioned", "used_dltensor_versioned", managed);
+    if (managed->major != 1) {
+      raise({ErrorCode::invalid_argument, "the tensor comes in version " +
+                                              std::to_string(managed->major) +
+                                              " of DLPack, and version 1 is understood; use an "
+                                              "older release of the library that made it"});
+    }
+    return array_of_tensor(managed->tensor, (managed->flags & flag_read_only) == 0,
+                           std::move(owner));
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
+    ManagedTensor* managed = nullptr;
+    auto owner = take(capsule.ptr(), "dltensor", "used_dltensor", managed);
+    return array_of_tensor(managed->tensor, true, std::move(owner));
+  }
+  raise({ErrorCode::invalid_argument,
+         "__dlpack__() gave no tensor, or one that was taken before; call it once a copy"});
+}
+
+}  // namespace
+
+Array placed(const Array& array, const std::string& where, int device,
+             std::optional<std::uintptr_t> stream) {
+  Array moved = array;
+  moved.where = where == "device" ? Where::device : where == "pinned" ? Where::pinned : Where::host;
+  moved.device = device;
+  moved.stream = stream;
+  moved.name = where == "device"   ? "an array on a GPU"
+               : where == "pinned" ? "an array in pinned memory"
+                                   : "an array in host memory";
+  return moved;
+}
+
+void bind_device_arrays(nb::module_& module) {
+  module.def("from_dlpack", &from_dlpack, nb::arg("capsule"),
+             nb::sig("def from_dlpack(capsule: object) -> Array"));
+  module.def("placed", &placed, nb::arg("array"), nb::arg("where"), nb::arg("device"),
+             nb::arg("stream").none());
+}
+
+}  // namespace tranship::python

@@ -1,0 +1,195 @@
+// What Python sees of an engine's GPUs: their list, memory on them, streams of other libraries.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+
+#include "bindings.hpp"
+#include "channels/cuda/gpus.hpp"
+
+namespace tranship::python {
+namespace {
+
+/// Handles that stand for the default streams of whichever GPU is meant (cudaStreamLegacy,
+/// cudaStreamPerThread).
+constexpr std::uintptr_t legacy_stream = 1;
+constexpr std::uintptr_t per_thread_stream = 2;
+
+/// Memory that an engine allocated, as long as Python refers to it.
+struct DeviceMemory {
+  std::shared_ptr<void> owner;
+  int device = -1;
+  std::int64_t bytes = 0;
+};
+
+DeviceMemory allocate(Engine& engine, const std::string& where, int device, std::int64_t bytes) {
+  const Where place = where == "pinned" ? Where::pinned : Where::device;
+  auto owner = [&] {
+    nb::gil_scoped_release released;
+    return engine.allocate(place, device, bytes);
+  }();
+  return {unwrap(std::move(owner)), device, bytes};
+}
+
+nb::dict described(const Gpus& gpus, int device) {
+  const GpuInfo& info = gpus.list()[static_cast<std::size_t>(device)];
+  nb::list peers;
+  for (int other = 0; other < static_cast<int>(gpus.list().size()); ++other) {
+    if (other != device && gpus.peers(device, other)) peers.append(other);
+  }
+  nb::dict row;
+  row["device"] = device;
+  row["name"] = info.name;
+  row["bus"] = info.bus;
+  row["memory_bytes"] = info.memory_bytes;
+  row["multiprocessors"] = info.multiprocessors;
+  row["numa_node"] = info.numa_node;
+  row["peers"] = peers;
+  row["emulated"] = gpus.emulated();
+  return row;
+}
+
+nb::list described(const Gpus& gpus) {
+  nb::list rows;
+  for (int device = 0; device < static_cast<int>(gpus.list().size()); ++device) {
+    rows.append(described(gpus, device));
+  }
+  return rows;
+}
+
+/// The GPUs of an engine, and why there are none.
+nb::tuple list_gpus(const Engine& engine) {
+  if (engine.gpus() != nullptr) return nb::make_tuple(described(*engine.gpus()), "");
+  if (!engine.config().gpus) return nb::make_tuple(nb::list(), "the setting gpus is 0");
+  const auto found = [] {
+    nb::gil_scoped_release released;
+    return Gpus::open();
+  }();
+  return nb::make_tuple(nb::list(), found ? "the engine could not use them; open another one"
+                                          : found.error().message);
+}
+
+/// A stream of the engine's own behind several of the caller's; it lives as long as the copy.
+struct JoinedStream {
+  JoinedStream(std::shared_ptr<Gpus> gpus_given, GpuStream made, std::shared_ptr<void> owner_given)
+      : gpus(std::move(gpus_given)), stream(made), owner(std::move(owner_given)) {}
+  JoinedStream(const JoinedStream&) = delete;
+  JoinedStream& operator=(const JoinedStream&) = delete;
+  ~JoinedStream() { gpus->release(stream); }
+
+  std::shared_ptr<Gpus> gpus;
+  GpuStream stream;
+  std::shared_ptr<void> owner;  ///< what the array's owner was before
+};
+
+/// Lets later work of `follower` start after what is in `stream` now.
+void follow(Gpus& gpus, const GpuStream& follower, const CallerStream& stream) {
+  const GpuMark mark = unwrap(gpus.make_mark(stream.device));
+  Status status = gpus.record(mark, {stream.device, reinterpret_cast<void*>(stream.handle)});
+  if (status) status = gpus.wait(follower, mark);
+  gpus.release(mark);
+  unwrap(status);
+}
+
+/// The GPU of an array in device memory, or -1.
+int device_of(const Gpus& gpus, const Array& array) {
+  if (array.where != Where::device || array.device >= 0) return array.device;
+  return array.place.address != nullptr ? gpus.where(array.place.address).device : -1;
+}
+
+std::optional<std::uintptr_t> integer(nb::handle object) {
+  if (!PyLong_Check(object.ptr())) return {};
+  const std::size_t value = PyLong_AsSize_t(object.ptr());
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    return {};
+  }
+  return value;
+}
+
+/// The handle in an object of PyTorch (cuda_stream), CuPy (ptr) or cuda.core (__cuda_stream__).
+std::optional<std::uintptr_t> handle_in(nb::handle object) {
+  if (nb::hasattr(object, "__cuda_stream__")) {
+    const nb::object pair = object.attr("__cuda_stream__")();
+    return integer(nb::object(pair[1]));
+  }
+  for (const char* name : {"cuda_stream", "ptr"}) {
+    if (nb::hasattr(object, name)) return integer(nb::object(object.attr(name)));
+  }
+  return {};
+}
+
+int device_in(nb::handle object) {
+  for (const char* name : {"device_index", "device_id"}) {
+    if (!nb::hasattr(object, name)) continue;
+    const auto device = integer(nb::object(object.attr(name)));
+    if (device) return static_cast<int>(*device);
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::optional<CallerStream> stream_in(nb::handle object) {
+  const auto number = integer(object);
+  const auto handle = number ? number : handle_in(object);
+  if (!handle) return {};
+  // The null stream is the legacy default stream by another name.
+  return CallerStream{*handle == 0 ? legacy_stream : *handle, number ? -1 : device_in(object)};
+}
+
+std::optional<std::uintptr_t> joined(const Engine& engine, const Streams& given, Array& source,
+                                     Array& target) {
+  if (!given.own && given.others.empty() && !source.stream && !target.stream) return {};
+  const std::shared_ptr<Gpus> gpus = engine.gpus();
+  if (gpus == nullptr) {
+    raise({ErrorCode::invalid_argument,
+           "a stream was given, and this engine has no GPU; `tranship topology` says why"});
+  }
+  const int source_device = device_of(*gpus, source);
+  const int target_device = device_of(*gpus, target);
+  // The GPU whose queue carries the copy: that of the source, if it lies on one.
+  const int device = std::max(source_device >= 0 ? source_device : target_device, 0);
+  std::vector<CallerStream> streams = given.others;
+  if (given.own) streams.insert(streams.begin(), *given.own);
+  if (source.stream) streams.push_back({*source.stream, source_device});
+  if (target.stream) streams.push_back({*target.stream, target_device});
+  for (CallerStream& stream : streams) {
+    if (stream.device < 0) stream.device = device;
+    if (gpus->emulated() && stream.handle > per_thread_stream) {
+      raise({ErrorCode::invalid_argument,
+             "emulated GPUs have no streams but the default ones; give stream=1 or none"});
+    }
+  }
+  const CallerStream& first = streams[0];
+  const bool one = std::all_of(streams.begin(), streams.end(), [&](const CallerStream& stream) {
+    return stream.handle == first.handle && stream.device == first.device;
+  });
+  // The caller's own stream carries the copy where it can, so that its later work comes after it.
+  if (first.device == device && (given.own || one)) {
+    const GpuStream own{device, reinterpret_cast<void*>(first.handle)};
+    for (std::size_t k = 1; !one && k < streams.size(); ++k) follow(*gpus, own, streams[k]);
+    return first.handle;
+  }
+  const GpuStream stream = unwrap(gpus->make_stream(device, false));
+  source.owner = std::make_shared<JoinedStream>(gpus, stream, std::move(source.owner));
+  for (const CallerStream& before : streams) follow(*gpus, stream, before);
+  return reinterpret_cast<std::uintptr_t>(stream.handle);
+}
+
+void bind_device_memory(nb::module_& module) {
+  nb::class_<DeviceMemory>(module, "DeviceMemory")
+      .def_prop_ro("bytes", [](const DeviceMemory& memory) { return memory.bytes; })
+      .def_prop_ro("device", [](const DeviceMemory& memory) { return memory.device; })
+      .def_prop_ro("address", [](const DeviceMemory& memory) {
+        return reinterpret_cast<std::uintptr_t>(memory.owner.get());
+      });
+  module.def("allocate", &allocate, nb::arg("engine"), nb::arg("where"), nb::arg("device"),
+             nb::arg("bytes"));
+  module.def("list_gpus", &list_gpus, nb::arg("engine"),
+             nb::sig("def list_gpus(engine: EngineCore) -> tuple[list[dict[str, object]], str]"));
+}
+
+}  // namespace tranship::python

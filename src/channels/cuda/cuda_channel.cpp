@@ -1,0 +1,188 @@
+#include "channels/cuda/cuda_channel.hpp"
+
+#include <algorithm>
+#include <thread>
+
+namespace tranship {
+
+GpuFlight::~GpuFlight() {
+  // The table of a kernel that still runs must not be overwritten by another request.
+  while (!done()) std::this_thread::yield();
+  channel_->give_back(mark_, std::move(work_));
+}
+
+bool GpuFlight::done() const {
+  if (done_.load(std::memory_order_acquire)) return true;
+  std::lock_guard lock(mutex_);
+  if (done_.load(std::memory_order_relaxed)) return true;
+  auto reached = channel_->options_.gpus->reached(mark_);
+  if (reached && !*reached) return false;
+  if (!reached) status_ = reached.error();
+  done_.store(true, std::memory_order_release);
+  return true;
+}
+
+Status GpuFlight::status() const {
+  std::lock_guard lock(mutex_);
+  return status_;
+}
+
+Result<std::shared_ptr<CudaChannel>> CudaChannel::open(Options options) {
+  std::shared_ptr<CudaChannel> channel(new CudaChannel(std::move(options)));
+  if (Status status = channel->prepare(); !status) return status.error();
+  return channel;
+}
+
+Status CudaChannel::prepare() {
+  capabilities_.synchronous = false;
+  capabilities_.bytes_in_flight_max = options_.bytes_in_flight_max;
+  for (int k = 0; k < options_.streams; ++k) {
+    auto stream = options_.gpus->make_stream(options_.device, false);
+    if (!stream) return stream.error();
+    streams_.push_back(*stream);
+  }
+  auto urgent = options_.gpus->make_stream(options_.device, true);
+  if (!urgent) return urgent.error();
+  urgent_ = *urgent;
+  has_urgent_ = true;
+  return {};
+}
+
+CudaChannel::~CudaChannel() {
+  for (const InFlight& one : in_flight_) {
+    if (one.flight != nullptr) continue;
+    for (auto reached = options_.gpus->reached(one.mark); reached && !*reached;
+         reached = options_.gpus->reached(one.mark)) {
+      std::this_thread::yield();
+    }
+    options_.gpus->release(one.mark);
+  }
+  for (const GpuMark& mark : marks_) options_.gpus->release(mark);
+  for (const GpuStream& stream : streams_) options_.gpus->release(stream);
+  if (has_urgent_) options_.gpus->release(urgent_);
+}
+
+const GpuStream& CudaChannel::stream_for(int priority) {
+  if (priority > 0) return urgent_;
+  return streams_[next_stream_.fetch_add(1, std::memory_order_relaxed) % streams_.size()];
+}
+
+Result<GpuMark> CudaChannel::take_mark() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!marks_.empty()) {
+      const GpuMark mark = marks_.back();
+      marks_.pop_back();
+      return mark;
+    }
+  }
+  return options_.gpus->make_mark(options_.device);
+}
+
+std::unique_ptr<GpuWork> CudaChannel::take_work() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!works_.empty()) {
+      auto work = std::move(works_.back());
+      works_.pop_back();
+      return work;
+    }
+  }
+  return std::make_unique<GpuWork>(options_.gpus);
+}
+
+void CudaChannel::give_back(const GpuMark& mark, std::unique_ptr<GpuWork> work) {
+  std::lock_guard lock(mutex_);
+  marks_.push_back(mark);
+  if (work) works_.push_back(std::move(work));
+}
+
+Status CudaChannel::submit(const Request& request) {
+  if (request.nests.empty() && request.source.attachment != nullptr) {
+    in_flight_.push_back(
+        {request.tag, {}, nullptr, static_cast<const GpuFlight*>(request.source.attachment)});
+    return {};
+  }
+  auto mark = take_mark();
+  if (!mark) return mark.error();
+  auto work = take_work();
+  const GpuStream& stream = stream_for(request.priority);
+  Status status = work->enqueue(stream, request.nests, request.source.address,
+                                request.target.address, options_.over_link);
+  if (Status recorded = options_.gpus->record(*mark, stream); status) status = recorded;
+  if (!status) {
+    give_back(*mark, std::move(work));
+    return status;
+  }
+  in_flight_.push_back({request.tag, *mark, std::move(work), nullptr});
+  return {};
+}
+
+std::size_t CudaChannel::poll(std::span<Finished> finished) {
+  std::size_t count = 0;
+  for (std::size_t k = 0; k < in_flight_.size() && count < finished.size();) {
+    InFlight& one = in_flight_[k];
+    Status status;
+    if (one.flight != nullptr) {
+      if (!one.flight->done()) {
+        ++k;
+        continue;
+      }
+      status = one.flight->status();
+    } else {
+      auto reached = options_.gpus->reached(one.mark);
+      if (reached && !*reached) {
+        ++k;
+        continue;
+      }
+      if (!reached) status = reached.error();
+      give_back(one.mark, std::move(one.work));
+    }
+    finished[count++] = {one.tag, std::move(status)};
+    in_flight_.erase(in_flight_.begin() + static_cast<std::ptrdiff_t>(k));
+  }
+  return count;
+}
+
+void CudaChannel::idle(std::chrono::nanoseconds at_most) {
+  // A sleep would outlast most requests.
+  if (!in_flight_.empty()) return std::this_thread::yield();
+  Channel::idle(at_most);
+}
+
+Result<std::shared_ptr<GpuFlight>> CudaChannel::start(const Request& request,
+                                                      const GpuStream* stream,
+                                                      std::span<const GpuMark> after) {
+  auto mark = take_mark();
+  if (!mark) return mark.error();
+  auto work = take_work();
+  const GpuStream& chosen = stream != nullptr ? *stream : stream_for(request.priority);
+  Status status;
+  for (const GpuMark& one : after) {
+    if (status) status = options_.gpus->wait(chosen, one);
+  }
+  if (status) {
+    status = work->enqueue(chosen, request.nests, request.source.address, request.target.address,
+                           options_.over_link);
+  }
+  if (stream != nullptr && options_.gpus->capturing(*stream)) {
+    std::lock_guard lock(mutex_);
+    marks_.push_back(*mark);
+    captured_.push_back(std::move(work));
+    if (!status) return status.error();
+    return std::shared_ptr<GpuFlight>();
+  }
+  if (Status recorded = options_.gpus->record(*mark, chosen); status) status = recorded;
+  if (!status) {
+    give_back(*mark, std::move(work));
+    return status.error();
+  }
+  return std::shared_ptr<GpuFlight>(
+      new GpuFlight(shared_from_this(), *mark, std::move(work)));
+}
+
+Result<std::shared_ptr<GpuFlight>> CudaChannel::mark(const GpuStream& stream) {
+  return start({}, &stream, {});
+}
+
+}  // namespace tranship

@@ -1,0 +1,108 @@
+// gpu_read, gpu_write, gpu_copy and gpu_peer: requests of one GPU in one direction.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "channels/cuda/gpu_work.hpp"
+#include "runtime/channel.hpp"
+
+namespace tranship {
+
+class CudaChannel;
+
+/// A copy that the caller's thread has put into a stream. As a request's source attachment without
+/// nests it stands for "until that copy has ended". Threads: all.
+class GpuFlight : public Attachment {
+ public:
+  ~GpuFlight() override;
+
+  const GpuMark& mark() const { return mark_; }
+  /// Whether the copy has ended, well or not.
+  bool done() const;
+  /// Holds what the copy reads and writes until it is done and nobody refers to it.
+  void keep_alive(std::vector<std::shared_ptr<void>> owners) { owners_ = std::move(owners); }
+  /// How it ended, once it is done.
+  Status status() const;
+
+ private:
+  friend class CudaChannel;
+  GpuFlight(std::shared_ptr<CudaChannel> channel, GpuMark mark, std::unique_ptr<GpuWork> work)
+      : channel_(std::move(channel)), mark_(mark), work_(std::move(work)) {}
+
+  std::shared_ptr<CudaChannel> channel_;
+  GpuMark mark_;
+  std::unique_ptr<GpuWork> work_;
+  std::vector<std::shared_ptr<void>> owners_;
+  mutable std::mutex mutex_;
+  mutable std::atomic<bool> done_{false};
+  mutable Status status_;
+};
+
+/// Feeds several streams of one GPU, urgent requests through a stream of their own. Marks say when
+/// a request has ended; nothing here waits for the GPU, but for the destructor. Owns its streams
+/// and marks; flights keep it alive.
+class CudaChannel : public Channel, public std::enable_shared_from_this<CudaChannel> {
+ public:
+  struct Options {
+    std::string name;  ///< such as "gpu_write device0"
+    std::shared_ptr<Gpus> gpus;
+    int device = 0;
+    bool over_link = false;  ///< one side is host memory
+    int streams = 2;
+    std::int64_t bytes_in_flight_max = 0;
+  };
+  /// @error what the driver refused
+  static Result<std::shared_ptr<CudaChannel>> open(Options options);
+  ~CudaChannel() override;
+
+  const std::string& name() const override { return options_.name; }
+  const Capabilities& capabilities() const override { return capabilities_; }
+  int device() const { return options_.device; }
+  Status submit(const Request& request) override;
+  std::size_t poll(std::span<Finished> finished) override;
+  void idle(std::chrono::nanoseconds at_most) override;
+
+  /// Starts `request` from any thread: in `stream` if it is not null, else in one of the channel's.
+  /// Null if the stream is being captured: then the graph's launches carry it.
+  /// @error what the driver refused
+  Result<std::shared_ptr<GpuFlight>> start(const Request& request, const GpuStream* stream,
+                                           std::span<const GpuMark> after);
+  /// A mark behind what a caller's stream holds now.
+  Result<std::shared_ptr<GpuFlight>> mark(const GpuStream& stream);
+
+ private:
+  friend class GpuFlight;
+  struct InFlight {
+    std::uint64_t tag = 0;
+    GpuMark mark;
+    std::unique_ptr<GpuWork> work;      ///< null for a flight
+    const GpuFlight* flight = nullptr;  ///< whose end is awaited
+  };
+
+  explicit CudaChannel(Options options) : options_(std::move(options)) {}
+  Status prepare();
+  const GpuStream& stream_for(int priority);
+  Result<GpuMark> take_mark();
+  void give_back(const GpuMark& mark, std::unique_ptr<GpuWork> work);
+  std::unique_ptr<GpuWork> take_work();
+
+  Options options_;
+  Capabilities capabilities_;
+  std::vector<GpuStream> streams_;
+  GpuStream urgent_;
+  bool has_urgent_ = false;
+  std::atomic<unsigned> next_stream_{0};
+  std::mutex mutex_;  ///< guards what follows
+  std::vector<GpuMark> marks_;
+  std::vector<std::unique_ptr<GpuWork>> works_;
+  /// Graphs may be launched again at any time.
+  std::vector<std::unique_ptr<GpuWork>> captured_;
+  std::vector<InFlight> in_flight_;  ///< of the thread that submits and polls
+};
+
+}  // namespace tranship

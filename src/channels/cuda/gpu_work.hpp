@@ -1,0 +1,39 @@
+// Loop nests as work in a stream: copy engines for long runs, kernels for everything else.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "channels/cuda/gpus.hpp"
+#include "data/loop_nest.hpp"
+
+namespace tranship {
+
+/// Puts nests into streams of one GPU. Keeps what the GPU reads meanwhile (tables of pieces) until
+/// the work has ended: one object for each request in flight. Not thread-safe.
+class GpuWork {
+ public:
+  explicit GpuWork(std::shared_ptr<Gpus> gpus) : gpus_(std::move(gpus)) {}
+  ~GpuWork();
+  GpuWork(const GpuWork&) = delete;
+  GpuWork& operator=(const GpuWork&) = delete;
+
+  /// `over_link`: one side is host memory, which copy engines read and write better than kernels.
+  /// Work of an earlier call must have ended.
+  Status enqueue(const GpuStream& stream, std::span<const LoopNest> nests, const std::byte* source,
+                 std::byte* target, bool over_link);
+
+ private:
+  Status enqueue_nest(const GpuStream& stream, const LoopNest& nest, const std::byte* source,
+                      std::byte* target, bool over_link);
+  Status enqueue_pieces(const GpuStream& stream, std::span<const LoopNest> nests,
+                        const std::byte* source, std::byte* target);
+
+  std::shared_ptr<Gpus> gpus_;
+  std::vector<cuda::KernelPlan> plans_;  ///< kept, so that a request allocates nothing
+  cuda::Piece* table_ = nullptr;
+  std::int64_t table_count_ = 0;
+};
+
+}  // namespace tranship

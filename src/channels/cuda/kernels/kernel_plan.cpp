@@ -1,0 +1,430 @@
+#include "channels/cuda/kernels/kernel_plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
+#include "base/check.hpp"
+#include "channels/cuda/kernels/kernel_body.hpp"
+
+namespace tranship::cuda {
+namespace {
+
+/// An index within a box has 16 bits in the kernels.
+constexpr std::int64_t box_bytes_max = 32768;
+/// Runs of this length on both sides need no shared memory.
+constexpr std::int64_t long_run_bytes = 128;
+constexpr std::int64_t row_bytes_min = 32;
+constexpr std::int64_t line_bytes = 128;
+constexpr std::int64_t vector_bytes_max = 16;
+
+Divisor make_divisor(std::int64_t number) {
+  CHECK(number >= 1 && number < (std::int64_t{1} << 31), "a kernel divides by a number it cannot");
+  Divisor result;
+  result.divisor = static_cast<std::uint32_t>(number);
+  result.shift = static_cast<std::uint32_t>(std::bit_width(result.divisor - 1));
+  const std::uint64_t over = (std::uint64_t{1} << result.shift) - result.divisor;
+  result.multiplier = static_cast<std::uint32_t>((over << 32) / result.divisor + 1);
+  return result;
+}
+
+std::int64_t ceil_divide(std::int64_t number, std::int64_t by) { return (number + by - 1) / by; }
+
+/// A nest on its way to plans: loops with positive target strides, fastest in the target first.
+struct Work {
+  std::int64_t element_bytes = 0;
+  std::int64_t source_offset = 0;
+  std::int64_t target_offset = 0;
+  std::vector<Loop> loops;
+};
+
+/// Drops loops of one index and turns those that walk the target backwards.
+Work normalise(const LoopNest& nest) {
+  Work work{nest.element_bytes, nest.source_offset, nest.target_offset, {}};
+  for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
+    Loop loop = nest.loops[k];
+    if (loop.extent == 1) continue;
+    if (loop.target_stride < 0) {
+      work.source_offset += (loop.extent - 1) * loop.source_stride;
+      work.target_offset += (loop.extent - 1) * loop.target_stride;
+      loop.source_stride = -loop.source_stride;
+      loop.target_stride = -loop.target_stride;
+    }
+    work.loops.push_back(loop);
+  }
+  std::stable_sort(work.loops.begin(), work.loops.end(),
+                   [](const Loop& a, const Loop& b) { return a.target_stride < b.target_stride; });
+  return work;
+}
+
+/// Joins loops that continue each other on both sides, and the first ones with the element.
+void join(Work& work) {
+  std::vector<Loop> joined;
+  for (const Loop& loop : work.loops) {
+    if (joined.empty() && loop.source_stride == work.element_bytes &&
+        loop.target_stride == work.element_bytes) {
+      work.element_bytes *= loop.extent;
+      continue;
+    }
+    if (!joined.empty() &&
+        loop.source_stride == joined.back().extent * joined.back().source_stride &&
+        loop.target_stride == joined.back().extent * joined.back().target_stride) {
+      joined.back().extent *= loop.extent;
+      continue;
+    }
+    joined.push_back(loop);
+  }
+  work.loops = std::move(joined);
+}
+
+/// The largest power of two up to a vector that divides all of these.
+std::int64_t common_bytes(std::int64_t bits) {
+  const std::int64_t lowest = bits & -bits;
+  return bits == 0 ? vector_bytes_max : std::min(lowest, vector_bytes_max);
+}
+
+std::int64_t address_bits(const std::byte* address, std::int64_t offset) {
+  return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(address)) + offset;
+}
+
+/// Cuts elements into units that one access moves, as an innermost loop.
+void cut_elements(Work& work, const std::byte* source, const std::byte* target) {
+  std::int64_t bits = work.element_bytes | address_bits(source, work.source_offset) |
+                      address_bits(target, work.target_offset);
+  for (const Loop& loop : work.loops) bits |= loop.source_stride | loop.target_stride;
+  const std::int64_t unit = common_bytes(bits);
+  const std::int64_t units = work.element_bytes / unit;
+  if (units > 1 || work.loops.empty()) {
+    work.loops.insert(work.loops.begin(), Loop{units, unit, unit});
+  }
+  work.element_bytes = unit;
+}
+
+/// Where a loop comes in the source's order; one that stays in place comes last.
+std::uint64_t source_key(const Loop& loop) {
+  return loop.source_stride == 0 ? ~std::uint64_t{0}
+                                 : static_cast<std::uint64_t>(std::llabs(loop.source_stride));
+}
+
+/// The loops by number, fastest in the source first.
+std::vector<std::size_t> source_order(const std::vector<Loop>& loops) {
+  std::vector<std::size_t> order(loops.size());
+  for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return source_key(loops[a]) < source_key(loops[b]);
+  });
+  return order;
+}
+
+/// Chooses the extents of a box so that runs grow evenly on both sides.
+class BoxShape {
+ public:
+  BoxShape(const std::vector<Loop>& loops, std::int64_t elements_max)
+      : loops_(loops), extents_(loops.size(), 1), elements_max_(elements_max) {
+    target_order_.resize(loops.size());
+    for (std::size_t k = 0; k < loops.size(); ++k) target_order_[k] = k;
+    source_order_ = source_order(loops);
+  }
+
+  const std::vector<std::int64_t>& extents() const { return extents_; }
+
+  void grow_both() {
+    for (bool grown = true; grown;) {
+      const bool target_first = run(target_order_) <= run(source_order_);
+      grown = grow(target_first ? target_order_ : source_order_) ||
+              grow(target_first ? source_order_ : target_order_);
+    }
+  }
+
+  void grow_target() {
+    while (grow(target_order_)) {
+    }
+  }
+
+  /// Fills what doubling left over, then makes the boxes along a loop equally long.
+  void balance(std::int64_t element_bytes) {
+    for (std::size_t k = 0; k < extents_.size(); ++k) {
+      std::int64_t& extent = extents_[k];
+      if (extent == 1) continue;
+      const std::int64_t room = elements_max_ / (elements() / extent);
+      extent = std::min(room, loops_[k].extent);
+      if (extent == loops_[k].extent) continue;
+      const std::int64_t line = line_bytes / element_bytes;
+      const std::int64_t vector = vector_bytes_max / element_bytes;
+      const std::int64_t step = extent >= 4 * line ? line : extent >= 2 * vector ? vector : 1;
+      extent = extent / step * step;
+      const std::int64_t even =
+          ceil_divide(loops_[k].extent, ceil_divide(loops_[k].extent, extent));
+      extent = std::min(extent, ceil_divide(even, step) * step);
+    }
+  }
+
+ private:
+  std::int64_t elements() const {
+    std::int64_t product = 1;
+    for (const std::int64_t extent : extents_) product *= extent;
+    return product;
+  }
+
+  /// Elements that lie together on one side.
+  std::int64_t run(const std::vector<std::size_t>& order) const {
+    std::int64_t product = 1;
+    for (const std::size_t k : order) {
+      product *= extents_[k];
+      if (extents_[k] < loops_[k].extent) break;
+    }
+    return product;
+  }
+
+  bool grow(const std::vector<std::size_t>& order) {
+    for (const std::size_t k : order) {
+      if (extents_[k] == loops_[k].extent) continue;
+      const std::int64_t wider = std::min(2 * extents_[k], loops_[k].extent);
+      const auto active =
+          std::count_if(extents_.begin(), extents_.end(), [](std::int64_t e) { return e > 1; });
+      if (extents_[k] == 1 && active == box_loops_max) return false;
+      if (elements() / extents_[k] * wider > elements_max_) return false;
+      extents_[k] = wider;
+      return true;
+    }
+    return false;
+  }
+
+  const std::vector<Loop>& loops_;
+  std::vector<std::int64_t> extents_;
+  std::int64_t elements_max_;
+  std::vector<std::size_t> target_order_;
+  std::vector<std::size_t> source_order_;
+};
+
+/// Puts the loops of the box first, each kind in the target's order.
+void set_loops(const Work& work, const std::vector<std::int64_t>& extents, KernelPlan& plan) {
+  plan.element_bytes = static_cast<std::int32_t>(work.element_bytes);
+  plan.source_vector_bytes = plan.element_bytes;
+  plan.target_vector_bytes = plan.element_bytes;
+  plan.source_offset = work.source_offset;
+  plan.target_offset = work.target_offset;
+  plan.blocks = 1;
+  for (const bool in_box : {true, false}) {
+    for (std::size_t k = 0; k < work.loops.size(); ++k) {
+      if ((extents[k] > 1) != in_box) continue;
+      plan.loops[plan.rank] = work.loops[k];
+      plan.box[plan.rank] = static_cast<std::int32_t>(extents[k]);
+      const std::int64_t boxes = ceil_divide(work.loops[k].extent, extents[k]);
+      plan.boxes[plan.rank] = make_divisor(boxes);
+      plan.blocks *= boxes;
+      CHECK(plan.blocks < (std::int64_t{1} << 31), "a kernel needs more blocks than a launch has");
+      plan.box_elements *= plan.box[plan.rank];
+      plan.box_rank += in_box ? 1 : 0;
+      ++plan.rank;
+    }
+  }
+}
+
+void set_source_steps(KernelPlan& plan, const std::vector<std::size_t>& order) {
+  SourceStep* last = nullptr;
+  std::int64_t extent = 1;
+  std::int32_t elements = 1;
+  for (const std::size_t k : order) {
+    const Loop& loop = plan.loops[k];
+    plan.target_steps[k].shared_stride = elements;
+    elements *= plan.box[k];
+    const bool whole = last != nullptr && plan.box[last->cut] == plan.loops[last->cut].extent;
+    if (whole && loop.source_stride == extent * last->stride) {
+      last->cut = static_cast<std::int32_t>(k);
+      last->factor = static_cast<std::int32_t>(extent);
+      extent *= plan.box[k];
+    } else {
+      last = &plan.source_steps[plan.source_rank++];
+      last->stride = loop.source_stride;
+      last->cut = static_cast<std::int32_t>(k);
+      extent = plan.box[k];
+    }
+    last->extent = make_divisor(extent);
+  }
+}
+
+void set_target_steps(KernelPlan& plan) {
+  for (int k = 0; k < plan.box_rank; ++k) {
+    TargetStep& step = plan.target_steps[k];
+    step.extent = make_divisor(plan.box[k]);
+    if (k + 1 < plan.box_rank) {
+      step.shared_carry = plan.target_steps[k + 1].shared_stride - plan.box[k] * step.shared_stride;
+    }
+  }
+}
+
+/// The bytes that all boxes' first addresses on one side are a multiple of, up to a vector.
+std::int64_t block_bits(const KernelPlan& plan, bool source) {
+  std::int64_t bits = 0;
+  for (int k = 0; k < plan.rank; ++k) {
+    if (plan.boxes[k].divisor == 1) continue;
+    const Loop& loop = plan.loops[k];
+    bits |= plan.box[k] * (source ? loop.source_stride : loop.target_stride);
+  }
+  return bits;
+}
+
+/// A kernel exists for vectors of one element, of a word and of 16 bytes.
+std::int32_t kernel_vector(std::int64_t bytes, std::int32_t element_bytes) {
+  if (bytes >= vector_bytes_max) return vector_bytes_max;
+  return bytes >= 4 ? std::max(4, element_bytes) : element_bytes;
+}
+
+void set_source_vector(KernelPlan& plan, const std::byte* source) {
+  if (plan.source_steps[0].stride != plan.element_bytes) return;
+  std::int64_t bits = address_bits(source, plan.source_offset) | block_bits(plan, true);
+  bits |= std::int64_t{plan.source_steps[0].extent.divisor} * plan.element_bytes;
+  for (int k = 1; k < plan.source_rank; ++k) bits |= plan.source_steps[k].stride;
+  plan.source_vector_bytes = kernel_vector(common_bytes(bits), plan.element_bytes);
+}
+
+void set_target_vector(KernelPlan& plan, const std::byte* target) {
+  if (plan.loops[0].target_stride != plan.element_bytes) return;
+  std::int64_t bits = address_bits(target, plan.target_offset) | block_bits(plan, false);
+  std::int64_t run = std::int64_t{plan.box[0]} * plan.element_bytes;
+  int merged = 1;
+  for (; merged < plan.box_rank; ++merged) {
+    const bool whole = plan.box[merged - 1] == plan.loops[merged - 1].extent;
+    if (!whole || plan.loops[merged].target_stride != run) break;
+    run *= plan.box[merged];
+  }
+  bits |= run;
+  for (int k = merged; k < plan.box_rank; ++k) bits |= plan.loops[k].target_stride;
+  plan.target_vector_bytes = kernel_vector(common_bytes(bits), plan.element_bytes);
+  plan.straddles = plan.box[0] * plan.element_bytes % plan.target_vector_bytes != 0;
+}
+
+/// Vectors that begin at multiples of their reach in shared memory cross either no gap, or one for
+/// each 128 bytes: then their elements lie evenly.
+void set_shared_step(KernelPlan& plan) {
+  if (plan.straddles) return;
+  const std::int32_t stride = plan.target_steps[0].shared_stride * plan.element_bytes;
+  const std::int32_t reach = stride * (plan.target_vector_bytes / plan.element_bytes);
+  const std::int32_t second = 1 << second_gap_log2(plan.element_bytes);
+  const auto gap = static_cast<std::int32_t>(gap_bytes(plan.element_bytes));
+  constexpr auto line = static_cast<std::int32_t>(line_bytes);
+  if (line % reach == 0) plan.shared_step = stride;
+  if (stride % line == 0 && second % reach == 0) plan.shared_step = stride + stride / line * gap;
+}
+
+/// Whether both sides walk memory in the same order: then a box gains nothing.
+bool same_order(const std::vector<Loop>& loops) {
+  const std::vector<std::size_t> order = source_order(loops);
+  std::size_t moving = 0;
+  while (moving < loops.size() && loops[order[moving]].source_stride != 0) ++moving;
+  return std::is_sorted(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(moving));
+}
+
+/// Lets neighbouring blocks stay in a part of the fastest loop: its boxes become two loops.
+void group_blocks(KernelPlan& plan, std::int64_t group) {
+  Loop& loop = plan.loops[0];
+  const std::int64_t boxes = plan.boxes[0].divisor;
+  const bool divides = boxes * plan.box[0] == loop.extent && group > 1 && boxes % group == 0;
+  if (!divides || boxes == group || plan.rank == kernel_loops_max) return;
+  const std::int64_t step = group * plan.box[0];
+  plan.loops[plan.rank] = {boxes / group, step * loop.source_stride, step * loop.target_stride};
+  plan.box[plan.rank] = 1;
+  plan.boxes[plan.rank] = make_divisor(boxes / group);
+  ++plan.rank;
+  loop.extent = step;
+  plan.boxes[0] = make_divisor(group);
+}
+
+/// How a nest is to be carried.
+struct Way {
+  bool direct = false;
+  KernelKind kind = KernelKind::box;
+  KernelTuning tuning;
+};
+
+KernelPlan make_plan(const Work& work, const std::byte* source, const std::byte* target,
+                     const Way& way) {
+  KernelPlan plan;
+  plan.kind = way.kind;
+  const bool direct = way.direct;
+  CHECK(way.tuning.box_bytes <= box_bytes_max, "a box is larger than the kernels can index");
+  BoxShape shape(work.loops, way.tuning.box_bytes / work.element_bytes);
+  if (direct) {
+    shape.grow_target();
+  } else {
+    shape.grow_both();
+  }
+  shape.balance(work.element_bytes);
+  set_loops(work, shape.extents(), plan);
+  if (direct) {
+    set_target_steps(plan);
+    return plan;
+  }
+  const std::vector<Loop> loops(plan.loops, plan.loops + plan.box_rank);
+  set_source_steps(plan, source_order(loops));
+  set_target_steps(plan);
+  group_blocks(plan, way.tuning.group_boxes);
+  set_source_vector(plan, source);
+  set_target_vector(plan, target);
+  set_shared_step(plan);
+  const std::uint32_t last = static_cast<std::uint32_t>(plan.box_elements * plan.element_bytes);
+  plan.shared_bytes = static_cast<std::int32_t>(shared_size(last, plan.element_bytes));
+  return plan;
+}
+
+/// Plans for a nest that may have too many loops: the shortest of the slower ones are walked here.
+void plan_work(const Work& work, const std::byte* source, const std::byte* target, const Way& way,
+               std::vector<KernelPlan>& plans) {
+  if (work.loops.size() <= kernel_loops_max) {
+    plans.push_back(make_plan(work, source, target, way));
+    return;
+  }
+  const std::size_t fastest = source_order(work.loops)[0];
+  std::size_t outer = 0;
+  for (std::size_t k = 1; k < work.loops.size(); ++k) {
+    if (k == fastest) continue;
+    if (outer == 0 || work.loops[k].extent < work.loops[outer].extent) outer = k;
+  }
+  Work inner = work;
+  inner.loops.erase(inner.loops.begin() + static_cast<std::ptrdiff_t>(outer));
+  for (std::int64_t index = 0; index < work.loops[outer].extent; ++index) {
+    inner.source_offset = work.source_offset + index * work.loops[outer].source_stride;
+    inner.target_offset = work.target_offset + index * work.loops[outer].target_stride;
+    plan_work(inner, source, target, way, plans);
+  }
+}
+
+}  // namespace
+
+void plan_kernels(const LoopNest& nest, const std::byte* source, const std::byte* target,
+                  std::vector<KernelPlan>& plans, const KernelTuning& tuning) {
+  if (nest.bytes() == 0) return;
+  Work work = normalise(nest);
+  join(work);
+  const std::int64_t run_bytes = work.element_bytes;
+  cut_elements(work, source, target);
+  const bool direct = run_bytes >= long_run_bytes || same_order(work.loops);
+  const KernelKind direct_kind =
+      run_bytes >= row_bytes_min ? KernelKind::rows : KernelKind::elements;
+  const Way way{direct, direct ? direct_kind : KernelKind::box, tuning};
+  plan_work(work, source, target, way, plans);
+}
+
+std::string explain(const KernelPlan& plan) {
+  const std::string element = std::to_string(plan.element_bytes) + "-byte";
+  if (plan.kind == KernelKind::rows) {
+    const std::int64_t bytes = plan.loops[0].extent * plan.element_bytes;
+    return "rows of " + std::to_string(plan.loops[0].extent == 1 ? plan.element_bytes : bytes) +
+           " bytes in " + element + " accesses, " + std::to_string(plan.blocks) + " blocks";
+  }
+  if (plan.kind == KernelKind::elements) {
+    return "single elements in " + element + " accesses, " + std::to_string(plan.blocks) +
+           " blocks";
+  }
+  std::string box;
+  for (int k = 0; k < plan.box_rank; ++k) {
+    box += (k == 0 ? "" : " x ") + std::to_string(plan.box[k]);
+  }
+  return "box of " + box + " elements of " + std::to_string(plan.element_bytes) + " bytes, " +
+         std::to_string(plan.source_vector_bytes) + "-byte reads, " +
+         std::to_string(plan.target_vector_bytes) + "-byte writes, " + std::to_string(plan.blocks) +
+         " blocks";
+}
+
+}  // namespace tranship::cuda

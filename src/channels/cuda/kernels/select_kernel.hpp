@@ -1,0 +1,56 @@
+// From the run-time numbers of a plan to the kernel that was compiled for them.
+#pragma once
+
+#include "base/check.hpp"
+#include "channels/cuda/kernels/kernel_plan.hpp"
+
+namespace tranship::cuda {
+
+template <int element_bytes, int source_bytes, int target_bytes, typename Run>
+int select_loops(const KernelPlan& plan, const Run& run) {
+  if (plan.box_rank <= 2) {
+    return run.template box<element_bytes, source_bytes, target_bytes, 2>();
+  }
+  return run.template box<element_bytes, source_bytes, target_bytes, box_loops_max>();
+}
+
+template <int element_bytes, int source_bytes, typename Run>
+int select_target(const KernelPlan& plan, const Run& run) {
+  constexpr int word = element_bytes < 4 ? 4 : element_bytes;
+  if (plan.target_vector_bytes == 16)
+    return select_loops<element_bytes, source_bytes, 16>(plan, run);
+  if (plan.target_vector_bytes == word) {
+    return select_loops<element_bytes, source_bytes, word>(plan, run);
+  }
+  CHECK(plan.target_vector_bytes == element_bytes, "a plan's writes fit no kernel");
+  return select_loops<element_bytes, source_bytes, element_bytes>(plan, run);
+}
+
+template <int element_bytes, typename Run>
+int select_source(const KernelPlan& plan, const Run& run) {
+  constexpr int word = element_bytes < 4 ? 4 : element_bytes;
+  if (plan.kind != KernelKind::box) {
+    if (plan.box_rank <= 2) return run.template direct<element_bytes, 2>();
+    return run.template direct<element_bytes, box_loops_max>();
+  }
+  if (plan.source_vector_bytes == 16) return select_target<element_bytes, 16>(plan, run);
+  if (plan.source_vector_bytes == word) return select_target<element_bytes, word>(plan, run);
+  CHECK(plan.source_vector_bytes == element_bytes, "a plan's reads fit no kernel");
+  return select_target<element_bytes, element_bytes>(plan, run);
+}
+
+/// Calls `run.box<...>()` or `run.direct<...>()` with the numbers of the plan.
+template <typename Run>
+int select_kernel(const KernelPlan& plan, const Run& run) {
+  switch (plan.element_bytes) {
+    case 1: return select_source<1>(plan, run);
+    case 2: return select_source<2>(plan, run);
+    case 4: return select_source<4>(plan, run);
+    case 8: return select_source<8>(plan, run);
+    case 16: return select_source<16>(plan, run);
+    default: CHECK(false, "a plan's elements fit no kernel");
+  }
+  return 1;
+}
+
+}  // namespace tranship::cuda

@@ -1,0 +1,177 @@
+#include "engine/gpu_side.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace tranship {
+namespace {
+
+constexpr const char* device_prefix = "node0/device";
+/// Enough that a link never waits for the next request, and little for an urgent one to wait for.
+constexpr std::int64_t link_bytes_in_flight = std::int64_t{32} << 20;
+constexpr std::int64_t gpu_bytes_in_flight = std::int64_t{256} << 20;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+bool on_gpu(ChannelKind kind) {
+  return kind == ChannelKind::gpu_read || kind == ChannelKind::gpu_write ||
+         kind == ChannelKind::gpu_copy || kind == ChannelKind::gpu_peer;
+}
+
+Result<std::unique_ptr<GpuSide>> GpuSide::open(const Config& config) {
+  if (!config.gpus) return std::unique_ptr<GpuSide>();
+  if (config.emulated_gpus < 0 || config.emulated_gpus > 64) {
+    return Error{ErrorCode::invalid_argument, "emulated_gpus is a number from 0 to 64"};
+  }
+  if (config.emulated_gpus > 0) {
+    return std::unique_ptr<GpuSide>(
+        new GpuSide(Gpus::emulate(static_cast<int>(config.emulated_gpus))));
+  }
+  auto gpus = Gpus::open();
+  if (!gpus) return std::unique_ptr<GpuSide>();  // a machine without GPUs is none the worse
+  return std::unique_ptr<GpuSide>(new GpuSide(std::move(*gpus)));
+}
+
+int GpuSide::device_of(const Memory& memory) {
+  const std::string prefix = device_prefix;
+  if (memory.kind != MemoryKind::device || memory.name.rfind(prefix, 0) != 0) return -1;
+  const std::string number = memory.name.substr(prefix.size());
+  if (number.empty() || number.find_first_not_of("0123456789") != std::string::npos) return -1;
+  return std::stoi(number);
+}
+
+void GpuSide::extend(Profile& profile, std::int64_t buffer_bytes_max) const {
+  const auto add = [&](const std::string& name, ChannelKind kind, int source, int target) {
+    ChannelSpec channel;
+    channel.name = name;
+    channel.kind = kind;
+    channel.source = source;
+    channel.target = target;
+    channel.throughput = Throughput({{1, 1, 1.0}});
+    profile.channels.push_back(std::move(channel));
+  };
+  const int pinned = static_cast<int>(profile.memories.size());
+  profile.memories.push_back({"node0/pinned0", MemoryKind::pinned, buffer_bytes_max});
+  const int count = static_cast<int>(gpus_->list().size());
+  const int first = static_cast<int>(profile.memories.size());
+  for (int device = 0; device < count; ++device) {
+    const std::string name = std::to_string(device);
+    profile.memories.push_back({device_prefix + name, MemoryKind::device, buffer_bytes_max});
+    add("gpu_write device" + name, ChannelKind::gpu_write, pinned, first + device);
+    add("gpu_read device" + name, ChannelKind::gpu_read, first + device, pinned);
+    add("gpu_copy device" + name, ChannelKind::gpu_copy, first + device, first + device);
+  }
+  for (int from = 0; from < count; ++from) {
+    for (int to = 0; to < count; ++to) {
+      if (from == to || !gpus_->peers(from, to)) continue;
+      add("gpu_peer device" + std::to_string(from) + " device" + std::to_string(to),
+          ChannelKind::gpu_peer, first + from, first + to);
+    }
+  }
+}
+
+Status GpuSide::start(const Profile& profile, ThreadDriver& driver) {
+  for (const Memory& memory : profile.memories) devices_.push_back(device_of(memory));
+  for (const ChannelSpec& spec : profile.channels) {
+    if (!on_gpu(spec.kind) || find(spec) != nullptr) continue;
+    const int device =
+        devices_[at(spec.kind == ChannelKind::gpu_write ? spec.target : spec.source)];
+    if (device < 0 || device >= static_cast<int>(gpus_->list().size())) continue;
+    CudaChannel::Options options;
+    options.name = std::string(to_string(spec.kind)) + " device" + std::to_string(device);
+    options.gpus = gpus_;
+    options.device = device;
+    options.over_link = spec.kind == ChannelKind::gpu_read || spec.kind == ChannelKind::gpu_write;
+    options.bytes_in_flight_max = options.over_link ? link_bytes_in_flight : gpu_bytes_in_flight;
+    auto channel = CudaChannel::open(std::move(options));
+    if (!channel) return channel.error();
+    entries_.push_back({spec.kind, device, driver.add_channel(**channel), *channel});
+  }
+  return {};
+}
+
+const GpuSide::Entry* GpuSide::find(const ChannelSpec& channel) const {
+  const int device =
+      devices_[at(channel.kind == ChannelKind::gpu_write ? channel.target : channel.source)];
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.kind == channel.kind && entry.device == device;
+  });
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+int GpuSide::number_of(const ChannelSpec& channel) const {
+  const Entry* entry = find(channel);
+  return entry == nullptr ? -1 : entry->number;
+}
+
+CudaChannel& GpuSide::channel(const ChannelSpec& channel) const { return *find(channel)->channel; }
+
+BufferSource GpuSide::buffers(const Memory& memory) const {
+  const auto gpus = gpus_;
+  if (memory.kind == MemoryKind::pinned) {
+    return {[gpus](std::int64_t bytes) -> std::byte* {
+              auto made = gpus->allocate_pinned(bytes);
+              return made ? *made : nullptr;
+            },
+            [gpus](std::byte* buffer, std::int64_t) { gpus->release_pinned(buffer); }};
+  }
+  const int device = device_of(memory);
+  if (device < 0 || device >= static_cast<int>(gpus->list().size())) return {};
+  return {[gpus, device](std::int64_t bytes) -> std::byte* {
+            auto made = gpus->allocate(device, bytes);
+            return made ? *made : nullptr;
+          },
+          [gpus, device](std::byte* buffer, std::int64_t) { gpus->release(device, buffer); }};
+}
+
+Status GpuSide::resolve(Array& array, bool other_on_gpu) const {
+  const std::byte* first = array.place.address + array.view.mapping->begin_bytes();
+  if (array.where == Where::device && array.device < 0) {
+    const PointerInfo info = gpus_->where(first);
+    if (info.kind == PointerKind::pageable) {
+      return Error{ErrorCode::invalid_argument,
+                   "the array says that it lies on a GPU, but the driver knows no memory at its "
+                   "address (" +
+                       array.name + "); was it freed?"};
+    }
+    if (info.kind == PointerKind::pinned) {
+      array.where = Where::pinned;
+    } else {
+      array.device = info.device;
+    }
+  } else if ((array.where == Where::host || array.where == Where::shared) && other_on_gpu) {
+    const PointerInfo info = gpus_->where(first);
+    if (info.kind == PointerKind::pinned) array.where = Where::pinned;
+    if (info.kind == PointerKind::device || info.kind == PointerKind::managed) {
+      array.where = Where::device;
+      array.device = info.device;
+    }
+  }
+  return {};
+}
+
+Result<std::shared_ptr<void>> GpuSide::allocate(Where where, int device,
+                                                std::int64_t bytes) const {
+  const auto gpus = gpus_;
+  if (where == Where::pinned) {
+    auto made = gpus->allocate_pinned(bytes);
+    if (!made) return made.error();
+    return std::shared_ptr<void>(*made, [gpus](void* address) {
+      gpus->release_pinned(static_cast<std::byte*>(address));
+    });
+  }
+  if (device < 0 || device >= static_cast<int>(gpus->list().size())) {
+    return Error{ErrorCode::invalid_argument,
+                 "there is no GPU number " + std::to_string(device) + "; this machine has " +
+                     std::to_string(gpus->list().size())};
+  }
+  auto made = gpus->allocate(device, bytes);
+  if (!made) return made.error();
+  return std::shared_ptr<void>(*made, [gpus, device](void* address) {
+    gpus->release(device, static_cast<std::byte*>(address));
+  });
+}
+
+}  // namespace tranship

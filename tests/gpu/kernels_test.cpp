@@ -1,0 +1,340 @@
+// The GPU's conversion kernels on the CPU: the same bodies, against a naive walk of the nest.
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "base/random.hpp"
+#include "channels/cuda/kernels/kernel_plan.hpp"
+#include "channels/cuda/kernels/launch.hpp"
+#include "support/test.hpp"
+
+namespace tranship::cuda {
+namespace {
+
+constexpr std::int64_t guard_bytes = 256;
+
+/// A nest, and where its two ends begin after a multiple of 256 bytes.
+struct Case {
+  LoopNest nest;
+  std::int64_t source_shift = 0;
+  std::int64_t target_shift = 0;
+};
+
+void add(LoopNest& nest, std::int64_t extent, std::int64_t source, std::int64_t target) {
+  nest.loops[static_cast<std::size_t>(nest.rank++)] = {extent, source, target};
+}
+
+/// Calls `visit(source offset, target offset)` for each element of the nest.
+template <typename Visit>
+void walk(const LoopNest& nest, int loop, std::int64_t source, std::int64_t target,
+          const Visit& visit) {
+  if (loop < 0) return visit(source, target);
+  const Loop& step = nest.loops[static_cast<std::size_t>(loop)];
+  for (std::int64_t i = 0; i < step.extent; ++i) {
+    walk(nest, loop - 1, source + i * step.source_stride, target + i * step.target_stride, visit);
+  }
+}
+
+template <typename Visit>
+void walk(const LoopNest& nest, const Visit& visit) {
+  walk(nest, nest.rank - 1, nest.source_offset, nest.target_offset, visit);
+}
+
+/// Bytes that one side reaches over, from offset 0; the nest's offsets keep all of them above it.
+std::int64_t reach(const LoopNest& nest, bool source) {
+  std::int64_t end = (source ? nest.source_offset : nest.target_offset) + nest.element_bytes;
+  for (int k = 0; k < nest.rank; ++k) {
+    const Loop& loop = nest.loops[static_cast<std::size_t>(k)];
+    const std::int64_t stride = source ? loop.source_stride : loop.target_stride;
+    end += std::max<std::int64_t>(0, (loop.extent - 1) * stride);
+  }
+  return end;
+}
+
+/// Memory that begins so many bytes after a multiple of 256.
+class Memory {
+ public:
+  Memory(std::int64_t bytes, std::int64_t shift)
+      : bytes_(static_cast<std::size_t>(bytes + shift + 512), std::byte{0xa5}) {
+    const auto at = reinterpret_cast<std::uintptr_t>(bytes_.data());
+    begin_ = static_cast<std::size_t>((256 - at % 256) % 256) + static_cast<std::size_t>(shift);
+  }
+  std::byte* data() { return bytes_.data() + begin_; }
+  bool equals(Memory& other, std::int64_t bytes) {
+    return std::memcmp(data(), other.data(), static_cast<std::size_t>(bytes)) == 0;
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::size_t begin_ = 0;
+};
+
+/// Whether the kernels move what a naive walk moves, and touch nothing else.
+bool moves_as_walked(const Case& test, Random& random, KernelKind* kind = nullptr,
+                     const KernelTuning& tuning = {}) {
+  const LoopNest& nest = test.nest;
+  const std::int64_t source_bytes = reach(nest, true);
+  const std::int64_t target_bytes = reach(nest, false) + 2 * guard_bytes;
+  Memory source(source_bytes, test.source_shift);
+  Memory target(target_bytes, test.target_shift);
+  Memory expected(target_bytes, test.target_shift);
+  for (std::int64_t i = 0; i < source_bytes; ++i) source.data()[i] = std::byte(random.next());
+  walk(nest, [&](std::int64_t from, std::int64_t to) {
+    std::memcpy(expected.data() + guard_bytes + to, source.data() + from,
+                static_cast<std::size_t>(nest.element_bytes));
+  });
+  std::vector<KernelPlan> plans;
+  plan_kernels(nest, source.data(), target.data() + guard_bytes, plans, tuning);
+  for (const KernelPlan& plan : plans) {
+    run_on_host(plan, source.data(), target.data() + guard_bytes);
+  }
+  if (kind != nullptr && !plans.empty()) *kind = plans[0].kind;
+  return target.equals(expected, target_bytes);
+}
+
+/// A nest of random loops whose target is without overlaps and whose source is some permutation.
+Case random_case(Random& random) {
+  static constexpr std::int64_t sizes[] = {1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 48, 64, 144};
+  Case test;
+  LoopNest& nest = test.nest;
+  nest.element_bytes = sizes[random.below(std::size(sizes))];
+  const int rank = static_cast<int>(random.between(1, 8));
+  std::vector<std::int64_t> extents;
+  std::int64_t room = 40000 / nest.element_bytes + 8;
+  for (int k = 0; k < rank; ++k) {
+    const std::int64_t most = std::max<std::int64_t>(1, std::min<std::int64_t>(room, 300));
+    std::int64_t extent = random.chance(0.4) ? random.between(1, std::min<std::int64_t>(most, 9))
+                                             : random.between(1, most);
+    extents.push_back(extent);
+    room /= extent;
+  }
+  std::vector<int> order[2];
+  for (auto& side : order) {
+    for (int k = 0; k < rank; ++k) side.push_back(k);
+    for (int k = rank - 1; k > 0; --k) {
+      std::swap(side[static_cast<std::size_t>(k)],
+                side[static_cast<std::size_t>(random.between(0, k))]);
+    }
+  }
+  std::vector<Loop> loops(static_cast<std::size_t>(rank));
+  for (int side = 0; side < 2; ++side) {
+    std::int64_t stride = nest.element_bytes;
+    std::int64_t& offset = side == 0 ? nest.source_offset : nest.target_offset;
+    const bool gaps = random.chance(0.3);
+    for (const int k : order[side]) {
+      Loop& loop = loops[static_cast<std::size_t>(k)];
+      loop.extent = extents[static_cast<std::size_t>(k)];
+      if (gaps && random.chance(0.3)) stride += random.between(1, 3) * nest.element_bytes;
+      std::int64_t signed_stride = stride;
+      if (random.chance(0.1)) {
+        signed_stride = -stride;
+        offset += (loop.extent - 1) * stride;
+      }
+      if (side == 0 && random.chance(0.05)) signed_stride = 0;
+      (side == 0 ? loop.source_stride : loop.target_stride) = signed_stride;
+      stride *= loop.extent;
+    }
+  }
+  for (const Loop& loop : loops) add(nest, loop.extent, loop.source_stride, loop.target_stride);
+  if (random.chance(0.3)) test.source_shift = random.below(32);
+  if (random.chance(0.3)) test.target_shift = random.below(32);
+  return test;
+}
+
+TEST(random_nests_move_as_walked) {
+  int kinds[3] = {};
+  for (std::uint64_t seed = 0; seed < 6000; ++seed) {
+    Random random(seed);
+    const Case test = random_case(random);
+    KernelKind kind = KernelKind::rows;
+    EXPECT_EQ(moves_as_walked(test, random, &kind) ? seed : ~seed, seed);
+    ++kinds[static_cast<int>(kind)];
+  }
+  for (const int count : kinds) EXPECT(count > 100);
+}
+
+/// Two dimensions of random extents in several sizes: full boxes and both kinds of edges.
+TEST(transposes_with_edges_move_as_walked) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    Random random(seed + 77);
+    Case test;
+    const std::int64_t bytes = std::int64_t{1} << random.below(5);
+    const std::int64_t step = random.chance(0.7) ? std::max<std::int64_t>(1, 16 / bytes) : 1;
+    const std::int64_t x = random.between(1, 400 / step) * step;
+    const std::int64_t y = random.between(1, 400 / step) * step;
+    test.nest.element_bytes = bytes;
+    add(test.nest, x, bytes * y, bytes);
+    add(test.nest, y, bytes, bytes * x);
+    EXPECT_EQ(moves_as_walked(test, random) ? seed : ~seed, seed);
+  }
+}
+
+TEST(boxes_of_all_sizes_and_orders_move_as_walked) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    Random random(seed + 9000);
+    Case test = random_case(random);
+    if (seed % 2 == 0) {
+      test = Case{};
+      test.nest.element_bytes = std::int64_t{1} << random.below(5);
+      add(test.nest, 256, 128 * test.nest.element_bytes, test.nest.element_bytes);
+      add(test.nest, 128, test.nest.element_bytes, 256 * test.nest.element_bytes);
+    }
+    const KernelTuning tuning{std::int64_t{1024} << random.below(6), random.below(5)};
+    EXPECT_EQ(moves_as_walked(test, random, nullptr, tuning) ? seed : ~seed, seed);
+  }
+}
+
+TEST(records_and_columns_move_as_walked) {
+  for (std::int64_t fields = 2; fields <= 17; ++fields) {
+    for (std::int64_t bytes = 1; bytes <= 16; bytes *= 2) {
+      for (const std::int64_t count : {std::int64_t{31}, std::int64_t{4096}, std::int64_t{7001}}) {
+        Random random(static_cast<std::uint64_t>(fields * 1000 + bytes * 100 + count));
+        Case split, joined;
+        split.nest.element_bytes = joined.nest.element_bytes = bytes;
+        add(split.nest, count, fields * bytes, bytes);
+        add(split.nest, fields, bytes, count * bytes);
+        add(joined.nest, fields, count * bytes, bytes);
+        add(joined.nest, count, bytes, fields * bytes);
+        EXPECT(moves_as_walked(split, random));
+        EXPECT(moves_as_walked(joined, random));
+      }
+    }
+  }
+}
+
+TEST(nests_of_more_loops_than_a_kernel_walks_become_several_plans) {
+  Case test;
+  test.nest.element_bytes = 2;
+  constexpr int rank = 11;
+  std::int64_t target = 2;
+  for (int k = 0; k < rank; ++k) {
+    add(test.nest, 2, std::int64_t{2} << ((k * 4) % rank), target);
+    target *= 2;
+  }
+  Random random(5);
+  std::vector<KernelPlan> plans;
+  plan_kernels(test.nest, nullptr, nullptr, plans);
+  EXPECT_EQ(plans.size(), 4u);  // the first loop is part of the element
+  EXPECT(moves_as_walked(test, random));
+}
+
+TEST(empty_nests_need_no_kernel_and_single_elements_need_one) {
+  std::vector<KernelPlan> plans;
+  LoopNest nest;
+  nest.element_bytes = 4;
+  add(nest, 0, 4, 4);
+  plan_kernels(nest, nullptr, nullptr, plans);
+  EXPECT(plans.empty());
+  Case single;
+  single.nest.element_bytes = 4;
+  Random random(1);
+  EXPECT(moves_as_walked(single, random));
+}
+
+TEST(pieces_of_all_lengths_and_alignments_arrive) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    Random random(seed);
+    const std::int64_t count = seed < 3 ? 1 : random.between(1, 40);
+    const bool aligned = random.chance(0.5);
+    std::vector<Piece> pieces;
+    std::int64_t from = random.below(20), to = guard_bytes + random.below(20);
+    for (std::int64_t k = 0; k < count; ++k) {
+      const std::int64_t bytes = seed < 3 ? 100'000 : random.between(0, 6000);
+      const std::int64_t step = aligned ? 16 : 1;
+      pieces.push_back({from / step * step, to / step * step, bytes});
+      from += bytes + 16 + random.below(40);
+      to += bytes + 16 + random.below(40);
+    }
+    Memory source(from, 0), target(to + guard_bytes, 0), expected(to + guard_bytes, 0);
+    for (std::int64_t i = 0; i < from; ++i) source.data()[i] = std::byte(random.next());
+    for (const Piece& piece : pieces) {
+      std::memcpy(expected.data() + piece.target_offset, source.data() + piece.source_offset,
+                  static_cast<std::size_t>(piece.bytes));
+    }
+    run_pieces_on_host(pieces.data(), count, source.data(), target.data());
+    EXPECT(target.equals(expected, to + guard_bytes));
+  }
+}
+
+/// Dense nests: `target` lists the loops fastest first in the target, `source` likewise.
+std::string explained(const std::string& name, std::int64_t element_bytes,
+                      const std::vector<std::int64_t>& extents, const std::vector<int>& source,
+                      const std::vector<int>& target) {
+  LoopNest nest;
+  nest.element_bytes = element_bytes;
+  std::vector<Loop> loops(extents.size());
+  std::int64_t source_stride = element_bytes, target_stride = element_bytes;
+  for (std::size_t k = 0; k < extents.size(); ++k) {
+    const auto from = static_cast<std::size_t>(source[k]), to = static_cast<std::size_t>(target[k]);
+    loops[from].source_stride = source_stride;
+    loops[to].target_stride = target_stride;
+    loops[k].extent = extents[k];
+    source_stride *= extents[from];
+    target_stride *= extents[to];
+  }
+  for (const Loop& loop : loops) add(nest, loop.extent, loop.source_stride, loop.target_stride);
+  std::vector<KernelPlan> plans;
+  plan_kernels(nest, nullptr, nullptr, plans);
+  std::string text = name + ":";
+  for (const KernelPlan& plan : plans) text += " " + explain(plan);
+  return text + "\n";
+}
+
+std::string named_cases() {
+  std::string text;
+  for (const std::int64_t bytes : {1, 2, 4, 8, 16}) {
+    text += explained("transpose of " + std::to_string(bytes) + " B", bytes, {8192, 8192}, {0, 1},
+                      {1, 0});
+  }
+  std::vector<int> order = {0, 1, 2};
+  do {
+    text += explained("permutation " + std::to_string(order[0]) + std::to_string(order[1]) +
+                          std::to_string(order[2]),
+                      4, {400, 500, 600}, {0, 1, 2}, order);
+  } while (std::next_permutation(order.begin(), order.end()));
+  for (const std::int64_t fields : {2, 3, 4, 5, 7, 8, 12, 16}) {
+    const std::string number = std::to_string(fields);
+    text +=
+        explained("records to columns, " + number + " x f32", 4, {fields, 1 << 20}, {0, 1}, {1, 0});
+    text +=
+        explained("columns to records, " + number + " x f32", 4, {1 << 20, fields}, {0, 1}, {1, 0});
+  }
+  text += explained("records to columns, 3 x f64", 8, {3, 1 << 20}, {0, 1}, {1, 0});
+  text += explained("columns to records, 3 x f64", 8, {1 << 20, 3}, {0, 1}, {1, 0});
+  for (const std::int64_t bytes : {2, 4}) {
+    for (const std::int64_t channels : {3, 16, 64, 256}) {
+      const std::string what =
+          std::to_string(channels) + " channels of " + std::to_string(bytes) + " B";
+      text +=
+          explained("NHWC to NCHW, " + what, bytes, {channels, 50176, 32}, {0, 1, 2}, {1, 0, 2});
+      text +=
+          explained("NCHW to NHWC, " + what, bytes, {50176, channels, 32}, {0, 1, 2}, {1, 0, 2});
+    }
+  }
+  text += explained("columns to blocks of 4 of 8 x f32", 4, {4, 1 << 18, 8}, {0, 1, 2}, {0, 2, 1});
+  text += explained("blocks of 4 of 8 x f32 to columns", 4, {4, 8, 1 << 18}, {0, 1, 2}, {0, 2, 1});
+  text += explained("records of 8 x f32 to blocks of 4", 4, {8, 4, 1 << 18}, {0, 1, 2}, {1, 0, 2});
+  text += explained("blocks of 4 of 8 x f32 to records", 4, {4, 8, 1 << 18}, {0, 1, 2}, {1, 0, 2});
+  text += explained("transpose of records of 12 B", 12, {3000, 4000}, {0, 1}, {1, 0});
+  text += explained("rows of 4 KiB in another order", 4096, {100, 200}, {0, 1}, {1, 0});
+  return text;
+}
+
+TEST(named_cases_are_as_their_golden_or_rewrite_goldens) {
+  const std::string path = std::string(TRANSHIP_SOURCE_DIR) + "/tests/gpu/goldens/kernels.txt";
+  const std::string text = named_cases();
+  if (test::argument(1) == "rewrite_goldens") {
+    std::ofstream(path) << text;
+    return;
+  }
+  std::ifstream file(path);
+  const std::string golden((std::istreambuf_iterator<char>(file)),
+                           std::istreambuf_iterator<char>());
+  EXPECT_EQ(text, golden);
+}
+
+}  // namespace
+}  // namespace tranship::cuda
