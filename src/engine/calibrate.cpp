@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -555,10 +555,13 @@ std::int64_t last_level_cache_bytes() {
   // sysfs first: in virtual machines sysconf() reports the host's whole cache, not this share.
   std::int64_t largest = 0;
   for (int index = 0; index < 8; ++index) {
-    std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) +
-                       "/size");
-    std::int64_t kibibytes = 0;
-    if (file >> kibibytes) largest = std::max(largest, kibibytes * KiB);
+    const std::string path =
+        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size";
+    const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
+    long kibibytes = 0;
+    if (file && std::fscanf(file.get(), "%ld", &kibibytes) == 1) {
+      largest = std::max(largest, kibibytes * KiB);
+    }
   }
   if (largest > 0) return largest;
   for (const int name : {_SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL4_CACHE_SIZE}) {

@@ -48,7 +48,9 @@ def check_line(line, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_runs_small(name):
+def test_runs_small(name, monkeypatch):
+    if name.startswith("gpu-"):
+        monkeypatch.setenv("TRANSHIP_EMULATED_GPUS", "2")
     code, lines = run_small(name)
     assert code == 0
     assert lines
