@@ -194,7 +194,10 @@ void mark_direct(Plan& plan, const Profile& profile) {
                       channel.kind == ChannelKind::gpu_write ||
                       channel.kind == ChannelKind::gpu_copy ||
                       channel.kind == ChannelKind::gpu_peer;
-  if (on_gpu) plan.direct = plan.tiles == 1;
+  // In GPU memory one launch is as fast as it gets, and priorities hold between kernels.
+  const bool in_gpus =
+      channel.kind == ChannelKind::gpu_copy || channel.kind == ChannelKind::gpu_peer;
+  if (on_gpu) plan.direct = in_gpus || plan.tiles == 1;
   if (!plan.direct) return;
   lower({plan.hops[0].source.get(), plan.corner_source},
         {plan.hops[0].target.get(), plan.corner_target}, plan.extents, plan.hops[0].fields,
