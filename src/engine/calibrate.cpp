@@ -26,8 +26,7 @@ constexpr std::array<std::int64_t, 5> request_sizes{16 * KiB, 64 * KiB, 256 * Ki
 constexpr std::array<std::int64_t, 7> converted_runs{1, 4, 8, 16, 64, 512, 4 * KiB};
 constexpr std::array<std::int64_t, 4> file_requests{256 * KiB, 1 * MiB, 4 * MiB, 16 * MiB};
 constexpr std::array<std::int64_t, 5> file_runs{64, 512, 4 * KiB, 64 * KiB, 512 * KiB};
-constexpr std::array<std::int64_t, 5> gpu_requests{64 * KiB, 256 * KiB, 1 * MiB, 4 * MiB,
-                                                   16 * MiB};
+constexpr std::array<std::int64_t, 5> gpu_requests{64 * KiB, 256 * KiB, 1 * MiB, 4 * MiB, 16 * MiB};
 constexpr std::array<std::int64_t, 5> gpu_runs{4, 16, 64, 256, 4 * KiB};
 constexpr std::int64_t gpu_run_request = 4 * MiB;
 constexpr std::int64_t emulated_sample_bytes = 1 * MiB;
@@ -116,9 +115,9 @@ class Calibration {
     engine_ = std::move(*engine);
     std::memset(source_.data(), 1, source_.size());
     std::memset(target_.data(), 2, target_.size());
-    for (const auto& step : {&Calibration::measure_handoff, &Calibration::measure_memcpy,
-                             &Calibration::measure_files, &Calibration::measure_gpus,
-                             &Calibration::measure_processes}) {
+    for (const auto& step :
+         {&Calibration::measure_handoff, &Calibration::measure_memcpy, &Calibration::measure_files,
+          &Calibration::measure_gpus, &Calibration::measure_processes}) {
       if (Status status = (this->*step)(); !status) return status.error();
     }
     report(1, "done");
@@ -448,8 +447,8 @@ void Calibration::fill_pinned() {
 void Calibration::add_links() {
   const auto resource = [&](const std::string& name, double rate) {
     auto& all = profile_.resources;
-    auto found = std::find_if(all.begin(), all.end(),
-                              [&](const Resource& one) { return one.name == name; });
+    auto found =
+        std::find_if(all.begin(), all.end(), [&](const Resource& one) { return one.name == name; });
     if (found == all.end()) found = all.insert(all.end(), {name, 0});
     found->bytes_per_second = std::max(found->bytes_per_second, rate);
     return static_cast<int>(found - all.begin());

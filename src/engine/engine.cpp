@@ -467,9 +467,8 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
     if (!query->waiting_s.empty()) plan = plan_of(*query);
     if (!plan) return plan.error();
   }
-  const bool one_gpu_hop =
-      (*plan)->hops.size() == 1 &&
-      on_gpu(options_.profile.channels[at((*plan)->hops[0].channel)].kind);
+  const bool one_gpu_hop = (*plan)->hops.size() == 1 &&
+                           on_gpu(options_.profile.channels[at((*plan)->hops[0].channel)].kind);
   if (one_gpu_hop && ((*plan)->direct || options.stream)) {
     return start_on_gpu(*plan, source, target, options);
   }
@@ -513,8 +512,7 @@ Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, cons
   request.target = target.place;
   request.bytes = plan->bytes;
   request.priority = options.priority;
-  const GpuStream stream{channel.device(),
-                         reinterpret_cast<void*>(options.stream.value_or(0))};
+  const GpuStream stream{channel.device(), reinterpret_cast<void*>(options.stream.value_or(0))};
   auto flight = channel.start(request, options.stream ? &stream : nullptr, after);
   if (!flight) return flight.error();
   if (*flight) (*flight)->keep_alive({source.owner, target.owner});
@@ -548,8 +546,7 @@ Result<std::vector<std::shared_ptr<Completion>>> Engine::waits_of(const Plan& pl
   return after;
 }
 
-std::shared_ptr<Completion> Engine::completion_of(std::shared_ptr<GpuFlight> flight,
-                                                  int channel) {
+std::shared_ptr<Completion> Engine::completion_of(std::shared_ptr<GpuFlight> flight, int channel) {
   auto plan = std::make_shared<Plan>();
   plan->hops.resize(1);
   plan->lanes = {{0, 1, 0}};

@@ -129,8 +129,7 @@ class Engine {
   void drop_absent_gpus();
   Result<PlanQuery> query_of(const Array& source, const Array& target,
                              const CopyOptions& options) const;
-  Result<Event> copy_resolved(const Array& source, const Array& target,
-                              const CopyOptions& options);
+  Result<Event> copy_resolved(const Array& source, const Array& target, const CopyOptions& options);
   /// Says of both ends in which memory they lie.
   Status resolve(Array& source, Array& target) const;
   Result<std::shared_ptr<const Plan>> plan_of(const PlanQuery& query);

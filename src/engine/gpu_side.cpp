@@ -152,20 +152,18 @@ Status GpuSide::resolve(Array& array, bool other_on_gpu) const {
   return {};
 }
 
-Result<std::shared_ptr<void>> GpuSide::allocate(Where where, int device,
-                                                std::int64_t bytes) const {
+Result<std::shared_ptr<void>> GpuSide::allocate(Where where, int device, std::int64_t bytes) const {
   const auto gpus = gpus_;
   if (where == Where::pinned) {
     auto made = gpus->allocate_pinned(bytes);
     if (!made) return made.error();
-    return std::shared_ptr<void>(*made, [gpus](void* address) {
-      gpus->release_pinned(static_cast<std::byte*>(address));
-    });
+    return std::shared_ptr<void>(
+        *made, [gpus](void* address) { gpus->release_pinned(static_cast<std::byte*>(address)); });
   }
   if (device < 0 || device >= static_cast<int>(gpus->list().size())) {
-    return Error{ErrorCode::invalid_argument,
-                 "there is no GPU number " + std::to_string(device) + "; this machine has " +
-                     std::to_string(gpus->list().size())};
+    return Error{ErrorCode::invalid_argument, "there is no GPU number " + std::to_string(device) +
+                                                  "; this machine has " +
+                                                  std::to_string(gpus->list().size())};
   }
   auto made = gpus->allocate(device, bytes);
   if (!made) return made.error();

@@ -190,10 +190,9 @@ void mark_direct(Plan& plan, const Profile& profile) {
   plan.direct = at_once && plan.seconds - channel.latency_s < profile.handoff_s;
   // A GPU goes on by itself: the caller only starts it. Longer copies go in tiles, behind which an
   // urgent one need not wait.
-  const bool on_gpu = channel.kind == ChannelKind::gpu_read ||
-                      channel.kind == ChannelKind::gpu_write ||
-                      channel.kind == ChannelKind::gpu_copy ||
-                      channel.kind == ChannelKind::gpu_peer;
+  const bool on_gpu =
+      channel.kind == ChannelKind::gpu_read || channel.kind == ChannelKind::gpu_write ||
+      channel.kind == ChannelKind::gpu_copy || channel.kind == ChannelKind::gpu_peer;
   // In GPU memory one launch is as fast as it gets, and priorities hold between kernels.
   const bool in_gpus =
       channel.kind == ChannelKind::gpu_copy || channel.kind == ChannelKind::gpu_peer;

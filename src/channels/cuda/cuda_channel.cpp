@@ -177,8 +177,7 @@ Result<std::shared_ptr<GpuFlight>> CudaChannel::start(const Request& request,
     give_back(*mark, std::move(work));
     return status.error();
   }
-  return std::shared_ptr<GpuFlight>(
-      new GpuFlight(shared_from_this(), *mark, std::move(work)));
+  return std::shared_ptr<GpuFlight>(new GpuFlight(shared_from_this(), *mark, std::move(work)));
 }
 
 Result<std::shared_ptr<GpuFlight>> CudaChannel::mark(const GpuStream& stream) {

@@ -49,8 +49,8 @@ GpuWork::~GpuWork() {
 
 Status GpuWork::enqueue(const GpuStream& stream, std::span<const LoopNest> nests,
                         const std::byte* source, std::byte* target, bool over_link) {
-  const bool runs = std::all_of(nests.begin(), nests.end(),
-                                [](const LoopNest& nest) { return nest.rank == 0; });
+  const bool runs =
+      std::all_of(nests.begin(), nests.end(), [](const LoopNest& nest) { return nest.rank == 0; });
   if (runs && nests.size() >= pieces_least) return enqueue_pieces(stream, nests, source, target);
   for (const LoopNest& nest : nests) {
     if (Status s = enqueue_nest(stream, nest, source, target, over_link); !s) return s;
@@ -58,8 +58,8 @@ Status GpuWork::enqueue(const GpuStream& stream, std::span<const LoopNest> nests
   return {};
 }
 
-Status GpuWork::enqueue_nest(const GpuStream& stream, const LoopNest& nest,
-                             const std::byte* source, std::byte* target, bool over_link) {
+Status GpuWork::enqueue_nest(const GpuStream& stream, const LoopNest& nest, const std::byte* source,
+                             std::byte* target, bool over_link) {
   const std::byte* from = source + nest.source_offset;
   std::byte* to = target + nest.target_offset;
   if (nest.bytes() == 0) return {};

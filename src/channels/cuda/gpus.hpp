@@ -23,11 +23,11 @@ struct PointerInfo {
 };
 
 struct GpuInfo {
-  std::string name;      ///< as the driver says, such as "NVIDIA H200"
-  std::string bus;       ///< PCI address
+  std::string name;  ///< as the driver says, such as "NVIDIA H200"
+  std::string bus;   ///< PCI address
   std::int64_t memory_bytes = 0;
   int multiprocessors = 0;
-  int numa_node = -1;    ///< -1: unknown
+  int numa_node = -1;  ///< -1: unknown
 };
 
 /// A queue of work on one GPU. Owned by whoever made it, or by the caller of a copy.
