@@ -22,9 +22,10 @@ def cpp_files() -> list[str]:
 
 
 def clang_tidy_command() -> list[str]:
-    """clang-tidy over the core's own files, as the build compiles them."""
+    """clang-tidy over the core's files that the C++ compiler compiles: not nvcc's."""
     database = json.loads((BUILD / "compile_commands.json").read_text())
-    files = sorted({e["file"] for e in database if e["file"].startswith(str(ROOT / "src"))})
+    built = {Path(entry["file"]) for entry in database}
+    files = sorted(str(f) for f in built if f.suffix == ".cpp" and ROOT / "src" in f.parents)
     return [str(BIN / "clang-tidy"), "--quiet", "-p", str(BUILD), *files]
 
 
