@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,9 @@ T unwrap(Result<T> result) {
 inline void unwrap(const Status& status) {
   if (!status) raise(status.error());
 }
+
+/// The settings of the environment, with some variables replaced.
+Config config_with(const std::map<std::string, std::string>& overrides);
 
 /// Names and extents; names, types and sizes in bytes: as Python hands them over.
 using Extents = std::vector<std::pair<std::string, std::int64_t>>;

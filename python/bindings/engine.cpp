@@ -34,13 +34,6 @@ struct BoundEvent {
 
 const char* read_environment(const char* name) { return std::getenv(name); }
 
-Config config_with(const std::map<std::string, std::string>& overrides) {
-  return unwrap(config_from_environment([&](const char* name) -> const char* {
-    const auto found = overrides.find(name);
-    return found != overrides.end() ? found->second.c_str() : read_environment(name);
-  }));
-}
-
 /// One entry of a region.
 struct NamedRange {
   std::string name;
@@ -279,6 +272,13 @@ void bind_event(nb::module_& module) {
 }
 
 }  // namespace
+
+Config config_with(const std::map<std::string, std::string>& overrides) {
+  return unwrap(config_from_environment([&](const char* name) -> const char* {
+    const auto found = overrides.find(name);
+    return found != overrides.end() ? found->second.c_str() : read_environment(name);
+  }));
+}
 
 void bind_engine(nb::module_& module) {
   bind_plan(module);

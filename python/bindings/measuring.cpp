@@ -1,5 +1,6 @@
 // Calibration, shared memory, links to other processes, and loops without Python's own cost.
 #include <nanobind/stl/function.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -39,10 +40,10 @@ auto released(Body body) {
 
 std::string calibrate_json(const std::string& host, const std::string& date,
                            const std::string& folder, std::int64_t sample_bytes, bool processes,
-                           const nb::object& progress) {
+                           const nb::object& progress,
+                           const std::map<std::string, std::string>& overrides) {
   CalibrationOptions options;
-  options.config =
-      unwrap(config_from_environment([](const char* name) { return std::getenv(name); }));
+  options.config = config_with(overrides);
   options.host = host;
   options.date = date;
   options.folder = folder;
@@ -212,7 +213,8 @@ void bind_measuring(nb::module_& module) {
   module.def("time_gpu_copies", &time_gpu_copies, nb::arg("engine"), nb::arg("copies"),
              nb::arg("count"));
   module.def("calibrate", &calibrate_json, nb::arg("host"), nb::arg("date"), nb::arg("folder"),
-             nb::arg("sample_bytes"), nb::arg("processes"), nb::arg("progress").none());
+             nb::arg("sample_bytes"), nb::arg("processes"), nb::arg("progress").none(),
+             nb::arg("overrides"));
   module.def("time_copies", &time_copies, nb::arg("engine"), nb::arg("source"), nb::arg("target"),
              nb::arg("repeats"));
   module.def("time_many", &time_many, nb::arg("engine"), nb::arg("source"), nb::arg("target"),

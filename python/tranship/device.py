@@ -100,8 +100,9 @@ class DeviceArray(CoreArray):
             self._engine, self._memory, address, tuple(shape), tuple(strides), self.dtype
         )
 
-    def transpose(self, order: tuple[int, ...]) -> DeviceArray:
-        """The same memory with its dimensions in another order, as NumPy has it."""
+    def transpose(self, order: tuple[int, ...] | None = None) -> DeviceArray:
+        """The same memory with its dimensions in another order (None: reversed)."""
+        order = tuple(reversed(range(len(self.shape)))) if order is None else order
         if sorted(order) != list(range(len(self.shape))):
             raise InvalidArgument(f"{order} is no order of {len(self.shape)} dimensions")
         shape = tuple(self.shape[k] for k in order)

@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +33,16 @@ def cache_folder() -> Path | None:
     return None
 
 
-def cache_path() -> Path | None:
-    """Where this machine's profile is kept."""
+def cache_path(overrides: Mapping[str, str] | None = None) -> Path | None:
+    """Where this machine's profile is kept, with the GPUs that the settings allow."""
     folder = cache_folder()
-    return folder / f"profile-{platform.node() or 'machine'}{gpu_suffix()}.json" if folder else None
+    name = f"profile-{platform.node() or 'machine'}{gpu_suffix(overrides or {})}.json"
+    return folder / name if folder else None
 
 
-def gpu_suffix() -> str:
+def gpu_suffix(overrides: Mapping[str, str]) -> str:
     """What keeps profiles with and without GPUs, real or emulated, apart."""
-    settings = {name: value for name, value, _, _ in _core.describe_config({})}
+    settings = {name: value for name, value, _, _ in _core.describe_config(dict(overrides))}
     emulated = settings["emulated_gpus"]
     if settings["gpus"] == "0":
         return ""
@@ -57,6 +58,7 @@ def calibrate(
     folder: str | os.PathLike[str] | None = None,
     processes: bool = True,
     progress: Progress | None = None,
+    overrides: Mapping[str, str] | None = None,
 ) -> str:
     """Measures this machine and returns the profile as JSON; keeps nothing.
 
@@ -65,11 +67,18 @@ def calibrate(
         folder: where the disk is measured; default the temporary folder.
         processes: whether to measure the ways to other processes too.
         progress: called with the share done, from 0 to 1, and what comes next.
+        overrides: variables of settings that replace the environment's.
     """
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     disk = os.fspath(folder) if folder is not None else tempfile.gettempdir()
     return _core.calibrate(
-        platform.node() or "machine", date, disk, sample_bytes, processes, progress
+        platform.node() or "machine",
+        date,
+        disk,
+        sample_bytes,
+        processes,
+        progress,
+        dict(overrides or {}),
     )
 
 
@@ -87,15 +96,22 @@ def save(profile: str, path: Path) -> bool:
     return True
 
 
-def of_this_machine(progress: Progress | None = None) -> str:
+GPU_SETTINGS = ("TRANSHIP_GPUS", "TRANSHIP_EMULATED_GPUS")
+"""Settings that decide which memories a profile has."""
+
+
+def of_this_machine(
+    progress: Progress | None = None, overrides: Mapping[str, str] | None = None
+) -> str:
     """The kept profile of this machine, or one measured now (some four seconds) and kept."""
-    path = cache_path()
+    gpus = {name: value for name, value in (overrides or {}).items() if name in GPU_SETTINGS}
+    path = cache_path(gpus)
     if path is not None and path.exists():
         try:
             return _core.check_profile(path.read_text())
         except (InvalidArgument, OSError):
             pass  # of another version, or torn: measured again
-    profile = calibrate(sample_bytes=QUICK_SAMPLE_BYTES, progress=progress)
+    profile = calibrate(sample_bytes=QUICK_SAMPLE_BYTES, progress=progress, overrides=gpus)
     if path is not None:
         save(profile, path)
     return profile

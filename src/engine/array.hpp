@@ -7,6 +7,7 @@
 #include <string>
 
 #include "data/mapping.hpp"
+#include "fabric/shared_memory.hpp"
 #include "runtime/channel.hpp"
 
 namespace tranship {
@@ -44,6 +45,7 @@ struct Array {
   bool writable = true;
   bool named = false;  ///< its dimensions have names of the user's; else they match by position
   std::shared_ptr<void> owner;
+  std::shared_ptr<SharedMemory> shared;      ///< where a peer's array is mapped; else null
   std::shared_ptr<const Liveness> liveness;  ///< null: nothing to check
   /// A cudaStream_t behind whose work the array is ready (1 and 2: the default streams).
   std::optional<std::uintptr_t> stream;

@@ -344,17 +344,22 @@ class Calibration {
     return {};
   }
 
-  /// Copies in memory and to a process on this machine run on the same cores; both directions of
-  /// a file share the disk.
+  /// Copies in memory and to a process on this machine run on the same cores. Both directions of a
+  /// file share the disk; each alone is slower than the faster one, however many ways lead to it.
   void add_resources() {
-    profile_.resources = {{"host0 cores", 0}, {"disk", 0}};
+    enum { cores, disk, disk_reads, disk_writes };
+    profile_.resources = {{"host0 cores", 0}, {"disk", 0}, {"disk reads", 0}, {"disk writes", 0}};
     for (ChannelSpec& spec : profile_.channels) {
-      const bool file = spec.kind == ChannelKind::file_read || spec.kind == ChannelKind::file_write;
+      const bool reads = spec.kind == ChannelKind::file_read;
       const bool far = spec.source == far_host0 || spec.target == far_host0;
-      if (!far && !on_gpu(spec.kind)) spec.resources = {file ? 1 : 0};
-      if (file) {
-        profile_.resources[1].bytes_per_second =
-            std::max(profile_.resources[1].bytes_per_second, spec.throughput.peak());
+      if (!reads && spec.kind != ChannelKind::file_write) {
+        if (!far && !on_gpu(spec.kind)) spec.resources = {cores};
+        continue;
+      }
+      spec.resources = {disk, reads ? disk_reads : disk_writes};
+      for (const int resource : spec.resources) {
+        double& rate = profile_.resources[static_cast<std::size_t>(resource)].bytes_per_second;
+        rate = std::max(rate, spec.throughput.peak());
       }
     }
     add_links();

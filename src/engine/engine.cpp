@@ -145,11 +145,18 @@ bool has_other_ways(const Plan& plan) {
                      [&](const Alternative& other) { return other.memories != memories; });
 }
 
+Status check_liveness(const std::shared_ptr<const Liveness>& source,
+                      const std::shared_ptr<const Liveness>& target) {
+  if (Status status = source ? source->check() : Status{}; !status) return status;
+  return target ? target->check() : Status{};
+}
+
 Status check_liveness(const Array& source, const Array& target) {
-  if (source.liveness) {
-    if (Status status = source.liveness->check(); !status) return status;
-  }
-  return target.liveness ? target.liveness->check() : Status{};
+  return check_liveness(source.liveness, target.liveness);
+}
+
+std::function<Status()> liveness_of(const Array& source, const Array& target) {
+  return [a = source.liveness, b = target.liveness] { return check_liveness(a, b); };
 }
 
 }  // namespace
@@ -330,8 +337,26 @@ Status Engine::resolve(Array& source, Array& target) const {
     return Error{ErrorCode::unsupported,
                  "the array lies on a GPU, and this engine uses none: see tranship topology"};
   }
-  if (Status status = gpu_side_->resolve(source, on_gpu); !status) return status;
-  return gpu_side_->resolve(target, on_gpu);
+  for (Array* array : {&source, &target}) {
+    if (Status status = gpu_side_->resolve(*array, on_gpu); !status) return status;
+    reach_shared(*array);
+  }
+  return {};
+}
+
+/// Memory that is shared between processes is made for copies: GPUs reach it from the first on.
+void Engine::reach_shared(Array& array) const {
+  if (array.where == Where::shared && array.shared) {
+    if (gpu_side_->pin(*array.shared)) array.where = Where::pinned;
+  } else if (array.where == Where::host) {
+    std::lock_guard lock(processes_mutex_);
+    const Mapping& mapping = *array.view.mapping;
+    const std::byte* first = array.place.address + mapping.begin_bytes();
+    const auto memory =
+        processes_ ? processes_->memory_of(first, mapping.end_bytes() - mapping.begin_bytes())
+                   : nullptr;
+    if (memory && gpu_side_->pin(*memory)) array.where = Where::pinned;
+  }
 }
 
 int Engine::channel_number(const ChannelSpec& channel) const {
@@ -515,7 +540,12 @@ Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, cons
   const GpuStream stream{channel.device(), reinterpret_cast<void*>(options.stream.value_or(0))};
   auto flight = channel.start(request, options.stream ? &stream : nullptr, after);
   if (!flight) return flight.error();
-  if (*flight) (*flight)->keep_alive({source.owner, target.owner});
+  if (*flight) {
+    (*flight)->keep_alive({source.owner, target.owner});
+    if (source.liveness || target.liveness) {
+      (*flight)->check_at_end(liveness_of(source, target));
+    }
+  }
   return *flight ? Event(plan, std::move(*flight)) : Event(plan, nullptr, this);
 }
 
@@ -593,10 +623,7 @@ Event Engine::start_transfer(const Array& source, const Array& target, int prior
   transfer->keep_alive = {source.owner, target.owner};
   transfer->label = plan->path(options_.profile);
   if (source.liveness || target.liveness) {
-    transfer->final_check = [a = source.liveness, b = target.liveness] {
-      if (Status status = a ? a->check() : Status{}; !status) return status;
-      return b ? b->check() : Status{};
-    };
+    transfer->final_check = liveness_of(source, target);
   }
   for (const Hop& hop : plan->hops) {
     Descriptor descriptor;
@@ -614,10 +641,19 @@ Event Engine::copy_along(const std::shared_ptr<const Plan>& plan, const Array& s
 
 void Engine::run_nests(const Request& request, std::function<void(Status)> done) {
   const bool reads = request.source.attachment != nullptr;
-  const bool writes = request.target.attachment != nullptr;
-  const ChannelKind kind = reads    ? ChannelKind::file_read
-                           : writes ? ChannelKind::file_write
-                                    : ChannelKind::memcpy;
+  const Place& attached = reads ? request.source : request.target;
+  const auto* on_gpu = dynamic_cast<const GpuMemory*>(attached.attachment);
+  int channel = channel_numbers_.at(reads ? ChannelKind::file_read : ChannelKind::file_write);
+  if (on_gpu != nullptr) {
+    const std::byte* slot = reads ? request.target.address : request.source.address;
+    if (!gpu_side_->reaches(slot)) {
+      return done(Error{ErrorCode::unsupported,
+                        "the exporting process could not pin the slots of this link for its GPU: "
+                        "raise its limit of locked memory (ulimit -l)"});
+    }
+    channel = gpu_side_->number_of(reads ? ChannelKind::gpu_read : ChannelKind::gpu_write,
+                                   on_gpu->device());
+  }
   auto plan = std::make_shared<Plan>();
   plan->hops.resize(1);
   plan->lanes = {{0, 1, 0}};
@@ -628,10 +664,11 @@ void Engine::run_nests(const Request& request, std::function<void(Status)> done)
   transfer->fixed_nests.assign(request.nests.begin(), request.nests.end());
   transfer->source = request.source;
   transfer->target = request.target;
+  if (on_gpu != nullptr) transfer->source.attachment = transfer->target.attachment = nullptr;
   transfer->cold = request.cold;
   transfer->label = "a peer's access";
   Descriptor descriptor;
-  descriptor.channel = channel_numbers_.at(kind);
+  descriptor.channel = channel;
   transfer->descriptors.push_back(descriptor);
   transfer->completion->on_end(std::move(done));
   driver_->submit(std::move(transfer), {});

@@ -132,6 +132,7 @@ class Engine {
   Result<Event> copy_resolved(const Array& source, const Array& target, const CopyOptions& options);
   /// Says of both ends in which memory they lie.
   Status resolve(Array& source, Array& target) const;
+  void reach_shared(Array& array) const;
   Result<std::shared_ptr<const Plan>> plan_of(const PlanQuery& query);
   std::vector<double> waiting_s(int priority) const;
   int memory_of(const Array& array) const;
@@ -162,7 +163,7 @@ class Engine {
   std::vector<std::unique_ptr<Channel>> channels_;
   std::map<ChannelKind, int> channel_numbers_;  ///< the driver's number of each kind
   std::shared_ptr<ThreadDriver> driver_;
-  std::mutex processes_mutex_;
+  mutable std::mutex processes_mutex_;
   std::unique_ptr<Processes> processes_;
   std::atomic<bool> closed_{false};
   std::uint64_t fork_generation_ = 0;

@@ -1,7 +1,13 @@
 #include "engine/gpu_side.hpp"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <string>
+
+#include "fabric/protocol.hpp"
 
 namespace tranship {
 namespace {
@@ -11,7 +17,22 @@ constexpr const char* device_prefix = "node0/device";
 constexpr std::int64_t link_bytes_in_flight = std::int64_t{32} << 20;
 constexpr std::int64_t gpu_bytes_in_flight = std::int64_t{256} << 20;
 
+/// Files are read and written in pinned buffers as they are, and direct I/O into small pages is
+/// slow on virtual disks: large pages, which are pinned, instead of what CUDA would allocate.
+constexpr std::size_t pinned_align_bytes = std::size_t{2} << 20;
+
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+std::byte* allocate_pinned_pages(Gpus& gpus, std::int64_t bytes) {
+  const std::size_t size = (static_cast<std::size_t>(bytes) + pinned_align_bytes - 1) /
+                           pinned_align_bytes * pinned_align_bytes;
+  auto* buffer = static_cast<std::byte*>(std::aligned_alloc(pinned_align_bytes, size));
+  if (buffer == nullptr) return nullptr;
+  (void)madvise(buffer, size, MADV_HUGEPAGE);
+  if (gpus.pin(buffer, static_cast<std::int64_t>(size))) return buffer;
+  std::free(buffer);
+  return nullptr;
+}
 
 }  // namespace
 
@@ -106,16 +127,23 @@ int GpuSide::number_of(const ChannelSpec& channel) const {
   return entry == nullptr ? -1 : entry->number;
 }
 
+int GpuSide::number_of(ChannelKind kind, int device) const {
+  for (const Entry& entry : entries_) {
+    if (entry.kind == kind && entry.device == device) return entry.number;
+  }
+  return -1;
+}
+
 CudaChannel& GpuSide::channel(const ChannelSpec& channel) const { return *find(channel)->channel; }
 
 BufferSource GpuSide::buffers(const Memory& memory) const {
   const auto gpus = gpus_;
   if (memory.kind == MemoryKind::pinned) {
-    return {[gpus](std::int64_t bytes) -> std::byte* {
-              auto made = gpus->allocate_pinned(bytes);
-              return made ? *made : nullptr;
-            },
-            [gpus](std::byte* buffer, std::int64_t) { gpus->release_pinned(buffer); }};
+    return {[gpus](std::int64_t bytes) { return allocate_pinned_pages(*gpus, bytes); },
+            [gpus](std::byte* buffer, std::int64_t) {
+              gpus->unpin(buffer);
+              std::free(buffer);
+            }};
   }
   const int device = device_of(memory);
   if (device < 0 || device >= static_cast<int>(gpus->list().size())) return {};
@@ -150,6 +178,58 @@ Status GpuSide::resolve(Array& array, bool other_on_gpu) const {
     }
   }
   return {};
+}
+
+bool GpuSide::pin(SharedMemory& memory) const {
+  return memory.register_once([&]() -> std::shared_ptr<void> {
+    const auto gpus = gpus_;
+    if (!gpus->pin(memory.data(), memory.bytes())) return nullptr;
+    return {memory.data(), [gpus](void* data) { gpus->unpin(static_cast<std::byte*>(data)); }};
+  });
+}
+
+bool GpuSide::reaches(const std::byte* address) const {
+  return gpus_->where(address).kind != PointerKind::pageable;
+}
+
+std::string GpuSide::ticket_of(const std::byte* address) const {
+  const auto ticket = gpus_->ticket(address);
+  if (!ticket) return {};
+  MessageWriter out;
+  out.add(static_cast<std::int64_t>(getpid())).add(reinterpret_cast<std::uint64_t>(address));
+  out.add(ticket->handle).text(ticket->bus).add(ticket->offset_bytes).add(ticket->allocation);
+  return {reinterpret_cast<const char*>(out.bytes().data()), out.bytes().size()};
+}
+
+Result<GpuSide::Opened> GpuSide::open_ticket(const std::string& text) const {
+  MessageReader in(std::as_bytes(std::span(text.data(), text.size())));
+  const auto pid = in.get<std::int64_t>();
+  const auto address = in.get<std::uint64_t>();
+  GpuTicket ticket;
+  ticket.handle = in.get<decltype(ticket.handle)>();
+  ticket.bus = in.text();
+  ticket.offset_bytes = in.get<std::int64_t>();
+  ticket.allocation = in.get<std::uint64_t>();
+  if (!in.ok()) return Error{ErrorCode::invalid_argument, "a GPU's ticket cannot be read"};
+  const auto& gpus = gpus_->list();
+  const auto found = std::find_if(gpus.begin(), gpus.end(),
+                                  [&](const GpuInfo& info) { return info.bus == ticket.bus; });
+  if (found == gpus.end()) {
+    return Error{ErrorCode::unsupported, "the GPU at " + ticket.bus +
+                                             " is not seen by this process: see "
+                                             "CUDA_VISIBLE_DEVICES"};
+  }
+  const int device = static_cast<int>(found - gpus.begin());
+  // A driver opens no ticket in the process that wrote it: the memory is there already.
+  if (pid == getpid() && !gpus_->emulated()) {
+    return Opened{reinterpret_cast<std::byte*>(address), device, nullptr};
+  }
+  auto opened = gpus_->open_ticket(ticket, device);
+  if (!opened) return opened.error();
+  const auto shared = gpus_;
+  return Opened{*opened, device, std::shared_ptr<void>(*opened, [shared](void* data) {
+                  shared->close_ticket(static_cast<std::byte*>(data));
+                })};
 }
 
 Result<std::shared_ptr<void>> GpuSide::allocate(Where where, int device, std::int64_t bytes) const {

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/config.hpp"
 #include "channels/cuda/cuda_channel.hpp"
 #include "engine/array.hpp"
+#include "fabric/shared_memory.hpp"
 #include "machine/profile.hpp"
 #include "runtime/buffer_pool.hpp"
 #include "runtime/thread_driver.hpp"
@@ -16,6 +18,16 @@ namespace tranship {
 
 /// Whether the kind of channel is carried by a GPU.
 bool on_gpu(ChannelKind kind);
+
+/// Marks the place of an exported array on a GPU: the place's address is the GPU's.
+class GpuMemory : public Attachment {
+ public:
+  explicit GpuMemory(int device) : device_(device) {}
+  int device() const { return device_; }
+
+ private:
+  int device_;
+};
 
 /// Opens GPUs and feeds their channels. Threads: all, after start().
 class GpuSide {
@@ -33,6 +45,8 @@ class GpuSide {
   /// The driver's number of a channel of the profile; -1 if it is none of ours.
   int number_of(const ChannelSpec& channel) const;
   CudaChannel& channel(const ChannelSpec& channel) const;
+  /// The driver's number of a GPU's channel to or from the host.
+  int number_of(ChannelKind kind, int device) const;
 
   /// What intermediate buffers there are made of; nothing for memory that is not ours.
   BufferSource buffers(const Memory& memory) const;
@@ -45,6 +59,22 @@ class GpuSide {
 
   /// Memory of a GPU or pinned memory, given back with the last reference.
   Result<std::shared_ptr<void>> allocate(Where where, int device, std::int64_t bytes) const;
+
+  /// Lets GPUs reach shared memory at the speed of their link; false if the driver refuses.
+  bool pin(SharedMemory& memory) const;
+  /// Whether GPUs reach what lies at this address of the host.
+  bool reaches(const std::byte* address) const;
+
+  /// What another process of this machine needs to open an array on a GPU; empty if its kind of
+  /// memory cannot be opened elsewhere.
+  std::string ticket_of(const std::byte* address) const;
+  struct Opened {
+    std::byte* address = nullptr;
+    int device = -1;
+    std::shared_ptr<void> owner;  ///< closes it
+  };
+  /// @error what the driver refused; unsupported if this process does not see that GPU
+  Result<Opened> open_ticket(const std::string& ticket) const;
 
   const std::shared_ptr<Gpus>& gpus() const { return gpus_; }
 

@@ -53,6 +53,9 @@ Result<std::unique_ptr<Processes>> Processes::open(Engine& engine) {
   options.execute = [&engine](const Request& request, std::function<void(Status)> done) {
     engine.run_nests(request, std::move(done));
   };
+  if (GpuSide* gpus = engine.gpu_side_.get()) {
+    options.register_slots = [gpus](SharedMemory& slots) { (void)gpus->pin(slots); };
+  }
   auto fabric = Fabric::open(std::move(options));
   if (!fabric) return fabric.error();
   std::unique_ptr<Processes> processes(new Processes(engine));
@@ -74,24 +77,33 @@ Processes::~Processes() { stop(); }
 void Processes::stop() { (void)fabric_->close(); }
 
 Status Processes::export_array(const std::string& name, const Array& array) {
-  if (array.where != Where::host && array.where != Where::file) {
+  Array source = array;
+  if (Status status = engine_.resolve(source, source); !status) return status;
+  const bool own = source.where == Where::host || source.where == Where::file ||
+                   source.where == Where::pinned || source.where == Where::device;
+  if (!own || source.liveness) {
     return Error{ErrorCode::invalid_argument,
                  "\"" + name + "\" is an array of another process; connect to that one instead"};
   }
-  const Mapping& mapping = *array.view.mapping;
+  const Mapping& mapping = *source.view.mapping;
   ExportedArray exported;
   exported.name = name;
-  exported.description = describe(array.view, array.named, mapping.begin_bytes());
-  exported.place = array.place;
+  exported.description = describe(source.view, source.named, mapping.begin_bytes());
+  exported.place = source.place;
   exported.place.address += mapping.begin_bytes();
   exported.bytes = mapping.end_bytes() - mapping.begin_bytes();
-  exported.writable = array.writable;
-  if (array.where == Where::host) {
+  exported.writable = source.writable;
+  std::unique_ptr<GpuMemory> on_gpu;
+  if (source.where == Where::device) {
+    on_gpu = std::make_unique<GpuMemory>(source.device);
+    exported.place.attachment = on_gpu.get();
+    exported.ticket = engine_.gpu_side_->ticket_of(exported.place.address);
+  } else if (in_memory(source.where)) {
     exported.memory = memory_of(exported.place.address, exported.bytes);
   }
   if (Status status = fabric_->export_array(exported); !status) return status;
   std::lock_guard lock(mutex_);
-  exports_[name] = array;
+  exports_[name] = {std::move(source), std::move(on_gpu)};
   return {};
 }
 
@@ -122,12 +134,32 @@ Result<Array> Processes::lookup(PeerId peer, const std::string& name,
   if (remote->mapped() != nullptr) {
     array.place.address = remote->mapped();
     array.where = Where::shared;
+    array.shared = remote->memory();
     array.liveness = std::make_shared<PeerLiveness>(remote);
     return array;
+  }
+  if (!remote->ticket().empty() && engine_.gpu_side_) {
+    open_on_gpu(*remote, array);
+    if (array.where == Where::device) {
+      array.liveness = std::make_shared<PeerLiveness>(remote);
+      return array;
+    }
   }
   array.place.attachment = remote.get();
   array.where = remote->link().mode == LinkMode::network ? Where::far_process : Where::near_process;
   return array;
+}
+
+/// Maps a peer's array on a GPU; where the driver refuses, it is reached through slots as any
+/// other.
+void Processes::open_on_gpu(const RemoteArray& remote, Array& array) const {
+  auto opened = engine_.gpu_side_->open_ticket(remote.ticket());
+  if (!opened) return;
+  array.place.address = opened->address;
+  array.where = Where::device;
+  array.device = opened->device;
+  array.owner = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(
+      array.owner, std::move(opened->owner));
 }
 
 std::optional<Status> Processes::carry_now(const Plan& plan, const Array& source,

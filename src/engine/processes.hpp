@@ -11,6 +11,7 @@
 
 #include "channels/ucx/ucx_channel.hpp"
 #include "engine/engine.hpp"
+#include "engine/gpu_side.hpp"
 #include "fabric/fabric.hpp"
 
 namespace tranship {
@@ -47,21 +48,29 @@ class Processes {
   /// Memory that peers on this machine can map.
   Result<std::shared_ptr<SharedMemory>> allocate(std::int64_t bytes);
 
+  /// The memory of allocate() that holds these bytes; null if none does.
+  std::shared_ptr<SharedMemory> memory_of(const std::byte* address, std::int64_t bytes);
+
   /// Ends links and requests; bounded in time.
   void stop();
 
   UcxChannel& channel() { return *channel_; }
 
  private:
+  struct Exported {
+    Array array;
+    std::unique_ptr<GpuMemory> on_gpu;
+  };
+
   explicit Processes(Engine& engine) : engine_(engine) {}
-  std::shared_ptr<SharedMemory> memory_of(const std::byte* address, std::int64_t bytes);
+  void open_on_gpu(const RemoteArray& remote, Array& array) const;
 
   Engine& engine_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<UcxChannel> channel_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<SharedMemory>> memories_;
-  std::map<std::string, Array> exports_;  ///< kept alive until they are withdrawn
+  std::map<std::string, Exported> exports_;  ///< kept alive until they are withdrawn
 };
 
 }  // namespace tranship

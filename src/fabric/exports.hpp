@@ -25,6 +25,8 @@ struct ExportedArray {
   std::int64_t bytes = 0;
   bool writable = true;
   std::shared_ptr<SharedMemory> memory;  ///< set it if the place lies in such memory: peers map it
+  /// How a process of this machine reaches an attachment by its own means; opaque to the fabric.
+  std::string ticket{};
 };
 
 constexpr std::size_t name_bytes_max = 1024;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,8 +32,10 @@ struct FabricOptions {
   std::int64_t slot_bytes = 256 * 1024;  ///< a slot should stay in a core's cache
   int peers_max = 256;                   ///< connections to and from this process
   Transport transport = Transport::automatic;
-  ExecuteRequest execute;         ///< carries exports that have an attachment
-  CopyNests copy;                 ///< the host copier; needed
+  ExecuteRequest execute;  ///< carries exports that have an attachment
+  CopyNests copy;          ///< the host copier; needed
+  /// Told of the slots' memory of each link before they are served, for devices to reach it.
+  std::function<void(SharedMemory&)> register_slots;
   std::string version = "0.1.0";  ///< of tranship, for messages between versions
   std::uint32_t protocol = protocol_version_current;  ///< other values: for tests of a mismatch
 };

@@ -232,6 +232,7 @@ void FabricCore::on_ready(Session& session, std::span<const std::byte> body) {
 }
 
 void FabricCore::start_server(Session& session) {
+  if (options_.register_slots) options_.register_slots(*session.segment.memory());
   SlotServer::Options options;
   options.segment = session.segment;
   options.exports = exports_;

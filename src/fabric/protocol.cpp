@@ -137,7 +137,7 @@ std::vector<std::byte> encode(const LookupReply& reply) {
   out.add(reply.id).add(reply.index).add(reply.bytes).add(reply.writable);
   out.text(reply.description).add(reply.address);
   put(out, reply.memory);
-  out.add(reply.memory_offset);
+  out.add(reply.memory_offset).text(reply.ticket);
   return out.bytes();
 }
 
@@ -153,6 +153,7 @@ bool decode(std::span<const std::byte> bytes, LookupReply& reply) {
   reply.address = in.get<std::uint64_t>();
   get(in, reply.memory);
   reply.memory_offset = in.get<std::int64_t>();
+  reply.ticket = in.text();
   return in.ok() && reply.index >= 0 && reply.index < exports_max && reply.bytes >= 0;
 }
 

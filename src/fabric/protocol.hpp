@@ -16,7 +16,7 @@
 namespace tranship {
 
 constexpr std::uint64_t hello_magic = 0x3150494853524e54;  // "TNRSHIP1"
-constexpr std::uint32_t protocol_version_current = 1;
+constexpr std::uint32_t protocol_version_current = 2;
 
 enum class MessageType : std::uint32_t {
   hello = 1,  ///< requester: who I am and what I can do
@@ -160,6 +160,7 @@ struct LookupReply {
   std::uint64_t address = 0;  ///< 0: not plain memory
   MemoryTicket memory;        ///< descriptor < 0: not in shared memory
   std::int64_t memory_offset = 0;
+  std::string ticket;  ///< of an attachment that this machine's processes reach by themselves
 };
 
 std::vector<std::byte> encode(const Hello& hello);

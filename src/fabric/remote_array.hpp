@@ -52,6 +52,7 @@ class RemoteArray : public Attachment {
     std::shared_ptr<Link> link;
     std::shared_ptr<SharedMemory> memory;  ///< mapped here, if the array lies in such
     std::byte* mapped = nullptr;
+    std::string ticket;  ///< of ExportedArray; empty over a network
   };
 
   explicit RemoteArray(Fields fields) : fields_(std::move(fields)) {}
@@ -65,6 +66,9 @@ class RemoteArray : public Attachment {
   /// Where this process has the array's bytes mapped; null if it has not. Writing through it needs
   /// no help from the peer; whether it still exports the array is what withdrawn() says.
   std::byte* mapped() const { return fields_.mapped; }
+  /// The shared memory that mapped() lies in; null if it lies in none.
+  const std::shared_ptr<SharedMemory>& memory() const { return fields_.memory; }
+  const std::string& ticket() const { return fields_.ticket; }
 
   /// The peer said that it exports the array no longer.
   bool withdrawn() const { return withdrawn_.load(std::memory_order_acquire); }

@@ -102,8 +102,10 @@ void FabricCore::on_lookup(Session& session, const MessageHeader& header,
     reply.bytes = array.bytes;
     reply.writable = array.writable ? 1 : 0;
     reply.description = array.description;
-    if (array.place.attachment == nullptr && session.mode == LinkMode::shared) {
-      reply.address = reinterpret_cast<std::uint64_t>(array.place.address);
+    const bool plain = array.place.attachment == nullptr;
+    if (session.mode == LinkMode::shared && (plain || !array.ticket.empty())) {
+      if (plain) reply.address = reinterpret_cast<std::uint64_t>(array.place.address);
+      reply.ticket = array.ticket;
       session.segment.header().leases[static_cast<std::size_t>(reply.index)].export_id.store(
           reply.id, std::memory_order_seq_cst);
       if (array.memory) {
@@ -357,6 +359,7 @@ Result<std::shared_ptr<RemoteArray>> FabricCore::make_array(const std::shared_pt
   fields.description = std::move(reply.description);
   fields.writable = reply.writable != 0;
   fields.remote = {reply.id, reply.index, reply.address, reply.bytes};
+  fields.ticket = std::move(reply.ticket);
   fields.link = link;
   std::lock_guard lock(link->mutex);
   std::erase_if(link->memories, [](const auto& one) { return one.expired(); });

@@ -92,6 +92,7 @@ Status SharedMemory::map(bool huge_pages) {
 }
 
 SharedMemory::~SharedMemory() {
+  registration_.reset();
   if (data_ != nullptr) munmap(data_, static_cast<std::size_t>(bytes_));
   if (descriptor_ >= 0) ::close(descriptor_);
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "tranship/error.hpp"
@@ -21,7 +22,7 @@ struct MemoryTicket {
 
 /// Page-aligned zeroed memory in a memfd, sealed against resizing so that no peer can make an
 /// access fault. The kernel frees it with the last mapping: a kill -9 leaves nothing behind.
-/// Owns the descriptor and the mapping. Threads: all (the object is immutable).
+/// Owns the descriptor and the mapping. Threads: all.
 class SharedMemory {
  public:
   struct Options {
@@ -45,6 +46,16 @@ class SharedMemory {
   MemoryTicket ticket() const;
   bool contains(const std::byte* address, std::int64_t bytes) const;
 
+  /// Calls `make` once, for what devices need to reach this memory; what it returns is given back
+  /// before the memory is unmapped. False if it returned null; it is not tried again.
+  template <typename Make>
+  bool register_once(const Make& make) {
+    std::lock_guard lock(mutex_);
+    if (!asked_) registration_ = make();
+    asked_ = true;
+    return registration_ != nullptr;
+  }
+
  private:
   SharedMemory() = default;
   Status map(bool huge_pages);
@@ -52,6 +63,9 @@ class SharedMemory {
   int descriptor_ = -1;
   std::byte* data_ = nullptr;
   std::int64_t bytes_ = 0;
+  std::mutex mutex_;  ///< guards what follows
+  bool asked_ = false;
+  std::shared_ptr<void> registration_;
 };
 
 }  // namespace tranship

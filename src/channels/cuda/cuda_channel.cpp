@@ -17,7 +17,11 @@ bool GpuFlight::done() const {
   if (done_.load(std::memory_order_relaxed)) return true;
   auto reached = channel_->options_.gpus->reached(mark_);
   if (reached && !*reached) return false;
-  if (!reached) status_ = reached.error();
+  if (!reached) {
+    status_ = reached.error();
+  } else if (final_check_) {
+    status_ = final_check_();
+  }
   done_.store(true, std::memory_order_release);
   return true;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -26,6 +26,8 @@ class GpuFlight : public Attachment {
   bool done() const;
   /// Holds what the copy reads and writes until it is done and nobody refers to it.
   void keep_alive(std::vector<std::shared_ptr<void>> owners) { owners_ = std::move(owners); }
+  /// Asked once, when the copy has ended well: whether what it wrote still belongs to somebody.
+  void check_at_end(std::function<Status()> check) { final_check_ = std::move(check); }
   /// How it ended, once it is done.
   Status status() const;
 
@@ -38,6 +40,7 @@ class GpuFlight : public Attachment {
   GpuMark mark_;
   std::unique_ptr<GpuWork> work_;
   std::vector<std::shared_ptr<void>> owners_;
+  std::function<Status()> final_check_;
   mutable std::mutex mutex_;
   mutable std::atomic<bool> done_{false};
   mutable Status status_;

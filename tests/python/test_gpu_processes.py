@@ -1,0 +1,132 @@
+"""GPU arrays of other processes, and memory that is shared with them. GPUs are emulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from exporters import Exporter
+
+import tranship as ts
+
+Start = Callable[..., Exporter]
+BYTES = 1 << 20
+VALUES = np.resize(np.arange(256, dtype=np.uint8), BYTES)
+
+
+@pytest.fixture(params=["automatic", "network"])
+def transport(request: pytest.FixtureRequest) -> str:
+    """Opened in this process, or reached through the exporter's slots."""
+    return str(request.param)
+
+
+@pytest.fixture
+def server(exporter: Start) -> Exporter:
+    """A process that exports an array on its second GPU."""
+    return exporter("--gpu", "--bytes", str(BYTES), TRANSHIP_EMULATED_GPUS="2")
+
+
+@pytest.fixture
+def client(transport: str) -> Iterator[ts.Engine]:
+    """An engine with two GPUs."""
+    with ts.Engine(emulated_gpus=2, transport=transport, threads=2) as opened:
+        yield opened
+
+
+def filled(engine: ts.Engine, values: np.ndarray[Any, Any], memory: str) -> Any:
+    """The values in memory of the engine's own."""
+    array = engine.empty(values.shape, values.dtype, memory=memory)
+    engine.copy(values, array).wait(timeout=10)
+    return array
+
+
+def content(engine: ts.Engine, array: Any) -> np.ndarray[Any, Any]:
+    """A copy in host memory."""
+    target = np.zeros(array.shape, array.dtype)
+    engine.copy(array, target).wait(timeout=10)
+    return target
+
+
+@pytest.mark.parametrize("memory", ["device0", "device1", "pinned", "host"])
+def test_read_and_written_from_any_memory(
+    server: Exporter, client: ts.Engine, tmp_path: Path, memory: str
+) -> None:
+    remote = client.connect(server.contact)["device"]
+    target = filled(client, np.zeros(BYTES, "u1"), memory)
+    client.copy(remote, target).wait(timeout=20)
+    assert np.array_equal(content(client, target), VALUES)
+    other = filled(client, VALUES[::-1].copy(), memory)
+    client.copy(other, remote).wait(timeout=20)
+    assert server.ask(f"dump device {tmp_path / 'dump'}") == "done"
+    assert np.array_equal(np.fromfile(tmp_path / "dump", np.uint8), VALUES[::-1])
+
+
+def test_a_part_with_gaps(server: Exporter, client: ts.Engine, tmp_path: Path) -> None:
+    remote = client.connect(server.contact)["device"]
+    part = filled(client, np.full(BYTES // 4 - 7, 255, "u1"), "device0")
+    client.copy(part, remote[28::4]).wait(timeout=20)
+    expected = VALUES.copy()
+    expected[28::4] = 255
+    assert server.ask(f"dump device {tmp_path / 'dump'}") == "done"
+    assert np.array_equal(np.fromfile(tmp_path / "dump", np.uint8), expected)
+
+
+def test_it_is_a_hop_between_gpus_on_one_machine(
+    server: Exporter, client: ts.Engine, transport: str
+) -> None:
+    remote = client.connect(server.contact)["device"]
+    target = client.empty(BYTES, "u1", memory="device0")
+    path = client.plan(remote, target).explain().splitlines()[0]
+    if transport == "network":
+        assert path == "node1/host0 > node0/pinned0 > node0/device0"
+    else:
+        assert path == "node0/device1 > node0/device0"
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_killed_exporter_is_named(server: Exporter, client: ts.Engine, moment: str) -> None:
+    remote = client.connect(server.contact)["device"]
+    target = client.empty(BYTES, "u1", memory="device0")
+    if moment == "after":
+        client.copy(remote, target).wait(timeout=20)
+    server.kill()
+    with pytest.raises(ts.PeerLost, match=str(server.process.pid)):
+        for _ in range(200):  # until the death is noticed
+            client.copy(remote, target).wait(timeout=20)
+
+
+def test_a_withdrawn_array_is_not_touched_again(server: Exporter, client: ts.Engine) -> None:
+    remote = client.connect(server.contact)["device"]
+    assert server.ask("withdraw device") == "done"
+    source = filled(client, np.zeros(BYTES, "u1"), "device0")
+    with pytest.raises(ts.NotFound, match=r"no longer|withdr"):
+        client.copy(source, remote).wait(timeout=20)
+    assert server.ask("sum device") == str(VALUES.sum(dtype=np.int64))
+
+
+def test_shared_memory_is_pinned(
+    server: Exporter, client: ts.Engine, transport: str, tmp_path: Path
+) -> None:
+    remote = client.connect(server.contact)["shared"]
+    source = filled(client, VALUES[::-1].copy(), "device0")
+    event = client.copy(source, remote)
+    event.wait(timeout=20)
+    if transport == "automatic":
+        assert str(event.plan) == "node0/device0 > node0/pinned0"
+    assert server.ask(f"dump shared {tmp_path / 'dump'}") == "done"
+    assert np.array_equal(np.fromfile(tmp_path / "dump", np.uint8), VALUES[::-1])
+    mine = client.empty(BYTES, "u1")
+    event = client.copy(source, mine)
+    event.wait(timeout=20)
+    assert np.array_equal(mine, VALUES[::-1])
+    assert str(event.plan) == "node0/device0 > node0/pinned0"
+
+
+def test_an_engine_reads_its_own_gpu(transport: str) -> None:
+    with ts.Engine(contact=True, emulated_gpus=1, transport=transport, threads=2) as engine:
+        engine.export("own", filled(engine, VALUES, "device0"))
+        remote = engine.connect(engine.contact)["own"]
+        assert np.array_equal(content(engine, remote), VALUES)
