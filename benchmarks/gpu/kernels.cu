@@ -2,8 +2,8 @@
 // the file named by the first argument; a second one measures only cases whose names contain it. A
 // third and a fourth give the bytes of a box and the boxes of a group (KernelTuning).
 // Build:
-//   nvcc -std=c++20 -O3 -arch=sm_90 -Iinclude -Isrc benchmarks/gpu/kernels.cu src/base/error.cpp
-//     src/channels/cuda/kernels/*.cu src/channels/cuda/kernels/*.cpp -o kernels
+//   nvcc -std=c++20 -O3 -arch=sm_90 -Iinclude -Isrc benchmarks/gpu/kernels.cu
+//     src/channels/cuda/kernels/*.cu src/channels/cuda/kernels/*.cpp src/base/error.cpp -o kernels
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -35,7 +35,9 @@ struct Case {
   std::string name;
   LoopNest nest;
   std::int64_t source_shift = 0;
-  std::vector<LoopNest> others;  ///< launched after the first
+  std::vector<LoopNest> others;  ///< moved together with the first
+  /// Of the copy's rate: less where memory must move more than is asked for, sectors of 32 bytes.
+  double attainable = 1;
 };
 
 __global__ void fill(std::uint64_t* words, std::int64_t count) {
@@ -131,7 +133,7 @@ class Bench {
     std::vector<KernelPlan> plans;
     std::vector<LoopNest> nests = {one.nest};
     nests.insert(nests.end(), one.others.begin(), one.others.end());
-    for (const LoopNest& nest : nests) plan_kernels(nest, source, target_, plans, tuning_);
+    plan_kernels(nests, source, target_, plans, tuning_);
     poison();
     const double seconds = median_s([&] {
       for (const KernelPlan& plan : plans) {
@@ -147,7 +149,10 @@ class Bench {
                                          wrong_);
       require(cudaGetLastError(), "a comparison cannot be launched");
     }
-    report(one.name, explain(plans[0]), bytes, seconds, copy_rate_, count_wrong());
+    const std::string more =
+        plans.size() > 1 ? " and " + std::to_string(plans.size() - 1) + " more" : "";
+    report(one.name, explain(plans[0]) + more, bytes, seconds, copy_rate_ * one.attainable,
+           count_wrong());
   }
 
   void run_pieces(const std::string& name, std::int64_t count, std::int64_t piece_bytes,
@@ -206,7 +211,7 @@ class Bench {
       return;
     }
     const double rate = 2 * static_cast<double>(bytes) / seconds;
-    const double fraction = rate / copy_rate;
+    const double fraction = rate / copy_rate;  // of what sectors allow, where that is less
     if (name != "copy") fractions_.push_back(fraction);
     std::printf("%-44s %8.0f GB/s %6.3f  %s\n", name.c_str(), rate / 1e9, fraction, kernel.c_str());
     std::fflush(stdout);
@@ -288,6 +293,10 @@ void records(Bench& bench) {
   for (std::int64_t fields = 2; fields <= 16; ++fields) both(fields, 4, "f32");
   both(3, 8, "f64");
   both(3, 2, "f16");
+  both(4, 2, "f16");
+  both(6, 2, "f16");
+  both(3, 1, "u8");
+  both(4, 1, "u8");
   both(8, 1, "u8");
   for (const std::int64_t bytes : {2, 4}) {
     for (const std::int64_t channels : {3, 16, 64, 256}) {
@@ -301,29 +310,104 @@ void records(Bench& bench) {
   }
 }
 
-/// Records of fields of several widths: one nest for each field.
-Case mixed(bool to_columns) {
-  const std::int64_t count = bytes_wanted / 16;
+/// Records of fields of several widths, one nest a field. With `rows`, the columns are transposed:
+/// their fastest dimension is the slow one of the records.
+struct Mixed {
+  std::vector<std::int64_t> widths;
+  bool to_columns = true;
+  std::int64_t rows = 1;
+};
+
+Case mixed_case(const Mixed& mixed) {
   Case one;
-  one.name =
-      to_columns ? "records to columns, f64 f32 f16 f16" : "columns to records, f64 f32 f16 f16";
-  std::int64_t at = 0;
-  for (const std::int64_t bytes : {8, 4, 2, 2}) {
+  one.name = mixed.rows > 1 ? "transposed " : "";
+  one.name += mixed.to_columns ? "records to columns, widths" : "columns to records, widths";
+  std::int64_t record = 0, at = 0;
+  for (const std::int64_t bytes : mixed.widths) {
+    record += bytes;
+    one.name += " " + std::to_string(bytes);
+  }
+  const std::int64_t columns = bytes_wanted / record / mixed.rows / 64 * 64;
+  const std::int64_t count = columns * mixed.rows;
+  for (const std::int64_t bytes : mixed.widths) {
     LoopNest nest;
     nest.element_bytes = bytes;
-    nest.rank = 1;
-    nest.source_offset = to_columns ? at : at * count;
-    nest.target_offset = to_columns ? at * count : at;
-    nest.loops[0] = {count, to_columns ? 16 : bytes, to_columns ? bytes : 16};
+    const auto loop = [&](std::int64_t extent, std::int64_t in_records, std::int64_t in_columns) {
+      nest.loops[static_cast<std::size_t>(nest.rank++)] =
+          mixed.to_columns ? Loop{extent, in_records, in_columns}
+                           : Loop{extent, in_columns, in_records};
+    };
+    loop(columns, record, bytes * mixed.rows);
+    if (mixed.rows > 1) loop(mixed.rows, record * columns, bytes);
+    nest.source_offset = mixed.to_columns ? at : at * count;
+    nest.target_offset = mixed.to_columns ? at * count : at;
     at += bytes;
     (at == bytes ? one.nest : one.others.emplace_back()) = nest;
   }
   return one;
 }
 
+/// Records whose fields begin at `source_at` become records, or blocks of several records' fields.
+struct Shuffled {
+  std::string name;
+  std::vector<std::int64_t> widths;
+  std::vector<std::int64_t> source_at;
+  std::int64_t source_record = 0;
+  std::int64_t block = 1;  ///< records whose equal fields follow each other in the target
+};
+
+Case shuffled_case(const Shuffled& shuffled) {
+  Case one;
+  one.name = shuffled.name;
+  std::int64_t target_record = 0, at = 0;
+  for (const std::int64_t bytes : shuffled.widths) target_record += bytes;
+  const std::int64_t widest = std::max(target_record, shuffled.source_record);
+  const std::int64_t count = bytes_wanted / widest / shuffled.block;
+  for (std::size_t k = 0; k < shuffled.widths.size(); ++k) {
+    LoopNest nest;
+    nest.element_bytes = shuffled.widths[k];
+    nest.source_offset = shuffled.source_at[k];
+    nest.target_offset = at;
+    nest.rank = 2;
+    nest.loops[0] = {shuffled.block, shuffled.source_record, nest.element_bytes};
+    nest.loops[1] = {count, shuffled.block * shuffled.source_record,
+                     shuffled.block * target_record};
+    at += shuffled.block * shuffled.widths[k];
+    (k == 0 ? one.nest : one.others.emplace_back()) = nest;
+  }
+  // What lies between the fields is read, and counts for nothing.
+  one.attainable = 2.0 * static_cast<double>(target_record) /
+                   static_cast<double>(target_record + shuffled.source_record);
+  return one;
+}
+
+void shuffles(Bench& bench) {
+  bench.run(shuffled_case(
+      {"records to blocks of 4, widths 8 4 2 2", {8, 4, 2, 2}, {0, 8, 12, 14}, 16, 4}));
+  bench.run(shuffled_case(
+      {"records in reversed order, widths 2 2 4 8", {2, 2, 4, 8}, {14, 12, 8, 0}, 16}));
+  bench.run(shuffled_case({"aligned to packed records, widths 8 4 1", {8, 4, 1}, {0, 8, 12}, 16}));
+  bench.run(shuffled_case({"4 x u8 to 3 x u8", {3}, {0}, 4}));
+  bench.run(shuffled_case({"4 x f32 to 3 x f32", {12}, {0}, 16}));
+  bench.run(shuffled_case({"every second f32", {4}, {0}, 8}));
+}
+
+void mixed_widths(Bench& bench) {
+  for (const bool to_columns : {true, false}) {
+    bench.run(mixed_case({{8, 4, 2, 2}, to_columns}));
+    bench.run(mixed_case({{4, 8}, to_columns}));
+    bench.run(mixed_case({{1, 1, 2, 4, 8}, to_columns}));
+    bench.run(mixed_case({{8, 8, 8, 4, 4, 1}, to_columns}));
+    bench.run(mixed_case({{3, 5, 12, 7}, to_columns}));
+    bench.run(mixed_case({{8, 4, 4, 4, 8, 2, 2, 2, 2, 1, 1, 1, 1, 4, 4, 8}, to_columns}));
+    bench.run(mixed_case({{8, 4, 2, 2}, to_columns, 4096}));
+    bench.run(mixed_case({{4, 8}, to_columns, 3001}));
+  }
+}
+
 void blocks(Bench& bench) {
-  bench.run(mixed(true));
-  bench.run(mixed(false));
+  mixed_widths(bench);
+  shuffles(bench);
   const std::int64_t count = bytes_wanted / (4 * 8 * 4);
   const std::vector<std::int64_t> extents = {4, 8, count};  // x in a block, fields, blocks of x
   bench.run(dense("columns to blocks of 4", 4, extents, {0, 2, 1}, {0, 1, 2}));
@@ -336,8 +420,13 @@ void blocks(Bench& bench) {
   Case shifted = dense("one run, source off by 4 bytes", 4096, {1 << 17}, {0}, {0});
   shifted.source_shift = 4;
   bench.run(shifted);
+  Case rows = dense("rows of 1000 B at odd addresses", 1000, {1 << 19}, {0}, {0});
+  rows.nest.loops[0] = {1 << 19, 1021, 1003};
+  rows.source_shift = 1;
+  bench.run(rows);
   Case one_column;
   one_column.name = "field 3 of 8 x f32 alone";
+  one_column.attainable = 8.0 / (32 + 4);  // a sector is read for each 4 bytes
   one_column.nest.element_bytes = 4;
   one_column.nest.source_offset = 12;
   one_column.nest.rank = 1;

@@ -5,9 +5,12 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "bindings.hpp"
+#include "channels/cuda/cuda_build.hpp"
 #include "channels/cuda/gpus.hpp"
+#include "engine/gpu_side.hpp"
 
 namespace tranship::python {
 namespace {
@@ -69,6 +72,34 @@ nb::tuple list_gpus(const Engine& engine) {
   }();
   return nb::make_tuple(nb::list(), found ? "the engine could not use them; open another one"
                                           : found.error().message);
+}
+
+/// The GPUs that an engine would use, and why there would be none: without an engine.
+nb::tuple find_gpus() {
+  const Config config = unwrap(
+      config_from_environment([](const char* name) -> const char* { return std::getenv(name); }));
+  if (!config.gpus) return nb::make_tuple(nb::list(), "the setting gpus is 0");
+  auto found = [&] {
+    nb::gil_scoped_release released;
+    return GpuSide::open(config);
+  }();
+  const std::unique_ptr<GpuSide> side = unwrap(std::move(found));
+  if (side) return nb::make_tuple(described(*side->gpus()), "");
+  const auto refused = [] {
+    nb::gil_scoped_release released;
+    return Gpus::open();
+  }();
+  return nb::make_tuple(nb::list(), refused ? "they could not be used at first; run it again"
+                                            : refused.error().message);
+}
+
+nb::dict describe_build() {
+  const CudaBuild build = cuda_build();
+  nb::dict row;
+  row["built_in"] = build.built_in;
+  row["version"] = build.version;
+  row["architectures"] = build.architectures;
+  return row;
 }
 
 /// A stream of the engine's own behind several of the caller's; it lives as long as the copy.
@@ -190,6 +221,9 @@ void bind_device_memory(nb::module_& module) {
              nb::arg("bytes"));
   module.def("list_gpus", &list_gpus, nb::arg("engine"),
              nb::sig("def list_gpus(engine: EngineCore) -> tuple[list[dict[str, object]], str]"));
+  module.def("find_gpus", &find_gpus,
+             nb::sig("def find_gpus() -> tuple[list[dict[str, object]], str]"));
+  module.def("cuda_build", &describe_build, nb::sig("def cuda_build() -> dict[str, bool | str]"));
 }
 
 }  // namespace tranship::python

@@ -133,7 +133,7 @@ void bind_shared_memory(nb::module_& module) {
   nb::class_<PeerId>(module, "PeerId");
   module.def(
       "allocate_shared",
-      [](Engine& engine, std::int64_t bytes) { return unwrap(processes(engine).allocate(bytes)); },
+      [](Engine& engine, std::int64_t bytes) { return unwrap(engine.allocate_shared(bytes)); },
       nb::arg("engine"), nb::arg("bytes"));
 }
 

@@ -67,7 +67,10 @@ class Engine:
         **settings: Any,
     ) -> None:
         overrides = setting_overrides(settings)
-        text = profiles.of_this_machine(overrides=overrides) if profile is None else read_profile(profile)
+        if profile is None:
+            text = profiles.of_this_machine(overrides=overrides)
+        else:
+            text = read_profile(profile)
         file = "" if contact is None or isinstance(contact, bool) else os.fspath(contact)
         self._trace = os.fspath(trace) if trace is not None else None
         accept = contact is True or file != ""

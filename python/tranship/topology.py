@@ -7,18 +7,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from . import hardware
+from .hardware import RDMA_FOLDER
+
 __all__ = [
+    "RDMA_FOLDER",
     "channel_rows",
     "describe",
     "gpu_lines",
+    "gpu_rdma_text",
     "hardware_lines",
     "nodes_text",
     "rdma_lines",
     "source_text",
+    "storage_line",
 ]
-
-RDMA_FOLDER = Path("/sys/class/infiniband")
-"""Where the kernel lists cards that read and write the memory of other machines."""
 
 
 def channel_rows(profile: dict[str, Any]) -> list[dict[str, Any]]:
@@ -77,48 +80,64 @@ def describe(profile_json: str) -> str:
 
 
 def hardware_lines(gpus: Sequence[Mapping[str, Any]], reason: str) -> list[str]:
-    """What is there besides the memories: GPUs, and cards for RDMA; or that there are none."""
-    return [*gpu_lines(gpus, reason), *rdma_lines()]
+    """What is there besides the memories: GPUs, cards for RDMA, ways from GPUs to files."""
+    storage = storage_line(hardware.gpu_direct_storage())
+    return [*gpu_lines(gpus, reason), *rdma_lines(), storage]
 
 
 def gpu_lines(gpus: Sequence[Mapping[str, Any]], reason: str) -> list[str]:
     """One line a GPU; without one, the reason."""
     if not gpus:
         return [f"GPUs: none ({reason})"]
-    lines = ["GPUs:"]
-    for gpu in gpus:
-        parts = [str(gpu["name"]), f"{gpu['memory_bytes'] / 2**30:.1f} GiB"]
-        if gpu["bus"]:
-            parts.append(f"bus {gpu['bus']}")
-        if gpu["numa_node"] >= 0:
-            parts.append(f"NUMA node {gpu['numa_node']}")
-        peers = [f"device{peer}" for peer in gpu["peers"]]
-        parts.append(f"reaches {', '.join(peers)}" if peers else "reaches no other GPU directly")
-        if gpu["emulated"]:
-            parts.append("emulated in host memory")
-        lines.append(f"  device{gpu['device']:<3} {', '.join(parts)}")
-    return lines
+    return ["GPUs:", *(f"  device{gpu['device']:<3} {gpu_text(gpu)}" for gpu in gpus)]
+
+
+def gpu_text(gpu: Mapping[str, Any]) -> str:
+    """What is known of a GPU."""
+    parts = [str(gpu["name"]), f"{gpu['memory_bytes'] / 2**30:.1f} GiB"]
+    if gpu["bus"]:
+        parts.append(f"bus {gpu['bus']}")
+    if gpu["numa_node"] >= 0:
+        parts.append(f"NUMA node {gpu['numa_node']}")
+    peers = [f"device{peer}" for peer in gpu["peers"]]
+    parts.append(f"reaches {', '.join(peers)}" if peers else "reaches no other GPU directly")
+    if gpu["emulated"]:
+        parts.append("emulated in host memory")
+    return ", ".join(parts)
 
 
 def rdma_lines(folder: Path = RDMA_FOLDER) -> list[str]:
-    """Cards for RDMA and the state of their ports, as the kernel has them."""
-    cards = sorted(folder.iterdir()) if folder.is_dir() else []
-    if not cards:
-        return [f"RDMA cards: none ({folder} lists none)"]
+    """Cards for RDMA with the state of their ports, and whether UCX and GPUs go with them."""
+    rdma = hardware.rdma(folder)
+    if not rdma["cards"]:
+        return [f"RDMA cards: none ({folder} lists none), so no GPUDirect RDMA"]
     lines = ["RDMA cards:"]
-    for card in cards:
-        ports = sorted((card / "ports").iterdir()) if (card / "ports").is_dir() else []
-        states = [port_text(port) for port in ports] or ["no ports"]
-        lines.append(f"  {card.name:<9} {'; '.join(states)}")
-    return lines
+    for card in rdma["cards"]:
+        states = [port_text(port) for port in card["ports"]] or ["no ports"]
+        lines.append(f"  {card['name']:<9} {'; '.join(states)}")
+    if not rdma["in_ucx"]:
+        lines.append("  not used: the loaded UCX has no RDMA (libuct_ib); install a system UCX")
+    return [*lines, f"GPUDirect RDMA: {gpu_rdma_text(rdma)}"]
 
 
-def port_text(port: Path) -> str:
+def gpu_rdma_text(rdma: Mapping[str, Any]) -> str:
+    """How cards reach GPU memory."""
+    if rdma["nvidia_peermem"]:
+        return "by the kernel module nvidia_peermem"
+    if rdma["dma_buf"]:
+        return "by dma-buf, where the card's driver has it (the GPU driver's open kernel module)"
+    return "none (nvidia_peermem is not loaded, and the GPU driver has no open kernel module)"
+
+
+def port_text(port: Mapping[str, str]) -> str:
     """Link, rate and state of a port."""
-    words = []
-    for name in ("link_layer", "rate", "state"):
-        try:
-            words.append((port / name).read_text(encoding="utf-8").strip())
-        except OSError:
-            continue  # a driver need not have all of them
-    return f"port {port.name}: {', '.join(words) or 'state unknown'}"
+    words = [port[name] for name in ("link_layer", "rate", "state") if name in port]
+    return f"port {port['port']}: {', '.join(words) or 'state unknown'}"
+
+
+def storage_line(storage: Mapping[str, Any]) -> str:
+    """GPUDirect Storage; copies do not use it, and say so."""
+    way = "copies between GPUs and files go through pinned memory"
+    if not storage["present"]:
+        return f"GPUDirect Storage: none ({'; '.join(storage['lacks'])}); {way}"
+    return f"GPUDirect Storage: there ({storage['library']}), but not used; {way}"

@@ -51,7 +51,10 @@ Setting flag(const char* name, bool Config::*member, const char* help) {
 
 std::vector<Setting> settings() {
   return {
-      number("threads", &Config::threads, "threads that copy in host memory; 0: one a core"),
+      number("threads", &Config::threads,
+             "threads that copy in host memory; 0: one a core, at most 16"),
+      number("spin_us", &Config::spin_us,
+             "how long a thread looks for work before it sleeps; -1: by the number of cores"),
       number("buffer_bytes", &Config::buffer_bytes, "bytes of all intermediate buffers"),
       number("file_queue_depth", &Config::file_queue_depth, "file reads and writes at once"),
       number("file_io_bytes", &Config::file_io_bytes, "largest single file read or write"),

@@ -11,9 +11,12 @@
 namespace tranship {
 
 struct Config {
-  /// Threads that copy in host memory. 0: one for each core that this process may use. Lower it
-  /// when the program computes on all cores while it copies.
+  /// Threads that copy in host memory. 0: one for each core that this process may use, but not more
+  /// than 16, which are enough for a memory. Lower it when the program computes while it copies.
   std::int64_t threads = 0;
+  /// Microseconds that a thread looks out for its next work before it sleeps: to wake it costs more
+  /// than a tile takes. -1: 200 on machines of eight cores or more, else 0.
+  std::int64_t spin_us = -1;
   /// Bytes that all intermediate buffers of an engine may take. Raise it for many transfers of
   /// several hops at once.
   std::int64_t buffer_bytes = std::int64_t{256} << 20;

@@ -13,6 +13,7 @@
 #include "channels/file/file.hpp"
 #include "engine/engine.hpp"
 #include "engine/gpu_side.hpp"
+#include "engine/measure_gpus.hpp"
 #include "engine/processes.hpp"
 #include "plan/tile.hpp"
 
@@ -26,10 +27,6 @@ constexpr std::array<std::int64_t, 5> request_sizes{16 * KiB, 64 * KiB, 256 * Ki
 constexpr std::array<std::int64_t, 7> converted_runs{1, 4, 8, 16, 64, 512, 4 * KiB};
 constexpr std::array<std::int64_t, 4> file_requests{256 * KiB, 1 * MiB, 4 * MiB, 16 * MiB};
 constexpr std::array<std::int64_t, 5> file_runs{64, 512, 4 * KiB, 64 * KiB, 512 * KiB};
-constexpr std::array<std::int64_t, 5> gpu_requests{64 * KiB, 256 * KiB, 1 * MiB, 4 * MiB, 16 * MiB};
-constexpr std::array<std::int64_t, 5> gpu_runs{4, 16, 64, 256, 4 * KiB};
-constexpr std::int64_t gpu_run_request = 4 * MiB;
-constexpr std::int64_t emulated_sample_bytes = 1 * MiB;
 constexpr std::array<std::int64_t, 4> remote_requests{64 * KiB, 256 * KiB, 1 * MiB, 4 * MiB};
 constexpr std::array<std::int64_t, 3> remote_runs{4, 64, 512};
 constexpr int repeats = 3;
@@ -117,7 +114,7 @@ class Calibration {
     std::memset(target_.data(), 2, target_.size());
     for (const auto& step :
          {&Calibration::measure_handoff, &Calibration::measure_memcpy, &Calibration::measure_files,
-          &Calibration::measure_gpus, &Calibration::measure_processes}) {
+          &Calibration::measure_gpu_channels, &Calibration::measure_processes}) {
       if (Status status = (this->*step)(); !status) return status.error();
     }
     report(1, "done");
@@ -143,9 +140,7 @@ class Calibration {
   /// Seconds of one copy in tiles of about `request` bytes, from submission to its end.
   Result<double> time(const Array& source, const Array& target, std::int64_t request) {
     CopyOptions shortest;
-    // A GPU's channel converts itself; the simple planner would let the host do it.
-    const bool gpu = source.where == Where::device || target.where == Where::device;
-    shortest.planner = gpu ? PlannerKind::spsl : PlannerKind::simple;
+    shortest.planner = PlannerKind::simple;
     auto made = engine_->plan(source, target, shortest);
     if (!made) return made.error();
     auto plan = std::make_shared<Plan>(**made);
@@ -253,7 +248,9 @@ class Calibration {
     }
     // The same threads copy the same way into memory that is mapped from another process.
     for (ChannelSpec& spec : profile_.channels) {
-      if (spec.kind == ChannelKind::memcpy) spec.throughput = Throughput(samples);
+      if (spec.kind != ChannelKind::memcpy) continue;
+      spec.throughput = Throughput(samples);
+      spec.width = engine_->threads();
     }
     return {};
   }
@@ -323,11 +320,11 @@ class Calibration {
                  : sample(samples, memory, disk, request, run);
   }
 
-  Status measure_gpus();
-  Status measure_gpu_channel(ChannelSpec& spec);
-  Result<Array> buffer_of(int memory, std::int64_t bytes);
+  Status measure_gpu_channels() {
+    return measure_gpus(*engine_, profile_, options_.sample_bytes,
+                        [this](const std::string& channel) { report(0.7, channel); });
+  }
   void fill_pinned();
-  void add_links();
   Status measure_processes();
   Status measure_peer(Engine& other, int memory, const char* name);
   Status remote_sample(std::vector<Sample>& samples, const Array& remote, bool reads,
@@ -362,7 +359,7 @@ class Calibration {
         rate = std::max(rate, spec.throughput.peak());
       }
     }
-    add_links();
+    add_gpu_links(profile_);
   }
 
   const CalibrationOptions& options_;
@@ -373,61 +370,6 @@ class Calibration {
   File* file_ = nullptr;  ///< while the disk is measured
   SteadyClock clock_;
 };
-
-/// A whole buffer as an array of bytes; the views of samples refer to its address and owner.
-Result<Array> Calibration::buffer_of(int memory, std::int64_t bytes) {
-  const Memory& of = profile_.memories[static_cast<std::size_t>(memory)];
-  Array array = matrix(nullptr, 1, bytes, 1, "F, x, y");
-  array.device = GpuSide::device_of(of);
-  array.where = of.kind == MemoryKind::pinned ? Where::pinned : Where::device;
-  auto owner = engine_->allocate(array.where, array.device, bytes);
-  if (!owner) return owner.error();
-  array.place.address = static_cast<std::byte*>(owner->get());
-  array.owner = std::move(*owner);
-  return array;
-}
-
-Status Calibration::measure_gpu_channel(ChannelSpec& spec) {
-  report(0.7, spec.name);
-  // Emulated GPUs are slow, and nobody needs their rates.
-  const std::int64_t bytes = engine_->gpus()->emulated()
-                                 ? std::min(options_.sample_bytes, emulated_sample_bytes)
-                                 : options_.sample_bytes;
-  auto source = buffer_of(spec.source, bytes);
-  if (!source) return source.error();
-  auto target = buffer_of(spec.target, bytes);
-  if (!target) return target.error();
-  const auto shaped = [](const Array& buffer, std::int64_t run, std::int64_t x, std::int64_t y,
-                         const char* layout) {
-    Array array = buffer;
-    array.view = matrix(nullptr, run, x, y, layout).view;
-    return array;
-  };
-  std::vector<Sample> samples;
-  for (const std::int64_t request : gpu_requests) {
-    if (request > bytes) continue;
-    if (Status s = sample(samples, *source, *target, request, request); !s) return s;
-    for (const std::int64_t run : gpu_runs) {
-      if (request != std::min(gpu_run_request, bytes)) continue;
-      const std::int64_t side = square_side(bytes / run);
-      const std::int64_t other = bytes / run / side;
-      const Array rows = shaped(*source, run, side, other, "F, x, y");
-      const Array columns = shaped(*target, run, side, other, "F, y, x");
-      if (Status s = sample(samples, rows, columns, request, run); !s) return s;
-    }
-  }
-  spec.throughput = Throughput(std::move(samples));
-  return measure_latency(spec, shaped(*source, 1, latency_bytes, 1, "F, x, y"),
-                         shaped(*target, 1, latency_bytes, 1, "F, x, y"));
-}
-
-Status Calibration::measure_gpus() {
-  for (ChannelSpec& spec : profile_.channels) {
-    if (!on_gpu(spec.kind)) continue;
-    if (Status status = measure_gpu_channel(spec); !status) return status;
-  }
-  return {};
-}
 
 /// The same threads, disks and processes serve pinned memory as they serve the host's: each of the
 /// host's channels has its like there, at the same rate.
@@ -445,39 +387,6 @@ void Calibration::fill_pinned() {
     if (spec.source == host0) add(spec, " from pinned", pinned, spec.target);
     if (spec.target == host0) add(spec, " to pinned", spec.source, pinned);
     if (spec.source == host0 && spec.target == host0) add(spec, " in pinned", pinned, pinned);
-  }
-}
-
-/// Each direction of a GPU's link to the host, and of its links to other GPUs, is one resource.
-void Calibration::add_links() {
-  const auto resource = [&](const std::string& name, double rate) {
-    auto& all = profile_.resources;
-    auto found =
-        std::find_if(all.begin(), all.end(), [&](const Resource& one) { return one.name == name; });
-    if (found == all.end()) found = all.insert(all.end(), {name, 0});
-    found->bytes_per_second = std::max(found->bytes_per_second, rate);
-    return static_cast<int>(found - all.begin());
-  };
-  for (ChannelSpec& spec : profile_.channels) {
-    if (!on_gpu(spec.kind)) continue;
-    const double rate = spec.throughput.peak();
-    const auto device = [&](int memory) {
-      const Memory& of = profile_.memories[static_cast<std::size_t>(memory)];
-      return "device" + std::to_string(GpuSide::device_of(of));
-    };
-    switch (spec.kind) {
-      case ChannelKind::gpu_write:
-        spec.resources = {resource("pcie to " + device(spec.target), rate)};
-        break;
-      case ChannelKind::gpu_read:
-        spec.resources = {resource("pcie from " + device(spec.source), rate)};
-        break;
-      case ChannelKind::gpu_peer:
-        spec.resources = {resource("peers from " + device(spec.source), rate),
-                          resource("peers to " + device(spec.target), rate)};
-        break;
-      default: spec.resources = {resource(device(spec.source), rate)};
-    }
   }
 }
 

@@ -16,6 +16,16 @@
 namespace tranship {
 namespace {
 
+/// Pinned arrays from this size on lie in memory of their own, which other processes can map.
+constexpr std::int64_t shared_pinned_least = std::int64_t{64} << 10;
+/// A short copy may stand behind others in its stream; a GPU that is silent for so long is lost.
+constexpr std::chrono::seconds staged_wait_max{60};
+/// More threads than this do not copy faster in one memory.
+constexpr unsigned threads_most = 16;
+/// From so many cores on, threads may look for work a while instead of sleeping.
+constexpr unsigned spinning_cores_least = 8;
+constexpr std::chrono::microseconds spin_usual{200};
+
 /// Where traces show what ran on the caller's thread.
 constexpr int caller_thread = 1000;
 /// Buffers between hops start at large pages: direct file I/O into small ones is slow on virtual
@@ -151,6 +161,9 @@ Status check_liveness(const std::shared_ptr<const Liveness>& source,
   return target ? target->check() : Status{};
 }
 
+/// Whether the array lies on a GPU and another process owns it.
+bool is_opened(const Array& array) { return array.where == Where::device && array.liveness; }
+
 Status check_liveness(const Array& source, const Array& target) {
   return check_liveness(source.liveness, target.liveness);
 }
@@ -205,7 +218,10 @@ Status Event::wait(std::optional<std::chrono::nanoseconds> timeout) const {
   const auto deadline = timeout ? Clock::now() + *timeout : Clock::time_point::max();
   if (flight_) return wait_for_flight(*flight_, deadline);
   if (!done()) {
-    if (const auto driver = driver_.lock()) driver->help(*transfer_, deadline);
+    if (const auto driver = driver_.lock()) {
+      driver->help(*transfer_, deadline);
+      driver->look_out(*transfer_->completion);
+    }
   }
   if (!timeout) return transfer_->completion->wait({});
   const auto left = std::max<std::chrono::nanoseconds>(deadline - Clock::now(), {});
@@ -237,9 +253,8 @@ Status Engine::start() {
                    std::to_string(config.buffer_bytes));
   }
   fork_generation_ = fork_generation();
-  threads_ =
-      static_cast<int>(config.threads > 0 ? config.threads : std::thread::hardware_concurrency());
-  threads_ = std::max(threads_, 1);
+  const unsigned cores = std::max(std::thread::hardware_concurrency(), 1U);
+  threads_ = static_cast<int>(config.threads > 0 ? config.threads : std::min(cores, threads_most));
   if (options_.trace) trace_ = std::make_unique<Trace>(at(static_cast<int>(config.trace_spans)));
   for (Memory& memory : options_.profile.memories) {
     if (memory.name == "node0/host0") memory.buffer_bytes_max = config.buffer_bytes;
@@ -257,6 +272,11 @@ Status Engine::start() {
         {memory.buffer_bytes_max, buffers.allocate ? std::move(buffers) : host_buffers()});
   }
   driver.clock = &clock_;
+  if (config.spin_us >= 0) {
+    driver.spin = std::chrono::microseconds(config.spin_us);
+  } else if (cores >= spinning_cores_least) {
+    driver.spin = spin_usual;
+  }
   driver.trace = trace_.get();
   driver_ = std::make_shared<ThreadDriver>(std::move(driver));
   channels_.push_back(std::make_unique<HostChannel>(threads_));
@@ -349,12 +369,10 @@ void Engine::reach_shared(Array& array) const {
   if (array.where == Where::shared && array.shared) {
     if (gpu_side_->pin(*array.shared)) array.where = Where::pinned;
   } else if (array.where == Where::host) {
-    std::lock_guard lock(processes_mutex_);
     const Mapping& mapping = *array.view.mapping;
     const std::byte* first = array.place.address + mapping.begin_bytes();
     const auto memory =
-        processes_ ? processes_->memory_of(first, mapping.end_bytes() - mapping.begin_bytes())
-                   : nullptr;
+        shared_memories_.holding(first, mapping.end_bytes() - mapping.begin_bytes());
     if (memory && gpu_side_->pin(*memory)) array.where = Where::pinned;
   }
 }
@@ -363,11 +381,22 @@ int Engine::channel_number(const ChannelSpec& channel) const {
   return on_gpu(channel.kind) ? gpu_side_->number_of(channel) : channel_numbers_.at(channel.kind);
 }
 
+Result<std::shared_ptr<SharedMemory>> Engine::allocate_shared(std::int64_t bytes) {
+  if (Status status = usable(); !status) return status.error();
+  return shared_memories_.allocate(bytes);
+}
+
 Result<std::shared_ptr<void>> Engine::allocate(Where where, int device, std::int64_t bytes) {
   if (Status status = usable(); !status) return status.error();
   if (!gpu_side_) {
     return Error{ErrorCode::unsupported,
                  "memory of a GPU, or pinned memory, needs a GPU: see tranship topology"};
+  }
+  if (where == Where::pinned && bytes >= shared_pinned_least) {
+    auto memory = shared_memories_.allocate(bytes);
+    if (memory && gpu_side_->pin(**memory)) {
+      return std::shared_ptr<void>(*memory, (*memory)->data());
+    }
   }
   return gpu_side_->allocate(where, device, std::max<std::int64_t>(bytes, 1));
 }
@@ -407,6 +436,8 @@ Result<PlanQuery> Engine::query_of(const Array& source, const Array& target,
   query.buffer_bytes_max = options.buffer_bytes_max;
   query.full_from_bytes = options_.config.full_plan_bytes;
   query.lanes_max = static_cast<int>(std::clamp<std::int64_t>(options_.config.lanes, 1, 64));
+  // Another process's array is reached from its own GPU alone.
+  if (is_opened(source) || is_opened(target)) query.lanes_max = 1;
   if (query.source_memory < 0 || query.target_memory < 0) {
     const Array& lost = query.source_memory < 0 ? source : target;
     return Error{ErrorCode::no_route, "the machine profile has no memory for " + lost.name +
@@ -499,10 +530,12 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
   }
   const bool ready = std::all_of(options.after.begin(), options.after.end(),
                                  [](const Event& event) { return event.done(); });
-  if ((*plan)->direct && ready) {
+  const bool staged = (*plan)->direct && (*plan)->hops.size() > 1;
+  if (staged ? ready && !options.stream : (*plan)->direct && ready) {
     for (const Event& event : options.after) {
       if (Status status = event.wait({}); !status) return status.error();
     }
+    if (staged) return carry_staged(*plan, source, target, options.priority);
     if (const auto status = carry_directly(**plan, source, target)) {
       if (!*status) return status->error();
       return Event(*plan, nullptr, this);
@@ -516,7 +549,10 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
 Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
                                    const Array& target, const CopyOptions& options) {
   const ChannelSpec& spec = options_.profile.channels[at(plan->hops[0].channel)];
-  CudaChannel& channel = gpu_side_->channel(spec);
+  CudaChannel& usual = gpu_side_->channel(spec);
+  // What another process owns is mapped for its own GPU: kernels there write it, and read ours.
+  const bool there = spec.kind == ChannelKind::gpu_peer && is_opened(target);
+  CudaChannel& channel = there ? gpu_side_->peers_of(target.device, usual) : usual;
   std::vector<GpuMark> after;
   for (const Event& event : options.after) {
     if (event.done() || !event.flight()) {
@@ -537,8 +573,16 @@ Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, cons
   request.target = target.place;
   request.bytes = plan->bytes;
   request.priority = options.priority;
-  const GpuStream stream{channel.device(), reinterpret_cast<void*>(options.stream.value_or(0))};
-  auto flight = channel.start(request, options.stream ? &stream : nullptr, after);
+  const GpuStream stream{usual.device(), reinterpret_cast<void*>(options.stream.value_or(0))};
+  const bool in_stream = options.stream && &channel == &usual;
+  std::shared_ptr<GpuFlight> before;
+  if (options.stream && !in_stream) {
+    auto marked = usual.mark(stream);
+    if (!marked) return marked.error();
+    before = std::move(*marked);
+    if (before) after.push_back(before->mark());
+  }
+  auto flight = channel.start(request, in_stream ? &stream : nullptr, after);
   if (!flight) return flight.error();
   if (*flight) {
     (*flight)->keep_alive({source.owner, target.owner});
@@ -546,7 +590,45 @@ Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, cons
       (*flight)->check_at_end(liveness_of(source, target));
     }
   }
+  if (options.stream && !in_stream) {
+    if (Status s = gpu_side_->gpus()->wait(stream, (*flight)->mark()); !s) return s.error();
+  }
   return *flight ? Event(plan, std::move(*flight)) : Event(plan, nullptr, this);
+}
+
+Result<Event> Engine::carry_staged(const std::shared_ptr<const Plan>& plan, const Array& source,
+                                   const Array& target, int priority) {
+  const Hop& first = plan->hops[0];
+  const Hop& last = plan->hops[1];
+  auto buffer = gpu_side_->staging_buffer(first.target->end_bytes());
+  if (!buffer) return buffer.error();
+  std::vector<LoopNest> to_buffer;
+  std::vector<LoopNest> from_buffer;
+  lower({first.source.get(), plan->corner_source}, {first.target.get(), {}}, plan->extents,
+        first.fields, to_buffer);
+  lower({last.source.get(), {}}, {last.target.get(), plan->corner_target}, plan->extents,
+        last.fields, from_buffer);
+  const bool up = on_gpu(options_.profile.channels[at(last.channel)].kind);
+  Request request;
+  request.source = up ? Place{buffer->get(), nullptr} : source.place;
+  request.target = up ? target.place : Place{buffer->get(), nullptr};
+  request.nests = up ? from_buffer : to_buffer;
+  request.bytes = plan->bytes;
+  request.priority = priority;
+  if (up) copy_nests(to_buffer, source.place.address, buffer->get(), false);
+  const Hop& hop = up ? last : first;
+  auto flight =
+      gpu_side_->channel(options_.profile.channels[at(hop.channel)]).start(request, nullptr, {});
+  if (!flight) return flight.error();
+  (*flight)->keep_alive({source.owner, target.owner, *buffer});
+  if (source.liveness || target.liveness) (*flight)->check_at_end(liveness_of(source, target));
+  if (up) return Event(plan, std::move(*flight));
+  using Clock = std::chrono::steady_clock;
+  if (Status status = wait_for_flight(**flight, Clock::now() + staged_wait_max); !status) {
+    return status.error();
+  }
+  copy_nests(from_buffer, buffer->get(), target.place.address, false);
+  return Event(plan, nullptr, this);
 }
 
 Result<std::vector<std::shared_ptr<Completion>>> Engine::waits_of(const Plan& plan,

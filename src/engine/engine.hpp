@@ -102,7 +102,14 @@ class Engine {
   /// Null if this machine has no GPUs that can be used, or the settings forbid them.
   std::shared_ptr<Gpus> gpus() const { return gpu_side_ ? gpu_side_->gpus() : nullptr; }
 
-  /// Memory of a GPU, or pinned memory: the owner, whose get() is the address.
+  /// The same, with what drives them.
+  const GpuSide* gpu_side() const { return gpu_side_.get(); }
+
+  /// Memory that other processes of this machine can map, once it is exported.
+  Result<std::shared_ptr<SharedMemory>> allocate_shared(std::int64_t bytes);
+
+  /// Memory of a GPU, or pinned memory, which is shared too unless it is small: the owner, whose
+  /// get() is the address.
   /// @error unsupported without GPUs; out_of_memory
   Result<std::shared_ptr<void>> allocate(Where where, int device, std::int64_t bytes);
 
@@ -142,6 +149,9 @@ class Engine {
   /// Puts a copy of one hop into a stream of its GPU, on the caller's thread.
   Result<Event> start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
                              const Array& target, const CopyOptions& options);
+  /// Carries a short copy to or from a GPU through pinned memory, on the caller's thread.
+  Result<Event> carry_staged(const std::shared_ptr<const Plan>& plan, const Array& source,
+                             const Array& target, int priority);
   /// What the copy must wait for: events, and what is in the caller's stream.
   Result<std::vector<std::shared_ptr<Completion>>> waits_of(const Plan& plan,
                                                             const CopyOptions& options);
@@ -159,6 +169,7 @@ class Engine {
   std::unique_ptr<Trace> trace_;
   std::optional<Planner> planner_;  ///< on options_.profile
   PlanCache cache_;
+  SharedMemories shared_memories_;
   std::unique_ptr<GpuSide> gpu_side_;
   std::vector<std::unique_ptr<Channel>> channels_;
   std::map<ChannelKind, int> channel_numbers_;  ///< the driver's number of each kind

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "fabric/protocol.hpp"
@@ -15,6 +17,8 @@ namespace {
 constexpr const char* device_prefix = "node0/device";
 /// Enough that a link never waits for the next request, and little for an urgent one to wait for.
 constexpr std::int64_t link_bytes_in_flight = std::int64_t{32} << 20;
+/// What copies on the caller's thread seldom exceed.
+constexpr std::int64_t staging_bytes = std::int64_t{1} << 20;
 constexpr std::int64_t gpu_bytes_in_flight = std::int64_t{256} << 20;
 
 /// Files are read and written in pinned buffers as they are, and direct I/O into small pages is
@@ -34,12 +38,36 @@ std::byte* allocate_pinned_pages(Gpus& gpus, std::int64_t bytes) {
   return nullptr;
 }
 
-}  // namespace
-
-bool on_gpu(ChannelKind kind) {
-  return kind == ChannelKind::gpu_read || kind == ChannelKind::gpu_write ||
-         kind == ChannelKind::gpu_copy || kind == ChannelKind::gpu_peer;
+void release_pinned_pages(Gpus& gpus, void* buffer) {
+  gpus.unpin(static_cast<std::byte*>(buffer));
+  std::free(buffer);
 }
+
+/// Pinned buffers as CUDA allocates them, for systems that refuse to pin pages of our own. Threads:
+/// all.
+class PlainBuffers {
+ public:
+  std::byte* allocate(Gpus& gpus, std::int64_t bytes) {
+    auto made = gpus.allocate_pinned(bytes);
+    if (!made) return nullptr;
+    std::lock_guard lock(mutex_);
+    buffers_.insert(*made);
+    return *made;
+  }
+  /// False if the buffer is none of these.
+  bool release(Gpus& gpus, std::byte* buffer) {
+    std::lock_guard lock(mutex_);
+    if (buffers_.erase(buffer) == 0) return false;
+    gpus.release_pinned(buffer);
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::byte*> buffers_;
+};
+
+}  // namespace
 
 Result<std::unique_ptr<GpuSide>> GpuSide::open(const Config& config) {
   if (!config.gpus) return std::unique_ptr<GpuSide>();
@@ -134,15 +162,25 @@ int GpuSide::number_of(ChannelKind kind, int device) const {
   return -1;
 }
 
+CudaChannel& GpuSide::peers_of(int device, CudaChannel& otherwise) const {
+  for (const Entry& entry : entries_) {
+    if (entry.kind == ChannelKind::gpu_peer && entry.device == device) return *entry.channel;
+  }
+  return otherwise;
+}
+
 CudaChannel& GpuSide::channel(const ChannelSpec& channel) const { return *find(channel)->channel; }
 
 BufferSource GpuSide::buffers(const Memory& memory) const {
   const auto gpus = gpus_;
   if (memory.kind == MemoryKind::pinned) {
-    return {[gpus](std::int64_t bytes) { return allocate_pinned_pages(*gpus, bytes); },
-            [gpus](std::byte* buffer, std::int64_t) {
-              gpus->unpin(buffer);
-              std::free(buffer);
+    auto plain = std::make_shared<PlainBuffers>();
+    return {[gpus, plain](std::int64_t bytes) -> std::byte* {
+              std::byte* pages = allocate_pinned_pages(*gpus, bytes);
+              return pages != nullptr ? pages : plain->allocate(*gpus, bytes);
+            },
+            [gpus, plain](std::byte* buffer, std::int64_t) {
+              if (!plain->release(*gpus, buffer)) release_pinned_pages(*gpus, buffer);
             }};
   }
   const int device = device_of(memory);
@@ -178,6 +216,29 @@ Status GpuSide::resolve(Array& array, bool other_on_gpu) const {
     }
   }
   return {};
+}
+
+GpuSide::Staging::~Staging() {
+  for (std::byte* buffer : free) gpus->release_pinned(buffer);
+}
+
+Result<std::shared_ptr<std::byte>> GpuSide::staging_buffer(std::int64_t bytes) const {
+  const auto give_back = [staging = staging_, bytes](std::byte* buffer) {
+    if (bytes > staging_bytes) return staging->gpus->release_pinned(buffer);
+    std::lock_guard lock(staging->mutex);
+    staging->free.push_back(buffer);
+  };
+  if (bytes <= staging_bytes) {
+    std::lock_guard lock(staging_->mutex);
+    if (!staging_->free.empty()) {
+      std::byte* buffer = staging_->free.back();
+      staging_->free.pop_back();
+      return std::shared_ptr<std::byte>(buffer, give_back);
+    }
+  }
+  auto made = gpus_->allocate_pinned(std::max(bytes, staging_bytes));
+  if (!made) return made.error();
+  return std::shared_ptr<std::byte>(*made, give_back);
 }
 
 bool GpuSide::pin(SharedMemory& memory) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,9 +16,6 @@
 #include "runtime/thread_driver.hpp"
 
 namespace tranship {
-
-/// Whether the kind of channel is carried by a GPU.
-bool on_gpu(ChannelKind kind);
 
 /// Marks the place of an exported array on a GPU: the place's address is the GPU's.
 class GpuMemory : public Attachment {
@@ -45,6 +43,8 @@ class GpuSide {
   /// The driver's number of a channel of the profile; -1 if it is none of ours.
   int number_of(const ChannelSpec& channel) const;
   CudaChannel& channel(const ChannelSpec& channel) const;
+  /// The channel of copies from `device` to other GPUs; `otherwise` if it has none.
+  CudaChannel& peers_of(int device, CudaChannel& otherwise) const;
   /// The driver's number of a GPU's channel to or from the host.
   int number_of(ChannelKind kind, int device) const;
 
@@ -59,6 +59,10 @@ class GpuSide {
 
   /// Memory of a GPU or pinned memory, given back with the last reference.
   Result<std::shared_ptr<void>> allocate(Where where, int device, std::int64_t bytes) const;
+
+  /// A buffer of pinned memory for a copy on the caller's thread; it is kept for the next one.
+  /// @error out_of_memory
+  Result<std::shared_ptr<std::byte>> staging_buffer(std::int64_t bytes) const;
 
   /// Lets GPUs reach shared memory at the speed of their link; false if the driver refuses.
   bool pin(SharedMemory& memory) const;
@@ -85,10 +89,24 @@ class GpuSide {
     int number;
     std::shared_ptr<CudaChannel> channel;
   };
-  explicit GpuSide(std::shared_ptr<Gpus> gpus) : gpus_(std::move(gpus)) {}
+  explicit GpuSide(std::shared_ptr<Gpus> gpus)
+      : gpus_(std::move(gpus)), staging_(std::make_shared<Staging>(gpus_)) {}
   const Entry* find(const ChannelSpec& channel) const;
 
+  /// Buffers that no copy uses.
+  struct Staging {
+    explicit Staging(std::shared_ptr<Gpus> made_by) : gpus(std::move(made_by)) {}
+    Staging(const Staging&) = delete;
+    Staging& operator=(const Staging&) = delete;
+    ~Staging();
+
+    std::shared_ptr<Gpus> gpus;
+    std::mutex mutex;
+    std::vector<std::byte*> free;  ///< of staging_bytes each
+  };
+
   std::shared_ptr<Gpus> gpus_;
+  std::shared_ptr<Staging> staging_;
   std::vector<int> devices_;  ///< by memory of the profile
   std::vector<Entry> entries_;
 };

@@ -1,7 +1,5 @@
 #include "engine/processes.hpp"
 
-#include <algorithm>
-
 #include "channels/host/copy.hpp"
 #include "data/describe.hpp"
 
@@ -99,7 +97,7 @@ Status Processes::export_array(const std::string& name, const Array& array) {
     exported.place.attachment = on_gpu.get();
     exported.ticket = engine_.gpu_side_->ticket_of(exported.place.address);
   } else if (in_memory(source.where)) {
-    exported.memory = memory_of(exported.place.address, exported.bytes);
+    exported.memory = engine_.shared_memories_.holding(exported.place.address, exported.bytes);
   }
   if (Status status = fabric_->export_array(exported); !status) return status;
   std::lock_guard lock(mutex_);
@@ -173,26 +171,6 @@ std::optional<Status> Processes::carry_now(const Plan& plan, const Array& source
   transfer.remote = remote->remote();
   transfer.operation = writes ? Operation::write : Operation::read;
   return remote->link().requester->direct(transfer);
-}
-
-Result<std::shared_ptr<SharedMemory>> Processes::allocate(std::int64_t bytes) {
-  auto memory = SharedMemory::allocate({bytes, true});
-  if (!memory) return memory.error();
-  std::lock_guard lock(mutex_);
-  memories_.erase(std::remove_if(memories_.begin(), memories_.end(),
-                                 [](const auto& held) { return held.expired(); }),
-                  memories_.end());
-  memories_.push_back(*memory);
-  return memory;
-}
-
-std::shared_ptr<SharedMemory> Processes::memory_of(const std::byte* address, std::int64_t bytes) {
-  std::lock_guard lock(mutex_);
-  for (const auto& held : memories_) {
-    const auto memory = held.lock();
-    if (memory && memory->contains(address, bytes)) return memory;
-  }
-  return nullptr;
 }
 
 }  // namespace tranship

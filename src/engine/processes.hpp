@@ -45,12 +45,6 @@ class Processes {
   static std::optional<Status> carry_now(const Plan& plan, const Array& source,
                                          const Array& target);
 
-  /// Memory that peers on this machine can map.
-  Result<std::shared_ptr<SharedMemory>> allocate(std::int64_t bytes);
-
-  /// The memory of allocate() that holds these bytes; null if none does.
-  std::shared_ptr<SharedMemory> memory_of(const std::byte* address, std::int64_t bytes);
-
   /// Ends links and requests; bounded in time.
   void stop();
 
@@ -69,7 +63,6 @@ class Processes {
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<UcxChannel> channel_;
   std::mutex mutex_;
-  std::vector<std::weak_ptr<SharedMemory>> memories_;
   std::map<std::string, Exported> exports_;  ///< kept alive until they are withdrawn
 };
 

@@ -107,4 +107,23 @@ bool SharedMemory::contains(const std::byte* address, std::int64_t bytes) const 
   return bytes >= 0 && bytes <= bytes_ && address >= data_ && address <= data_ + (bytes_ - bytes);
 }
 
+Result<std::shared_ptr<SharedMemory>> SharedMemories::allocate(std::int64_t bytes) {
+  auto memory = SharedMemory::allocate({bytes, true});
+  if (!memory) return memory.error();
+  std::lock_guard lock(mutex_);
+  std::erase_if(memories_, [](const auto& held) { return held.expired(); });
+  memories_.push_back(*memory);
+  return memory;
+}
+
+std::shared_ptr<SharedMemory> SharedMemories::holding(const std::byte* address,
+                                                      std::int64_t bytes) const {
+  std::lock_guard lock(mutex_);
+  for (const auto& held : memories_) {
+    auto memory = held.lock();
+    if (memory && memory->contains(address, bytes)) return memory;
+  }
+  return nullptr;
+}
+
 }  // namespace tranship

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "tranship/error.hpp"
 
@@ -66,6 +67,20 @@ class SharedMemory {
   std::mutex mutex_;  ///< guards what follows
   bool asked_ = false;
   std::shared_ptr<void> registration_;
+};
+
+/// The shared memory that an engine has made, for as long as somebody uses it. Threads: all.
+class SharedMemories {
+ public:
+  /// @error as of SharedMemory::allocate
+  Result<std::shared_ptr<SharedMemory>> allocate(std::int64_t bytes);
+
+  /// The memory that holds these bytes; null if none does.
+  std::shared_ptr<SharedMemory> holding(const std::byte* address, std::int64_t bytes) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::weak_ptr<SharedMemory>> memories_;
 };
 
 }  // namespace tranship

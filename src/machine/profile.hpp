@@ -24,6 +24,12 @@ enum class ChannelKind {
   remote_read,
 };
 
+/// Whether a GPU carries it.
+inline bool on_gpu(ChannelKind kind) {
+  return kind == ChannelKind::gpu_read || kind == ChannelKind::gpu_write ||
+         kind == ChannelKind::gpu_copy || kind == ChannelKind::gpu_peer;
+}
+
 const char* to_string(MemoryKind kind);
 const char* to_string(ChannelKind kind);
 Result<MemoryKind> memory_kind_from(const std::string& text);
@@ -51,6 +57,9 @@ struct ChannelSpec {
   int target = 0;
   Throughput throughput;
   double latency_s = 0;  ///< of one request, from submission to its end, size aside
+  /// Requests that are carried at once, each by a thread, when the channel makes its throughput:
+  /// one of them alone takes so many times as long.
+  int width = 1;
   /// The channel collects and spreads what it carries in host memory: only the runs on its device
   /// count, and short ones in memory cost what the host's own channel takes for a copy of them.
   bool gathers = false;

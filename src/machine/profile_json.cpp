@@ -121,7 +121,8 @@ Json json_of(const Profile& profile, const ChannelSpec& channel) {
             {"kind", to_string(channel.kind)},
             {"source", profile.memories[static_cast<std::size_t>(channel.source)].name},
             {"target", profile.memories[static_cast<std::size_t>(channel.target)].name},
-            {"latency_s", channel.latency_s}};
+            {"latency_s", channel.latency_s},
+            {"width", channel.width}};
   if (channel.gathers) json["gathers"] = true;
   json["resources"] = resources;
   json["samples"] = samples;
@@ -164,6 +165,7 @@ ChannelSpec channel_from(const Profile& profile, const Entry& entry) {
   channel.source = memory_at(profile, entry, "source");
   channel.target = memory_at(profile, entry, "target");
   channel.latency_s = entry.number_or_zero("latency_s");
+  channel.width = std::max(static_cast<int>(entry.number_or_zero("width")), 1);
   channel.gathers = entry.truth_or_false("gathers");
   for (const Json& name : entry.list_or_none("resources")) {
     channel.resources.push_back(resource_at(profile, entry, name));

@@ -7,7 +7,7 @@
 namespace tranship {
 namespace {
 
-constexpr std::int64_t slots_most = 8;
+constexpr std::int64_t slots_most = 16;
 /// Of the longest dimension, up to which sizes of tiles are far apart.
 constexpr std::int64_t coarse_extent = 128;
 /// Transfers that should find room for their buffers beside each other.
@@ -178,6 +178,10 @@ const Costs::Converting& Costs::converting(int number) {
   return converting_.back().converting;
 }
 
+double Costs::start_s(const ChannelSpec& channel, bool among_others) const {
+  return channel.latency_s + (among_others && on_gpu(channel.kind) ? profile_.handoff_s : 0);
+}
+
 HopCost Costs::hop(int number, const HopRole& role, const Point& tile) const {
   const ChannelSpec& channel = profile_.channels[at(number)];
   const std::int64_t tile_bytes = points_of(tile, task_.rank) * task_.source.point_bytes;
@@ -276,6 +280,8 @@ void Costs::predict(Candidate& candidate) {
   double fill_s = 0;
   double beat_s = 0;
   double wait_s = 0;
+  double held_s = 0;  // how long a slot is held, by the hops before and after it
+  double before_s = 0;
   for (int k = 0; k < candidate.path.count; ++k) {
     const int number = candidate.path.channels[at(k)];
     const ChannelSpec& channel = profile_.channels[at(number)];
@@ -283,7 +289,11 @@ void Costs::predict(Candidate& candidate) {
     if (at(number) < task_.query.waiting_s.size()) {
       wait_s = std::max(wait_s, task_.query.waiting_s[at(number)] - fill_s);
     }
-    fill_s += channel.latency_s + tile_s;
+    // Of a pipeline, a thread carries a tile alone while others carry the next ones.
+    const double alone_s = candidate.path.count > 1 ? channel.width * tile_s : tile_s;
+    fill_s += start_s(channel, candidate.path.count > 1) + alone_s;
+    if (k > 0) held_s = std::max(held_s, before_s + alone_s);
+    before_s = alone_s;
     if (tile_s > beat_s) {
       beat_s = tile_s;
       candidate.binding = {number, -1};
@@ -302,6 +312,7 @@ void Costs::predict(Candidate& candidate) {
       used_s_[at(r)] = 0;
     }
   }
+  if (candidate.slots > 0) beat_s = std::max(beat_s, held_s / candidate.slots);
   // With one slot a ring, no hop can work while its neighbour does.
   if (candidate.slots == 1) beat_s = fill_s;
   const double tiles = task_.bytes / std::max(bytes, 1.0);
@@ -324,8 +335,32 @@ void Costs::sums(const Path& path, int converting_hop, BySize& sum_s, BySize& be
   }
 }
 
+bool Costs::in_one_launch(const Path& path) const {
+  const ChannelKind kind = profile_.channels[at(path.channels[0])].kind;
+  return path.count == 1 && (kind == ChannelKind::gpu_copy || kind == ChannelKind::gpu_peer);
+}
+
+Candidate Costs::launched(const Path& path, int converting_hop) {
+  Candidate candidate;
+  candidate.path = path;
+  candidate.converting_hop = converting_hop;
+  candidate.tile = task_.extents;
+  candidate.tile_bytes = asked_bytes(task_);
+  predict(candidate);
+  return candidate;
+}
+
+Candidate Costs::in_tiles(const Candidate& candidate) {
+  if (!in_one_launch(candidate.path)) return candidate;
+  Candidate cut = tiled(candidate.path, candidate.converting_hop,
+                        std::min(threshold_default, asked_bytes(task_)), false);
+  cut.planner = candidate.planner;
+  return cut;
+}
+
 std::optional<Candidate> Costs::best_tiling(const Path& path, int converting_hop,
                                             double seconds_max) {
+  if (in_one_launch(path)) return launched(path, converting_hop);
   const std::int64_t most = tile_bytes_max(path);
   if (most == 0) return std::nullopt;
   BySize sum_s;
@@ -361,6 +396,7 @@ std::optional<Candidate> Costs::best_tiling(const Path& path, int converting_hop
 }
 
 void Costs::refine(Candidate& candidate, int rounds) {
+  if (in_one_launch(candidate.path)) return;
   const std::int64_t most = tile_bytes_max(candidate.path);
   Candidate best = candidate;
   const auto try_tile = [&](const Point& tile) {
@@ -411,6 +447,7 @@ void Costs::refine(Candidate& candidate, int rounds) {
 }
 
 std::optional<Candidate> Costs::quick_tiling(const Path& path, int converting_hop) {
+  if (in_one_launch(path)) return launched(path, converting_hop);
   const std::int64_t most = tile_bytes_max(path);
   if (most == 0) return std::nullopt;
   BySize sum_s;

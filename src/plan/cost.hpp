@@ -70,9 +70,16 @@ class Costs {
   /// One tile alone, of the size that promises most and with equally long runs at both ends: quick.
   std::optional<Candidate> quick_tiling(const Path& path, int converting_hop);
 
+  /// The same way in tiles that several lanes can share, where it is one launch.
+  Candidate in_tiles(const Candidate& candidate);
+
   /// Changes the tile's extents one or two at a time, as long as it gains: what no size or rate
   /// says, such as tiles in which the two orders are the same.
   void refine(Candidate& candidate, int rounds);
+
+  /// From when a hop may begin until it does. A GPU is handed its work by the caller, unless there
+  /// are other hops or lanes: then by a worker.
+  double start_s(const ChannelSpec& channel, bool among_others) const;
 
   HopCost hop(int channel, const HopRole& role, const Point& tile) const;
   HopCost hop(const Candidate& candidate, int number) const;
@@ -115,6 +122,9 @@ class Costs {
   const BySize& common_runs_at_ends_s();
   /// @param even whether both ends get equally long runs, rather than what their channels need
   Candidate tiled(const Path& path, int converting_hop, std::int64_t bytes_max, bool even);
+  /// In GPU memory a copy is one launch, whatever its size.
+  bool in_one_launch(const Path& path) const;
+  Candidate launched(const Path& path, int converting_hop);
   void predict(Candidate& candidate);
   int count_slots(const Candidate& candidate) const;
   void sums(const Path& path, int converting_hop, BySize& sum_s, BySize& beat_s);

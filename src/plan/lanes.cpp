@@ -9,9 +9,10 @@ namespace {
 
 /// Paths that are looked for, at most.
 constexpr int paths_most = 8;
-constexpr std::int64_t slots_most = 8;
-/// A path is worth a lane from this share of the first path's rate on.
-constexpr double lane_share_least = 0.05;
+constexpr std::int64_t slots_most = 16;
+/// A path is worth a lane from this share of the first path's rate on: the tiles of a slow one
+/// end late.
+constexpr double lane_share_least = 0.2;
 /// More lanes are taken if they save this share of the time or more.
 constexpr double lanes_gain_least = 0.05;
 
@@ -225,7 +226,8 @@ int slots_of(const Costs& costs, const Task& task, const std::vector<Candidate>&
 double fill_of(const Profile& profile, const Costs& costs, const Candidate& lane) {
   double fill_s = 0;
   for (int k = 0; k < lane.path.count; ++k) {
-    fill_s += profile.channels[at(lane.path.channels[at(k)])].latency_s + costs.hop(lane, k).tile_s;
+    const ChannelSpec& channel = profile.channels[at(lane.path.channels[at(k)])];
+    fill_s += costs.start_s(channel, true) + costs.hop(lane, k).tile_s;
   }
   return fill_s;
 }
@@ -277,11 +279,12 @@ std::vector<double> largest_flow(const std::vector<std::vector<double>>& a,
   return x;
 }
 
-LaneChoice choose_lanes(const Graph& graph, const Task& task, const Costs& costs,
-                        const Candidate& best, int lanes_max) {
+LaneChoice choose_lanes(const Graph& graph, const Task& task, Costs& costs, const Candidate& whole,
+                        int lanes_max) {
   const Profile& profile = graph.profile();
-  LaneChoice alone{{best}, best.seconds, best.bytes_per_second, best.binding};
+  LaneChoice alone{{whole}, whole.seconds, whole.bytes_per_second, whole.binding};
   if (lanes_max < 2) return alone;
+  const Candidate best = costs.in_tiles(whole);
   Residual residual(profile, task, costs, best);
   std::vector<Candidate> lanes{best};
   residual.take(best, best.bytes_per_second);
@@ -315,7 +318,7 @@ LaneChoice choose_lanes(const Graph& graph, const Task& task, const Costs& costs
       task.bytes - static_cast<double>(best.tile_bytes) * static_cast<double>(lanes.size());
   if (rest < 0) return alone;
   choice.seconds = fill_s + rest / choice.bytes_per_second;
-  return choice.seconds < (1 - lanes_gain_least) * best.seconds ? choice : alone;
+  return choice.seconds < (1 - lanes_gain_least) * whole.seconds ? choice : alone;
 }
 
 }  // namespace tranship

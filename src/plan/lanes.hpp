@@ -19,8 +19,8 @@ struct LaneChoice {
 /// Paths are found by augmenting: the widest in what the ones before have left over. The rates are
 /// a maximum flow of them over channels and resources, as a linear program: a resource limits the
 /// sum over all channels that use it, which no flow over edges alone can say.
-LaneChoice choose_lanes(const Graph& graph, const Task& task, const Costs& costs,
-                        const Candidate& best, int lanes_max);
+LaneChoice choose_lanes(const Graph& graph, const Task& task, Costs& costs, const Candidate& best,
+                        int lanes_max);
 
 /// The x >= 0 that maximises its sum with a x <= b (b >= 0), by the simplex method. a: row by row.
 std::vector<double> largest_flow(const std::vector<std::vector<double>>& a,

@@ -180,23 +180,40 @@ void add_lane(Plan& plan, const Candidate& lane, const PlanQuery& query, const C
   }
 }
 
+/// To or from a GPU through pinned memory.
+bool is_staged(const Plan& plan, const Profile& profile) {
+  if (plan.hops.size() != 2 || plan.lanes.size() != 1) return false;
+  const ChannelKind first = profile.channels[at(plan.hops[0].channel)].kind;
+  const ChannelKind last = profile.channels[at(plan.hops[1].channel)].kind;
+  return (first == ChannelKind::memcpy && last == ChannelKind::gpu_write) ||
+         (first == ChannelKind::gpu_read && last == ChannelKind::memcpy);
+}
+
+/// What takes less than handing it to workers goes as one tile, where it is called.
+void mark_staged(Plan& plan, const Profile& profile) {
+  Hop& first = plan.hops[0];
+  Hop& last = plan.hops[1];
+  const double moving_s = (first.tile_s + last.tile_s) * static_cast<double>(plan.tiles);
+  if (moving_s >= profile.handoff_s) return;
+  plan.direct = true;
+  plan.tile = plan.extents;
+  plan.tiles = 1;
+  plan.tile_bytes = plan.bytes;
+  first.target = last.source = (first.converts ? last.target : first.source)->slot(plan.extents);
+}
+
 /// A transfer shorter than a hand-off runs where it is called.
 void mark_direct(Plan& plan, const Profile& profile) {
+  if (is_staged(plan, profile)) mark_staged(plan, profile);
   if (plan.hops.size() != 1) return;
   const ChannelSpec& channel = profile.channels[at(plan.hops[0].channel)];
   const bool at_once = channel.kind == ChannelKind::memcpy ||
                        channel.kind == ChannelKind::remote_write ||
                        channel.kind == ChannelKind::remote_read;
   plan.direct = at_once && plan.seconds - channel.latency_s < profile.handoff_s;
-  // A GPU goes on by itself: the caller only starts it. Longer copies go in tiles, behind which an
-  // urgent one need not wait.
-  const bool on_gpu =
-      channel.kind == ChannelKind::gpu_read || channel.kind == ChannelKind::gpu_write ||
-      channel.kind == ChannelKind::gpu_copy || channel.kind == ChannelKind::gpu_peer;
-  // In GPU memory one launch is as fast as it gets, and priorities hold between kernels.
-  const bool in_gpus =
-      channel.kind == ChannelKind::gpu_copy || channel.kind == ChannelKind::gpu_peer;
-  if (on_gpu) plan.direct = in_gpus || plan.tiles == 1;
+  // A GPU goes on by itself: the caller only starts it. Urgent copies take a way past the others
+  // there, so that these need not go in tiles.
+  if (on_gpu(channel.kind)) plan.direct = true;
   if (!plan.direct) return;
   lower({plan.hops[0].source.get(), plan.corner_source},
         {plan.hops[0].target.get(), plan.corner_target}, plan.extents, plan.hops[0].fields,
@@ -226,37 +243,30 @@ void name_alternatives(Plan& plan, const std::vector<Candidate>& ways, const Pro
   }
 }
 
-Plan make_plan(const Graph& graph, const Task& task, const Costs& costs,
+Plan make_plan(const Graph& graph, const Task& task, Costs& costs,
                const std::vector<Candidate>& ways, const std::vector<int>& fields) {
   const PlanQuery& query = task.query;
   const Profile& profile = graph.profile();
-  const Candidate& best = ways[0];
+  const LaneChoice choice = choose_lanes(graph, task, costs, ways[0], query.lanes_max);
+  const Candidate& first = choice.lanes[0];
   Plan plan;
-  plan.planner = best.planner;
+  plan.planner = first.planner;
   plan.corner_source = query.source.lower;
   plan.corner_target = query.target.lower;
   plan.extents = query.source.extents;
-  plan.tile = best.tile;
-  plan.tile_bytes = best.tile_bytes;
+  plan.tile = first.tile;
+  plan.tile_bytes = first.tile_bytes;
   plan.bytes = query.source.bytes();
   plan.tiles = tile_count(plan.extents, plan.tile, task.rank);
-  plan.slots = best.slots;
-  plan.seconds = best.seconds;
-  plan.bytes_per_second = best.bytes_per_second;
-  plan.binding = best.binding;
+  plan.slots = ways[0].slots;
+  plan.seconds = choice.seconds;
+  plan.bytes_per_second = choice.bytes_per_second;
+  plan.binding = choice.binding;
   Slots slots(*query.source.mapping, *query.target.mapping, plan.tile);
-  if (query.lanes_max > 1) {
-    const LaneChoice choice = choose_lanes(graph, task, costs, best, query.lanes_max);
-    plan.seconds = choice.seconds;
-    plan.bytes_per_second = choice.bytes_per_second;
-    plan.binding = choice.binding;
-    for (const Candidate& lane : choice.lanes) {
-      plan.slots = std::max(plan.slots, lane.slots);
-      add_lane(plan, lane, query, costs, profile, fields, slots);
-    }
-  } else {
-    plan.hops.reserve(at(best.path.count));
-    add_lane(plan, best, query, costs, profile, fields, slots);
+  plan.hops.reserve(at(first.path.count));
+  for (const Candidate& lane : choice.lanes) {
+    plan.slots = std::max(plan.slots, lane.slots);
+    add_lane(plan, lane, query, costs, profile, fields, slots);
   }
   name_alternatives(plan, ways, profile);
   mark_direct(plan, profile);

@@ -7,6 +7,14 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
+/// Sizes that are made: eight between a number and its double, so that transfers of nearly the same
+/// tiles share their buffers. To make one costs much: pages are touched, pinned, mapped for GPUs.
+std::int64_t size_made(std::int64_t bytes) {
+  std::int64_t step = 1;
+  while (step * 16 <= bytes) step *= 2;
+  return (bytes + step - 1) / step * step;
+}
+
 }  // namespace
 
 BufferPool::~BufferPool() {
@@ -37,17 +45,18 @@ std::byte* BufferPool::take(int memory, std::int64_t bytes) {
   const MemoryLimits& limits = memories_[at(memory)];
   if (state.used + bytes > limits.bytes_max) return nullptr;
   std::byte* buffer = nullptr;
-  if (const auto found = state.free.find(bytes); found != state.free.end()) {
+  const std::int64_t size = size_made(bytes);
+  if (const auto found = state.free.find(size); found != state.free.end()) {
     buffer = found->second;
     state.free.erase(found);
-    state.kept -= bytes;
+    state.kept -= size;
   } else {
     const std::int64_t over = state.used + state.kept + bytes - limits.bytes_max;
     if (over > 0) trim(memory, over);
-    buffer = limits.source.allocate(bytes);
+    buffer = limits.source.allocate(size);
     if (buffer == nullptr && state.kept > 0) {
       trim(memory, state.kept);
-      buffer = limits.source.allocate(bytes);
+      buffer = limits.source.allocate(size);
     }
   }
   if (buffer != nullptr) state.used += bytes;
@@ -69,8 +78,9 @@ void BufferPool::release(const BufferRequest& request, std::byte* buffer) {
   State& state = states_[at(request.memory)];
   state.used -= request.bytes;
   CHECK(state.used >= 0, "an intermediate buffer was given back twice");
-  state.kept += request.bytes;
-  state.free.emplace(request.bytes, buffer);
+  const std::int64_t size = size_made(request.bytes);
+  state.kept += size;
+  state.free.emplace(size, buffer);
 }
 
 bool BufferPool::possible(const std::vector<BufferRequest>& requests) const {

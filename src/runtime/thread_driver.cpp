@@ -12,6 +12,33 @@ constexpr std::chrono::milliseconds idle_max{100};
 /// Where traces show what a waiting thread carried.
 constexpr int helper_thread = 9;
 
+/// Synchronous workers that a signal wakes; each that finds work wakes as many.
+constexpr int woken_at_once = 2;
+
+/// Tells the processor that this thread only looks.
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+/// Looks until `found` or for `at_most`; whether it was found.
+template <typename Found>
+bool look(std::chrono::microseconds at_most, const Found& found) {
+  if (at_most.count() <= 0) return found();
+  constexpr int looks = 64;  // between two looks at the clock
+  const auto end = std::chrono::steady_clock::now() + at_most;
+  do {
+    for (int k = 0; k < looks; ++k) {
+      if (found()) return true;
+      relax();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return found();
+}
+
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
@@ -115,7 +142,9 @@ void ThreadDriver::apply(std::unique_lock<std::mutex>& lock, Scheduler::Changes&
     Worker& one = worker(*number);
     ++one.signals;
     if (one.channel->capabilities().synchronous) {
-      one.work.notify_all();
+      if (stopping_) one.work.notify_all();
+      one.help.notify_all();
+      for (int k = 0; k < std::min(one.sleeping, woken_at_once); ++k) one.work.notify_one();
     } else {
       one.channel->wake();
     }
@@ -138,20 +167,42 @@ void ThreadDriver::record(const Job& job, const Worker& worker, int thread, std:
                        options_.clock->now_ns(), job.bytes, job.tile, thread});
 }
 
+bool ThreadDriver::look_for_signal(const Worker& worker, std::uint64_t seen) const {
+  return look(options_.spin,
+              [&] { return worker.signals.load(std::memory_order_relaxed) != seen; });
+}
+
+void ThreadDriver::look_out(const Completion& completion) const {
+  look(options_.spin, [&] { return completion.done(); });
+}
+
 void ThreadDriver::run_synchronous(int number, int thread) {
   std::vector<LoopNest> nests;
   Scheduler::Changes changes;  // kept, so that a request allocates nothing
   std::unique_lock lock(mutex_);
   Worker& self = worker(number);
+  bool worked = false;
   while (true) {
     const std::uint64_t seen = self.signals;
     auto job = scheduler_.next(number);
     if (job) {
+      // Where there is work for one there may be work for others.
+      if (!worked && self.sleeping > 0) self.work.notify_one();
       carry(*job, number, thread, nests, lock, changes);
+      worked = true;
       continue;
     }
     if (stopping_) return;
+    if (worked) {
+      worked = false;
+      lock.unlock();
+      look_for_signal(self, seen);
+      lock.lock();
+      continue;
+    }
+    ++self.sleeping;
     self.work.wait_for(lock, idle_max, [&] { return self.signals != seen || stopping_; });
+    --self.sleeping;
   }
 }
 
@@ -193,8 +244,12 @@ void ThreadDriver::help(const Transfer& transfer, std::chrono::steady_clock::tim
       continue;
     }
     if (transfer.descriptors.size() == 1) return;  // the workers have the rest
+    lock.unlock();
+    const bool signalled = look_for_signal(worker(number), seen);
+    lock.lock();
+    if (signalled) continue;
     const auto until = std::min(deadline, std::chrono::steady_clock::now() + idle_max);
-    worker(number).work.wait_until(lock, until, [&] { return worker(number).signals != seen; });
+    worker(number).help.wait_until(lock, until, [&] { return worker(number).signals != seen; });
   }
 }
 
@@ -205,15 +260,23 @@ void ThreadDriver::run_asynchronous(int number) {
     std::lock_guard lock(mutex_);
     self = &worker(number);
   }
+  bool worked = false;
   while (true) {
+    const std::uint64_t seen = self->signals;
     bool moved = collect(number, *self, flights);
     moved |= issue(number, *self, flights);
+    worked |= moved;
     if (moved) continue;
     const bool busy = std::any_of(flights.begin(), flights.end(),
                                   [](const InFlight& flight) { return flight.used; });
     if (!busy) {
       std::lock_guard lock(mutex_);
       if (stopping_) return;
+    }
+    if (!busy && worked) {
+      worked = false;
+      look_for_signal(*self, seen);
+      continue;
     }
     self->channel->idle(idle_max);
   }

@@ -1,6 +1,7 @@
 // Runs a scheduler on threads and wall time.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -25,6 +26,8 @@ class ThreadDriver {
   struct Options {
     std::vector<BufferPool::MemoryLimits> memories;
     int jobs_in_flight_max = 16;  ///< of one asynchronous channel
+    /// How long a thread that has just worked looks for more before it sleeps.
+    std::chrono::microseconds spin{0};
     const Clock* clock = nullptr;
     Trace* trace = nullptr;  ///< null: no tracing
   };
@@ -49,6 +52,9 @@ class ThreadDriver {
   /// Ends every transfer with `error` and joins the workers. A second call does nothing.
   void close(const Error& error);
 
+  /// Looks for the end of a transfer for the time that workers look for work.
+  void look_out(const Completion& completion) const;
+
   std::int64_t buffer_bytes_in_use(int memory) const;
 
   /// Of Scheduler::waiting_s().
@@ -58,7 +64,9 @@ class ThreadDriver {
   struct Worker {
     Channel* channel = nullptr;
     std::condition_variable work;
-    std::uint64_t signals = 0;
+    std::condition_variable help;           ///< threads that wait for a transfer wait here
+    std::atomic<std::uint64_t> signals{0};  ///< written under the driver's mutex
+    int sleeping = 0;                       ///< who waits for `work`
     std::vector<std::thread> threads;
   };
   struct InFlight {
@@ -74,6 +82,7 @@ class ThreadDriver {
   void run_asynchronous(int number);
   bool issue(int number, Worker& worker, std::vector<InFlight>& flights);
   bool collect(int number, Worker& worker, std::vector<InFlight>& flights);
+  bool look_for_signal(const Worker& worker, std::uint64_t seen) const;
   void apply(std::unique_lock<std::mutex>& lock, Scheduler::Changes& changes);
   void record(const Job& job, const Worker& worker, int thread, std::int64_t begin_ns);
   Worker& worker(int number) { return *workers_[static_cast<std::size_t>(number)]; }

@@ -72,6 +72,39 @@ class Memory {
   std::size_t begin_ = 0;
 };
 
+/// Nests that are moved by one call, and where the two ends begin after a multiple of 256 bytes.
+struct GroupCase {
+  std::vector<LoopNest> nests;
+  std::int64_t source_shift = 0;
+  std::int64_t target_shift = 0;
+};
+
+/// Whether the kernels move what naive walks of all nests move, and touch nothing else.
+bool moves_as_walked(const GroupCase& test, Random& random, std::vector<KernelPlan>& plans,
+                     const KernelTuning& tuning = {}) {
+  std::int64_t source_bytes = 0, target_bytes = 0;
+  for (const LoopNest& nest : test.nests) {
+    source_bytes = std::max(source_bytes, reach(nest, true));
+    target_bytes = std::max(target_bytes, reach(nest, false) + 2 * guard_bytes);
+  }
+  Memory source(source_bytes, test.source_shift);
+  Memory target(target_bytes, test.target_shift);
+  Memory expected(target_bytes, test.target_shift);
+  for (std::int64_t i = 0; i < source_bytes; ++i) source.data()[i] = std::byte(random.next());
+  for (const LoopNest& nest : test.nests) {
+    walk(nest, [&](std::int64_t from, std::int64_t to) {
+      std::memcpy(expected.data() + guard_bytes + to, source.data() + from,
+                  static_cast<std::size_t>(nest.element_bytes));
+    });
+  }
+  plans.clear();
+  plan_kernels(test.nests, source.data(), target.data() + guard_bytes, plans, tuning);
+  for (const KernelPlan& plan : plans) {
+    run_on_host(plan, source.data(), target.data() + guard_bytes);
+  }
+  return target.equals(expected, target_bytes);
+}
+
 /// Whether the kernels move what a naive walk moves, and touch nothing else.
 bool moves_as_walked(const Case& test, Random& random, KernelKind* kind = nullptr,
                      const KernelTuning& tuning = {}) {
@@ -145,7 +178,7 @@ Case random_case(Random& random) {
 }
 
 TEST(random_nests_move_as_walked) {
-  int kinds[3] = {};
+  int kinds[5] = {};
   for (std::uint64_t seed = 0; seed < 6000; ++seed) {
     Random random(seed);
     const Case test = random_case(random);
@@ -203,6 +236,160 @@ TEST(records_and_columns_move_as_walked) {
       }
     }
   }
+}
+
+/// Records of random fields, as one nest a field: `records` times `columns` elements, in columns
+/// by the records' order or (`across`) by the other.
+struct RecordShape {
+  std::vector<std::int64_t> widths;
+  std::int64_t rows = 1;
+  std::int64_t columns = 1;
+  std::int64_t row_gap = 0;
+  std::int64_t planes = 1;
+  bool to_columns = true;
+  bool across = false;
+};
+
+GroupCase records_of(const RecordShape& shape) {
+  GroupCase test;
+  std::int64_t record = 0;
+  for (const std::int64_t width : shape.widths) record += width;
+  const std::int64_t row = record * shape.columns + shape.row_gap;
+  std::int64_t record_at = 0, column_at = 0;
+  for (const std::int64_t width : shape.widths) {
+    LoopNest nest;
+    nest.element_bytes = width;
+    const std::int64_t count = shape.rows * shape.columns;
+    const auto loop = [&](std::int64_t extent, std::int64_t in_records, std::int64_t in_columns) {
+      add(nest, extent, shape.to_columns ? in_records : in_columns,
+          shape.to_columns ? in_columns : in_records);
+    };
+    loop(shape.columns, record, shape.across ? width * shape.rows : width);
+    loop(shape.rows, row, shape.across ? width : width * shape.columns);
+    loop(shape.planes, row * shape.rows, width * count);
+    (shape.to_columns ? nest.source_offset : nest.target_offset) = record_at;
+    (shape.to_columns ? nest.target_offset : nest.source_offset) = column_at;
+    record_at += width;
+    column_at += width * count * shape.planes;
+    test.nests.push_back(nest);
+  }
+  return test;
+}
+
+RecordShape random_records(Random& random) {
+  static constexpr std::int64_t widths[] = {1, 2, 4, 8, 2, 4, 8, 16, 3, 6, 12, 24, 5};
+  RecordShape shape;
+  const std::int64_t fields = random.between(2, 16);
+  const bool usual = random.chance(0.5);
+  for (std::int64_t k = 0; k < fields; ++k) {
+    shape.widths.push_back(widths[random.below(usual ? 7 : std::size(widths))]);
+  }
+  shape.across = random.chance(0.4);
+  shape.to_columns = random.chance(0.5);
+  shape.columns = random.between(1, shape.across ? 150 : 900);
+  shape.rows = random.between(1, shape.across ? 150 : 3);
+  shape.planes = random.chance(0.2) ? 2 : 1;
+  if (random.chance(0.2)) shape.row_gap = random.below(40);
+  return shape;
+}
+
+TEST(fields_of_records_move_together_as_walked) {
+  int together = 0;
+  std::vector<KernelPlan> plans;
+  for (std::uint64_t seed = 0; seed < 2500; ++seed) {
+    Random random(seed + 31337);
+    const RecordShape shape = random_records(random);
+    GroupCase test = records_of(shape);
+    if (random.chance(0.4)) test.source_shift = random.below(64);
+    if (random.chance(0.4)) test.target_shift = random.below(64);
+    // Fields may be left behind: then their bytes of the records are not to be touched.
+    if (random.chance(0.2)) test.nests.erase(test.nests.begin() + random.below(2));
+    const KernelTuning tuning{std::int64_t{2048} << random.below(5), 0};
+    EXPECT_EQ(moves_as_walked(test, random, plans, tuning) ? seed : ~seed, seed);
+    together += plans.size() == 1 ? 1 : 0;
+  }
+  EXPECT(together > 1500);
+}
+
+/// Boxes of arrays of bytes: rows that begin anywhere on both sides.
+TEST(misaligned_rows_move_as_walked) {
+  int shifted = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    Random random(seed + 5);
+    Case test;
+    const std::int64_t bytes = random.between(32, seed < 10 ? 40'000 : 1500);
+    const std::int64_t rows = random.between(1, 20), planes = random.between(1, 3);
+    test.nest.element_bytes = bytes;
+    const std::int64_t from = bytes + random.below(50), to = bytes + random.below(50);
+    add(test.nest, rows, from, to);
+    add(test.nest, planes, from * rows, to * rows);
+    test.source_shift = random.below(33);
+    test.target_shift = random.below(33);
+    KernelKind kind = KernelKind::rows;
+    EXPECT_EQ(moves_as_walked(test, random, &kind) ? seed : ~seed, seed);
+    shifted += kind == KernelKind::runs ? 1 : 0;
+  }
+  EXPECT(shifted > 100);
+}
+
+/// Records into records: fields in another order, with gaps between, or in blocks of records.
+TEST(records_move_into_other_records_as_walked) {
+  int together = 0;
+  std::vector<KernelPlan> plans;
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+    Random random(seed + 99);
+    const std::vector<std::int64_t> widths = random_records(random).widths;
+    const std::int64_t block = random.chance(0.5) ? 1 : std::int64_t{1} << random.between(1, 3);
+    const std::int64_t count = random.between(1, 1500);
+    const std::int64_t room = random.chance(0.5) ? 8 : 1;  // of every field, on both sides
+    std::int64_t source_record = 0, target_record = 0;
+    for (const std::int64_t width : widths) source_record += (width + room - 1) / room * room;
+    GroupCase test;
+    std::int64_t from = source_record, to = 0;
+    for (const std::int64_t width : widths) {
+      from -= (width + room - 1) / room * room;  // the last field of the target is the first here
+      LoopNest nest;
+      nest.element_bytes = width;
+      nest.source_offset = from;
+      nest.target_offset = to;
+      add(nest, block, source_record, width);
+      test.nests.push_back(nest);
+      to += width * block;
+      if (random.chance(0.2)) to += random.below(4);
+    }
+    target_record = to;
+    for (LoopNest& nest : test.nests) add(nest, count, source_record * block, target_record);
+    if (random.chance(0.4)) test.source_shift = random.below(64);
+    if (random.chance(0.4)) test.target_shift = random.below(64);
+    EXPECT_EQ(moves_as_walked(test, random, plans) ? seed : ~seed, seed);
+    together += plans.size() == 1 ? 1 : 0;
+  }
+  EXPECT(together > 1000);
+}
+
+/// Rows of odd lengths at odd addresses: vectors of both sides lie askew.
+TEST(misaligned_transposes_move_as_walked) {
+  int askew = 0;
+  for (std::uint64_t seed = 0; seed < 1200; ++seed) {
+    Random random(seed + 4242);
+    Case test;
+    static constexpr std::int64_t sizes[] = {1, 2, 4, 8, 16, 12, 3, 6, 48};
+    const std::int64_t bytes = sizes[random.below(std::size(sizes))];
+    const std::int64_t x = random.between(1, 500), y = random.between(1, 500);
+    const std::int64_t z = random.chance(0.2) ? random.between(2, 3) : 1;
+    const std::int64_t gap = random.chance(0.3) ? random.below(5) * bytes : 0;
+    test.nest.element_bytes = bytes;
+    add(test.nest, x, bytes * y + gap, bytes);
+    add(test.nest, y, bytes, bytes * x + gap);
+    add(test.nest, z, (bytes * y + gap) * x, (bytes * x + gap) * y);
+    test.source_shift = random.below(33);
+    test.target_shift = random.below(33);
+    KernelKind kind = KernelKind::rows;
+    const KernelTuning tuning{std::int64_t{4096} << random.below(4), 0};
+    EXPECT_EQ(moves_as_walked(test, random, &kind, tuning) ? seed : ~seed, seed);
+    askew += kind == KernelKind::records ? 1 : 0;
+  }
+  EXPECT(askew > 600);
 }
 
 TEST(nests_of_more_loops_than_a_kernel_walks_become_several_plans) {

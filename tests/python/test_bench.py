@@ -49,7 +49,7 @@ def check_line(line, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_runs_small(name, monkeypatch):
-    if name.startswith("gpu-"):
+    if "gpu" in name or name.endswith("-measured"):
         monkeypatch.setenv("TRANSHIP_EMULATED_GPUS", "2")
     code, lines = run_small(name)
     assert code == 0

@@ -18,13 +18,14 @@ import numpy as np
 import pytest
 
 import tranship as ts
-from tranship import errors, profiles
+from tranship import errors, hardware, profiles
 from tranship.cli import copy as copy_command
 from tranship.cli import main
 from tranship.cli.copy import start_of
 from tranship.cli.inputs import parse_extents, parse_fields, parse_layout
 from tranship.cli.talk import CommandError, split_hint
 from tranship.cli.verify import FileView, boxes, first_difference
+from tranship.topology import gpu_rdma_text, storage_line
 
 COMMANDS = ("bench", "calibrate", "config", "copy", "demo", "figures", "plan", "topology")
 PLAN_KEYS = {"throughput_gbps", "time_s", "binding", "hops", "alternatives"}
@@ -214,6 +215,69 @@ def test_topology_prints_memories_and_channels(tranship: Run, profile: str) -> N
     content = tranship("topology", "--json").json
     assert {"host", "date", "memories", "channels", "resources"} <= set(content)
     assert {"source", "target", "gbps", "latency_us"} <= set(content["channels"][0])
+
+
+def test_topology_says_why_there_is_no_gpu(tranship: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRANSHIP_GPUS", "0")
+    assert "GPUs: none (the setting gpus is 0)" in tranship("topology").out
+    present = tranship("topology", "--json").json["hardware"]
+    assert present["gpus"] == [] and present["no_gpus_because"] == "the setting gpus is 0"
+    assert "none: the setting gpus is 0" in tranship("config").out
+
+
+def test_topology_lists_gpus_and_says_that_the_profile_lacks_them(
+    tranship: Run, monkeypatch: pytest.MonkeyPatch, folder: Path, profile: str
+) -> None:
+    monkeypatch.setenv("TRANSHIP_EMULATED_GPUS", "2")
+    monkeypatch.setattr("tranship.profiles.of_this_machine", lambda report=None: profile)
+    text = tranship("topology").out
+    assert "device1   emulated GPU" in text and "reaches device0, emulated in host memory" in text
+    assert "not in the profile: device0, device1; measure again: tranship calibrate" in text
+    present = tranship("topology", "--json").json["hardware"]
+    assert [gpu["device"] for gpu in present["gpus"]] == [0, 1]
+    assert present["no_gpus_because"] is None and present["gpus"][0]["peers"] == [1]
+    config = tranship("config", "--json").json["gpu"]
+    assert (config["usable"], config["emulated"]) == (2, True)
+    (folder / "m.json").write_text(profile)
+    assert "hardware" not in tranship("topology", "--machine", "m.json", "--json").json
+
+
+DRIVER = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n"
+
+
+def test_drivers_and_ways_around_host_memory_are_detected(tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing"
+    assert hardware.cuda(nothing)["driver"] is None
+    storage = hardware.gpu_direct_storage(nothing, library="")
+    assert storage["present"] is False and len(storage["lacks"]) == 2
+    assert storage_line(storage).startswith("GPUDirect Storage: none (the kernel module nvidia-fs")
+    root = tmp_path / "root"
+    for name in ("proc/driver/nvidia", "dev", "sys/module/nvidia_peermem", "ucx"):
+        (root / name).mkdir(parents=True)
+    (root / "proc/driver/nvidia/version").write_text(DRIVER)
+    for name in ("dev/nvidia-fs0", "dev/nvidia-fs1", "ucx/libuct_ib.so.0", "libucp.so"):
+        (root / name).touch()
+    assert hardware.cuda(root)["driver"] == "580.65.06"
+    storage = hardware.gpu_direct_storage(root, library="libcufile.so.0")
+    assert storage["present"] is True and storage["device_nodes"] == 2
+    assert "there (libcufile.so.0), but not used" in storage_line(storage)
+    cards = root / "infiniband"
+    (cards / "mlx5_0/ports/1").mkdir(parents=True)
+    (cards / "mlx5_0/ports/1/state").write_text("4: ACTIVE\n")
+    rdma = hardware.rdma(cards, root, str(root / "libucp.so"))
+    assert rdma["in_ucx"] and rdma["reaches_gpus"] and rdma["nvidia_peermem"] and rdma["dma_buf"]
+    assert rdma["cards"] == [{"name": "mlx5_0", "ports": [{"port": "1", "state": "4: ACTIVE"}]}]
+    assert gpu_rdma_text(rdma) == "by the kernel module nvidia_peermem"
+    assert "by dma-buf" in gpu_rdma_text(rdma | {"nvidia_peermem": False})
+    without = rdma | {"nvidia_peermem": False, "dma_buf": False}
+    assert gpu_rdma_text(without).startswith("none (nvidia_peermem is not loaded")
+
+
+def test_libcufile_of_a_package_is_found(tmp_path: Path) -> None:
+    library = tmp_path / "nvidia/cu13/lib/libcufile.so.0"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    assert hardware.find_cufile([str(tmp_path)]) == str(library)
 
 
 @pytest.mark.parametrize(("ending", "magic"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
@@ -619,7 +683,10 @@ def test_config_prints_every_setting_and_its_source(
     assert content["versions"]["tranship"] == ts.__version__
     assert content["versions"]["ucx"].startswith("1.")
     assert Path(content["versions"]["ucx_library"]).is_file()
-    assert content["gpu"]["built_in"] is False
+    gpu = content["gpu"]
+    assert gpu["built_in"] is bool(gpu["architectures"]) is bool(gpu["version"])
+    assert gpu["usable"] == 0 or gpu["unusable_because"] is None
+    assert gpu["gpu_direct_storage"]["used"] is False
     assert content["paths"]["cache_folder"] == os.environ["TRANSHIP_CACHE_FOLDER"]
     text = tranship("config").out
     assert all(name in text for name in settings)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
 from tranship import Error, NotFound, bench
 from tranship.bench import figures, isometry
-from tranship.bench.isometry import expectations, places, simulated
+from tranship.bench.isometry import expectations, measured_priorities, places, simulated
 from tranship.bench.isometry.applications import APPLICATIONS, VGG_LAYERS
 
 NAMES = list(isometry.BENCHES)
@@ -227,3 +228,117 @@ def test_figures_are_drawn_from_the_lines(small_lines, tmp_path):
     assert len(drawn) == len(NAMES)
     assert all(path.stat().st_size > 5000 for path in drawn)
     assert {path.stem.split("-")[1] for path in drawn} == {name.split("-")[1] for name in NAMES}
+
+
+# What is measured, on emulated GPUs and with another process for another node
+
+MEASURED = [name for name, _ in bench.list_benches() if name.endswith("-measured")]
+
+
+@functools.cache
+def run_measured(name):
+    """Exit status and lines of a measured figure in small size, with two emulated GPUs."""
+    lines = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRANSHIP_EMULATED_GPUS", "2")
+        code = bench.run(name, size="small", machine="here", report=lines.append)
+    return code, lines
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_measured_figures_say_that_they_are_and_on_what(name, capsys):
+    code, lines = run_measured(name)
+    assert code == 0 and "left out" not in capsys.readouterr().err
+    for line in lines:
+        assert "simulated" not in line and line["checked"] is True
+        assert line["conditions"]["emulated"] is True
+        assert line["conditions"]["gpus"] == "2 x emulated GPU"
+        assert line["conditions"]["other_node"] == "another process of this machine"
+    assert not bench.is_simulated(name)
+
+
+def test_measured_cases_are_those_of_the_simulated_figures(small_lines):
+    for name in ("isometry-figure9a", "isometry-figure9b"):
+        measured = {(line["case"], line["variant"]) for line in run_measured(f"{name}-measured")[1]}
+        assert {(line["case"], line["variant"]) for line in small_lines(name)} <= measured
+    cases = {line["case"] for line in run_measured("isometry-figure7-measured")[1]}
+    simulated_cases = {line["case"] for line in small_lines("isometry-figure7")}
+    assert {case for case in simulated_cases if "bandwidth" not in case} <= cases
+
+
+def test_what_is_not_here_is_left_out_and_said(monkeypatch, capsys):
+    monkeypatch.setenv("TRANSHIP_GPUS", "0")
+    lines = []
+    assert bench.run("isometry-figure7-measured", size="small", report=lines.append) == 0
+    assert {line["case"] for line in lines if "bandwidth" not in line["case"]} == {
+        "network (shared memory): SYS to SHM*",
+        "SYS to SYS*",
+        "SYS to DSK*",
+    }
+    text = capsys.readouterr().err
+    assert "FBM to FBM* left out: FBM is memory of a GPU: the setting gpus is 0" in text
+    lines.clear()
+    assert bench.run("isometry-figure11-measured", size="small", report=lines.append) == 0
+    assert lines == [] and "skipped: none of its memories are here" in capsys.readouterr().err
+
+
+def test_measured_figures_are_drawn_below_the_simulated_ones(small_lines, tmp_path):
+    pytest.importorskip("matplotlib")
+    image = pytest.importorskip("matplotlib.image")
+    heights = {}
+    for kept in ("measured", "both"):
+        results = tmp_path / kept
+        results.mkdir()
+        rows = [line for name in MEASURED for line in run_measured(name)[1]]
+        if kept == "both":
+            names = {name.removesuffix("-measured") for name in MEASURED} & set(NAMES)
+            rows += [line for name in names for line in small_lines(name)]
+        (results / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in rows))
+        for name in MEASURED:
+            (path,) = figures.draw(name, tmp_path / f"{kept}-pictures", results=results)
+            heights[kept, name] = image.imread(path).shape[0]
+    for name in MEASURED:
+        factor = 1 if "figure11" in name else 2
+        assert heights["both", name] == pytest.approx(factor * heights["measured", name], abs=2)
+
+
+def test_copiers_take_the_highest_priority_and_end_what_they_began():
+    order = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def first():
+        begun.set()
+        assert go_on.wait(10)
+        order.append("first")
+
+    copiers = measured_priorities.Copiers(threads=1, slots=3)
+    ends = [copiers.submit(lambda slot: [first, lambda: order.append("first again")])]
+    assert begun.wait(10)
+    ends.append(copiers.submit(lambda slot: [lambda: order.append("low")]))
+    ends.append(copiers.submit(lambda slot: [lambda: order.append("high")], priority=1))
+    ends.append(copiers.submit(lambda slot: [lambda: 1 / 0]))
+    go_on.set()
+    for end in ends[:3]:
+        end.result(timeout=10)
+    with pytest.raises(ZeroDivisionError):
+        ends[3].result(timeout=10)
+    copiers.close()
+    assert order == ["first", "high", "first again", "low"]
+
+
+def test_copiers_wait_for_memory_in_the_order_of_submission():
+    order, slots = [], []
+    copiers = measured_priorities.Copiers(threads=2, slots=1)
+
+    def hops(name):
+        def of(slot):
+            slots.append(slot)
+            return [lambda: order.append(name), lambda: order.append(name)]
+
+        return of
+
+    ends = [copiers.submit(hops(k), priority=k) for k in range(3)]
+    for end in ends:
+        end.result(timeout=10)
+    copiers.close()
+    assert order == [0, 0, 1, 1, 2, 2] and slots == [0, 0, 0]

@@ -1,7 +1,7 @@
 """The benchmarks: each moves data, compares what arrived, and only then reports a line.
 
 Those whose names begin with "isometry" move nothing: they simulate the paper's clusters, and say so
-in every line.
+in every line; but those that end with "-measured" move data on this machine as all others do.
 
 ``tranship bench`` runs them by name; `figures` draws what they wrote. A result line is::
 
@@ -14,14 +14,16 @@ and, where they apply, ``ratio`` (how many times as fast as ``baseline``) and ``
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
-from ..errors import Error, NotFound
-from . import disk, gpu, host, isometry, latency, remote
+from ..errors import Error, InvalidArgument, NotFound
+from . import disk, gpu, gpu_file, gpu_process, host, isometry, latency, remote
 from .harness import Bench, MismatchError, Report, SkippedError
+from .isometry import measured, measured_priorities
 from .planning import planning
 from .prediction import prediction
+from .remote_gpu import remote_gpu
 
 __all__ = ["is_simulated", "list_benches", "run"]
 
@@ -42,11 +44,34 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "gpu-link": ("host memory to a GPU and back, pinned and pageable", gpu.link),
     "gpu-conversion": ("layouts converted inside a GPU, beside its copy", gpu.conversion),
     "gpu-peer": ("a GPU to its neighbour, in the same layout or transposed", gpu.peer),
+    "gpu-process": ("a GPU to and from another process's memories", gpu_process.process),
     "gpu-lanes": ("host memory to one GPU over the links of all", gpu.lanes),
     "gpu-images": ("NHWC in pageable memory to NCHW on a GPU, and back", gpu.images),
+    "gpu-file": ("files read and written from a GPU, beside the file alone", gpu_file.gpu_file),
     "gpu-priority": ("1 MiB at high priority behind large copies to a GPU", gpu.urgent),
+    "isometry-figure7-measured": (
+        "pipelined hops beside sequential hops of whole instances, on this machine",
+        measured.figure7,
+    ),
+    "isometry-figure8-measured": (
+        "a transfer of high priority beside others, on this machine",
+        measured_priorities.figure8,
+    ),
+    "isometry-figure9a-measured": ("full and simple paths, on this machine", measured.figure9a),
+    "isometry-figure9b-measured": (
+        "full, simple, SPSL and SPDL paths with a conversion, on this machine",
+        measured.figure9b,
+    ),
+    "isometry-figure11-measured": (
+        "GPU to GPU of another process, beside sending by hand",
+        measured.figure11,
+    ),
+    "remote-gpu": ("vectors to a remote GPU, summed there, and back: CERN's", remote_gpu),
     "scaling": ("copies and transposes on 1 to all cores", host.scaling),
 }
+
+TAKE_OPTIONS = ("remote-gpu",)
+"""Benchmarks with options of their own."""
 
 
 def list_benches() -> list[tuple[str, str]]:
@@ -66,6 +91,7 @@ def run(
     size: Literal["small", "full"] = "full",
     machine: str | None = None,
     report: Report,
+    options: Mapping[str, Any] | None = None,
 ) -> int:
     """Runs one benchmark and hands each result line to `report`.
 
@@ -75,6 +101,7 @@ def run(
         machine: what the lines call this machine; None: its cores and processor. Of a simulated
             benchmark: the machine profile to simulate; None: the paper's.
         report: called with each line as soon as it is there.
+        options: of "remote-gpu": see `remote_gpu_options.Options`.
 
     Returns:
         0, or 1 if data arrived changed, a copy failed, or a simulated result is not what is
@@ -82,15 +109,21 @@ def run(
 
     Raises:
         NotFound: there is no such benchmark.
+        InvalidArgument: it has no such option.
     """
     if name not in BENCHES and not is_simulated(name):
         names = ", ".join(known for known, _ in list_benches())
         raise NotFound(f"there is no benchmark {name!r}; there are {names}")
     if size not in ("small", "full"):
         raise Error(f'size is "small" or "full", not {size!r}')
+    if options and name not in TAKE_OPTIONS:
+        raise InvalidArgument(
+            f"the benchmark {name} has no option {', '.join(options)}; leave it out, or take "
+            f"{' or '.join(TAKE_OPTIONS)}"
+        )
     if is_simulated(name):
         return run_simulated(name, size, machine, report)
-    bench = Bench(name, full=size == "full", machine=machine, report=report)
+    bench = Bench(name, full=size == "full", machine=machine, report=report, options=options)
     try:
         BENCHES[name][1](bench)
     except SkippedError as reason:

@@ -23,34 +23,52 @@ class Service:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.arrays: dict[str, Array] = {}
+        self.arrays: dict[str, Any] = {}
         self.files: dict[str, File] = {}
 
     def make(self, name: str, kind: str, shape: list[int], dtype: str) -> dict[str, Any]:
-        """Exports an array in memory of its own, or in shared memory."""
+        """Exports an array in memory of its own, in shared memory, or on a GPU ("device0")."""
         extents = tuple(shape)
-        array = self.engine.empty(extents, dtype) if kind == "shared" else np.empty(extents, dtype)
-        spoil(array)
+        array: Any = np.empty(extents, dtype)
+        if kind == "shared" or kind.startswith("device"):
+            memory = "host" if kind == "shared" else kind
+            array = self.engine.empty(extents, dtype, memory=memory)
         self.arrays[name] = array
+        self.spoil(name)
         self.engine.export(name, array)
         return {}
+
+    def write(self, name: str, data: Array) -> None:
+        """Replaces what an array holds."""
+        array = self.arrays[name]
+        if isinstance(array, np.ndarray):
+            array[...] = data
+        else:
+            self.engine.copy(data, array).wait(timeout=60)
 
     def fill(self, name: str, seed: int) -> dict[str, Any]:
         """Fills an array with seeded bytes."""
         array = self.arrays[name]
-        array[...] = seeded(array.shape, array.dtype.str, seed)
+        self.write(name, seeded(array.shape, array.dtype.str, seed))
         return {}
 
     def spoil(self, name: str) -> dict[str, Any]:
         """Fills an array with the pattern."""
-        spoil(self.arrays[name])
+        array = self.arrays[name]
+        if isinstance(array, np.ndarray):
+            spoil(array)
+            return {}
+        pattern = np.empty(array.shape, array.dtype)
+        spoil(pattern)
+        self.write(name, pattern)
         return {}
 
     def check(self, name: str, seed: int, transposed: bool, columns: int) -> dict[str, Any]:
         """Compares an array with what it should hold."""
         array = self.arrays[name]
         wanted = expected(array.shape, array.dtype.str, seed, transposed, columns)
-        return {"same": same(array, wanted)}
+        held = array if isinstance(array, np.ndarray) else array.numpy()
+        return {"same": same(held, wanted)}
 
     def file(self, name: str, path: str, shape: list[int], dtype: str) -> dict[str, Any]:
         """Exports a file to be written."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Error, NotFound
-from . import isometry
+from . import isometry, remote_gpu_drawings
 from .isometry import drawings
 from .targets import TARGETS
 
@@ -24,6 +24,9 @@ Rows = dict[str, dict[str, Line]]
 
 LATENCY_BENCHES = ("small", "priority", "plan-cache")
 """Drawn as times instead of GB/s."""
+
+PAPERS = {"remote-gpus": "remote-gpu"}
+"""Papers by a name that is not how their benchmarks begin."""
 
 COLOURS = ("#0b6e99", "#e07b39", "#6a994e", "#8d5a97", "#b23a48", "#577590", "#bc8034", "#555555")
 
@@ -64,7 +67,8 @@ def draw(
             "figures need matplotlib; install it with: pip install 'tranship[figures]'"
         ) from None
     found = Path(results) if results is not None else results_folder()
-    lines = [line for line in read_lines(found) if is_named(name, line["bench"])]
+    known = read_lines(found)
+    lines = [line for line in known if is_named(name, line["bench"])]
     if not lines:
         what = f"of the benchmark {name} " if name else ""
         raise NotFound(
@@ -77,12 +81,19 @@ def draw(
     for line in lines:
         rows = groups.setdefault((line["bench"], group_machine(line)), {})
         rows.setdefault(line["case"], {})[line["variant"]] = line
-    return [draw_group(bench, machine, rows, target) for (bench, machine), rows in groups.items()]
+    drawn: list[Path] = []
+    for (bench, machine), rows in groups.items():
+        if bench.endswith(drawings.MEASURED):
+            drawn.append(draw_measured(bench, machine, rows, known, target))
+        else:
+            drawn += draw_group(bench, machine, rows, target)
+    return drawn
 
 
 def is_named(name: str | None, bench: str) -> bool:
     """Whether a benchmark is the one named, or one of the paper named."""
-    return name in (None, bench) or bench.startswith(f"{name}-")
+    named = PAPERS.get(name or "", name)
+    return named in (None, bench) or bench.startswith(f"{named}-")
 
 
 def group_machine(line: Line) -> str:
@@ -136,13 +147,34 @@ def parse_line(path: Path, number: int, text: str) -> Line:
     return line
 
 
-def draw_group(bench: str, machine: str, rows: Rows, folder: Path) -> Path:
-    """One picture: a row of bars for each case."""
+def picture(bench: str, machine: str, folder: Path) -> Path:
+    """The file of a picture."""
     name = "".join(c if c.isalnum() or c in "-." else "-" for c in f"{bench}-{machine}").lower()
-    path = folder / f"{name.rstrip('-')}.png"
+    return folder / f"{name.rstrip('-')}.png"
+
+
+def draw_measured(bench: str, machine: str, rows: Rows, known: list[Line], folder: Path) -> Path:
+    """A measured figure of a paper below the simulated one, if there are lines of that."""
+    base = bench.removesuffix(drawings.MEASURED)
+    simulated: dict[tuple[str, str], Line] = {}
+    for line in known:
+        if line["bench"] == base:
+            simulated[line["case"], line["variant"]] = line
+    machines = {line["machine"] for line in simulated.values()}
+    beside = [line for line in simulated.values() if line["machine"] == max(machines)]
+    lines = [line for row in rows.values() for line in row.values()]
+    return drawings.draw_beside(bench, lines, beside, picture(bench, machine, folder))
+
+
+def draw_group(bench: str, machine: str, rows: Rows, folder: Path) -> list[Path]:
+    """The pictures of a benchmark: most have one, a row of bars for each case."""
+    path = picture(bench, machine, folder)
+    lines = [line for row in rows.values() for line in row.values()]
     if bench in isometry.BENCHES:
-        return drawings.draw(bench, [line for row in rows.values() for line in row.values()], path)
-    return draw_table(bench, machine, rows, path)
+        return [drawings.draw(bench, lines, path)]
+    if bench == "remote-gpu":
+        return remote_gpu_drawings.draw(machine, lines, folder / path.stem)
+    return [draw_table(bench, machine, rows, path)]
 
 
 def draw_table(bench: str, machine: str, rows: Rows, path: Path) -> Path:
@@ -154,7 +186,8 @@ def draw_table(bench: str, machine: str, rows: Rows, path: Path) -> Path:
     height = 1.3 + sum(0.24 * len(row) + 0.2 for row in rows.values())
     figure, axes = pyplot.subplots(figsize=(10, max(height, 2.6)), layout="constrained")
     draw_bars(axes, rows, variants, latency)
-    axes.set_title(f"{bench}: {machine}", loc="left", fontsize=11, fontweight="bold")
+    title = f"{bench}: {machine}{emulated_text(rows)}"
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold")
     unit = "microseconds, median (less is better)" if latency else "GB/s, median"
     axes.set_xlabel("\n".join([unit, *textwrap.wrap(asked_text(bench), 120)]), fontsize=9)
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -167,6 +200,13 @@ def draw_table(bench: str, machine: str, rows: Rows, path: Path) -> Path:
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
     return path
+
+
+def emulated_text(rows: Rows) -> str:
+    """That the GPUs were none, where they were emulated."""
+    lines = [line for row in rows.values() for line in row.values()]
+    gpus = [str(line.get("conditions", {}).get("gpus", "")) for line in lines]
+    return ", GPUs emulated in host memory" if any("emulated" in text for text in gpus) else ""
 
 
 def draw_bars(axes: Axes, rows: Rows, variants: list[str], latency: bool) -> None:

@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -68,9 +68,16 @@ class Bench:
     """One run of one benchmark: knows its size and machine, and writes its lines."""
 
     def __init__(
-        self, name: str, *, full: bool, machine: str | None = None, report: Report
+        self,
+        name: str,
+        *,
+        full: bool,
+        machine: str | None = None,
+        report: Report,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
+        self.options = dict(options or {})
         self.full = full
         self.machine = machine or machine_name()
         self.commit = commit_name()
@@ -183,7 +190,7 @@ class Bench:
         baseline: str | None = None,
         ratio: float | None = None,
         conditions: dict[str, Any] | None = None,
-    ) -> None:
+    ) -> Line:
         """Reports a line of data that were compared. `count` is 0 where no bytes are moved."""
         median_s = statistics.median(seconds)
         line: Line = {
@@ -208,6 +215,7 @@ class Bench:
             **(conditions or {}),
         }
         self._report(line)
+        return line
 
 
 def as_bytes(array: Array) -> Bytes:

@@ -119,7 +119,7 @@ class Other(Program):
         self.peer: Peer = engine.connect(self.answer()["contact"])
 
     def array(self, name: str, kind: str, shape: tuple[int, ...], dtype: str) -> Any:
-        """Makes it export an array; `kind` is "plain" or "shared"."""
+        """Makes it export an array; `kind` is "plain", "shared" or "device0"."""
         self.ask("make", name=name, kind=kind, shape=shape, dtype=dtype)
         return self.peer[name]
 

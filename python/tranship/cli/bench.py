@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import sys
@@ -21,9 +22,57 @@ tranship bench list
 tranship bench contiguous --json results.jsonl
 tranship bench contiguous --size small --json -
 tranship bench isometry-figure9a --machine sapling
+tranship bench remote-gpu --quick --limit 28M --transports shared,ipc
 """
 
+PANEL = "Of remote-gpu alone"
+
 SIZES = ("small", "full")
+
+QuickOption = Annotated[
+    bool, typer.Option("--quick", help="Fewer runs, fewer sizes.", rich_help_panel=PANEL)
+]
+LimitOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ELEMENTS",
+        help="Largest vectors, as 28M. Default: 400M, or what the memory has room for.",
+        rich_help_panel=PANEL,
+    ),
+]
+MinutesOption = Annotated[
+    float | None,
+    typer.Option(help="Begin no case after these. Default: 10; 1.", rich_help_panel=PANEL),
+]
+RepeatsOption = Annotated[
+    int | None, typer.Option(help="Sums that the GPU computes.", rich_help_panel=PANEL)
+]
+TransportsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIST", help="Of shared,ipc,tcp,rdma. Default: all.", rich_help_panel=PANEL
+    ),
+]
+LaunchOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WORDS",
+        help="Starts the server on another machine, as 'ssh gpu2'; with --addresses.",
+        rich_help_panel=PANEL,
+    ),
+]
+AddressesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CLIENT,SERVER", help="Where each of the two listens.", rich_help_panel=PANEL
+    ),
+]
+LoopbackOption = Annotated[
+    bool,
+    typer.Option(
+        "--loopback", help="No network namespace of its own for TCP.", rich_help_panel=PANEL
+    ),
+]
 
 
 def bench(
@@ -43,6 +92,14 @@ def bench(
     size: Annotated[
         str, typer.Option(metavar="small|full", help="small takes seconds; full is for figures.")
     ] = "full",
+    quick: QuickOption = False,
+    limit: LimitOption = None,
+    minutes: MinutesOption = None,
+    repeats: RepeatsOption = None,
+    transports: TransportsOption = None,
+    launch: LaunchOption = None,
+    addresses: AddressesOption = None,
+    loopback: LoopbackOption = False,
 ) -> int:
     """Run a bench with verified data, or a simulated one, and print its results."""
     if size not in SIZES:
@@ -56,7 +113,18 @@ def bench(
         raise CommandError(
             f"there is no bench {name!r}", "`tranship bench list` prints their names"
         )
-    run: Callable[..., int] = benches.run
+    given: dict[str, Any] = {
+        "quick": quick or None,
+        "limit": count_of(limit) if limit is not None else None,
+        "minutes": minutes,
+        "repeats": repeats,
+        "transports": tuple(transports.split(",")) if transports is not None else None,
+        "launch": launch,
+        "addresses": addresses,
+        "loopback": loopback or None,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    run: Callable[..., int] = functools.partial(benches.run, options=options)
     if json_file is None:
         return run(name, size=size, machine=machine, report=print_line)
     if str(json_file) == "-":
@@ -70,6 +138,20 @@ def bench(
         code = run(name, size=size, machine=machine, report=report)
     say(f"results appended to {json_file}")
     return code
+
+
+def count_of(text: str) -> int:
+    """A number of elements, of "1000", "10k" or "28M"."""
+    unit = {"k": 10**3, "m": 10**6}.get(text[-1:].lower(), 1)
+    try:
+        count = round(float(text if unit == 1 else text[:-1]) * unit)
+    except (ValueError, OverflowError):
+        count = 0
+    if count < 1:
+        raise CommandError(
+            f"--limit {text} is no number of elements", "write it as 1000, 10k or 28M"
+        )
+    return count
 
 
 def list_names(known: list[tuple[str, str]], json_file: Path | None) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__, _core, profiles
+from ..hardware import hardware, loaded_library
+from ..topology import gpu_rdma_text, storage_line
 from .inputs import JsonOption
 from .talk import print_json, print_table, table_of
 
@@ -54,16 +56,6 @@ def versions() -> dict[str, str | None]:
     }
 
 
-def loaded_library(name: str) -> str | None:
-    """Path of a shared library that this process has loaded."""
-    try:
-        lines = Path("/proc/self/maps").read_text().splitlines()
-    except OSError:
-        return None
-    paths = (line.split(maxsplit=5)[5] for line in lines if line.count("/"))
-    return next((path for path in paths if Path(path).name.startswith(name)), None)
-
-
 def ucx_version(library: str | None) -> str | None:
     """As the loaded library tells it; else that of the package."""
     if library is not None:
@@ -81,12 +73,20 @@ def ucx_version(library: str | None) -> str | None:
 
 
 def gpu() -> dict[str, Any]:
-    """What the machine has; this build has no channels to it."""
+    """What this build can do with GPUs, and what the machine has for them."""
+    present = hardware()
+    names = dict.fromkeys(str(row["name"]) for row in present["gpus"])
     cards = Path("/proc/driver/nvidia/gpus")
     return {
-        "built_in": False,
+        **present["cuda"],
+        "usable": len(present["gpus"]),
+        "names": list(names),
+        "emulated": any(row["emulated"] for row in present["gpus"]),
+        "unusable_because": present["no_gpus_because"],
         "present": len(list(cards.iterdir())) if cards.is_dir() else 0,
         "nvcc": shutil.which("nvcc"),
+        "gpu_direct_storage": present["gpu_direct_storage"],
+        "rdma": present["rdma"],
     }
 
 
@@ -103,6 +103,28 @@ def paths() -> dict[str, Any]:
     }
 
 
+def gpu_rows(card: dict[str, Any]) -> list[tuple[str, str]]:
+    """What is known of GPUs, for people."""
+    build = "not in this build"
+    if card["built_in"]:
+        build = f"CUDA {card['version']}, kernels for {', '.join(card['architectures'])}"
+    used = f"none: {card['unusable_because']}"
+    if card["usable"]:
+        used = f"{card['usable']} x {' and '.join(card['names'])}"
+    storage = storage_line(card["gpu_direct_storage"]).partition(": ")[2]
+    cards = [entry["name"] for entry in card["rdma"]["cards"]]
+    rdma = f"{', '.join(cards)}; GPU memory: {gpu_rdma_text(card['rdma'])}" if cards else "none"
+    return [
+        ("GPU support", build),
+        ("NVIDIA driver", card["driver"] or "none"),
+        ("GPUs used", used),
+        ("GPUs present", str(card["present"])),
+        ("nvcc", card["nvcc"] or "none"),
+        ("GPUDirect Storage", storage),
+        ("RDMA cards", rdma),
+    ]
+
+
 def print_config(content: dict[str, Any]) -> None:
     """As tables."""
     settings = table_of("setting", "value", "source", "variable", "meaning")
@@ -112,9 +134,8 @@ def print_config(content: dict[str, Any]) -> None:
     for name, value in content["versions"].items():
         facts.add_row(name.replace("_", " "), value or "none")
     card = content["gpu"]
-    facts.add_row("GPU support", "built in" if card["built_in"] else "not in this build")
-    facts.add_row("GPUs present", str(card["present"]))
-    facts.add_row("nvcc", card["nvcc"] or "none")
+    for name, value in gpu_rows(card):
+        facts.add_row(name, value)
     places = table_of("kept in", "")
     where = content["paths"]
     places.add_row("package", where["package"])

@@ -17,6 +17,7 @@ EXAMPLES = """
 tranship figures
 tranship figures contiguous --output figures
 tranship figures isometry
+tranship figures remote-gpus
 """
 
 

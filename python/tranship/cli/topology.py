@@ -11,7 +11,15 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from ..topology import channel_rows, nodes_text, source_text
+from ..hardware import hardware
+from ..topology import (
+    channel_rows,
+    gpu_lines,
+    nodes_text,
+    rdma_lines,
+    source_text,
+    storage_line,
+)
 from .inputs import JsonOption, MachineOption, bytes_text, profile_of
 from .talk import print_json, print_table, say, table_of
 
@@ -36,16 +44,20 @@ def topology(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print and draw the memories of a machine and the channels between them."""
+    """Print and draw the memories of a machine, the channels between them, and its GPUs."""
     profile: dict[str, Any] = json.loads(profile_of(machine))
     if draw is not None:
         from ..viz import draw_topology
 
         draw_topology(profile, draw)
+    # A profile of another machine says nothing of what this one has.
+    present = hardware() if machine is None else None
     if as_json:
-        print_json(topology_json(profile))
+        print_json(topology_json(profile) | ({"hardware": present} if present else {}))
     else:
         print_profile(profile)
+        if present:
+            print_hardware(present, profile)
     if draw is not None:
         say(f"drawn into {draw}")
 
@@ -68,6 +80,26 @@ def print_profile(profile: dict[str, Any]) -> None:
         if table.row_count:
             print()
             print_table(table)
+
+
+def print_hardware(present: dict[str, Any], profile: dict[str, Any]) -> None:
+    """GPUs and what reaches them; says where the profile lacks them."""
+    gpus = present["gpus"]
+    print()
+    for line in gpu_lines(gpus, present["no_gpus_because"] or ""):
+        print(line)
+    missing = absent_gpus(gpus, profile)
+    if missing:
+        print(f"  not in the profile: {', '.join(missing)}; measure again: tranship calibrate")
+    for line in (*rdma_lines(), storage_line(present["gpu_direct_storage"])):
+        print(line)
+
+
+def absent_gpus(gpus: list[dict[str, Any]], profile: dict[str, Any]) -> list[str]:
+    """GPUs that the profile, measured without them, does not know."""
+    known = {memory["name"] for memory in profile["memories"]}
+    names = [f"device{gpu['device']}" for gpu in gpus]
+    return [name for name in names if f"node0/{name}" not in known]
 
 
 def filled(text: str) -> str:

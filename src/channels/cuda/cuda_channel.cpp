@@ -71,6 +71,12 @@ const GpuStream& CudaChannel::stream_for(int priority) {
   return streams_[next_stream_.fetch_add(1, std::memory_order_relaxed) % streams_.size()];
 }
 
+GpuWay CudaChannel::way_of(const Request& request) const {
+  if (!options_.over_link) return GpuWay::in_memory;
+  // What stands in a copy engine is not overtaken, whatever the streams' priorities.
+  return request.priority > 0 ? GpuWay::past_engines : GpuWay::over_link;
+}
+
 Result<GpuMark> CudaChannel::take_mark() {
   {
     std::lock_guard lock(mutex_);
@@ -112,7 +118,7 @@ Status CudaChannel::submit(const Request& request) {
   auto work = take_work();
   const GpuStream& stream = stream_for(request.priority);
   Status status = work->enqueue(stream, request.nests, request.source.address,
-                                request.target.address, options_.over_link);
+                                request.target.address, way_of(request));
   if (Status recorded = options_.gpus->record(*mark, stream); status) status = recorded;
   if (!status) {
     give_back(*mark, std::move(work));
@@ -167,7 +173,7 @@ Result<std::shared_ptr<GpuFlight>> CudaChannel::start(const Request& request,
   }
   if (status) {
     status = work->enqueue(chosen, request.nests, request.source.address, request.target.address,
-                           options_.over_link);
+                           way_of(request));
   }
   if (stream != nullptr && options_.gpus->capturing(*stream)) {
     std::lock_guard lock(mutex_);

@@ -90,6 +90,7 @@ class CudaChannel : public Channel, public std::enable_shared_from_this<CudaChan
   explicit CudaChannel(Options options) : options_(std::move(options)) {}
   Status prepare();
   const GpuStream& stream_for(int priority);
+  GpuWay way_of(const Request& request) const;
   Result<GpuMark> take_mark();
   void give_back(const GpuMark& mark, std::unique_ptr<GpuWork> work);
   std::unique_ptr<GpuWork> take_work();

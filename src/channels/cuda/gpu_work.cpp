@@ -48,32 +48,37 @@ GpuWork::~GpuWork() {
 }
 
 Status GpuWork::enqueue(const GpuStream& stream, std::span<const LoopNest> nests,
-                        const std::byte* source, std::byte* target, bool over_link) {
+                        const std::byte* source, std::byte* target, GpuWay way) {
   const bool runs =
       std::all_of(nests.begin(), nests.end(), [](const LoopNest& nest) { return nest.rank == 0; });
   if (runs && nests.size() >= pieces_least) return enqueue_pieces(stream, nests, source, target);
+  for_kernels_.clear();
   for (const LoopNest& nest : nests) {
-    if (Status s = enqueue_nest(stream, nest, source, target, over_link); !s) return s;
+    if (Status s = enqueue_nest(stream, nest, source, target, way); !s) return s;
+  }
+  if (for_kernels_.empty()) return {};
+  plans_.clear();
+  cuda::plan_kernels(for_kernels_, source, target, plans_);
+  for (const cuda::KernelPlan& plan : plans_) {
+    if (Status s = gpus_->launch(stream, plan, source, target); !s) return s;
   }
   return {};
 }
 
 Status GpuWork::enqueue_nest(const GpuStream& stream, const LoopNest& nest, const std::byte* source,
-                             std::byte* target, bool over_link) {
+                             std::byte* target, GpuWay way) {
   const std::byte* from = source + nest.source_offset;
   std::byte* to = target + nest.target_offset;
   if (nest.bytes() == 0) return {};
-  if (nest.rank == 0) return gpus_->copy(stream, from, to, nest.element_bytes);
-  const auto shape = over_link && nest.element_bytes >= engine_row_least &&
+  if (nest.rank == 0 && way != GpuWay::past_engines) {
+    return gpus_->copy(stream, from, to, nest.element_bytes);
+  }
+  const auto shape = way == GpuWay::over_link && nest.element_bytes >= engine_row_least &&
                              outer_count(nest) <= engine_commands_most
                          ? pitched(nest)
                          : std::nullopt;
   if (!shape) {
-    plans_.clear();
-    cuda::plan_kernels(nest, source, target, plans_);
-    for (const cuda::KernelPlan& plan : plans_) {
-      if (Status s = gpus_->launch(stream, plan, source, target); !s) return s;
-    }
+    for_kernels_.push_back(nest);
     return {};
   }
   for (std::int64_t number = 0; number < outer_count(nest); ++number) {

@@ -10,6 +10,13 @@
 
 namespace tranship {
 
+/// Who moves the bytes.
+enum class GpuWay {
+  in_memory,    ///< GPU memory: kernels, and the driver's own copy for one run
+  over_link,    ///< to or from the host: copy engines where the runs are long, else kernels
+  past_engines  ///< the same by kernels alone: behind nothing that waits for a copy engine
+};
+
 /// Puts nests into streams of one GPU. Keeps what the GPU reads meanwhile (tables of pieces) until
 /// the work has ended: one object for each request in flight. Not thread-safe.
 class GpuWork {
@@ -19,18 +26,19 @@ class GpuWork {
   GpuWork(const GpuWork&) = delete;
   GpuWork& operator=(const GpuWork&) = delete;
 
-  /// `over_link`: one side is host memory, which copy engines read and write better than kernels.
   /// Work of an earlier call must have ended.
   Status enqueue(const GpuStream& stream, std::span<const LoopNest> nests, const std::byte* source,
-                 std::byte* target, bool over_link);
+                 std::byte* target, GpuWay way);
 
  private:
+  /// By a copy engine, or kept for kernels.
   Status enqueue_nest(const GpuStream& stream, const LoopNest& nest, const std::byte* source,
-                      std::byte* target, bool over_link);
+                      std::byte* target, GpuWay way);
   Status enqueue_pieces(const GpuStream& stream, std::span<const LoopNest> nests,
                         const std::byte* source, std::byte* target);
 
   std::shared_ptr<Gpus> gpus_;
+  std::vector<LoopNest> for_kernels_;    ///< of this request
   std::vector<cuda::KernelPlan> plans_;  ///< kept, so that a request allocates nothing
   cuda::Piece* table_ = nullptr;
   std::int64_t table_count_ = 0;

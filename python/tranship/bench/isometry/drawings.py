@@ -15,9 +15,12 @@ from .places import node_of, word_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import FigureBase
 
-__all__ = ["draw"]
+__all__ = ["DRAWINGS", "MEASURED", "draw", "draw_beside"]
+
+MEASURED = "-measured"
+"""How the names of measured figures end."""
 
 INK = "#1f2933"
 MUTED = "#64707d"
@@ -36,24 +39,57 @@ DOTS_PER_INCH = 130
 LOGARITHMIC_FROM = 20
 """Rates further apart than this are drawn on a logarithmic axis."""
 
-Drawing = Callable[["Figure", list[Line]], None]
+Drawing = Callable[["FigureBase", list[Line]], None]
 
 
 def draw(bench: str, lines: list[Line], path: Path) -> Path:
     """Draws one benchmark into `path`."""
     from matplotlib import pyplot
 
-    words, size, drawing = DRAWINGS[bench]
+    _, size, _ = DRAWINGS[bench]
     figure = pyplot.figure(figsize=size, layout="constrained")
+    draw_into(figure, bench, lines)
+    figure.savefig(path, dpi=DOTS_PER_INCH)
+    pyplot.close(figure)
+    return path
+
+
+def draw_beside(bench: str, lines: list[Line], simulated: list[Line], path: Path) -> Path:
+    """Draws a measured benchmark, below the paper's machine as it was simulated.
+
+    Args:
+        bench: the measured one.
+        lines: its lines.
+        simulated: lines of the simulated benchmark of the same figure; there may be none.
+        path: the picture.
+    """
+    from matplotlib import pyplot
+
+    parts = [(bench.removesuffix(MEASURED), simulated)] if simulated else []
+    parts.append((bench, lines))
+    wide, high = DRAWINGS[bench][1]
+    figure = pyplot.figure(figsize=(wide, high * len(parts)), layout="constrained")
+    shown = figure.subfigures(len(parts), 1, squeeze=False)[:, 0]
+    for part, (name, part_lines) in zip(shown, parts, strict=True):
+        draw_into(part, name, part_lines)
+    figure.savefig(path, dpi=DOTS_PER_INCH)
+    pyplot.close(figure)
+    return path
+
+
+def draw_into(figure: FigureBase, bench: str, lines: list[Line]) -> None:
+    """A picture with its title."""
+    words, _, drawing = DRAWINGS[bench]
     machines = ", ".join(dict.fromkeys(line["machine"] for line in lines))
-    title = f"{words}: {machines}, simulated"
+    conditions = lines[0]["conditions"]
+    how = "simulated" if is_simulated(lines) else "measured"
+    if conditions.get("emulated"):
+        how += " with GPUs emulated in host memory"
+    title = f"{words}: {machines}, {how}"
     if any(line["conditions"].get("size") == "small" for line in lines):
         title += " (small)"
     figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
     drawing(figure, lines)
-    figure.savefig(path, dpi=DOTS_PER_INCH)
-    pyplot.close(figure)
-    return path
 
 
 def expected_of(line: Line, measure: str) -> float | None:
@@ -126,7 +162,7 @@ def mark_legend(axes: Axes, words: str, **where: Any) -> None:
     axes.legend([*handles, mark], [*labels, words], fontsize=8, frameon=False, **where)
 
 
-def draw_table5(figure: Figure, lines: list[Line]) -> None:
+def draw_table5(figure: FigureBase, lines: list[Line]) -> None:
     """A bar for each pair of memories, the paper's number as a mark on it."""
     axes = figure.subplots()
     kinds = unique([line["variant"] for line in lines])
@@ -172,7 +208,9 @@ def split_by_disk(lines: list[Line]) -> tuple[list[Line], list[Line]]:
     )
 
 
-def panels(figure: Figure, parts: tuple[list[Line], list[Line]]) -> list[tuple[Axes, list[Line]]]:
+def panels(
+    figure: FigureBase, parts: tuple[list[Line], list[Line]]
+) -> list[tuple[Axes, list[Line]]]:
     """An axes for each part that is not empty, as wide as it has cases."""
     filled = [part for part in parts if part]
     widths = [len({line["case"] for line in part}) for part in filled]
@@ -180,14 +218,14 @@ def panels(figure: Figure, parts: tuple[list[Line], list[Line]]) -> list[tuple[A
     return list(zip(axes, filled, strict=True))
 
 
-def draw_figure7(figure: Figure, lines: list[Line]) -> None:
+def draw_figure7(figure: FigureBase, lines: list[Line]) -> None:
     """Throughput of all scenarios; lines show what the network and the disk can do."""
     bare = [line for line in lines if line["variant"] == "direct copy"]
     batches = [line for line in lines if line["variant"] != "direct copy"]
     variants = unique([line["variant"] for line in batches])
     colours = dict(zip(variants, ("#e07b39", "#f3c9a8", OURS), strict=False))
     shown = panels(figure, split_by_disk(batches))
-    for k, (axes, part) in enumerate(shown):
+    for axes, part in shown:
         name, colour = ("disk", "#c1121f") if "DSK" in part[0]["case"] else ("network", "#1d4ed8")
         grouped_bars(axes, part, colours, ratio_note)
         for line in bare:
@@ -197,15 +235,39 @@ def draw_figure7(figure: Figure, lines: list[Line]) -> None:
                 axes.axhline(
                     line["gbps"], color=colour, linewidth=1.3, label=words, linestyle=style
                 )
-        axes.set_ylim(0, axes.get_ylim()[1] * 1.3)
-        if k == 0:
-            axes.set_ylabel("GB/s")
-        mark_legend(axes, "expected (6.1)", loc="upper left", ncols=2)
+        scale_rates(axes, part)
+        if is_simulated(lines):
+            mark_legend(axes, "expected (6.1)", loc="upper left", ncols=2)
+        else:
+            axes.legend(fontsize=8, frameon=False, loc="upper left", ncols=2)
     figure.supxlabel(
         "number over a bar: times as fast as one instance at a time; paper: up to 2.2; "
-        "* another node",
+        + star_text(lines),
         fontsize=9,
     )
+
+
+def scale_rates(axes: Axes, lines: list[Line], room: float = 1.3) -> None:
+    """From nothing, so that lengths compare; logarithmic where rates are too far apart for it."""
+    rates = [line["gbps"] for line in lines]
+    if max(rates) > LOGARITHMIC_FROM * min(rates):
+        axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        axes.set_ylim(low / 1.3, high * 3)
+        axes.set_ylabel("GB/s, logarithmic")
+    else:
+        axes.set_ylim(0, max(axes.get_ylim()[1], max(rates)) * room)
+        axes.set_ylabel("GB/s")
+
+
+def is_simulated(lines: list[Line]) -> bool:
+    """Whether nothing was moved for them."""
+    return bool(lines[0].get("simulated"))
+
+
+def star_text(lines: list[Line]) -> str:
+    """What a star behind a memory means."""
+    return "* another node" if is_simulated(lines) else "* another process of this machine"
 
 
 def ratio_note(line: Line) -> str:
@@ -213,15 +275,15 @@ def ratio_note(line: Line) -> str:
     return f"{line['ratio']:.2f}" if "ratio" in line else ""
 
 
-def draw_figure8(figure: Figure, lines: list[Line]) -> None:
+def draw_figure8(figure: FigureBase, lines: list[Line]) -> None:
     """Normalised completion times by the number of transfers in progress."""
-    curves = [line for line in lines if "in_progress" in line.get("values", {})]
+    curves = [line for line in lines if "in_progress" in facts_of(line)]
     best = {line["conditions"]["group"]: line for line in lines if "largest" in line["case"]}
     groups = unique([line["conditions"]["group"] for line in curves])
     sizes = sorted({line["bytes"] for line in curves}, reverse=True)
     grid = figure.subplots(len(groups), len(sizes), squeeze=False)
     variants = unique([line["variant"] for line in curves])
-    colours = dict(zip(variants, (*SHADES, OURS), strict=False))
+    colours = priority_colours(variants)
     for row, group in enumerate(groups):
         for column, size in enumerate(sizes):
             axes = grid[row][column]
@@ -232,9 +294,12 @@ def draw_figure8(figure: Figure, lines: list[Line]) -> None:
             ]
             draw_completions(axes, part, colours)
             ends = f"{part[0]['conditions']['source']} to {part[0]['conditions']['target']}"
+            beside = part[0]["conditions"].get("low_bytes", LOW_BYTES)
             letter = "8a, direct" if group == "direct" else "8b, multi-hop"
             axes.set_title(
-                f"{letter}: {ends}, {size >> 20} MiB beside 128 MiB each", fontsize=9.5, loc="left"
+                f"{letter}: {ends}, {mebibytes(size)} beside {mebibytes(beside)} each",
+                fontsize=9.5,
+                loc="left",
             )
             cut = expected_of(best[group], "cut") if group in best else None
             if cut is not None:
@@ -256,12 +321,34 @@ def draw_figure8(figure: Figure, lines: list[Line]) -> None:
     )
 
 
+LOW_BYTES = 128 << 20
+"""Of a transfer of low priority in the paper."""
+
+
+def mebibytes(count: int) -> str:
+    """A size in a title."""
+    return f"{count / (1 << 20):.4g} MiB"
+
+
+def facts_of(line: Line) -> dict[str, Any]:
+    """The further numbers of a line: measured lines have them among their conditions."""
+    facts: dict[str, Any] = line.get("values") or line["conditions"]
+    return facts
+
+
+def priority_colours(variants: Sequence[str]) -> dict[str, str]:
+    """Shades for Realm's threads, a colour of its own for first come, ours for priorities."""
+    shades = iter(SHADES)
+    fixed = {"tranship": OURS, "tranship, first come": PLANNER_COLOURS["simple"]}
+    return {name: fixed.get(name) or next(shades) for name in variants}
+
+
 def draw_completions(axes: Axes, lines: list[Line], colours: dict[str, str]) -> None:
     """A curve for each variant, with the range over the moments of arrival."""
     for variant, colour in colours.items():
         part = [line for line in lines if line["variant"] == variant]
-        x = [line["values"]["in_progress"] for line in part]
-        y = [line["values"]["normalised"] for line in part]
+        x = [facts_of(line)["in_progress"] for line in part]
+        y = [facts_of(line)["normalised"] for line in part]
         low = [
             value * (1 - min(line["seconds"]) / line["median_s"])
             for value, line in zip(y, part, strict=True)
@@ -282,7 +369,7 @@ def draw_completions(axes: Axes, lines: list[Line], colours: dict[str, str]) -> 
             capsize=2,
             label=variant,
         )
-    counts = sorted({line["values"]["in_progress"] for line in lines})
+    counts = sorted({facts_of(line)["in_progress"] for line in lines})
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(counts, [str(count) for count in counts])
@@ -294,20 +381,11 @@ def draw_completions(axes: Axes, lines: list[Line], colours: dict[str, str]) -> 
     tidy_axes(axes, "y")
 
 
-def draw_planners(figure: Figure, lines: list[Line]) -> None:
+def draw_planners(figure: FigureBase, lines: list[Line]) -> None:
     """Throughput by planner, with each planner's number."""
     for axes, part in panels(figure, split_by_disk(lines)):
         grouped_bars(axes, part, PLANNER_COLOURS, lambda line: rate_text(line["gbps"]))
-        rates = [line["gbps"] for line in part]
-        # Baselines may be thousands of times slower; where none is, lengths should compare.
-        if max(rates) > LOGARITHMIC_FROM * min(rates):
-            axes.set_yscale("log")
-            low, high = axes.get_ylim()
-            axes.set_ylim(low / 1.3, high * 3)
-            axes.set_ylabel("GB/s, logarithmic")
-        else:
-            axes.set_ylim(0, 1.25 * max(rates))
-            axes.set_ylabel("GB/s")
+        scale_rates(axes, part, 1.2)
         for line in part:
             paper = expected_of(line, "ratio")
             if line["variant"] == "full" and paper is not None and paper > 1.001:
@@ -320,7 +398,7 @@ def draw_planners(figure: Figure, lines: list[Line]) -> None:
             mark_legend(axes, "expected (Table 5)", loc="upper right", ncols=5)
         else:
             axes.legend(fontsize=8, frameon=False, loc="upper right", ncols=4)
-    figure.supxlabel("* another node", fontsize=9)
+    figure.supxlabel(star_text(lines), fontsize=9)
 
 
 def rate_text(gbps: float) -> str:
@@ -344,7 +422,7 @@ def graph_places(names: Sequence[str]) -> dict[str, tuple[float, float]]:
     return found
 
 
-def draw_figure10(figure: Figure, lines: list[Line]) -> None:
+def draw_figure10(figure: FigureBase, lines: list[Line]) -> None:
     """The transfer graph, and the path of each planner on it."""
     axes = figure.subplots()
     axes.set_axis_off()
@@ -458,7 +536,7 @@ def draw_graph_nodes(axes: Axes, places: dict[str, tuple[float, float]], loops: 
     axes.autoscale_view()
 
 
-def draw_figure12(figure: Figure, lines: list[Line]) -> None:
+def draw_figure12(figure: FigureBase, lines: list[Line]) -> None:
     """Time an iteration by number of nodes, and below it what this engine cuts."""
     names = unique([line["conditions"]["application"] for line in lines])
     grid = figure.subplots(2, len(names), squeeze=False, height_ratios=(3, 2))
@@ -539,7 +617,7 @@ def draw_cuts(axes: Axes, lines: list[Line]) -> None:
     node_axis(axes, sorted({line["values"]["nodes"] for line in part}))
 
 
-def draw_figure13(figure: Figure, lines: list[Line]) -> None:
+def draw_figure13(figure: FigureBase, lines: list[Line]) -> None:
     """Bars of the transfers' time, with the step from each to the next."""
     axes = figure.subplots()
     colours = (OURS, "#7fb3cc", "#f3c9a8", REALM)
@@ -568,7 +646,7 @@ def draw_figure13(figure: Figure, lines: list[Line]) -> None:
     tidy_axes(axes, "x")
 
 
-def draw_table6(figure: Figure, lines: list[Line]) -> None:
+def draw_table6(figure: FigureBase, lines: list[Line]) -> None:
     """The table, with the paper's numbers in brackets."""
     axes = figure.subplots()
     axes.set_axis_off()
@@ -607,7 +685,7 @@ def draw_table6(figure: Figure, lines: list[Line]) -> None:
     )
 
 
-def draw_scale(figure: Figure, lines: list[Line]) -> None:
+def draw_scale(figure: FigureBase, lines: list[Line]) -> None:
     """What simulating takes, by the number of GPUs."""
     grid = figure.subplots(2, 2)
     measures = (
@@ -639,6 +717,20 @@ def draw_scale(figure: Figure, lines: list[Line]) -> None:
     figure.supxlabel("simulated GPUs", fontsize=10)
 
 
+def draw_figure11(figure: FigureBase, lines: list[Line]) -> None:
+    """GPU to GPU of another process, beside sending by hand."""
+    axes = figure.subplots()
+    by_hand = {line["variant"]: REALM for line in lines}
+    grouped_bars(axes, lines, {**by_hand, "tranship": OURS}, ratio_note)
+    scale_rates(axes, lines)
+    axes.legend(fontsize=8, frameon=False, loc="upper left", ncols=3)
+    figure.supxlabel(
+        "number over a bar: times as fast as by hand; the paper's: beside MVAPICH2-GPU, 1 in the "
+        "same layout, some 4 converted; " + star_text(lines),
+        fontsize=9,
+    )
+
+
 DRAWINGS: dict[str, tuple[str, tuple[float, float], Drawing]] = {
     "isometry-table5": ("Table 5, channels", (9, 9), draw_table5),
     "isometry-figure7": ("Figure 7, pipelined and sequential hops", (14, 5.4), draw_figure7),
@@ -654,4 +746,7 @@ DRAWINGS: dict[str, tuple[str, tuple[float, float], Drawing]] = {
     "isometry-figure13": ("Figure 13, optimisations taken away", (10, 3.8), draw_figure13),
     "isometry-table6": ("Table 6, paths planned", (12, 3.7), draw_table6),
     "isometry-scale": ("Simulated clusters", (11, 7.5), draw_scale),
+    "isometry-figure11-measured": ("Figure 11, beside sending by hand", (11, 4.6), draw_figure11),
 }
+for _figure in ("figure7", "figure8", "figure9a", "figure9b"):
+    DRAWINGS[f"isometry-{_figure}{MEASURED}"] = DRAWINGS[f"isometry-{_figure}"]

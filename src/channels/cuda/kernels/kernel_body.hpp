@@ -153,7 +153,7 @@ TRANSHIP_DEVICE std::uint32_t limit_of(const Place& place, int loop) {
   return static_cast<std::uint32_t>(place.limits >> (16 * loop)) & 0xffffu;
 }
 
-TRANSHIP_DEVICE Place locate(const KernelPlan& plan, std::uint32_t block, const std::byte* source,
+TRANSHIP_DEVICE Place locate(const NestPlan& plan, std::uint32_t block, const std::byte* source,
                              std::byte* target) {
   Place place{source + plan.source_offset, target + plan.target_offset, 0x0001000100010001u, true};
   TRANSHIP_UNROLL
@@ -183,7 +183,7 @@ struct Indices {
 };
 
 template <int loops>
-TRANSHIP_DEVICE Indices<loops> target_indices(const KernelPlan& plan, std::uint32_t element) {
+TRANSHIP_DEVICE Indices<loops> target_indices(const NestPlan& plan, std::uint32_t element) {
   Indices<loops> indices{};
   TRANSHIP_UNROLL
   for (int k = 0; k < loops; ++k) {
@@ -208,7 +208,7 @@ TRANSHIP_DEVICE bool inside(const Indices<loops>& indices, const Place& place) {
 
 /// Moves elements of a box without shared memory; several are read before the first is written.
 template <int element_bytes, int loops, bool full>
-TRANSHIP_DEVICE void move_direct(const KernelPlan& plan, const Place& place, std::uint32_t thread) {
+TRANSHIP_DEVICE void move_direct(const NestPlan& plan, const Place& place, std::uint32_t thread) {
   constexpr int together = 4;
   const std::uint32_t count = static_cast<std::uint32_t>(plan.box_elements);
   for (std::uint32_t first = thread; first < count; first += together * kernel_threads) {
@@ -238,7 +238,7 @@ TRANSHIP_DEVICE void move_direct(const KernelPlan& plan, const Place& place, std
 
 /// A vector of the source, the elements of which may lie beyond the edge.
 template <int element_bytes, int vector_bytes, int loops, bool full>
-TRANSHIP_DEVICE Words<vector_bytes> read_vector(const KernelPlan& plan, const Place& place,
+TRANSHIP_DEVICE Words<vector_bytes> read_vector(const NestPlan& plan, const Place& place,
                                                 std::uint32_t vector) {
   constexpr int elements = vector_bytes / element_bytes;
   std::uint32_t rest = vector * static_cast<std::uint32_t>(elements);
@@ -277,7 +277,7 @@ TRANSHIP_DEVICE Words<vector_bytes> read_vector(const KernelPlan& plan, const Pl
 
 /// The first phase: from the source, in its order, to shared memory.
 template <int element_bytes, int vector_bytes, int loops, bool full>
-TRANSHIP_DEVICE void load_box(const KernelPlan& plan, const Place& place, std::uint32_t thread,
+TRANSHIP_DEVICE void load_box(const NestPlan& plan, const Place& place, std::uint32_t thread,
                               std::byte* shared) {
   constexpr int together = vector_bytes == 16 ? 4 : 8;
   constexpr int piece = vector_bytes < 4 ? vector_bytes : element_bytes < 4 ? 4 : element_bytes;
@@ -307,7 +307,7 @@ TRANSHIP_DEVICE void load_box(const KernelPlan& plan, const Place& place, std::u
 
 /// The next element in the target's order: its indices, and its number in shared memory.
 template <int loops>
-TRANSHIP_DEVICE void advance(const KernelPlan& plan, Indices<loops>& indices, std::int32_t& at) {
+TRANSHIP_DEVICE void advance(const NestPlan& plan, Indices<loops>& indices, std::int32_t& at) {
   bool carry = true;
   at += plan.target_steps[0].shared_stride;
   TRANSHIP_UNROLL
@@ -321,7 +321,7 @@ TRANSHIP_DEVICE void advance(const KernelPlan& plan, Indices<loops>& indices, st
 
 /// The elements of a vector of the target, from shared memory.
 template <int element_bytes, int vector_bytes, int loops>
-TRANSHIP_DEVICE Words<vector_bytes> gather(const KernelPlan& plan, Indices<loops> indices,
+TRANSHIP_DEVICE Words<vector_bytes> gather(const NestPlan& plan, Indices<loops> indices,
                                            const std::byte* shared) {
   constexpr int elements = vector_bytes / element_bytes;
   Words<vector_bytes> words{};
@@ -370,7 +370,7 @@ TRANSHIP_DEVICE void write_some(std::byte* target, const Words<vector_bytes>& wo
 }
 
 template <int loops>
-TRANSHIP_DEVICE std::int64_t target_offset(const KernelPlan& plan, const Indices<loops>& indices) {
+TRANSHIP_DEVICE std::int64_t target_offset(const NestPlan& plan, const Indices<loops>& indices) {
   std::int64_t offset = 0;
   TRANSHIP_UNROLL
   for (int k = 0; k < loops; ++k) offset += indices.at[k] * plan.loops[k].target_stride;
@@ -379,7 +379,7 @@ TRANSHIP_DEVICE std::int64_t target_offset(const KernelPlan& plan, const Indices
 
 /// The second phase: from shared memory to the target, in its order.
 template <int element_bytes, int vector_bytes, int loops, bool full>
-TRANSHIP_DEVICE void store_box(const KernelPlan& plan, const Place& place, std::uint32_t thread,
+TRANSHIP_DEVICE void store_box(const NestPlan& plan, const Place& place, std::uint32_t thread,
                                const std::byte* shared) {
   // A cut box whose vectors run over several loops is written element by element.
   constexpr std::uint32_t elements = vector_bytes / element_bytes;

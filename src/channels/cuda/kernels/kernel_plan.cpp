@@ -6,6 +6,9 @@
 
 #include "base/check.hpp"
 #include "channels/cuda/kernels/kernel_body.hpp"
+#include "channels/cuda/kernels/nest_work.hpp"
+#include "channels/cuda/kernels/records_body.hpp"
+#include "channels/cuda/kernels/records_plan.hpp"
 
 namespace tranship::cuda {
 namespace {
@@ -16,46 +19,10 @@ constexpr std::int64_t box_bytes_max = 32768;
 constexpr std::int64_t long_run_bytes = 128;
 constexpr std::int64_t row_bytes_min = 32;
 constexpr std::int64_t line_bytes = 128;
-constexpr std::int64_t vector_bytes_max = 16;
-
-Divisor make_divisor(std::int64_t number) {
-  CHECK(number >= 1 && number < (std::int64_t{1} << 31), "a kernel divides by a number it cannot");
-  Divisor result;
-  result.divisor = static_cast<std::uint32_t>(number);
-  result.shift = static_cast<std::uint32_t>(std::bit_width(result.divisor - 1));
-  const std::uint64_t over = (std::uint64_t{1} << result.shift) - result.divisor;
-  result.multiplier = static_cast<std::uint32_t>((over << 32) / result.divisor + 1);
-  return result;
-}
-
-std::int64_t ceil_divide(std::int64_t number, std::int64_t by) { return (number + by - 1) / by; }
-
-/// A nest on its way to plans: loops with positive target strides, fastest in the target first.
-struct Work {
-  std::int64_t element_bytes = 0;
-  std::int64_t source_offset = 0;
-  std::int64_t target_offset = 0;
-  std::vector<Loop> loops;
-};
-
-/// Drops loops of one index and turns those that walk the target backwards.
-Work normalise(const LoopNest& nest) {
-  Work work{nest.element_bytes, nest.source_offset, nest.target_offset, {}};
-  for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
-    Loop loop = nest.loops[k];
-    if (loop.extent == 1) continue;
-    if (loop.target_stride < 0) {
-      work.source_offset += (loop.extent - 1) * loop.source_stride;
-      work.target_offset += (loop.extent - 1) * loop.target_stride;
-      loop.source_stride = -loop.source_stride;
-      loop.target_stride = -loop.target_stride;
-    }
-    work.loops.push_back(loop);
-  }
-  std::stable_sort(work.loops.begin(), work.loops.end(),
-                   [](const Loop& a, const Loop& b) { return a.target_stride < b.target_stride; });
-  return work;
-}
+/// Of a run at any alignment, a warp moves so much at least; fewer bytes have longer ends.
+constexpr std::int64_t warp_run_bytes = 4096;
+constexpr std::int64_t run_warps_most = std::int64_t{1} << 20;
+constexpr std::int64_t shifted_run_bytes = 256;
 
 /// Joins loops that continue each other on both sides, and the first ones with the element.
 void join(Work& work) {
@@ -75,16 +42,6 @@ void join(Work& work) {
     joined.push_back(loop);
   }
   work.loops = std::move(joined);
-}
-
-/// The largest power of two up to a vector that divides all of these.
-std::int64_t common_bytes(std::int64_t bits) {
-  const std::int64_t lowest = bits & -bits;
-  return bits == 0 ? vector_bytes_max : std::min(lowest, vector_bytes_max);
-}
-
-std::int64_t address_bits(const std::byte* address, std::int64_t offset) {
-  return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(address)) + offset;
 }
 
 /// Cuts elements into units that one access moves, as an innermost loop.
@@ -153,6 +110,13 @@ class BoxShape {
       const std::int64_t vector = vector_bytes_max / element_bytes;
       const std::int64_t step = extent >= 4 * line ? line : extent >= 2 * vector ? vector : 1;
       extent = extent / step * step;
+      const std::int64_t most = box_bytes_max / element_bytes / (elements() / extent);
+      const std::int64_t sector = std::max(step, 2 * vector);
+      // Along other loops, larger boxes were measured to cost more than cut ones.
+      if (loops_.size() == 2 && k == 1) {
+        extent = even_extent(loops_[k].extent, extent, extent >= 2 * sector ? sector : step, most);
+        continue;
+      }
       const std::int64_t even =
           ceil_divide(loops_[k].extent, ceil_divide(loops_[k].extent, extent));
       extent = std::min(extent, ceil_divide(even, step) * step);
@@ -368,6 +332,47 @@ KernelPlan make_plan(const Work& work, const std::byte* source, const std::byte*
   return plan;
 }
 
+/// Runs that only narrow accesses could move as they lie.
+bool plan_runs(const Work& work, std::vector<KernelPlan>& plans) {
+  KernelPlan plan;
+  plan.kind = KernelKind::runs;
+  plan.rank = static_cast<std::int32_t>(work.loops.size());
+  plan.source_offset = work.source_offset;
+  plan.target_offset = work.target_offset;
+  plan.run_bytes = work.element_bytes;
+  std::int64_t runs = 1;
+  if (work.loops.size() > kernel_loops_max) return false;
+  for (std::size_t k = 0; k < work.loops.size(); ++k) {
+    plan.loops[k] = work.loops[k];
+    runs *= work.loops[k].extent;
+    if (runs >= std::int64_t{1} << 31) return false;
+    plan.boxes[k] = make_divisor(work.loops[k].extent);
+  }
+  const std::int64_t warps = std::min(ceil_divide(plan.run_bytes, warp_run_bytes), run_warps_most);
+  if (runs * warps + kernel_threads >= std::int64_t{1} << 31) return false;
+  plan.run_warps = make_divisor(warps);
+  plan.box_elements = static_cast<std::int32_t>(runs);
+  plan.blocks = ceil_divide(runs * warps, kernel_threads / 32);
+  plans.push_back(plan);
+  return true;
+}
+
+/// Whether a box is moved in accesses so narrow that rows in aligned vectors are better.
+bool better_as_records(const KernelPlan& plan, const std::byte* target) {
+  const SourceStep& fastest = plan.source_steps[0];
+  if (plan.element_bytes > 4 ||
+      fastest.extent.divisor * static_cast<std::uint32_t>(plan.element_bytes) < sector_bytes) {
+    return false;
+  }
+  if (plan.source_vector_bytes < vector_bytes_max || plan.target_vector_bytes < vector_bytes_max) {
+    return true;
+  }
+  // The runs of single bytes are short: each part of a sector that they end in costs the more.
+  std::int64_t bits = address_bits(target, plan.target_offset);
+  for (int k = 1; k < plan.rank; ++k) bits |= plan.loops[k].target_stride;
+  return plan.element_bytes == 1 && bits % sector_bytes != 0;
+}
+
 /// Plans for a nest that may have too many loops: the shortest of the slower ones are walked here.
 void plan_work(const Work& work, const std::byte* source, const std::byte* target, const Way& way,
                std::vector<KernelPlan>& plans) {
@@ -397,13 +402,38 @@ void plan_kernels(const LoopNest& nest, const std::byte* source, const std::byte
   if (nest.bytes() == 0) return;
   Work work = normalise(nest);
   join(work);
-  const std::int64_t run_bytes = work.element_bytes;
+  const Work whole = work;
   cut_elements(work, source, target);
-  const bool direct = run_bytes >= long_run_bytes || same_order(work.loops);
+  const bool direct = whole.element_bytes >= long_run_bytes || same_order(work.loops);
   const KernelKind direct_kind =
-      run_bytes >= row_bytes_min ? KernelKind::rows : KernelKind::elements;
+      whole.element_bytes >= row_bytes_min ? KernelKind::rows : KernelKind::elements;
   const Way way{direct, direct ? direct_kind : KernelKind::box, tuning};
+  if (direct && direct_kind == KernelKind::elements &&
+      plan_shuffle(std::span(&whole, 1), source, target, tuning, plans)) {
+    return;
+  }
+  if (direct && work.element_bytes <= 2 && whole.element_bytes >= shifted_run_bytes &&
+      plan_runs(whole, plans)) {
+    return;
+  }
+  const std::size_t before = plans.size();
   plan_work(work, source, target, way, plans);
+  if (direct || plans.size() != before + 1) return;
+  if (!better_as_records(plans.back(), target)) return;
+  if (plan_transpose(whole, source, target, tuning, plans)) plans.erase(plans.end() - 2);
+}
+
+void plan_kernels(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
+                  std::vector<KernelPlan>& plans, const KernelTuning& tuning) {
+  std::vector<Work> works;
+  for (const LoopNest& nest : nests) {
+    if (nest.bytes() != 0) works.push_back(normalise(nest));
+  }
+  if (works.size() > 1 && (plan_records(works, source, target, tuning, plans) ||
+                           plan_shuffle(works, source, target, tuning, plans))) {
+    return;
+  }
+  for (const LoopNest& nest : nests) plan_kernels(nest, source, target, plans, tuning);
 }
 
 std::string explain(const KernelPlan& plan) {
@@ -412,6 +442,11 @@ std::string explain(const KernelPlan& plan) {
     const std::int64_t bytes = plan.loops[0].extent * plan.element_bytes;
     return "rows of " + std::to_string(plan.loops[0].extent == 1 ? plan.element_bytes : bytes) +
            " bytes in " + element + " accesses, " + std::to_string(plan.blocks) + " blocks";
+  }
+  if (plan.kind == KernelKind::records) return explain_records(plan);
+  if (plan.kind == KernelKind::runs) {
+    return "runs of " + std::to_string(plan.run_bytes) + " bytes, shifted, " +
+           std::to_string(plan.blocks) + " blocks";
   }
   if (plan.kind == KernelKind::elements) {
     return "single elements in " + element + " accesses, " + std::to_string(plan.blocks) +

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,10 @@ namespace tranship::cuda {
 /// How a kernel walks the nest.
 enum class KernelKind : std::int32_t {
   rows,      ///< runs that are contiguous on both sides, in vectors of up to 16 bytes
+  runs,      ///< the same where no wide vector is aligned: read in vectors and shifted
   box,       ///< a box of the nest passes through shared memory: long runs on either side
   elements,  ///< one element a thread, in the target's order
+  records,   ///< a box of whole records passes through shared memory, to or from runs of fields
 };
 
 /// Division by a number that is known on the host, as a multiplication; exact below 2^31.
@@ -43,8 +46,8 @@ struct TargetStep {
   std::int32_t shared_carry = 0;   ///< from the last index of this loop to the next loop's next
 };
 
-/// One launch. A value of a few hundred bytes; addresses are given at the launch.
-struct KernelPlan {
+/// What the kernels of one nest need.
+struct NestPlan {
   KernelKind kind = KernelKind::elements;
   std::int32_t element_bytes = 1;        ///< moved by one access of the innermost step
   std::int32_t source_vector_bytes = 1;  ///< of one access to global memory at the source
@@ -65,7 +68,59 @@ struct KernelPlan {
   TargetStep target_steps[box_loops_max];   ///< of loops[0], loops[1], ...
   std::int64_t blocks = 0;                  ///< of the launch
   std::int32_t threads = kernel_threads;    ///< of a block
+  std::int64_t run_bytes = 0;               ///< KernelKind::runs alone
+  Divisor run_warps;                        ///< that share one run
   std::int32_t shared_bytes = 0;
+};
+
+constexpr int record_fields_max = 16;
+constexpr int shuffle_units_max = 512;
+constexpr std::uint16_t shuffle_gap = 0xffff;
+
+/// A field of records that lie together on one side, and in runs of their own on the other.
+struct RecordField {
+  std::int32_t bytes = 0;          ///< of one element
+  std::int32_t unit_bytes = 1;     ///< moved by one access; divides the element
+  Divisor units;                   ///< of one element
+  std::int32_t run_vectors = 0;    ///< that one run of a box reaches into; an even number
+  std::int32_t record_offset = 0;  ///< from the record's beginning
+  std::int32_t chunks = 0;         ///< of 32 vectors that a box has
+  std::int64_t column_offset = 0;
+  std::int64_t column_strides[kernel_loops_max] = {};
+};
+
+/// Records are the loop 0: they follow each other at `record_bytes`. The runs of a field go along
+/// loop 0 as well, or (`across`) along loop 1. A box holds rows of records as they lie in memory.
+struct RecordsPlan {
+  bool to_columns = false;  ///< the records are the source
+  bool across = false;
+  std::int32_t fields_count = 0;
+  std::int32_t rank = 0;
+  std::int32_t record_bytes = 0;  ///< from one record to the next
+  std::int32_t record_span = 0;   ///< from the first field's beginning to the last one's end
+  std::int32_t box[2] = {1, 1};   ///< indices of the loops 0 and 1
+  /// Writes to columns begin at multiples of a sector: a box reads so many indices before its own.
+  std::int32_t margin = 0;
+  std::int32_t pitch_bytes = 0;  ///< of a row in shared memory
+  std::int32_t chunks = 0;       ///< of all fields
+  Divisor row_vectors;           ///< that a row of a box reaches into
+  Divisor runs;                  ///< of one field in a box
+  std::int64_t record_offset = 0;
+  std::int64_t extents[kernel_loops_max] = {};
+  std::int64_t record_strides[kernel_loops_max] = {};
+  Divisor boxes[kernel_loops_max];
+  RecordField fields[record_fields_max];
+  /// Records to records: one field that is the whole record of the target, and for each unit of it
+  /// the byte of the source's record that it comes from, or `shuffle_gap`: it is left alone.
+  bool shuffled = false;
+  std::int32_t table_at = 0;  ///< in shared memory
+  std::uint16_t table[shuffle_units_max] = {};
+};
+
+/// One launch: a value of a few kilobytes; addresses are given at the launch. Kernels get the one
+/// part that they need.
+struct KernelPlan : NestPlan {
+  RecordsPlan records;
 };
 
 /// What was found by measuring, and what a benchmark varies.
@@ -80,6 +135,11 @@ struct KernelTuning {
 /// Appends what carries `nest` between two addresses: usually one plan, several if the nest has
 /// more loops than a kernel walks. Only the alignment of the addresses counts.
 void plan_kernels(const LoopNest& nest, const std::byte* source, const std::byte* target,
+                  std::vector<KernelPlan>& plans, const KernelTuning& tuning = {});
+
+/// The same for nests that are carried together. If all are the fields of the same records, one
+/// plan carries them; else each is planned alone.
+void plan_kernels(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
                   std::vector<KernelPlan>& plans, const KernelTuning& tuning = {});
 
 /// Such as "box of 64 x 32 elements of 4 bytes, 16-byte reads, 16-byte writes".

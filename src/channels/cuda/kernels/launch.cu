@@ -4,6 +4,7 @@
 #include "channels/cuda/kernels/kernel_body.hpp"
 #include "channels/cuda/kernels/launch.hpp"
 #include "channels/cuda/kernels/pieces_body.hpp"
+#include "channels/cuda/kernels/records_body.hpp"
 #include "channels/cuda/kernels/select_kernel.hpp"
 
 namespace tranship::cuda {
@@ -11,7 +12,7 @@ namespace {
 
 template <int element_bytes, int loops>
 __global__ void __launch_bounds__(kernel_threads)
-    direct_kernel(const __grid_constant__ KernelPlan plan, const std::byte* source,
+    direct_kernel(const __grid_constant__ NestPlan plan, const std::byte* source,
                   std::byte* target) {
   const Place place = locate(plan, blockIdx.x, source, target);
   if (place.full) {
@@ -23,8 +24,7 @@ __global__ void __launch_bounds__(kernel_threads)
 
 template <int element_bytes, int source_bytes, int target_bytes, int loops>
 __global__ void __launch_bounds__(kernel_threads, 4)
-    box_kernel(const __grid_constant__ KernelPlan plan, const std::byte* source,
-               std::byte* target) {
+    box_kernel(const __grid_constant__ NestPlan plan, const std::byte* source, std::byte* target) {
   extern __shared__ uint4 shared_words[];
   std::byte* shared = reinterpret_cast<std::byte*>(shared_words);
   const Place place = locate(plan, blockIdx.x, source, target);
@@ -37,6 +37,32 @@ __global__ void __launch_bounds__(kernel_threads, 4)
     __syncthreads();
     store_box<element_bytes, target_bytes, loops, false>(plan, place, threadIdx.x, shared);
   }
+}
+
+template <bool to_columns, bool across, bool shuffled>
+__global__ void __launch_bounds__(kernel_threads, 4)
+    records_kernel(const __grid_constant__ RecordsPlan plan, std::byte* records,
+                   std::byte* columns) {
+  extern __shared__ uint4 shared_words[];
+  std::byte* shared = reinterpret_cast<std::byte*>(shared_words);
+  assume_global(records);
+  assume_global(columns);
+  const RecordsPlace place = locate_records<across, to_columns>(plan, blockIdx.x, records, columns);
+  if constexpr (to_columns) {
+    if constexpr (shuffled) load_table(plan, threadIdx.x, shared);
+    load_rows<across>(plan, place, threadIdx.x, shared);
+    __syncthreads();
+    store_runs<across, shuffled>(plan, place, threadIdx.x, shared);
+  } else {
+    load_runs<across>(plan, place, threadIdx.x, shared);
+    __syncthreads();
+    store_rows<across>(plan, place, threadIdx.x, shared);
+  }
+}
+
+__global__ void __launch_bounds__(kernel_threads)
+    runs_kernel(const __grid_constant__ NestPlan plan, const std::byte* source, std::byte* target) {
+  move_run(plan, source, target, blockIdx.x, threadIdx.x);
 }
 
 __global__ void __launch_bounds__(kernel_threads)
@@ -67,6 +93,12 @@ struct Launch {
   std::byte* target;
   cudaStream_t stream;
 
+  int runs() const {
+    runs_kernel<<<static_cast<unsigned>(plan.blocks), kernel_threads, 0, stream>>>(plan, source,
+                                                                                   target);
+    return cudaGetLastError();
+  }
+
   template <int element_bytes, int loops>
   int direct() const {
     direct_kernel<element_bytes, loops>
@@ -79,6 +111,17 @@ struct Launch {
     box_kernel<element_bytes, source_bytes, target_bytes, loops>
         <<<static_cast<unsigned>(plan.blocks), kernel_threads,
            static_cast<std::size_t>(plan.shared_bytes), stream>>>(plan, source, target);
+    return cudaGetLastError();
+  }
+
+  template <bool to_columns, bool across, bool shuffled>
+  int records() const {
+    // Only the target is written to.
+    std::byte* from = const_cast<std::byte*>(source);
+    records_kernel<to_columns, across, shuffled>
+        <<<static_cast<unsigned>(plan.blocks), kernel_threads,
+           static_cast<std::size_t>(plan.shared_bytes), stream>>>(
+            plan.records, to_columns ? from : target, to_columns ? target : from);
     return cudaGetLastError();
   }
 };

@@ -5,6 +5,7 @@
 #include "channels/cuda/kernels/kernel_body.hpp"
 #include "channels/cuda/kernels/launch.hpp"
 #include "channels/cuda/kernels/pieces_body.hpp"
+#include "channels/cuda/kernels/records_body.hpp"
 #include "channels/cuda/kernels/select_kernel.hpp"
 
 namespace tranship::cuda {
@@ -17,6 +18,15 @@ struct HostRun {
   const KernelPlan& plan;
   const std::byte* source;
   std::byte* target;
+
+  int runs() const {
+    for (std::uint32_t block = 0; block < plan.blocks; ++block) {
+      for (std::uint32_t thread = 0; thread < threads; ++thread) {
+        move_run(plan, source, target, block, thread);
+      }
+    }
+    return 0;
+  }
 
   template <int element_bytes, int loops>
   int direct() const {
@@ -52,6 +62,44 @@ struct HostRun {
         box_block<element_bytes, source_bytes, target_bytes, loops, true>(place, shared.data());
       } else {
         box_block<element_bytes, source_bytes, target_bytes, loops, false>(place, shared.data());
+      }
+    }
+    return 0;
+  }
+
+  template <bool across, bool shuffled>
+  void block_to_columns(const RecordsPlace& place, std::byte* shared) const {
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      if constexpr (shuffled) load_table(plan.records, thread, shared);
+      load_rows<across>(plan.records, place, thread, shared);
+    }
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      store_runs<across, shuffled>(plan.records, place, thread, shared);
+    }
+  }
+
+  template <bool across>
+  void block_to_records(const RecordsPlace& place, std::byte* shared) const {
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      load_runs<across>(plan.records, place, thread, shared);
+    }
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      store_rows<across>(plan.records, place, thread, shared);
+    }
+  }
+
+  template <bool to_columns, bool across, bool shuffled>
+  int records() const {
+    std::vector<Words<16>> shared(static_cast<std::size_t>(plan.shared_bytes) / sizeof(Words<16>));
+    auto* bytes = reinterpret_cast<std::byte*>(shared.data());
+    std::byte* from = const_cast<std::byte*>(source);  // only the target is written to
+    for (std::uint32_t block = 0; block < plan.blocks; ++block) {
+      const RecordsPlace place = locate_records<across, to_columns>(
+          plan.records, block, to_columns ? from : target, to_columns ? target : from);
+      if constexpr (to_columns) {
+        block_to_columns<across, shuffled>(place, bytes);
+      } else {
+        block_to_records<across>(place, bytes);
       }
     }
     return 0;

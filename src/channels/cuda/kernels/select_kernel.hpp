@@ -39,9 +39,22 @@ int select_source(const KernelPlan& plan, const Run& run) {
   return select_target<element_bytes, element_bytes>(plan, run);
 }
 
-/// Calls `run.box<...>()` or `run.direct<...>()` with the numbers of the plan.
+template <bool to_columns, typename Run>
+int select_records(const RecordsPlan& plan, const Run& run) {
+  if (plan.across) return run.template records<to_columns, true, false>();
+  if (to_columns && plan.shuffled) return run.template records<true, false, true>();
+  return run.template records<to_columns, false, false>();
+}
+
+/// Calls `run.box<...>()`, `run.direct<...>()`, `run.runs()` or `run.records<...>()` with the
+/// numbers of the plan.
 template <typename Run>
 int select_kernel(const KernelPlan& plan, const Run& run) {
+  if (plan.kind == KernelKind::records) {
+    return plan.records.to_columns ? select_records<true>(plan.records, run)
+                                   : select_records<false>(plan.records, run);
+  }
+  if (plan.kind == KernelKind::runs) return run.runs();
   switch (plan.element_bytes) {
     case 1: return select_source<1>(plan, run);
     case 2: return select_source<2>(plan, run);

@@ -1,0 +1,375 @@
+"""Figures 7, 9 and 11 measured on this machine: real files, processes and GPUs of this engine.
+
+Cases are named as in the simulated figures. Another process stands for the other node, so what the
+paper sends over InfiniBand crosses the memory of one machine here, or NVLink. Cases whose
+memories are not here are left out, and stderr says which and why. All data are compared.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from ..harness import Bench, SkippedError, Variant
+from .pipelining import SCENARIOS
+from .planners import ALL_PLANNERS, PAIRS, PLAIN_PLANNERS
+from .real_places import SHARED, FarStores, Form, LackingError, Stores, World, open_world
+
+__all__ = ["WholeHops", "figure7", "figure9a", "figure9b", "figure11"]
+
+FULL_POINTS, SMALL_POINTS = 2 << 20, 1 << 12
+FULL_NUMBER, SMALL_NUMBER = 8, 2
+WAIT_S = 120.0
+OUTER = ("FBM", "DSK")
+"""Memories that a network does not reach in the paper."""
+
+IN_TURN = "whole hops, an instance at a time"
+OVERLAPPED = "whole hops, two instances overlap"
+
+BANDWIDTHS = (
+    ("network (shared memory)", "SYS", f"{SHARED}*"),
+    ("disk bandwidth, writing", "SYS", "DSK"),
+    ("disk bandwidth, reading", "DSK", "SYS"),
+)
+
+SLOW_S = 1.0
+"""A transfer that is predicted to take longer is measured with fewer points."""
+
+Ends = tuple[str, str]
+
+
+def form_of(bench: Bench) -> Form:
+    """An instance: 64 MiB in full size, half of the paper's."""
+    return Form(bench.pick(FULL_POINTS, SMALL_POINTS))
+
+
+def timed(work: Callable[[], object]) -> Callable[[], float]:
+    """Its seconds."""
+
+    def run() -> float:
+        begin = time.perf_counter()
+        work()
+        return time.perf_counter() - begin
+
+    return run
+
+
+@dataclass
+class Batch:
+    """Instances to be transferred at once, from one memory to another."""
+
+    world: World
+    ends: Ends
+    source: Stores
+    target: Stores | FarStores
+
+    @classmethod
+    def make(cls, world: World, ends: Ends, forms: tuple[Form, Form], number: int) -> Batch:
+        """With filled sources.
+
+        Raises:
+            LackingError: a memory is not here.
+        """
+        world.need(*ends)
+        source = world.here(ends[0], forms[0], number)
+        try:
+            source.fill()
+            return cls(world, ends, source, world.group(ends[1], forms[1], number))
+        except LackingError:
+            source.close()
+            raise
+
+    @property
+    def bytes(self) -> int:
+        """Of all instances."""
+        return sum(store.form.bytes for store in self.source.stores)
+
+    def prepare(self) -> None:
+        """Before each repetition."""
+        self.target.spoil()
+        self.source.forget()
+
+    def transfer(self, planner: str = "automatic") -> None:
+        """All at once, until the last is where it should be."""
+        pairs = zip(self.source.views, self.target.views, strict=True)
+        events = [
+            self.world.engine.copy(source, target, planner=planner) for source, target in pairs
+        ]
+        for event in events:
+            event.wait(timeout=WAIT_S)
+        self.target.flush()
+
+    def plan(self, planner: str = "automatic") -> Any:
+        """Of each transfer."""
+        return self.world.engine.plan(self.source.views[0], self.target.views[0], planner=planner)
+
+    def variant(self, name: str, work: Callable[[], object], **conditions: Any) -> Variant:
+        """A way to carry the batch."""
+        facts = {"instances": len(self.source.views), **conditions}
+        return Variant(name, timed(work), self.target.holds, self.prepare, facts)
+
+    def close(self) -> None:
+        """Gives files and exports back."""
+        self.source.close()
+        self.target.close()
+
+
+class WholeHops:
+    """Sequential hops of whole instances, as Legion makes them with Realm (6.1).
+
+    Next to GPUs and files, instances as large as the transferred one are made in host memory:
+    `slots` of them on each side. A hop starts when the one before has ended.
+    """
+
+    def __init__(self, batch: Batch, slots: int) -> None:
+        self.batch = batch
+        self.slots = slots
+        source, target = batch.ends
+        remote = target.endswith("*")
+        world, form = batch.world, batch.source.stores[0].form
+        outer_target = target.rstrip("*") in OUTER
+        self.near: Stores | None = None
+        self.far: FarStores | None = None
+        if source in OUTER and (remote or outer_target):
+            self.near = world.here(world.stage, form, slots)
+        if remote and outer_target:
+            self.far = world.there(SHARED, form, slots)
+
+    @property
+    def path(self) -> str:
+        """The memories that an instance passes through."""
+        source, target = self.batch.ends
+        near = [self.batch.world.stage] if self.near else []
+        far = [f"{SHARED}*"] if self.far else []
+        return " > ".join([source, *near, *far, target])
+
+    def hops(self, number: int, slot: int) -> list[Callable[[], object]]:
+        """Of one instance, through the buffers of a slot."""
+        views = [self.batch.source.views[number]]
+        views += [self.near.views[slot]] if self.near else []
+        views += [self.far.views[slot]] if self.far else [self.batch.target.views[number]]
+        hops: list[Callable[[], object]] = [
+            functools.partial(self.hop, *pair) for pair in itertools.pairwise(views)
+        ]
+        if self.far:
+            far, target = self.far, self.batch.target
+            assert isinstance(target, FarStores)
+            hops.append(lambda: far.move(slot, target, number))
+        return hops
+
+    def hop(self, source: Any, target: Any) -> None:
+        """One copy of a whole instance."""
+        self.batch.world.engine.copy(source, target).wait(timeout=WAIT_S)
+
+    def transfer(self) -> None:
+        """All instances; as many at a time as there are slots."""
+        free = list(range(self.slots))
+
+        def carry(number: int) -> None:
+            slot = free.pop()
+            for hop in self.hops(number, slot):
+                hop()
+            free.append(slot)
+
+        with ThreadPoolExecutor(self.slots) as pool:
+            for future in [pool.submit(carry, k) for k in range(len(self.batch.source.views))]:
+                future.result()
+        self.batch.target.flush()
+
+    def close(self) -> None:
+        """Gives the instances between back."""
+        for stage in (self.near, self.far):
+            if stage is not None:
+                stage.close()
+
+
+def each_case(
+    bench: Bench, world: World, cases: list[Ends], measure: Callable[[Ends], None]
+) -> None:
+    """Measures what can be; says what cannot, and why.
+
+    Raises:
+        SkippedError: nothing can be.
+    """
+    missing = 0
+    for ends in cases:
+        try:
+            measure(ends)
+        except LackingError as reason:
+            missing += 1
+            bench.say(f"{ends[0]} to {ends[1]} left out: {reason}")
+    if missing == len(cases):
+        raise SkippedError("none of its memories are here")
+
+
+def figure7(bench: Bench) -> None:
+    """Several hops at once, beside sequential hops of whole instances."""
+    number = bench.pick(FULL_NUMBER, SMALL_NUMBER)
+    form = form_of(bench)
+    with open_world(bench) as world:
+        for name, source, target in BANDWIDTHS:
+            batch = Batch.make(world, (source, target), (form, form), number)
+            bare = batch.variant("direct copy", batch.transfer, path=str(batch.plan()))
+            case = f"{name}: {source} to {target}"
+            bench.measure(case, [bare], batch.bytes, repetitions=bench.pick(3, 1), cold=False)
+            batch.close()
+
+        def measure(ends: Ends) -> None:
+            batch = Batch.make(world, ends, (form, form), number)
+            hops = {IN_TURN: WholeHops(batch, 1), OVERLAPPED: WholeHops(batch, 2)}
+            ways = [
+                batch.variant(name, whole.transfer, path=whole.path) for name, whole in hops.items()
+            ]
+            ways.append(batch.variant("tranship", batch.transfer, path=str(batch.plan())))
+            bench.measure(
+                f"{ends[0]} to {ends[1]}",
+                ways,
+                batch.bytes,
+                repetitions=bench.pick(3, 1),
+                baseline=IN_TURN,
+                cold=False,
+            )
+            for whole in hops.values():
+                whole.close()
+            batch.close()
+
+        each_case(bench, world, list(SCENARIOS), measure)
+
+
+def figure9a(bench: Bench) -> None:
+    """The planners in one layout."""
+    compare_planners(bench, PLAIN_PLANNERS, soa=False)
+
+
+def figure9b(bench: Bench) -> None:
+    """The planners with a conversion from AOS to SOA."""
+    compare_planners(bench, ALL_PLANNERS, soa=True)
+
+
+def compare_planners(bench: Bench, planners: tuple[str, ...], *, soa: bool) -> None:
+    """All pairs of memories with all planners: full beside simple, the others beside full."""
+    with open_world(bench) as world:
+
+        def measure(ends: Ends) -> None:
+            batches: dict[int, Batch] = {}
+            ways: list[tuple[Batch, Variant]] = []
+            for planner in planners:
+                points = points_for(bench, world, ends, planner, batches, soa)
+                ways.append((batches[points], planned(batches[points], planner)))
+            measure_rates(bench, f"{ends[0]} to {ends[1]}", ways)
+            for batch in batches.values():
+                batch.close()
+
+        each_case(bench, world, list(PAIRS), measure)
+
+
+def planned(batch: Batch, planner: str) -> Variant:
+    """The batch as a planner carries it."""
+    plan = batch.plan(planner)
+    return batch.variant(
+        planner, lambda: batch.transfer(planner), path=str(plan), predicted_s=predicted_s(plan)
+    )
+
+
+def predicted_s(plan: Any) -> float:
+    """Of one transfer alone."""
+    return float(json.loads(plan.to_json())["time_s"])
+
+
+def points_for(
+    bench: Bench,
+    world: World,
+    ends: Ends,
+    planner: str,
+    batches: dict[int, Batch],
+    soa: bool,
+) -> int:
+    """So many points that a planner's transfer takes no longer than it may; makes the batch."""
+    points = form_of(bench).points
+    while True:
+        if points not in batches:
+            forms = (Form(points), Form(points, soa))
+            batches[points] = Batch.make(world, ends, forms, bench.pick(4, SMALL_NUMBER))
+        if predicted_s(batches[points].plan(planner)) <= SLOW_S or points <= SMALL_POINTS:
+            return points
+        points //= 8
+
+
+def measure_rates(bench: Bench, case: str, ways: list[tuple[Batch, Variant]]) -> None:
+    """Repeats ways that carry unequal numbers of bytes in turns; ratios are of rates."""
+    seconds: dict[str, list[float]] = {way.name: [] for _, way in ways}
+    for turn in range(bench.pick(2, 1) + 1):
+        for _, way in ways:
+            elapsed = bench.repeat_once(case, way, False)
+            if turn > 0:
+                seconds[way.name].append(elapsed)
+    rates = {way.name: batch.bytes / statistics.median(seconds[way.name]) for batch, way in ways}
+    for batch, way in ways:
+        baseline = {"full": "simple", "simple": None}.get(way.name, "full")
+        ratio = rates[way.name] / rates[baseline] if baseline else None
+        bench.emit(case, way.name, batch.bytes, seconds[way.name], baseline, ratio, way.conditions)
+
+
+BY_HAND = "by hand: whole, fields packed one by one"
+
+
+def figure11(bench: Bench) -> None:
+    """GPU to GPU of another process, in one layout and converted, beside sending by hand.
+
+    The paper compares with MVAPICH2-GPU; no MPI is used here. By hand means what a program does
+    without this engine's conversions: one strided copy for each field packs an instance in pinned
+    memory, which is sent whole, and the other process copies it to its GPU.
+    """
+    number = bench.pick(FULL_NUMBER, SMALL_NUMBER)
+    with open_world(bench) as world:
+
+        def measure(ends: Ends) -> None:
+            for soa in (False, True):
+                form = form_of(bench)
+                batch = Batch.make(world, ends, (form, Form(form.points, soa)), number)
+                packed = PackedHops(batch, soa)
+                ways = [
+                    batch.variant(BY_HAND, packed.transfer, path=packed.path),
+                    batch.variant("tranship", batch.transfer, path=str(batch.plan())),
+                ]
+                words = "AOS to SOA" if soa else "same layout"
+                bench.measure(
+                    f"{ends[0]} to {ends[1]}, {words}",
+                    ways,
+                    batch.bytes,
+                    repetitions=bench.pick(3, 1),
+                    baseline=BY_HAND,
+                    cold=False,
+                )
+                packed.close()
+                batch.close()
+
+        each_case(bench, world, [("FBM", "FBM*"), ("FBM", "SYS*")], measure)
+
+
+class PackedHops(WholeHops):
+    """Whole hops whose first one packs the fields one by one, if the layouts differ."""
+
+    def __init__(self, batch: Batch, soa: bool) -> None:
+        self.soa = soa
+        super().__init__(batch, 1)
+        if soa:
+            form = Form(batch.source.stores[0].form.points, soa=True)
+            self.close()
+            self.near = batch.world.here(batch.world.stage, form, 1)
+            self.far = batch.world.there(SHARED, form, 1) if self.far else None
+
+    def hop(self, source: Any, target: Any) -> None:
+        """The fields apart where they have to be packed: into the pinned instance."""
+        if not self.soa or self.near is None or target is not self.near.views[0]:
+            super().hop(source, target)
+            return
+        for field in range(source.shape[1]):
+            super().hop(source[:, field], target[:, field])

@@ -1,0 +1,270 @@
+"""Figure 8 measured: how soon a transfer of high priority ends on this machine.
+
+Beside this engine's priorities run its own first-come order, and Realm's way: copier threads that
+take the next hop of the highest priority, and move whole instances until they are done.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import statistics
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from ..harness import Bench, MismatchError
+from .measured import WAIT_S, Batch, Ends, WholeHops
+from .real_places import Form, LackingError, World, open_world
+
+__all__ = ["Copiers", "figure8"]
+
+LOW_POINTS = 2 << 20
+HIGH_POINTS = (2 << 20, 1 << 19, 1 << 17)
+SMALL_POINTS = 1 << 12
+NUMBERS = (1, 4, 16)
+THREADS = (1, 2, 4)
+HELD = 2
+"""Transfers whose whole instances fit pinned memory, as in the simulated figure."""
+LOW_TARGETS = 4
+"""Instances that the transfers of low priority move, in turns: more would take more memory."""
+HIGH_PRIORITY = 10
+
+BASELINE = "Realm-style, 1 thread"
+GROUPS: dict[str, tuple[Ends, ...]] = {
+    "direct": (("ZCM", "FBM"), ("SYS", "SYS*")),
+    "multi-hop": (("FBM", "SYS*"), ("DSK", "SYS*")),
+}
+"""Ends of each group; the second where there is no GPU."""
+
+Hop = Callable[[], object]
+
+
+@dataclass(order=True)
+class Queued:
+    """A hop that waits for a copier thread."""
+
+    rank: tuple[int, int]
+    transfer: Transfer = field(compare=False)
+
+
+@dataclass
+class Transfer:
+    """Hops through a slot, one after the other."""
+
+    hops_of: Callable[[int], list[Hop]]
+    priority: int
+    order: int
+    done: Future[None] = field(default_factory=Future)
+    hops: list[Hop] = field(default_factory=list)
+    slot: int = 0
+
+
+class Copiers:
+    """Realm's copier threads (5.1, 6.2).
+
+    A transfer gets memory for its instances in the order of submission; its hops then wait for
+    threads by priority. A hop that was begun is ended.
+    """
+
+    def __init__(self, threads: int, slots: int) -> None:
+        self._changed = threading.Condition()
+        self._waiting: deque[Transfer] = deque()
+        self._ready: list[Queued] = []
+        self._free = list(range(slots))
+        self._order = 0
+        self._stopping = False
+        self._threads = [threading.Thread(target=self._serve) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, hops_of: Callable[[int], list[Hop]], priority: int = 0) -> Future[None]:
+        """Hops by the slot whose instances they go through."""
+        with self._changed:
+            self._order += 1
+            transfer = Transfer(hops_of, priority, self._order)
+            self._waiting.append(transfer)
+            self._admit()
+        return transfer.done
+
+    def _admit(self) -> None:
+        while self._waiting and self._free:
+            transfer = self._waiting.popleft()
+            transfer.slot = self._free.pop()
+            transfer.hops = transfer.hops_of(transfer.slot)
+            self._enqueue(transfer)
+
+    def _enqueue(self, transfer: Transfer) -> None:
+        heapq.heappush(self._ready, Queued((-transfer.priority, transfer.order), transfer))
+        self._changed.notify()
+
+    def _serve(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._ready or self._stopping)
+                if not self._ready:
+                    return
+                transfer = heapq.heappop(self._ready).transfer
+            try:
+                transfer.hops.pop(0)()
+            except Exception as error:
+                transfer.hops.clear()
+                transfer.done.set_exception(error)
+            with self._changed:
+                if transfer.hops:
+                    self._enqueue(transfer)
+                    continue
+                self._free.append(transfer.slot)
+                self._admit()
+            if not transfer.done.done():
+                transfer.done.set_result(None)
+
+    def close(self) -> None:
+        """Ends the threads, after what was submitted."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+
+@dataclass
+class Race:
+    """Transfers of low priority, and one of high priority that starts a moment later."""
+
+    low: Batch
+    high: Batch
+    number: int
+
+    def engine(self, at: float, priority: int) -> float:
+        """By this engine; the seconds of the high-priority transfer."""
+        copy = self.low.world.engine.copy
+        sources, targets = self.low.source.views, self.low.target.views
+        picks = [k % len(sources) for k in range(self.number)]
+        events = [copy(sources[k], targets[k]) for k in picks]
+        time.sleep(at)
+        begin = time.perf_counter()
+        event = copy(self.high.source.views[0], self.high.target.views[0], priority=priority)
+        event.wait(timeout=WAIT_S)
+        elapsed = time.perf_counter() - begin
+        for event in events:
+            event.wait(timeout=WAIT_S)
+        return elapsed
+
+    def copiers(self, at: float, threads: int, hops: tuple[WholeHops, WholeHops]) -> float:
+        """By copier threads."""
+        multi = hops[0].near is not None or hops[0].far is not None
+        copiers = Copiers(threads, HELD if multi else self.number + 1)
+        try:
+            picks = [k % len(self.low.source.views) for k in range(self.number)]
+            ends = [
+                copiers.submit(lambda slot, k=k: hops[0].hops(k, slot))  # type: ignore[misc]
+                for k in picks
+            ]
+            time.sleep(at)
+            begin = time.perf_counter()
+            urgent = copiers.submit(lambda slot: hops[1].hops(0, slot), HIGH_PRIORITY)
+            urgent.result(timeout=WAIT_S)
+            elapsed = time.perf_counter() - begin
+            for end in ends:
+                end.result(timeout=WAIT_S)
+            return elapsed
+        finally:
+            copiers.close()
+
+    def prepare(self) -> None:
+        """Before each repetition."""
+        self.low.prepare()
+        self.high.prepare()
+
+    def check(self, case: str) -> None:
+        """After each repetition: the low ones that ran, and the high one.
+
+        Raises:
+            MismatchError: something arrived changed.
+        """
+        if not self.high.target.holds() or not self.low.target.holds():
+            raise MismatchError(f"{case}: what arrived differs from what was sent")
+
+
+Style = Callable[[Race, float], float]
+
+
+def figure8(bench: Bench) -> None:
+    """Direct (8a) and over several hops (8b)."""
+    with open_world(bench) as world:
+        for group, choices in GROUPS.items():
+            for ends in choices:
+                try:
+                    world.need(*ends)
+                    measure_group(bench, world, group, ends)
+                    break
+                except LackingError as reason:
+                    bench.say(f"{group}, {ends[0]} to {ends[1]} left out: {reason}")
+
+
+def measure_group(bench: Bench, world: World, group: str, ends: Ends) -> None:
+    """All sizes of the urgent transfer beside all numbers of others."""
+    low_form = Form(bench.pick(LOW_POINTS, SMALL_POINTS))
+    numbers = NUMBERS if bench.full else NUMBERS[:2]
+    for number in numbers:
+        targets = min(number, LOW_TARGETS)
+        low = Batch.make(world, ends, (low_form, low_form), targets)
+        for points in HIGH_POINTS if bench.full else (SMALL_POINTS, SMALL_POINTS // 4):
+            form = Form(points)
+            high = Batch.make(world, ends, (form, form), 1)
+            hops = (WholeHops(low, HELD), WholeHops(high, HELD))
+            measure_mix(bench, group, Race(low, high, number), hops)
+            for whole in hops:
+                whole.close()
+            high.close()
+        low.close()
+
+
+def styles(hops: tuple[WholeHops, WholeHops]) -> dict[str, Style]:
+    """Copier threads, first come first served, and priorities."""
+    found: dict[str, Style] = {}
+    for threads in THREADS:
+        name = f"Realm-style, {threads} thread{'s' if threads > 1 else ''}"
+        found[name] = functools.partial(Race.copiers, threads=threads, hops=hops)
+    found["tranship, first come"] = lambda race, at: race.engine(at, 0)
+    found["tranship"] = lambda race, at: race.engine(at, HIGH_PRIORITY)
+    return found
+
+
+def measure_mix(bench: Bench, group: str, race: Race, hops: tuple[WholeHops, WholeHops]) -> None:
+    """Lines of all styles for one mix."""
+    source, target = race.low.ends
+    size = race.high.bytes >> 10
+    case = f"{group}, {source} to {target}, {size} KiB, {race.number} in progress"
+    ways = styles(hops)
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    race.prepare()
+    alone_s = race.engine(0.0, 0) / (race.number + 1)
+    arrivals = bench.pick(4, 1)
+    for turn in range(-1, arrivals):
+        for name, way in ways.items():
+            race.prepare()
+            bench.wait_for_quiet()
+            elapsed = way(race, (max(turn, 0) + 0.5) / arrivals * alone_s)
+            race.check(f"{case}, {name}")
+            if turn >= 0:
+                seconds[name].append(elapsed)
+    base_s = statistics.median(seconds[BASELINE])
+    for name, times in seconds.items():
+        median_s = statistics.median(times)
+        facts = {
+            "group": group,
+            "source": source,
+            "target": target,
+            "in_progress": race.number,
+            "normalised": median_s / base_s,
+            "cut": 1 - median_s / base_s,
+            "low_bytes": race.low.source.stores[0].form.bytes,
+        }
+        other = None if name == BASELINE else BASELINE
+        ratio = base_s / median_s if other else None
+        bench.emit(case, name, race.high.bytes, times, other, ratio, facts)

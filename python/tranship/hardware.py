@@ -1,0 +1,141 @@
+"""What the machine and this build have besides memories: GPUs, and what reaches them directly.
+
+Everything is looked up in files of the kernel; no library is loaded for it.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import _core
+
+__all__ = ["RDMA_FOLDER", "cuda", "gpu_direct_storage", "hardware", "loaded_library", "rdma"]
+
+ROOT = Path("/")
+RDMA_FOLDER = Path("/sys/class/infiniband")
+"""Where the kernel lists cards that read and write the memory of other machines."""
+
+
+def hardware() -> dict[str, Any]:
+    """All of it, as `tranship topology --json` has it."""
+    gpus, reason = _core.find_gpus()
+    return {
+        "gpus": gpus,
+        "no_gpus_because": reason or None,
+        "cuda": cuda(),
+        "gpu_direct_storage": gpu_direct_storage(),
+        "rdma": rdma(),
+    }
+
+
+def cuda(root: Path = ROOT) -> dict[str, Any]:
+    """The CUDA of this build, and the driver of this machine.
+
+    Args:
+        root: where the kernel's files are; for tests.
+    """
+    build = _core.cuda_build()
+    return {
+        "built_in": build["built_in"],
+        "version": build["version"] or None,
+        "architectures": str(build["architectures"]).split(", ") if build["built_in"] else [],
+        **driver(root),
+    }
+
+
+def driver(root: Path) -> dict[str, Any]:
+    """The NVIDIA driver's version, and whether its kernel modules are the open ones."""
+    try:
+        text = (root / "proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {"driver": None, "open_kernel_module": False}
+    found = re.search(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b", text)
+    return {
+        "driver": found[1] if found else "of unknown version",
+        "open_kernel_module": "Open Kernel Module" in text,
+    }
+
+
+def gpu_direct_storage(root: Path = ROOT, library: str | None = None) -> dict[str, Any]:
+    """Whether files could be read and written from GPU memory without host memory between.
+
+    Args:
+        root: where the kernel's files are; for tests.
+        library: the path of libcufile; None: looked for.
+    """
+    nodes = sorted(path.name for path in (root / "dev").glob("nvidia-fs*"))
+    module = bool(nodes) or (root / "sys/module/nvidia_fs").is_dir()
+    found = library if library is not None else find_cufile(sys.path)
+    lacks = []
+    if not module:
+        lacks.append("the kernel module nvidia-fs is not loaded")
+    if not found:
+        lacks.append("libcufile is not installed")
+    return {
+        "present": not lacks,
+        "lacks": lacks,
+        "device_nodes": len(nodes),
+        "library": found or None,
+        "used": False,
+    }
+
+
+def find_cufile(folders: Sequence[str]) -> str | None:
+    """The library in packages of this interpreter, else where the linker finds it."""
+    for folder in folders:
+        for path in sorted(Path(folder or ".").glob("nvidia/*/lib/libcufile.so*")):
+            return str(path)
+    return ctypes.util.find_library("cufile")
+
+
+def rdma(
+    folder: Path = RDMA_FOLDER, root: Path = ROOT, ucx_library: str | None = None
+) -> dict[str, Any]:
+    """Cards that reach the memory of other machines, and whether they reach GPU memory.
+
+    Args:
+        folder: where the kernel lists the cards.
+        root: where the kernel's other files are; for tests.
+        ucx_library: the path of libucp; None: the one that this process has loaded.
+    """
+    cards = sorted(folder.iterdir()) if folder.is_dir() else []
+    peermem = (root / "sys/module/nvidia_peermem").is_dir()
+    dma_buf = bool(driver(root)["open_kernel_module"])
+    ucx = ucx_library if ucx_library is not None else loaded_library("libucp")
+    return {
+        "cards": [{"name": card.name, "ports": ports_of(card)} for card in cards],
+        "nvidia_peermem": peermem,
+        "dma_buf": dma_buf,
+        "in_ucx": ucx is not None and any(Path(ucx).parent.glob("ucx/libuct_ib*.so*")),
+        "reaches_gpus": bool(cards) and (peermem or dma_buf),
+    }
+
+
+def ports_of(card: Path) -> list[dict[str, str]]:
+    """Number, link, rate and state of each port, as far as the driver tells."""
+    folder = card / "ports"
+    ports = []
+    for port in sorted(folder.iterdir()) if folder.is_dir() else ():
+        facts = {"port": port.name}
+        for name in ("link_layer", "rate", "state"):
+            try:
+                facts[name] = (port / name).read_text(encoding="utf-8").strip()
+            except OSError:
+                continue
+        ports.append(facts)
+    return ports
+
+
+def loaded_library(name: str) -> str | None:
+    """Path of a shared library that this process has loaded."""
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return None
+    paths = (line.split(maxsplit=5)[5] for line in lines if line.count("/"))
+    return next((path for path in paths if Path(path).name.startswith(name)), None)
