@@ -20,7 +20,7 @@
 namespace tranship::cuda {
 namespace {
 
-constexpr std::int64_t bytes_wanted = std::int64_t{512} << 20;
+std::int64_t bytes_wanted = std::int64_t{512} << 20;
 /// Room for what rounds up and for ends that begin off the alignment.
 constexpr std::int64_t bytes_room = bytes_wanted + (std::int64_t{64} << 20);
 constexpr int repeats = 10;
@@ -450,6 +450,7 @@ int main(int argc, char** argv) {
   KernelTuning tuning;
   if (argc > 3) tuning.box_bytes = std::atoll(argv[3]);
   if (argc > 4) tuning.group_boxes = std::atoll(argv[4]);
+  if (argc > 5) bytes_wanted = std::atoll(argv[5]);
   Bench bench(argc > 1 ? argv[1] : nullptr, argc > 2 ? argv[2] : "", tuning);
   bench.copy();
   transposes(bench);

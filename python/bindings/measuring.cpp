@@ -1,6 +1,7 @@
 // Calibration, shared memory, links to other processes, and loops without Python's own cost.
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "base/clock.hpp"
 #include "bindings.hpp"
@@ -206,12 +208,58 @@ std::vector<double> time_gpu_copies(const Engine& engine, const std::vector<RawC
   return seconds;
 }
 
+/// Seconds that a start of one copy takes the caller, of the engine and of the driver alone, in
+/// turns; the ends are not waited for within the time.
+std::pair<double, double> time_starts(Engine& engine, nb::handle source, nb::handle target,
+                                      int device, int count) {
+  const Array from = array_of(source, false);
+  const Array to = array_of(target, true);
+  const auto gpus = engine.gpus();
+  if (!gpus) raise({ErrorCode::unsupported, "there is no GPU here: see tranship topology"});
+  const GpuStream stream = unwrap(gpus->make_stream(device, false));
+  const GpuMark mark = unwrap(gpus->make_mark(device));
+  constexpr int at_once = 32;  // a stream that is full makes the caller wait
+  SteadyClock clock;
+  std::int64_t engine_ns = 0;
+  std::int64_t bare_ns = 0;
+  Status failure;
+  std::vector<Event> events;
+  events.reserve(at_once);
+  for (int k = 0; k < count && failure; k += at_once) {
+    std::int64_t begin = clock.now_ns();
+    for (int j = 0; j < at_once && failure; ++j) {
+      auto event = engine.copy(from, to, {});
+      failure = event ? Status{} : Status(event.error());
+      if (event) events.push_back(std::move(*event));
+    }
+    engine_ns += clock.now_ns() - begin;
+    for (const Event& event : events) failure = failure ? event.wait({}) : failure;
+    events.clear();
+    begin = clock.now_ns();
+    for (int j = 0; j < at_once && failure; ++j) {
+      failure = gpus->copy(stream, from.place.address, to.place.address, from.view.bytes());
+    }
+    bare_ns += clock.now_ns() - begin;
+    if (failure) failure = gpus->record(mark, stream);
+    for (auto done = gpus->reached(mark); failure && done && !*done; done = gpus->reached(mark)) {
+      std::this_thread::yield();
+    }
+  }
+  gpus->release(mark);
+  gpus->release(stream);
+  unwrap(failure);
+  return {static_cast<double>(engine_ns) * 1e-9 / count,
+          static_cast<double>(bare_ns) * 1e-9 / count};
+}
+
 }  // namespace
 
 void bind_measuring(nb::module_& module) {
   bind_shared_memory(module);
   module.def("time_gpu_copies", &time_gpu_copies, nb::arg("engine"), nb::arg("copies"),
              nb::arg("count"));
+  module.def("time_starts", &time_starts, nb::arg("engine"), nb::arg("source"), nb::arg("target"),
+             nb::arg("device"), nb::arg("count"));
   module.def("calibrate", &calibrate_json, nb::arg("host"), nb::arg("date"), nb::arg("folder"),
              nb::arg("sample_bytes"), nb::arg("processes"), nb::arg("progress").none(),
              nb::arg("overrides"));

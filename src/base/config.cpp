@@ -63,6 +63,8 @@ std::vector<Setting> settings() {
       number("peer_timeout_ms", &Config::peer_timeout_ms, "silence after which a peer is lost"),
       number("slots_per_peer", &Config::slots_per_peer, "slots to each peer"),
       number("slot_bytes", &Config::slot_bytes, "bytes of each slot"),
+      number("peer_threads", &Config::peer_threads,
+             "threads that copy straight to and from other processes; -1: by the number of cores"),
       word("transport", &Config::transport, "automatic, shared or network"),
       word("planner", &Config::planner, "automatic, full, simple, spsl or spdl"),
       number("full_plan_bytes", &Config::full_plan_bytes, "full plans from here; 0: by cost"),

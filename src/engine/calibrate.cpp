@@ -451,6 +451,7 @@ Status Calibration::measure_peer(Engine& other, int memory, const char* name) {
     ChannelSpec& spec = reads ? channel(ChannelKind::remote_read, memory, host0)
                               : channel(ChannelKind::remote_write, host0, memory);
     spec.throughput = Throughput(std::move(samples));
+    if (memory == host1) spec.width = std::max(peer_threads(options_.config), 1);
     Array far = matrix(nullptr, 1, latency_bytes, 1, "F, x, y");
     far.place = remote->place;
     far.where = remote->where;

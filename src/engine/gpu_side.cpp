@@ -133,6 +133,8 @@ Status GpuSide::start(const Profile& profile, ThreadDriver& driver) {
     options.gpus = gpus_;
     options.device = device;
     options.over_link = spec.kind == ChannelKind::gpu_read || spec.kind == ChannelKind::gpu_write;
+    // Tiles end in the order in which slots are used again; two streams would let one fall behind.
+    options.streams = options.over_link ? 1 : 2;
     options.bytes_in_flight_max = options.over_link ? link_bytes_in_flight : gpu_bytes_in_flight;
     auto channel = CudaChannel::open(std::move(options));
     if (!channel) return channel.error();

@@ -1,5 +1,8 @@
 #include "engine/processes.hpp"
 
+#include <algorithm>
+#include <thread>
+
 #include "channels/host/copy.hpp"
 #include "data/describe.hpp"
 
@@ -13,6 +16,9 @@ Result<FabricOptions::Transport> transport_of(const std::string& text) {
   return Error{ErrorCode::invalid_argument,
                "transport is automatic, shared or network, not \"" + text + "\""};
 }
+
+constexpr std::int64_t carried_bytes_in_flight = std::int64_t{64} << 20;
+constexpr int peer_threads_most = 16;
 
 /// A peer's array that is mapped here can be written even when the peer is dead: the copy would
 /// succeed and nobody would see it.
@@ -35,6 +41,13 @@ class PeerLiveness : public Liveness {
 };
 
 }  // namespace
+
+int peer_threads(const Config& config) {
+  if (config.peer_threads >= 0)
+    return static_cast<int>(std::min<std::int64_t>(config.peer_threads, 64));
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return cores < 2 ? 0 : std::clamp(cores / 2, 2, peer_threads_most);
+}
 
 Result<std::unique_ptr<Processes>> Processes::open(Engine& engine) {
   const Config& config = engine.config();
@@ -63,6 +76,10 @@ Result<std::unique_ptr<Processes>> Processes::open(Engine& engine) {
   // Several tiles at once, so that the slots do not run dry between two of them.
   channel.bytes_in_flight_max =
       std::max(8 * config.slots_per_peer * config.slot_bytes, std::int64_t{16} << 20);
+  channel.carriers = peer_threads(config);
+  if (channel.carriers > 0) {
+    channel.bytes_in_flight_max = std::max(channel.bytes_in_flight_max, carried_bytes_in_flight);
+  }
   processes->channel_ = std::make_unique<UcxChannel>(*processes->fabric_, channel);
   const int number = engine.driver_->add_channel(*processes->channel_);
   engine.channel_numbers_[ChannelKind::remote_write] = number;

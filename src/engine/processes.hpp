@@ -16,6 +16,9 @@
 
 namespace tranship {
 
+/// Threads that copy to and from other processes' memory; 0: none.
+int peer_threads(const Config& config);
+
 /// An engine's links. Owns the fabric and its channel. Any thread may call any member.
 class Processes {
  public:

@@ -10,58 +10,91 @@
 namespace tranship {
 namespace {
 
-// The kernel pins each page that it copies, so this way loses to the slots as requests grow.
+// The kernel pins each page that it copies, so that on one thread this way loses to the slots as
+// requests grow.
 constexpr std::int64_t direct_bytes_max = 16 * 1024;
-constexpr std::size_t direct_runs_max = 16;
-
-struct Runs {
-  std::array<iovec, direct_runs_max> local;
-  std::array<iovec, direct_runs_max> remote;
-  std::size_t count = 0;
-};
-
-struct Bases {
-  std::byte* local = nullptr;
-  std::uint64_t remote = 0;
-};
+constexpr std::int64_t direct_runs_max = 16;
+/// Runs from which on several threads gain more than the kernel's work for each run costs.
+constexpr std::int64_t long_run_bytes = 16 * 1024;
+constexpr std::size_t batch_runs_max = 64;
 
 std::int64_t points(const LoopNest& nest) {
   return nest.element_bytes == 0 ? 0 : nest.bytes() / nest.element_bytes;
 }
 
-void add_runs(const LoopNest& nest, const Bases& bases, bool write, Runs& runs) {
-  std::array<std::int64_t, LoopNest::loops_max> position{};
-  for (std::int64_t left = points(nest); left > 0; --left) {
-    std::int64_t source = nest.source_offset;
-    std::int64_t target = nest.target_offset;
-    for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
-      source += position[k] * nest.loops[k].source_stride;
-      target += position[k] * nest.loops[k].target_stride;
-    }
-    const auto length = static_cast<std::size_t>(nest.element_bytes);
-    const std::int64_t remote = write ? target : source;
-    runs.local[runs.count] = {bases.local + (write ? source : target), length};
-    runs.remote[runs.count] = {
-        reinterpret_cast<void*>(bases.remote + static_cast<std::uint64_t>(remote)), length};
-    ++runs.count;
-    for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
-      if (++position[k] < nest.loops[k].extent) break;
-      position[k] = 0;
-    }
-  }
+std::int64_t runs_of(std::span<const LoopNest> nests) {
+  std::int64_t runs = 0;
+  for (const LoopNest& nest : nests) runs += points(nest);
+  return runs;
 }
+
+/// Collects runs and moves as many at once as a system call takes.
+class Mover {
+ public:
+  Mover(pid_t pid, bool write, std::byte* local, std::uint64_t remote)
+      : pid_(pid), write_(write), local_base_(local), remote_base_(remote) {}
+
+  /// False if not every byte was moved.
+  bool move(const LoopNest& nest) {
+    std::array<std::int64_t, LoopNest::loops_max> position{};
+    for (std::int64_t left = points(nest); left > 0; --left) {
+      std::int64_t source = nest.source_offset;
+      std::int64_t target = nest.target_offset;
+      for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
+        source += position[k] * nest.loops[k].source_stride;
+        target += position[k] * nest.loops[k].target_stride;
+      }
+      if (!add(source, target, nest.element_bytes)) return false;
+      for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
+        if (++position[k] < nest.loops[k].extent) break;
+        position[k] = 0;
+      }
+    }
+    return true;
+  }
+
+  bool flush() {
+    if (count_ == 0) return true;
+    const ssize_t moved = (write_ ? process_vm_writev : process_vm_readv)(
+        pid_, local_.data(), count_, remote_.data(), count_, 0);
+    const bool all = moved == bytes_;
+    count_ = 0;
+    bytes_ = 0;
+    return all;
+  }
+
+ private:
+  bool add(std::int64_t source, std::int64_t target, std::int64_t bytes) {
+    const auto length = static_cast<std::size_t>(bytes);
+    const std::int64_t there = write_ ? target : source;
+    local_[count_] = {local_base_ + (write_ ? source : target), length};
+    remote_[count_] = {reinterpret_cast<void*>(remote_base_ + static_cast<std::uint64_t>(there)),
+                       length};
+    bytes_ += bytes;
+    return ++count_ < batch_runs_max || flush();
+  }
+
+  pid_t pid_;
+  bool write_;
+  std::byte* local_base_;
+  std::uint64_t remote_base_;
+  std::array<iovec, batch_runs_max> local_;
+  std::array<iovec, batch_runs_max> remote_;
+  std::size_t count_ = 0;
+  std::int64_t bytes_ = 0;
+};
 
 }  // namespace
 
 bool Requester::direct_possible(const Transfer& transfer) const {
   if (options_.direct_pid == 0 || transfer.remote.address == 0 || lost()) return false;
-  if (transfer.request.bytes > direct_bytes_max) return false;
-  std::int64_t runs = 0;
-  for (const LoopNest& nest : transfer.request.nests) {
-    runs += points(nest);
-    if (runs > static_cast<std::int64_t>(direct_runs_max)) return false;
-  }
-  return true;
+  return transfer.request.bytes <= direct_bytes_max &&
+         runs_of(transfer.request.nests) <= direct_runs_max;
+}
+
+bool Requester::direct_at_length_possible(const Transfer& transfer) const {
+  if (options_.direct_pid == 0 || transfer.remote.address == 0 || lost()) return false;
+  return transfer.request.bytes >= long_run_bytes * runs_of(transfer.request.nests);
 }
 
 bool Requester::stands(const RemoteExport& remote) const {
@@ -71,25 +104,32 @@ bool Requester::stands(const RemoteExport& remote) const {
 
 std::optional<Status> Requester::direct(const Transfer& transfer) {
   if (!direct_possible(transfer)) return std::nullopt;
+  return move_directly(transfer);
+}
+
+std::optional<Status> Requester::direct_at_length(const Transfer& transfer) {
+  if (!direct_at_length_possible(transfer)) return std::nullopt;
+  return move_directly(transfer);
+}
+
+std::optional<Status> Requester::move_directly(const Transfer& transfer) {
   const bool write = transfer.operation == Operation::write;
   const Request& request = transfer.request;
-  const Bases bases{write ? request.source.address : request.target.address,
-                    transfer.remote.address};
-  Runs runs;
-  for (const LoopNest& nest : request.nests) add_runs(nest, bases, write, runs);
-  if (runs.count == 0) return Status{};
   Lease& lease = options_.segment.header().leases[static_cast<std::size_t>(transfer.remote.index)];
   lease.users.fetch_add(1, std::memory_order_seq_cst);
   if (lease.export_id.load(std::memory_order_seq_cst) != transfer.remote.id) {
     lease.users.fetch_sub(1, std::memory_order_release);
     return std::nullopt;  // withdrawn: the command's answer says so
   }
-  const ssize_t moved = (write ? process_vm_writev : process_vm_readv)(
-      options_.direct_pid, runs.local.data(), runs.count, runs.remote.data(), runs.count, 0);
+  Mover mover(options_.direct_pid, write, write ? request.source.address : request.target.address,
+              transfer.remote.address);
+  bool all = true;
+  for (const LoopNest& nest : request.nests) all = all && mover.move(nest);
+  all = all && mover.flush();
   lease.users.fetch_sub(1, std::memory_order_release);
   // Anything but a complete copy is left to a command: it is carried out again, from the start,
   // or fails with a reason.
-  if (moved != request.bytes) return std::nullopt;
+  if (!all) return std::nullopt;
   return Status{};
 }
 

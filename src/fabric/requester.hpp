@@ -78,6 +78,10 @@ class Requester {
   std::optional<Status> direct(const Transfer& transfer);
   bool direct_possible(const Transfer& transfer) const;
 
+  /// The same for requests of any size in long runs: worth it on several threads.
+  std::optional<Status> direct_at_length(const Transfer& transfer);
+  bool direct_at_length_possible(const Transfer& transfer) const;
+
   /// Takes answers and fills free slots until neither is possible. Returns whether any was.
   bool progress();
 
@@ -107,6 +111,7 @@ class Requester {
     std::vector<LoopNest> local;  ///< between the slot and the requester's array
   };
 
+  std::optional<Status> move_directly(const Transfer& transfer);
   bool take_answer();
   bool fill_slot();
   Status answer_of(int slot);

@@ -21,19 +21,29 @@ Start = Callable[..., Exporter]
 LOST_S = 2.0
 """A peer's death is noticed within this time."""
 
-TRANSPORTS = ("automatic", "network")
 LARGE_BYTES = 1 << 27
 
 
-@pytest.fixture(params=TRANSPORTS)
-def transport(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=["straight", "slots", "network"])
+def way(request: pytest.FixtureRequest) -> str:
+    """By threads that reach into the other process, through shared slots, or over a network."""
     return str(request.param)
 
 
 @pytest.fixture
-def client(transport: str, queueing_profile: str) -> Iterator[ts.Engine]:
+def transport(way: str) -> str:
+    return "network" if way == "network" else "automatic"
+
+
+@pytest.fixture
+def client(way: str, transport: str, queueing_profile: str) -> Iterator[ts.Engine]:
     """An engine that reaches others in one way."""
-    with ts.Engine(profile=queueing_profile, threads=2, transport=transport) as engine:
+    with ts.Engine(
+        profile=queueing_profile,
+        threads=2,
+        transport=transport,
+        peer_threads=2 if way == "straight" else 0,
+    ) as engine:
         yield engine
 
 

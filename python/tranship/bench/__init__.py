@@ -42,6 +42,7 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "planning": ("what a plan costs to make, on profiles of clusters", planning),
     "prediction": ("what plans predict beside what copies take, 1 to 256 MiB", prediction),
     "gpu-link": ("host memory to a GPU and back, pinned and pageable", gpu.link),
+    "gpu-launch": ("what a start costs beyond the driver's call", gpu.launch),
     "gpu-conversion": ("layouts converted inside a GPU, beside its copy", gpu.conversion),
     "gpu-peer": ("a GPU to its neighbour, in the same layout or transposed", gpu.peer),
     "gpu-process": ("a GPU to and from another process's memories", gpu_process.process),

@@ -150,7 +150,10 @@ def link(bench: Bench) -> None:
         shape = (bench.pick(256 * MiB, MiB),)
         pinned = [Side(engine, "pinned", shape, "u1") for _ in range(2)]
         device = [Side(engine, "device0", shape, "u1") for _ in range(2)]
-        pageable = Side(engine, "pageable", shape, "u1")
+        large = (bench.pick(1024 * MiB, MiB),)
+        pageable = Side(engine, "pageable", large, "u1")
+        landed = Side(engine, "device0", large, "u1")
+        staged = Side(engine, "pinned", large, "u1")
         up = raw_copy(pinned[0].array, device[0].array, 0)
         down = raw_copy(device[1].array, pinned[1].array, 0)
 
@@ -161,8 +164,10 @@ def link(bench: Bench) -> None:
         compare(bench, "device to pinned", engine, [(device[1], pinned[1])], limit(down))
         both = [(pinned[0], device[0]), (device[1], pinned[1])]
         compare(bench, "both at once", engine, both, limit(up, down))
-        compare(bench, "pageable to device", engine, [(pageable, device[0])], limit(up))
-        compare(bench, "device to pageable", engine, [(device[1], pageable)], limit(down))
+        up = raw_copy(staged.array, landed.array, 0)
+        down = raw_copy(landed.array, staged.array, 0)
+        compare(bench, "pageable to device", engine, [(pageable, landed)], limit(up))
+        compare(bench, "device to pageable", engine, [(landed, pageable)], limit(down))
 
 
 Shape = tuple[str, str, tuple[int, ...], tuple[int, ...]]
@@ -353,3 +358,24 @@ def urgent(bench: Bench) -> None:
         bench.emit(
             "1 MiB behind 8 large", "tranship", MiB, seconds["behind"], "alone", alone / behind
         )
+
+
+def launch(bench: Bench) -> None:
+    """What a start costs the caller beyond the driver's own call: one hop, 64 KiB."""
+    with gpu_engine(bench) as engine:
+        source = Side(engine, "pinned", (65536,), "u1")
+        target = Side(engine, "device0", (65536,), "u1")
+        data = random_bytes(65536)
+        source.write(data)
+        count = bench.pick(3200, 32)
+        times = [
+            _core.time_starts(engine._core, source.array, target.array, 0, count) for _ in range(8)
+        ][1:]
+        if not same(target.read(), data):
+            raise AssertionError("a copy arrived changed")
+        ours, bare = ([pair[k] for pair in times] for k in (0, 1))
+        more_s = statistics.median(ours) - statistics.median(bare)
+        ratio = statistics.median(bare) / statistics.median(ours)
+        bench.emit("start of a copy", "cudaMemcpyAsync", 0, bare)
+        bench.emit("start of a copy", "tranship", 0, ours, "cudaMemcpyAsync", ratio)
+        bench.say(f"a start costs {more_s * 1e6:.2f} us more than the bare call")

@@ -60,6 +60,33 @@ UcxChannel::UcxChannel(Fabric& fabric, Options options)
   capabilities_.width = 1;
   capabilities_.synchronous = false;
   capabilities_.bytes_in_flight_max = options_.bytes_in_flight_max;
+  if (options_.carriers == 0) return;
+  carriers_ = std::make_unique<Carriers>(
+      options_.carriers, [this](Carriers::Job job, std::optional<Status> status) {
+        if (status) {
+          finished_->push({job.transfer.request.tag, std::move(*status)});
+        } else {
+          std::lock_guard lock(mutex_);
+          returned_.push_back(std::move(job));
+        }
+        fabric_.bell().ring();
+      });
+}
+
+/// What carriers could not move whole: the peer says why, or does it.
+void UcxChannel::submit_returned() {
+  std::vector<Carriers::Job> jobs;
+  {
+    std::lock_guard lock(mutex_);
+    jobs.swap(returned_);
+  }
+  for (Carriers::Job& job : jobs) {
+    if (Status status = job.link->requester->submit(job.transfer, finished_); !status) {
+      finished_->push({job.transfer.request.tag, std::move(status)});
+    } else if (std::find(active_.begin(), active_.end(), job.link) == active_.end()) {
+      active_.push_back(std::move(job.link));
+    }
+  }
 }
 
 Status UcxChannel::submit(const Request& request) {
@@ -84,12 +111,17 @@ Status UcxChannel::submit(const Request& request) {
     return {};
   }
   const auto& link = array.shared_link();
+  if (carriers_ && requester.direct_at_length_possible(transfer)) {
+    carriers_->post({transfer, link});
+    return {};
+  }
   if (std::find(active_.begin(), active_.end(), link) == active_.end()) active_.push_back(link);
   return requester.submit(transfer, finished_);
 }
 
 std::size_t UcxChannel::poll(std::span<Finished> finished) {
   rings_seen_ = fabric_.bell().rings();
+  if (carriers_) submit_returned();
   for (std::size_t k = 0; k < active_.size();) {
     Requester& requester = *active_[k]->requester;
     requester.progress();
@@ -122,6 +154,10 @@ std::string UcxChannel::explain(const Request& request) const {
   const bool write = ends->operation == Operation::write;
   if (link.requester->direct_possible(transfer)) {
     return std::string("direct: small and in few runs; ") +
+           (write ? "process_vm_writev" : "process_vm_readv");
+  }
+  if (carriers_ && link.requester->direct_at_length_possible(transfer)) {
+    return "carried: long runs, on " + std::to_string(options_.carriers) + " threads; " +
            (write ? "process_vm_writev" : "process_vm_readv");
   }
   const SlotGeometry& geometry = link.requester->segment().geometry();

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "channels/ucx/carriers.hpp"
 #include "fabric/fabric.hpp"
 #include "runtime/channel.hpp"
 
@@ -14,6 +16,7 @@ namespace tranship {
 /// for each of them:
 /// - `mapped`: the array lies in shared memory that this process maps: one copy, here, at once;
 /// - `direct`: a few small runs on one machine: process_vm_writev or process_vm_readv, at once;
+/// - `carried`: long runs on one machine: the same, on several threads at once;
 /// - `slots`: packed pieces through slots in shared memory; the exporting process unpacks one
 ///   while this one packs the next;
 /// - `network`: the same slots, mirrored by UCX.
@@ -27,6 +30,7 @@ class UcxChannel : public Channel {
   struct Options {
     std::string name = "remote_write";
     std::int64_t bytes_in_flight_max = 8 * 256 * 1024;  ///< as large as a peer's ring of slots
+    int carriers = 0;  ///< threads for long requests that need no slots; 0: all take slots
   };
 
   UcxChannel(Fabric& fabric, Options options);
@@ -46,12 +50,17 @@ class UcxChannel : public Channel {
   std::string explain(const Request& request) const;
 
  private:
+  void submit_returned();
+
   Fabric& fabric_;
   Options options_;
   Capabilities capabilities_;
   std::shared_ptr<FinishedQueue> finished_ = std::make_shared<FinishedQueue>();
   std::vector<std::shared_ptr<Link>> active_;  ///< links with requests of this channel
   std::uint32_t rings_seen_ = 0;
+  std::mutex mutex_;                     ///< guards what follows
+  std::vector<Carriers::Job> returned_;  ///< by carriers: for slots after all
+  std::unique_ptr<Carriers> carriers_;   ///< ends before what it uses
 };
 
 }  // namespace tranship

@@ -357,12 +357,19 @@ bool plan_runs(const Work& work, std::vector<KernelPlan>& plans) {
   return true;
 }
 
+/// Rows of a box from which on margins around each of them are few.
+constexpr std::int32_t rows_least = 16;
+
 /// Whether a box is moved in accesses so narrow that rows in aligned vectors are better.
 bool better_as_records(const KernelPlan& plan, const std::byte* target) {
   const SourceStep& fastest = plan.source_steps[0];
   if (plan.element_bytes > 4 ||
       fastest.extent.divisor * static_cast<std::uint32_t>(plan.element_bytes) < sector_bytes) {
     return false;
+  }
+  // A few fields are a part of long runs on one side, and their columns are long on the other.
+  for (int k = 0; k < plan.box_rank; ++k) {
+    if (plan.box[k] < rows_least) return false;
   }
   if (plan.source_vector_bytes < vector_bytes_max || plan.target_vector_bytes < vector_bytes_max) {
     return true;

@@ -1,0 +1,42 @@
+#include "channels/ucx/carriers.hpp"
+
+#include <utility>
+
+namespace tranship {
+
+Carriers::Carriers(int threads, OnEnd on_end) : on_end_(std::move(on_end)) {
+  for (int k = 0; k < threads; ++k) threads_.emplace_back([this] { run(); });
+}
+
+Carriers::~Carriers() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  posted_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Carriers::post(Job job) {
+  {
+    std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(job));
+  }
+  posted_.notify_one();
+}
+
+void Carriers::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    posted_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+    if (jobs_.empty()) return;
+    Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    auto status = job.link->requester->direct_at_length(job.transfer);
+    on_end_(std::move(job), std::move(status));
+    lock.lock();
+  }
+}
+
+}  // namespace tranship

@@ -1,0 +1,48 @@
+// Threads that copy straight between this process's memory and a peer's.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "fabric/remote_array.hpp"
+
+namespace tranship {
+
+/// The kernel copies at the rate of one core, and checks each page: several threads make a link
+/// between two processes as fast as a copy in one. Threads: post() from all.
+class Carriers {
+ public:
+  struct Job {
+    Requester::Transfer transfer;
+    std::shared_ptr<Link> link;
+  };
+  /// How a job ended; nothing if it must take another way. Called on a carrier's thread.
+  using OnEnd = std::function<void(Job job, std::optional<Status> status)>;
+
+  Carriers(int threads, OnEnd on_end);
+  /// Ends what was posted first.
+  ~Carriers();
+  Carriers(const Carriers&) = delete;
+  Carriers& operator=(const Carriers&) = delete;
+
+  void post(Job job);
+
+ private:
+  void run();
+
+  OnEnd on_end_;
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  std::deque<Job> jobs_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace tranship
