@@ -22,7 +22,7 @@ namespace {
 
 std::int64_t bytes_wanted = std::int64_t{512} << 20;
 /// Room for what rounds up and for ends that begin off the alignment.
-constexpr std::int64_t bytes_room = bytes_wanted + (std::int64_t{64} << 20);
+std::int64_t bytes_room() { return bytes_wanted + bytes_wanted / 8 + (std::int64_t{1} << 20); }
 constexpr int repeats = 10;
 
 void require(int error, const char* what) {
@@ -84,13 +84,13 @@ class Bench {
  public:
   Bench(const char* path, std::string only, const KernelTuning& tuning)
       : only_(std::move(only)), tuning_(tuning) {
-    require(cudaMalloc(&source_, bytes_room), "no memory for the source");
-    require(cudaMalloc(&target_, bytes_room), "no memory for the target");
+    require(cudaMalloc(&source_, bytes_room()), "no memory for the source");
+    require(cudaMalloc(&target_, bytes_room()), "no memory for the target");
     require(cudaMalloc(&wrong_, sizeof(*wrong_)), "no memory for a counter");
     require(cudaStreamCreate(&stream_), "no stream");
     require(cudaEventCreate(&begin_), "no event");
     require(cudaEventCreate(&end_), "no event");
-    fill<<<1024, 256, 0, stream_>>>(reinterpret_cast<std::uint64_t*>(source_), bytes_room / 8);
+    fill<<<1024, 256, 0, stream_>>>(reinterpret_cast<std::uint64_t*>(source_), bytes_room() / 8);
     require(cudaGetLastError(), "the source cannot be filled");
     if (path != nullptr) lines_ = std::fopen(path, "w");
     if (path != nullptr && lines_ == nullptr) {
@@ -189,7 +189,7 @@ class Bench {
 
  private:
   void poison() {
-    require(cudaMemsetAsync(target_, 0x5a, bytes_room, stream_), "the target cannot be poisoned");
+    require(cudaMemsetAsync(target_, 0x5a, bytes_room(), stream_), "the target cannot be poisoned");
     require(cudaMemsetAsync(wrong_, 0, sizeof(*wrong_), stream_), "a counter cannot be cleared");
   }
 

