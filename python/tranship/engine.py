@@ -215,7 +215,11 @@ class Engine:
         _core.export_array(self._core, name, array if is_buffer(array) else to_core(array, False))
 
     def withdraw(self, name: str) -> None:
-        """Ends an export; when it returns nobody touches the array any more."""
+        """Ends an export; when it returns nobody touches the array any more.
+
+        An exception are copies that a process has begun on memory that it maps (shared memory, a
+        GPU's by CUDA IPC): they end as begun. Let its user know before you reuse the memory.
+        """
         _core.withdraw(self._core, name)
 
     def connect(self, contact: str | os.PathLike[str], *, timeout: float = 10.0) -> Peer:
