@@ -10,13 +10,19 @@ using Clock = std::chrono::steady_clock;
 
 const Transport transports[] = {Transport::automatic, Transport::network};
 
+UcxChannel::Options with(int carriers) {
+  UcxChannel::Options options;
+  options.carriers = carriers;
+  return options;
+}
+
 struct Theatre {
-  explicit Theatre(Transport transport)
+  explicit Theatre(Transport transport, int carriers = 0)
       : child(folder.file("contact"), transport),
         fabric(open_fabric(options_for(transport))),
         peer(connect_to(*fabric, folder.file("contact"))),
         array(look_up(*fabric, peer, "plain")),
-        channel(*fabric, {}) {}
+        channel(*fabric, with(carriers)) {}
 
   Request write_all() { return write_request({&all, 1}, data.data(), *array); }
 
@@ -53,9 +59,10 @@ TEST(ucx_peer_killed_before_a_transfer) {
 }
 
 TEST(ucx_peer_killed_during_transfers) {
-  for (const auto transport : transports) {
+  for (const auto& [transport, carriers] :
+       {std::pair{Transport::automatic, 0}, {Transport::automatic, 2}, {Transport::network, 0}}) {
     for (int round = 0; round < 3; ++round) {
-      Theatre theatre(transport);
+      Theatre theatre(transport, carriers);
       const pid_t pid = theatre.child.pid();
       // three are outstanding; the kill comes at some point of the first
       for (int k = 0; k < 3; ++k) REQUIRE(theatre.channel.submit(theatre.write_all()).ok());

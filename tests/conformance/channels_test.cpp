@@ -71,14 +71,16 @@ struct FileEnd {
 
 /// An array exported by a fabric, seen through another fabric of this process.
 struct RemoteEnd {
-  explicit RemoteEnd(FabricOptions::Transport transport) {
+  RemoteEnd(FabricOptions::Transport transport, int carriers) {
     FabricOptions options;
     options.copy = copy_nests;
     options.transport = transport;
     there = std::move(*Fabric::open(options));
     here = std::move(*Fabric::open(options));
     peer = here->connect(there->contact(), std::chrono::seconds(5)).value();
-    channel = std::make_unique<UcxChannel>(*here, UcxChannel::Options{});
+    UcxChannel::Options way;
+    way.carriers = carriers;
+    channel = std::make_unique<UcxChannel>(*here, way);
   }
   ~RemoteEnd() {
     channel.reset();
@@ -111,8 +113,9 @@ struct RemoteEnd {
   Bytes content;
 };
 
-void remote_conforms(const std::string& name, FabricOptions::Transport transport) {
-  RemoteEnd remote(transport);
+void remote_conforms(const std::string& name, FabricOptions::Transport transport,
+                     int carriers = 0) {
+  RemoteEnd remote(transport, carriers);
   MemoryEnd memory;
   conforms({name + " write", remote.channel.get(),
             [&](const Bytes& bytes) { return memory.set(bytes); },
@@ -160,4 +163,7 @@ TEST(sim_conforms) {
 
 TEST(file_conforms_to_the_suite) { file_conforms(); }
 TEST(shared_memory_conforms) { remote_conforms("ucx shared", FabricOptions::Transport::automatic); }
+TEST(straight_copies_conform) {
+  remote_conforms("ucx straight", FabricOptions::Transport::automatic, 2);
+}
 TEST(network_conforms) { remote_conforms("ucx network", FabricOptions::Transport::network); }

@@ -25,6 +25,7 @@ class Target:
         measure: "ratio" (times as fast as the baseline), "slowdown" (its inverse), "gbps" or
             "median_s".
         bound: the number to reach, or not to exceed for "slowdown" and "median_s".
+        whole: whether the case is just that, and does not only begin so.
     """
 
     what: str
@@ -33,6 +34,7 @@ class Target:
     variant: str
     measure: str
     bound: float
+    whole: bool = False
 
     @property
     def at_most(self) -> bool:
@@ -44,6 +46,12 @@ class Target:
         if self.measure == "median_s":
             return f"{value * 1e6:.2f} us"
         return f"{value:.2f} GB/s" if self.measure == "gbps" else f"{value:.2f} x"
+
+
+def gpu(what: str, bench: str, case: str, bound: float) -> Target:
+    """A fraction of the driver's own copy."""
+    whole = case in ("peer", "GPU to another process's GPU")
+    return Target(what, bench, case, "tranship", "ratio", bound, whole)
 
 
 TARGETS = (
@@ -73,6 +81,24 @@ TARGETS = (
         "slowdown",
         TIMES_LOCAL_MAX,
     ),
+    gpu("pinned to device", "gpu-link", "pinned to device", 0.98),
+    gpu("device to pinned", "gpu-link", "device to pinned", 0.98),
+    gpu("both directions at once", "gpu-link", "both at once", 0.98),
+    gpu("pageable to device, over the link", "gpu-link", "pageable to device", 0.93),
+    gpu("device to pageable, over the link", "gpu-link", "device to pageable", 0.93),
+    gpu("each conversion in a GPU, over its copy", "gpu-conversion", "", 0.85),
+    gpu("GPU to peer", "gpu-peer", "peer", 0.98),
+    gpu("GPU to peer, transposed", "gpu-peer", "peer, transposed", 0.93),
+    gpu("another process's GPU", "gpu-process", "GPU to another process's GPU", 0.97),
+    gpu("the same, transposed", "gpu-process", "GPU to another process's GPU, transposed", 0.92),
+    gpu("another process's shared memory", "gpu-process", "GPU to another process's shared", 0.95),
+    gpu("another process's plain memory", "gpu-process", "GPU to another process's plain", 0.85),
+    gpu("images from the host, over the link", "gpu-images", "NHWC", 0.9),
+    gpu("images to the host, over the link", "gpu-images", "NCHW", 0.9),
+    gpu("over the links of two GPUs", "gpu-lanes", "pinned to device over 2", 1.9),
+    Target("8 B to another GPU", "gpu-process", "8 B", "tranship", "median_s", 15e-6),
+    Target("64 KiB to another GPU", "gpu-process", "65536 B", "tranship", "median_s", 15e-6),
+    Target("urgent 1 MiB on a GPU", "gpu-priority", "1 MiB behind", "tranship", "slowdown", 1.3),
 )
 """The numbers asked for, on 2 cores of an EPYC machine; those of GPUs, on H200."""
 
@@ -116,6 +142,8 @@ def concerns(target: Target, line: Line) -> bool:
         if line["case"].startswith("median of the conv") != target.what.startswith("median"):
             return False
     begins: bool = line["case"].startswith(target.case)
+    if target.whole:
+        begins = line["case"] == target.case
     return begins and bool(line["variant"].startswith(target.variant))
 
 
