@@ -217,8 +217,10 @@ class Engine:
     def withdraw(self, name: str) -> None:
         """Ends an export; when it returns nobody touches the array any more.
 
-        An exception are copies that a process has begun on memory that it maps (shared memory, a
-        GPU's by CUDA IPC): they end as begun. Let its user know before you reuse the memory.
+        Raises:
+            NotFound: nothing is exported by that name.
+            Timeout: a peer's copy takes longer than the setting ``peer_timeout_ms``; keep the
+                memory until it is over. The name is free, and nothing new begins.
         """
         _core.withdraw(self._core, name)
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "data/mapping.hpp"
 #include "fabric/shared_memory.hpp"
@@ -29,12 +30,18 @@ class Liveness {
  public:
   virtual ~Liveness() = default;
   virtual Status check() const = 0;
+  /// Counts a copy among the array's users, until it is let go of: its owner waits for that before
+  /// it takes the memory back. Null if it has taken it back.
+  virtual std::shared_ptr<void> hold() const = 0;
 };
 
 /// Whether the place is an address that this process's CPU reaches.
 inline bool in_memory(Where where) {
   return where == Where::host || where == Where::shared || where == Where::pinned;
 }
+
+/// What a copy holds until it has ended.
+using Leases = std::vector<std::shared_ptr<void>>;
 
 /// A value. It keeps what it refers to alive through `owner`.
 struct Array {

@@ -161,6 +161,20 @@ Status check_liveness(const std::shared_ptr<const Liveness>& source,
   return target ? target->check() : Status{};
 }
 
+/// What keeps other processes from taking back the memory of a copy that is about to begin.
+Result<Leases> leases_of(const Array& source, const Array& target) {
+  Leases leases;
+  for (const Array* array : {&source, &target}) {
+    if (!array->liveness) continue;
+    leases.push_back(array->liveness->hold());
+    if (leases.back()) continue;
+    const Status why = array->liveness->check();
+    return why ? Error{ErrorCode::not_found, array->name + " was withdrawn; look it up again"}
+               : why.error();
+  }
+  return leases;
+}
+
 /// Whether the array lies on a GPU and another process owns it.
 bool is_opened(const Array& array) { return array.where == Where::device && array.liveness; }
 
@@ -523,10 +537,12 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
     if (!query->waiting_s.empty()) plan = plan_of(*query);
     if (!plan) return plan.error();
   }
+  auto leases = leases_of(source, target);
+  if (!leases) return leases.error();
   const bool one_gpu_hop = (*plan)->hops.size() == 1 &&
                            on_gpu(options_.profile.channels[at((*plan)->hops[0].channel)].kind);
   if (one_gpu_hop && ((*plan)->direct || options.stream)) {
-    return start_on_gpu(*plan, source, target, options);
+    return start_on_gpu(*plan, source, target, options, std::move(*leases));
   }
   const bool ready = std::all_of(options.after.begin(), options.after.end(),
                                  [](const Event& event) { return event.done(); });
@@ -535,7 +551,7 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
     for (const Event& event : options.after) {
       if (Status status = event.wait({}); !status) return status.error();
     }
-    if (staged) return carry_staged(*plan, source, target, options.priority);
+    if (staged) return carry_staged(*plan, source, target, options.priority, std::move(*leases));
     if (const auto status = carry_directly(**plan, source, target)) {
       if (!*status) return status->error();
       return Event(*plan, nullptr, this);
@@ -543,11 +559,11 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
   }
   auto after = waits_of(**plan, options);
   if (!after) return after.error();
-  return start_transfer(source, target, options.priority, *plan, *after);
+  return start_transfer(source, target, options.priority, *plan, *after, std::move(*leases));
 }
 
 Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
-                                   const Array& target, const CopyOptions& options) {
+                                   const Array& target, const CopyOptions& options, Leases leases) {
   const ChannelSpec& spec = options_.profile.channels[at(plan->hops[0].channel)];
   CudaChannel& usual = gpu_side_->channel(spec);
   // What another process owns is mapped for its own GPU: kernels there write it, and read ours.
@@ -588,6 +604,7 @@ Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, cons
     (*flight)->keep_alive({source.owner, target.owner});
     if (source.liveness || target.liveness) {
       (*flight)->check_at_end(liveness_of(source, target));
+      (*flight)->hold(std::move(leases));
     }
   }
   if (options.stream && !in_stream) {
@@ -597,7 +614,7 @@ Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, cons
 }
 
 Result<Event> Engine::carry_staged(const std::shared_ptr<const Plan>& plan, const Array& source,
-                                   const Array& target, int priority) {
+                                   const Array& target, int priority, Leases leases) {
   const Hop& first = plan->hops[0];
   const Hop& last = plan->hops[1];
   auto buffer = gpu_side_->staging_buffer(first.target->end_bytes());
@@ -621,7 +638,10 @@ Result<Event> Engine::carry_staged(const std::shared_ptr<const Plan>& plan, cons
       gpu_side_->channel(options_.profile.channels[at(hop.channel)]).start(request, nullptr, {});
   if (!flight) return flight.error();
   (*flight)->keep_alive({source.owner, target.owner, *buffer});
-  if (source.liveness || target.liveness) (*flight)->check_at_end(liveness_of(source, target));
+  if (source.liveness || target.liveness) {
+    (*flight)->check_at_end(liveness_of(source, target));
+    (*flight)->hold(std::move(leases));
+  }
   if (up) return Event(plan, std::move(*flight));
   using Clock = std::chrono::steady_clock;
   if (Status status = wait_for_flight(**flight, Clock::now() + staged_wait_max); !status) {
@@ -695,7 +715,7 @@ std::optional<Status> Engine::carry_directly(const Plan& plan, const Array& sour
 
 Event Engine::start_transfer(const Array& source, const Array& target, int priority,
                              const std::shared_ptr<const Plan>& plan,
-                             const std::vector<std::shared_ptr<Completion>>& after) {
+                             const std::vector<std::shared_ptr<Completion>>& after, Leases leases) {
   auto transfer = std::make_shared<Transfer>();
   transfer->plan = plan;
   transfer->source = source.place;
@@ -705,6 +725,7 @@ Event Engine::start_transfer(const Array& source, const Array& target, int prior
   transfer->keep_alive = {source.owner, target.owner};
   transfer->label = plan->path(options_.profile);
   if (source.liveness || target.liveness) {
+    for (auto& lease : leases) transfer->keep_alive.push_back(std::move(lease));
     transfer->final_check = liveness_of(source, target);
   }
   for (const Hop& hop : plan->hops) {
@@ -718,7 +739,7 @@ Event Engine::start_transfer(const Array& source, const Array& target, int prior
 
 Event Engine::copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,
                          const Array& target) {
-  return start_transfer(source, target, 0, plan, {});
+  return start_transfer(source, target, 0, plan, {}, {});
 }
 
 void Engine::run_nests(const Request& request, std::function<void(Status)> done) {

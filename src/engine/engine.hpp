@@ -148,17 +148,17 @@ class Engine {
   std::optional<Status> carry_directly(const Plan& plan, const Array& source, const Array& target);
   /// Puts a copy of one hop into a stream of its GPU, on the caller's thread.
   Result<Event> start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
-                             const Array& target, const CopyOptions& options);
+                             const Array& target, const CopyOptions& options, Leases leases);
   /// Carries a short copy to or from a GPU through pinned memory, on the caller's thread.
   Result<Event> carry_staged(const std::shared_ptr<const Plan>& plan, const Array& source,
-                             const Array& target, int priority);
+                             const Array& target, int priority, Leases leases);
   /// What the copy must wait for: events, and what is in the caller's stream.
   Result<std::vector<std::shared_ptr<Completion>>> waits_of(const Plan& plan,
                                                             const CopyOptions& options);
   std::shared_ptr<Completion> completion_of(std::shared_ptr<GpuFlight> flight, int channel);
   Event start_transfer(const Array& source, const Array& target, int priority,
                        const std::shared_ptr<const Plan>& plan,
-                       const std::vector<std::shared_ptr<Completion>>& after);
+                       const std::vector<std::shared_ptr<Completion>>& after, Leases leases);
   bool cold(std::int64_t bytes) const;
   /// Runs nests as one job of a channel; `done` is called when it has ended.
   void run_nests(const Request& request, std::function<void(Status)> done);

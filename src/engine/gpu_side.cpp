@@ -277,12 +277,9 @@ Result<GpuSide::Opened> GpuSide::open_ticket(const std::string& text) const {
   const auto& gpus = gpus_->list();
   const auto found = std::find_if(gpus.begin(), gpus.end(),
                                   [&](const GpuInfo& info) { return info.bus == ticket.bus; });
-  if (found == gpus.end()) {
-    return Error{ErrorCode::unsupported, "the GPU at " + ticket.bus +
-                                             " is not seen by this process: see "
-                                             "CUDA_VISIBLE_DEVICES"};
-  }
-  const int device = static_cast<int>(found - gpus.begin());
+  // A GPU that is hidden from this process is reached from the first one that is not: CUDA opens
+  // its memory all the same.
+  const int device = found == gpus.end() ? 0 : static_cast<int>(found - gpus.begin());
   // A driver opens no ticket in the process that wrote it: the memory is there already.
   if (pid == getpid() && !gpus_->emulated()) {
     return Opened{reinterpret_cast<std::byte*>(address), device, nullptr};

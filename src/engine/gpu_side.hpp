@@ -77,7 +77,8 @@ class GpuSide {
     int device = -1;
     std::shared_ptr<void> owner;  ///< closes it
   };
-  /// @error what the driver refused; unsupported if this process does not see that GPU
+  /// Opens it for the GPU that it lies on, or, if this process does not see that one, for another.
+  /// @error what the driver refused
   Result<Opened> open_ticket(const std::string& ticket) const;
 
   const std::shared_ptr<Gpus>& gpus() const { return gpus_; }

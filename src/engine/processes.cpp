@@ -36,6 +36,10 @@ class PeerLiveness : public Liveness {
     return {};
   }
 
+  std::shared_ptr<void> hold() const override {
+    return array_->link().requester->use(array_->remote());
+  }
+
  private:
   std::shared_ptr<RemoteArray> array_;
 };

@@ -102,6 +102,16 @@ bool Requester::stands(const RemoteExport& remote) const {
   return lease.export_id.load(std::memory_order_seq_cst) == remote.id;
 }
 
+std::shared_ptr<void> Requester::use(const RemoteExport& remote) const {
+  Lease& lease = options_.segment.header().leases[static_cast<std::size_t>(remote.index)];
+  lease.users.fetch_add(1, std::memory_order_seq_cst);
+  const auto let_go = [memory = options_.segment.memory()](Lease* one) {
+    one->users.fetch_sub(1, std::memory_order_release);
+  };
+  std::shared_ptr<Lease> held(&lease, let_go);
+  return stands(remote) ? held : nullptr;
+}
+
 std::optional<Status> Requester::direct(const Transfer& transfer) {
   if (!direct_possible(transfer)) return std::nullopt;
   return move_directly(transfer);

@@ -73,6 +73,11 @@ class Requester {
   /// where the notice takes its time. Only for peers on this machine.
   bool stands(const RemoteExport& remote) const;
 
+  /// Counts the caller as a user of memory that it reaches by itself, until the last reference is
+  /// gone: withdraw() there waits for it. Null if the peer exports it no longer. Only for peers on
+  /// this machine.
+  std::shared_ptr<void> use(const RemoteExport& remote) const;
+
   /// Carries out a small transfer at once by process_vm_writev or process_vm_readv.
   /// Returns nothing if that way is not open for it: use submit().
   std::optional<Status> direct(const Transfer& transfer);

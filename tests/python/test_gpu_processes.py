@@ -130,3 +130,15 @@ def test_an_engine_reads_its_own_gpu(transport: str) -> None:
         engine.export("own", filled(engine, VALUES, "device0"))
         remote = engine.connect(engine.contact)["own"]
         assert np.array_equal(content(engine, remote), VALUES)
+
+
+def test_a_gpu_that_this_process_does_not_see(server: Exporter, transport: str) -> None:
+    """One GPU a process, as job schedulers give them: it lies on the exporter's second one."""
+    with ts.Engine(emulated_gpus=1, transport=transport, threads=2) as engine:
+        remote = engine.connect(server.contact)["device"]
+        target = filled(engine, np.zeros(BYTES, "u1"), "device0")
+        engine.copy(remote, target).wait(timeout=20)
+        assert np.array_equal(content(engine, target), VALUES)
+        engine.copy(filled(engine, VALUES[::-1].copy(), "device0"), remote).wait(timeout=20)
+        assert server.ask("sum device") == str(VALUES.sum(dtype=np.int64))
+        assert np.array_equal(content(engine, remote), VALUES[::-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -113,6 +114,26 @@ def test_a_withdrawn_array_is_not_touched_again(exporter: Start, client: ts.Engi
     with pytest.raises(ts.NotFound, match=r"exports.*shared.*no longer|look it up again"):
         client.copy(np.zeros(1 << 16, np.uint8), array).wait(timeout=5)
     assert other.ask("sum shared") == before
+
+
+def test_a_withdrawal_waits_for_copies_into_mapped_memory(
+    exporter: Start, queueing_profile: str
+) -> None:
+    other = exporter("--bytes", str(LARGE_BYTES))
+    source = np.ones(LARGE_BYTES, np.uint8)
+    with ts.Engine(profile=queueing_profile, threads=2) as engine:
+        shared = engine.connect(other.contact)["shared"]
+        engine.copy(source, shared).wait(timeout=20)
+        begin = time.perf_counter()
+        engine.copy(source, shared).wait(timeout=20)
+        one_s = time.perf_counter() - begin
+        events = [engine.copy(source, shared) for _ in range(8)]
+        begin = time.perf_counter()
+        assert other.ask("withdraw shared") == "done"
+        assert time.perf_counter() - begin > 3 * one_s
+        for event in events:
+            with contextlib.suppress(ts.NotFound):  # withdrawn before its end was looked at
+                event.wait(timeout=one_s)
 
 
 def test_arrays_of_others_are_not_exported_again(exporter: Start, client: ts.Engine) -> None:

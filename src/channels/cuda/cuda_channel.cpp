@@ -22,6 +22,7 @@ bool GpuFlight::done() const {
   } else if (final_check_) {
     status_ = final_check_();
   }
+  leases_.clear();
   done_.store(true, std::memory_order_release);
   return true;
 }

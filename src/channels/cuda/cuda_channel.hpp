@@ -26,6 +26,8 @@ class GpuFlight : public Attachment {
   bool done() const;
   /// Holds what the copy reads and writes until it is done and nobody refers to it.
   void keep_alive(std::vector<std::shared_ptr<void>> owners) { owners_ = std::move(owners); }
+  /// Let go of as soon as somebody sees that the copy is done.
+  void hold(std::vector<std::shared_ptr<void>> leases) { leases_ = std::move(leases); }
   /// Asked once, when the copy has ended well: whether what it wrote still belongs to somebody.
   void check_at_end(std::function<Status()> check) { final_check_ = std::move(check); }
   /// How it ended, once it is done.
@@ -41,6 +43,7 @@ class GpuFlight : public Attachment {
   std::unique_ptr<GpuWork> work_;
   std::vector<std::shared_ptr<void>> owners_;
   std::function<Status()> final_check_;
+  mutable std::vector<std::shared_ptr<void>> leases_;
   mutable std::mutex mutex_;
   mutable std::atomic<bool> done_{false};
   mutable Status status_;
