@@ -19,6 +19,8 @@ Result<FabricOptions::Transport> transport_of(const std::string& text) {
 
 constexpr std::int64_t carried_bytes_in_flight = std::int64_t{64} << 20;
 constexpr int peer_threads_most = 16;
+/// On fewer cores, slots and their conversions on the way are as fast.
+constexpr int peer_cores_least = 8;
 
 /// A peer's array that is mapped here can be written even when the peer is dead: the copy would
 /// succeed and nobody would see it.
@@ -50,7 +52,7 @@ int peer_threads(const Config& config) {
   if (config.peer_threads >= 0)
     return static_cast<int>(std::min<std::int64_t>(config.peer_threads, 64));
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return cores < 2 ? 0 : std::clamp(cores / 2, 2, peer_threads_most);
+  return cores < peer_cores_least ? 0 : std::min(cores / 2, peer_threads_most);
 }
 
 Result<std::unique_ptr<Processes>> Processes::open(Engine& engine) {

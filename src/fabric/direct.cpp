@@ -16,6 +16,8 @@ constexpr std::int64_t direct_bytes_max = 16 * 1024;
 constexpr std::int64_t direct_runs_max = 16;
 /// Runs from which on several threads gain more than the kernel's work for each run costs.
 constexpr std::int64_t long_run_bytes = 16 * 1024;
+/// Requests from which on a thread that has to be woken is worth it.
+constexpr std::int64_t long_request_bytes = 256 * 1024;
 constexpr std::size_t batch_runs_max = 64;
 
 std::int64_t points(const LoopNest& nest) {
@@ -94,7 +96,8 @@ bool Requester::direct_possible(const Transfer& transfer) const {
 
 bool Requester::direct_at_length_possible(const Transfer& transfer) const {
   if (options_.direct_pid == 0 || transfer.remote.address == 0 || lost()) return false;
-  return transfer.request.bytes >= long_run_bytes * runs_of(transfer.request.nests);
+  return transfer.request.bytes >= long_request_bytes &&
+         transfer.request.bytes >= long_run_bytes * runs_of(transfer.request.nests);
 }
 
 bool Requester::stands(const RemoteExport& remote) const {
