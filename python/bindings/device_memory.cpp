@@ -76,8 +76,7 @@ nb::tuple list_gpus(const Engine& engine) {
 
 /// The GPUs that an engine would use, and why there would be none: without an engine.
 nb::tuple find_gpus() {
-  const Config config = unwrap(
-      config_from_environment([](const char* name) -> const char* { return std::getenv(name); }));
+  const Config config = config_with({});
   if (!config.gpus) return nb::make_tuple(nb::list(), "the setting gpus is 0");
   auto found = [&] {
     nb::gil_scoped_release released;

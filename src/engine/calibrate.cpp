@@ -84,12 +84,6 @@ Array matrix(std::byte* data, std::int64_t run, std::int64_t x, std::int64_t y,
   return array;
 }
 
-std::int64_t square_side(std::int64_t elements) {
-  std::int64_t side = 1;
-  while (4 * side * side <= elements) side *= 2;
-  return side;
-}
-
 class Calibration {
  public:
   explicit Calibration(const CalibrationOptions& options)

@@ -197,6 +197,29 @@ std::uint64_t fork_generation() {
 
 namespace {
 
+/// Other processes keep their arrays until the copy is done, and are asked then whether they did.
+void guard_until_done(GpuFlight& flight, const Array& source, const Array& target, Leases leases) {
+  if (!source.liveness && !target.liveness) return;
+  flight.check_at_end(liveness_of(source, target));
+  flight.hold(std::move(leases));
+}
+
+/// A transfer that is one request of a channel, without a way of its own to it.
+std::shared_ptr<Transfer> one_request(std::string label, int channel, std::int64_t bytes) {
+  auto plan = std::make_shared<Plan>();
+  plan->hops.resize(1);
+  plan->lanes = {{0, 1, 0}};
+  plan->bytes = bytes;
+  plan->tiles = 1;
+  auto transfer = std::make_shared<Transfer>();
+  transfer->plan = std::move(plan);
+  transfer->label = std::move(label);
+  Descriptor descriptor;
+  descriptor.channel = channel;
+  transfer->descriptors.push_back(descriptor);
+  return transfer;
+}
+
 /// Looks often at first, since most copies are short, and then less often.
 Status wait_for_flight(const GpuFlight& flight, std::chrono::steady_clock::time_point deadline) {
   constexpr std::chrono::milliseconds eager{2};
@@ -541,7 +564,7 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
   if (!leases) return leases.error();
   const bool one_gpu_hop = (*plan)->hops.size() == 1 &&
                            on_gpu(options_.profile.channels[at((*plan)->hops[0].channel)].kind);
-  if (one_gpu_hop && ((*plan)->direct || options.stream)) {
+  if (one_gpu_hop) {
     return start_on_gpu(*plan, source, target, options, std::move(*leases));
   }
   const bool ready = std::all_of(options.after.begin(), options.after.end(),
@@ -577,14 +600,8 @@ Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, cons
       after.push_back(event.flight()->mark());
     }
   }
-  std::vector<LoopNest> lowered;
-  if (plan->nests.empty()) {
-    lower({plan->hops[0].source.get(), plan->corner_source},
-          {plan->hops[0].target.get(), plan->corner_target}, plan->extents, plan->hops[0].fields,
-          lowered);
-  }
   Request request;
-  request.nests = plan->nests.empty() ? lowered : plan->nests;
+  request.nests = plan->nests;
   request.source = source.place;
   request.target = target.place;
   request.bytes = plan->bytes;
@@ -602,10 +619,7 @@ Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, cons
   if (!flight) return flight.error();
   if (*flight) {
     (*flight)->keep_alive({source.owner, target.owner});
-    if (source.liveness || target.liveness) {
-      (*flight)->check_at_end(liveness_of(source, target));
-      (*flight)->hold(std::move(leases));
-    }
+    guard_until_done(**flight, source, target, std::move(leases));
   }
   if (options.stream && !in_stream) {
     if (Status s = gpu_side_->gpus()->wait(stream, (*flight)->mark()); !s) return s.error();
@@ -638,10 +652,7 @@ Result<Event> Engine::carry_staged(const std::shared_ptr<const Plan>& plan, cons
       gpu_side_->channel(options_.profile.channels[at(hop.channel)]).start(request, nullptr, {});
   if (!flight) return flight.error();
   (*flight)->keep_alive({source.owner, target.owner, *buffer});
-  if (source.liveness || target.liveness) {
-    (*flight)->check_at_end(liveness_of(source, target));
-    (*flight)->hold(std::move(leases));
-  }
+  guard_until_done(**flight, source, target, std::move(leases));
   if (up) return Event(plan, std::move(*flight));
   using Clock = std::chrono::steady_clock;
   if (Status status = wait_for_flight(**flight, Clock::now() + staged_wait_max); !status) {
@@ -679,18 +690,9 @@ Result<std::vector<std::shared_ptr<Completion>>> Engine::waits_of(const Plan& pl
 }
 
 std::shared_ptr<Completion> Engine::completion_of(std::shared_ptr<GpuFlight> flight, int channel) {
-  auto plan = std::make_shared<Plan>();
-  plan->hops.resize(1);
-  plan->lanes = {{0, 1, 0}};
-  plan->tiles = 1;
-  auto transfer = std::make_shared<Transfer>();
-  transfer->plan = std::move(plan);
+  auto transfer = one_request("a copy on a GPU", channel, 0);
   transfer->source.attachment = flight.get();
   transfer->keep_alive = {std::move(flight)};
-  transfer->label = "a copy on a GPU";
-  Descriptor descriptor;
-  descriptor.channel = channel;
-  transfer->descriptors.push_back(descriptor);
   auto completion = transfer->completion;
   driver_->submit(std::move(transfer), {});
   return completion;
@@ -757,22 +759,12 @@ void Engine::run_nests(const Request& request, std::function<void(Status)> done)
     channel = gpu_side_->number_of(reads ? ChannelKind::gpu_read : ChannelKind::gpu_write,
                                    on_gpu->device());
   }
-  auto plan = std::make_shared<Plan>();
-  plan->hops.resize(1);
-  plan->lanes = {{0, 1, 0}};
-  plan->bytes = request.bytes;
-  plan->tiles = 1;
-  auto transfer = std::make_shared<Transfer>();
-  transfer->plan = plan;
+  auto transfer = one_request("a peer's access", channel, request.bytes);
   transfer->fixed_nests.assign(request.nests.begin(), request.nests.end());
   transfer->source = request.source;
   transfer->target = request.target;
   if (on_gpu != nullptr) transfer->source.attachment = transfer->target.attachment = nullptr;
   transfer->cold = request.cold;
-  transfer->label = "a peer's access";
-  Descriptor descriptor;
-  descriptor.channel = channel;
-  transfer->descriptors.push_back(descriptor);
   transfer->completion->on_end(std::move(done));
   driver_->submit(std::move(transfer), {});
 }

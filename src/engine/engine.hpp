@@ -174,7 +174,7 @@ class Engine {
   std::vector<std::unique_ptr<Channel>> channels_;
   std::map<ChannelKind, int> channel_numbers_;  ///< the driver's number of each kind
   std::shared_ptr<ThreadDriver> driver_;
-  mutable std::mutex processes_mutex_;
+  std::mutex processes_mutex_;
   std::unique_ptr<Processes> processes_;
   std::atomic<bool> closed_{false};
   std::uint64_t fork_generation_ = 0;

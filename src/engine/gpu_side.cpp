@@ -17,9 +17,9 @@ namespace {
 constexpr const char* device_prefix = "node0/device";
 /// Enough that a link never waits for the next request, and little for an urgent one to wait for.
 constexpr std::int64_t link_bytes_in_flight = std::int64_t{32} << 20;
+constexpr std::int64_t gpu_bytes_in_flight = std::int64_t{256} << 20;
 /// What copies on the caller's thread seldom exceed.
 constexpr std::int64_t staging_bytes = std::int64_t{1} << 20;
-constexpr std::int64_t gpu_bytes_in_flight = std::int64_t{256} << 20;
 
 /// Files are read and written in pinned buffers as they are, and direct I/O into small pages is
 /// slow on virtual disks: large pages, which are pinned, instead of what CUDA would allocate.
@@ -143,13 +143,16 @@ Status GpuSide::start(const Profile& profile, ThreadDriver& driver) {
   return {};
 }
 
-const GpuSide::Entry* GpuSide::find(const ChannelSpec& channel) const {
-  const int device =
-      devices_[at(channel.kind == ChannelKind::gpu_write ? channel.target : channel.source)];
+const GpuSide::Entry* GpuSide::find(ChannelKind kind, int device) const {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.kind == channel.kind && entry.device == device;
+    return entry.kind == kind && entry.device == device;
   });
   return found == entries_.end() ? nullptr : &*found;
+}
+
+const GpuSide::Entry* GpuSide::find(const ChannelSpec& channel) const {
+  const bool writes = channel.kind == ChannelKind::gpu_write;
+  return find(channel.kind, devices_[at(writes ? channel.target : channel.source)]);
 }
 
 int GpuSide::number_of(const ChannelSpec& channel) const {
@@ -158,17 +161,13 @@ int GpuSide::number_of(const ChannelSpec& channel) const {
 }
 
 int GpuSide::number_of(ChannelKind kind, int device) const {
-  for (const Entry& entry : entries_) {
-    if (entry.kind == kind && entry.device == device) return entry.number;
-  }
-  return -1;
+  const Entry* entry = find(kind, device);
+  return entry == nullptr ? -1 : entry->number;
 }
 
 CudaChannel& GpuSide::peers_of(int device, CudaChannel& otherwise) const {
-  for (const Entry& entry : entries_) {
-    if (entry.kind == ChannelKind::gpu_peer && entry.device == device) return *entry.channel;
-  }
-  return otherwise;
+  const Entry* entry = find(ChannelKind::gpu_peer, device);
+  return entry == nullptr ? otherwise : *entry->channel;
 }
 
 CudaChannel& GpuSide::channel(const ChannelSpec& channel) const { return *find(channel)->channel; }

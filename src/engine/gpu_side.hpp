@@ -92,6 +92,7 @@ class GpuSide {
   };
   explicit GpuSide(std::shared_ptr<Gpus> gpus)
       : gpus_(std::move(gpus)), staging_(std::make_shared<Staging>(gpus_)) {}
+  const Entry* find(ChannelKind kind, int device) const;
   const Entry* find(const ChannelSpec& channel) const;
 
   /// Buffers that no copy uses.

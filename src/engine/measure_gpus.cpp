@@ -30,12 +30,6 @@ constexpr int repeats = 3;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-std::int64_t square_side(std::int64_t elements) {
-  std::int64_t side = 1;
-  while (4 * side * side <= elements) side *= 2;
-  return side;
-}
-
 /// A matrix of elements of `run` bytes, transposed: as many as `bytes` hold.
 LoopNest transposed(std::int64_t bytes, std::int64_t run) {
   const std::int64_t side = square_side(bytes / run);
@@ -144,6 +138,12 @@ Status measure(Engine& engine, const Profile& profile, ChannelSpec& spec, std::i
 }
 
 }  // namespace
+
+std::int64_t square_side(std::int64_t elements) {
+  std::int64_t side = 1;
+  while (4 * side * side <= elements) side *= 2;
+  return side;
+}
 
 Status measure_gpus(Engine& engine, Profile& profile, std::int64_t sample_bytes,
                     const std::function<void(const std::string&)>& report) {

@@ -10,6 +10,9 @@
 
 namespace tranship {
 
+/// The shorter side of a nearly square matrix of so many elements: a power of two.
+std::int64_t square_side(std::int64_t elements);
+
 /// Measures the GPUs' channels of `profile`, as `engine` drives them: requests one behind another
 /// in a stream, as many as the sample's bytes hold. `report` is told what is measured.
 /// @error what the driver refused; out_of_memory

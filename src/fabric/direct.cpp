@@ -88,15 +88,17 @@ class Mover {
 
 }  // namespace
 
+bool Requester::direct_open(const RemoteExport& remote) const {
+  return options_.direct_pid != 0 && remote.address != 0 && !lost();
+}
+
 bool Requester::direct_possible(const Transfer& transfer) const {
-  if (options_.direct_pid == 0 || transfer.remote.address == 0 || lost()) return false;
-  return transfer.request.bytes <= direct_bytes_max &&
+  return direct_open(transfer.remote) && transfer.request.bytes <= direct_bytes_max &&
          runs_of(transfer.request.nests) <= direct_runs_max;
 }
 
 bool Requester::direct_at_length_possible(const Transfer& transfer) const {
-  if (options_.direct_pid == 0 || transfer.remote.address == 0 || lost()) return false;
-  return transfer.request.bytes >= long_request_bytes &&
+  return direct_open(transfer.remote) && transfer.request.bytes >= long_request_bytes &&
          transfer.request.bytes >= long_run_bytes * runs_of(transfer.request.nests);
 }
 

@@ -116,6 +116,7 @@ class Requester {
     std::vector<LoopNest> local;  ///< between the slot and the requester's array
   };
 
+  bool direct_open(const RemoteExport& remote) const;
   std::optional<Status> move_directly(const Transfer& transfer);
   bool take_answer();
   bool fill_slot();

@@ -7,7 +7,6 @@
 namespace tranship {
 namespace {
 
-constexpr std::int64_t slots_most = 16;
 /// Of the longest dimension, up to which sizes of tiles are far apart.
 constexpr std::int64_t coarse_extent = 128;
 /// Transfers that should find room for their buffers beside each other.

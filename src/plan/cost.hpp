@@ -13,6 +13,9 @@
 
 namespace tranship {
 
+/// Tile slots of a ring, at most.
+constexpr std::int64_t slots_most = 16;
+
 /// A query, digested once.
 struct Task {
   const PlanQuery& query;

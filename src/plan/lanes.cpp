@@ -9,7 +9,6 @@ namespace {
 
 /// Paths that are looked for, at most.
 constexpr int paths_most = 8;
-constexpr std::int64_t slots_most = 16;
 /// A path is worth a lane from this share of the first path's rate on: the tiles of a slow one
 /// end late.
 constexpr double lane_share_least = 0.2;

@@ -100,11 +100,11 @@ class Service:
         return result
 
 
-def serve(source: TextIO, target: TextIO) -> None:
+def serve(source: TextIO, target: TextIO, kind: type[Service] = Service) -> None:
     """Answers until the input ends."""
     with Engine(contact=True) as engine:
         print(json.dumps({"contact": engine.contact}), file=target, flush=True)
-        service = Service(engine)
+        service = kind(engine)
         for line in source:
             print(json.dumps(service.answer(line)), file=target, flush=True)
 

@@ -81,12 +81,17 @@ void UcxChannel::submit_returned() {
     jobs.swap(returned_);
   }
   for (Carriers::Job& job : jobs) {
-    if (Status status = job.link->requester->submit(job.transfer, finished_); !status) {
+    if (Status status = submit_to_slots(job); !status) {
       finished_->push({job.transfer.request.tag, std::move(status)});
-    } else if (std::find(active_.begin(), active_.end(), job.link) == active_.end()) {
-      active_.push_back(std::move(job.link));
     }
   }
+}
+
+Status UcxChannel::submit_to_slots(const Carriers::Job& job) {
+  if (std::find(active_.begin(), active_.end(), job.link) == active_.end()) {
+    active_.push_back(job.link);
+  }
+  return job.link->requester->submit(job.transfer, finished_);
 }
 
 Status UcxChannel::submit(const Request& request) {
@@ -110,13 +115,10 @@ Status UcxChannel::submit(const Request& request) {
     finished_->push({request.tag, std::move(*status)});
     return {};
   }
-  const auto& link = array.shared_link();
-  if (carriers_ && requester.direct_at_length_possible(transfer)) {
-    carriers_->post({transfer, link});
-    return {};
-  }
-  if (std::find(active_.begin(), active_.end(), link) == active_.end()) active_.push_back(link);
-  return requester.submit(transfer, finished_);
+  Carriers::Job job{transfer, array.shared_link()};
+  if (!carriers_ || !requester.direct_at_length_possible(transfer)) return submit_to_slots(job);
+  carriers_->post(std::move(job));
+  return {};
 }
 
 std::size_t UcxChannel::poll(std::span<Finished> finished) {

