@@ -6,7 +6,9 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <thread>
 
+#include "channels/cuda/cuda_channel.hpp"
 #include "channels/file/file_channel.hpp"
 #include "channels/host/copy.hpp"
 #include "channels/host/host_channel.hpp"
@@ -138,7 +140,103 @@ void file_conforms() {
             [&](const Bytes& bytes) { return memory.set(bytes); }, [&] { return memory.content; }});
 }
 
+/// Pinned memory, or that of a GPU, as an end of a channel.
+class GpuEnd {
+ public:
+  static constexpr int pinned = -1;
+
+  GpuEnd(std::shared_ptr<Gpus> gpus, int device)
+      : gpus_(std::move(gpus)), device_(device), stream_(*gpus_->make_stream(of(device), false)) {
+    mark_ = *gpus_->make_mark(of(device));
+  }
+  ~GpuEnd() {
+    free();
+    gpus_->release(mark_);
+    gpus_->release(stream_);
+  }
+
+  Place set(const Bytes& bytes) {
+    free();
+    bytes_ = static_cast<std::int64_t>(bytes.size());
+    memory_ =
+        *(device_ == pinned ? gpus_->allocate_pinned(bytes_) : gpus_->allocate(device_, bytes_));
+    carry(bytes.data(), memory_);
+    return {memory_, nullptr};
+  }
+
+  Bytes read() const {
+    Bytes bytes(static_cast<std::size_t>(bytes_));
+    carry(memory_, bytes.data());
+    return bytes;
+  }
+
+ private:
+  static int of(int device) { return device == pinned ? 0 : device; }
+
+  void carry(const std::byte* from, std::byte* to) const {
+    if (bytes_ == 0) return;
+    if (device_ == pinned) {
+      std::memcpy(to, from, static_cast<std::size_t>(bytes_));
+      return;
+    }
+    const bool ok = gpus_->copy(stream_, from, to, bytes_) && gpus_->record(mark_, stream_);
+    if (!ok) return test::record_failure(__FILE__, __LINE__, "a bare copy failed");
+    for (auto reached = gpus_->reached(mark_); reached && !*reached;
+         reached = gpus_->reached(mark_)) {
+      std::this_thread::yield();
+    }
+  }
+
+  void free() {
+    if (memory_ == nullptr) return;
+    if (device_ == pinned) {
+      gpus_->release_pinned(memory_);
+    } else {
+      gpus_->release(device_, memory_);
+    }
+    memory_ = nullptr;
+  }
+
+  std::shared_ptr<Gpus> gpus_;
+  int device_;
+  GpuStream stream_;
+  GpuMark mark_;
+  std::byte* memory_ = nullptr;
+  std::int64_t bytes_ = 0;
+};
+
+void gpus_conform(const std::string& name, const std::shared_ptr<Gpus>& gpus) {
+  struct Ends {
+    const char* name;
+    int source;
+    int target;
+  };
+  for (const Ends& ends :
+       {Ends{" gpu_write", GpuEnd::pinned, 0}, Ends{" gpu_read", 0, GpuEnd::pinned},
+        Ends{" gpu_copy", 0, 0}, Ends{" gpu_peer", 0, 1}}) {
+    if (ends.target == 1 && (gpus->list().size() < 2 || !gpus->peers(0, 1))) continue;
+    CudaChannel::Options options;
+    options.name = name + ends.name;
+    options.gpus = gpus;
+    options.over_link = ends.source != ends.target && ends.target != 1;
+    const auto channel = CudaChannel::open(options).value();
+    GpuEnd source(gpus, ends.source);
+    GpuEnd target(gpus, ends.target);
+    conforms({options.name, channel.get(), [&](const Bytes& bytes) { return source.set(bytes); },
+              [&](const Bytes& bytes) { return target.set(bytes); },
+              [&] { return target.read(); }});
+  }
+}
+
 }  // namespace
+
+TEST(emulated_gpus_conform) { gpus_conform("emulated", Gpus::emulate(2)); }
+
+/// Where this machine has GPUs; tools/gpu-check runs it there.
+TEST(gpus_of_this_machine_conform) {
+  const auto gpus = Gpus::open();
+  if (gpus.ok()) gpus_conform((*gpus)->list()[0].name, *gpus);
+}
 
 TEST(host_conforms) {
   HostChannel channel(2);

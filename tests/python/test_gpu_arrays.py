@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu_support import Foreign, copy_a_turned_slice, on_gpu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,23 +55,6 @@ def gpus(gpu_profile: str) -> Iterator[ts.Engine]:
     """An engine with two emulated GPUs."""
     with ts.Engine(profile=gpu_profile, emulated_gpus=2, threads=2) as opened:
         yield opened
-
-
-class Foreign:
-    """What a GPU library's array looks like: the CUDA array interface and nothing else."""
-
-    def __init__(self, owner: Any, **changes: Any) -> None:
-        self.owner = owner
-        interface = dict(owner.__cuda_array_interface__) | changes
-        self.__cuda_array_interface__ = {k: v for k, v in interface.items() if v != "absent"}
-
-
-def on_gpu(engine: ts.Engine, values: np.ndarray[Any, Any], device: int = 0) -> ts.DeviceArray:
-    """The values in memory of a GPU."""
-    made = engine.empty(values.shape, values.dtype, memory=f"device{device}")
-    assert isinstance(made, ts.DeviceArray)
-    engine.copy(values, made).wait(timeout=10)
-    return made
 
 
 def test_there_and_back(gpus: ts.Engine) -> None:
@@ -495,38 +479,12 @@ def test_topology_names_rdma_cards(tmp_path: Path) -> None:
     ]
 
 
-PLACES = ("host", "pinned", "device0", "device1")
-
-
 @settings(max_examples=60)
 @given(data=st.data())
 def test_any_slice_of_any_transpose_between_any_two_memories(
     gpus: ts.Engine, data: st.DataObject
 ) -> None:
-    shape = tuple(data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=4)))
-    kind = data.draw(st.sampled_from(["u1", "f2", "i4", "f8", "c16", "V3"]))
-    order = data.draw(st.permutations(range(len(shape))))
-    key = tuple(
-        slice(data.draw(st.integers(0, n - 1)), None, data.draw(st.sampled_from([1, 2, 3])))
-        for n in shape
-    )
-    raw = np.random.default_rng(data.draw(st.integers(0, 99))).bytes(
-        int(np.prod(shape)) * np.dtype(kind).itemsize
-    )
-    values = np.frombuffer(raw, kind).reshape(shape)
-    expected = values[key].transpose(order)
-    source = gpus.empty(shape, kind, memory=data.draw(st.sampled_from(PLACES)))
-    gpus.copy(values, source).wait(timeout=10)
-    part: Any = source[key]
-    if isinstance(part, ts.DeviceArray):
-        steps = [part.strides[k] for k in order]
-        turned: Any = Foreign(part, shape=expected.shape, strides=tuple(steps))
-    else:
-        turned = part.transpose(order)
-    target = gpus.empty(expected.shape, kind, memory=data.draw(st.sampled_from(PLACES)))
-    gpus.copy(turned, target).wait(timeout=10)
-    found = target.numpy() if isinstance(target, ts.DeviceArray) else target
-    assert found.tobytes() == expected.tobytes()
+    copy_a_turned_slice(gpus, data, ("host", "pinned", "device0", "device1"))
 
 
 def test_the_core_says_where_an_array_lies(gpus: ts.Engine) -> None:

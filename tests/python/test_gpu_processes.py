@@ -1,7 +1,9 @@
-"""GPU arrays of other processes, and memory that is shared with them. GPUs are emulated."""
+"""GPU arrays of other processes, and memory that is shared with them. GPUs are emulated, unless
+TRANSHIP_TEST_GPUS is "real"."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import tranship as ts
 
 Start = Callable[..., Exporter]
 BYTES = 1 << 20
+EMULATED = 0 if os.environ.get("TRANSHIP_TEST_GPUS") == "real" else 2
 VALUES = np.resize(np.arange(256, dtype=np.uint8), BYTES)
 
 
@@ -26,13 +29,13 @@ def transport(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def server(exporter: Start) -> Exporter:
     """A process that exports an array on its second GPU."""
-    return exporter("--gpu", "--bytes", str(BYTES), TRANSHIP_EMULATED_GPUS="2")
+    return exporter("--gpu", "--bytes", str(BYTES), TRANSHIP_EMULATED_GPUS=str(EMULATED))
 
 
 @pytest.fixture
 def client(transport: str) -> Iterator[ts.Engine]:
     """An engine with two GPUs."""
-    with ts.Engine(emulated_gpus=2, transport=transport, threads=2) as opened:
+    with ts.Engine(emulated_gpus=EMULATED, transport=transport, threads=2) as opened:
         yield opened
 
 
@@ -80,10 +83,9 @@ def test_it_is_a_hop_between_gpus_on_one_machine(
     remote = client.connect(server.contact)["device"]
     target = client.empty(BYTES, "u1", memory="device0")
     path = client.plan(remote, target).explain().splitlines()[0]
-    if transport == "network":
-        assert path == "node1/host0 > node0/pinned0 > node0/device0"
-    else:
-        assert path == "node0/device1 > node0/device0"
+    # A second GPU may lie on the way where it was measured faster.
+    begin = "node1/host0 > node0/pinned0 > " if transport == "network" else "node0/device1 > "
+    assert path.startswith(begin) and path.endswith("> node0/device0")
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -107,6 +109,13 @@ def test_a_withdrawn_array_is_not_touched_again(server: Exporter, client: ts.Eng
     assert server.ask("sum device") == str(VALUES.sum(dtype=np.int64))
 
 
+def assert_pinned_at_once(event: ts.Event) -> None:
+    """The copy goes from the GPU to pinned memory without pageable memory between."""
+    path = str(event.plan)
+    assert path.startswith("node0/device0 >") and path.endswith("> node0/pinned0")
+    assert "host0" not in path
+
+
 def test_shared_memory_is_pinned(
     server: Exporter, client: ts.Engine, transport: str, tmp_path: Path
 ) -> None:
@@ -115,18 +124,18 @@ def test_shared_memory_is_pinned(
     event = client.copy(source, remote)
     event.wait(timeout=20)
     if transport == "automatic":
-        assert str(event.plan) == "node0/device0 > node0/pinned0"
+        assert_pinned_at_once(event)
     assert server.ask(f"dump shared {tmp_path / 'dump'}") == "done"
     assert np.array_equal(np.fromfile(tmp_path / "dump", np.uint8), VALUES[::-1])
     mine = client.empty(BYTES, "u1")
     event = client.copy(source, mine)
     event.wait(timeout=20)
     assert np.array_equal(mine, VALUES[::-1])
-    assert str(event.plan) == "node0/device0 > node0/pinned0"
+    assert_pinned_at_once(event)
 
 
 def test_an_engine_reads_its_own_gpu(transport: str) -> None:
-    with ts.Engine(contact=True, emulated_gpus=1, transport=transport, threads=2) as engine:
+    with ts.Engine(contact=True, emulated_gpus=EMULATED, transport=transport, threads=2) as engine:
         engine.export("own", filled(engine, VALUES, "device0"))
         remote = engine.connect(engine.contact)["own"]
         assert np.array_equal(content(engine, remote), VALUES)

@@ -1,0 +1,55 @@
+"""Helpers of the tests on GPUs, real and emulated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import tranship as ts
+
+
+class Foreign:
+    """What a GPU library's array looks like: the CUDA array interface and nothing else."""
+
+    def __init__(self, owner: Any, **changes: Any) -> None:
+        self.owner = owner
+        interface = dict(owner.__cuda_array_interface__) | changes
+        self.__cuda_array_interface__ = {k: v for k, v in interface.items() if v != "absent"}
+
+
+def on_gpu(engine: ts.Engine, values: np.ndarray[Any, Any], device: int = 0) -> ts.DeviceArray:
+    """The values in memory of a GPU."""
+    made = engine.empty(values.shape, values.dtype, memory=f"device{device}")
+    assert isinstance(made, ts.DeviceArray)
+    engine.copy(values, made).wait(timeout=10)
+    return made
+
+
+def copy_a_turned_slice(engine: ts.Engine, data: st.DataObject, places: tuple[str, ...]) -> None:
+    """Draws an array, a slice and a transpose of it, and copies that from one place to another."""
+    shape = tuple(data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=4)))
+    kind = data.draw(st.sampled_from(["u1", "f2", "i4", "f8", "c16", "V3"]))
+    order = data.draw(st.permutations(range(len(shape))))
+    key = tuple(
+        slice(data.draw(st.integers(0, n - 1)), None, data.draw(st.sampled_from([1, 2, 3])))
+        for n in shape
+    )
+    raw = np.random.default_rng(data.draw(st.integers(0, 99))).bytes(
+        int(np.prod(shape)) * np.dtype(kind).itemsize
+    )
+    values = np.frombuffer(raw, kind).reshape(shape)
+    expected = values[key].transpose(order)
+    source = engine.empty(shape, kind, memory=data.draw(st.sampled_from(places)))
+    engine.copy(values, source).wait(timeout=10)
+    part: Any = source[key]
+    if isinstance(part, ts.DeviceArray):
+        steps = [part.strides[k] for k in order]
+        turned: Any = Foreign(part, shape=expected.shape, strides=tuple(steps))
+    else:
+        turned = part.transpose(order)
+    target = engine.empty(expected.shape, kind, memory=data.draw(st.sampled_from(places)))
+    engine.copy(turned, target).wait(timeout=10)
+    found = target.numpy() if isinstance(target, ts.DeviceArray) else target
+    assert found.tobytes() == expected.tobytes()

@@ -1,0 +1,230 @@
+"""On real GPUs alone: streams, graphs and arrays of other libraries, and what a driver refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from exporters import Exporter
+from gpu_support import copy_a_turned_slice, on_gpu
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tranship as ts
+from support import run_script
+from tranship.hardware import hardware
+
+found = hardware()["gpus"]
+pytestmark = pytest.mark.skipif(not found, reason="this machine has no GPU")
+
+ROWS, COLUMNS = 1024, 768
+BUSY_CYCLES = 200_000_000
+"""Of a kernel that keeps a stream busy for some 0.1 s."""
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[ts.Engine]:
+    """An engine on the GPUs of this machine."""
+    with ts.Engine() as opened:
+        yield opened
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def cupy() -> Any:
+    return pytest.importorskip("cupy")
+
+
+def numbers(factor: float = 1) -> np.ndarray[Any, Any]:
+    """A matrix of which no two elements are equal."""
+    return (np.arange(ROWS * COLUMNS, dtype="f4") * factor).reshape(ROWS, COLUMNS)
+
+
+def pinned(engine: ts.Engine, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The values in pinned memory."""
+    array = engine.empty(values.shape, values.dtype, memory="pinned")
+    array[:] = values
+    return array
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_any_slice_of_any_transpose(engine: ts.Engine, data: st.DataObject) -> None:
+    devices = tuple(f"device{k}" for k in range(min(len(found), 2)))
+    copy_a_turned_slice(engine, data, ("host", "pinned", *devices))
+
+
+def test_a_copy_starts_after_its_stream(engine: ts.Engine, torch: Any) -> None:
+    target = engine.empty((COLUMNS, ROWS), "f4", memory="pinned")
+    tensor = torch.zeros(ROWS, COLUMNS, device="cuda")
+    filled = torch.from_numpy(numbers()).cuda()
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(BUSY_CYCLES)
+        tensor.copy_(filled)
+    engine.copy(tensor.t(), target, stream=stream).wait(timeout=20)
+    assert np.array_equal(target, numbers().T)
+
+
+def test_a_stream_goes_on_after_its_copy(engine: ts.Engine, torch: Any) -> None:
+    source = pinned(engine, numbers())
+    tensor = torch.zeros(COLUMNS, ROWS, device="cuda")
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(BUSY_CYCLES)
+    event = engine.copy(source, tensor.t(), stream=stream)
+    assert not event.done()  # the caller was not held up
+    with torch.cuda.stream(stream):
+        doubled = tensor * 2
+    stream.synchronize()
+    assert np.array_equal(doubled.cpu().numpy(), numbers(2).T)
+    event.wait(timeout=20)
+
+
+def test_after_takes_a_stream(engine: ts.Engine, torch: Any) -> None:
+    tensor = torch.zeros(ROWS, COLUMNS, device="cuda")
+    filled = torch.from_numpy(numbers()).cuda()
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(BUSY_CYCLES)
+        tensor.copy_(filled)
+    pageable = np.zeros((ROWS, COLUMNS), "f4")
+    engine.copy(tensor, pageable, after=stream).wait(timeout=20)
+    assert np.array_equal(pageable, numbers())
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_graph_holds_copies(engine: ts.Engine, torch: Any, turned: bool) -> None:
+    """Of one hop: inside the GPU, and from pinned memory."""
+    host = pinned(engine, numbers())
+    first = torch.zeros(ROWS, COLUMNS, device="cuda")
+    second = torch.zeros((COLUMNS, ROWS) if turned else (ROWS, COLUMNS), device="cuda")
+    into = second.t() if turned else second
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        stream = torch.cuda.current_stream()
+        engine.copy(host, first, stream=stream)
+        engine.copy(first, into, stream=stream)
+    assert not second.any()  # it was captured, not run
+    for factor in (1, 3):
+        host[:] = numbers(factor)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert np.array_equal(into.cpu().numpy(), numbers(factor))
+
+
+def test_tensors_of_torch(engine: ts.Engine, torch: Any) -> None:
+    tensor = torch.from_numpy(numbers()).cuda()
+    torch.cuda.synchronize()
+    back = torch.zeros(COLUMNS, ROWS, pin_memory=True)
+    event = engine.copy(tensor.permute(1, 0), back)
+    event.wait(timeout=20)
+    assert str(event.plan).endswith("node0/pinned0")
+    assert np.array_equal(back.numpy(), numbers().T)
+    half = torch.arange(1000, dtype=torch.bfloat16, device="cuda")
+    torch.cuda.synchronize()
+    other = torch.zeros(1000, dtype=torch.bfloat16, device="cuda")
+    torch.cuda.synchronize()
+    engine.copy(half, other).wait(timeout=20)
+    assert torch.equal(half, other)
+
+
+def test_an_array_of_cupy_names_its_stream(engine: ts.Engine, cupy: Any) -> None:
+    target = np.zeros((ROWS, COLUMNS), "f4")
+    with cupy.cuda.Stream(non_blocking=True):
+        array = cupy.zeros((ROWS, COLUMNS), "f4")
+        for _ in range(200):  # keeps the stream busy
+            array += 1
+        engine.copy(array, target).wait(timeout=20)
+    assert (target == 200).all()
+
+
+def test_managed_memory(engine: ts.Engine, cupy: Any) -> None:
+    memory = cupy.cuda.malloc_managed(ROWS * COLUMNS * 4)
+    array = cupy.ndarray((ROWS, COLUMNS), "f4", memory)
+    engine.copy(numbers(), array).wait(timeout=20)
+    assert np.array_equal(array.get(), numbers())
+    back = np.zeros((COLUMNS, ROWS), "f4")
+    engine.copy(array.T, back).wait(timeout=20)
+    assert np.array_equal(back, numbers().T)
+
+
+def test_memory_that_cuda_pinned(engine: ts.Engine, cupy: Any) -> None:
+    memory = cupy.cuda.alloc_pinned_memory(ROWS * COLUMNS * 4)
+    host = np.frombuffer(memory, "f4", ROWS * COLUMNS).reshape(ROWS, COLUMNS)
+    host[:] = numbers()
+    device = on_gpu(engine, np.zeros((ROWS, COLUMNS), "f4"))
+    event = engine.copy(host, device)
+    event.wait(timeout=20)
+    assert str(event.plan).startswith("node0/pinned0")
+    assert np.array_equal(device.numpy(), numbers())
+
+
+def test_an_array_of_jax_is_a_source(engine: ts.Engine) -> None:
+    jax = pytest.importorskip("jax")
+    array = jax.numpy.arange(1000, dtype="float32")
+    array.block_until_ready()
+    target = np.zeros(1000, "f4")
+    engine.copy(array, target).wait(timeout=20)
+    assert np.array_equal(target, np.arange(1000, dtype="f4"))
+
+
+def test_too_much_memory_is_refused_and_nothing_is_lost(engine: ts.Engine) -> None:
+    values = numbers()
+    device = on_gpu(engine, values)
+    with pytest.raises((ts.Error, MemoryError), match="memory"):
+        engine.empty(1 << 46, "u1", memory="device0")
+    assert np.array_equal(device.numpy(), values)
+    back = on_gpu(engine, np.zeros_like(values))
+    engine.copy(device, back).wait(timeout=20)
+    assert np.array_equal(back.numpy(), values)
+
+
+@pytest.mark.skipif(len(found) < 2, reason="needs two GPUs")
+def test_a_gpu_that_this_process_does_not_see(exporter: Any) -> None:
+    """One GPU a process, as job schedulers give them: the array lies on the second one."""
+    server: Exporter = exporter("--gpu", "--bytes", str(1 << 20))
+    printed = run_script(
+        """
+        import os, sys
+        os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+        import numpy as np, tranship as ts
+        with ts.Engine() as engine:
+            remote = engine.connect(sys.argv[1])["device"]
+            target = np.zeros(1 << 20, "u1")
+            engine.copy(remote, target).wait(timeout=20)
+            engine.copy(np.ones(1 << 20, "u1"), remote).wait(timeout=20)
+            print(int(target.sum(dtype="i8")))
+        """,
+        server.contact,
+    )
+    assert int(printed) == int(np.resize(np.arange(256, dtype="u1"), 1 << 20).sum(dtype="i8"))
+    assert server.ask("sum device") == str(1 << 20)
+
+
+def test_a_driver_that_hides_all_gpus() -> None:
+    printed = run_script(
+        """
+        import os
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        import numpy as np, tranship as ts
+        with ts.Engine() as engine:
+            target = np.zeros(1000)
+            engine.copy(np.ones(1000), target).wait(timeout=20)
+            try:
+                engine.empty(1000, memory="device0")
+            except ts.Error as error:
+                print(int(target.sum()), error)
+        """
+    )
+    assert printed.startswith("1000 ") and "GPU" in printed
