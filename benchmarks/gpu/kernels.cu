@@ -291,6 +291,19 @@ void records(Bench& bench) {
     bench.run(dense("columns to records, " + what, bytes, {fields, count}, {1, 0}, {0, 1}));
   };
   for (std::int64_t fields = 2; fields <= 16; ++fields) both(fields, 4, "f32");
+  // With an odd number of records, columns begin off the alignment.
+  const auto odd = [&](std::int64_t fields, std::int64_t bytes, const std::string& type) {
+    const std::int64_t count = (bytes_wanted / bytes / fields - 1) | 1;
+    const std::string what = std::to_string(fields) + " x " + type + ", odd";
+    bench.run(dense("records to columns, " + what, bytes, {fields, count}, {0, 1}, {1, 0}));
+    bench.run(dense("columns to records, " + what, bytes, {fields, count}, {1, 0}, {0, 1}));
+  };
+  odd(2, 4, "f32");
+  odd(3, 4, "f32");
+  odd(5, 4, "f32");
+  odd(8, 4, "f32");
+  odd(3, 2, "f16");
+  odd(3, 8, "f64");
   both(3, 8, "f64");
   both(3, 2, "f16");
   both(4, 2, "f16");
@@ -316,6 +329,7 @@ struct Mixed {
   std::vector<std::int64_t> widths;
   bool to_columns = true;
   std::int64_t rows = 1;
+  bool odd = false;  ///< columns begin off the alignment
 };
 
 Case mixed_case(const Mixed& mixed) {
@@ -327,7 +341,8 @@ Case mixed_case(const Mixed& mixed) {
     record += bytes;
     one.name += " " + std::to_string(bytes);
   }
-  const std::int64_t columns = bytes_wanted / record / mixed.rows / 64 * 64;
+  const std::int64_t columns = bytes_wanted / record / mixed.rows / 64 * 64 - (mixed.odd ? 1 : 0);
+  if (mixed.odd) one.name += ", odd";
   const std::int64_t count = columns * mixed.rows;
   for (const std::int64_t bytes : mixed.widths) {
     LoopNest nest;
@@ -400,6 +415,9 @@ void mixed_widths(Bench& bench) {
     bench.run(mixed_case({{8, 8, 8, 4, 4, 1}, to_columns}));
     bench.run(mixed_case({{3, 5, 12, 7}, to_columns}));
     bench.run(mixed_case({{8, 4, 4, 4, 8, 2, 2, 2, 2, 1, 1, 1, 1, 4, 4, 8}, to_columns}));
+    bench.run(mixed_case({{4, 4, 4}, to_columns, 1, true}));
+    bench.run(mixed_case({{2, 2, 2}, to_columns, 1, true}));
+    bench.run(mixed_case({{4, 4, 4, 4, 4}, to_columns, 1, true}));
     bench.run(mixed_case({{8, 4, 2, 2}, to_columns, 4096}));
     bench.run(mixed_case({{4, 8}, to_columns, 3001}));
   }

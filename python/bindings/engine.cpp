@@ -1,4 +1,5 @@
 // The engine, its events and its plans.
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -170,6 +171,25 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
   return {unwrap(std::move(event)), engine};
 }
 
+using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+BoundEvent copy_pages(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
+                      const Indices& source_pages, const Indices& target_pages, int priority,
+                      nb::handle after, nb::handle stream) {
+  Ends ends = ends_of(source, target, nb::none());
+  CopyOptions options;
+  options.priority = priority;
+  Before before = before_of(after, stream);
+  options.after = std::move(before.events);
+  options.stream = joined(*engine, before.streams, ends.source, ends.target);
+  auto event = [&] {
+    nb::gil_scoped_release released;
+    return engine->copy_pages(ends.source, ends.target, {source_pages.data(), source_pages.size()},
+                              {target_pages.data(), target_pages.size()}, options);
+  }();
+  return {unwrap(std::move(event)), engine};
+}
+
 BoundPlan plan(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                nb::handle region, int priority, const std::string& planner,
                std::int64_t buffer_bytes) {
@@ -289,6 +309,9 @@ void bind_engine(nb::module_& module) {
       .def("copy", &copy, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("region").none(), nb::arg("priority"), nb::arg("after").none(),
            nb::arg("planner"), nb::arg("buffer_bytes"), nb::arg("stream").none())
+      .def("copy_pages", &copy_pages, nb::arg("source").none(), nb::arg("target").none(),
+           nb::arg("source_pages"), nb::arg("target_pages"), nb::arg("priority"),
+           nb::arg("after").none(), nb::arg("stream").none())
       .def("plan", &plan, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("region").none(), nb::arg("priority"), nb::arg("planner"),
            nb::arg("buffer_bytes"))

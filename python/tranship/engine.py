@@ -125,6 +125,47 @@ class Engine:
             source, target, region, priority, after, planner, buffer_bytes, stream
         )
 
+    def copy_pages(
+        self,
+        source: Any,
+        target: Any,
+        source_pages: npt.ArrayLike,
+        target_pages: npt.ArrayLike,
+        *,
+        priority: int = 0,
+        after: Any = None,
+        stream: Any = None,
+    ) -> Event:
+        """Copies pages: ``target[target_pages[k]] = source[source_pages[k]]`` for every k.
+
+        A page is an index of the first dimension, such as a block of a KV cache. Pages that are
+        contiguous, in memories that one GPU reaches (another process's GPU included), take one
+        launch, however many they are. Otherwise each run of neighbouring pages is a copy.
+
+        Args:
+            source: as for `copy`.
+            target: as for `copy`; all dimensions but the first are as the source's. It may be the
+                same array as the source.
+            source_pages: integers, as many as `target_pages`.
+            target_pages: integers, no two equal; none of them is read if both are one array.
+            priority: as for `copy`.
+            after: as for `copy`.
+            stream: as for `copy`.
+
+        Returns:
+            The event of the end of all of them. Its plan is that of the first.
+
+        Raises:
+            InvalidArgument: lists of different lengths, an index outside its array (negative ones
+                do not count from the end), a page that would be written twice, or read and
+                written; arrays that do not match.
+            NoRoute: no chain of channels joins the two memories.
+            Closed: the engine is closed.
+        """
+        return self._core.copy_pages(
+            source, target, indices(source_pages), indices(target_pages), priority, after, stream
+        )
+
     def plan(
         self,
         source: Any,
@@ -331,6 +372,16 @@ def read_profile(profile: str | os.PathLike[str]) -> str:
     """JSON as it is; else a file, or the name of a profile that comes with the package."""
     text = os.fspath(profile)
     return _core.check_profile(text) if text.lstrip().startswith("{") else profiles.load(text)
+
+
+def indices(pages: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """A list of integers as the core takes it."""
+    array = np.asarray(pages)
+    if array.ndim != 1 or (array.size > 0 and array.dtype.kind not in "iu"):
+        raise InvalidArgument(
+            f"pages are a list of integers, not {array.dtype} of shape {array.shape}"
+        )
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def setting_overrides(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <thread>
 
@@ -147,6 +148,20 @@ Status check_overlap(const Array& source, const Array& target, const View& targe
 /// A busy machine is planned for anew where the copy takes this many times as long as the plan.
 constexpr double busy_planning_share = 20;
 
+/// In a pipeline, this many times the threads that its rate needs take part in a hop: what more of
+/// them read and write only slows the bus.
+constexpr double threads_spare = 1.5;
+/// So few threads always take part.
+constexpr int threads_least = 4;
+
+/// Threads for a hop of a pipeline on a channel of so many; 0: no bound.
+int threads_needed(const Lane& lane, const Hop& hop, int width) {
+  if (width <= threads_least || hop.bytes_per_second <= 0) return 0;
+  const double of_one = hop.bytes_per_second / width;
+  const double needed = std::ceil(threads_spare * lane.bytes_per_second / of_one);
+  return static_cast<int>(std::clamp<double>(needed, threads_least, width));
+}
+
 /// Whether another path was found than the one that the plan takes.
 bool has_other_ways(const Plan& plan) {
   std::vector<int> memories{plan.hops.empty() ? -1 : plan.hops[0].source_memory};
@@ -173,6 +188,59 @@ Result<Leases> leases_of(const Array& source, const Array& target) {
                : why.error();
   }
   return leases;
+}
+
+Status check_pages(const Array& array, std::span<const std::int64_t> pages, const char* side) {
+  if (array.view.mapping->rank() == 0) {
+    return invalid(std::string("the ") + side + " has no dimensions, and so no pages");
+  }
+  const std::int64_t count = array.view.extents[0];
+  for (const std::int64_t page : pages) {
+    if (page >= 0 && page < count) continue;
+    return Error{ErrorCode::out_of_range, "page " + std::to_string(page) + " lies outside the " +
+                                              side + ", which has " + std::to_string(count)};
+  }
+  return {};
+}
+
+/// No page may be written twice, or written and read.
+Status check_pages(const Array& source, const Array& target,
+                   std::span<const std::int64_t> source_pages,
+                   std::span<const std::int64_t> target_pages) {
+  if (source_pages.size() != target_pages.size()) {
+    return invalid("there are " + std::to_string(source_pages.size()) + " source pages and " +
+                   std::to_string(target_pages.size()) + " target pages; give as many of both");
+  }
+  if (Status s = check_pages(source, source_pages, "source"); !s) return s;
+  if (Status s = check_pages(target, target_pages, "target"); !s) return s;
+  std::vector<bool> written(static_cast<std::size_t>(target.view.extents[0]));
+  for (const std::int64_t page : target_pages) {
+    if (written[static_cast<std::size_t>(page)]) {
+      return invalid("page " + std::to_string(page) + " of the target is named twice");
+    }
+    written[static_cast<std::size_t>(page)] = true;
+  }
+  if (Status s = check_places(target); !s) return s;
+  const bool same = source.place.address == target.place.address &&
+                    source.place.attachment == target.place.attachment &&
+                    source.view.mapping->key() == target.view.mapping->key() &&
+                    source.view.lower == target.view.lower;
+  if (!same) return check_overlap(source, target, target.view);
+  for (const std::int64_t page : source_pages) {
+    if (written[static_cast<std::size_t>(page)]) {
+      return invalid("page " + std::to_string(page) +
+                     " is both read and written; copy to pages of their own first");
+    }
+  }
+  return {};
+}
+
+/// The part of an array that has one index along the first dimension.
+Array page_of(const Array& array, std::int64_t page) {
+  Array part = array;
+  part.view.lower[0] += page;
+  part.view.extents[0] = 1;
+  return part;
 }
 
 /// Whether the array lies on a GPU and another process owns it.
@@ -222,7 +290,7 @@ std::shared_ptr<Transfer> one_request(std::string label, int channel, std::int64
 
 /// Looks often at first, since most copies are short, and then less often.
 Status wait_for_flight(const GpuFlight& flight, std::chrono::steady_clock::time_point deadline) {
-  constexpr std::chrono::milliseconds eager{2};
+  constexpr std::chrono::milliseconds eager{50};  // a sleep would outlast a hundredth of less
   const auto begin = std::chrono::steady_clock::now();
   while (!flight.done()) {
     const auto now = std::chrono::steady_clock::now();
@@ -245,13 +313,25 @@ Event::Event(std::shared_ptr<const Plan> plan, std::shared_ptr<Transfer> transfe
     : plan_(std::move(plan)), transfer_(std::move(transfer)), driver_(engine->driver_) {}
 
 bool Event::done() const {
+  if (!parts_.empty()) {
+    return std::all_of(parts_.begin(), parts_.end(), [](const Event& part) { return part.done(); });
+  }
   if (flight_) return flight_->done();
   return !transfer_ || transfer_->completion->done();
 }
 
 Status Event::wait(std::optional<std::chrono::nanoseconds> timeout) const {
-  if (!transfer_ && !flight_) return {};
   using Clock = std::chrono::steady_clock;
+  if (!parts_.empty()) {
+    const auto until = timeout ? Clock::now() + *timeout : Clock::time_point::max();
+    Status first;
+    for (const Event& part : parts_) {
+      Status status = part.wait(timeout ? std::optional(until - Clock::now()) : std::nullopt);
+      if (first) first = std::move(status);
+    }
+    return first;
+  }
+  if (!transfer_ && !flight_) return {};
   const auto deadline = timeout ? Clock::now() + *timeout : Clock::time_point::max();
   if (flight_) return wait_for_flight(*flight_, deadline);
   if (!done()) {
@@ -266,6 +346,7 @@ Status Event::wait(std::optional<std::chrono::nanoseconds> timeout) const {
 }
 
 void Event::cancel() const {
+  for (const Event& part : parts_) part.cancel();
   if (done() || flight_) return;  // what a GPU has begun it ends
   if (const auto driver = driver_.lock()) driver->cancel(transfer_);
 }
@@ -490,9 +571,6 @@ Result<PlanQuery> Engine::query_of(const Array& source, const Array& target,
     }
   }
   if (Status status = check_places(target); !status) return status.error();
-  if (Status status = check_overlap(source, target, query.target); !status) {
-    return status.error();
-  }
   return query;
 }
 
@@ -514,8 +592,79 @@ Result<std::shared_ptr<const Plan>> Engine::plan(const Array& given_source,
   if (Status status = resolve(source, target); !status) return status.error();
   auto query = query_of(source, target, options);
   if (!query) return query.error();
+  if (Status s = check_overlap(source, target, query->target); !s) return s.error();
   query->waiting_s = waiting_s(options.priority);
   return plan_of(*query);
+}
+
+Result<Event> Engine::copy_pages(const Array& given_source, const Array& given_target,
+                                 std::span<const std::int64_t> source_pages,
+                                 std::span<const std::int64_t> target_pages,
+                                 const CopyOptions& options) {
+  if (Status status = usable(); !status) return status.error();
+  Array source = given_source;
+  Array target = given_target;
+  if (Status status = resolve(source, target); !status) return status.error();
+  if (Status s = check_pages(source, target, source_pages, target_pages); !s) return s.error();
+  if (source_pages.empty()) {
+    source.view.extents[0] = target.view.extents[0] = 0;
+    return copy_resolved(source, target, options);
+  }
+  Array first = page_of(source, source_pages[0]);
+  Array last = page_of(target, target_pages[0]);
+  auto one = query_of(first, last, options);
+  if (!one) return one.error();
+  first.view.extents[0] = last.view.extents[0] = std::min<std::int64_t>(
+      static_cast<std::int64_t>(source_pages.size()),
+      std::min(source.view.extents[0] - source_pages[0], target.view.extents[0] - target_pages[0]));
+  auto all = query_of(first, last, options);
+  if (!all) return all.error();
+  auto plan = plan_of(*all);
+  if (!plan) return plan.error();
+  const Levels& from = source.view.mapping->fields()[0].dimension[0];
+  const Levels& to = one->target.mapping->fields()[0].dimension[0];
+  auto made = std::make_shared<Plan>(**plan);
+  made->nests.clear();
+  Corner origin{one->source.mapping.get(), one->source.lower};
+  Corner place{one->target.mapping.get(), one->target.lower};
+  origin.lower[0] = source.view.lower[0];
+  place.lower[0] = target.view.lower[0];
+  lower(origin, place, one->source.extents, {}, made->nests);
+  const bool in_one_launch =
+      made->hops.size() == 1 && on_gpu(options_.profile.channels[at(made->hops[0].channel)].kind) &&
+      from.count == 1 && to.count == 1 && made->nests.size() == 1 && made->nests[0].rank == 0;
+  if (!in_one_launch) return copy_runs(source, target, source_pages, target_pages, options);
+  made->bytes = made->nests[0].bytes() * static_cast<std::int64_t>(source_pages.size());
+  auto leases = leases_of(source, target);
+  if (!leases) return leases.error();
+  return start_on_gpu(made, source, target, options, std::move(*leases),
+                      {source_pages, target_pages, from.level[0].stride, to.level[0].stride});
+}
+
+/// Pages that follow each other on both sides are one copy.
+Result<Event> Engine::copy_runs(const Array& source, const Array& target,
+                                std::span<const std::int64_t> source_pages,
+                                std::span<const std::int64_t> target_pages,
+                                const CopyOptions& options) {
+  std::vector<Event> events;
+  for (std::size_t begin = 0, end = 0; begin < source_pages.size(); begin = end) {
+    do {
+      ++end;
+    } while (end < source_pages.size() && source_pages[end] == source_pages[end - 1] + 1 &&
+             target_pages[end] == target_pages[end - 1] + 1);
+    Array from = page_of(source, source_pages[begin]);
+    Array to = page_of(target, target_pages[begin]);
+    from.view.extents[0] = to.view.extents[0] = static_cast<std::int64_t>(end - begin);
+    auto event = copy_resolved(from, to, options);
+    if (!event) {
+      for (const Event& started : events) started.cancel();
+      for (const Event& started : events) (void)started.wait({});
+      return event.error();
+    }
+    const bool over = event->done() && event->wait({});
+    if (events.empty() || !over) events.push_back(std::move(*event));
+  }
+  return events.size() == 1 ? std::move(events[0]) : Event(std::move(events));
 }
 
 std::vector<double> Engine::waiting_s(int priority) const {
@@ -550,6 +699,7 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
                                     const CopyOptions& options) {
   auto query = query_of(source, target, options);
   if (!query) return query.error();
+  if (Status s = check_overlap(source, target, query->target); !s) return s.error();
   auto plan = plan_of(*query);
   if (!plan) return plan.error();
   if ((*plan)->bytes == 0) return Event(*plan, nullptr, this);
@@ -586,22 +736,26 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
 }
 
 Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
-                                   const Array& target, const CopyOptions& options, Leases leases) {
+                                   const Array& target, const CopyOptions& options, Leases leases,
+                                   const Pages& pages) {
   const ChannelSpec& spec = options_.profile.channels[at(plan->hops[0].channel)];
   CudaChannel& usual = gpu_side_->channel(spec);
   // What another process owns is mapped for its own GPU: kernels there write it, and read ours.
   const bool there = spec.kind == ChannelKind::gpu_peer && is_opened(target);
   CudaChannel& channel = there ? gpu_side_->peers_of(target.device, usual) : usual;
   std::vector<GpuMark> after;
-  for (const Event& event : options.after) {
-    if (event.done() || !event.flight()) {
-      if (Status status = event.wait({}); !status) return status.error();
-    } else {
-      after.push_back(event.flight()->mark());
+  for (const Event& given : options.after) {
+    for (const Event& event : given.parts()) {
+      if (event.done() || !event.flight()) {
+        if (Status status = event.wait({}); !status) return status.error();
+      } else {
+        after.push_back(event.flight()->mark());
+      }
     }
   }
   Request request;
   request.nests = plan->nests;
+  request.pages = pages;
   request.source = source.place;
   request.target = target.place;
   request.bytes = plan->bytes;
@@ -673,11 +827,13 @@ Result<std::vector<std::shared_ptr<Completion>>> Engine::waits_of(const Plan& pl
     const ChannelSpec& spec = options_.profile.channels[at(hop.channel)];
     if (on_gpu(spec.kind)) gpu_hop = &spec;
   }
-  for (const Event& event : options.after) {
-    if (event.flight() && !event.done()) {
-      after.push_back(completion_of(event.flight(), channel_number(*gpu_hop)));
-    } else {
-      after.push_back(event.completion());
+  for (const Event& given : options.after) {
+    for (const Event& event : given.parts()) {
+      if (event.flight() && !event.done()) {
+        after.push_back(completion_of(event.flight(), channel_number(*gpu_hop)));
+      } else {
+        after.push_back(event.completion());
+      }
     }
   }
   if (options.stream && gpu_hop != nullptr) {
@@ -730,10 +886,15 @@ Event Engine::start_transfer(const Array& source, const Array& target, int prior
     for (auto& lease : leases) transfer->keep_alive.push_back(std::move(lease));
     transfer->final_check = liveness_of(source, target);
   }
-  for (const Hop& hop : plan->hops) {
-    Descriptor descriptor;
-    descriptor.channel = channel_number(options_.profile.channels[at(hop.channel)]);
-    transfer->descriptors.push_back(descriptor);
+  for (const Lane& lane : plan->lanes) {
+    for (int k = 0; k < lane.hop_count; ++k) {
+      const Hop& hop = plan->hops[at(lane.first_hop + k)];
+      const ChannelSpec& spec = options_.profile.channels[at(hop.channel)];
+      Descriptor descriptor;
+      descriptor.channel = channel_number(spec);
+      if (lane.hop_count > 1) descriptor.in_flight_max = threads_needed(lane, hop, spec.width);
+      transfer->descriptors.push_back(descriptor);
+    }
   }
   driver_->submit(transfer, after);
   return Event(plan, transfer, this);

@@ -42,7 +42,11 @@ class Event {
   Status wait(std::optional<std::chrono::nanoseconds> timeout) const;
   /// Asks the transfer to end as cancelled. What had been written stays written.
   void cancel() const;
-  /// Null for a copy of nothing.
+  /// Copies that end together.
+  explicit Event(std::vector<Event> parts) : plan_(parts[0].plan_), parts_(std::move(parts)) {}
+  /// The copies that it stands for: itself, if it is one.
+  std::vector<Event> parts() const { return parts_.empty() ? std::vector{*this} : parts_; }
+  /// Null for a copy of nothing; of several copies that of the first.
   const std::shared_ptr<const Plan>& plan() const { return plan_; }
   /// Null if the copy ended within the call, or is in flight().
   std::shared_ptr<Completion> completion() const;
@@ -54,6 +58,7 @@ class Event {
   std::shared_ptr<Transfer> transfer_;
   std::shared_ptr<GpuFlight> flight_;
   std::weak_ptr<ThreadDriver> driver_;
+  std::vector<Event> parts_;
 };
 
 struct CopyOptions {
@@ -86,6 +91,15 @@ class Engine {
   /// @error invalid_argument for arrays that do not match, overlap or cannot be written; no_route;
   ///        closed. What fails later is reported by the event.
   Result<Event> copy(const Array& source, const Array& target, const CopyOptions& options);
+
+  /// Copies pages, indices along the first dimension: each of `source_pages` to the one of
+  /// `target_pages` at the same place in the list. In one launch if one GPU reaches both memories
+  /// and a page is contiguous; else run by run.
+  /// @error as copy(); out_of_range for an index outside its array; invalid_argument for lists of
+  ///        different lengths, a target page that is named twice, or one that is also a source
+  Result<Event> copy_pages(const Array& source, const Array& target,
+                           std::span<const std::int64_t> source_pages,
+                           std::span<const std::int64_t> target_pages, const CopyOptions& options);
 
   /// The plan that copy() would run, with what it costs now: behind what goes before it.
   Result<std::shared_ptr<const Plan>> plan(const Array& source, const Array& target,
@@ -134,8 +148,12 @@ class Engine {
   explicit Engine(Options options);
   Status start();
   void drop_absent_gpus();
+  /// Does not look whether the arrays overlap.
   Result<PlanQuery> query_of(const Array& source, const Array& target,
                              const CopyOptions& options) const;
+  Result<Event> copy_runs(const Array& source, const Array& target,
+                          std::span<const std::int64_t> source_pages,
+                          std::span<const std::int64_t> target_pages, const CopyOptions& options);
   Result<Event> copy_resolved(const Array& source, const Array& target, const CopyOptions& options);
   /// Says of both ends in which memory they lie.
   Status resolve(Array& source, Array& target) const;
@@ -148,7 +166,8 @@ class Engine {
   std::optional<Status> carry_directly(const Plan& plan, const Array& source, const Array& target);
   /// Puts a copy of one hop into a stream of its GPU, on the caller's thread.
   Result<Event> start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
-                             const Array& target, const CopyOptions& options, Leases leases);
+                             const Array& target, const CopyOptions& options, Leases leases,
+                             const Pages& pages = {});
   /// Carries a short copy to or from a GPU through pinned memory, on the caller's thread.
   Result<Event> carry_staged(const std::shared_ptr<const Plan>& plan, const Array& source,
                              const Array& target, int priority, Leases leases);

@@ -190,7 +190,10 @@ std::optional<Status> Processes::carry_now(const Plan& plan, const Array& source
   const auto* remote = static_cast<const RemoteArray*>(there.place.attachment);
   if (remote->withdrawn()) return std::nullopt;  // the channel says so in full
   Requester::Transfer transfer;
-  transfer.request = {plan.nests, source.place, target.place, plan.bytes, 0, false};
+  transfer.request.nests = plan.nests;
+  transfer.request.source = source.place;
+  transfer.request.target = target.place;
+  transfer.request.bytes = plan.bytes;
   transfer.remote = remote->remote();
   transfer.operation = writes ? Operation::write : Operation::read;
   return remote->link().requester->direct(transfer);

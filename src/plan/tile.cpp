@@ -211,6 +211,7 @@ TileChoice choose_tile(const TileEnd& source, const TileEnd& target, const Point
 std::int64_t tile_count(const Point& extents, const Point& tile, int rank) {
   std::int64_t count = 1;
   for (std::size_t k = 0; k < static_cast<std::size_t>(rank); ++k) {
+    if (extents[k] == 0) return 0;  // a tile of nothing has no extent either
     count *= (extents[k] + tile[k] - 1) / tile[k];
   }
   return count;

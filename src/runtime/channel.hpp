@@ -29,12 +29,23 @@ struct Place {
   Attachment* attachment = nullptr;
 };
 
+/// Indices of both sides that belong together: what is moved from one to the other, each time as
+/// the nests say, which stand for index 0.
+struct Pages {
+  std::span<const std::int64_t> source;
+  std::span<const std::int64_t> target;  ///< as many
+  std::int64_t source_stride = 0;        ///< bytes from index to index
+  std::int64_t target_stride = 0;
+};
+
 /// A piece of a transfer that a channel carries at once. The nests stay valid until it finished.
 struct Request {
   std::span<const LoopNest> nests;
+  /// Empty: the nests are moved once. For CudaChannel::start() alone, with one run as the nests.
+  Pages pages;
   Place source;
   Place target;
-  std::int64_t bytes = 0;  ///< the sum over the nests
+  std::int64_t bytes = 0;  ///< the sum over nests and pages
   std::uint64_t tag = 0;   ///< the submitter's own; comes back in Finished
   int priority = 0;        ///< of the transfer, for channels whose hardware knows priorities
   bool cold = false;       ///< the whole transfer does not fit the caches: streaming stores pay

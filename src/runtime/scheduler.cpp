@@ -134,7 +134,7 @@ void Scheduler::make_ready(const std::shared_ptr<Transfer>& transfer, int hop, C
 
 bool Scheduler::may_issue(const Transfer& transfer, const Descriptor& descriptor) {
   if (transfer.state != TransferState::running) return false;
-  if (transfer.jobs_in_flight_max > 0 && descriptor.in_flight >= transfer.jobs_in_flight_max) {
+  if (descriptor.in_flight_max > 0 && descriptor.in_flight >= descriptor.in_flight_max) {
     return false;
   }
   const std::int64_t sequence = descriptor.issued;
@@ -234,7 +234,7 @@ void Scheduler::complete(const Job& job, Status status, Changes& changes) {
     drain(transfer, changes);
     return;
   }
-  if (transfer->jobs_in_flight_max > 0) make_ready(transfer, job.hop, changes);
+  if (descriptor.in_flight_max > 0) make_ready(transfer, job.hop, changes);
   if (descriptor.input >= 0) {
     transfer->slot(descriptor.input, job.sequence).freed = job.sequence + transfer->plan->slots;
     make_ready(transfer, job.hop - 1, changes);

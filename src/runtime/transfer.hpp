@@ -17,11 +17,14 @@ namespace tranship {
 
 /// One hop at run time (Isometry 3.4). The first hop of a lane takes the transfer's next tile;
 /// what it took is the lane's own sequence, which the other hops follow. Tiles may end in any
-/// order. Whoever makes a transfer names the channel; the scheduler fills in the rest.
+/// order. Whoever makes a transfer names the channel and may bound what is in flight; the scheduler
+/// fills in the rest.
 struct Descriptor {
   int channel = 0;             ///< number of the runtime's channel
   std::int64_t issued = 0;     ///< tiles issued: the next one's number in the lane's sequence
   std::int64_t in_flight = 0;  ///< tiles issued and not ended
+  /// Most tiles that are in flight at a time; 0: as many as the channel takes.
+  int in_flight_max = 0;
   std::int64_t ended = 0;
   int buffer_memory =
       -1;              ///< the pool's memory in which its output ring lies; -1: as the plan says
@@ -54,8 +57,6 @@ struct Transfer : BufferWaiter, std::enable_shared_from_this<Transfer> {
   /// or nothing if the hop has no mappings.
   std::vector<LoopNest> fixed_nests;
   bool cold = false;
-  /// Most requests of one hop that are in flight at a time; 0: as many as the channel takes.
-  int jobs_in_flight_max = 0;
   std::vector<std::shared_ptr<void>> keep_alive;  ///< arrays, files: released at the end
   std::function<Status()> final_check;  ///< what may make a copy void that seemed to succeed
 

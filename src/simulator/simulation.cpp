@@ -197,9 +197,10 @@ void Simulation::begin_transfer(int number, std::size_t plan) {
   transfer->plan = task.route->plans[plan];
   transfer->label = "task " + std::to_string(number);
   transfer->priority = task.priority;
+  int in_flight_max = 0;
   if (task.route->whole && options_.copier_threads > 0) {
     transfer->priority = 0;
-    transfer->jobs_in_flight_max = WholeCopies::requests_in_flight;
+    in_flight_max = WholeCopies::requests_in_flight;
   }
   const Plan& made = *transfer->plan;
   transfer->descriptors.resize(made.hops.size());
@@ -208,6 +209,7 @@ void Simulation::begin_transfer(int number, std::size_t plan) {
       const Hop& hop = made.hops[at(lane.first_hop + k)];
       Descriptor& descriptor = transfer->descriptors[at(lane.first_hop + k)];
       descriptor.channel = hardware_->channel(task.nodes, hop.channel);
+      descriptor.in_flight_max = in_flight_max;
       const bool buffered = k + 1 < lane.hop_count;
       if (buffered) descriptor.buffer_memory = hardware_->memory(task.nodes, hop.target_memory);
     }

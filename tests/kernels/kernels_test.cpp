@@ -507,6 +507,8 @@ std::string named_cases() {
   text += explained("blocks of 4 of 8 x f32 to columns", 4, {4, 8, 1 << 18}, {0, 1, 2}, {0, 2, 1});
   text += explained("records of 8 x f32 to blocks of 4", 4, {8, 4, 1 << 18}, {0, 1, 2}, {1, 0, 2});
   text += explained("blocks of 4 of 8 x f32 to records", 4, {4, 8, 1 << 18}, {0, 1, 2}, {1, 0, 2});
+  text += explained("records to columns, 3 x f32, odd", 4, {3, (1 << 20) + 1}, {0, 1}, {1, 0});
+  text += explained("columns to records, 3 x f32, odd", 4, {3, (1 << 20) + 1}, {1, 0}, {0, 1});
   text += explained("transpose of records of 12 B", 12, {3000, 4000}, {0, 1}, {1, 0});
   text += explained("rows of 4 KiB in another order", 4096, {100, 200}, {0, 1}, {1, 0});
   return text;

@@ -129,7 +129,7 @@ TEST(a_failing_lane_fails_the_transfer_and_gives_everything_back) {
 TEST(a_descriptor_keeps_to_its_own_limit) {
   ThreeMemories machine({1e9, 1e9, 1e9});
   const auto one = machine.transfer(40 * tile_bytes);
-  one->jobs_in_flight_max = 1;
+  for (Descriptor& descriptor : one->descriptors) descriptor.in_flight_max = 1;
   machine.driver->submit(one, {});
   std::int64_t most = 0;
   while (!one->completion->done()) {

@@ -172,9 +172,12 @@ Result<std::shared_ptr<GpuFlight>> CudaChannel::start(const Request& request,
   for (const GpuMark& one : after) {
     if (status) status = options_.gpus->wait(chosen, one);
   }
-  if (status) {
+  if (status && request.pages.source.empty()) {
     status = work->enqueue(chosen, request.nests, request.source.address, request.target.address,
                            way_of(request));
+  } else if (status) {
+    status = work->enqueue(chosen, request.nests[0], request.pages, request.source.address,
+                           request.target.address);
   }
   if (stream != nullptr && options_.gpus->capturing(*stream)) {
     std::lock_guard lock(mutex_);

@@ -65,6 +65,29 @@ Status GpuWork::enqueue(const GpuStream& stream, std::span<const LoopNest> nests
   return {};
 }
 
+Status GpuWork::enqueue(const GpuStream& stream, const LoopNest& run, const Pages& pages,
+                        const std::byte* source, std::byte* target) {
+  const auto count = static_cast<std::int64_t>(pages.source.size());
+  if (Status status = reserve_table(count); !status) return status;
+  for (std::size_t k = 0; k < pages.source.size(); ++k) {
+    table_[k] = {run.source_offset + pages.source[k] * pages.source_stride,
+                 run.target_offset + pages.target[k] * pages.target_stride, run.element_bytes};
+  }
+  return gpus_->launch(stream, table_, count, source, target);
+}
+
+Status GpuWork::reserve_table(std::int64_t count) {
+  if (table_count_ >= count) return {};
+  if (table_ != nullptr) gpus_->release_pinned(reinterpret_cast<std::byte*>(table_));
+  table_ = nullptr;
+  table_count_ = 0;
+  auto table = gpus_->allocate_pinned(count * static_cast<std::int64_t>(sizeof(cuda::Piece)));
+  if (!table) return table.error();
+  table_ = reinterpret_cast<cuda::Piece*>(*table);
+  table_count_ = count;
+  return {};
+}
+
 Status GpuWork::enqueue_nest(const GpuStream& stream, const LoopNest& nest, const std::byte* source,
                              std::byte* target, GpuWay way) {
   const std::byte* from = source + nest.source_offset;
@@ -101,16 +124,7 @@ Status GpuWork::enqueue_nest(const GpuStream& stream, const LoopNest& nest, cons
 Status GpuWork::enqueue_pieces(const GpuStream& stream, std::span<const LoopNest> nests,
                                const std::byte* source, std::byte* target) {
   const auto count = static_cast<std::int64_t>(nests.size());
-  if (table_count_ < count) {
-    if (table_ != nullptr) gpus_->release_pinned(reinterpret_cast<std::byte*>(table_));
-    table_ = nullptr;
-    table_count_ = 0;
-    const auto bytes = count * static_cast<std::int64_t>(sizeof(cuda::Piece));
-    auto table = gpus_->allocate_pinned(bytes);
-    if (!table) return table.error();
-    table_ = reinterpret_cast<cuda::Piece*>(*table);
-    table_count_ = count;
-  }
+  if (Status status = reserve_table(count); !status) return status;
   for (std::size_t k = 0; k < nests.size(); ++k) {
     table_[k] = {nests[k].source_offset, nests[k].target_offset, nests[k].element_bytes};
   }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "channels/cuda/gpus.hpp"
-#include "data/loop_nest.hpp"
+#include "runtime/channel.hpp"
 
 namespace tranship {
 
@@ -26,9 +26,11 @@ class GpuWork {
   GpuWork(const GpuWork&) = delete;
   GpuWork& operator=(const GpuWork&) = delete;
 
-  /// Work of an earlier call must have ended.
+  /// Work of an earlier call must have ended. With pages there is one run.
   Status enqueue(const GpuStream& stream, std::span<const LoopNest> nests, const std::byte* source,
                  std::byte* target, GpuWay way);
+  Status enqueue(const GpuStream& stream, const LoopNest& run, const Pages& pages,
+                 const std::byte* source, std::byte* target);
 
  private:
   /// By a copy engine, or kept for kernels.
@@ -36,6 +38,7 @@ class GpuWork {
                       std::byte* target, GpuWay way);
   Status enqueue_pieces(const GpuStream& stream, std::span<const LoopNest> nests,
                         const std::byte* source, std::byte* target);
+  Status reserve_table(std::int64_t count);
 
   std::shared_ptr<Gpus> gpus_;
   std::vector<LoopNest> for_kernels_;    ///< of this request

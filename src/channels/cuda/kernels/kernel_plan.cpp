@@ -380,6 +380,31 @@ bool better_as_records(const KernelPlan& plan, const std::byte* target) {
   return plan.element_bytes == 1 && bits % sector_bytes != 0;
 }
 
+/// Elements from which narrow accesses are as wide as they need to be.
+constexpr std::int32_t wide_element_bytes = 8;
+
+/// The fields of records whose columns lie off the alignment: a nest for each. Empty if the nest is
+/// something else, or a box moves it in wide accesses.
+std::vector<Work> misaligned_fields(const Work& work, const KernelPlan& plan) {
+  const bool wide =
+      plan.source_vector_bytes >= vector_bytes_max && plan.target_vector_bytes >= vector_bytes_max;
+  if (wide || plan.element_bytes >= wide_element_bytes) return {};
+  std::vector<Work> fields;
+  for (std::size_t k = 0; k < work.loops.size() && fields.empty(); ++k) {
+    const Loop& loop = work.loops[k];
+    const bool in_records =
+        loop.source_stride == work.element_bytes || loop.target_stride == work.element_bytes;
+    if (!in_records || loop.extent > record_fields_max) continue;
+    for (std::int64_t index = 0; index < loop.extent; ++index) {
+      Work& field = fields.emplace_back(work);
+      field.loops.erase(field.loops.begin() + static_cast<std::ptrdiff_t>(k));
+      field.source_offset += index * loop.source_stride;
+      field.target_offset += index * loop.target_stride;
+    }
+  }
+  return fields;
+}
+
 /// Plans for a nest that may have too many loops: the shortest of the slower ones are walked here.
 void plan_work(const Work& work, const std::byte* source, const std::byte* target, const Way& way,
                std::vector<KernelPlan>& plans) {
@@ -426,6 +451,11 @@ void plan_kernels(const LoopNest& nest, const std::byte* source, const std::byte
   const std::size_t before = plans.size();
   plan_work(work, source, target, way, plans);
   if (direct || plans.size() != before + 1) return;
+  const std::vector<Work> fields = misaligned_fields(whole, plans.back());
+  if (!fields.empty() && plan_records(fields, source, target, tuning, plans)) {
+    plans.erase(plans.end() - 2);
+    return;
+  }
   if (!better_as_records(plans.back(), target)) return;
   if (plan_transpose(whole, source, target, tuning, plans)) plans.erase(plans.end() - 2);
 }

@@ -14,6 +14,8 @@ constexpr std::uint32_t vector_bytes = 16;
 constexpr std::uint32_t sector_bytes = 32;
 constexpr std::uint32_t warp_threads = 32;
 constexpr std::uint32_t warps_of_block = kernel_threads / warp_threads;
+/// Vectors of columns that a thread reads before it waits.
+constexpr int chunks_together = 4;
 
 /// Where a block's box begins.
 struct RecordsPlace {
@@ -488,7 +490,7 @@ TRANSHIP_DEVICE void scatter_run(const RecordsPlan& plan, const Held& held, std:
 template <bool across>
 TRANSHIP_DEVICE void load_runs(const RecordsPlan& plan, const RecordsPlace& place,
                                std::uint32_t thread, std::byte* shared) {
-  constexpr int together = 4;
+  constexpr int together = chunks_together;
   constexpr auto warps = static_cast<std::int32_t>(warps_of_block);
   FieldPlace at{};
   at.field = ~0u;

@@ -279,8 +279,9 @@ class Planner {
       shape_along(tuning.box_bytes);
     }
     set_margin();
-    set_rows();
     set_runs();
+    if (!out_.to_columns && !out_.across) fill_rounds();
+    set_rows();
     const std::int64_t blocks = set_boxes();
     out_.table_at = static_cast<std::int32_t>(image_bytes());
     if (blocks >= std::int64_t{1} << 31 || shared_bytes() > shared_bytes_max) return false;
@@ -413,7 +414,24 @@ class Planner {
     out_.pitch_bytes = static_cast<std::int32_t>(pitch);
   }
 
+  /// A few vectors more than all threads read at once cost another wait for memory: a box is made
+  /// smaller, by an eighth at most, where it has so many.
+  void fill_rounds() {
+    constexpr std::int32_t round = warps_of_block * chunks_together;
+    const std::int32_t step = static_cast<std::int32_t>(std::max<std::int64_t>(sector_step(), 1));
+    const std::int32_t begin = out_.box[0];
+    const std::int32_t rounds = out_.chunks / round;
+    while (rounds > 0 && out_.chunks > rounds * round && out_.box[0] - step >= begin - begin / 8) {
+      out_.box[0] -= step;
+      set_runs();
+    }
+    if (rounds == 0 || out_.chunks <= rounds * round) return;
+    out_.box[0] = begin;
+    set_runs();
+  }
+
   void set_runs() {
+    out_.chunks = 0;
     const std::int64_t runs = out_.across ? out_.box[0] : 1;
     out_.runs = make_divisor(runs);
     for (int k = 0; k < out_.fields_count; ++k) {
