@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -91,20 +92,35 @@ class Ways:
         self.other.ask("withdraw", name="source")
 
     def pages(self) -> None:
-        """Every second page of an array, as a cache of keys and values has them."""
+        """Pages in no order on both sides, as a cache of keys and values has them."""
         pages, words = self.bench.pick(PAGES, 64), PAGE_BYTES // 8
-        there = self.other.array("pages", self.far_gpu, (pages, 2 * words), "f8")
+        there = self.other.array("pages", self.far_gpu, (pages, words), "f8")
         here = Side(self.engine, "device0", (pages, words), "f8")
-        here.write(seeded((pages, words), "f8", SEED).reshape(-1).view(np.uint8))
-        target = there[:, :words]
+        order = np.random.default_rng(SEED)
+        from_pages, to_pages = order.permutation(pages), order.permutation(pages)
+        wanted = seeded((pages, words), "f8", SEED)
+        data = np.empty_like(wanted)
+        data[from_pages] = wanted[to_pages]
+        here.write(data.reshape(-1).view(np.uint8))
+
+        def seconds() -> float:
+            begin = time.perf_counter()
+            events = [
+                self.engine.copy_pages(here.array, there, from_pages, to_pages)
+                for _ in range(SHORT_TIMES)
+            ]
+            for event in events:
+                event.wait(timeout=60)
+            return time.perf_counter() - begin
+
         way = Variant(
             "tranship",
-            lambda: engine_seconds(self.engine, [(here.array, target)] * SHORT_TIMES),
-            self.other.checking("pages", SEED, columns=words),
+            seconds,
+            self.other.checking("pages", SEED),
             self.other.preparing("pages"),
-            {"path": str(self.engine.plan(here.array, target))},
+            {"path": str(self.engine.plan(here.array, there))},
         )
-        case = f"GPU to another process's GPU, {pages} pieces of 4 KiB with gaps"
+        case = f"GPU to another process's GPU, {pages} scattered pages of 4 KiB"
         limit = self.limit(self.far_gpu, here.nbytes)
         self.measure(case, way, limit, here.nbytes, "cudaMemcpyPeerAsync")
         self.other.ask("withdraw", name="pages")

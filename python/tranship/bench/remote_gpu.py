@@ -72,11 +72,15 @@ class Experiment:
         self.bench.say(f"{what} FAILED: {error}")
 
 
+ONE_LINK = {"lanes": 1}
+"""All ways use the link of one GPU, as the paper's: local copies could go over other GPUs, too."""
+
+
 def remote_gpu(bench: Bench) -> None:
     """The whole experiment; the table at its end is on stderr."""
     options = Options.of(bench.options)
     begin = time.monotonic()
-    with Engine() as engine:
+    with Engine(**ONE_LINK) as engine:
         try:
             gpu = first_gpu(engine)
         except Error as reason:
@@ -193,8 +197,8 @@ def served(experiment: Experiment, group: Group) -> Iterator[Session]:
     """A server and an engine that is joined to it."""
     link = group.link
     with (
-        ServerProgram(link, group.settings | {"listen": f"{link.server}:0"}) as program,
-        Engine(contact=True, **group.settings, listen=f"{link.client}:0") as engine,
+        ServerProgram(link, group.settings | ONE_LINK | {"listen": f"{link.server}:0"}) as program,
+        Engine(contact=True, **ONE_LINK, **group.settings, listen=f"{link.client}:0") as engine,
     ):
         yield Session(engine, program, experiment.vectors)
 

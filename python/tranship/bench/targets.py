@@ -91,6 +91,7 @@ TARGETS = (
     gpu("GPU to peer, transposed", "gpu-peer", "peer, transposed", 0.93),
     gpu("another process's GPU", "gpu-process", "GPU to another process's GPU", 0.97),
     gpu("the same, transposed", "gpu-process", "GPU to another process's GPU, transposed", 0.92),
+    gpu("scattered pages", "gpu-process", "GPU to another process's GPU, 16384", 0.7),
     gpu("another process's shared memory", "gpu-process", "GPU to another process's shared", 0.95),
     gpu("another process's plain memory", "gpu-process", "GPU to another process's plain", 0.85),
     gpu("images from the host, over the link", "gpu-images", "NHWC", 0.9),
