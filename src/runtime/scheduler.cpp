@@ -183,7 +183,25 @@ std::vector<double> Scheduler::waiting_s(int priority) const {
   return seconds;
 }
 
-std::optional<Job> Scheduler::next(int channel) {
+/// The first in line that a thread may serve; it stands in front, or the one in front is not its.
+const Scheduler::Ready* Scheduler::first_for(const std::vector<Ready>& ready, int thread) {
+  const auto descriptor_of = [](const Ready& one) -> const Descriptor& {
+    return one.transfer->descriptors[at(one.hop)];
+  };
+  const auto serves = [&](const Ready& one) {
+    const int most = descriptor_of(one).in_flight_max;
+    return most == 0 || thread < most;
+  };
+  if (serves(ready.front())) return &ready.front();
+  const Ready* first = nullptr;
+  for (const Ready& one : ready) {
+    if (!serves(one) || !may_issue(*one.transfer, descriptor_of(one))) continue;
+    if (first == nullptr || goes_after(*first, one)) first = &one;
+  }
+  return first;
+}
+
+std::optional<Job> Scheduler::next(int channel, int thread) {
   ChannelState& state = channels_[at(channel)];
   if (state.jobs_in_flight >= state.limits.jobs_in_flight_max) return std::nullopt;
   const auto take_out = [&] {
@@ -192,13 +210,15 @@ std::optional<Job> Scheduler::next(int channel) {
     state.ready.pop_back();
   };
   while (!state.ready.empty()) {
-    const Ready& first = state.ready.front();
-    const Transfer& transfer = *first.transfer;
-    const Descriptor& descriptor = transfer.descriptors[at(first.hop)];
-    if (!may_issue(transfer, descriptor)) {
+    const Ready& front = state.ready.front();
+    if (!may_issue(*front.transfer, front.transfer->descriptors[at(front.hop)])) {
       take_out();
       continue;
     }
+    const Ready* first = first_for(state.ready, thread);
+    if (first == nullptr) return std::nullopt;
+    const Transfer& transfer = *first->transfer;
+    const Descriptor& descriptor = transfer.descriptors[at(first->hop)];
     const std::int64_t tile = tile_to_issue(transfer, descriptor);
     const std::int64_t bytes = job_bytes(transfer, tile);
     const bool full = state.limits.bytes_in_flight_max > 0 &&
@@ -206,11 +226,11 @@ std::optional<Job> Scheduler::next(int channel) {
                       state.bytes_in_flight + bytes > state.limits.bytes_in_flight_max;
     // Strict priority: what is first in line is not overtaken because it is large.
     if (full) return std::nullopt;
-    Job job = issue(first.transfer, first.hop, tile);
+    Job job = issue(first->transfer, first->hop, tile);
     job.bytes = bytes;
     ++state.jobs_in_flight;
     state.bytes_in_flight += bytes;
-    if (!may_issue(transfer, descriptor)) take_out();
+    if (first == &front && !may_issue(transfer, descriptor)) take_out();
     return job;
   }
   return std::nullopt;

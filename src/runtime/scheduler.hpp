@@ -43,8 +43,10 @@ class Scheduler {
   /// One of the events that `transfer` waits for has ended. A failure is passed on.
   void unblock(const std::shared_ptr<Transfer>& transfer, const Status& status, Changes& changes);
 
-  /// The next job for a channel, if one may start now.
-  std::optional<Job> next(int channel);
+  /// The next job for a channel, if one may start now. Of a descriptor that bounds what is in
+  /// flight only so many threads take jobs, those of the lowest numbers: what a core has read and
+  /// written stays in its caches, where a bus that follows finds it late.
+  std::optional<Job> next(int channel, int thread = 0);
 
   /// A job has ended.
   void complete(const Job& job, Status status, Changes& changes);
@@ -75,6 +77,7 @@ class Scheduler {
   };
 
   static bool goes_after(const Ready& a, const Ready& b);
+  static const Ready* first_for(const std::vector<Ready>& ready, int thread);
   void lay_rings(Transfer& transfer);
   void start_granted(Changes& changes);
   void make_ready(const std::shared_ptr<Transfer>& transfer, int hop, Changes& changes);

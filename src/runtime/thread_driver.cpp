@@ -12,7 +12,7 @@ constexpr std::chrono::milliseconds idle_max{100};
 /// Where traces show what a waiting thread carried.
 constexpr int helper_thread = 9;
 
-/// Synchronous workers that a signal wakes; each that finds work wakes as many.
+/// Synchronous workers that a signal wakes; each that finds work wakes another.
 constexpr int woken_at_once = 2;
 
 /// Tells the processor that this thread only looks.
@@ -63,7 +63,11 @@ int ThreadDriver::add_channel(Channel& channel) {
     worker.threads.emplace_back([this, number] { run_asynchronous(number); });
     return number;
   }
-  for (int thread = 0; thread < std::max(capabilities.width - 1, 1); ++thread) {
+  const int threads = std::max(capabilities.width - 1, 1);
+  for (int thread = 0; thread < threads; ++thread) {
+    worker.sleepers.push_back(std::make_unique<Sleeper>());
+  }
+  for (int thread = 0; thread < threads; ++thread) {
     worker.threads.emplace_back([this, number, thread] { run_synchronous(number, thread); });
   }
   return number;
@@ -142,9 +146,8 @@ void ThreadDriver::apply(std::unique_lock<std::mutex>& lock, Scheduler::Changes&
     Worker& one = worker(*number);
     ++one.signals;
     if (one.channel->capabilities().synchronous) {
-      if (stopping_) one.work.notify_all();
       one.help.notify_all();
-      for (int k = 0; k < std::min(one.sleeping, woken_at_once); ++k) one.work.notify_one();
+      wake(one, stopping_ ? static_cast<int>(one.sleepers.size()) : woken_at_once);
     } else {
       one.channel->wake();
     }
@@ -159,6 +162,17 @@ void ThreadDriver::apply(std::unique_lock<std::mutex>& lock, Scheduler::Changes&
   }
   changes.ended.clear();
   changes.channels.clear();
+}
+
+/// Those of the lowest numbers, so that the same ones work as long as few are needed.
+void ThreadDriver::wake(Worker& worker, int count) {
+  for (const auto& sleeper : worker.sleepers) {
+    if (count == 0) return;
+    if (!sleeper->sleeps) continue;
+    sleeper->sleeps = false;
+    sleeper->work.notify_one();
+    --count;
+  }
 }
 
 void ThreadDriver::record(const Job& job, const Worker& worker, int thread, std::int64_t begin_ns) {
@@ -184,10 +198,9 @@ void ThreadDriver::run_synchronous(int number, int thread) {
   bool worked = false;
   while (true) {
     const std::uint64_t seen = self.signals;
-    auto job = scheduler_.next(number);
+    auto job = scheduler_.next(number, thread);
     if (job) {
-      // Where there is work for one there may be work for others.
-      if (!worked && self.sleeping > 0) self.work.notify_one();
+      if (!worked) wake(self, 1);  // where there is work for one there may be work for others
       carry(*job, number, thread, nests, lock, changes);
       worked = true;
       continue;
@@ -200,9 +213,10 @@ void ThreadDriver::run_synchronous(int number, int thread) {
       lock.lock();
       continue;
     }
-    ++self.sleeping;
-    self.work.wait_for(lock, idle_max, [&] { return self.signals != seen || stopping_; });
-    --self.sleeping;
+    Sleeper& sleeper = *self.sleepers[at(thread)];
+    sleeper.sleeps = true;
+    sleeper.work.wait_for(lock, idle_max, [&] { return !sleeper.sleeps; });
+    sleeper.sleeps = false;
   }
 }
 

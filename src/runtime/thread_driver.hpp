@@ -61,12 +61,15 @@ class ThreadDriver {
   std::vector<double> waiting_s(int priority) const;
 
  private:
+  struct Sleeper {
+    std::condition_variable work;
+    bool sleeps = false;
+  };
   struct Worker {
     Channel* channel = nullptr;
-    std::condition_variable work;
-    std::condition_variable help;           ///< threads that wait for a transfer wait here
-    std::atomic<std::uint64_t> signals{0};  ///< written under the driver's mutex
-    int sleeping = 0;                       ///< who waits for `work`
+    std::vector<std::unique_ptr<Sleeper>> sleepers;  ///< of a synchronous channel's threads
+    std::condition_variable help;                    ///< threads that wait for a transfer wait here
+    std::atomic<std::uint64_t> signals{0};           ///< written under the driver's mutex
     std::vector<std::thread> threads;
   };
   struct InFlight {
@@ -77,6 +80,7 @@ class ThreadDriver {
   };
 
   void run_synchronous(int number, int thread);
+  static void wake(Worker& worker, int count);
   void carry(Job& job, int number, int thread, std::vector<LoopNest>& nests,
              std::unique_lock<std::mutex>& lock, Scheduler::Changes& changes);
   void run_asynchronous(int number);

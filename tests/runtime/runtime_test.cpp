@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -135,6 +137,55 @@ TEST(a_waiting_thread_helps) {
   EXPECT_EQ(one->tiles_begun, one->plan->tiles);  // nothing is left to begin
   EXPECT(one->completion->wait(patience).ok());
   EXPECT(machine.target == machine.source);
+}
+
+/// Remembers which threads carried requests.
+class NotingChannel : public Channel {
+ public:
+  explicit NotingChannel(int width) { capabilities_.width = width; }
+  const std::string& name() const override { return name_; }
+  const Capabilities& capabilities() const override { return capabilities_; }
+  Status submit(const Request& request) override {
+    {
+      std::lock_guard lock(mutex_);
+      threads_.insert(std::this_thread::get_id());
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));  // others have time to come
+    move_bytes(request.nests, request.source.address, request.target.address);
+    return {};
+  }
+  std::size_t threads() {
+    std::lock_guard lock(mutex_);
+    return threads_.size();
+  }
+
+ private:
+  std::string name_ = "noting";
+  Capabilities capabilities_;
+  std::mutex mutex_;
+  std::set<std::thread::id> threads_;
+};
+
+TEST(a_bounded_descriptor_is_served_by_as_many_threads) {
+  for (const int most : {0, 1, 3}) {
+    Machine machine;
+    NotingChannel channel(8);
+    const int number = machine.driver->add_channel(channel);
+    const auto one = machine.transfer(1 << 16);
+    auto plan = std::make_shared<Plan>(*one->plan);
+    plan->tile[0] = 256;
+    plan->tile_bytes = 256;
+    plan->tiles = 256;
+    one->plan = plan;
+    one->descriptors[0].channel = number;
+    one->descriptors[0].in_flight_max = most;
+    machine.driver->submit(one, {});
+    while (!one->completion->done()) std::this_thread::yield();
+    EXPECT(machine.target == machine.source);
+    if (most > 0) EXPECT(channel.threads() <= static_cast<std::size_t>(most));
+    if (most == 0) EXPECT(channel.threads() > 3u);
+    machine.driver.reset();
+  }
 }
 
 TEST(a_wait_ends_at_its_timeout_and_the_transfer_goes_on) {
