@@ -263,7 +263,7 @@ Case dense(const std::string& name, std::int64_t element_bytes,
 
 void transposes(Bench& bench) {
   for (const std::int64_t bytes : {1, 2, 4, 8, 16}) {
-    const std::int64_t rows = std::int64_t{8192};
+    const std::int64_t rows = 8192;
     const std::int64_t columns = bytes_wanted / bytes / rows;
     const std::string element = std::to_string(bytes) + " B";
     bench.run(dense("transpose of " + element, bytes, {rows, columns}, {0, 1}, {1, 0}));

@@ -150,16 +150,16 @@ constexpr double busy_planning_share = 20;
 
 /// In a pipeline, this many times the threads that its rate needs take part in a hop: what more
 /// cores have in their caches slows the bus that comes after or before them.
-constexpr double threads_spare = 1.5;
+constexpr double threads_spare = 1.75;
 /// So few threads always take part.
 constexpr int threads_least = 4;
 
 /// Threads for a hop of a pipeline on a channel of so many; 0: no bound.
-int threads_needed(const Plan& plan, const Hop& hop, int width) {
-  if (width <= threads_least || hop.bytes_per_second <= 0) return 0;
-  const double of_one = hop.bytes_per_second / width;
-  const double needed = std::ceil(threads_spare * plan.bytes_per_second / of_one);
-  return static_cast<int>(std::clamp<double>(needed, threads_least, width));
+int threads_needed(const Plan& plan, const Hop& hop, const ChannelSpec& channel) {
+  const double rate = hop.converts ? hop.bytes_per_second : channel.throughput.peak();
+  if (channel.width <= threads_least || rate <= 0) return 0;
+  const double needed = std::ceil(threads_spare * plan.bytes_per_second / rate * channel.width);
+  return static_cast<int>(std::clamp<double>(needed, threads_least, channel.width));
 }
 
 /// Whether another path was found than the one that the plan takes.
@@ -892,7 +892,7 @@ Event Engine::start_transfer(const Array& source, const Array& target, int prior
       const ChannelSpec& spec = options_.profile.channels[at(hop.channel)];
       Descriptor descriptor;
       descriptor.channel = channel_number(spec);
-      if (lane.hop_count > 1) descriptor.in_flight_max = threads_needed(*plan, hop, spec.width);
+      if (lane.hop_count > 1) descriptor.in_flight_max = threads_needed(*plan, hop, spec);
       transfer->descriptors.push_back(descriptor);
     }
   }

@@ -72,7 +72,7 @@ class Experiment:
         self.bench.say(f"{what} FAILED: {error}")
 
 
-ONE_LINK = {"lanes": 1}
+ONE_LINK: dict[str, Any] = {"lanes": 1}
 """All ways use the link of one GPU, as the paper's: local copies could go over other GPUs, too."""
 
 
