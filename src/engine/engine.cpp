@@ -12,6 +12,7 @@
 #include "channels/host/copy.hpp"
 #include "channels/host/host_channel.hpp"
 #include "data/lowering.hpp"
+#include "engine/checks.hpp"
 #include "engine/processes.hpp"
 
 namespace tranship {
@@ -33,116 +34,18 @@ constexpr int caller_thread = 1000;
 /// disks, and a fresh buffer costs fewer page faults.
 constexpr std::size_t buffer_align_bytes = std::size_t{2} << 20;
 
-Error invalid(std::string message) {
-  return Error{ErrorCode::invalid_argument, std::move(message)};
-}
-
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
+std::byte* allocate_large_pages(std::int64_t bytes) {
+  const auto size = (static_cast<std::size_t>(bytes) + buffer_align_bytes - 1) /
+                    buffer_align_bytes * buffer_align_bytes;
+  void* buffer = std::aligned_alloc(buffer_align_bytes, size);
+  if (buffer != nullptr) (void)madvise(buffer, size, MADV_HUGEPAGE);
+  return static_cast<std::byte*>(buffer);
+}
+
 BufferSource host_buffers() {
-  return {[](std::int64_t bytes) -> std::byte* {
-            const auto size = (static_cast<std::size_t>(bytes) + buffer_align_bytes - 1) /
-                              buffer_align_bytes * buffer_align_bytes;
-            void* buffer = std::aligned_alloc(buffer_align_bytes, size);
-            if (buffer != nullptr) (void)madvise(buffer, size, MADV_HUGEPAGE);
-            return static_cast<std::byte*>(buffer);
-          },
-          [](std::byte* buffer, std::int64_t) { std::free(buffer); }};
-}
-
-std::string box_text(const Array& array) {
-  std::string text = "(";
-  for (int k = 0; k < array.view.mapping->rank(); ++k) {
-    text += (k ? ", " : "") + array.view.mapping->space()[at(k)].name + "=" +
-            std::to_string(array.view.extents[at(k)]);
-  }
-  text += ")";
-  return text;
-}
-
-/// Brings the target's dimensions into the source's order, by name where both sides have names.
-Result<View> matched_target(const Array& source, const Array& target) {
-  const IndexSpace& from = source.view.mapping->space();
-  const IndexSpace& to = target.view.mapping->space();
-  if (from.size() != to.size()) {
-    return invalid("the source has " + std::to_string(from.size()) + " dimensions " +
-                   box_text(source) + " and the target " + std::to_string(to.size()) + " " +
-                   box_text(target) + "; give both the same");
-  }
-  if (!source.named || !target.named) return target.view;
-  std::vector<int> order;
-  bool in_order = true;
-  for (std::size_t k = 0; k < from.size(); ++k) {
-    const auto found = std::find_if(to.begin(), to.end(), [&](const Dimension& dimension) {
-      return dimension.name == from[k].name;
-    });
-    if (found == to.end()) {
-      return invalid("the source's dimension \"" + from[k].name + "\" is not in the target " +
-                     box_text(target) + "; name both alike");
-    }
-    order.push_back(static_cast<int>(found - to.begin()));
-    in_order = in_order && order.back() == static_cast<int>(k);
-  }
-  if (in_order) return target.view;
-  View view{target.view.mapping->permuted(order), {}, {}};
-  for (std::size_t k = 0; k < order.size(); ++k) {
-    view.lower[k] = target.view.lower[at(order[k])];
-    view.extents[k] = target.view.extents[at(order[k])];
-  }
-  return view;
-}
-
-Status check_view(const Array& array, const char* side) {
-  const IndexSpace& space = array.view.mapping->space();
-  for (std::size_t k = 0; k < space.size(); ++k) {
-    const std::int64_t low = array.view.lower[k];
-    const std::int64_t high = low + array.view.extents[k];
-    if (low < 0 || array.view.extents[k] < 0 || high > space[k].extent) {
-      return Error{ErrorCode::out_of_range,
-                   std::string("the region [") + std::to_string(low) + ", " + std::to_string(high) +
-                       ") of dimension \"" + space[k].name + "\" lies outside the " + side +
-                       ", which has " + std::to_string(space[k].extent) + " indices there"};
-    }
-  }
-  return {};
-}
-
-/// A file that was opened twice is one file.
-bool in_same_file(const Array& source, const Array& target) {
-  if (source.where != Where::file || target.where != Where::file) return false;
-  const auto* from = dynamic_cast<const File*>(source.place.attachment);
-  const auto* to = dynamic_cast<const File*>(target.place.attachment);
-  return from == to || (from != nullptr && to != nullptr && from->same_as(*to));
-}
-
-/// A broadcast target would keep whatever happens to be written last.
-Status check_places(const Array& target) {
-  if (target.view.points() == 0) return {};
-  for (std::size_t k = 0; k < target.view.mapping->space().size(); ++k) {
-    const Levels& levels = target.view.mapping->fields()[0].dimension[k];
-    if (target.view.extents[k] < 2 || levels.count > 1 || levels.level[0].stride != 0) continue;
-    return invalid("all indices of the target's dimension \"" +
-                   target.view.mapping->space()[k].name +
-                   "\" lie at the same place (a broadcast array); give it memory of its own");
-  }
-  return {};
-}
-
-Status check_overlap(const Array& source, const Array& target, const View& target_view) {
-  const auto addressed = [](Where where) { return in_memory(where) || where == Where::device; };
-  const bool both_in_memory = addressed(source.where) && addressed(target.where);
-  if (!both_in_memory && !in_same_file(source, target)) return {};
-  const std::byte* from = source.place.address;
-  const std::byte* to = target.place.address;
-  const Mapping& a = *source.view.mapping;
-  const Mapping& b = *target_view.mapping;
-  const std::int64_t distance = to - from;
-  if (a.end_bytes() <= distance + b.begin_bytes() || distance + b.end_bytes() <= a.begin_bytes()) {
-    return {};
-  }
-  if (!overlaps(source.view, target_view, distance)) return {};
-  return invalid("source and target overlap (" + source.name +
-                 "); copy to an array of its own first");
+  return {allocate_large_pages, [](std::byte* buffer, std::int64_t) { std::free(buffer); }};
 }
 
 /// A busy machine is planned for anew where the copy takes this many times as long as the plan.
@@ -174,73 +77,6 @@ Status check_liveness(const std::shared_ptr<const Liveness>& source,
                       const std::shared_ptr<const Liveness>& target) {
   if (Status status = source ? source->check() : Status{}; !status) return status;
   return target ? target->check() : Status{};
-}
-
-/// What keeps other processes from taking back the memory of a copy that is about to begin.
-Result<Leases> leases_of(const Array& source, const Array& target) {
-  Leases leases;
-  for (const Array* array : {&source, &target}) {
-    if (!array->liveness) continue;
-    leases.push_back(array->liveness->hold());
-    if (leases.back()) continue;
-    const Status why = array->liveness->check();
-    return why ? Error{ErrorCode::not_found, array->name + " was withdrawn; look it up again"}
-               : why.error();
-  }
-  return leases;
-}
-
-Status check_pages(const Array& array, std::span<const std::int64_t> pages, const char* side) {
-  if (array.view.mapping->rank() == 0) {
-    return invalid(std::string("the ") + side + " has no dimensions, and so no pages");
-  }
-  const std::int64_t count = array.view.extents[0];
-  for (const std::int64_t page : pages) {
-    if (page >= 0 && page < count) continue;
-    return Error{ErrorCode::out_of_range, "page " + std::to_string(page) + " lies outside the " +
-                                              side + ", which has " + std::to_string(count)};
-  }
-  return {};
-}
-
-/// No page may be written twice, or written and read.
-Status check_pages(const Array& source, const Array& target,
-                   std::span<const std::int64_t> source_pages,
-                   std::span<const std::int64_t> target_pages) {
-  if (source_pages.size() != target_pages.size()) {
-    return invalid("there are " + std::to_string(source_pages.size()) + " source pages and " +
-                   std::to_string(target_pages.size()) + " target pages; give as many of both");
-  }
-  if (Status s = check_pages(source, source_pages, "source"); !s) return s;
-  if (Status s = check_pages(target, target_pages, "target"); !s) return s;
-  std::vector<bool> written(static_cast<std::size_t>(target.view.extents[0]));
-  for (const std::int64_t page : target_pages) {
-    if (written[static_cast<std::size_t>(page)]) {
-      return invalid("page " + std::to_string(page) + " of the target is named twice");
-    }
-    written[static_cast<std::size_t>(page)] = true;
-  }
-  if (Status s = check_places(target); !s) return s;
-  const bool same = source.place.address == target.place.address &&
-                    source.place.attachment == target.place.attachment &&
-                    source.view.mapping->key() == target.view.mapping->key() &&
-                    source.view.lower == target.view.lower;
-  if (!same) return check_overlap(source, target, target.view);
-  for (const std::int64_t page : source_pages) {
-    if (written[static_cast<std::size_t>(page)]) {
-      return invalid("page " + std::to_string(page) +
-                     " is both read and written; copy to pages of their own first");
-    }
-  }
-  return {};
-}
-
-/// The part of an array that has one index along the first dimension.
-Array page_of(const Array& array, std::int64_t page) {
-  Array part = array;
-  part.view.lower[0] += page;
-  part.view.extents[0] = 1;
-  return part;
 }
 
 /// Whether the array lies on a GPU and another process owns it.
@@ -595,76 +431,6 @@ Result<std::shared_ptr<const Plan>> Engine::plan(const Array& given_source,
   if (Status s = check_overlap(source, target, query->target); !s) return s.error();
   query->waiting_s = waiting_s(options.priority);
   return plan_of(*query);
-}
-
-Result<Event> Engine::copy_pages(const Array& given_source, const Array& given_target,
-                                 std::span<const std::int64_t> source_pages,
-                                 std::span<const std::int64_t> target_pages,
-                                 const CopyOptions& options) {
-  if (Status status = usable(); !status) return status.error();
-  Array source = given_source;
-  Array target = given_target;
-  if (Status status = resolve(source, target); !status) return status.error();
-  if (Status s = check_pages(source, target, source_pages, target_pages); !s) return s.error();
-  if (source_pages.empty()) {
-    source.view.extents[0] = target.view.extents[0] = 0;
-    return copy_resolved(source, target, options);
-  }
-  Array first = page_of(source, source_pages[0]);
-  Array last = page_of(target, target_pages[0]);
-  auto one = query_of(first, last, options);
-  if (!one) return one.error();
-  first.view.extents[0] = last.view.extents[0] = std::min<std::int64_t>(
-      static_cast<std::int64_t>(source_pages.size()),
-      std::min(source.view.extents[0] - source_pages[0], target.view.extents[0] - target_pages[0]));
-  auto all = query_of(first, last, options);
-  if (!all) return all.error();
-  auto plan = plan_of(*all);
-  if (!plan) return plan.error();
-  const Levels& from = source.view.mapping->fields()[0].dimension[0];
-  const Levels& to = one->target.mapping->fields()[0].dimension[0];
-  auto made = std::make_shared<Plan>(**plan);
-  made->nests.clear();
-  Corner origin{one->source.mapping.get(), one->source.lower};
-  Corner place{one->target.mapping.get(), one->target.lower};
-  origin.lower[0] = source.view.lower[0];
-  place.lower[0] = target.view.lower[0];
-  lower(origin, place, one->source.extents, {}, made->nests);
-  const bool in_one_launch =
-      made->hops.size() == 1 && on_gpu(options_.profile.channels[at(made->hops[0].channel)].kind) &&
-      from.count == 1 && to.count == 1 && made->nests.size() == 1 && made->nests[0].rank == 0;
-  if (!in_one_launch) return copy_runs(source, target, source_pages, target_pages, options);
-  made->bytes = made->nests[0].bytes() * static_cast<std::int64_t>(source_pages.size());
-  auto leases = leases_of(source, target);
-  if (!leases) return leases.error();
-  return start_on_gpu(made, source, target, options, std::move(*leases),
-                      {source_pages, target_pages, from.level[0].stride, to.level[0].stride});
-}
-
-/// Pages that follow each other on both sides are one copy.
-Result<Event> Engine::copy_runs(const Array& source, const Array& target,
-                                std::span<const std::int64_t> source_pages,
-                                std::span<const std::int64_t> target_pages,
-                                const CopyOptions& options) {
-  std::vector<Event> events;
-  for (std::size_t begin = 0, end = 0; begin < source_pages.size(); begin = end) {
-    do {
-      ++end;
-    } while (end < source_pages.size() && source_pages[end] == source_pages[end - 1] + 1 &&
-             target_pages[end] == target_pages[end - 1] + 1);
-    Array from = page_of(source, source_pages[begin]);
-    Array to = page_of(target, target_pages[begin]);
-    from.view.extents[0] = to.view.extents[0] = static_cast<std::int64_t>(end - begin);
-    auto event = copy_resolved(from, to, options);
-    if (!event) {
-      for (const Event& started : events) started.cancel();
-      for (const Event& started : events) (void)started.wait({});
-      return event.error();
-    }
-    const bool over = event->done() && event->wait({});
-    if (events.empty() || !over) events.push_back(std::move(*event));
-  }
-  return events.size() == 1 ? std::move(events[0]) : Event(std::move(events));
 }
 
 std::vector<double> Engine::waiting_s(int priority) const {

@@ -1,0 +1,170 @@
+#include "engine/checks.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "channels/file/file.hpp"
+#include "data/lowering.hpp"
+
+namespace tranship {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+/// A file that was opened twice is one file.
+bool in_same_file(const Array& source, const Array& target) {
+  if (source.where != Where::file || target.where != Where::file) return false;
+  const auto* from = dynamic_cast<const File*>(source.place.attachment);
+  const auto* to = dynamic_cast<const File*>(target.place.attachment);
+  return from == to || (from != nullptr && to != nullptr && from->same_as(*to));
+}
+
+Status check_pages(const Array& array, std::span<const std::int64_t> pages, const char* side) {
+  if (array.view.mapping->rank() == 0) {
+    return invalid(std::string("the ") + side + " has no dimensions, and so no pages");
+  }
+  const std::int64_t count = array.view.extents[0];
+  for (const std::int64_t page : pages) {
+    if (page >= 0 && page < count) continue;
+    return Error{ErrorCode::out_of_range, "page " + std::to_string(page) + " lies outside the " +
+                                              side + ", which has " + std::to_string(count)};
+  }
+  return {};
+}
+
+}  // namespace
+
+Error invalid(std::string message) {
+  return Error{ErrorCode::invalid_argument, std::move(message)};
+}
+
+std::string box_text(const Array& array) {
+  std::string text = "(";
+  for (int k = 0; k < array.view.mapping->rank(); ++k) {
+    text += (k ? ", " : "") + array.view.mapping->space()[at(k)].name + "=" +
+            std::to_string(array.view.extents[at(k)]);
+  }
+  text += ")";
+  return text;
+}
+
+Result<View> matched_target(const Array& source, const Array& target) {
+  const IndexSpace& from = source.view.mapping->space();
+  const IndexSpace& to = target.view.mapping->space();
+  if (from.size() != to.size()) {
+    return invalid("the source has " + std::to_string(from.size()) + " dimensions " +
+                   box_text(source) + " and the target " + std::to_string(to.size()) + " " +
+                   box_text(target) + "; give both the same");
+  }
+  if (!source.named || !target.named) return target.view;
+  std::vector<int> order;
+  bool in_order = true;
+  for (std::size_t k = 0; k < from.size(); ++k) {
+    const auto found = std::find_if(to.begin(), to.end(), [&](const Dimension& dimension) {
+      return dimension.name == from[k].name;
+    });
+    if (found == to.end()) {
+      return invalid("the source's dimension \"" + from[k].name + "\" is not in the target " +
+                     box_text(target) + "; name both alike");
+    }
+    order.push_back(static_cast<int>(found - to.begin()));
+    in_order = in_order && order.back() == static_cast<int>(k);
+  }
+  if (in_order) return target.view;
+  View view{target.view.mapping->permuted(order), {}, {}};
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    view.lower[k] = target.view.lower[at(order[k])];
+    view.extents[k] = target.view.extents[at(order[k])];
+  }
+  return view;
+}
+
+Status check_view(const Array& array, const char* side) {
+  const IndexSpace& space = array.view.mapping->space();
+  for (std::size_t k = 0; k < space.size(); ++k) {
+    const std::int64_t low = array.view.lower[k];
+    const std::int64_t high = low + array.view.extents[k];
+    if (low < 0 || array.view.extents[k] < 0 || high > space[k].extent) {
+      return Error{ErrorCode::out_of_range,
+                   std::string("the region [") + std::to_string(low) + ", " + std::to_string(high) +
+                       ") of dimension \"" + space[k].name + "\" lies outside the " + side +
+                       ", which has " + std::to_string(space[k].extent) + " indices there"};
+    }
+  }
+  return {};
+}
+
+Status check_places(const Array& target) {
+  if (target.view.points() == 0) return {};
+  for (std::size_t k = 0; k < target.view.mapping->space().size(); ++k) {
+    const Levels& levels = target.view.mapping->fields()[0].dimension[k];
+    if (target.view.extents[k] < 2 || levels.count > 1 || levels.level[0].stride != 0) continue;
+    return invalid("all indices of the target's dimension \"" +
+                   target.view.mapping->space()[k].name +
+                   "\" lie at the same place (a broadcast array); give it memory of its own");
+  }
+  return {};
+}
+
+Status check_overlap(const Array& source, const Array& target, const View& target_view) {
+  const auto addressed = [](Where where) { return in_memory(where) || where == Where::device; };
+  const bool both_in_memory = addressed(source.where) && addressed(target.where);
+  if (!both_in_memory && !in_same_file(source, target)) return {};
+  const std::byte* from = source.place.address;
+  const std::byte* to = target.place.address;
+  const Mapping& a = *source.view.mapping;
+  const Mapping& b = *target_view.mapping;
+  const std::int64_t distance = to - from;
+  if (a.end_bytes() <= distance + b.begin_bytes() || distance + b.end_bytes() <= a.begin_bytes()) {
+    return {};
+  }
+  if (!overlaps(source.view, target_view, distance)) return {};
+  return invalid("source and target overlap (" + source.name +
+                 "); copy to an array of its own first");
+}
+
+Status check_pages(const Array& source, const Array& target,
+                   std::span<const std::int64_t> source_pages,
+                   std::span<const std::int64_t> target_pages) {
+  if (source_pages.size() != target_pages.size()) {
+    return invalid("there are " + std::to_string(source_pages.size()) + " source pages and " +
+                   std::to_string(target_pages.size()) + " target pages; give as many of both");
+  }
+  if (Status s = check_pages(source, source_pages, "source"); !s) return s;
+  if (Status s = check_pages(target, target_pages, "target"); !s) return s;
+  std::vector<bool> written(static_cast<std::size_t>(target.view.extents[0]));
+  for (const std::int64_t page : target_pages) {
+    if (written[static_cast<std::size_t>(page)]) {
+      return invalid("page " + std::to_string(page) + " of the target is named twice");
+    }
+    written[static_cast<std::size_t>(page)] = true;
+  }
+  if (Status s = check_places(target); !s) return s;
+  const bool same = source.place.address == target.place.address &&
+                    source.place.attachment == target.place.attachment &&
+                    source.view.mapping->key() == target.view.mapping->key() &&
+                    source.view.lower == target.view.lower;
+  if (!same) return check_overlap(source, target, target.view);
+  for (const std::int64_t page : source_pages) {
+    if (written[static_cast<std::size_t>(page)]) {
+      return invalid("page " + std::to_string(page) +
+                     " is both read and written; copy to pages of their own first");
+    }
+  }
+  return {};
+}
+
+Result<Leases> leases_of(const Array& source, const Array& target) {
+  Leases leases;
+  for (const Array* array : {&source, &target}) {
+    if (!array->liveness) continue;
+    leases.push_back(array->liveness->hold());
+    if (leases.back()) continue;
+    const Status why = array->liveness->check();
+    return why ? Error{ErrorCode::not_found, array->name + " was withdrawn; look it up again"}
+               : why.error();
+  }
+  return leases;
+}
+
+}  // namespace tranship

@@ -1,0 +1,93 @@
+// Copies of lists of pages, which an engine makes of the parts that all copies have.
+#include <algorithm>
+
+#include "data/lowering.hpp"
+#include "engine/checks.hpp"
+#include "engine/engine.hpp"
+
+namespace tranship {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+/// The part of an array that has one index along the first dimension.
+Array page_of(const Array& array, std::int64_t page) {
+  Array part = array;
+  part.view.lower[0] += page;
+  part.view.extents[0] = 1;
+  return part;
+}
+
+}  // namespace
+
+Result<Event> Engine::copy_pages(const Array& given_source, const Array& given_target,
+                                 std::span<const std::int64_t> source_pages,
+                                 std::span<const std::int64_t> target_pages,
+                                 const CopyOptions& options) {
+  if (Status status = usable(); !status) return status.error();
+  Array source = given_source;
+  Array target = given_target;
+  if (Status status = resolve(source, target); !status) return status.error();
+  if (Status s = check_pages(source, target, source_pages, target_pages); !s) return s.error();
+  if (source_pages.empty()) {
+    source.view.extents[0] = target.view.extents[0] = 0;
+    return copy_resolved(source, target, options);
+  }
+  Array first = page_of(source, source_pages[0]);
+  Array last = page_of(target, target_pages[0]);
+  auto one = query_of(first, last, options);
+  if (!one) return one.error();
+  first.view.extents[0] = last.view.extents[0] = std::min<std::int64_t>(
+      static_cast<std::int64_t>(source_pages.size()),
+      std::min(source.view.extents[0] - source_pages[0], target.view.extents[0] - target_pages[0]));
+  auto all = query_of(first, last, options);
+  if (!all) return all.error();
+  auto plan = plan_of(*all);
+  if (!plan) return plan.error();
+  const Levels& from = source.view.mapping->fields()[0].dimension[0];
+  const Levels& to = one->target.mapping->fields()[0].dimension[0];
+  auto made = std::make_shared<Plan>(**plan);
+  made->nests.clear();
+  Corner origin{one->source.mapping.get(), one->source.lower};
+  Corner place{one->target.mapping.get(), one->target.lower};
+  origin.lower[0] = source.view.lower[0];
+  place.lower[0] = target.view.lower[0];
+  lower(origin, place, one->source.extents, {}, made->nests);
+  const bool in_one_launch =
+      made->hops.size() == 1 && on_gpu(options_.profile.channels[at(made->hops[0].channel)].kind) &&
+      from.count == 1 && to.count == 1 && made->nests.size() == 1 && made->nests[0].rank == 0;
+  if (!in_one_launch) return copy_runs(source, target, source_pages, target_pages, options);
+  made->bytes = made->nests[0].bytes() * static_cast<std::int64_t>(source_pages.size());
+  auto leases = leases_of(source, target);
+  if (!leases) return leases.error();
+  return start_on_gpu(made, source, target, options, std::move(*leases),
+                      {source_pages, target_pages, from.level[0].stride, to.level[0].stride});
+}
+
+/// Pages that follow each other on both sides are one copy.
+Result<Event> Engine::copy_runs(const Array& source, const Array& target,
+                                std::span<const std::int64_t> source_pages,
+                                std::span<const std::int64_t> target_pages,
+                                const CopyOptions& options) {
+  std::vector<Event> events;
+  for (std::size_t begin = 0, end = 0; begin < source_pages.size(); begin = end) {
+    do {
+      ++end;
+    } while (end < source_pages.size() && source_pages[end] == source_pages[end - 1] + 1 &&
+             target_pages[end] == target_pages[end - 1] + 1);
+    Array from = page_of(source, source_pages[begin]);
+    Array to = page_of(target, target_pages[begin]);
+    from.view.extents[0] = to.view.extents[0] = static_cast<std::int64_t>(end - begin);
+    auto event = copy_resolved(from, to, options);
+    if (!event) {
+      for (const Event& started : events) started.cancel();
+      for (const Event& started : events) (void)started.wait({});
+      return event.error();
+    }
+    const bool over = event->done() && event->wait({});
+    if (events.empty() || !over) events.push_back(std::move(*event));
+  }
+  return events.size() == 1 ? std::move(events[0]) : Event(std::move(events));
+}
+
+}  // namespace tranship
