@@ -218,13 +218,13 @@ class Bench {
     if (name != "copy") fractions_.push_back(fraction);
     std::printf("%-44s %8.0f GB/s %6.3f  %s\n", name.c_str(), rate / 1e9, fraction, kernel.c_str());
     std::fflush(stdout);
-    if (lines_ == nullptr) return;
+    if (lines_ == nullptr || name == "copy") return;
     std::fprintf(lines_,
-                 "{\"bench\": \"conversion\", \"case\": \"%s\", \"kernel\": \"%s\", "
-                 "\"bytes\": %lld, \"median_s\": %.9f, \"gbps\": %.1f, \"fraction\": %.4f, "
-                 "\"checked\": %s}\n",
+                 "{\"bench\": \"kernels\", \"case\": \"%s\", \"variant\": \"kernel\", "
+                 "\"kernel\": \"%s\", \"bytes\": %lld, \"median_s\": %.9f, \"gbps\": %.1f, \"fraction\": %.4f, "
+                 "\"checked\": true}\n",
                  name.c_str(), kernel.c_str(), static_cast<long long>(bytes), seconds, rate / 1e9,
-                 fraction, name == "copy" ? "false" : "true");
+                 fraction);
   }
 
   std::string only_;
