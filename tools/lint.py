@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -21,28 +22,30 @@ def cpp_files() -> list[str]:
     return sorted(str(p) for p in files if p.suffix in (".cpp", ".hpp"))
 
 
-def clang_tidy_command() -> list[str]:
-    """clang-tidy over the core's files that the C++ compiler compiles: not nvcc's."""
+def clang_tidy_commands() -> list[list[str]]:
+    """clang-tidy over the core's files that the C++ compiler compiles, not nvcc's: a share of them
+    for each core."""
     database = json.loads((BUILD / "compile_commands.json").read_text())
     built = {Path(entry["file"]) for entry in database}
     files = sorted(str(f) for f in built if f.suffix == ".cpp" and ROOT / "src" in f.parents)
-    return [str(BIN / "clang-tidy"), "--quiet", "-p", str(BUILD), *files]
+    shares = [files[k :: os.cpu_count() or 1] for k in range(os.cpu_count() or 1)]
+    return [[str(BIN / "clang-tidy"), "--quiet", "-p", str(BUILD), *s] for s in shares if s]
 
 
-def commands(fix: bool) -> list[tuple[str, list[str]]]:
-    """Name and command of each linter."""
+def commands(fix: bool) -> list[tuple[str, list[list[str]]]]:
+    """Name of each linter, and its commands, which run at the same time."""
     format_mode = ["-i"] if fix else ["--dry-run", "--Werror"]
     ruff_fix = ["--fix"] if fix else []
     ruff_format = [] if fix else ["--check"]
     lints = [
-        ("clang-format", [str(BIN / "clang-format"), *format_mode, *cpp_files()]),
-        ("ruff", [str(BIN / "ruff"), "check", *ruff_fix, "."]),
-        ("ruff format", [str(BIN / "ruff"), "format", *ruff_format, "."]),
-        ("mypy", [str(BIN / "mypy")]),
-        ("tidy", [sys.executable, str(ROOT / "tools" / "tidy.py")]),
+        ("clang-format", [[str(BIN / "clang-format"), *format_mode, *cpp_files()]]),
+        ("ruff", [[str(BIN / "ruff"), "check", *ruff_fix, "."]]),
+        ("ruff format", [[str(BIN / "ruff"), "format", *ruff_format, "."]]),
+        ("mypy", [[str(BIN / "mypy")]]),
+        ("tidy", [[sys.executable, str(ROOT / "tools" / "tidy.py")]]),
     ]
     if not fix:
-        lints.append(("clang-tidy", clang_tidy_command()))
+        lints.append(("clang-tidy", clang_tidy_commands()))
     return lints
 
 
@@ -57,9 +60,10 @@ def main() -> int:
     """Runs all of them; 1 if any complains."""
     take_stub()
     failed = []
-    for name, command in commands("--fix" in sys.argv[1:]):
+    for name, parts in commands("--fix" in sys.argv[1:]):
         print(f"-- {name}", flush=True)
-        if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
+        running = [subprocess.Popen(part, cwd=ROOT) for part in parts]
+        if any([process.wait() != 0 for process in running]):
             failed.append(name)
     print(f"linters that complain: {', '.join(failed)}" if failed else "linters: nothing to mend")
     return 1 if failed else 0

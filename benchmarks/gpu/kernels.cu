@@ -221,8 +221,8 @@ class Bench {
     if (lines_ == nullptr || name == "copy") return;
     std::fprintf(lines_,
                  "{\"bench\": \"kernels\", \"case\": \"%s\", \"variant\": \"kernel\", "
-                 "\"kernel\": \"%s\", \"bytes\": %lld, \"median_s\": %.9f, \"gbps\": %.1f, \"fraction\": %.4f, "
-                 "\"checked\": true}\n",
+                 "\"kernel\": \"%s\", \"bytes\": %lld, \"median_s\": %.9f, "
+                 "\"gbps\": %.1f, \"fraction\": %.4f, \"checked\": true}\n",
                  name.c_str(), kernel.c_str(), static_cast<long long>(bytes), seconds, rate / 1e9,
                  fraction);
   }

@@ -36,6 +36,29 @@ DeviceMemory allocate(Engine& engine, const std::string& where, int device, std:
   return {unwrap(std::move(owner)), device, bytes};
 }
 
+/// Memory that is pinned where it lies; it keeps the array alive.
+struct Pinned {
+  std::shared_ptr<void> pages;
+  nb::object array;
+
+  void release() {
+    {
+      nb::gil_scoped_release released;
+      pages.reset();
+    }
+    array.reset();
+  }
+};
+
+Pinned pin(Engine& engine, nb::object array) {
+  const Array pinned = array_of(array, false);
+  auto pages = [&] {
+    nb::gil_scoped_release released;
+    return engine.pin(pinned);
+  }();
+  return {unwrap(std::move(pages)), std::move(array)};
+}
+
 nb::dict described(const Gpus& gpus, int device) {
   const GpuInfo& info = gpus.list()[static_cast<std::size_t>(device)];
   nb::list peers;
@@ -216,6 +239,17 @@ void bind_device_memory(nb::module_& module) {
       .def_prop_ro("address", [](const DeviceMemory& memory) {
         return reinterpret_cast<std::uintptr_t>(memory.owner.get());
       });
+  nb::class_<Pinned>(module, "Pinned",
+                     "Memory that is pinned until `release`, or the end of a ``with`` statement.")
+      .def("release", &Pinned::release,
+           "Makes it pageable again. Copies with it must have ended; a second call does nothing.")
+      .def(
+          "__enter__", [](nb::handle self) { return self; },
+          nb::sig("def __enter__(self) -> Pinned"))
+      .def(
+          "__exit__", [](Pinned& self, nb::args) { self.release(); },
+          nb::sig("def __exit__(self, *details: object) -> None"));
+  module.def("pin", &pin, nb::arg("engine"), nb::arg("array"));
   module.def("allocate", &allocate, nb::arg("engine"), nb::arg("where"), nb::arg("device"),
              nb::arg("bytes"));
   module.def("list_gpus", &list_gpus, nb::arg("engine"),

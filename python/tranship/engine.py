@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core, profiles
-from ._core import Event, Plan
+from ._core import Event, Pinned, Plan
 from .arrays import RemoteArray, dtype_fields, to_core
 from .device import DeviceArray, device_number, empty_device
 from .errors import InvalidArgument
@@ -181,6 +181,28 @@ class Engine:
         Nothing is copied. Its time includes what goes first on the channels at that priority now.
         """
         return self._core.plan(source, target, region, priority, planner, buffer_bytes)
+
+    def pin(self, array: npt.NDArray[Any]) -> Pinned:
+        """Pins the memory of an array where it lies, so that GPUs reach it at the link's speed.
+
+        It takes time, some pages at once: worth it for what is copied again and again. Memory that
+        is made for copies is better asked of `empty`.
+
+            with engine.pin(array):
+                engine.copy(array, device).wait()
+
+        Args:
+            array: a NumPy array. Whole pages are pinned, all that its elements reach over.
+
+        Returns:
+            What keeps it pinned, and the array alive, until its `release` or the end of ``with``;
+            wait for copies before.
+
+        Raises:
+            InvalidArgument: an array that lies elsewhere, or of which a part is pinned already.
+            Error: there is no GPU, or the system pins no more memory (``ulimit -l``).
+        """
+        return _core.pin(self._core, to_core(array, False))
 
     @overload
     def empty(

@@ -340,6 +340,20 @@ Result<std::shared_ptr<SharedMemory>> Engine::allocate_shared(std::int64_t bytes
   return shared_memories_.allocate(bytes);
 }
 
+Result<std::shared_ptr<void>> Engine::pin(const Array& array) {
+  if (Status status = usable(); !status) return status.error();
+  if (!gpu_side_) {
+    return Error{ErrorCode::unsupported, "pinning memory needs a GPU: see tranship topology"};
+  }
+  if (!in_memory(array.where)) {
+    return invalid(array.name + " is not memory of this process; only that can be pinned");
+  }
+  const Mapping& mapping = *array.view.mapping;
+  const std::int64_t bytes = mapping.end_bytes() - mapping.begin_bytes();
+  if (bytes <= 0) return std::shared_ptr<void>();
+  return gpu_side_->pin(array.place.address + mapping.begin_bytes(), bytes);
+}
+
 Result<std::shared_ptr<void>> Engine::allocate(Where where, int device, std::int64_t bytes) {
   if (Status status = usable(); !status) return status.error();
   if (!gpu_side_) {

@@ -127,6 +127,12 @@ class Engine {
   /// @error unsupported without GPUs; out_of_memory
   Result<std::shared_ptr<void>> allocate(Where where, int device, std::int64_t bytes);
 
+  /// Pins memory of the caller's where it lies, whole pages around it, until nobody refers to the
+  /// answer; copies with the array must have ended by then. GPUs then reach it at the link's rate.
+  /// @error unsupported without GPUs; invalid_argument for an array that is not in this process's
+  ///        memory, or of which a part is pinned; what the driver refused
+  Result<std::shared_ptr<void>> pin(const Array& array);
+
   const Profile& profile() const { return options_.profile; }
   const Config& config() const { return options_.config; }
   const Trace* trace() const { return trace_.get(); }

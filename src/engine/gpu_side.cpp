@@ -250,6 +250,19 @@ bool GpuSide::pin(SharedMemory& memory) const {
   });
 }
 
+Result<std::shared_ptr<void>> GpuSide::pin(std::byte* begin, std::int64_t bytes) const {
+  const auto page = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+  const auto before = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(begin) %
+                                                static_cast<std::uintptr_t>(page));
+  std::byte* first = begin - before;
+  const std::int64_t whole = (before + bytes + page - 1) / page * page;
+  if (reaches(begin) && reaches(begin + bytes - 1))
+    return std::shared_ptr<void>(begin, [](void*) {});
+  if (Status status = gpus_->pin(first, whole); !status) return status.error();
+  return std::shared_ptr<void>(
+      first, [gpus = gpus_](void* pages) { gpus->unpin(static_cast<std::byte*>(pages)); });
+}
+
 bool GpuSide::reaches(const std::byte* address) const {
   return gpus_->where(address).kind != PointerKind::pageable;
 }

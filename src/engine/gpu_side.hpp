@@ -66,6 +66,10 @@ class GpuSide {
 
   /// Lets GPUs reach shared memory at the speed of their link; false if the driver refuses.
   bool pin(SharedMemory& memory) const;
+  /// Pins the pages around memory of the caller's, until nobody refers to the answer. What is
+  /// pinned already stays as it is.
+  /// @error what the driver refused: a part that is pinned already, too little memory
+  Result<std::shared_ptr<void>> pin(std::byte* begin, std::int64_t bytes) const;
   /// Whether GPUs reach what lies at this address of the host.
   bool reaches(const std::byte* address) const;
 

@@ -143,6 +143,37 @@ def test_memory_outlives_the_engine(gpu_profile: str) -> None:
     assert np.array_equal(target, np.arange(5.0))
 
 
+def test_an_array_is_pinned_where_it_lies(gpus: ts.Engine) -> None:
+    values = np.arange(5000, dtype="f4").reshape(50, 100)
+    device = gpus.empty(values.shape, "f4", memory="device0")
+    assert str(gpus.plan(values, device)).startswith("node0/host0")
+    with gpus.pin(values) as held:
+        assert gpus.plan(values, device).path == "node0/pinned0 > node0/device0"
+        with gpus.pin(values[10:20]):  # it is pinned already, and stays so
+            pass
+        assert gpus.plan(values, device).path == "node0/pinned0 > node0/device0"
+        gpus.copy(values[:, ::2], device[:, ::2]).wait(timeout=10)
+    assert str(gpus.plan(values, device)).startswith("node0/host0")
+    held.release()
+    back = np.zeros_like(values)
+    gpus.copy(device[:, ::2], back[:, ::2]).wait(timeout=10)
+    assert np.array_equal(back[:, ::2], values[:, ::2])
+
+
+def test_what_cannot_be_pinned(gpus: ts.Engine, no_gpus: ts.Engine) -> None:
+    memory = np.zeros(1 << 16, "u1")
+    with (
+        gpus.pin(memory[:8192]),
+        pytest.raises(ts.InvalidArgument, match="pin it once"),
+    ):
+        gpus.pin(memory)
+    with pytest.raises(ts.InvalidArgument, match="only that can be pinned"):
+        gpus.pin(gpus.empty(10, memory="device0"))  # type: ignore[arg-type]
+    with pytest.raises(ts.Error, match="needs a GPU"):
+        no_gpus.pin(memory)
+    gpus.pin(np.zeros((0, 4))).release()
+
+
 def test_pinned_memory_is_a_numpy_array(gpus: ts.Engine) -> None:
     pinned = gpus.empty((4, 5), "i2", memory="pinned")
     assert isinstance(pinned, np.ndarray)

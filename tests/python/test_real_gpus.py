@@ -170,6 +170,17 @@ def test_memory_that_cuda_pinned(engine: ts.Engine, cupy: Any) -> None:
     assert np.array_equal(device.numpy(), numbers())
 
 
+def test_an_array_is_pinned_where_it_lies(engine: ts.Engine) -> None:
+    values = numbers()
+    device = on_gpu(engine, np.zeros((COLUMNS, ROWS), "f4"))
+    with engine.pin(values):
+        event = engine.copy(values.T, device)
+        event.wait(timeout=20)
+        assert str(event.plan) == "node0/pinned0 > node0/device0"
+    assert str(engine.plan(values.T, device)).startswith("node0/host0")
+    assert np.array_equal(device.numpy(), values.T)
+
+
 def test_an_array_of_jax_is_a_source(engine: ts.Engine) -> None:
     jax = pytest.importorskip("jax")
     array = jax.numpy.arange(1000, dtype="float32")
