@@ -52,7 +52,7 @@ Result<Event> Engine::copy_pages(const Array& given_source, const Array& given_t
   Corner place{one->target.mapping.get(), one->target.lower};
   origin.lower[0] = source.view.lower[0];
   place.lower[0] = target.view.lower[0];
-  lower(origin, place, one->source.extents, {}, made->nests);
+  lower(origin, place, one->source.extents, made->hops[0].fields, made->nests);
   const bool in_one_launch =
       made->hops.size() == 1 && on_gpu(options_.profile.channels[at(made->hops[0].channel)].kind) &&
       from.count == 1 && to.count == 1 && made->nests.size() == 1 && made->nests[0].rank == 0;

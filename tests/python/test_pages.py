@@ -70,6 +70,17 @@ def test_many_contiguous_pages_are_one_launch(gpus: ts.Engine) -> None:
     assert np.array_equal(content(target), values[order])
 
 
+def test_fields_go_by_their_names(gpus: ts.Engine) -> None:
+    values = np.zeros(6, [("a", "i4"), ("b", "i4")])
+    values["a"], values["b"] = np.arange(6), np.arange(6) + 100
+    source = placed(gpus, values, "device0")
+    target = placed(gpus, np.zeros(6, [("b", "i4"), ("a", "i4")]), "device1")
+    gpus.copy_pages(source, target, [5, 0], [1, 2]).wait(timeout=20)
+    found = content(target)
+    assert found["a"].tolist() == [0, 5, 0, 0, 0, 0]
+    assert found["b"].tolist() == [0, 105, 100, 0, 0, 0]
+
+
 def test_pages_move_within_one_array(gpus: ts.Engine) -> None:
     for memory in PLACES:
         values = np.arange(40, dtype="i8").reshape(10, 4)
