@@ -28,7 +28,8 @@ def clang_tidy_commands() -> list[list[str]]:
     database = json.loads((BUILD / "compile_commands.json").read_text())
     built = {Path(entry["file"]) for entry in database}
     files = sorted(str(f) for f in built if f.suffix == ".cpp" and ROOT / "src" in f.parents)
-    shares = [files[k :: os.cpu_count() or 1] for k in range(os.cpu_count() or 1)]
+    cores = os.cpu_count() or 1
+    shares = [files[k::cores] for k in range(cores)]
     return [[str(BIN / "clang-tidy"), "--quiet", "-p", str(BUILD), *s] for s in shares if s]
 
 

@@ -287,19 +287,19 @@ void transposes(Bench& bench) {
 }
 
 void records(Bench& bench) {
-  const auto both = [&](std::int64_t fields, std::int64_t bytes, const std::string& type) {
-    const std::int64_t count = bytes_wanted / bytes / fields / 1024 * 1024;
+  const auto counted = [&](std::int64_t fields, std::int64_t bytes, std::int64_t count,
+                           const std::string& type) {
     const std::string what = std::to_string(fields) + " x " + type;
     bench.run(dense("records to columns, " + what, bytes, {fields, count}, {0, 1}, {1, 0}));
     bench.run(dense("columns to records, " + what, bytes, {fields, count}, {1, 0}, {0, 1}));
   };
+  const auto both = [&](std::int64_t fields, std::int64_t bytes, const std::string& type) {
+    counted(fields, bytes, bytes_wanted / bytes / fields / 1024 * 1024, type);
+  };
   for (std::int64_t fields = 2; fields <= 16; ++fields) both(fields, 4, "f32");
   // With an odd number of records, columns begin off the alignment.
   const auto odd = [&](std::int64_t fields, std::int64_t bytes, const std::string& type) {
-    const std::int64_t count = (bytes_wanted / bytes / fields - 1) | 1;
-    const std::string what = std::to_string(fields) + " x " + type + ", odd";
-    bench.run(dense("records to columns, " + what, bytes, {fields, count}, {0, 1}, {1, 0}));
-    bench.run(dense("columns to records, " + what, bytes, {fields, count}, {1, 0}, {0, 1}));
+    counted(fields, bytes, (bytes_wanted / bytes / fields - 1) | 1, type + ", odd");
   };
   odd(2, 4, "f32");
   odd(3, 4, "f32");

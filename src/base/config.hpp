@@ -35,7 +35,7 @@ struct Config {
   std::int64_t slots_per_peer = 8;
   std::int64_t slot_bytes = std::int64_t{256} << 10;
   /// Threads that copy straight to and from another process's memory, where the system lets them.
-  /// -1: half the cores, at most 16, on machines of eight or more; 0: copies take slots.
+  /// -1: half the cores, at most 10, on machines of eight or more; 0: copies take slots.
   std::int64_t peer_threads = -1;
   /// automatic, shared (this machine only) or network (UCX over TCP or RDMA even on one machine).
   std::string transport = "automatic";

@@ -158,17 +158,16 @@ bool Event::done() const {
 
 Status Event::wait(std::optional<std::chrono::nanoseconds> timeout) const {
   using Clock = std::chrono::steady_clock;
+  const auto deadline = timeout ? Clock::now() + *timeout : Clock::time_point::max();
   if (!parts_.empty()) {
-    const auto until = timeout ? Clock::now() + *timeout : Clock::time_point::max();
     Status first;
     for (const Event& part : parts_) {
-      Status status = part.wait(timeout ? std::optional(until - Clock::now()) : std::nullopt);
+      Status status = part.wait(timeout ? std::optional(deadline - Clock::now()) : std::nullopt);
       if (first) first = std::move(status);
     }
     return first;
   }
   if (!transfer_ && !flight_) return {};
-  const auto deadline = timeout ? Clock::now() + *timeout : Clock::time_point::max();
   if (flight_) return wait_for_flight(*flight_, deadline);
   if (!done()) {
     if (const auto driver = driver_.lock()) {

@@ -43,6 +43,14 @@ void release_pinned_pages(Gpus& gpus, void* buffer) {
   std::free(buffer);
 }
 
+/// Whole pages, until nobody refers to the answer.
+Result<std::shared_ptr<void>> pin_pages(const std::shared_ptr<Gpus>& gpus, std::byte* pages,
+                                        std::int64_t bytes) {
+  if (Status status = gpus->pin(pages, bytes); !status) return status.error();
+  return std::shared_ptr<void>(
+      pages, [gpus](void* pinned) { gpus->unpin(static_cast<std::byte*>(pinned)); });
+}
+
 /// Pinned buffers as CUDA allocates them, for systems that refuse to pin pages of our own. Threads:
 /// all.
 class PlainBuffers {
@@ -244,9 +252,8 @@ Result<std::shared_ptr<std::byte>> GpuSide::staging_buffer(std::int64_t bytes) c
 
 bool GpuSide::pin(SharedMemory& memory) const {
   return memory.register_once([&]() -> std::shared_ptr<void> {
-    const auto gpus = gpus_;
-    if (!gpus->pin(memory.data(), memory.bytes())) return nullptr;
-    return {memory.data(), [gpus](void* data) { gpus->unpin(static_cast<std::byte*>(data)); }};
+    auto pinned = pin_pages(gpus_, memory.data(), memory.bytes());
+    return pinned ? *pinned : nullptr;
   });
 }
 
@@ -256,11 +263,9 @@ Result<std::shared_ptr<void>> GpuSide::pin(std::byte* begin, std::int64_t bytes)
                                                 static_cast<std::uintptr_t>(page));
   std::byte* first = begin - before;
   const std::int64_t whole = (before + bytes + page - 1) / page * page;
-  if (reaches(begin) && reaches(begin + bytes - 1))
-    return std::shared_ptr<void>(begin, [](void*) {});
-  if (Status status = gpus_->pin(first, whole); !status) return status.error();
-  return std::shared_ptr<void>(
-      first, [gpus = gpus_](void* pages) { gpus->unpin(static_cast<std::byte*>(pages)); });
+  const bool pinned = reaches(begin) && reaches(begin + bytes - 1);
+  if (pinned) return std::shared_ptr<void>(begin, [](void*) {});
+  return pin_pages(gpus_, first, whole);
 }
 
 bool GpuSide::reaches(const std::byte* address) const {

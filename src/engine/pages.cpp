@@ -33,16 +33,14 @@ Result<Event> Engine::copy_pages(const Array& given_source, const Array& given_t
     source.view.extents[0] = target.view.extents[0] = 0;
     return copy_resolved(source, target, options);
   }
-  Array first = page_of(source, source_pages[0]);
-  Array last = page_of(target, target_pages[0]);
-  auto one = query_of(first, last, options);
+  auto one = query_of(page_of(source, source_pages[0]), page_of(target, target_pages[0]), options);
   if (!one) return one.error();
-  first.view.extents[0] = last.view.extents[0] = std::min<std::int64_t>(
+  // Planned as so many neighbouring pages.
+  PlanQuery all = *one;
+  all.source.extents[0] = all.target.extents[0] = std::min<std::int64_t>(
       static_cast<std::int64_t>(source_pages.size()),
       std::min(source.view.extents[0] - source_pages[0], target.view.extents[0] - target_pages[0]));
-  auto all = query_of(first, last, options);
-  if (!all) return all.error();
-  auto plan = plan_of(*all);
+  auto plan = plan_of(all);
   if (!plan) return plan.error();
   const Levels& from = source.view.mapping->fields()[0].dimension[0];
   const Levels& to = one->target.mapping->fields()[0].dimension[0];

@@ -27,6 +27,20 @@ def on_gpu(engine: ts.Engine, values: np.ndarray[Any, Any], device: int = 0) -> 
     return made
 
 
+def filled(engine: ts.Engine, values: np.ndarray[Any, Any], memory: str) -> Any:
+    """The values in memory of the engine's own."""
+    array = engine.empty(values.shape, values.dtype, memory=memory)
+    engine.copy(values, array).wait(timeout=10)
+    return array
+
+
+def content(engine: ts.Engine, array: Any) -> np.ndarray[Any, Any]:
+    """A copy in host memory."""
+    target = np.zeros(array.shape, array.dtype)
+    engine.copy(array, target).wait(timeout=10)
+    return target
+
+
 def copy_a_turned_slice(engine: ts.Engine, data: st.DataObject, places: tuple[str, ...]) -> None:
     """Draws an array, a slice and a transpose of it, and copies that from one place to another."""
     shape = tuple(data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=4)))

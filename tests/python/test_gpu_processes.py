@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from exporters import Exporter
+from gpu_support import content, filled
 
 import tranship as ts
 
@@ -37,20 +37,6 @@ def client(transport: str) -> Iterator[ts.Engine]:
     """An engine with two GPUs."""
     with ts.Engine(emulated_gpus=EMULATED, transport=transport, threads=2) as opened:
         yield opened
-
-
-def filled(engine: ts.Engine, values: np.ndarray[Any, Any], memory: str) -> Any:
-    """The values in memory of the engine's own."""
-    array = engine.empty(values.shape, values.dtype, memory=memory)
-    engine.copy(values, array).wait(timeout=10)
-    return array
-
-
-def content(engine: ts.Engine, array: Any) -> np.ndarray[Any, Any]:
-    """A copy in host memory."""
-    target = np.zeros(array.shape, array.dtype)
-    engine.copy(array, target).wait(timeout=10)
-    return target
 
 
 @pytest.mark.parametrize("memory", ["device0", "device1", "pinned", "host"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu_support import content, filled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,18 +22,6 @@ def gpus() -> Iterator[ts.Engine]:
     """An engine with two emulated GPUs."""
     with ts.Engine(emulated_gpus=2, threads=2) as opened:
         yield opened
-
-
-def placed(engine: ts.Engine, values: np.ndarray[Any, Any], memory: str) -> Any:
-    """The values in a memory."""
-    array = engine.empty(values.shape, values.dtype, memory=memory)
-    engine.copy(values, array).wait(timeout=20)
-    return array
-
-
-def content(array: Any) -> np.ndarray[Any, Any]:
-    """What lies in an array of any memory."""
-    return np.asarray(array.numpy() if isinstance(array, ts.DeviceArray) else array)
 
 
 @settings(max_examples=80)
@@ -52,31 +41,31 @@ def test_pages_land_as_numpy_would_put_them(gpus: ts.Engine, data: st.DataObject
         .reshape(count, *page)
         for k, count in enumerate(counts)
     ]
-    source, target = (placed(gpus, one, data.draw(st.sampled_from(PLACES))) for one in values)
+    source, target = (filled(gpus, one, data.draw(st.sampled_from(PLACES))) for one in values)
     gpus.copy_pages(source, target, *pages).wait(timeout=20)
     expected = values[1].copy()
     expected[pages[1]] = values[0][pages[0]]
-    assert content(target).tobytes() == expected.tobytes()
-    assert content(source).tobytes() == values[0].tobytes()
+    assert content(gpus, target).tobytes() == expected.tobytes()
+    assert content(gpus, source).tobytes() == values[0].tobytes()
 
 
 def test_many_contiguous_pages_are_one_launch(gpus: ts.Engine) -> None:
     values = np.random.default_rng(1).integers(0, 255, (2000, 512), "u1")
-    source, target = placed(gpus, values, "device0"), placed(gpus, values * 0, "device1")
+    source, target = filled(gpus, values, "device0"), filled(gpus, values * 0, "device1")
     order = np.random.default_rng(2).permutation(2000)
     event = gpus.copy_pages(source, target, order, np.arange(2000))
     event.wait(timeout=20)
     assert (event.plan.path, event.plan.bytes) == ("node0/device0 > node0/device1", 2000 * 512)
-    assert np.array_equal(content(target), values[order])
+    assert np.array_equal(content(gpus, target), values[order])
 
 
 def test_fields_go_by_their_names(gpus: ts.Engine) -> None:
     values = np.zeros(6, [("a", "i4"), ("b", "i4")])
     values["a"], values["b"] = np.arange(6), np.arange(6) + 100
-    source = placed(gpus, values, "device0")
-    target = placed(gpus, np.zeros(6, [("b", "i4"), ("a", "i4")]), "device1")
+    source = filled(gpus, values, "device0")
+    target = filled(gpus, np.zeros(6, [("b", "i4"), ("a", "i4")]), "device1")
     gpus.copy_pages(source, target, [5, 0], [1, 2]).wait(timeout=20)
-    found = content(target)
+    found = content(gpus, target)
     assert found["a"].tolist() == [0, 5, 0, 0, 0, 0]
     assert found["b"].tolist() == [0, 105, 100, 0, 0, 0]
 
@@ -84,16 +73,16 @@ def test_fields_go_by_their_names(gpus: ts.Engine) -> None:
 def test_pages_move_within_one_array(gpus: ts.Engine) -> None:
     for memory in PLACES:
         values = np.arange(40, dtype="i8").reshape(10, 4)
-        pool = placed(gpus, values, memory)
+        pool = filled(gpus, values, memory)
         gpus.copy_pages(pool, pool, [1, 2, 9], [5, 6, 0]).wait(timeout=20)
         expected = values.copy()
         expected[[5, 6, 0]] = values[[1, 2, 9]]
-        assert np.array_equal(content(pool), expected)
+        assert np.array_equal(content(gpus, pool), expected)
 
 
 def test_what_follows_all_pages_sees_all_pages(gpus: ts.Engine) -> None:
     values = np.random.default_rng(3).random((64, 1 << 14))
-    device, back = placed(gpus, values * 0, "device0"), np.zeros_like(values)
+    device, back = filled(gpus, values * 0, "device0"), np.zeros_like(values)
     pages = np.random.default_rng(4).permutation(64)
     first = gpus.copy_pages(values, device, pages, pages)  # pageable: a copy for each run
     gpus.copy(device, back, after=first).wait(timeout=20)
@@ -104,10 +93,10 @@ def test_what_follows_all_pages_sees_all_pages(gpus: ts.Engine) -> None:
 def test_pages_of_a_file(gpus: ts.Engine, tmp_path: Path) -> None:
     values = np.arange(600, dtype="f4").reshape(20, 30)
     np.save(tmp_path / "pool.npy", values)
-    target = placed(gpus, np.zeros((3, 30), "f4"), "device0")
+    target = filled(gpus, np.zeros((3, 30), "f4"), "device0")
     file = ts.File(tmp_path / "pool.npy")
     gpus.copy_pages(file, target, [7, 8, 2], [0, 1, 2]).wait(timeout=20)
-    assert np.array_equal(content(target), values[[7, 8, 2]])
+    assert np.array_equal(content(gpus, target), values[[7, 8, 2]])
 
 
 @pytest.mark.parametrize(
@@ -122,15 +111,15 @@ def test_pages_of_a_file(gpus: ts.Engine, tmp_path: Path) -> None:
     ],
 )
 def test_bad_pages(gpus: ts.Engine, source_pages: Any, target_pages: Any, message: str) -> None:
-    source = placed(gpus, np.ones((8, 4)), "device0")
-    target = placed(gpus, np.zeros((8, 4)), "device1")
+    source = filled(gpus, np.ones((8, 4)), "device0")
+    target = filled(gpus, np.zeros((8, 4)), "device1")
     with pytest.raises(ts.InvalidArgument, match=message):
         gpus.copy_pages(source, target, source_pages, target_pages)
-    assert not content(target).any()
+    assert not content(gpus, target).any()
 
 
 def test_pages_that_are_read_and_written(gpus: ts.Engine) -> None:
-    pool = placed(gpus, np.arange(32.0).reshape(8, 4), "device0")
+    pool = filled(gpus, np.arange(32.0).reshape(8, 4), "device0")
     with pytest.raises(ts.InvalidArgument, match="page 1 is both read and written"):
         gpus.copy_pages(pool, pool, [0, 1], [1, 2])
     with pytest.raises(ts.InvalidArgument, match="overlap"):
@@ -139,12 +128,12 @@ def test_pages_that_are_read_and_written(gpus: ts.Engine) -> None:
 
 @pytest.mark.parametrize("memory", PLACES)
 def test_no_pages_at_all(gpus: ts.Engine, memory: str) -> None:
-    source = placed(gpus, np.ones((4, 5)), memory)
-    target = placed(gpus, np.zeros((3, 5)), memory)
+    source = filled(gpus, np.ones((4, 5)), memory)
+    target = filled(gpus, np.zeros((3, 5)), memory)
     event = gpus.copy_pages(source, target, [], [])
     event.wait(timeout=20)
     assert event.plan.bytes == 0
-    assert not content(target).any()
+    assert not content(gpus, target).any()
 
 
 def test_arrays_without_pages_or_of_other_pages(gpus: ts.Engine) -> None:

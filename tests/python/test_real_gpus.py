@@ -60,8 +60,8 @@ def test_any_slice_of_any_transpose(engine: ts.Engine, data: st.DataObject) -> N
     copy_a_turned_slice(engine, data, ("host", "pinned", *devices))
 
 
-def test_a_copy_starts_after_its_stream(engine: ts.Engine, torch: Any) -> None:
-    target = engine.empty((COLUMNS, ROWS), "f4", memory="pinned")
+def filled_late(torch: Any) -> tuple[Any, Any]:
+    """A tensor of zeros that gets its numbers in a stream, after that has been busy a while."""
     tensor = torch.zeros(ROWS, COLUMNS, device="cuda")
     filled = torch.from_numpy(numbers()).cuda()
     stream = torch.cuda.Stream()
@@ -69,6 +69,12 @@ def test_a_copy_starts_after_its_stream(engine: ts.Engine, torch: Any) -> None:
     with torch.cuda.stream(stream):
         torch.cuda._sleep(BUSY_CYCLES)
         tensor.copy_(filled)
+    return tensor, stream
+
+
+def test_a_copy_starts_after_its_stream(engine: ts.Engine, torch: Any) -> None:
+    target = engine.empty((COLUMNS, ROWS), "f4", memory="pinned")
+    tensor, stream = filled_late(torch)
     engine.copy(tensor.t(), target, stream=stream).wait(timeout=20)
     assert np.array_equal(target, numbers().T)
 
@@ -90,13 +96,7 @@ def test_a_stream_goes_on_after_its_copy(engine: ts.Engine, torch: Any) -> None:
 
 
 def test_after_takes_a_stream(engine: ts.Engine, torch: Any) -> None:
-    tensor = torch.zeros(ROWS, COLUMNS, device="cuda")
-    filled = torch.from_numpy(numbers()).cuda()
-    stream = torch.cuda.Stream()
-    torch.cuda.synchronize()
-    with torch.cuda.stream(stream):
-        torch.cuda._sleep(BUSY_CYCLES)
-        tensor.copy_(filled)
+    tensor, stream = filled_late(torch)
     pageable = np.zeros((ROWS, COLUMNS), "f4")
     engine.copy(tensor, pageable, after=stream).wait(timeout=20)
     assert np.array_equal(pageable, numbers())

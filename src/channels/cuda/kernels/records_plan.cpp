@@ -418,7 +418,7 @@ class Planner {
   /// smaller, by an eighth at most, where it has so many.
   void fill_rounds() {
     constexpr std::int32_t round = warps_of_block * chunks_together;
-    const std::int32_t step = static_cast<std::int32_t>(std::max<std::int64_t>(sector_step(), 1));
+    const std::int32_t step = static_cast<std::int32_t>(sector_step());
     const std::int32_t begin = out_.box[0];
     const std::int32_t rounds = out_.chunks / round;
     while (rounds > 0 && out_.chunks > rounds * round && out_.box[0] - step >= begin - begin / 8) {
