@@ -28,7 +28,7 @@ def hardware() -> dict[str, Any]:
         "gpus": gpus,
         "no_gpus_because": reason or None,
         "cuda": cuda(),
-        "gpu_direct_storage": gpu_direct_storage(),
+        "gpu_direct_storage": gpu_direct_storage(setting=storage_setting()),
         "rdma": rdma(),
     }
 
@@ -61,12 +61,20 @@ def driver(root: Path) -> dict[str, Any]:
     }
 
 
-def gpu_direct_storage(root: Path = ROOT, library: str | None = None) -> dict[str, Any]:
+def storage_setting() -> str:
+    """The setting gpu_direct_storage."""
+    return next(v for n, v, _, _ in _core.describe_config({}) if n == "gpu_direct_storage")
+
+
+def gpu_direct_storage(
+    root: Path = ROOT, library: str | None = None, setting: str = "automatic"
+) -> dict[str, Any]:
     """Whether files could be read and written from GPU memory without host memory between.
 
     Args:
         root: where the kernel's files are; for tests.
         library: the path of libcufile; None: looked for.
+        setting: gpu_direct_storage: automatic, off, or the library to use in any case.
     """
     nodes = sorted(path.name for path in (root / "dev").glob("nvidia-fs*"))
     module = bool(nodes) or (root / "sys/module/nvidia_fs").is_dir()
@@ -80,8 +88,8 @@ def gpu_direct_storage(root: Path = ROOT, library: str | None = None) -> dict[st
         "present": not lacks,
         "lacks": lacks,
         "device_nodes": len(nodes),
-        "library": found or None,
-        "used": False,
+        "library": (found or None) if setting in ("automatic", "off") else setting,
+        "used": not lacks if setting == "automatic" else setting != "off",
     }
 
 

@@ -46,10 +46,11 @@ def gpu_suffix(overrides: Mapping[str, str]) -> str:
     emulated = settings["emulated_gpus"]
     if settings["gpus"] == "0":
         return ""
+    storage = "" if settings["gpu_direct_storage"] in ("automatic", "off") else "-storage"
     if emulated != "0":
-        return f"-{emulated}-emulated"
+        return f"-{emulated}-emulated{storage}"
     count = sum(path.name[6:].isdigit() for path in Path("/dev").glob("nvidia*"))
-    return f"-{count}-gpus" if count else ""
+    return f"-{count}-gpus{storage}" if count else ""
 
 
 def calibrate(

@@ -136,8 +136,13 @@ def port_text(port: Mapping[str, str]) -> str:
 
 
 def storage_line(storage: Mapping[str, Any]) -> str:
-    """GPUDirect Storage; copies do not use it, and say so."""
+    """GPUDirect Storage, and whether copies may use it."""
     way = "copies between GPUs and files go through pinned memory"
+    if storage["used"]:
+        return (
+            f"GPUDirect Storage: {storage['library']}; files reach GPUs without host memory "
+            "between where the profile finds that faster"
+        )
     if not storage["present"]:
         return f"GPUDirect Storage: none ({'; '.join(storage['lacks'])}); {way}"
-    return f"GPUDirect Storage: there ({storage['library']}), but not used; {way}"
+    return f"GPUDirect Storage: there ({storage['library']}), but the setting is off; {way}"

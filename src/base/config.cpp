@@ -71,6 +71,8 @@ std::vector<Setting> settings() {
       number("lanes", &Config::lanes, "paths that a copy may take at once"),
       flag("gpus", &Config::gpus, "GPUs are used where there are some"),
       number("emulated_gpus", &Config::emulated_gpus, "GPUs in host memory, for trials; 0: real"),
+      word("gpu_direct_storage", &Config::gpu_direct_storage,
+           "automatic (with nvidia-fs), off, or a path of libcufile"),
       number("trace_spans", &Config::trace_spans, "spans that a trace keeps"),
       word("cache_folder", &Config::cache_folder, "folder of measured profiles"),
   };

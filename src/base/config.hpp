@@ -50,6 +50,9 @@ struct Config {
   bool gpus = true;
   /// GPUs whose memory is host memory, to try programs and tests where there is none. 0: real ones.
   std::int64_t emulated_gpus = 0;
+  /// Files to and from GPUs without host memory between: automatic (where the kernel has
+  /// nvidia-fs), off, or a path of libcufile, which is used whatever the kernel has.
+  std::string gpu_direct_storage = "automatic";
   /// Spans that a trace keeps.
   std::int64_t trace_spans = 1 << 20;
   /// Folder of measured profiles. Empty: $XDG_CACHE_HOME/tranship or ~/.cache/tranship.

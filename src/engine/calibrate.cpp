@@ -269,27 +269,62 @@ class Calibration {
     auto file = File::open(path, options);
     if (!file) return file.error();
     file_ = file->get();
+    Array memory;
+    memory.place.address = source_.data();
     for (const bool reads : {false, true}) {
       report(reads ? 0.6 : 0.4, reads ? "reading the disk" : "writing the disk");
-      std::vector<Sample> samples;
-      for (const std::int64_t request : file_requests) {
-        if (Status s = file_sample(samples, *file, reads, request, request); !s) return s;
-        for (const std::int64_t run : file_runs) {
-          if (run > request || request != 4 * MiB) continue;
-          if (Status s = file_sample(samples, *file, reads, request, run); !s) return s;
-        }
-      }
       ChannelSpec& spec = reads ? channel(ChannelKind::file_read, file0, host0)
                                 : channel(ChannelKind::file_write, host0, file0);
-      spec.throughput = Throughput(std::move(samples));
-      const Array disk = on_disk(*file, 64 * KiB, latency_bytes / (64 * KiB));
-      const Array memory =
-          matrix(source_.data(), 1, 64 * KiB, latency_bytes / (64 * KiB), "F, x, y");
-      Status s = reads ? measure_latency(spec, disk, memory) : measure_latency(spec, memory, disk);
-      if (!s) return s;
+      if (Status s = measure_disk(spec, *file, reads, memory); !s) return s;
     }
+    Status status = measure_disk_of_gpus(*file);
     file_ = nullptr;
+    return status;
+  }
+
+  /// GPUDirect Storage: the same rates, of memory on each GPU.
+  Status measure_disk_of_gpus(const std::shared_ptr<File>& file) {
+    for (ChannelSpec& spec : profile_.channels) {
+      const bool reads = spec.kind == ChannelKind::file_read;
+      const Memory& end =
+          profile_.memories[static_cast<std::size_t>(reads ? spec.target : spec.source)];
+      if (on_gpu(spec.kind) || end.kind != MemoryKind::device) continue;
+      report(reads ? 0.65 : 0.45, spec.name);
+      Array memory;
+      memory.where = Where::device;
+      memory.device = GpuSide::device_of(end);
+      auto owner = engine_->allocate(Where::device, memory.device, options_.sample_bytes);
+      if (!owner) return owner.error();
+      memory.owner = *owner;
+      memory.place.address = static_cast<std::byte*>(owner->get());
+      if (Status s = measure_disk(spec, file, reads, memory); !s) return s;
+    }
     return {};
+  }
+
+  /// The rates between a file and memory that lies as `memory` does.
+  Status measure_disk(ChannelSpec& spec, const std::shared_ptr<File>& file, bool reads,
+                      const Array& memory) {
+    std::vector<Sample> samples;
+    for (const std::int64_t request : file_requests) {
+      if (Status s = file_sample(samples, file, reads, memory, request, request); !s) return s;
+      for (const std::int64_t run : file_runs) {
+        if (run > request || request != 4 * MiB) continue;
+        if (Status s = file_sample(samples, file, reads, memory, request, run); !s) return s;
+      }
+    }
+    spec.throughput = Throughput(std::move(samples));
+    const Array disk = on_disk(file, 64 * KiB, latency_bytes / (64 * KiB));
+    const Array lines = placed_as(memory, 64 * KiB, latency_bytes / (64 * KiB));
+    return reads ? measure_latency(spec, disk, lines) : measure_latency(spec, lines, disk);
+  }
+
+  static Array placed_as(const Array& memory, std::int64_t x, std::int64_t y) {
+    Array made = matrix(memory.place.address, 1, x, y, "F, x, y");
+    made.where = memory.where;
+    made.device = memory.device;
+    made.owner = memory.owner;
+    return made;
   }
 
   static Array on_disk(const std::shared_ptr<File>& file, std::int64_t x, std::int64_t y) {
@@ -303,13 +338,12 @@ class Calibration {
   /// Runs as a box of a row-major array has them, with gaps between; or everything, if
   /// run == request.
   Status file_sample(std::vector<Sample>& samples, const std::shared_ptr<File>& file, bool reads,
-                     std::int64_t request, std::int64_t run) {
+                     const Array& place, std::int64_t request, std::int64_t run) {
     const bool whole = run == request;
     const std::int64_t row = whole ? 64 * KiB : std::max(64 * KiB, 2 * run);
     Array disk = on_disk(file, row, options_.sample_bytes / row);
     if (!whole) disk.view.extents[0] = run;
-    const Array memory =
-        matrix(source_.data(), 1, disk.view.extents[0], disk.view.extents[1], "F, x, y");
+    const Array memory = placed_as(place, disk.view.extents[0], disk.view.extents[1]);
     return reads ? sample(samples, disk, memory, request, run)
                  : sample(samples, memory, disk, request, run);
   }

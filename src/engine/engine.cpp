@@ -260,10 +260,17 @@ void Engine::drop_absent_gpus() {
     return profile.memories[at(memory)].kind == MemoryKind::device &&
            (device < 0 || device >= count);
   };
+  const auto straight_to_file = [&](const ChannelSpec& spec) {
+    const auto on_device = [&](int memory) {
+      return profile.memories[at(memory)].kind == MemoryKind::device;
+    };
+    return !on_gpu(spec.kind) && (on_device(spec.source) || on_device(spec.target));
+  };
   auto& channels = profile.channels;
   channels.erase(std::remove_if(channels.begin(), channels.end(),
                                 [&](const ChannelSpec& spec) {
-                                  return absent(spec.source) || absent(spec.target);
+                                  return absent(spec.source) || absent(spec.target) ||
+                                         (straight_to_file(spec) && !gpu_side_->reaches_files());
                                 }),
                  channels.end());
 }
@@ -331,7 +338,8 @@ void Engine::reach_shared(Array& array) const {
 }
 
 int Engine::channel_number(const ChannelSpec& channel) const {
-  return on_gpu(channel.kind) ? gpu_side_->number_of(channel) : channel_numbers_.at(channel.kind);
+  const bool to_gpu = gpu_side_ && gpu_side_->serves(channel);
+  return to_gpu ? gpu_side_->number_of(channel) : channel_numbers_.at(channel.kind);
 }
 
 Result<std::shared_ptr<SharedMemory>> Engine::allocate_shared(std::int64_t bytes) {
@@ -452,8 +460,8 @@ std::vector<double> Engine::waiting_s(int priority) const {
   std::vector<double> by_channel;
   for (const ChannelSpec& channel : options_.profile.channels) {
     int number = -1;
-    if (on_gpu(channel.kind)) {
-      if (gpu_side_) number = gpu_side_->number_of(channel);
+    if (gpu_side_ && gpu_side_->serves(channel)) {
+      number = gpu_side_->number_of(channel);
     } else if (const auto found = channel_numbers_.find(channel.kind);
                found != channel_numbers_.end()) {
       number = found->second;

@@ -82,13 +82,29 @@ Result<std::unique_ptr<GpuSide>> GpuSide::open(const Config& config) {
   if (config.emulated_gpus < 0 || config.emulated_gpus > 64) {
     return Error{ErrorCode::invalid_argument, "emulated_gpus is a number from 0 to 64"};
   }
+  std::shared_ptr<Gpus> gpus;
   if (config.emulated_gpus > 0) {
-    return std::unique_ptr<GpuSide>(
-        new GpuSide(Gpus::emulate(static_cast<int>(config.emulated_gpus))));
+    gpus = Gpus::emulate(static_cast<int>(config.emulated_gpus));
+  } else {
+    auto opened = Gpus::open();
+    if (!opened) return std::unique_ptr<GpuSide>();  // a machine without GPUs is none the worse
+    gpus = std::move(*opened);
   }
-  auto gpus = Gpus::open();
-  if (!gpus) return std::unique_ptr<GpuSide>();  // a machine without GPUs is none the worse
-  return std::unique_ptr<GpuSide>(new GpuSide(std::move(*gpus)));
+  std::unique_ptr<GpuSide> side(new GpuSide(std::move(gpus)));
+  if (Status status = side->open_files(config); !status) return status.error();
+  return side;
+}
+
+Status GpuSide::open_files(const Config& config) {
+  const std::string& wanted = config.gpu_direct_storage;
+  const bool automatic = wanted == "automatic";
+  if (wanted == "off" || (automatic && (gpus_->emulated() || !CuFile::in_kernel()))) return {};
+  auto library = CuFile::open(automatic ? "libcufile.so.0" : wanted);
+  if (library) {
+    cufile_ = std::move(*library);
+    return {};
+  }
+  return automatic ? Status{} : Status(library.error());
 }
 
 int GpuSide::device_of(const Memory& memory) {
@@ -119,6 +135,10 @@ void GpuSide::extend(Profile& profile, std::int64_t buffer_bytes_max) const {
     add("gpu_write device" + name, ChannelKind::gpu_write, pinned, first + device);
     add("gpu_read device" + name, ChannelKind::gpu_read, first + device, pinned);
     add("gpu_copy device" + name, ChannelKind::gpu_copy, first + device, first + device);
+    const int file = cufile_ ? profile.find_memory("node0/file0") : -1;
+    if (file < 0) continue;
+    add("file_read to device" + name, ChannelKind::file_read, file, first + device);
+    add("file_write from device" + name, ChannelKind::file_write, first + device, file);
   }
   for (int from = 0; from < count; ++from) {
     for (int to = 0; to < count; ++to) {
@@ -132,6 +152,9 @@ void GpuSide::extend(Profile& profile, std::int64_t buffer_bytes_max) const {
 Status GpuSide::start(const Profile& profile, ThreadDriver& driver) {
   for (const Memory& memory : profile.memories) devices_.push_back(device_of(memory));
   for (const ChannelSpec& spec : profile.channels) {
+    if (!on_gpu(spec.kind) && serves(spec)) {
+      if (Status status = start_files(spec, driver); !status) return status;
+    }
     if (!on_gpu(spec.kind) || find(spec) != nullptr) continue;
     const int device =
         devices_[at(spec.kind == ChannelKind::gpu_write ? spec.target : spec.source)];
@@ -151,6 +174,28 @@ Status GpuSide::start(const Profile& profile, ThreadDriver& driver) {
   return {};
 }
 
+Status GpuSide::start_files(const ChannelSpec& spec, ThreadDriver& driver) {
+  const int device = device_at(spec);
+  if (!cufile_ || number_of(spec) >= 0) return {};
+  GpuFileChannel::Options options;
+  options.name = std::string(to_string(spec.kind)) + " device" + std::to_string(device);
+  options.gpus = gpus_;
+  options.library = cufile_;
+  options.device = device;
+  auto channel = std::make_unique<GpuFileChannel>(std::move(options));
+  const int number = driver.add_channel(*channel);
+  file_entries_.push_back({spec.kind, device, number, std::move(channel)});
+  return {};
+}
+
+int GpuSide::device_at(const ChannelSpec& channel) const {
+  return std::max(devices_[at(channel.source)], devices_[at(channel.target)]);
+}
+
+bool GpuSide::serves(const ChannelSpec& channel) const {
+  return on_gpu(channel.kind) || device_at(channel) >= 0;
+}
+
 const GpuSide::Entry* GpuSide::find(ChannelKind kind, int device) const {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.kind == kind && entry.device == device;
@@ -164,6 +209,12 @@ const GpuSide::Entry* GpuSide::find(const ChannelSpec& channel) const {
 }
 
 int GpuSide::number_of(const ChannelSpec& channel) const {
+  if (!on_gpu(channel.kind)) {
+    for (const FileEntry& entry : file_entries_) {
+      if (entry.kind == channel.kind && entry.device == device_at(channel)) return entry.number;
+    }
+    return -1;
+  }
   const Entry* entry = find(channel);
   return entry == nullptr ? -1 : entry->number;
 }

@@ -9,6 +9,7 @@
 
 #include "base/config.hpp"
 #include "channels/cuda/cuda_channel.hpp"
+#include "channels/gpu_file/gpu_file_channel.hpp"
 #include "engine/array.hpp"
 #include "fabric/shared_memory.hpp"
 #include "machine/profile.hpp"
@@ -40,8 +41,12 @@ class GpuSide {
   /// Makes a channel for each gpu channel of the profile, and lets the driver feed it.
   Status start(const Profile& profile, ThreadDriver& driver);
 
+  /// Whether a channel of the profile has a GPU at one of its ends.
+  bool serves(const ChannelSpec& channel) const;
   /// The driver's number of a channel of the profile; -1 if it is none of ours.
   int number_of(const ChannelSpec& channel) const;
+  /// Whether files reach GPUs without host memory between.
+  bool reaches_files() const { return cufile_ != nullptr; }
   CudaChannel& channel(const ChannelSpec& channel) const;
   /// The channel of copies from `device` to other GPUs; `otherwise` if it has none.
   CudaChannel& peers_of(int device, CudaChannel& otherwise) const;
@@ -96,6 +101,10 @@ class GpuSide {
   };
   explicit GpuSide(std::shared_ptr<Gpus> gpus)
       : gpus_(std::move(gpus)), staging_(std::make_shared<Staging>(gpus_)) {}
+  /// GPUDirect Storage, if the settings and the system have it.
+  Status open_files(const Config& config);
+  Status start_files(const ChannelSpec& spec, ThreadDriver& driver);
+  int device_at(const ChannelSpec& channel) const;
   const Entry* find(ChannelKind kind, int device) const;
   const Entry* find(const ChannelSpec& channel) const;
 
@@ -115,6 +124,14 @@ class GpuSide {
   std::shared_ptr<Staging> staging_;
   std::vector<int> devices_;  ///< by memory of the profile
   std::vector<Entry> entries_;
+  struct FileEntry {
+    ChannelKind kind;
+    int device;
+    int number;
+    std::unique_ptr<GpuFileChannel> channel;
+  };
+  std::shared_ptr<const CuFile> cufile_;  ///< null: files go through pinned memory
+  std::vector<FileEntry> file_entries_;
 };
 
 }  // namespace tranship

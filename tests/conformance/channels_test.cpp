@@ -10,6 +10,7 @@
 
 #include "channels/cuda/cuda_channel.hpp"
 #include "channels/file/file_channel.hpp"
+#include "channels/gpu_file/gpu_file_channel.hpp"
 #include "channels/host/copy.hpp"
 #include "channels/host/host_channel.hpp"
 #include "channels/sim/sim_channel.hpp"
@@ -236,6 +237,22 @@ TEST(emulated_gpus_conform) { gpus_conform("emulated", Gpus::emulate(2)); }
 TEST(gpus_of_this_machine_conform) {
   const auto gpus = Gpus::open();
   if (gpus.ok()) gpus_conform((*gpus)->list()[0].name, *gpus);
+}
+
+/// GPUDirect Storage with a library that stands for libcufile.
+TEST(files_to_gpus_conform) {
+  const auto gpus = Gpus::emulate(1);
+  GpuFileChannel::Options options;
+  options.name = "gpu file";
+  options.gpus = gpus;
+  options.library = CuFile::open(FAKE_CUFILE).value();
+  GpuFileChannel channel(options);
+  FileEnd file;
+  GpuEnd memory(gpus, 0);
+  conforms({"gpu file write", &channel, [&](const Bytes& bytes) { return memory.set(bytes); },
+            [&](const Bytes& bytes) { return file.set(bytes); }, [&] { return file.read(); }});
+  conforms({"gpu file read", &channel, [&](const Bytes& bytes) { return file.set(bytes); },
+            [&](const Bytes& bytes) { return memory.set(bytes); }, [&] { return memory.read(); }});
 }
 
 TEST(host_conforms) {

@@ -260,7 +260,11 @@ def test_drivers_and_ways_around_host_memory_are_detected(tmp_path: Path) -> Non
     assert hardware.cuda(root)["driver"] == "580.65.06"
     storage = hardware.gpu_direct_storage(root, library="libcufile.so.0")
     assert storage["present"] is True and storage["device_nodes"] == 2
-    assert "there (libcufile.so.0), but not used" in storage_line(storage)
+    assert storage["used"] and "without host memory" in storage_line(storage)
+    storage = hardware.gpu_direct_storage(root, library="libcufile.so.0", setting="off")
+    assert not storage["used"] and "the setting is off" in storage_line(storage)
+    storage = hardware.gpu_direct_storage(nothing, library="", setting="/opt/libcufile.so")
+    assert storage["used"] and "/opt/libcufile.so" in storage_line(storage)
     cards = root / "infiniband"
     (cards / "mlx5_0/ports/1").mkdir(parents=True)
     (cards / "mlx5_0/ports/1/state").write_text("4: ACTIVE\n")
@@ -686,7 +690,7 @@ def test_config_prints_every_setting_and_its_source(
     gpu = content["gpu"]
     assert gpu["built_in"] is bool(gpu["architectures"]) is bool(gpu["version"])
     assert gpu["usable"] == 0 or gpu["unusable_because"] is None
-    assert gpu["gpu_direct_storage"]["used"] is False
+    assert gpu["gpu_direct_storage"]["used"] is gpu["gpu_direct_storage"]["present"]
     assert content["paths"]["cache_folder"] == os.environ["TRANSHIP_CACHE_FOLDER"]
     text = tranship("config").out
     assert all(name in text for name in settings)

@@ -153,6 +153,7 @@ class CudaGpus final : public Gpus {
   Status pin(std::byte* address, std::int64_t bytes) override;
   void unpin(std::byte* address) override;
 
+  Status enter(int device) const override;
   Result<GpuStream> make_stream(int device, bool urgent) override;
   void release(const GpuStream& stream) override;
   Result<GpuMark> make_mark(int device) override;
@@ -375,6 +376,13 @@ Status CudaGpus::pin(std::byte* address, std::int64_t bytes) {
 void CudaGpus::unpin(std::byte* address) {
   DuringCapture relaxed;
   check_released(cudaHostUnregister(address));
+}
+
+Status CudaGpus::enter(int device) const {
+  CHECK(known(device), "a GPU of that number does not exist");
+  const cudaError_t code = cudaSetDevice(device);
+  if (code == cudaSuccess) return {};
+  return failure(code, "cudaSetDevice", device, "the GPU may be in use by another process alone");
 }
 
 Result<GpuStream> CudaGpus::make_stream(int device, bool urgent) {

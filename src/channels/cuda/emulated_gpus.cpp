@@ -79,6 +79,7 @@ class EmulatedGpus final : public Gpus {
   Status pin(std::byte* address, std::int64_t bytes) override;
   void unpin(std::byte* address) override;
 
+  Status enter(int) const override { return {}; }
   Result<GpuStream> make_stream(int device, bool urgent) override;
   void release(const GpuStream& stream) override;
   Result<GpuMark> make_mark(int device) override;

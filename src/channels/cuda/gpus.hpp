@@ -62,7 +62,7 @@ struct PitchedCopy {
 };
 
 /// Threads: all. No call blocks on work in a stream, but for release() and close_ticket(), which
-/// CUDA may make wait. The current device of the calling thread is left as it was.
+/// CUDA may make wait. The current device of the calling thread is left as it was, but for enter().
 class Gpus {
  public:
   virtual ~Gpus() = default;
@@ -76,6 +76,9 @@ class Gpus {
   virtual bool emulated() const = 0;
   /// Whether kernels and copies on `from` reach the memory of `to` directly.
   virtual bool peers(int from, int to) const = 0;
+
+  /// Makes the GPU the calling thread's current one, for libraries that ask CUDA for it.
+  virtual Status enter(int device) const = 0;
 
   virtual PointerInfo where(const void* address) const = 0;
 

@@ -151,8 +151,18 @@ void File::open_direct() {
 }
 
 File::~File() {
+  companion_.reset();  // it may use the descriptors
   if (direct_descriptor_ >= 0) ::close(direct_descriptor_);
   if (cached_descriptor_ >= 0) ::close(cached_descriptor_);
+}
+
+Result<std::shared_ptr<void>> File::companion(
+    const std::function<Result<std::shared_ptr<void>>()>& make) {
+  std::lock_guard lock(mutex_);
+  if (companion_) return companion_;
+  auto made = make();
+  if (made) companion_ = *made;
+  return made;
 }
 
 std::int64_t File::size() const {

@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "runtime/channel.hpp"
@@ -60,6 +62,10 @@ class File : public Attachment {
   /// from the disk: for measuring.
   void forget_cached();
 
+  /// What another channel has made for this file: made once, kept as long as the file is open.
+  Result<std::shared_ptr<void>> companion(
+      const std::function<Result<std::shared_ptr<void>>()>& make);
+
   // For the channel.
   int cached_descriptor() const { return cached_descriptor_; }
   int direct_descriptor() const { return direct_descriptor_; }
@@ -88,6 +94,8 @@ class File : public Attachment {
   bool writable_ = false;
   std::atomic<bool> direct_in_use_ = false;
   std::atomic<bool> incomplete_ = false;
+  std::mutex mutex_;  ///< guards what follows
+  std::shared_ptr<void> companion_;
 };
 
 /// What the operating system refused, as an Error whose text says what to do about it.
