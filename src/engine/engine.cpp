@@ -79,6 +79,12 @@ Status check_liveness(const std::shared_ptr<const Liveness>& source,
   return target ? target->check() : Status{};
 }
 
+/// Whether it is known in which memory the array lies, without asking the driver.
+bool is_resolved(const Array& array) {
+  if (array.where == Where::device) return array.device >= 0;
+  return array.where != Where::host && array.where != Where::shared;
+}
+
 /// Whether the array lies on a GPU and another process owns it.
 bool is_opened(const Array& array) { return array.where == Where::device && array.liveness; }
 
@@ -216,6 +222,7 @@ Status Engine::start() {
   if (!gpu_side) return gpu_side.error();
   gpu_side_ = std::move(*gpu_side);
   drop_absent_gpus();
+  find_memories();
   planner_.emplace(options_.profile);
   ThreadDriver::Options driver;
   for (const Memory& memory : options_.profile.memories) {
@@ -311,16 +318,21 @@ Status Engine::usable() const {
 }
 
 Status Engine::resolve(Array& source, Array& target) const {
-  const bool on_gpu = source.where == Where::device || target.where == Where::device;
-  if (!on_gpu) return {};
-  if (!gpu_side_) {
-    return Error{ErrorCode::unsupported,
-                 "the array lies on a GPU, and this engine uses none: see tranship topology"};
-  }
-  for (Array* array : {&source, &target}) {
-    if (Status status = gpu_side_->resolve(*array, on_gpu); !status) return status;
-    reach_shared(*array);
-  }
+  if (source.where != Where::device && target.where != Where::device) return {};
+  if (Status status = uses_gpus(); !status) return status;
+  if (Status status = resolve(source); !status) return status;
+  return resolve(target);
+}
+
+Status Engine::uses_gpus() const {
+  if (gpu_side_) return {};
+  return Error{ErrorCode::unsupported,
+               "the array lies on a GPU, and this engine uses none: see tranship topology"};
+}
+
+Status Engine::resolve(Array& array) const {
+  if (Status status = gpu_side_->resolve(array); !status) return status;
+  reach_shared(array);
   return {};
 }
 
@@ -376,18 +388,32 @@ Result<std::shared_ptr<void>> Engine::allocate(Where where, int device, std::int
   return gpu_side_->allocate(where, device, std::max<std::int64_t>(bytes, 1));
 }
 
-int Engine::memory_of(const Array& array) const {
-  switch (array.where) {
-    case Where::pinned: return options_.profile.find_memory("node0/pinned0");
-    case Where::device:
-      return options_.profile.find_memory("node0/device" + std::to_string(array.device));
-    case Where::host: return options_.profile.find_memory("node0/host0");
-    case Where::file: return options_.profile.find_memory("node0/file0");
-    case Where::shared: return options_.profile.find_memory("node0/shared0");
-    case Where::near_process: return options_.profile.find_memory("node0/host1");
-    case Where::far_process: return options_.profile.find_memory("node1/host0");
+void Engine::find_memories() {
+  const auto name_of = [](Where where) {
+    switch (where) {
+      case Where::pinned: return "node0/pinned0";
+      case Where::host: return "node0/host0";
+      case Where::file: return "node0/file0";
+      case Where::shared: return "node0/shared0";
+      case Where::near_process: return "node0/host1";
+      case Where::far_process: return "node1/host0";
+      case Where::device: break;  // there may be several
+    }
+    return "";
+  };
+  for (std::size_t k = 0; k < memories_.size(); ++k) {
+    memories_[k] = options_.profile.find_memory(name_of(static_cast<Where>(k)));
   }
-  return -1;
+  const std::size_t count = gpu_side_ ? gpu_side_->gpus()->list().size() : 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    device_memories_.push_back(options_.profile.find_memory("node0/device" + std::to_string(k)));
+  }
+}
+
+int Engine::memory_of(const Array& array) const {
+  if (array.where != Where::device) return memories_[static_cast<std::size_t>(array.where)];
+  const bool known = array.device >= 0 && at(array.device) < device_memories_.size();
+  return known ? device_memories_[at(array.device)] : -1;
 }
 
 bool Engine::cold(std::int64_t bytes) const { return 2 * bytes > options_.profile.cache_bytes; }
@@ -404,7 +430,7 @@ Result<PlanQuery> Engine::query_of(const Array& source, const Array& target,
   if (!view) return view.error();
   PlanQuery query;
   query.source = source.view;
-  query.target = *view;
+  query.target = std::move(*view);
   query.source_memory = memory_of(source);
   query.target_memory = memory_of(target);
   query.planner = options.planner;
@@ -476,10 +502,16 @@ Result<Event> Engine::copy(const Array& source, const Array& target, const CopyO
   if (source.where != Where::device && target.where != Where::device) {
     return copy_resolved(source, target, options);
   }
-  Array from = source;
-  Array to = target;
-  if (Status status = resolve(from, to); !status) return status.error();
-  return copy_resolved(from, to, options);
+  if (Status status = uses_gpus(); !status) return status.error();
+  std::optional<Array> from;
+  std::optional<Array> to;
+  if (!is_resolved(source)) {
+    if (Status status = resolve(from.emplace(source)); !status) return status.error();
+  }
+  if (!is_resolved(target)) {
+    if (Status status = resolve(to.emplace(target)); !status) return status.error();
+  }
+  return copy_resolved(from ? *from : source, to ? *to : target, options);
 }
 
 Result<Event> Engine::copy_resolved(const Array& source, const Array& target,

@@ -1,6 +1,7 @@
 // An engine: the channels of this process, put together with a profile, a planner and a runtime.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -154,6 +155,7 @@ class Engine {
   explicit Engine(Options options);
   Status start();
   void drop_absent_gpus();
+  void find_memories();
   /// Does not look whether the arrays overlap.
   Result<PlanQuery> query_of(const Array& source, const Array& target,
                              const CopyOptions& options) const;
@@ -163,6 +165,9 @@ class Engine {
   Result<Event> copy_resolved(const Array& source, const Array& target, const CopyOptions& options);
   /// Says of both ends in which memory they lie.
   Status resolve(Array& source, Array& target) const;
+  /// Of an array whose other end lies on a GPU, or which does so itself.
+  Status resolve(Array& array) const;
+  Status uses_gpus() const;
   void reach_shared(Array& array) const;
   Result<std::shared_ptr<const Plan>> plan_of(const PlanQuery& query);
   std::vector<double> waiting_s(int priority) const;
@@ -192,7 +197,9 @@ class Engine {
   int threads_ = 1;
   SteadyClock clock_;
   std::unique_ptr<Trace> trace_;
-  std::optional<Planner> planner_;  ///< on options_.profile
+  std::optional<Planner> planner_;    ///< on options_.profile
+  std::array<int, 7> memories_{};     ///< the profile's number by Where, but for devices; -1: none
+  std::vector<int> device_memories_;  ///< the profile's number of each GPU's; -1: none
   PlanCache cache_;
   SharedMemories shared_memories_;
   std::unique_ptr<GpuSide> gpu_side_;

@@ -252,7 +252,7 @@ BufferSource GpuSide::buffers(const Memory& memory) const {
           [gpus, device](std::byte* buffer, std::int64_t) { gpus->release(device, buffer); }};
 }
 
-Status GpuSide::resolve(Array& array, bool other_on_gpu) const {
+Status GpuSide::resolve(Array& array) const {
   const std::byte* first = array.place.address + array.view.mapping->begin_bytes();
   if (array.where == Where::device && array.device < 0) {
     const PointerInfo info = gpus_->where(first);
@@ -267,7 +267,7 @@ Status GpuSide::resolve(Array& array, bool other_on_gpu) const {
     } else {
       array.device = info.device;
     }
-  } else if ((array.where == Where::host || array.where == Where::shared) && other_on_gpu) {
+  } else if (array.where == Where::host || array.where == Where::shared) {
     const PointerInfo info = gpus_->where(first);
     if (info.kind == PointerKind::pinned) array.where = Where::pinned;
     if (info.kind == PointerKind::device || info.kind == PointerKind::managed) {

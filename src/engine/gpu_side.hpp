@@ -60,7 +60,7 @@ class GpuSide {
   static int device_of(const Memory& memory);
 
   /// Says for pointers of this process in which memory they lie.
-  Status resolve(Array& array, bool other_on_gpu) const;
+  Status resolve(Array& array) const;
 
   /// Memory of a GPU or pinned memory, given back with the last reference.
   Result<std::shared_ptr<void>> allocate(Where where, int device, std::int64_t bytes) const;

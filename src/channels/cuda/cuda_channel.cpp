@@ -78,28 +78,27 @@ GpuWay CudaChannel::way_of(const Request& request) const {
   return request.priority > 0 ? GpuWay::past_engines : GpuWay::over_link;
 }
 
-Result<GpuMark> CudaChannel::take_mark() {
+Result<CudaChannel::Tools> CudaChannel::take() {
+  Tools tools;
+  bool marked = false;
   {
     std::lock_guard lock(mutex_);
-    if (!marks_.empty()) {
-      const GpuMark mark = marks_.back();
+    marked = !marks_.empty();
+    if (marked) {
+      tools.mark = marks_.back();
       marks_.pop_back();
-      return mark;
     }
-  }
-  return options_.gpus->make_mark(options_.device);
-}
-
-std::unique_ptr<GpuWork> CudaChannel::take_work() {
-  {
-    std::lock_guard lock(mutex_);
     if (!works_.empty()) {
-      auto work = std::move(works_.back());
+      tools.work = std::move(works_.back());
       works_.pop_back();
-      return work;
     }
   }
-  return std::make_unique<GpuWork>(options_.gpus);
+  if (!tools.work) tools.work = std::make_unique<GpuWork>(options_.gpus);
+  if (marked) return tools;
+  auto mark = options_.gpus->make_mark(options_.device);
+  if (!mark) return mark.error();
+  tools.mark = *mark;
+  return tools;
 }
 
 void CudaChannel::give_back(const GpuMark& mark, std::unique_ptr<GpuWork> work) {
@@ -114,18 +113,18 @@ Status CudaChannel::submit(const Request& request) {
         {request.tag, {}, nullptr, static_cast<const GpuFlight*>(request.source.attachment)});
     return {};
   }
-  auto mark = take_mark();
-  if (!mark) return mark.error();
-  auto work = take_work();
+  auto tools = take();
+  if (!tools) return tools.error();
+  auto& [mark, work] = *tools;
   const GpuStream& stream = stream_for(request.priority);
   Status status = work->enqueue(stream, request.nests, request.source.address,
                                 request.target.address, way_of(request));
-  if (Status recorded = options_.gpus->record(*mark, stream); status) status = recorded;
+  if (Status recorded = options_.gpus->record(mark, stream); status) status = recorded;
   if (!status) {
-    give_back(*mark, std::move(work));
+    give_back(mark, std::move(work));
     return status;
   }
-  in_flight_.push_back({request.tag, *mark, std::move(work), nullptr});
+  in_flight_.push_back({request.tag, mark, std::move(work), nullptr});
   return {};
 }
 
@@ -164,9 +163,9 @@ void CudaChannel::idle(std::chrono::nanoseconds at_most) {
 Result<std::shared_ptr<GpuFlight>> CudaChannel::start(const Request& request,
                                                       const GpuStream* stream,
                                                       std::span<const GpuMark> after) {
-  auto mark = take_mark();
-  if (!mark) return mark.error();
-  auto work = take_work();
+  auto tools = take();
+  if (!tools) return tools.error();
+  auto& [mark, work] = *tools;
   const GpuStream& chosen = stream != nullptr ? *stream : stream_for(request.priority);
   Status status;
   for (const GpuMark& one : after) {
@@ -181,17 +180,17 @@ Result<std::shared_ptr<GpuFlight>> CudaChannel::start(const Request& request,
   }
   if (stream != nullptr && options_.gpus->capturing(*stream)) {
     std::lock_guard lock(mutex_);
-    marks_.push_back(*mark);
+    marks_.push_back(mark);
     captured_.push_back(std::move(work));
     if (!status) return status.error();
     return std::shared_ptr<GpuFlight>();
   }
-  if (Status recorded = options_.gpus->record(*mark, chosen); status) status = recorded;
+  if (Status recorded = options_.gpus->record(mark, chosen); status) status = recorded;
   if (!status) {
-    give_back(*mark, std::move(work));
+    give_back(mark, std::move(work));
     return status.error();
   }
-  return std::shared_ptr<GpuFlight>(new GpuFlight(shared_from_this(), *mark, std::move(work)));
+  return std::make_shared<GpuFlight>(shared_from_this(), mark, std::move(work));
 }
 
 Result<std::shared_ptr<GpuFlight>> CudaChannel::mark(const GpuStream& stream) {

@@ -1,6 +1,7 @@
 // gpu_read, gpu_write, gpu_copy and gpu_peer: requests of one GPU in one direction.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -19,13 +20,15 @@ class CudaChannel;
 /// nests it stands for "until that copy has ended". Threads: all.
 class GpuFlight : public Attachment {
  public:
+  GpuFlight(std::shared_ptr<CudaChannel> channel, GpuMark mark, std::unique_ptr<GpuWork> work)
+      : channel_(std::move(channel)), mark_(mark), work_(std::move(work)) {}
   ~GpuFlight() override;
 
   const GpuMark& mark() const { return mark_; }
   /// Whether the copy has ended, well or not.
   bool done() const;
   /// Holds what the copy reads and writes until it is done and nobody refers to it.
-  void keep_alive(std::vector<std::shared_ptr<void>> owners) { owners_ = std::move(owners); }
+  void keep_alive(std::array<std::shared_ptr<void>, 3> owners) { owners_ = std::move(owners); }
   /// Let go of as soon as somebody sees that the copy is done.
   void hold(std::vector<std::shared_ptr<void>> leases) { leases_ = std::move(leases); }
   /// Asked once, when the copy has ended well: whether what it wrote still belongs to somebody.
@@ -34,14 +37,10 @@ class GpuFlight : public Attachment {
   Status status() const;
 
  private:
-  friend class CudaChannel;
-  GpuFlight(std::shared_ptr<CudaChannel> channel, GpuMark mark, std::unique_ptr<GpuWork> work)
-      : channel_(std::move(channel)), mark_(mark), work_(std::move(work)) {}
-
   std::shared_ptr<CudaChannel> channel_;
   GpuMark mark_;
   std::unique_ptr<GpuWork> work_;
-  std::vector<std::shared_ptr<void>> owners_;
+  std::array<std::shared_ptr<void>, 3> owners_;
   std::function<Status()> final_check_;
   mutable std::vector<std::shared_ptr<void>> leases_;
   mutable std::mutex mutex_;
@@ -94,9 +93,13 @@ class CudaChannel : public Channel, public std::enable_shared_from_this<CudaChan
   Status prepare();
   const GpuStream& stream_for(int priority);
   GpuWay way_of(const Request& request) const;
-  Result<GpuMark> take_mark();
+  /// What a request needs until it has ended.
+  struct Tools {
+    GpuMark mark;
+    std::unique_ptr<GpuWork> work;
+  };
+  Result<Tools> take();
   void give_back(const GpuMark& mark, std::unique_ptr<GpuWork> work);
-  std::unique_ptr<GpuWork> take_work();
 
   Options options_;
   Capabilities capabilities_;

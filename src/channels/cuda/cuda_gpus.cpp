@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <utility>
 
@@ -119,6 +120,19 @@ Status run(const char* name, int device, const Call& call) {
 
 cudaStream_t handle_of(const GpuStream& stream) { return static_cast<cudaStream_t>(stream.handle); }
 cudaEvent_t handle_of(const GpuMark& mark) { return static_cast<cudaEvent_t>(mark.handle); }
+
+/// Copies and marks go to their stream's GPU whatever is current, but for the default streams,
+/// which are those of the current GPU.
+template <typename Call>
+Status run_in(const GpuStream& stream, const char* name, const Call& call) {
+  const bool is_default = reinterpret_cast<std::uintptr_t>(stream.handle) <=
+                          reinterpret_cast<std::uintptr_t>(cudaStreamPerThread);
+  if (is_default) return run(name, stream.device, call);
+  const cudaError_t code = call();
+  if (code == cudaSuccess) return {};
+  return failure(code, name, stream.device);
+}
+
 std::size_t size_of(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
 
 std::string version_text(int version) {
@@ -134,6 +148,28 @@ int numa_node_of(std::string bus) {
   int node = -1;
   return file >> node ? node : -1;
 }
+
+/// Ranges of memory by their first addresses. Any thread.
+class PinnedRanges {
+ public:
+  void add(const std::byte* begin, std::int64_t bytes) {
+    std::lock_guard lock(mutex_);
+    ends_[begin] = begin + bytes;
+  }
+  void remove(const std::byte* begin) {
+    std::lock_guard lock(mutex_);
+    ends_.erase(begin);
+  }
+  bool hold(const std::byte* address) const {
+    std::shared_lock lock(mutex_);
+    const auto after = ends_.upper_bound(address);
+    return after != ends_.begin() && address < std::prev(after)->second;
+  }
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::map<const std::byte*, const std::byte*> ends_;
+};
 
 class CudaGpus final : public Gpus {
  public:
@@ -203,6 +239,7 @@ class CudaGpus final : public Gpus {
   decltype(&cuMemGetAddressRange) address_range_ = nullptr;
   decltype(&cuPointerGetAttribute) pointer_attribute_ = nullptr;
 
+  PinnedRanges pinned_;  ///< what was pinned here: known without asking the driver
   std::mutex tickets_lock_;
   std::map<Key, std::byte*> opened_;
   std::map<std::byte*, Opened> bases_;
@@ -301,6 +338,7 @@ bool CudaGpus::peers(int from, int to) const {
 }
 
 PointerInfo CudaGpus::where(const void* address) const {
+  if (pinned_.hold(static_cast<const std::byte*>(address))) return {PointerKind::pinned, -1};
   cudaPointerAttributes attributes{};
   if (cudaPointerGetAttributes(&attributes, address) != cudaSuccess) {
     (void)cudaGetLastError();
@@ -345,7 +383,10 @@ Result<std::byte*> CudaGpus::allocate_pinned(std::int64_t bytes) {
   void* address = nullptr;
   const cudaError_t code =
       cudaHostAlloc(&address, size_of(bytes), cudaHostAllocPortable | cudaHostAllocMapped);
-  if (code == cudaSuccess) return static_cast<std::byte*>(address);
+  if (code == cudaSuccess) {
+    pinned_.add(static_cast<std::byte*>(address), bytes);
+    return static_cast<std::byte*>(address);
+  }
   return failure(
       code, "cudaHostAlloc", -1,
       std::to_string(bytes) + " bytes of pinned memory were asked for: free some memory");
@@ -353,6 +394,7 @@ Result<std::byte*> CudaGpus::allocate_pinned(std::int64_t bytes) {
 
 void CudaGpus::release_pinned(std::byte* address) {
   if (address == nullptr) return;
+  pinned_.remove(address);
   DuringCapture relaxed;
   check_released(cudaFreeHost(address));
 }
@@ -362,7 +404,10 @@ Status CudaGpus::pin(std::byte* address, std::int64_t bytes) {
   DuringCapture relaxed;
   const cudaError_t code =
       cudaHostRegister(address, size_of(bytes), cudaHostRegisterPortable | cudaHostRegisterMapped);
-  if (code == cudaSuccess) return {};
+  if (code == cudaSuccess) {
+    pinned_.add(address, bytes);
+    return {};
+  }
   if (code == cudaErrorHostMemoryAlreadyRegistered) {
     return failure(code, "cudaHostRegister", -1,
                    "this memory is pinned already, or a part of it is: pin it once");
@@ -374,6 +419,7 @@ Status CudaGpus::pin(std::byte* address, std::int64_t bytes) {
 }
 
 void CudaGpus::unpin(std::byte* address) {
+  pinned_.remove(address);
   DuringCapture relaxed;
   check_released(cudaHostUnregister(address));
 }
@@ -420,8 +466,8 @@ void CudaGpus::release(const GpuMark& mark) {
 
 Status CudaGpus::record(const GpuMark& mark, const GpuStream& stream) {
   CHECK(mark.device == stream.device, "a mark is recorded on its own GPU");
-  return run("cudaEventRecord", stream.device,
-             [&] { return cudaEventRecord(handle_of(mark), handle_of(stream)); });
+  return run_in(stream, "cudaEventRecord",
+                [&] { return cudaEventRecord(handle_of(mark), handle_of(stream)); });
 }
 
 Result<bool> CudaGpus::reached(const GpuMark& mark) {
@@ -450,7 +496,7 @@ Status CudaGpus::copy(const GpuStream& stream, const std::byte* source, std::byt
                       std::int64_t bytes) {
   CHECK(bytes >= 0, "a copy has a length");
   if (bytes == 0) return {};
-  return run("cudaMemcpyAsync", stream.device, [&] {
+  return run_in(stream, "cudaMemcpyAsync", [&] {
     return cudaMemcpyAsync(target, source, size_of(bytes), cudaMemcpyDefault, handle_of(stream));
   });
 }
