@@ -712,6 +712,8 @@ Event Engine::start_transfer(const Array& source, const Array& target, int prior
       Descriptor descriptor;
       descriptor.channel = channel_number(spec);
       if (lane.hop_count > 1) descriptor.in_flight_max = threads_needed(*plan, hop, spec);
+      const int next = k + 1 < lane.hop_count ? plan->hops[at(lane.first_hop + k + 1)].channel : -1;
+      descriptor.streams = next >= 0 && on_gpu(options_.profile.channels[at(next)].kind);
       transfer->descriptors.push_back(descriptor);
     }
   }

@@ -18,7 +18,7 @@ Result<FabricOptions::Transport> transport_of(const std::string& text) {
 }
 
 constexpr std::int64_t carried_bytes_in_flight = std::int64_t{64} << 20;
-constexpr int peer_threads_most = 10;
+constexpr int peer_threads_most = 16;
 /// On fewer cores, slots and their conversions on the way are as fast.
 constexpr int peer_cores_least = 8;
 

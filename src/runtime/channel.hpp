@@ -48,7 +48,7 @@ struct Request {
   std::int64_t bytes = 0;  ///< the sum over nests and pages
   std::uint64_t tag = 0;   ///< the submitter's own; comes back in Finished
   int priority = 0;        ///< of the transfer, for channels whose hardware knows priorities
-  bool cold = false;       ///< the whole transfer does not fit the caches: streaming stores pay
+  bool cold = false;       ///< streaming stores pay: the caches cannot, or should not, keep it
   /// What the plan says, for channels that only pretend to carry: contiguous bytes in a tile (0:
   /// as the nests are), and the rate with which this hop converts (0: it does not).
   std::int64_t run_bytes = 0;

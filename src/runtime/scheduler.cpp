@@ -43,10 +43,12 @@ void Scheduler::lay_rings(Transfer& transfer) {
   transfer.rings.reserve(plan.hops.size() - plan.lanes.size());
   transfer.buffer_requests.reserve(transfer.rings.capacity());
   transfer.slots.reserve(transfer.rings.capacity() * at(plan.slots));
-  for (const Lane& lane : plan.lanes) {
+  for (std::size_t number = 0; number < plan.lanes.size(); ++number) {
+    const Lane& lane = plan.lanes[number];
     for (int k = 0; k < lane.hop_count; ++k, ++covered) {
       const int hop = lane.first_hop + k;
       Descriptor& descriptor = transfer.descriptors[at(hop)];
+      descriptor.lane = static_cast<int>(number);
       if (k > 0) descriptor.input = transfer.descriptors[at(hop - 1)].output;
       if (k + 1 == lane.hop_count) continue;
       descriptor.output = static_cast<int>(transfer.rings.size());
@@ -140,6 +142,7 @@ bool Scheduler::may_issue(const Transfer& transfer, const Descriptor& descriptor
   const std::int64_t sequence = descriptor.issued;
   if (descriptor.input < 0) {
     if (transfer.tiles_begun >= transfer.plan->tiles) return false;
+    if (transfer.plan->lanes.size() > 1 && !transfer.wants_tile(descriptor.lane)) return false;
   } else if (transfer.slot(descriptor.input, sequence).filled != sequence) {
     return false;
   }
@@ -266,6 +269,8 @@ void Scheduler::complete(const Job& job, Status status, Changes& changes) {
     make_ready(transfer, job.hop + 1, changes);
   } else if (++transfer->tiles_ended == transfer->plan->tiles) {
     finish(transfer, changes);
+  } else if (const auto& lanes = transfer->plan->lanes; lanes.size() > 1) {
+    for (const Lane& lane : lanes) make_ready(transfer, lane.first_hop, changes);
   }
 }
 

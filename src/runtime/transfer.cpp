@@ -1,5 +1,8 @@
 #include "runtime/transfer.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "data/lowering.hpp"
 
 namespace tranship {
@@ -29,6 +32,29 @@ bool Transfer::tiles_left(const Descriptor& descriptor) const {
   return false;
 }
 
+bool Transfer::wants_tile(int lane) const {
+  double others_tiles = static_cast<double>(plan->tiles - tiles_begun);
+  double others_rate = 0;
+  double others_least = INFINITY;  // when the first of the others would end one more tile
+  double own = 0;
+  for (std::size_t k = 0; k < plan->lanes.size(); ++k) {
+    const Lane& one = plan->lanes[k];
+    if (one.bytes_per_second <= 0) return true;  // nothing is known
+    const Descriptor& first = descriptors[at(one.first_hop)];
+    const Descriptor& last = descriptors[at(one.first_hop + one.hop_count - 1)];
+    const auto begun = static_cast<double>(first.issued - last.ended);
+    const double ends = (begun + 1) / one.bytes_per_second;
+    if (k == at(lane)) {
+      own = ends;
+      continue;
+    }
+    others_tiles += begun;
+    others_rate += one.bytes_per_second;
+    others_least = std::min(others_least, ends);
+  }
+  return own <= std::max(others_tiles / others_rate, others_least);
+}
+
 Request outline(const Job& job) {
   const Hop& hop = job.transfer->plan->hops[at(job.hop)];
   Request request;
@@ -47,7 +73,7 @@ Request prepare(const Job& job, std::vector<LoopNest>& nests) {
   request.source =
       from_source ? transfer.source : slot_of(transfer, descriptor.input, job.sequence);
   request.target = to_target ? transfer.target : slot_of(transfer, descriptor.output, job.sequence);
-  request.cold = transfer.cold && to_target;
+  request.cold = to_target ? transfer.cold : descriptor.streams;
   request.priority = transfer.priority;
   if (!transfer.fixed_nests.empty() || !transfer.plan->hops[at(job.hop)].target) {
     request.nests = transfer.fixed_nests;

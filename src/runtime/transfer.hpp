@@ -21,10 +21,12 @@ namespace tranship {
 /// fills in the rest.
 struct Descriptor {
   int channel = 0;             ///< number of the runtime's channel
+  int lane = 0;                ///< index into the plan's lanes
   std::int64_t issued = 0;     ///< tiles issued: the next one's number in the lane's sequence
   std::int64_t in_flight = 0;  ///< tiles issued and not ended
   /// Most tiles that are in flight at a time; 0: as many as the channel takes.
   int in_flight_max = 0;
+  bool streams = false;  ///< past the caches: a bus reads next what it writes
   std::int64_t ended = 0;
   int buffer_memory =
       -1;              ///< the pool's memory in which its output ring lies; -1: as the plan says
@@ -80,6 +82,10 @@ struct Transfer : BufferWaiter, std::enable_shared_from_this<Transfer> {
 
   /// Whether there are tiles that the descriptor has not issued, at hand or still to come.
   bool tiles_left(const Descriptor& descriptor) const;
+
+  /// Whether the next tile should go by this lane. Towards the end it should not, if the tiles that
+  /// the lane has begun keep it busy for longer than the others need for all that is left.
+  bool wants_tile(int lane) const;
 
  private:
   std::size_t slot_index(int ring, std::int64_t sequence) const {

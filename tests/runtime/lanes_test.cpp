@@ -1,4 +1,5 @@
 // Plans of several lanes, made by hand: who carries a tile does not matter, that each arrives does.
+#include <array>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -54,13 +55,13 @@ struct ThreeMemories {
     auto plan = std::make_shared<Plan>();
     plan->hops = {hop(0, 0, 2, bytes, bytes), hop(1, 0, 1, bytes, tile_bytes),
                   hop(2, 1, 2, tile_bytes, bytes)};
-    plan->lanes = {{0, 1, 0}, {1, 2, 0}};
+    plan->lanes = {{0, 1, lane_rates[0]}, {1, 2, lane_rates[1]}};
     plan->bytes = bytes;
     plan->extents[0] = bytes;
     plan->tile[0] = tile_bytes;
     plan->tile_bytes = tile_bytes;
     plan->tiles = (bytes + tile_bytes - 1) / tile_bytes;
-    plan->slots = 3;
+    plan->slots = slots;
     source.resize(static_cast<std::size_t>(bytes));
     for (std::size_t k = 0; k < source.size(); ++k) {
       source[k] = static_cast<std::byte>(k * 31 + k / 4096);
@@ -75,6 +76,8 @@ struct ThreeMemories {
     return made;
   }
 
+  std::array<double, 2> lane_rates{0, 0};  ///< as the plan predicts them
+  int slots = 3;
   SimWorld world;
   std::vector<std::unique_ptr<SimChannel>> channels;
   std::unique_ptr<StepDriver> driver;
@@ -99,11 +102,29 @@ TEST(lanes_share_the_tiles_as_fast_as_they_are) {
   EXPECT(seconds < 1.05 * 400 * tile_bytes / 4e9);
 }
 
+TEST(a_lane_that_begins_tiles_fast_does_not_keep_them_from_one_that_ends_them_sooner) {
+  const auto seconds = [](std::array<double, 2> lane_rates) {
+    ThreeMemories machine({1e9, 50e9, 1e9});
+    machine.lane_rates = lane_rates;
+    machine.slots = 16;
+    const auto one = machine.transfer(40 * tile_bytes);
+    machine.driver->submit(one, {});
+    EXPECT(machine.driver->run());
+    EXPECT(machine.target == machine.source);
+    return static_cast<double>(machine.world.clock().now_ns()) / 1e9;
+  };
+  const double least = 20 * tile_bytes / 1e9;
+  EXPECT(seconds({1e9, 1e9}) < 1.1 * least);
+  // Where nothing is known of the lanes' rates, the slots fill first, and the rest is late.
+  EXPECT(seconds({0, 0}) > 1.2 * least);
+}
+
 TEST(every_byte_arrives_whichever_lane_carries_it) {
   for (const double direct : {1e6, 1e8, 1e9, 1e11}) {
     for (const double last : {1e7, 1e9, 1e10}) {
       for (const std::int64_t bytes : {1, 4095, 4096, 4097, 50001, 300000}) {
         ThreeMemories machine({direct, 1e9, last});
+        machine.lane_rates = {static_cast<double>(bytes % 3) * 1e9, 1e9};
         const auto one = machine.transfer(bytes);
         machine.driver->submit(one, {});
         REQUIRE(machine.driver->run());
