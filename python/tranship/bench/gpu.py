@@ -6,6 +6,7 @@ the same run; `ratio` is the fraction of its rate that the engine reaches.
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -261,28 +262,35 @@ def peer(bench: Bench) -> None:
 
 
 def lanes(bench: Bench) -> None:
-    """Pinned memory to one GPU over the links of all GPUs, and back."""
+    """Pinned memory to one GPU over the links of all GPUs, and back; and what the driver's copies
+    make of all links at once, each GPU with a share of its own."""
     with gpu_engine(bench, 2) as engine:
-        shape = (bench.pick(1024 * MiB, MiB),)
-        pinned = Side(engine, "pinned", shape, "u1")
-        device = Side(engine, "device0", shape, "u1")
-        up = raw_copy(pinned.array, device.array, 0)
-        down = raw_copy(device.array, pinned.array, 0)
+        size = bench.pick(1024 * MiB, MiB)
+        pinned = Side(engine, "pinned", (size,), "u1")
+        device = Side(engine, "device0", (size,), "u1")
         links = len(_core.list_gpus(engine._core)[0])
-        compare(
-            bench,
-            f"pinned to device over {links} links",
-            engine,
-            [(pinned, device)],
-            lambda: raw(engine, [up]),
-        )
-        compare(
-            bench,
-            f"device to pinned over {links} links",
-            engine,
-            [(device, pinned)],
-            lambda: raw(engine, [down]),
-        )
+        share = size // links
+        shares = [Side(engine, f"device{k}", (share,), "u1") for k in range(links)]
+        part = [pinned.array[k * share : (k + 1) * share] for k in range(links)]
+        ways = [
+            (
+                "pinned to device",
+                (pinned, device),
+                [raw_copy(part[k], shares[k].array, k) for k in range(links)],
+            ),
+            (
+                "device to pinned",
+                (device, pinned),
+                [raw_copy(shares[k].array, part[k], k) for k in range(links)],
+            ),
+        ]
+        for way, (source, target), all_links in ways:
+            case = f"{way} over {links} links"
+            one_link = raw_copy(source.array, target.array, 0)
+            limit = functools.partial(raw, engine, [one_link])
+            compare(bench, case, engine, [(source, target)], limit)
+            seconds = [raw(engine, all_links) for _ in range(bench.pick(7, 1))]
+            bench.emit(case, "cudaMemcpyAsync on all links", share * links, seconds)
 
 
 def images(bench: Bench) -> None:
