@@ -1,5 +1,6 @@
 """Files to and from GPUs without host memory between: emulated GPUs, and a library that stands for
-libcufile, which is built with the C++ tests."""
+libcufile, which is built with the C++ tests. With TRANSHIP_TEST_GPUS=real: a GPU, and libcufile
+itself, in its compatibility mode where the kernel has no nvidia-fs."""
 
 from __future__ import annotations
 
@@ -15,11 +16,16 @@ import tranship as ts
 from tranship import profiles
 
 BUILDS = Path(__file__).parents[2] / "build"
+REAL = os.environ.get("TRANSHIP_TEST_GPUS") == "real"
+EMULATED_GPUS = 0 if REAL else 1
 
 
 @pytest.fixture(scope="module")
 def library() -> str:
-    """The newest one that was built."""
+    """The newest one that was built; or the real one."""
+    if REAL:
+        os.environ.setdefault("CUFILE_FORCE_COMPAT_MODE", "true")
+        return "libcufile.so.0"
     built = sorted(BUILDS.glob("*/tests/libfake_cufile.so"), key=os.path.getmtime)
     if not built:
         pytest.skip("the C++ tests were not built: make test-cpp")
@@ -29,7 +35,10 @@ def library() -> str:
 @pytest.fixture(scope="module")
 def engine(library: str) -> Iterator[ts.Engine]:
     """Its profile finds the straight way faster than any other."""
-    overrides = {"TRANSHIP_EMULATED_GPUS": "1", "TRANSHIP_GPU_DIRECT_STORAGE": library}
+    overrides = {
+        "TRANSHIP_EMULATED_GPUS": str(EMULATED_GPUS),
+        "TRANSHIP_GPU_DIRECT_STORAGE": library,
+    }
     content = json.loads(
         profiles.calibrate(sample_bytes=1 << 20, processes=False, overrides=overrides)
     )
@@ -44,7 +53,10 @@ def engine(library: str) -> Iterator[ts.Engine]:
     for resource in content["resources"]:
         resource["bytes_per_second"] = 1e13 if resource["bytes_per_second"] else 0
     with ts.Engine(
-        profile=json.dumps(content), emulated_gpus=1, gpu_direct_storage=library, threads=2
+        profile=json.dumps(content),
+        emulated_gpus=EMULATED_GPUS,
+        gpu_direct_storage=library,
+        threads=2,
     ) as opened:
         yield opened
 
@@ -76,16 +88,16 @@ def test_a_file_is_transposed_on_its_way(engine: ts.Engine, tmp_path: Path) -> N
 
 def test_a_library_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ts.Error, match="GPUDirect Storage"):
-        ts.Engine(emulated_gpus=1, gpu_direct_storage=str(tmp_path / "libcufile.so"))
+        ts.Engine(emulated_gpus=EMULATED_GPUS, gpu_direct_storage=str(tmp_path / "libcufile.so"))
     with pytest.raises(ts.Error, match="lacks a function"):
-        ts.Engine(emulated_gpus=1, gpu_direct_storage="libm.so.6")
+        ts.Engine(emulated_gpus=EMULATED_GPUS, gpu_direct_storage="libm.so.6")
 
 
 def test_a_profile_of_another_setting(engine: ts.Engine, tmp_path: Path) -> None:
     """Without the library, its channels in a profile lead nowhere."""
     np.save(tmp_path / "in.npy", np.arange(1000.0))
     with ts.Engine(
-        profile=json.dumps(json.loads(engine.profile)), emulated_gpus=1, threads=2
+        profile=json.dumps(json.loads(engine.profile)), emulated_gpus=EMULATED_GPUS, threads=2
     ) as other:
         device = other.empty(1000, memory="device0")
         event = other.copy(ts.File(tmp_path / "in.npy"), device)
