@@ -398,7 +398,14 @@ void Costs::refine(Candidate& candidate, int rounds) {
   if (in_one_launch(candidate.path)) return;
   const std::int64_t most = tile_bytes_max(candidate.path);
   Candidate best = candidate;
+  const std::array<const Order*, 2> ends{&task_.source, &task_.target};
+  const auto splits_lines = [&](const Point& tile) {
+    return std::any_of(ends.begin(), ends.end(), [&](const Order* end) {
+      return end->run_bytes(tile) < std::min(line_pair_bytes, end->run_bytes(candidate.tile));
+    });
+  };
   const auto try_tile = [&](const Point& tile) {
+    if (splits_lines(tile)) return;
     Candidate other = candidate;
     other.tile = tile;
     other.tile_bytes = points_of(tile, task_.rank) * task_.source.point_bytes;

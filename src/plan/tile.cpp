@@ -36,12 +36,13 @@ class BoxSearch {
             std::int64_t bytes_max)
       : source_(source), target_(target), extents_(extents), bytes_max_(bytes_max) {
     rank_ = target.order->rank;
-    one_.fill(1);
+    least_.fill(1);
+    take_whole_lines(least_);
   }
 
   /// The least box with which both ends make `rate`; false if it is larger than allowed.
   bool box_for_rate(double rate, Point& box) const {
-    box = one_;
+    box = least_;
     for (const TileEnd* end : {&source_, &target_}) {
       if (end->throughput == nullptr) continue;
       const std::int64_t run = end->throughput->run_for(bytes_max_, rate);
@@ -56,7 +57,7 @@ class BoxSearch {
     double rate = INFINITY;
     for (const TileEnd* end : {&source_, &target_}) {
       if (end->throughput == nullptr) continue;
-      Point box = one_;
+      Point box = least_;
       end->order->enlarge(bytes_max_, extents_, box);
       rate = std::min(rate, end->throughput->at(bytes_max_, end->order->run_bytes(box)));
     }
@@ -71,7 +72,7 @@ class BoxSearch {
   };
   Best best() const {
     const double most = rate_max();
-    Best found{one_, most};
+    Best found{least_, most};
     if (!std::isfinite(most) || most <= 0) return found;
     if (box_for_rate(most, found.box)) return found;
     double low = 0;  // log2 of a share of `most` that is feasible
@@ -81,7 +82,7 @@ class BoxSearch {
       high = low;
       low = -span;
       if (box_for_rate(most * std::exp2(low), found.box)) break;
-      found.box = one_;
+      found.box = least_;
       if (span == rate_spans_log2.back()) return found;
     }
     for (int k = 0; k < rate_steps; ++k) {
@@ -148,6 +149,15 @@ class BoxSearch {
   }
 
  private:
+  /// Grows the box so that both ends have whole lines in it, if there is room for them.
+  void take_whole_lines(Point& box) const {
+    Point larger = box;
+    for (const TileEnd* end : {&source_, &target_}) {
+      end->order->enlarge(line_pair_bytes, extents_, larger);
+    }
+    if (bytes_of(larger) <= bytes_max_) box = larger;
+  }
+
   std::int64_t bytes_of(const Point& box) const {
     return points_of(box, rank_) * target_.order->point_bytes;
   }
@@ -179,7 +189,7 @@ class BoxSearch {
   const Point& extents_;
   std::int64_t bytes_max_;
   int rank_ = 0;
-  Point one_{};
+  Point least_{};  ///< whole lines at both ends, if there is room for them
 };
 
 }  // namespace

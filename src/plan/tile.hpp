@@ -9,6 +9,10 @@
 
 namespace tranship {
 
+/// What memory is read and written in, whatever a tile takes of it: a pair of cache lines, or one
+/// of a GPU. Tiles of shorter runs would move the same lines several times.
+constexpr std::int64_t line_pair_bytes = 128;
+
 /// One end of a path, for choosing a tile.
 struct TileEnd {
   const Order* order = nullptr;
