@@ -433,7 +433,7 @@ void Costs::refine(Candidate& candidate, int rounds) {
       for (const std::int64_t extent : {now * 2, now * 5 / 4, now * 4 / 5, (now + 1) / 2, fewer,
                                         more, room, block, whole, std::int64_t{1}}) {
         Point changed = tile;
-        changed[at(k)] = std::clamp<std::int64_t>(extent, 1, whole);
+        changed[at(k)] = in_units(std::clamp<std::int64_t>(extent, 1, whole), block, whole);
         if (changed[at(k)] == now) continue;
         try_tile(changed);
         // What one dimension gains, another one gives.
@@ -442,7 +442,11 @@ void Costs::refine(Candidate& candidate, int rounds) {
           Point traded = changed;
           traded[at(j)] = 1;
           const std::int64_t rest = points_of(traded, task_.rank) * task_.source.point_bytes;
-          traded[at(j)] = std::clamp<std::int64_t>(most / rest, 1, task_.extents[at(j)]);
+          const std::int64_t other_block =
+              std::max(task_.source.blocks[at(j)], task_.target.blocks[at(j)]);
+          const std::int64_t other_whole = task_.extents[at(j)];
+          traded[at(j)] = in_units(std::clamp<std::int64_t>(most / rest, 1, other_whole),
+                                   other_block, other_whole);
           try_tile(traded);
         }
       }

@@ -174,8 +174,7 @@ class BoxSearch {
     if (tile >= extent) return extent;
     const std::int64_t tiles = (extent + tile - 1) / tile;
     std::int64_t width = (extent + tiles - 1) / tiles;
-    constexpr std::int64_t line = 64;
-    for (const std::int64_t unit : {std::lcm(block, line), block}) {
+    for (const std::int64_t unit : {std::lcm(block, tile_unit), block}) {
       if (width <= unit) continue;
       const std::int64_t most = tile < width + unit ? tile : width + unit - 1;
       width = std::max(most / unit, std::int64_t{1}) * unit;
@@ -216,6 +215,11 @@ TileChoice choose_tile(const TileEnd& source, const TileEnd& target, const Point
   search.fill(box);
   search.spread(box, least);
   return choice;
+}
+
+std::int64_t in_units(std::int64_t extent, std::int64_t block, std::int64_t whole) {
+  const std::int64_t unit = std::lcm(block, tile_unit);
+  return extent < whole && extent > unit ? extent / unit * unit : extent;
 }
 
 std::int64_t tile_count(const Point& extents, const Point& tile, int rank) {

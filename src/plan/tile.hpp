@@ -13,6 +13,12 @@ namespace tranship {
 /// of a GPU. Tiles of shorter runs would move the same lines several times.
 constexpr std::int64_t line_pair_bytes = 128;
 
+/// Long tiles are cut after so many indices, or multiples: their runs then begin where lines do.
+constexpr std::int64_t tile_unit = 64;
+
+/// An extent of a tile, no larger than `extent`, in whole units and blocks if it is long enough.
+std::int64_t in_units(std::int64_t extent, std::int64_t block, std::int64_t whole);
+
 /// One end of a path, for choosing a tile.
 struct TileEnd {
   const Order* order = nullptr;

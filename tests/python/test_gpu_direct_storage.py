@@ -39,9 +39,18 @@ def engine(library: str) -> Iterator[ts.Engine]:
         "TRANSHIP_EMULATED_GPUS": str(EMULATED_GPUS),
         "TRANSHIP_GPU_DIRECT_STORAGE": library,
     }
+    said: list[str] = []
     content = json.loads(
-        profiles.calibrate(sample_bytes=1 << 20, processes=False, overrides=overrides)
+        profiles.calibrate(
+            sample_bytes=1 << 20,
+            processes=False,
+            overrides=overrides,
+            progress=lambda _, what: said.append(what),
+        )
     )
+    refused = [what for what in said if "is left out" in what]
+    if REAL and refused:
+        pytest.skip(f"libcufile refuses files in the temporary folder: {refused[0]}")
     straight = [
         c for c in content["channels"] if c["name"].startswith("file_") and "device0" in c["name"]
     ]
@@ -84,6 +93,27 @@ def test_a_file_is_transposed_on_its_way(engine: ts.Engine, tmp_path: Path) -> N
     device = engine.empty((300, 200), memory="device0")
     engine.copy(ts.File(tmp_path / "in.npy"), device.transpose((1, 0))).wait(timeout=20)
     assert isinstance(device, ts.DeviceArray) and np.array_equal(device.numpy(), values.T)
+
+
+@pytest.mark.skipif(REAL, reason="the real library takes the file, or says itself why not")
+def test_a_refused_file_leaves_the_ways_through_the_host(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_CUFILE_REFUSES", "1")
+    said: list[str] = []
+    overrides = {"TRANSHIP_EMULATED_GPUS": "1", "TRANSHIP_GPU_DIRECT_STORAGE": library}
+    content = json.loads(
+        profiles.calibrate(
+            sample_bytes=1 << 20,
+            processes=False,
+            overrides=overrides,
+            progress=lambda _, what: said.append(what),
+        )
+    )
+    names = [channel["name"] for channel in content["channels"]]
+    assert "file_read" in names and "file_write" in names
+    assert not any(name.startswith("file_") and "device0" in name for name in names)
+    assert any("file_read to device0 is left out: " in what and "5007" in what for what in said)
 
 
 def test_a_library_that_is_not_there(tmp_path: Path) -> None:

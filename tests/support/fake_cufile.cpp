@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 
 extern "C" {
@@ -26,6 +27,7 @@ struct Description {
 Outcome cuFileDriverOpen() { return {0, 0}; }
 
 Outcome cuFileHandleRegister(void** handle, Description* description) {
+  if (std::getenv("FAKE_CUFILE_REFUSES") != nullptr) return {5007, 0};
   // Without O_DIRECT, which asks for aligned memory.
   const std::string path = "/proc/self/fd/" + std::to_string(description->handle.descriptor);
   const int flags = fcntl(description->handle.descriptor, F_GETFL) & O_ACCMODE;

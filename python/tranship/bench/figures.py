@@ -196,7 +196,7 @@ def draw_table(bench: str, machine: str, rows: Rows, path: Path) -> Path:
     axes.set_axisbelow(True)
     axes.margins(x=0.22)
     if len(variants) <= len(COLOURS):
-        axes.legend(loc="best", fontsize=8, frameon=False)
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncol=4, fontsize=8, frameon=False)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
     return path
