@@ -11,7 +11,11 @@
 
 namespace tranship {
 
-enum class Operation : std::uint32_t { write = 1, read = 2 };
+enum class Operation : std::uint32_t {
+  write = 1,
+  read = 2,
+  call = 3,  ///< the slot holds a question for the exporting process, and then its answer
+};
 
 /// The fixed part of a command as it lies in a slot; nests follow as 64-bit words: element bytes,
 /// offset, rank, then (extent, stride) for each loop. The packed side is implied: dense, in the

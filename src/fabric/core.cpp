@@ -234,13 +234,20 @@ void FabricCore::lose(Session& session, Error error) {
   if (session.link) session.link->requester->fail(error);
   for (auto& [id, promise] : session.calls) promise->set_value(error);
   session.calls.clear();
-  if (session.server) session.server->stop();
+  if (session.server) {
+    session.server->stop();
+    const bool cleanly = error.code == ErrorCode::closed;
+    if (options_.on_requester_gone) {
+      options_.on_requester_gone(RequesterId{session.connection}, cleanly);
+    }
+  }
   if (session.pidfd >= 0) {
     epoll_ctl(epoll_, EPOLL_CTL_DEL, session.pidfd, nullptr);
     ::close(session.pidfd);
     session.pidfd = -1;
   }
   wire_->close(session.connection);
+  if (session.link && options_.on_peer_lost) options_.on_peer_lost(session.peer, error);
   bell().ring();
 }
 

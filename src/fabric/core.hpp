@@ -31,6 +31,9 @@ class FabricCore {
   Result<std::shared_ptr<RemoteArray>> lookup(PeerId peer, const std::string& name,
                                               std::chrono::milliseconds timeout);
   Result<std::vector<std::string>> names(PeerId peer, std::chrono::milliseconds timeout);
+  Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
+                          std::span<std::byte> reply, std::chrono::milliseconds timeout);
+  Status notify(RequesterId requester, std::vector<std::byte> body);
   Status close();
   std::shared_ptr<Link> link(PeerId peer) const;
   ExportTable& exports() { return *exports_; }

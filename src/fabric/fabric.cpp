@@ -41,6 +41,15 @@ Result<std::vector<std::string>> Fabric::names(PeerId peer, std::chrono::millise
   return core_->names(peer, timeout);
 }
 
+Result<std::size_t> Fabric::ask(PeerId peer, std::span<const std::byte> question,
+                                std::span<std::byte> reply, std::chrono::milliseconds timeout) {
+  return core_->ask(peer, question, reply, timeout);
+}
+
+Status Fabric::notify(RequesterId requester, std::vector<std::byte> body) {
+  return core_->notify(requester, std::move(body));
+}
+
 std::string Fabric::describe(PeerId peer) const {
   const auto link = core_->link(peer);
   return link ? link->label : std::string();

@@ -34,6 +34,11 @@ struct FabricOptions {
   Transport transport = Transport::automatic;
   ExecuteRequest execute;  ///< carries exports that have an attachment
   CopyNests copy;          ///< the host copier; needed
+  AnswerCall answer;       ///< answers ask() of requesters; empty: they are refused
+  // Called on the progress thread: they must not block.
+  std::function<void(RequesterId, bool cleanly)> on_requester_gone;
+  std::function<void(PeerId, std::span<const std::byte>)> on_notice;  ///< what notify() sent
+  std::function<void(PeerId, const Error&)> on_peer_lost;
   /// Told of the slots' memory of each link before they are served, for devices to reach it.
   std::function<void(SharedMemory&)> register_slots;
   std::string version = "0.1.0";  ///< of tranship, for messages between versions
@@ -76,6 +81,17 @@ class Fabric {
   Result<std::shared_ptr<RemoteArray>> lookup(PeerId peer, const std::string& name,
                                               std::chrono::milliseconds timeout);
   Result<std::vector<std::string>> names(PeerId peer, std::chrono::milliseconds timeout);
+
+  /// Asks the peer's `answer` something, at most slot_bytes both ways, and waits. Returns how many
+  /// bytes of `reply` the answer took. The call may have been carried out if it failed by timeout
+  /// or peer_lost. Cost: some microseconds on one machine.
+  /// @error what `answer` said; timeout; peer_lost; invalid_argument if it does not fit
+  Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
+                          std::span<std::byte> reply, std::chrono::milliseconds timeout);
+
+  /// Sends a requester of this process something that it did not ask for: its `on_notice` is
+  /// called. Nothing if it is gone. In order for each requester.
+  Status notify(RequesterId requester, std::vector<std::byte> body);
 
   /// The peer's process, host and contact, for messages; empty if there is no such peer.
   std::string describe(PeerId peer) const;

@@ -238,6 +238,8 @@ void FabricCore::start_server(Session& session) {
   options.exports = exports_;
   options.copy = options_.copy;
   options.execute = options_.execute;
+  options.answer = options_.answer;
+  options.id = RequesterId{session.connection};
   options.requester = session.label;
   if (session.mode == LinkMode::shared) {
     options.answered = [bell = session.client_bell](int, std::int64_t) {

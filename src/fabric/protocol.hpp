@@ -16,7 +16,7 @@
 namespace tranship {
 
 constexpr std::uint64_t hello_magic = 0x3150494853524e54;  // "TNRSHIP1"
-constexpr std::uint32_t protocol_version_current = 2;
+constexpr std::uint32_t protocol_version_current = 3;
 
 enum class MessageType : std::uint32_t {
   hello = 1,  ///< requester: who I am and what I can do
@@ -33,6 +33,7 @@ enum class MessageType : std::uint32_t {
   pong,
   submitted,  ///< network: a slot's command, and its bytes if they are few
   answered,   ///< network: how a slot ended, and its bytes if they are few
+  notice,     ///< exporter: what its owner has to say to a requester's
 };
 
 struct MessageHeader {

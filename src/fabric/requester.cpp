@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::int64_t piece_bytes_min = 64 * 1024;
 constexpr std::int64_t pieces_wanted = 8;
+/// How long a caller sleeps at most before it looks again, and looks on before it sleeps.
+constexpr std::chrono::milliseconds call_sleep_max{50};
+constexpr std::chrono::microseconds call_spin_max{50};
 
 /// Large enough to pay for the hand-over, small enough that both processes soon have work.
 std::int64_t piece_bytes(std::int64_t request_bytes, std::int64_t slot_bytes) {
@@ -59,13 +62,60 @@ Status Requester::submit(const Transfer& transfer, std::shared_ptr<FinishedQueue
         piece_bytes(transfer.request.bytes, options_.segment.geometry().slot_bytes);
     pending->cursor = PieceCursor(transfer.request.nests, options);
     pending->queue = std::move(queue);
-    (last_ != nullptr ? last_->next : first_) = pending;
-    last_ = pending;
-    operations_.fetch_add(1, std::memory_order_release);
+    enqueue(*pending);
     end_if_done(*pending);
   }
   progress();
   return {};
+}
+
+void Requester::enqueue(Pending& pending) {
+  (last_ != nullptr ? last_->next : first_) = &pending;
+  last_ = &pending;
+  operations_.fetch_add(1, std::memory_order_release);
+}
+
+Result<std::size_t> Requester::call(std::span<const std::byte> question, std::span<std::byte> reply,
+                                    std::chrono::milliseconds timeout, Bell& bell) {
+  if (static_cast<std::int64_t>(question.size()) > options_.segment.geometry().slot_bytes) {
+    return Error{ErrorCode::invalid_argument, "a call of " + std::to_string(question.size()) +
+                                                  " bytes does not fit a slot of the link"};
+  }
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  Call call;
+  call.question = question;
+  call.reply = reply;
+  {
+    std::lock_guard lock(mutex_);
+    if (lost()) return lost_;
+    Pending* pending = new_pending();
+    pending->call = &call;
+    pending->to_send = true;
+    enqueue(*pending);
+  }
+  while (true) {
+    const std::uint32_t seen = bell.rings();
+    progress();
+    if (call.ended.load(std::memory_order_acquire)) break;
+    const auto left = end - std::chrono::steady_clock::now();
+    if (left > left.zero()) {
+      bell.wait(seen, std::min<std::chrono::nanoseconds>(left, call_sleep_max), call_spin_max);
+      continue;
+    }
+    std::lock_guard lock(mutex_);
+    if (call.ended.load(std::memory_order_relaxed)) break;
+    for (Pending* pending = first_; pending != nullptr; pending = pending->next) {
+      if (pending->call != &call) continue;
+      pending->call = nullptr;
+      pending->to_send = false;
+      end_if_done(*pending);
+      break;
+    }
+    return Error{ErrorCode::timeout, options_.peer + " did not answer within " +
+                                         std::to_string(timeout.count()) + " ms"};
+  }
+  if (!call.status) return call.status.error();
+  return call.reply_bytes;
 }
 
 Requester::Pending* Requester::new_pending() {
@@ -93,39 +143,63 @@ bool Requester::progress() {
 
 bool Requester::fill_slot() {
   Pending* pending = first_;
-  while (pending != nullptr && pending->cursor.finished()) pending = pending->next;
+  while (pending != nullptr && pending->cursor.finished() && !pending->to_send) {
+    pending = pending->next;
+  }
   const SlotSegment& segment = options_.segment;
   if (pending == nullptr || used_ == segment.geometry().slots) return false;
-  const Transfer& transfer = pending->transfer;
-  const bool write = transfer.operation == Operation::write;
-  Slot& slot = slots_[static_cast<std::size_t>(head_)];
-  slot.pending = pending;
-  slot.local.clear();
-  writer_.reset();
-  LoopNest local;
-  while (!pending->cursor.finished() &&
-         writer_.add(pending->cursor.piece(), transfer.operation, local)) {
-    slot.local.push_back(local);
-    pending->cursor.advance();
-  }
-  CHECK(!slot.local.empty(), "a piece that does not fit an empty slot");
-  if (write) {
-    // Into the cache, whatever the transfer's size: the exporting process reads it back at once.
-    options_.copy(slot.local, transfer.request.source.address, segment.data(head_), false);
-  }
+  slots_[static_cast<std::size_t>(head_)].pending = pending;
   CommandHeader header;
   header.sequence = ++sequence_;
-  header.export_id = transfer.remote.id;
-  header.operation = static_cast<std::uint32_t>(transfer.operation);
-  header.cold = transfer.request.cold ? 1 : 0;
-  const std::size_t command_bytes = writer_.write(header, segment.command(head_));
+  std::size_t command_bytes = sizeof header;
+  if (pending->to_send) {
+    fill_call(*pending, header);
+    std::memcpy(segment.command(head_), &header, sizeof header);
+  } else {
+    fill_transfer(*pending, header);
+    command_bytes = writer_.write(header, segment.command(head_));
+  }
+  const bool reads = header.operation == static_cast<std::uint32_t>(Operation::read);
+  const std::int64_t write_bytes = reads ? 0 : header.bytes;
   segment.control(head_).state.store(static_cast<std::uint32_t>(SlotState::submitted),
                                      std::memory_order_release);
-  options_.publish(head_, command_bytes, write ? writer_.bytes() : 0);
+  options_.publish(head_, command_bytes, write_bytes);
   ++pending->slots_out;
   ++used_;
   head_ = (head_ + 1) % segment.geometry().slots;
   return true;
+}
+
+void Requester::fill_call(Pending& pending, CommandHeader& header) {
+  const auto question = pending.call->question;
+  header.operation = static_cast<std::uint32_t>(Operation::call);
+  header.bytes = static_cast<std::int64_t>(question.size());
+  if (!question.empty()) {
+    std::memcpy(options_.segment.data(head_), question.data(), question.size());
+  }
+  pending.to_send = false;
+}
+
+void Requester::fill_transfer(Pending& pending, CommandHeader& header) {
+  const Transfer& transfer = pending.transfer;
+  Slot& slot = slots_[static_cast<std::size_t>(head_)];
+  slot.local.clear();
+  writer_.reset();
+  LoopNest local;
+  while (!pending.cursor.finished() &&
+         writer_.add(pending.cursor.piece(), transfer.operation, local)) {
+    slot.local.push_back(local);
+    pending.cursor.advance();
+  }
+  CHECK(!slot.local.empty(), "a piece that does not fit an empty slot");
+  if (transfer.operation == Operation::write) {
+    // Into the cache, whatever the transfer's size: the exporting process reads it back at once.
+    options_.copy(slot.local, transfer.request.source.address, options_.segment.data(head_), false);
+  }
+  header.export_id = transfer.remote.id;
+  header.operation = static_cast<std::uint32_t>(transfer.operation);
+  header.cold = transfer.request.cold ? 1 : 0;
+  header.bytes = writer_.bytes();
 }
 
 bool Requester::take_answer() {
@@ -140,9 +214,10 @@ bool Requester::take_answer() {
   }
   Slot& slot = slots_[static_cast<std::size_t>(tail)];
   Pending& pending = *slot.pending;
-  const Status status = answer_of(tail);
   const Request& request = pending.transfer.request;
-  if (!status && pending.status) {
+  if (!pending.queue) {
+    take_reply(pending, tail);
+  } else if (const Status status = answer_of(tail); !status && pending.status) {
     pending.status = status;
     pending.cursor = PieceCursor{};
   } else if (status && pending.transfer.operation == Operation::read) {
@@ -156,6 +231,22 @@ bool Requester::take_answer() {
   return true;
 }
 
+void Requester::take_reply(Pending& pending, int slot) {
+  pending.status = answer_of(slot);
+  if (pending.call == nullptr || !pending.status) return;
+  Call& call = *pending.call;
+  const std::size_t bytes = options_.segment.control(slot).reply_bytes;
+  if (bytes > static_cast<std::size_t>(options_.segment.geometry().slot_bytes) ||
+      bytes > call.reply.size()) {
+    pending.status =
+        Error{ErrorCode::out_of_range, options_.peer + ": an answer of " + std::to_string(bytes) +
+                                           " bytes does not fit the caller's buffer"};
+    return;
+  }
+  if (bytes > 0) std::memcpy(call.reply.data(), options_.segment.data(slot), bytes);
+  call.reply_bytes = bytes;
+}
+
 Status Requester::answer_of(int slot) {
   const SlotControl& control = options_.segment.control(slot);
   const std::uint32_t code = control.error_code;
@@ -167,13 +258,19 @@ Status Requester::answer_of(int slot) {
 }
 
 void Requester::end_if_done(Pending& pending) {
-  if (!pending.cursor.finished() || pending.slots_out != 0) return;
+  if (!pending.cursor.finished() || pending.to_send || pending.slots_out != 0) return;
   Pending* before = nullptr;
   for (Pending* other = first_; other != &pending; other = other->next) before = other;
   (before != nullptr ? before->next : first_) = pending.next;
   if (last_ == &pending) last_ = before;
-  pending.queue->push({pending.transfer.request.tag, std::move(pending.status)});
-  pending.queue.reset();
+  if (pending.queue) {
+    pending.queue->push({pending.transfer.request.tag, std::move(pending.status)});
+    pending.queue.reset();
+  } else if (pending.call != nullptr) {
+    pending.call->status = std::move(pending.status);
+    pending.call->ended.store(true, std::memory_order_release);  // its caller may be gone now
+    pending.call = nullptr;
+  }
   pending.next = free_;
   free_ = &pending;
   operations_.fetch_sub(1, std::memory_order_release);
@@ -187,6 +284,7 @@ void Requester::fail(Error error) {
   while (first_ != nullptr) {
     first_->status = lost_;
     first_->cursor = PieceCursor{};
+    first_->to_send = false;
     first_->slots_out = 0;
     end_if_done(*first_);
   }

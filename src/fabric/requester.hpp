@@ -87,6 +87,12 @@ class Requester {
   std::optional<Status> direct_at_length(const Transfer& transfer);
   bool direct_at_length_possible(const Transfer& transfer) const;
 
+  /// Sends a question and waits for the answer. What the peer does with a question that has been
+  /// sent is not undone by a timeout.
+  /// @error as Fabric::ask()
+  Result<std::size_t> call(std::span<const std::byte> question, std::span<std::byte> reply,
+                           std::chrono::milliseconds timeout, Bell& bell);
+
   /// Takes answers and fills free slots until neither is possible. Returns whether any was.
   bool progress();
 
@@ -103,8 +109,18 @@ class Requester {
   const std::string& peer() const { return options_.peer; }
 
  private:
+  /// A question on its way, on its caller's stack.
+  struct Call {
+    std::span<const std::byte> question;
+    std::span<std::byte> reply;
+    std::size_t reply_bytes = 0;
+    Status status;
+    std::atomic<bool> ended{false};
+  };
   struct Pending {
     Transfer transfer;
+    Call* call = nullptr;  ///< null: a transfer, or a call whose caller waits no longer
+    bool to_send = false;  ///< a call's question lies in no slot yet
     PieceCursor cursor;
     int slots_out = 0;
     Status status;
@@ -120,6 +136,10 @@ class Requester {
   std::optional<Status> move_directly(const Transfer& transfer);
   bool take_answer();
   bool fill_slot();
+  void fill_transfer(Pending& pending, CommandHeader& header);
+  void fill_call(Pending& pending, CommandHeader& header);
+  void take_reply(Pending& pending, int slot);
+  void enqueue(Pending& pending);
   Status answer_of(int slot);
   void end_if_done(Pending& pending);
   Pending* new_pending();

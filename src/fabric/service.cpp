@@ -73,6 +73,9 @@ void FabricCore::receive(Session& session, const MessageHeader& header,
   if (!session.link) return;
   if (header.type == MessageType::withdrawn) on_withdrawn(session, body);
   if (header.type == MessageType::answered) on_answered(session, header, body);
+  if (header.type == MessageType::notice && options_.on_notice) {
+    options_.on_notice(session.peer, body);
+  }
   if (header.type == MessageType::lookup_reply || header.type == MessageType::names_reply) {
     const auto found = session.calls.find(header.call);
     if (found == session.calls.end()) return;
@@ -207,7 +210,7 @@ void FabricCore::send_answered(ConnectionId connection, int slot, std::int64_t r
     const auto text = std::span<const std::byte>(slots.command(slot), control.text_bytes);
     const auto inside = static_cast<std::size_t>(in_message ? read_bytes : 0);
     MessageWriter out;
-    out.add(control.error_code).add(text);
+    out.add(control.error_code).add(control.reply_bytes).add(text);
     out.add(std::span<const std::byte>(slots.data(slot), inside));
     MessageHeader header;
     header.type = MessageType::answered;
@@ -231,6 +234,7 @@ void FabricCore::on_answered(Session& session, const MessageHeader& header,
                              std::span<const std::byte> body) {
   MessageReader in(body);
   const auto error_code = in.get<std::uint32_t>();
+  const auto reply_bytes = in.get<std::uint32_t>();
   const auto text = in.data();
   const auto inside = in.data();
   const SlotSegment& segment = session.segment;
@@ -244,11 +248,28 @@ void FabricCore::on_answered(Session& session, const MessageHeader& header,
   const int slot = static_cast<int>(header.slot);
   SlotControl& control = segment.control(slot);
   control.error_code = error_code;
+  control.reply_bytes = reply_bytes;
   control.text_bytes = static_cast<std::uint32_t>(text.size());
   if (!text.empty()) std::memcpy(segment.command(slot), text.data(), text.size());
   if (!inside.empty()) std::memcpy(segment.data(slot), inside.data(), inside.size());
   control.state.store(static_cast<std::uint32_t>(SlotState::done), std::memory_order_release);
   bell().ring();
+}
+
+Status FabricCore::notify(RequesterId requester, std::vector<std::byte> body) {
+  const bool posted = inbox_->post([this, requester, body = std::move(body)] {
+    Session* session = find(requester.value);
+    if (session == nullptr || session->lost || session->client) return;
+    send(*session, MessageType::notice, 0, body);
+  });
+  return posted ? Status{} : Status(Error{ErrorCode::closed, "this engine was closed"});
+}
+
+Result<std::size_t> FabricCore::ask(PeerId peer, std::span<const std::byte> question,
+                                    std::span<std::byte> reply, std::chrono::milliseconds timeout) {
+  const auto link = this->link(peer);
+  if (!link) return Error{ErrorCode::invalid_argument, "there is no such connection"};
+  return link->requester->call(question, reply, at_least_one(timeout), bell());
 }
 
 std::shared_ptr<Link> FabricCore::link(PeerId peer) const {

@@ -56,6 +56,8 @@ Status SlotServer::start(int slot, bool& pending) {
   Work& work = work_[static_cast<std::size_t>(slot)];
   Command& command = work.command;
   command.header = read_header(segment.command(slot));
+  work.reply_bytes = 0;
+  if (command.header.operation == static_cast<std::uint32_t>(Operation::call)) return answer(slot);
   const auto one = options_.exports->use(command.header.export_id);
   if (!one) {
     return Error{ErrorCode::not_found,
@@ -79,6 +81,25 @@ Status SlotServer::start(int slot, bool& pending) {
   }
   if (!pending) options_.exports->release(*one);
   return status;
+}
+
+Status SlotServer::answer(int slot) {
+  const SlotSegment& segment = options_.segment;
+  Work& work = work_[static_cast<std::size_t>(slot)];
+  const std::int64_t bytes = work.command.header.bytes;
+  if (bytes < 0 || bytes > segment.geometry().slot_bytes) {
+    return Error{ErrorCode::invalid_argument, "a peer's call has an impossible length"};
+  }
+  if (!options_.answer) {
+    return Error{ErrorCode::unsupported, "this process answers no calls: it exports arrays alone"};
+  }
+  work.question.assign(segment.data(slot), segment.data(slot) + bytes);
+  const auto room = static_cast<std::size_t>(segment.geometry().slot_bytes);
+  const auto written =
+      options_.answer(options_.id, work.question, std::span(segment.data(slot), room));
+  if (!written) return written.error();
+  work.reply_bytes = *written;
+  return {};
 }
 
 Status SlotServer::execute(int slot, const std::shared_ptr<Export>& one, bool& pending) {
@@ -110,6 +131,7 @@ void SlotServer::finish(int slot, const Status& status) {
   Work& work = work_[static_cast<std::size_t>(slot)];
   control.error_code = 0;
   control.text_bytes = 0;
+  control.reply_bytes = 0;
   std::int64_t read_bytes = 0;
   if (!status) {
     const std::string& text = status.error().message;
@@ -119,6 +141,9 @@ void SlotServer::finish(int slot, const Status& status) {
     control.text_bytes = static_cast<std::uint32_t>(length);
   } else if (work.command.header.operation == static_cast<std::uint32_t>(Operation::read)) {
     read_bytes = work.command.header.bytes;
+  } else if (work.reply_bytes > 0) {
+    control.reply_bytes = static_cast<std::uint32_t>(work.reply_bytes);
+    read_bytes = static_cast<std::int64_t>(work.reply_bytes);
   }
   work.busy.store(false, std::memory_order_release);
   control.state.store(static_cast<std::uint32_t>(SlotState::done), std::memory_order_release);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <compare>
 #include <functional>
 #include <memory>
 #include <span>
@@ -16,11 +17,23 @@
 
 namespace tranship {
 
+/// A process that connected to this one.
+struct RequesterId {
+  std::uint64_t value = 0;
+  auto operator<=>(const RequesterId&) const = default;
+};
+
 /// The host copier: channels/host has the fast one.
 using CopyNests = std::function<void(std::span<const LoopNest> nests, const std::byte* source,
                                      std::byte* target, bool cold)>;
 /// Carries a request between memory and an attachment; may finish later, on any thread.
 using ExecuteRequest = std::function<void(const Request&, std::function<void(Status)>)>;
+
+/// Answers a call of a requester into `reply`, and returns how many bytes that took. The question
+/// is a private copy. Called on the requester's service thread, which serves nothing else
+/// meanwhile.
+using AnswerCall = std::function<Result<std::size_t>(
+    RequesterId requester, std::span<const std::byte> question, std::span<std::byte> reply)>;
 
 /// The exporting end of a link: one thread that takes submitted slots in ring order, checks every
 /// value of a command on a private copy, and copies between the slot and the exported array.
@@ -34,6 +47,8 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
     std::shared_ptr<ExportTable> exports;
     CopyNests copy;
     ExecuteRequest execute;
+    AnswerCall answer;
+    RequesterId id;
     std::function<void(int slot, std::int64_t read_bytes)> answered;  ///< tells the requester
     std::string requester;                                            ///< for messages
   };
@@ -53,12 +68,15 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   struct Work {
     Command command;
     std::vector<std::int64_t> scratch;
+    std::vector<std::byte> question;
+    std::size_t reply_bytes = 0;
     std::atomic<bool> busy{false};
   };
 
   void run();
   void carry_out(int slot);
   Status start(int slot, bool& pending);
+  Status answer(int slot);
   Status execute(int slot, const std::shared_ptr<Export>& one, bool& pending);
   void finish(int slot, const Status& status);
 

@@ -27,7 +27,8 @@ struct SlotControl {
   std::atomic<std::uint32_t> state{0};
   std::uint32_t error_code = 0;  ///< 0: success; otherwise 1 + ErrorCode
   std::uint32_t text_bytes = 0;
-  std::uint32_t reserved[13]{};
+  std::uint32_t reply_bytes = 0;  ///< of a call's answer, which lies where the question lay
+  std::uint32_t reserved[12]{};
 };
 static_assert(sizeof(SlotControl) == 64);
 
