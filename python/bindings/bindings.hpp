@@ -90,5 +90,6 @@ void bind_engine(nb::module_& module);
 void bind_planning(nb::module_& module);
 void bind_measuring(nb::module_& module);
 void bind_simulation(nb::module_& module);
+void bind_staging(nb::module_& module);
 
 }  // namespace tranship::python

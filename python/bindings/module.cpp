@@ -31,4 +31,5 @@ NB_MODULE(_core, module) {
   tranship::python::bind_device_memory(module);
   tranship::python::bind_measuring(module);
   tranship::python::bind_simulation(module);
+  tranship::python::bind_staging(module);
 }

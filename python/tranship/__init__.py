@@ -14,6 +14,7 @@ from .errors import (
     PeerLost,
     Timeout,
 )
+from .staging import Staging, StagingServer
 
 __version__ = "0.1.0"
 
@@ -33,6 +34,8 @@ __all__ = [
     "PeerLost",
     "Plan",
     "RemoteArray",
+    "Staging",
+    "StagingServer",
     "Timeout",
     "__version__",
 ]

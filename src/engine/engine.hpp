@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,7 @@
 #include "base/trace.hpp"
 #include "engine/array.hpp"
 #include "engine/gpu_side.hpp"
+#include "fabric/slot_server.hpp"
 #include "machine/profile.hpp"
 #include "plan/cache.hpp"
 #include "plan/plan.hpp"
@@ -83,6 +85,9 @@ class Engine {
     bool trace = false;
     bool accept = false;       ///< listen for other processes
     std::string contact_file;  ///< where to write how to connect, if not empty
+    AnswerCall answer;         ///< answers what other processes ask of this one; empty: refused
+    /// Somebody who had connected is gone. On the fabric's thread: it must not block.
+    std::function<void(RequesterId, bool cleanly)> on_requester_gone;
   };
 
   /// @error what the operating system refused; invalid_argument for unusable settings

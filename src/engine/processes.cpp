@@ -70,12 +70,20 @@ Result<std::unique_ptr<Processes>> Processes::open(Engine& engine) {
   options.execute = [&engine](const Request& request, std::function<void(Status)> done) {
     engine.run_nests(request, std::move(done));
   };
+  options.answer = engine.options_.answer;
+  options.on_requester_gone = engine.options_.on_requester_gone;
+  std::unique_ptr<Processes> processes(new Processes(engine));
+  options.on_notice = [raw = processes.get()](PeerId peer, std::span<const std::byte> body) {
+    if (const auto listener = raw->listener_of(peer)) listener->on_notice(body);
+  };
+  options.on_peer_lost = [raw = processes.get()](PeerId peer, const Error& error) {
+    if (const auto listener = raw->listener_of(peer)) listener->on_lost(error);
+  };
   if (GpuSide* gpus = engine.gpu_side_.get()) {
     options.register_slots = [gpus](SharedMemory& slots) { (void)gpus->pin(slots); };
   }
   auto fabric = Fabric::open(std::move(options));
   if (!fabric) return fabric.error();
-  std::unique_ptr<Processes> processes(new Processes(engine));
   processes->fabric_ = std::move(*fabric);
   UcxChannel::Options channel;
   channel.name = "remote";
@@ -133,6 +141,21 @@ Status Processes::withdraw(const std::string& name) {
   std::lock_guard lock(mutex_);
   if (status) exports_.erase(name);
   return status;
+}
+
+void Processes::listen(PeerId peer, std::shared_ptr<PeerListener> listener) {
+  std::lock_guard lock(mutex_);
+  if (listener) {
+    listeners_[peer] = std::move(listener);
+  } else {
+    listeners_.erase(peer);
+  }
+}
+
+std::shared_ptr<PeerListener> Processes::listener_of(PeerId peer) {
+  std::lock_guard lock(mutex_);
+  const auto found = listeners_.find(peer);
+  return found == listeners_.end() ? nullptr : found->second;
 }
 
 Result<PeerId> Processes::connect(const std::string& contact, std::chrono::milliseconds timeout) {

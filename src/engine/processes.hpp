@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,14 @@ namespace tranship {
 
 /// Threads that copy to and from other processes' memory; 0: none.
 int peer_threads(const Config& config);
+
+/// Hears what a peer says without being asked. Called on the fabric's thread: it must not block.
+class PeerListener {
+ public:
+  virtual ~PeerListener() = default;
+  virtual void on_notice(std::span<const std::byte> body) = 0;
+  virtual void on_lost(const Error& error) = 0;
+};
 
 /// An engine's links. Owns the fabric and its channel. Any thread may call any member.
 class Processes {
@@ -40,6 +49,18 @@ class Processes {
     return fabric_->names(peer, timeout);
   }
 
+  /// As Fabric::ask() and Fabric::notify().
+  Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
+                          std::span<std::byte> reply, std::chrono::milliseconds timeout) {
+    return fabric_->ask(peer, question, reply, timeout);
+  }
+  Status notify(RequesterId requester, std::vector<std::byte> body) {
+    return fabric_->notify(requester, std::move(body));
+  }
+  bool connected(PeerId peer) const { return fabric_->connected(peer); }
+  /// Who hears the peer from now on; null: nobody.
+  void listen(PeerId peer, std::shared_ptr<PeerListener> listener);
+
   /// A peer's exported array, as one end of a copy.
   Result<Array> lookup(PeerId peer, const std::string& name, std::chrono::milliseconds timeout);
 
@@ -60,12 +81,14 @@ class Processes {
   };
 
   explicit Processes(Engine& engine) : engine_(engine) {}
+  std::shared_ptr<PeerListener> listener_of(PeerId peer);
   void open_on_gpu(const RemoteArray& remote, Array& array) const;
 
   Engine& engine_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<UcxChannel> channel_;
   std::mutex mutex_;
+  std::map<PeerId, std::shared_ptr<PeerListener>> listeners_;
   std::map<std::string, Exported> exports_;  ///< kept alive until they are withdrawn
 };
 

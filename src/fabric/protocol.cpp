@@ -51,6 +51,11 @@ void get(MessageReader& in, RemoteSlots& value) {
 
 }  // namespace
 
+void MessageWriter::append(const void* data, std::size_t length) {
+  const auto* bytes = static_cast<const std::byte*>(data);
+  bytes_.insert(bytes_.end(), bytes, bytes + length);
+}
+
 std::vector<std::byte> encode(const Hello& hello) {
   MessageWriter out;
   put(out, hello.greeting);

@@ -48,13 +48,12 @@ class MessageWriter {
   template <typename T>
     requires std::is_trivially_copyable_v<T>
   MessageWriter& add(const T& value) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-    bytes_.insert(bytes_.end(), bytes, bytes + sizeof value);
+    append(&value, sizeof value);
     return *this;
   }
   MessageWriter& add(std::span<const std::byte> data) {
     add(static_cast<std::uint32_t>(data.size()));
-    bytes_.insert(bytes_.end(), data.begin(), data.end());
+    append(data.data(), data.size());
     return *this;
   }
   MessageWriter& text(const std::string& value) {
@@ -63,6 +62,8 @@ class MessageWriter {
   const std::vector<std::byte>& bytes() const { return bytes_; }
 
  private:
+  void append(const void* data, std::size_t length);
+
   std::vector<std::byte> bytes_;
 };
 

@@ -1,0 +1,181 @@
+// The staging service: servers and clients.
+#include "staging/client.hpp"
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.hpp"
+#include "staging/server.hpp"
+
+namespace tranship::python {
+namespace {
+
+using staging::Box;
+using staging::Client;
+using staging::GetRequest;
+using staging::Server;
+using staging::VariableInfo;
+using staging::Which;
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(seconds, 1e9) * 1e3));
+}
+
+/// A client and the engine that it uses.
+struct BoundClient {
+  std::shared_ptr<Engine> engine;
+  std::unique_ptr<Client> client;
+};
+
+/// Runs `work` without the interpreter's lock; what a signal handler raised goes first.
+template <typename Work>
+auto run(const Work& work) {
+  auto result = [&] {
+    nb::gil_scoped_release released;
+    return work();
+  }();
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  return result;
+}
+
+std::shared_ptr<BoundClient> open_client(std::shared_ptr<Engine> engine, const std::string& contact,
+                                         const std::string& name, double timeout) {
+  auto client =
+      unwrap(run([&] { return Client::open(*engine, contact, name, milliseconds(timeout)); }));
+  client->give_up_when([] {
+    nb::gil_scoped_acquire held;
+    return PyErr_CheckSignals() != 0;
+  });
+  return std::make_shared<BoundClient>(BoundClient{std::move(engine), std::move(client)});
+}
+
+std::shared_ptr<Server> open_server(const std::string& profile,
+                                    const std::map<std::string, std::string>& overrides,
+                                    const std::string& contact_file, std::int64_t memory_bytes,
+                                    int versions_max, bool discard_oldest) {
+  Server::Options options;
+  options.config = config_with(overrides);
+  options.profile = unwrap(Profile::from_json(profile));
+  options.contact_file = contact_file;
+  options.memory_bytes = memory_bytes;
+  options.versions_max = versions_max;
+  options.full = discard_oldest ? staging::Full::discard_oldest : staging::Full::block;
+  return {unwrap(run([&] { return Server::open(std::move(options)); }))};
+}
+
+GetRequest request_of(const std::string& variable, const std::string& which, std::int64_t version,
+                      const std::vector<std::int64_t>& lower,
+                      const std::vector<std::int64_t>& upper) {
+  const Which kind = which == "next"     ? Which::next
+                     : which == "latest" ? Which::latest
+                                         : Which::exact;
+  return {variable, kind, version, unwrap(Box::make(lower, upper))};
+}
+
+nb::dict described(const VariableInfo& info) {
+  const auto corner = [&](const Point& point) {
+    return std::vector<std::int64_t>(point.begin(), point.begin() + info.rank);
+  };
+  nb::list versions;
+  for (const staging::VersionInfo& version : info.versions) {
+    nb::dict one;
+    one["version"] = version.version;
+    one["objects"] = version.objects;
+    one["bytes"] = version.bytes;
+    versions.append(one);
+  }
+  nb::dict all;
+  all["name"] = info.name;
+  all["type"] = info.type;
+  all["lower"] = nb::cast(corner(info.bounds.lower));
+  all["upper"] = nb::cast(corner(info.bounds.upper));
+  all["producers"] = info.producers;
+  all["versions"] = versions;
+  return all;
+}
+
+nb::list described(const std::vector<VariableInfo>& all) {
+  nb::list list;
+  for (const VariableInfo& info : all) list.append(described(info));
+  return list;
+}
+
+}  // namespace
+
+void bind_staging(nb::module_& module) {
+  nb::class_<Server>(module, "StagingServerCore")
+      .def_static("open", &open_server, nb::arg("profile"), nb::arg("overrides"),
+                  nb::arg("contact_file"), nb::arg("memory_bytes"), nb::arg("versions_max"),
+                  nb::arg("discard_oldest"))
+      .def_prop_ro("contact", &Server::contact)
+      .def_prop_ro("clients", &Server::clients)
+      .def_prop_ro("memory_bytes_used", &Server::memory_bytes_used)
+      .def(
+          "list", [](const Server& self) { return described(self.list()); },
+          nb::sig("def list(self) -> list[dict[str, object]]"))
+      .def("close", [](Server& self) {
+        nb::gil_scoped_release released;
+        self.close();
+      });
+  nb::class_<BoundClient>(module, "StagingClientCore")
+      .def_static("open", &open_client, nb::arg("engine"), nb::arg("contact"), nb::arg("name"),
+                  nb::arg("timeout"))
+      .def(
+          "put",
+          [](BoundClient& self, const std::string& variable, std::int64_t version, nb::handle array,
+             const std::vector<std::int64_t>& lower, double timeout) {
+            const Array source = array_of(array, false);
+            unwrap(run([&] {
+              return self.client->put(variable, version, source, lower, milliseconds(timeout));
+            }));
+          },
+          nb::arg("variable"), nb::arg("version"), nb::arg("array"), nb::arg("lower"),
+          nb::arg("timeout"))
+      .def(
+          "get",
+          [](BoundClient& self, const std::string& variable, const std::string& which,
+             std::int64_t version, const std::vector<std::int64_t>& lower,
+             const std::vector<std::int64_t>& upper, nb::handle out, double timeout) {
+            const Array target = array_of(out, true);
+            const GetRequest request = request_of(variable, which, version, lower, upper);
+            return unwrap(
+                run([&] { return self.client->get(request, target, milliseconds(timeout)); }));
+          },
+          nb::arg("variable"), nb::arg("which"), nb::arg("version"), nb::arg("lower"),
+          nb::arg("upper"), nb::arg("out"), nb::arg("timeout"))
+      .def(
+          "wait",
+          [](BoundClient& self, const std::string& variable, const std::string& which,
+             std::int64_t version, const std::vector<std::int64_t>& lower,
+             const std::vector<std::int64_t>& upper, double timeout) {
+            const GetRequest request = request_of(variable, which, version, lower, upper);
+            return unwrap(run([&] { return self.client->wait(request, milliseconds(timeout)); }));
+          },
+          nb::arg("variable"), nb::arg("which"), nb::arg("version"), nb::arg("lower"),
+          nb::arg("upper"), nb::arg("timeout"))
+      .def(
+          "describe",
+          [](BoundClient& self, const std::string& variable, double timeout) {
+            return described(unwrap(
+                run([&] { return self.client->describe(variable, milliseconds(timeout)); })));
+          },
+          nb::arg("variable"), nb::arg("timeout"),
+          nb::sig("def describe(self, variable: str, timeout: float) -> dict[str, object]"))
+      .def(
+          "list",
+          [](BoundClient& self) {
+            return described(unwrap(run([&] { return self.client->list(); })));
+          },
+          nb::sig("def list(self) -> list[dict[str, object]]"))
+      .def(
+          "discard",
+          [](BoundClient& self, const std::string& variable, std::int64_t version) {
+            unwrap(run([&] { return self.client->discard(variable, version); }));
+          },
+          nb::arg("variable"), nb::arg("version"))
+      .def("close", [](BoundClient& self) { unwrap(run([&] { return self.client->close(); })); });
+}
+
+}  // namespace tranship::python

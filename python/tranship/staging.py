@@ -1,0 +1,330 @@
+"""The staging service: programs exchange versioned boxes of arrays through servers' memory."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core, profiles
+from .engine import Engine, read_profile, setting_overrides
+from .errors import Closed, InvalidArgument
+
+__all__ = ["Staging", "StagingServer", "Variable"]
+
+Version = int | Literal["latest"]
+Corner = tuple[int, ...]
+Info = dict[str, Any]
+
+FIRST = -(2**63)
+"""Below every version."""
+
+
+class StagingServer:
+    """A server of the staging service in this process; `tranship serve` runs one.
+
+    Args:
+        contact: a file to write, through which clients find the server; None: by `contact` alone.
+        memory: bytes that its objects may take.
+        versions: how many versions of a variable are kept; 0: all of them.
+        full: what happens to a put when the memory is full: "block" lets it wait until versions are
+            discarded; "discard-oldest" discards the oldest that nobody is reading.
+        profile: as for Engine.
+        **settings: any setting of `tranship config`.
+
+    Raises:
+        InvalidArgument: impossible limits or settings.
+        Error: the address or the contact file was refused.
+    """
+
+    def __init__(
+        self,
+        contact: str | os.PathLike[str] | None = None,
+        *,
+        memory: int = 1 << 30,
+        versions: int = 0,
+        full: Literal["block", "discard-oldest"] = "block",
+        profile: str | os.PathLike[str] | None = None,
+        **settings: Any,
+    ) -> None:
+        if full not in ("block", "discard-oldest"):
+            raise InvalidArgument(f'full is "block" or "discard-oldest", not "{full}"')
+        overrides = setting_overrides(settings)
+        text = profiles.of_this_machine(overrides=overrides) if profile is None else None
+        self._core = _core.StagingServerCore.open(
+            text if text is not None else read_profile(os.fspath(profile or "")),
+            overrides,
+            "" if contact is None else os.fspath(contact),
+            memory,
+            versions,
+            full == "discard-oldest",
+        )
+
+    @property
+    def contact(self) -> str:
+        """host:port, for clients."""
+        return self._core.contact
+
+    @property
+    def clients(self) -> int:
+        """Processes that are connected."""
+        return self._core.clients
+
+    @property
+    def memory_used(self) -> int:
+        """Bytes that objects take, in whole units."""
+        return self._core.memory_bytes_used
+
+    def ls(self) -> list[Info]:
+        """As Staging.ls()."""
+        return [dict(info) for info in self._core.list()]
+
+    def close(self) -> None:
+        """Ends the service; clients that wait are told."""
+        self._core.close()
+
+    def __enter__(self) -> StagingServer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Staging:
+    """A client of the staging service.
+
+    Any thread may use it. Close it, or use it in a ``with`` statement, when nothing more will be
+    put: those who follow its variables then know that they have ended, and have not died.
+
+    Args:
+        contact: the file that the server wrote, or host:port.
+        engine: the engine that copies; None: one of its own.
+        name: what `tranship ls` calls this client; None: host and process.
+        timeout: seconds to find the server.
+        **settings: of its own engine, as of `tranship config`.
+
+    Raises:
+        NotFound: there is no such contact file.
+        PeerLost: the server that wrote it is gone.
+        Timeout: nothing answers there.
+        Error: what answers there is no staging server.
+    """
+
+    def __init__(
+        self,
+        contact: str | os.PathLike[str],
+        *,
+        engine: Engine | None = None,
+        name: str | None = None,
+        timeout: float = 10.0,
+        **settings: Any,
+    ) -> None:
+        self._own = Engine(**settings) if engine is None else None
+        used = engine if engine is not None else self._own
+        assert used is not None
+        label = name if name is not None else f"{socket.gethostname()}:{os.getpid()}"
+        try:
+            self._core = _core.StagingClientCore.open(
+                used._core, os.fspath(contact), label, timeout
+            )
+        except BaseException:
+            if self._own is not None:
+                self._own.close()
+            raise
+
+    def put(
+        self,
+        name: str,
+        version: int,
+        array: Any,
+        lower: Corner | None = None,
+        *,
+        timeout: float = 30.0,
+    ) -> None:
+        """Puts an array as a box of a variable at a version.
+
+        When it returns, everybody sees the object, whole; before, nobody sees any of it. Of boxes
+        of one version that overlap, the one that was put last is seen. Waits while the server's
+        memory is full.
+
+        Args:
+            name: of the variable. The first put decides its element type and dimensions.
+            version: any whole number; versions need not follow each other.
+            array: a NumPy array, or anything that `Engine.copy` takes, on the host or a GPU, with
+                any strides, of up to 8 dimensions.
+            lower: the box's first indices; None: all 0. The box is as large as the array.
+            timeout: seconds.
+
+        Raises:
+            InvalidArgument: the array does not fit the variable.
+            NotFound: the version was discarded, or is older than those that are kept.
+            Timeout: the memory was full for so long.
+            PeerLost: the server is gone.
+        """
+        core = array if isinstance(array, _core.Array) else _core.array_of(array)
+        corner = lower if lower is not None else (0,) * len(core.extents)
+        self._core.put(name, version, array, list(corner), timeout)
+
+    def get(
+        self,
+        name: str,
+        version: Version,
+        lower: Corner | None = None,
+        upper: Corner | None = None,
+        out: Any = None,
+        *,
+        timeout: float = 30.0,
+    ) -> Any:
+        """Gets a box of a variable, and waits until all of it is there.
+
+        Args:
+            name: of the variable.
+            version: a version, or "latest": the highest one that covers the box.
+            lower: the box's first indices; None: of all that was ever put to the variable.
+            upper: one past its last ones; None: the same.
+            out: where to write it, on the host or a GPU, with any strides; None: a new array.
+            timeout: seconds.
+
+        Returns:
+            `out`, or the new NumPy array.
+
+        Raises:
+            Timeout: something was still missing; the message says what.
+            NotFound: the version was discarded.
+            Closed: all who put to the variable have ended, and the box is not whole.
+            PeerLost: one of them has died, or the server is gone.
+            InvalidArgument: `out` has another shape or element type.
+        """
+        return self._get(name, version, lower, upper, out, timeout)[1]
+
+    def _get(
+        self,
+        name: str,
+        version: Version,
+        lower: Corner | None,
+        upper: Corner | None,
+        out: Any,
+        timeout: float,
+    ) -> tuple[int, Any]:
+        if lower is None or upper is None or out is None:
+            info: Info = dict(self._core.describe(name, timeout))
+            lower = tuple(info["lower"]) if lower is None else lower
+            upper = tuple(info["upper"]) if upper is None else upper
+            if out is None:
+                shape = tuple(b - a for a, b in zip(lower, upper, strict=True))
+                out = np.empty(shape, np.dtype(info["type"]))
+        which = "latest" if version == "latest" else "exact"
+        number = 0 if isinstance(version, str) else version
+        got = self._core.get(name, which, number, list(lower), list(upper), out, timeout)
+        return got, out
+
+    def __getitem__(self, name: str) -> Variable:
+        """A variable, to be indexed as a NumPy array: ``staging["energy"][3, 0:64, :]``."""
+        return Variable(self, name)
+
+    def ls(self) -> list[Info]:
+        """The variables: name, type, bounds, versions with objects and bytes, producers."""
+        return [dict(info) for info in self._core.list()]
+
+    def discard(self, name: str, version: int) -> None:
+        """Takes a version away. Who reads it at the moment reads on.
+
+        Raises:
+            NotFound: it is not there.
+            InvalidArgument: somebody is putting to it.
+        """
+        self._core.discard(name, version)
+
+    def close(self) -> None:
+        """Says that nothing more will be put, and disconnects."""
+        self._core.close()
+        if self._own is not None:
+            self._own.close()
+
+    def __enter__(self) -> Staging:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Variable:
+    """A variable of a staging service."""
+
+    def __init__(self, staging: Staging, name: str) -> None:
+        self.staging = staging
+        self.name = name
+
+    def __getitem__(self, index: Any) -> npt.NDArray[Any]:
+        """``variable[version, 0:64, :, 7]``: a version (or "latest"), then slices or indices.
+
+        Raises:
+            InvalidArgument: steps, or more indices than the variable has dimensions.
+        """
+        version, *cuts = index if isinstance(index, tuple) else (index,)
+        info: Info = dict(self.staging._core.describe(self.name, 30.0))
+        lower, upper, single = list(info["lower"]), list(info["upper"]), []
+        if len(cuts) > len(lower):
+            raise InvalidArgument(
+                f'"{self.name}" has {len(lower)} dimensions, and {len(cuts)} indices were given'
+            )
+        for k, cut in enumerate(cuts):
+            if isinstance(cut, slice):
+                if cut.step not in (None, 1):
+                    raise InvalidArgument("a box has no steps: get it whole, and take every n-th")
+                lower[k] = lower[k] if cut.start is None else int(cut.start)
+                upper[k] = upper[k] if cut.stop is None else int(cut.stop)
+            else:
+                lower[k], upper[k] = int(cut), int(cut) + 1
+                single.append(k)
+        found = self.staging.get(self.name, version, tuple(lower), tuple(upper))
+        return np.asarray(np.squeeze(found, axis=tuple(single)))
+
+    def versions(
+        self,
+        after: int | None = None,
+        *,
+        lower: Corner | None = None,
+        upper: Corner | None = None,
+        timeout: float = 3600.0,
+    ) -> Iterator[int]:
+        """Follows the variable: each version as soon as the box is whole, in rising order.
+
+        Ends when all who put to the variable have closed.
+
+        Args:
+            after: begin above this version; None: with the lowest that is held.
+            lower: the box, as for `get`; None: all that was put when the first version came.
+            upper: the same.
+            timeout: seconds to wait for each version.
+
+        Raises:
+            PeerLost: somebody who put to it has died, or the server.
+            Timeout: no version came for so long.
+        """
+        core = self.staging._core
+        info: Info = dict(core.describe(self.name, timeout))
+        first = list(lower if lower is not None else info["lower"])
+        last = list(upper if upper is not None else info["upper"])
+        version = FIRST if after is None else after
+        while True:
+            try:
+                version = core.wait(self.name, "next", version, first, last, timeout)
+            except Closed:
+                return
+            yield version

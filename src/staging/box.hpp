@@ -1,0 +1,44 @@
+// Boxes of a variable's index space.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/mapping.hpp"
+#include "tranship/error.hpp"
+
+namespace tranship::staging {
+
+/// A half-open box in up to dimensions_max dimensions, in the order in which the user names them.
+/// Indices may be negative. Beyond its rank every lower is 0 and every upper 1.
+struct Box {
+  int rank = 0;
+  Point lower{};
+  Point upper{};
+
+  /// @error invalid_argument if there are too many dimensions, or an upper bound is not above its
+  ///        lower one, or the box has more points than 63 bits count
+  static Result<Box> make(const std::vector<std::int64_t>& lower,
+                          const std::vector<std::int64_t>& upper);
+
+  std::int64_t extent(int dimension) const {
+    const auto k = static_cast<std::size_t>(dimension);
+    return upper[k] - lower[k];
+  }
+  std::int64_t points() const;
+  /// As users write it: (0:64, 128:256).
+  std::string text() const;
+
+  bool operator==(const Box&) const = default;
+};
+
+/// What two boxes of one rank share; nothing if they share no point.
+std::optional<Box> intersection(const Box& a, const Box& b);
+
+/// Appends to `parts` what is left of `box` without `hole`, as disjoint boxes: two for each
+/// dimension at most.
+void subtract(const Box& box, const Box& hole, std::vector<Box>& parts);
+
+}  // namespace tranship::staging

@@ -1,0 +1,63 @@
+#include "staging/heap.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/check.hpp"
+
+namespace tranship::staging {
+
+void Heap::add_segment(int segment, std::int64_t bytes) {
+  const std::int64_t usable = bytes / alignment * alignment;
+  bytes_ += usable;
+  if (usable > 0) add_hole({segment, 0}, usable);
+}
+
+void Heap::add_hole(const Start& start, std::int64_t bytes) {
+  holes_[start] = bytes;
+  by_size_.insert({bytes, start});
+  bytes_free_ += bytes;
+}
+
+void Heap::remove_hole(std::map<Start, std::int64_t>::iterator hole) {
+  by_size_.erase({hole->second, hole->first});
+  bytes_free_ -= hole->second;
+  holes_.erase(hole);
+}
+
+std::optional<Range> Heap::allocate(std::int64_t bytes) {
+  const std::int64_t length =
+      (std::max<std::int64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+  const auto fits = by_size_.lower_bound({length, {}});
+  if (fits == by_size_.end()) return std::nullopt;
+  const auto [hole_bytes, start] = *fits;
+  remove_hole(holes_.find(start));
+  if (hole_bytes > length) add_hole({start.first, start.second + length}, hole_bytes - length);
+  return Range{start.first, start.second, length};
+}
+
+void Heap::release(const Range& range) {
+  Start start{range.segment, range.offset};
+  std::int64_t bytes = range.bytes;
+  const auto next = holes_.lower_bound(start);
+  if (next != holes_.begin()) {
+    const auto before = std::prev(next);
+    const std::int64_t end = before->first.second + before->second;
+    CHECK(before->first.first != start.first || end <= start.second, "a range is released once");
+    if (before->first.first == start.first && end == start.second) {
+      start = before->first;
+      bytes += before->second;
+      remove_hole(before);
+    }
+  }
+  if (next != holes_.end() && next->first.first == start.first) {
+    CHECK(start.second + bytes <= next->first.second, "a range is released once");
+    if (start.second + bytes == next->first.second) {
+      bytes += next->second;
+      remove_hole(next);
+    }
+  }
+  add_hole(start, bytes);
+}
+
+}  // namespace tranship::staging

@@ -1,0 +1,60 @@
+// What clients and servers of the staging service say to each other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "fabric/protocol.hpp"
+#include "staging/object_store.hpp"
+
+namespace tranship::staging {
+
+constexpr std::uint32_t staging_version = 1;
+
+/// What a question begins with.
+enum class Ask : std::uint32_t {
+  hello = 1,  ///< who I am; the answer says who the server is
+  put,        ///< an object and its data, visible with the answer
+  begin,      ///< room for an object
+  commit,
+  abort,
+  get,      ///< the data if they are few, else where they lie
+  release,  ///< of what a get returned
+  wait,     ///< the version that a get would return now
+  discard,
+  list,
+};
+
+/// What an answer begins with.
+enum class Said : std::uint32_t {
+  done = 1,
+  waiting,  ///< ask again when a notice has come
+  parts,    ///< of a get
+  data,     ///< of a get: the elements themselves, dense, the last dimension fastest
+};
+
+/// Segments of a server's memory are exported by this name and their number.
+constexpr const char* segment_name = "staging/segment/";
+
+/// An object's data go inside a message up to here: beyond it a copy of its own is as fast.
+constexpr std::int64_t inline_bytes_max = 64 * 1024;
+
+void add(MessageWriter& out, const Box& box);
+/// A box that holds no point makes the reader fail.
+Box read_box(MessageReader& in, bool& ok);
+
+void add(MessageWriter& out, const PutRequest& request);
+bool read(MessageReader& in, PutRequest& request);
+void add(MessageWriter& out, const GetRequest& request);
+bool read(MessageReader& in, GetRequest& request);
+void add(MessageWriter& out, const Found& found);
+bool read(MessageReader& in, Found& found);
+void add(MessageWriter& out, const VariableInfo& info);
+bool read(MessageReader& in, VariableInfo& info);
+
+/// Between dense arrays of two boxes, the elements of `part`, which lies in both.
+LoopNest nest_of(const Box& part, const Box& source, const Box& target, std::int64_t element_bytes);
+
+}  // namespace tranship::staging

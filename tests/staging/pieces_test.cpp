@@ -1,0 +1,132 @@
+// Boxes, their index, and the heap, against the slowest way that is right.
+#include <algorithm>
+#include <random>
+
+#include "staging/box_index.hpp"
+#include "staging/heap.hpp"
+#include "support/test.hpp"
+
+using namespace tranship;
+using namespace tranship::staging;
+
+namespace {
+
+Box box_of(std::vector<std::int64_t> lower, std::vector<std::int64_t> upper) {
+  const auto box = Box::make(lower, upper);
+  REQUIRE(box.ok());
+  return *box;
+}
+
+Box random_box(std::mt19937_64& random, int rank, std::int64_t room) {
+  std::vector<std::int64_t> lower;
+  std::vector<std::int64_t> upper;
+  for (int k = 0; k < rank; ++k) {
+    const auto a =
+        static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(room)) - room / 3;
+    const auto longest = std::int64_t{1} << (random() % 6);
+    lower.push_back(a);
+    upper.push_back(a + 1 +
+                    static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(longest)));
+  }
+  return box_of(lower, upper);
+}
+
+}  // namespace
+
+TEST(boxes_are_checked) {
+  EXPECT(!Box::make({0}, {0}).ok());
+  EXPECT(!Box::make({3}, {2}).ok());
+  EXPECT(!Box::make({0, 0}, {1}).ok());
+  EXPECT(!Box::make(std::vector<std::int64_t>(9, 0), std::vector<std::int64_t>(9, 1)).ok());
+  const std::int64_t far = std::int64_t{1} << 62;
+  EXPECT(!Box::make({-far, -far}, {far, far}).ok());
+  EXPECT_EQ(box_of({}, {}).points(), 1);
+  EXPECT_EQ(box_of({-2, 3}, {2, 8}).points(), 20);
+  EXPECT_EQ(box_of({-2, 3}, {2, 8}).text(), "(-2:2, 3:8)");
+}
+
+TEST(what_is_left_of_a_box_and_what_is_not_are_the_box) {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 500; ++round) {
+    const Box box = random_box(random, 3, 20);
+    const Box hole = random_box(random, 3, 20);
+    std::vector<Box> parts;
+    subtract(box, hole, parts);
+    const auto shared = intersection(box, hole);
+    std::int64_t points = shared ? shared->points() : 0;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      points += parts[k].points();
+      EXPECT(!intersection(parts[k], hole));
+      EXPECT(intersection(parts[k], box) == parts[k]);
+      for (std::size_t j = 0; j < k; ++j) EXPECT(!intersection(parts[k], parts[j]));
+    }
+    EXPECT_EQ(points, box.points());
+  }
+}
+
+TEST(the_index_finds_what_a_scan_finds) {
+  std::mt19937_64 random(2);
+  for (const int rank : {0, 1, 2, 3, 8}) {
+    BoxIndex index;
+    std::vector<Box> boxes;
+    std::vector<bool> there;
+    for (int k = 0; k < 400; ++k) {
+      boxes.push_back(random_box(random, rank, 200));
+      index.add(boxes.size() - 1, boxes.back());
+      there.push_back(true);
+      const std::size_t gone = random() % boxes.size();
+      if (k % 3 == 0 && there[gone]) {
+        index.remove(gone, boxes[gone]);
+        there[gone] = false;
+      }
+    }
+    for (int k = 0; k < 100; ++k) {
+      const Box box = random_box(random, rank, 200);
+      std::vector<std::uint64_t> found;
+      index.find(box, found);
+      std::sort(found.begin(), found.end());
+      std::vector<std::uint64_t> expected;
+      for (std::size_t j = 0; j < boxes.size(); ++j) {
+        if (there[j] && intersection(boxes[j], box)) expected.push_back(j);
+      }
+      EXPECT(found == expected);
+    }
+    EXPECT_EQ(index.size(), static_cast<std::size_t>(std::count(there.begin(), there.end(), true)));
+  }
+}
+
+TEST(ranges_of_the_heap_never_overlap_and_all_comes_back) {
+  std::mt19937_64 random(3);
+  Heap heap;
+  heap.add_segment(0, 100000);
+  heap.add_segment(1, 50000);
+  const std::int64_t bytes = heap.bytes();
+  std::vector<Range> taken;
+  int refused = 0;
+  for (int k = 0; k < 5000; ++k) {
+    if (random() % 2 == 0 || taken.empty()) {
+      const auto range = heap.allocate(static_cast<std::int64_t>(random() % 9000));
+      if (!range) {
+        ++refused;
+        continue;
+      }
+      for (const Range& other : taken) {
+        const bool apart = other.segment != range->segment ||
+                           other.offset + other.bytes <= range->offset ||
+                           range->offset + range->bytes <= other.offset;
+        EXPECT(apart);
+      }
+      EXPECT(range->offset >= 0 && range->offset % Heap::alignment == 0);
+      EXPECT(range->offset + range->bytes <= (range->segment == 0 ? 100000 : 50000));
+      taken.push_back(*range);
+    } else {
+      const std::size_t one = random() % taken.size();
+      heap.release(taken[one]);
+      taken.erase(taken.begin() + static_cast<std::ptrdiff_t>(one));
+    }
+  }
+  EXPECT(refused > 0);
+  for (const Range& range : taken) heap.release(range);
+  EXPECT_EQ(heap.bytes_free(), bytes);
+  EXPECT(heap.allocate(99000).has_value());  // the holes became one again
+}
