@@ -118,8 +118,14 @@ Result<std::unique_ptr<Client>> Client::open(Engine& engine, const std::string& 
   std::vector<std::byte> reply;
   const auto hello =
       client->ask(MessageWriter().add(Ask::hello).add(staging_version).text(name), reply);
-  if (hello) return client;
-  return hello.error().code == ErrorCode::unsupported ? not_a_server() : hello.error();
+  if (!hello) {
+    return hello.error().code == ErrorCode::unsupported ? not_a_server() : hello.error();
+  }
+  MessageReader in(*hello);
+  (void)in.get<Said>();
+  client->message_bytes_max_ = in.get<std::int64_t>();
+  if (!in.ok() || client->message_bytes_max_ < message_bytes_least) return not_a_server();
+  return client;
 }
 
 Client::~Client() { (void)close(); }
@@ -133,7 +139,7 @@ Status Client::close() {
 
 Result<std::span<const std::byte>> Client::ask(const MessageWriter& question,
                                                std::vector<std::byte>& reply) const {
-  reply.resize(static_cast<std::size_t>(engine_.config().slot_bytes));
+  reply.resize(static_cast<std::size_t>(message_bytes_max_));
   auto length = processes_->ask(peer_, question.bytes(), reply, control_wait_max);
   if (!length) return length.error();
   return std::span<const std::byte>(reply).first(*length);
@@ -164,7 +170,7 @@ Status Client::put(const std::string& variable, std::int64_t version, const Arra
   if (!box) return box.error();
   const Field& field = array.view.mapping->fields()[0].field;
   const PutRequest request{variable, version, *box, field.type, field.bytes};
-  const bool small = box->points() * field.bytes <= inline_bytes_max;
+  const bool small = box->points() * field.bytes <= inline_bytes(message_bytes_max_);
   if (small && array.where == Where::host) return put_inline(request, array, end);
   return put_by_copy(request, array, end);
 }

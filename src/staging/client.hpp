@@ -76,6 +76,7 @@ class Client {
   Engine& engine_;
   Processes* processes_ = nullptr;
   PeerId peer_;
+  std::int64_t message_bytes_max_ = message_bytes_least;  ///< what the server's answers may take
   std::shared_ptr<Listener> listener_;
   std::function<bool()> interrupted_;
   std::mutex mutex_;  ///< guards what follows

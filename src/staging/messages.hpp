@@ -1,6 +1,7 @@
 // What clients and servers of the staging service say to each other.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -38,8 +39,14 @@ enum class Said : std::uint32_t {
 /// Segments of a server's memory are exported by this name and their number.
 constexpr const char* segment_name = "staging/segment/";
 
-/// An object's data go inside a message up to here: beyond it a copy of its own is as fast.
-constexpr std::int64_t inline_bytes_max = 64 * 1024;
+/// What every server's messages hold at least.
+constexpr std::int64_t message_bytes_least = 4096;
+
+/// An object's data go inside a message of at most `message_bytes_max` up to here: beyond it a copy
+/// of its own is as fast.
+constexpr std::int64_t inline_bytes(std::int64_t message_bytes_max) {
+  return std::min<std::int64_t>(64 * 1024, message_bytes_max / 4);
+}
 
 void add(MessageWriter& out, const Box& box);
 /// A box that holds no point makes the reader fail.

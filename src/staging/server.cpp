@@ -1,9 +1,10 @@
 #include "staging/server.hpp"
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "channels/host/copy.hpp"
-#include "engine/processes.hpp"
 
 namespace tranship::staging {
 namespace {
@@ -49,21 +50,24 @@ Result<std::unique_ptr<Server>> Server::open(Options options) {
   engine.on_requester_gone = [raw](RequesterId requester, bool cleanly) {
     raw->on_gone(requester, cleanly);
   };
-  std::lock_guard lock(raw->mutex_);  // who connects early waits until the engine is here
   auto opened = Engine::open(std::move(engine));
   if (!opened) return opened.error();
   raw->engine_ = std::move(*opened);
+  auto processes = raw->engine_->processes();
+  if (!processes) return processes.error();
+  raw->processes_ = *processes;
+  raw->contact_ = raw->processes_->contact();
+  raw->ready_.store(true, std::memory_order_release);
   return server;
 }
 
 Server::~Server() { close(); }
 
-void Server::close() { engine_->close(); }
-
-std::string Server::contact() const {
-  auto processes = engine_->processes();
-  return processes ? (*processes)->contact() : std::string();
+void Server::close() {
+  if (engine_) engine_->close();
 }
+
+std::string Server::contact() const { return contact_; }
 
 std::vector<VariableInfo> Server::list() const {
   std::lock_guard lock(mutex_);
@@ -83,8 +87,6 @@ int Server::clients() const {
 Status Server::make_segment(std::int64_t bytes) {
   auto memory = engine_->allocate_shared(bytes);
   if (!memory) return memory.error();
-  auto processes = engine_->processes();
-  if (!processes) return processes.error();
   Array array;
   array.view = View::whole(
       Mapping::make({{"byte", bytes}}, {{"f0", "u1", 1}}, Layout::parse("F, byte").value())
@@ -93,7 +95,7 @@ Status Server::make_segment(std::int64_t bytes) {
   array.owner = *memory;
   array.name = "a segment of a staging server";
   const std::string name = segment_name + std::to_string(segments_.size());
-  if (Status status = (*processes)->export_array(name, array); !status) return status;
+  if (Status status = processes_->export_array(name, array); !status) return status;
   segments_.push_back(std::move(*memory));
   return {};
 }
@@ -104,6 +106,7 @@ std::byte* Server::address_of(const Range& range) const {
 
 Result<std::size_t> Server::answer(RequesterId from, std::span<const std::byte> question,
                                    std::span<std::byte> reply) {
+  if (!await_ready()) return Error{ErrorCode::closed, "the staging server did not start"};
   MessageReader in(question);
   const auto ask = in.get<Ask>();
   std::lock_guard lock(mutex_);
@@ -157,7 +160,7 @@ Result<std::size_t> Server::on_hello(RequesterId from, MessageReader& in,
                      "; install the same tranship"};
   }
   clients_[from] = name;
-  return done(reply);
+  return written(MessageWriter().add(Said::done).add(options_.config.slot_bytes), reply);
 }
 
 Result<std::size_t> Server::on_put(RequesterId from, MessageReader& in,
@@ -207,7 +210,7 @@ Result<std::size_t> Server::on_get(RequesterId from, MessageReader& in, bool wan
   }
   const Found& found = std::get<Found>(*got);
   const std::int64_t bytes = request.box.points() * found.element_bytes;
-  if (wants_data && bytes > inline_bytes_max) {
+  if (wants_data && bytes > inline_bytes(options_.config.slot_bytes)) {
     MessageWriter out;
     out.add(Said::parts);
     add(out, found);
@@ -255,7 +258,18 @@ Result<std::size_t> Server::wait(RequesterId from, const std::string& variable,
   return written(MessageWriter().add(Said::waiting).text(waiting.why), reply);
 }
 
+/// Who connects while the server opens waits for that.
+bool Server::await_ready() const {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (!ready_.load(std::memory_order_acquire)) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
 void Server::on_gone(RequesterId requester, bool cleanly) {
+  if (!ready_.load(std::memory_order_acquire)) return;  // nobody has said hello
   std::lock_guard lock(mutex_);
   if (clients_.erase(requester) == 0) return;
   for (auto& [variable, requesters] : waiting_) requesters.erase(requester);
@@ -273,9 +287,7 @@ void Server::tell_waiting() {
     waiting_.erase(found);
   }
   if (told.empty()) return;
-  auto processes = engine_->processes();
-  if (!processes) return;
-  for (const RequesterId requester : told) (void)(*processes)->notify(requester, {});
+  for (const RequesterId requester : told) (void)processes_->notify(requester, {});
 }
 
 }  // namespace tranship::staging

@@ -1,6 +1,7 @@
 // A staging server: an engine whose process answers for a store.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "engine/processes.hpp"
 #include "staging/messages.hpp"
 #include "staging/object_store.hpp"
 
@@ -58,6 +60,7 @@ class Server {
   std::size_t data_of(const Found& found, const Box& box, std::span<std::byte> reply) const;
   Result<std::size_t> wait(RequesterId from, const std::string& variable, const Waiting& waiting,
                            std::span<std::byte> reply);
+  bool await_ready() const;
   std::byte* address_of(const Range& range) const;
   Status make_segment(std::int64_t bytes);
   void on_gone(RequesterId requester, bool cleanly);
@@ -69,6 +72,11 @@ class Server {
   std::vector<std::shared_ptr<SharedMemory>> segments_;
   std::map<std::string, std::set<RequesterId>> waiting_;  ///< by variable; "": for memory
   std::map<RequesterId, std::string> clients_;            ///< by what they call themselves
+  /// Set once, before anything is answered: a thread of the fabric must not wait for the engine's
+  /// locks, which whoever closes it holds.
+  Processes* processes_ = nullptr;
+  std::string contact_;
+  std::atomic<bool> ready_{false};
   std::unique_ptr<Engine> engine_;
 };
 

@@ -1,0 +1,345 @@
+"""The staging service between processes: what is put is got byte for byte, or an error says why."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tranship as ts
+
+Serve = Callable[..., Path]
+PATIENCE = 20.0
+
+WRITER = """
+import sys, time
+import numpy as np
+import tranship as ts
+staging = ts.Staging(sys.argv[1])
+staging.put("energy", 1, np.full((4, 8), 1.0), (0, 0))
+staging.put("energy", 2, np.full((2, 8), 2.0), (0, 0))
+print("ready", flush=True)
+if sys.stdin.readline() == "close\\n":
+    staging.close()
+"""
+
+
+@pytest.fixture
+def serve(profile: str, tmp_path: Path) -> Iterator[Serve]:
+    """Starts servers, as processes of `tranship serve`."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start(*options: str) -> Path:
+        contact = tmp_path / f"staging-{len(running)}.contact"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tranship.cli", "serve", "--contact", str(contact), *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        running.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("serving at 127.0.0.1:")
+        return contact
+
+    start.processes = running  # type: ignore[attr-defined]
+    yield start
+    for process in running:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=PATIENCE)
+        assert process.returncode in (0, -signal.SIGKILL), errors
+
+
+@pytest.fixture
+def staging(serve: Serve) -> Iterator[ts.Staging]:
+    with ts.Staging(serve("--memory", "256MiB"), threads=2) as client:
+        yield client
+
+
+def start_writer(contact: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(contact)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def say(process: subprocess.Popen[str], line: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(line)
+    process.stdin.flush()
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "f8", "c16"])
+@pytest.mark.parametrize("shape", [(), (7,), (40, 60), (3, 4, 5, 6), (2,) * 8, (300, 500)])
+def test_round_trip(staging: ts.Staging, dtype: str, shape: tuple[int, ...]) -> None:
+    count = int(np.prod(shape))
+    values = (np.arange(count) % 251).astype(dtype).reshape(shape)
+    name = f"{dtype} {len(shape)} {count}"
+    staging.put(name, -3, values)
+    got = staging.get(name, -3)
+    assert got.dtype == values.dtype and np.array_equal(got, values)
+
+
+def test_any_strides_on_either_side(staging: ts.Staging) -> None:
+    rng = np.random.default_rng(1)
+    for n in (12, 400):  # inside a message, and by a copy of its own
+        whole = rng.random((2 * n, 3 * n))
+        part = whole[::2, ::-3].T
+        staging.put(f"strided {n}", 1, part, (-5, 10**12))
+        out = np.zeros((2 * n, n)).T[:, ::2]
+        got = staging.get(f"strided {n}", 1, (-5, 10**12), (n - 5, n + 10**12), out)
+        assert got is out and np.array_equal(out, part)
+
+
+def test_any_decomposition_gives_the_same(staging: ts.Staging) -> None:
+    rng = np.random.default_rng(2)
+    domain = rng.random((90, 70, 50), dtype=np.float32)
+    for a in range(0, 90, 30):
+        for b in range(0, 70, 14):
+            for c in range(0, 50, 25):
+                part = domain[a : a + 30, b : b + 14, c : c + 25]
+                staging.put("density", 7, part, (a, b, c))
+    assert np.array_equal(staging.get("density", 7), domain)
+    for _ in range(40):
+        lower = rng.integers(0, (89, 69, 49))
+        upper = rng.integers(lower + 1, (91, 71, 51))
+        cut = tuple(slice(a, b) for a, b in zip(lower, upper, strict=True))
+        got = staging.get("density", 7, tuple(map(int, lower)), tuple(map(int, upper)))
+        assert np.array_equal(got, domain[cut])
+    assert np.array_equal(staging["density"][7, 5:80, :, 9], domain[5:80, :, 9])
+    assert np.array_equal(staging["density"]["latest", 5], domain[5])
+
+
+def test_of_overlapping_boxes_the_last_is_seen(staging: ts.Staging) -> None:
+    expected = np.zeros((200, 200))
+    staging.put("overlap", 1, expected)
+    rng = np.random.default_rng(3)
+    for k in range(30):
+        a, b = (int(x) for x in rng.integers(0, 150, 2))
+        block = np.full((50, 50), float(k))
+        staging.put("overlap", 1, block, (a, b))
+        expected[a : a + 50, b : b + 50] = k
+    assert np.array_equal(staging.get("overlap", 1), expected)
+
+
+def test_a_get_waits_until_its_whole_box_is_there(serve: Serve) -> None:
+    contact = serve()
+    with ts.Staging(contact) as writer, ts.Staging(contact) as reader:
+        got: list[Any] = []
+        thread = threading.Thread(
+            target=lambda: got.append(reader.get("late", 1, (0,), (200_000,), timeout=PATIENCE))
+        )
+        thread.start()
+        half = np.arange(100_000.0)
+        for lower in (0, 100_000):
+            time.sleep(0.1)
+            assert not got
+            writer.put("late", 1, half + lower, (lower,))
+        thread.join(PATIENCE)
+        assert np.array_equal(got[0], np.arange(200_000.0))
+        with pytest.raises(ts.Timeout, match=r"version 1 of \"late\" lacks \(200000:200001\)"):
+            reader.get("late", 1, (0,), (200_001,), timeout=0.2)
+        with pytest.raises(ts.Timeout, match="nothing has been put"):
+            reader.get("never", 1, timeout=0.2)
+
+
+def test_versions_are_followed_to_the_end(serve: Serve) -> None:
+    contact = serve()
+    with ts.Staging(contact) as reader:
+        writer = start_writer(contact)
+        versions = reader["energy"].versions(timeout=PATIENCE)
+        assert next(versions) == 1
+        with ts.Staging(contact) as other:
+            other.put("energy", 2, np.full((2, 8), 2.0), (2, 0))
+            assert next(versions) == 2
+            assert np.array_equal(reader.get("energy", 2), np.full((4, 8), 2.0))
+        say(writer, "close\n")
+        assert list(versions) == []
+        assert writer.wait(PATIENCE) == 0
+
+
+def test_the_death_of_a_writer_is_told_from_its_end(serve: Serve) -> None:
+    contact = serve()
+    with ts.Staging(contact) as reader:
+        writer = start_writer(contact)
+        writer.kill()
+        writer.wait(PATIENCE)
+        begin = time.monotonic()
+        with pytest.raises(ts.PeerLost, match="has died"):
+            reader.get("energy", 2, timeout=PATIENCE)
+        assert time.monotonic() - begin < 5
+        assert np.array_equal(reader.get("energy", 1), np.full((4, 8), 1.0))  # what is whole stays
+
+
+def wait_in_vain(client: ts.Staging) -> None:
+    with pytest.raises((ts.PeerLost, ts.Closed)):
+        client.get("energy", 3, (0,), (4,), timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_end_of_a_server_ends_what_waits(serve: Serve, number: signal.Signals) -> None:
+    contact = serve()
+    with ts.Staging(contact) as client, ts.Staging(contact) as other:
+        client.put("energy", 1, np.zeros(4))
+        waiting = threading.Thread(target=wait_in_vain, args=(other,))
+        waiting.start()
+        server = serve.processes[0]  # type: ignore[attr-defined]
+        threading.Timer(0.2, lambda: server.send_signal(number)).start()
+        begin = time.monotonic()
+        with pytest.raises((ts.PeerLost, ts.Closed)):
+            client.get("energy", 2, (0,), (4,), timeout=PATIENCE)
+        assert time.monotonic() - begin < 5
+        with pytest.raises((ts.PeerLost, ts.Closed)):
+            client.put("energy", 3, np.zeros(4))
+        server.wait(PATIENCE)
+        waiting.join(PATIENCE)
+        assert not waiting.is_alive()
+    if number == signal.SIGKILL:
+        with pytest.raises(ts.PeerLost, match="can be removed"):
+            ts.Staging(contact)
+    else:
+        assert not contact.exists()
+
+
+def test_a_full_server_lets_puts_wait(serve: Serve) -> None:
+    contact = serve("--memory", "8MiB")
+    block = np.ones(500_000)
+    with ts.Staging(contact) as writer, ts.Staging(contact) as other:
+        writer.put("x", 1, block)
+        writer.put("x", 2, block)
+        with pytest.raises(ts.Timeout, match="is full"):
+            writer.put("x", 3, block, timeout=0.2)
+        with pytest.raises(ts.Timeout, match="is full"):
+            writer.put("y", 1, np.ones(60_000), (0,), timeout=0.2)
+        threading.Timer(0.2, lambda: other.discard("x", 1)).start()
+        writer.put("x", 3, 3 * block, timeout=PATIENCE)
+        assert np.array_equal(other.get("x", 3), 3 * block)
+        with pytest.raises(ts.NotFound, match="was discarded; held are 2 to 3"):
+            other.get("x", 1)
+        with pytest.raises(ts.Error, match="does not fit the server"):
+            writer.put("z", 1, np.ones(2_000_000))
+
+
+def test_old_versions_make_room_if_the_server_is_told_so(serve: Serve) -> None:
+    contact = serve("--memory", "8MiB", "--full", "discard-oldest", "--versions", "5")
+    with ts.Staging(contact) as client:
+        for version in range(20):
+            client.put("x", version, np.full(300_000, float(version)))
+            assert np.array_equal(client.get("x", "latest"), np.full(300_000, float(version)))
+        for version in range(20, 40):
+            client.put("y", version, np.full(3, float(version)))
+        held = [v["version"] for v in client.ls()[1]["versions"]]
+        assert held == [35, 36, 37, 38, 39]
+
+
+def test_many_processes_and_threads_at_once(serve: Serve) -> None:
+    contact = serve("--memory", "64MiB")
+    failures: list[str] = []
+
+    def work(k: int) -> None:
+        with ts.Staging(contact, threads=1) as client:
+            for version in range(10):
+                size = 3000 if k % 2 else 30_000
+                client.put("shared", version, np.full(size, k * 100.0 + version), (k * 30_000,))
+                low = k * 30_000
+                got = client.get("shared", version, (low,), (low + size,))
+                if not (got == k * 100.0 + version).all():
+                    failures.append(f"{k} {version}")
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failures
+
+
+def test_arrays_on_gpus(serve: Serve) -> None:
+    contact = serve()
+    values = np.random.default_rng(4).random((300, 200))
+    with (
+        ts.Engine(emulated_gpus=1, threads=2) as engine,
+        ts.Staging(contact, engine=engine) as client,
+    ):
+        device = engine.empty(values.shape, memory="device0")
+        engine.copy(values, device).wait(timeout=PATIENCE)
+        client.put("on a GPU", 1, device)
+        client.put("small", 1, device[:10, :10])
+        assert np.array_equal(client.get("on a GPU", 1), values)
+        assert np.array_equal(client.get("small", 1), values[:10, :10])
+        turned = engine.empty((200, 300), memory="device0")
+        client.get("on a GPU", 1, (0, 0), (300, 200), turned.transpose((1, 0)))
+        assert isinstance(turned, ts.DeviceArray) and np.array_equal(turned.numpy(), values.T)
+
+
+def test_what_does_not_fit_is_refused(staging: ts.Staging) -> None:
+    staging.put("a", 1, np.zeros((4, 4)))
+    with pytest.raises(ts.InvalidArgument, match="elements of f8, not of f4"):
+        staging.put("a", 2, np.zeros((4, 4), "f4"))
+    with pytest.raises(ts.InvalidArgument, match="has 2 dimensions"):
+        staging.put("a", 2, np.zeros(4))
+    with pytest.raises(ts.InvalidArgument, match="lower corner has 1"):
+        staging.put("a", 2, np.zeros((4, 4)), (0,))
+    with pytest.raises(ts.InvalidArgument, match="several fields"):
+        staging.put("b", 1, np.zeros(4, [("x", "f4"), ("y", "f4")]))
+    with pytest.raises(ts.InvalidArgument, match="hold no index"):
+        staging.put("b", 1, np.zeros((0, 4)))
+    with pytest.raises(ts.InvalidArgument, match="shape is not that of the box"):
+        staging.get("a", 1, (0, 0), (4, 4), np.zeros((4, 3)))
+    with pytest.raises(ts.InvalidArgument, match="elements of f8, and the target of f4"):
+        staging.get("a", 1, (0, 0), (4, 4), np.zeros((4, 4), "f4"))
+    with pytest.raises(ts.InvalidArgument, match="no steps"):
+        staging["a"][1, ::2]
+    assert [info["name"] for info in staging.ls()] == ["a"]
+
+
+def test_what_is_no_server_is_said_so(profile: str) -> None:
+    with (
+        ts.Engine(contact=True, threads=1) as engine,
+        pytest.raises(ts.Error, match="no staging server"),
+    ):
+        ts.Staging(engine.contact)
+    with pytest.raises(ts.NotFound):
+        ts.Staging("nowhere.contact")
+
+
+def test_on_the_command_line(serve: Serve, tmp_path: Path) -> None:
+    contact = str(serve())
+    values = np.random.default_rng(5).random((20, 30))
+    np.save(tmp_path / "in.npy", values)
+
+    def run(*words: str, code: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "tranship.cli", *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "COLUMNS": "200"},
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    run("put", contact, "field", "3", str(tmp_path / "in.npy"), "--lower", "100,0")
+    listed = run("ls", contact)
+    assert "field" in listed and "100:120, 0:30" in listed and "1 (3)" in listed
+    out = tmp_path / "out.npy"
+    run("get", contact, "field", "latest", str(out), "--lower", "105,2", "--upper", "110,30")
+    assert np.array_equal(np.load(out), values[5:10, 2:])
+    failed = run("get", contact, "field", "4", str(out), "--timeout", "0.2", code=1)
+    assert "all processes that put to it have ended" in failed
+    assert "is no version" in run("get", contact, "field", "x", str(out), code=2)
