@@ -12,7 +12,18 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ["base", "data", "machine", "plan", "runtime", "fabric", "channels", "simulator", "engine", "staging"]
+LAYERS = [
+    "base",
+    "data",
+    "machine",
+    "plan",
+    "runtime",
+    "fabric",
+    "channels",
+    "simulator",
+    "engine",
+    "staging",
+]
 LINES_MAX = {".hpp": 800, ".cpp": 800, ".py": 800}
 PUBLIC_HEADER_LINES_MAX = 300
 COLUMNS_MAX = 100

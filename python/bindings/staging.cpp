@@ -102,9 +102,7 @@ nb::list described(const std::vector<VariableInfo>& all) {
   return list;
 }
 
-}  // namespace
-
-void bind_staging(nb::module_& module) {
+void bind_staging_server(nb::module_& module) {
   nb::class_<Server>(module, "StagingServerCore")
       .def_static("open", &open_server, nb::arg("profile"), nb::arg("overrides"),
                   nb::arg("contact_file"), nb::arg("memory_bytes"), nb::arg("versions_max"),
@@ -119,63 +117,65 @@ void bind_staging(nb::module_& module) {
         nb::gil_scoped_release released;
         self.close();
       });
+}
+
+void put(BoundClient& self, const std::string& variable, std::int64_t version, nb::handle array,
+         const std::vector<std::int64_t>& lower, double timeout) {
+  const Array source = array_of(array, false);
+  unwrap(run(
+      [&] { return self.client->put(variable, version, source, lower, milliseconds(timeout)); }));
+}
+
+std::int64_t get(BoundClient& self, const std::string& variable, const std::string& which,
+                 std::int64_t version, const std::vector<std::int64_t>& lower,
+                 const std::vector<std::int64_t>& upper, nb::handle out, double timeout) {
+  const Array target = array_of(out, true);
+  const GetRequest request = request_of(variable, which, version, lower, upper);
+  return unwrap(run([&] { return self.client->get(request, target, milliseconds(timeout)); }));
+}
+
+std::int64_t wait(BoundClient& self, const std::string& variable, const std::string& which,
+                  std::int64_t version, const std::vector<std::int64_t>& lower,
+                  const std::vector<std::int64_t>& upper, double timeout) {
+  const GetRequest request = request_of(variable, which, version, lower, upper);
+  return unwrap(run([&] { return self.client->wait(request, milliseconds(timeout)); }));
+}
+
+nb::dict describe(BoundClient& self, const std::string& variable, double timeout) {
+  return described(
+      unwrap(run([&] { return self.client->describe(variable, milliseconds(timeout)); })));
+}
+
+nb::list list(BoundClient& self) {
+  return described(unwrap(run([&] { return self.client->list(); })));
+}
+
+void discard(BoundClient& self, const std::string& variable, std::int64_t version) {
+  unwrap(run([&] { return self.client->discard(variable, version); }));
+}
+
+void bind_staging_client(nb::module_& module) {
   nb::class_<BoundClient>(module, "StagingClientCore")
       .def_static("open", &open_client, nb::arg("engine"), nb::arg("contact"), nb::arg("name"),
                   nb::arg("timeout"))
-      .def(
-          "put",
-          [](BoundClient& self, const std::string& variable, std::int64_t version, nb::handle array,
-             const std::vector<std::int64_t>& lower, double timeout) {
-            const Array source = array_of(array, false);
-            unwrap(run([&] {
-              return self.client->put(variable, version, source, lower, milliseconds(timeout));
-            }));
-          },
-          nb::arg("variable"), nb::arg("version"), nb::arg("array"), nb::arg("lower"),
-          nb::arg("timeout"))
-      .def(
-          "get",
-          [](BoundClient& self, const std::string& variable, const std::string& which,
-             std::int64_t version, const std::vector<std::int64_t>& lower,
-             const std::vector<std::int64_t>& upper, nb::handle out, double timeout) {
-            const Array target = array_of(out, true);
-            const GetRequest request = request_of(variable, which, version, lower, upper);
-            return unwrap(
-                run([&] { return self.client->get(request, target, milliseconds(timeout)); }));
-          },
-          nb::arg("variable"), nb::arg("which"), nb::arg("version"), nb::arg("lower"),
-          nb::arg("upper"), nb::arg("out"), nb::arg("timeout"))
-      .def(
-          "wait",
-          [](BoundClient& self, const std::string& variable, const std::string& which,
-             std::int64_t version, const std::vector<std::int64_t>& lower,
-             const std::vector<std::int64_t>& upper, double timeout) {
-            const GetRequest request = request_of(variable, which, version, lower, upper);
-            return unwrap(run([&] { return self.client->wait(request, milliseconds(timeout)); }));
-          },
-          nb::arg("variable"), nb::arg("which"), nb::arg("version"), nb::arg("lower"),
-          nb::arg("upper"), nb::arg("timeout"))
-      .def(
-          "describe",
-          [](BoundClient& self, const std::string& variable, double timeout) {
-            return described(unwrap(
-                run([&] { return self.client->describe(variable, milliseconds(timeout)); })));
-          },
-          nb::arg("variable"), nb::arg("timeout"),
-          nb::sig("def describe(self, variable: str, timeout: float) -> dict[str, object]"))
-      .def(
-          "list",
-          [](BoundClient& self) {
-            return described(unwrap(run([&] { return self.client->list(); })));
-          },
-          nb::sig("def list(self) -> list[dict[str, object]]"))
-      .def(
-          "discard",
-          [](BoundClient& self, const std::string& variable, std::int64_t version) {
-            unwrap(run([&] { return self.client->discard(variable, version); }));
-          },
-          nb::arg("variable"), nb::arg("version"))
+      .def("put", &put, nb::arg("variable"), nb::arg("version"), nb::arg("array"), nb::arg("lower"),
+           nb::arg("timeout"))
+      .def("get", &get, nb::arg("variable"), nb::arg("which"), nb::arg("version"), nb::arg("lower"),
+           nb::arg("upper"), nb::arg("out"), nb::arg("timeout"))
+      .def("wait", &wait, nb::arg("variable"), nb::arg("which"), nb::arg("version"),
+           nb::arg("lower"), nb::arg("upper"), nb::arg("timeout"))
+      .def("describe", &describe, nb::arg("variable"), nb::arg("timeout"),
+           nb::sig("def describe(self, variable: str, timeout: float) -> dict[str, object]"))
+      .def("list", &list, nb::sig("def list(self) -> list[dict[str, object]]"))
+      .def("discard", &discard, nb::arg("variable"), nb::arg("version"))
       .def("close", [](BoundClient& self) { unwrap(run([&] { return self.client->close(); })); });
+}
+
+}  // namespace
+
+void bind_staging(nb::module_& module) {
+  bind_staging_server(module);
+  bind_staging_client(module);
 }
 
 }  // namespace tranship::python
