@@ -5,6 +5,7 @@
 
 #include "channels/host/copy.hpp"
 #include "data/lowering.hpp"
+#include "engine/checks.hpp"
 
 namespace tranship::staging {
 namespace {
@@ -51,6 +52,28 @@ Status check_one_field(const Array& array) {
   if (array.view.mapping->fields().size() == 1) return {};
   return Error{ErrorCode::invalid_argument,
                "an array with several fields is put field by field, each as its own variable"};
+}
+
+/// Before anybody waits.
+Status check_target(const Array& target, const Box& box) {
+  if (Status status = check_one_field(target); !status) return status;
+  if (!target.writable) {
+    return Error{ErrorCode::permission, "the target is read-only: " + target.name};
+  }
+  bool same = target.view.mapping->rank() == box.rank;
+  for (int k = 0; same && k < box.rank; ++k) same = target.view.extents[at(k)] == box.extent(k);
+  if (!same) {
+    return Error{ErrorCode::invalid_argument,
+                 "the target's shape is not that of the box " + box.text()};
+  }
+  return check_places(target);
+}
+
+/// A copy behind what the array's own stream holds.
+CopyOptions behind(const Array& array) {
+  CopyOptions options;
+  options.stream = array.stream;
+  return options;
 }
 
 /// Between an array of this process and a dense buffer of its box.
@@ -205,7 +228,7 @@ Status Client::put_by_copy(const PutRequest& request, const Array& array, Clock:
   auto target = object_array(range, request.box, array);
   Status status = target ? Status{} : Status(target.error());
   if (status) {
-    auto event = engine_.copy(array, *target, {});
+    auto event = engine_.copy(array, *target, behind(array));
     status = event ? event->wait(end - Clock::now()) : Status(event.error());
     if (event && !status) event->cancel();
     if (event && !status) (void)event->wait({});  // nobody may write there after the abort
@@ -231,15 +254,7 @@ Result<std::int64_t> Client::wait(const GetRequest& request, std::chrono::millis
 Result<std::int64_t> Client::get(const GetRequest& request, const Array& target,
                                  std::chrono::milliseconds timeout) {
   const auto end = Clock::now() + timeout;
-  if (Status status = check_one_field(target); !status) return status.error();
-  for (int k = 0; k < request.box.rank; ++k) {
-    if (target.view.mapping->rank() == request.box.rank &&
-        target.view.extents[at(k)] == request.box.extent(k)) {
-      continue;
-    }
-    return Error{ErrorCode::invalid_argument,
-                 "the target's shape is not that of the box " + request.box.text()};
-  }
+  if (Status status = check_target(target, request.box); !status) return status.error();
   MessageWriter question;
   question.add(Ask::get);
   add(question, request);
@@ -252,8 +267,7 @@ Result<std::int64_t> Client::get(const GetRequest& request, const Array& target,
   if (said == Said::data) {
     const std::size_t data_bytes = static_cast<std::size_t>(target.view.bytes());
     if (answer->size() < data_bytes) return not_a_server();
-    Status status =
-        take_data(in, answer->subspan(answer->size() - data_bytes), request.box, target, version);
+    Status status = take_data(in, answer->subspan(answer->size() - data_bytes), target, version);
     if (!status) return status.error();
     return version;
   }
@@ -266,8 +280,8 @@ Result<std::int64_t> Client::get(const GetRequest& request, const Array& target,
   return found.version;
 }
 
-Status Client::take_data(MessageReader& in, std::span<const std::byte> rest, const Box&,
-                         const Array& target, std::int64_t& version) const {
+Status Client::take_data(MessageReader& in, std::span<const std::byte> rest, const Array& target,
+                         std::int64_t& version) const {
   version = in.get<std::int64_t>();
   const std::string type = in.text();
   const auto element_bytes = in.get<std::int64_t>();
@@ -289,7 +303,7 @@ Status Client::take_data(MessageReader& in, std::span<const std::byte> rest, con
   source.view = View::whole(*mapping);
   source.place.address = const_cast<std::byte*>(rest.data());
   source.name = "a message";
-  auto event = engine_.copy(source, target, {});
+  auto event = engine_.copy(source, target, behind(target));
   return event ? event->wait({}) : Status(event.error());
 }
 
@@ -314,7 +328,7 @@ Status Client::take_parts(const Found& found, const Box& box, const Array& targe
       to.view.lower[k] += part.box.lower[k] - box.lower[k];
       source->view.extents[k] = to.view.extents[k] = part.box.upper[k] - part.box.lower[k];
     }
-    auto event = engine_.copy(*source, to, {});
+    auto event = engine_.copy(*source, to, behind(target));
     if (!event) {
       status = event.error();
       break;

@@ -67,8 +67,8 @@ class Client {
                                                     Clock::time_point end) const;
   Status put_inline(const PutRequest& request, const Array& array, Clock::time_point end) const;
   Status put_by_copy(const PutRequest& request, const Array& array, Clock::time_point end);
-  Status take_data(MessageReader& in, std::span<const std::byte> rest, const Box& box,
-                   const Array& target, std::int64_t& version) const;
+  Status take_data(MessageReader& in, std::span<const std::byte> rest, const Array& target,
+                   std::int64_t& version) const;
   Status take_parts(const Found& found, const Box& box, const Array& target, Clock::time_point end);
   Result<Array> object_array(const Range& range, const Box& box, const Array& like);
   Result<Array> segment(int number);
