@@ -4,6 +4,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -32,6 +34,11 @@ T unwrap(Result<T> result) {
 
 inline void unwrap(const Status& status) {
   if (!status) raise(status.error());
+}
+
+/// A timeout that Python gives in seconds; some days at most.
+inline std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::clamp(seconds, 0.0, 1e6) * 1e3));
 }
 
 /// The settings of the environment, with some variables replaced.

@@ -21,10 +21,6 @@
 namespace tranship::python {
 namespace {
 
-std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(std::clamp(seconds, 0.0, 1e6) * 1e3));
-}
-
 Processes& processes(Engine& engine) {
   auto opened = [&] {
     nb::gil_scoped_release released;

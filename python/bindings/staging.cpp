@@ -19,10 +19,6 @@ using staging::Server;
 using staging::VariableInfo;
 using staging::Which;
 
-std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(seconds, 1e9) * 1e3));
-}
-
 /// A client and the engine that it uses.
 struct BoundClient {
   std::shared_ptr<Engine> engine;

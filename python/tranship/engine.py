@@ -8,7 +8,6 @@ import os
 import sys
 import weakref
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from . import _core, profiles
 from ._core import Event, Pinned, Plan
 from .arrays import RemoteArray, dtype_fields, to_core
+from .closing import Closing
 from .device import DeviceArray, device_number, empty_device
 from .errors import InvalidArgument
 from .topology import describe as describe_topology
@@ -39,7 +39,7 @@ def close_all() -> None:
 Region = Mapping[str, tuple[int, int]]
 
 
-class Engine:
+class Engine(Closing):
     """Copies arrays between the memories of this process, files and other processes.
 
     An engine owns worker threads, intermediate buffers and links to other processes. Any thread
@@ -327,17 +327,6 @@ class Engine:
             name = f"{os.path.basename(sys.argv[0]) or 'python'} {os.getpid()}"
             with open(self._trace, "w", encoding="utf-8") as file:
                 file.write(self._core.trace_json(name))
-
-    def __enter__(self) -> Engine:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Peer:

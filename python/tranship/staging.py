@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core, profiles
+from .closing import Closing
 from .engine import Engine, read_profile, setting_overrides
 from .errors import Closed, InvalidArgument
 
@@ -25,7 +25,7 @@ FIRST = -(2**63)
 """Below every version."""
 
 
-class StagingServer:
+class StagingServer(Closing):
     """A server of the staging service in this process; `tranship serve` runs one.
 
     Args:
@@ -88,19 +88,8 @@ class StagingServer:
         """Ends the service; clients that wait are told."""
         self._core.close()
 
-    def __enter__(self) -> StagingServer:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class Staging:
+class Staging(Closing):
     """A client of the staging service.
 
     Any thread may use it. Close it, or use it in a ``with`` statement, when nothing more will be
@@ -109,7 +98,7 @@ class Staging:
     Args:
         contact: the file that the server wrote, or host:port.
         engine: the engine that copies; None: one of its own.
-        name: what `tranship ls` calls this client; None: host and process.
+        name: what the server knows this client by; None: host and process.
         timeout: seconds to find the server.
         **settings: of its own engine, as of `tranship config`.
 
@@ -250,17 +239,6 @@ class Staging:
         self._core.close()
         if self._own is not None:
             self._own.close()
-
-    def __enter__(self) -> Staging:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Variable:

@@ -56,6 +56,12 @@ class MessageWriter {
     append(data.data(), data.size());
     return *this;
   }
+  /// Room for data that the caller writes, before it adds anything else; read back as by add().
+  std::span<std::byte> room(std::size_t length) {
+    add(static_cast<std::uint32_t>(length));
+    bytes_.resize(bytes_.size() + length);
+    return std::span(bytes_).last(length);
+  }
   MessageWriter& text(const std::string& value) {
     return add(std::as_bytes(std::span(value.data(), value.size())));
   }

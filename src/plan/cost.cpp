@@ -399,10 +399,17 @@ void Costs::refine(Candidate& candidate, int rounds) {
   const std::int64_t most = tile_bytes_max(candidate.path);
   Candidate best = candidate;
   const std::array<const Order*, 2> ends{&task_.source, &task_.target};
+  std::array<std::int64_t, 2> runs_least{};
+  for (std::size_t k = 0; k < ends.size(); ++k) {
+    runs_least[k] = std::min(line_pair_bytes, ends[k]->run_bytes(candidate.tile));
+  }
   const auto splits_lines = [&](const Point& tile) {
-    return std::any_of(ends.begin(), ends.end(), [&](const Order* end) {
-      return end->run_bytes(tile) < std::min(line_pair_bytes, end->run_bytes(candidate.tile));
-    });
+    return ends[0]->run_bytes(tile) < runs_least[0] || ends[1]->run_bytes(tile) < runs_least[1];
+  };
+  const auto fitted = [&](int k, std::int64_t extent) {
+    const std::int64_t block = std::max(task_.source.blocks[at(k)], task_.target.blocks[at(k)]);
+    const std::int64_t whole = task_.extents[at(k)];
+    return in_units(std::clamp<std::int64_t>(extent, 1, whole), block, whole);
   };
   const auto try_tile = [&](const Point& tile) {
     if (splits_lines(tile)) return;
@@ -433,7 +440,7 @@ void Costs::refine(Candidate& candidate, int rounds) {
       for (const std::int64_t extent : {now * 2, now * 5 / 4, now * 4 / 5, (now + 1) / 2, fewer,
                                         more, room, block, whole, std::int64_t{1}}) {
         Point changed = tile;
-        changed[at(k)] = in_units(std::clamp<std::int64_t>(extent, 1, whole), block, whole);
+        changed[at(k)] = fitted(k, extent);
         if (changed[at(k)] == now) continue;
         try_tile(changed);
         // What one dimension gains, another one gives.
@@ -442,11 +449,7 @@ void Costs::refine(Candidate& candidate, int rounds) {
           Point traded = changed;
           traded[at(j)] = 1;
           const std::int64_t rest = points_of(traded, task_.rank) * task_.source.point_bytes;
-          const std::int64_t other_block =
-              std::max(task_.source.blocks[at(j)], task_.target.blocks[at(j)]);
-          const std::int64_t other_whole = task_.extents[at(j)];
-          traded[at(j)] = in_units(std::clamp<std::int64_t>(most / rest, 1, other_whole),
-                                   other_block, other_whole);
+          traded[at(j)] = fitted(j, most / rest);
           try_tile(traded);
         }
       }

@@ -36,6 +36,14 @@ Result<std::shared_ptr<const Mapping>> dense(const Box& box, const Mapping& like
   return Mapping::make_strided(std::move(space), {{field.field, offset, strides}});
 }
 
+/// The same of the array's own box, moved to the origin.
+Result<std::shared_ptr<const Mapping>> dense_of(const Array& array) {
+  Box box;
+  box.rank = array.view.mapping->rank();
+  for (int k = 0; k < box.rank; ++k) box.upper[at(k)] = array.view.extents[at(k)];
+  return dense(box, *array.view.mapping, 0);
+}
+
 Result<Box> box_of(const Array& array, const std::vector<std::int64_t>& lower) {
   const int rank = array.view.mapping->rank();
   if (lower.size() != at(rank)) {
@@ -52,6 +60,13 @@ Status check_one_field(const Array& array) {
   if (array.view.mapping->fields().size() == 1) return {};
   return Error{ErrorCode::invalid_argument,
                "an array with several fields is put field by field, each as its own variable"};
+}
+
+Status check_type(const std::string& type, std::int64_t element_bytes, const Array& target) {
+  const Field& field = target.view.mapping->fields()[0].field;
+  if (type == field.type && element_bytes == field.bytes) return {};
+  return Error{ErrorCode::invalid_argument,
+               "the variable has elements of " + type + ", and the target of " + field.type};
 }
 
 /// Before anybody waits.
@@ -78,10 +93,7 @@ CopyOptions behind(const Array& array) {
 
 /// Between an array of this process and a dense buffer of its box.
 Status copy_dense(const Array& array, std::byte* buffer, bool into_array) {
-  Box box;
-  box.rank = array.view.mapping->rank();
-  for (int k = 0; k < box.rank; ++k) box.upper[at(k)] = array.view.extents[at(k)];
-  auto mapping = dense(box, *array.view.mapping, 0);
+  auto mapping = dense_of(array);
   if (!mapping) return mapping.error();
   const Corner here{array.view.mapping.get(), array.view.lower};
   const Corner there{mapping->get(), {}};
@@ -92,8 +104,9 @@ Status copy_dense(const Array& array, std::byte* buffer, bool into_array) {
   return {};
 }
 
-Error late(const std::string& why, const std::string& what) {
-  return {ErrorCode::timeout, what + ": " + why + "; wait longer, or look with: tranship ls"};
+Error late(const std::string& why) {
+  return {ErrorCode::timeout, "the wait for the staging server has ended: " + why +
+                                  "; wait longer, or look with: tranship ls"};
 }
 
 }  // namespace
@@ -101,16 +114,8 @@ Error late(const std::string& why, const std::string& what) {
 /// Wakes the threads that wait for the server.
 class Client::Listener : public PeerListener {
  public:
-  void on_notice(std::span<const std::byte>) override {
-    std::lock_guard lock(mutex_);
-    ++notices_;
-    condition_.notify_all();
-  }
-  void on_lost(const Error&) override {
-    std::lock_guard lock(mutex_);
-    ++notices_;
-    condition_.notify_all();
-  }
+  void on_notice(std::span<const std::byte>) override { wake(); }
+  void on_lost(const Error&) override { wake(); }
   std::uint64_t notices() {
     std::lock_guard lock(mutex_);
     return notices_;
@@ -121,6 +126,12 @@ class Client::Listener : public PeerListener {
   }
 
  private:
+  void wake() {
+    std::lock_guard lock(mutex_);
+    ++notices_;
+    condition_.notify_all();
+  }
+
   std::mutex mutex_;
   std::condition_variable condition_;
   std::uint64_t notices_ = 0;
@@ -138,7 +149,7 @@ Result<std::unique_ptr<Client>> Client::open(Engine& engine, const std::string& 
   client->peer_ = *peer;
   client->listener_ = std::make_shared<Listener>();
   (*processes)->listen(*peer, client->listener_);
-  std::vector<std::byte> reply;
+  Buffer reply;
   const auto hello =
       client->ask(MessageWriter().add(Ask::hello).add(staging_version).text(name), reply);
   if (!hello) {
@@ -160,16 +171,16 @@ Status Client::close() {
   return processes_->disconnect(peer_);
 }
 
-Result<std::span<const std::byte>> Client::ask(const MessageWriter& question,
-                                               std::vector<std::byte>& reply) const {
-  reply.resize(static_cast<std::size_t>(message_bytes_max_));
-  auto length = processes_->ask(peer_, question.bytes(), reply, control_wait_max);
+Result<std::span<const std::byte>> Client::ask(const MessageWriter& question, Buffer& reply) const {
+  const auto room = static_cast<std::size_t>(message_bytes_max_);
+  if (!reply) reply = std::make_unique_for_overwrite<std::byte[]>(room);
+  auto length = processes_->ask(peer_, question.bytes(), {reply.get(), room}, control_wait_max);
   if (!length) return length.error();
-  return std::span<const std::byte>(reply).first(*length);
+  return std::span<const std::byte>(reply.get(), *length);
 }
 
 Result<std::span<const std::byte>> Client::ask_until_done(const MessageWriter& question,
-                                                          std::vector<std::byte>& reply,
+                                                          Buffer& reply,
                                                           Clock::time_point end) const {
   while (true) {
     const std::uint64_t seen = listener_->notices();
@@ -179,7 +190,7 @@ Result<std::span<const std::byte>> Client::ask_until_done(const MessageWriter& q
     if (in.get<Said>() != Said::waiting) return *answer;
     const std::string why = in.text();
     const auto now = Clock::now();
-    if (now >= end) return late(why, "the wait for the staging server has ended");
+    if (now >= end) return late(why);
     if (interrupted_ && interrupted_()) return Error{ErrorCode::cancelled, "interrupted"};
     listener_->wait(seen, std::min(end, now + look_again));
   }
@@ -200,13 +211,12 @@ Status Client::put(const std::string& variable, std::int64_t version, const Arra
 
 Status Client::put_inline(const PutRequest& request, const Array& array,
                           Clock::time_point end) const {
-  std::vector<std::byte> data(static_cast<std::size_t>(array.view.bytes()));
-  if (Status status = copy_dense(array, data.data(), false); !status) return status;
   MessageWriter question;
   question.add(Ask::put);
   add(question, request);
-  question.add(data);
-  std::vector<std::byte> reply;
+  std::byte* data = question.room(static_cast<std::size_t>(array.view.bytes())).data();
+  if (Status status = copy_dense(array, data, false); !status) return status;
+  Buffer reply;
   const auto answer = ask_until_done(question, reply, end);
   return answer ? Status{} : Status(answer.error());
 }
@@ -215,7 +225,7 @@ Status Client::put_by_copy(const PutRequest& request, const Array& array, Clock:
   MessageWriter question;
   question.add(Ask::begin);
   add(question, request);
-  std::vector<std::byte> reply;
+  Buffer reply;
   const auto answer = ask_until_done(question, reply, end);
   if (!answer) return answer.error();
   MessageReader in(*answer);
@@ -242,7 +252,7 @@ Result<std::int64_t> Client::wait(const GetRequest& request, std::chrono::millis
   MessageWriter question;
   question.add(Ask::wait);
   add(question, request);
-  std::vector<std::byte> reply;
+  Buffer reply;
   const auto answer = ask_until_done(question, reply, Clock::now() + timeout);
   if (!answer) return answer.error();
   MessageReader in(*answer);
@@ -258,7 +268,7 @@ Result<std::int64_t> Client::get(const GetRequest& request, const Array& target,
   MessageWriter question;
   question.add(Ask::get);
   add(question, request);
-  std::vector<std::byte> reply;
+  Buffer reply;
   const auto answer = ask_until_done(question, reply, end);
   if (!answer) return answer.error();
   MessageReader in(*answer);
@@ -285,19 +295,12 @@ Status Client::take_data(MessageReader& in, std::span<const std::byte> rest, con
   version = in.get<std::int64_t>();
   const std::string type = in.text();
   const auto element_bytes = in.get<std::int64_t>();
-  const Field& field = target.view.mapping->fields()[0].field;
   if (!in.ok()) return not_a_server();
-  if (type != field.type || element_bytes != field.bytes) {
-    return Error{ErrorCode::invalid_argument,
-                 "the variable has elements of " + type + ", and the target of " + field.type};
-  }
+  if (Status status = check_type(type, element_bytes, target); !status) return status;
   if (target.where == Where::host) {
     return copy_dense(target, const_cast<std::byte*>(rest.data()), true);
   }
-  Box box;
-  box.rank = target.view.mapping->rank();
-  for (int k = 0; k < box.rank; ++k) box.upper[at(k)] = target.view.extents[at(k)];
-  auto mapping = dense(box, *target.view.mapping, 0);
+  auto mapping = dense_of(target);
   if (!mapping) return mapping.error();
   Array source;
   source.view = View::whole(*mapping);
@@ -309,11 +312,7 @@ Status Client::take_data(MessageReader& in, std::span<const std::byte> rest, con
 
 Status Client::take_parts(const Found& found, const Box& box, const Array& target,
                           Clock::time_point end) {
-  const Field& field = target.view.mapping->fields()[0].field;
-  if (found.type != field.type || found.element_bytes != field.bytes) {
-    return Error{ErrorCode::invalid_argument, "the variable has elements of " + found.type +
-                                                  ", and the target of " + field.type};
-  }
+  if (Status status = check_type(found.type, found.element_bytes, target); !status) return status;
   std::vector<Event> events;
   Status status;
   for (const Part& part : found.parts) {
@@ -369,7 +368,7 @@ Result<Array> Client::object_array(const Range& range, const Box& box, const Arr
 
 Result<std::vector<VariableInfo>> Client::list() {
   std::vector<VariableInfo> all;
-  std::vector<std::byte> reply;
+  Buffer reply;
   while (true) {
     const std::string after = all.empty() ? std::string() : all.back().name;
     const auto answer = ask(MessageWriter().add(Ask::list).text(after), reply);
@@ -389,23 +388,19 @@ Result<std::vector<VariableInfo>> Client::list() {
 
 Result<VariableInfo> Client::describe(const std::string& variable,
                                       std::chrono::milliseconds timeout) {
-  const auto end = Clock::now() + timeout;
-  while (true) {
-    auto all = list();
-    if (!all) return all.error();
-    for (VariableInfo& info : *all) {
-      if (info.name == variable) return std::move(info);
-    }
-    if (interrupted_ && interrupted_()) return Error{ErrorCode::cancelled, "interrupted"};
-    if (Clock::now() >= end) {
-      return late("nothing has been put to \"" + variable + "\" yet", "the wait has ended");
-    }
-    listener_->wait(listener_->notices(), std::min(end, Clock::now() + look_again / 10));
-  }
+  Buffer reply;
+  const auto answer = ask_until_done(MessageWriter().add(Ask::describe).text(variable), reply,
+                                     Clock::now() + timeout);
+  if (!answer) return answer.error();
+  MessageReader in(*answer);
+  (void)in.get<Said>();
+  VariableInfo info;
+  if (!read(in, info)) return not_a_server();
+  return info;
 }
 
 Status Client::discard(const std::string& variable, std::int64_t version) {
-  std::vector<std::byte> reply;
+  Buffer reply;
   const auto answer = ask(MessageWriter().add(Ask::discard).text(variable).add(version), reply);
   return answer ? Status{} : Status(answer.error());
 }

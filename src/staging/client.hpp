@@ -57,13 +57,12 @@ class Client {
 
  private:
   using Clock = std::chrono::steady_clock;
+  using Buffer = std::unique_ptr<std::byte[]>;  ///< for an answer: made once, never cleared
   class Listener;
 
   explicit Client(Engine& engine) : engine_(engine) {}
-  Result<std::span<const std::byte>> ask(const MessageWriter& question,
-                                         std::vector<std::byte>& reply) const;
-  Result<std::span<const std::byte>> ask_until_done(const MessageWriter& question,
-                                                    std::vector<std::byte>& reply,
+  Result<std::span<const std::byte>> ask(const MessageWriter& question, Buffer& reply) const;
+  Result<std::span<const std::byte>> ask_until_done(const MessageWriter& question, Buffer& reply,
                                                     Clock::time_point end) const;
   Status put_inline(const PutRequest& request, const Array& array, Clock::time_point end) const;
   Status put_by_copy(const PutRequest& request, const Array& array, Clock::time_point end);

@@ -25,6 +25,7 @@ enum class Ask : std::uint32_t {
   release,  ///< of what a get returned
   wait,     ///< the version that a get would return now
   discard,
+  describe,  ///< a variable, as soon as something was put to it
   list,
 };
 

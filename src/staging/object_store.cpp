@@ -11,6 +11,13 @@ std::string version_of(const std::string& variable, std::int64_t version) {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
+Status check_rank(const std::string& variable, const Box& bounds, const Box& box) {
+  if (bounds.rank == box.rank) return {};
+  return Error{ErrorCode::invalid_argument,
+               "\"" + variable + "\" has " + std::to_string(bounds.rank) +
+                   " dimensions, and the box " + box.text() + " has " + std::to_string(box.rank)};
+}
+
 }  // namespace
 
 Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& request) {
@@ -28,12 +35,7 @@ Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& reque
                                                   variable.type + ", not of " + request.type +
                                                   "; put another variable, or convert the array"};
   }
-  if (variable.bounds.rank != request.box.rank) {
-    return Error{ErrorCode::invalid_argument, "\"" + request.variable + "\" has " +
-                                                  std::to_string(variable.bounds.rank) +
-                                                  " dimensions, and the box " + request.box.text() +
-                                                  " has " + std::to_string(request.box.rank)};
-  }
+  if (Status s = check_rank(request.variable, variable.bounds, request.box); !s) return s.error();
   if (variable.discarded.contains(request.version)) {
     return Error{ErrorCode::not_found,
                  version_of(request.variable, request.version) +
@@ -74,9 +76,9 @@ Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRe
   Begun begun{number, object.range};
   objects_.emplace(number, std::move(object));
   ++(*variable)->versions[request.version].begun;
+  if (is_new) changes_.insert(request.variable);
   if (!(*variable)->producers.contains(owner)) (*variable)->lost_producer = false;
   (*variable)->producers.insert(owner);
-  (*variable)->had_producers = true;
   return std::variant<Begun, Waiting>(begun);
 }
 
@@ -253,12 +255,7 @@ Result<std::variant<Found, Waiting>> ObjectStore::get(Owner owner, const GetRequ
         Waiting{"nothing has been put to \"" + request.variable + "\" yet"});
   }
   const Variable& variable = found->second;
-  if (variable.bounds.rank != request.box.rank) {
-    return Error{ErrorCode::invalid_argument, "\"" + request.variable + "\" has " +
-                                                  std::to_string(variable.bounds.rank) +
-                                                  " dimensions, and the box " + request.box.text() +
-                                                  " has " + std::to_string(request.box.rank)};
-  }
+  if (Status s = check_rank(request.variable, variable.bounds, request.box); !s) return s.error();
   if (request.which == Which::latest) return find_latest(owner, request);
   if (request.which == Which::exact) return find(owner, request, request.version);
   auto next = variable.versions.upper_bound(request.version);
@@ -322,7 +319,7 @@ std::variant<Found, Waiting> ObjectStore::found(Owner owner, const Variable& var
 Result<std::variant<Found, Waiting>> ObjectStore::wait_for(const GetRequest& request,
                                                            std::string why) const {
   const Variable& variable = variables_.at(request.variable);
-  if (!variable.producers.empty() || !variable.had_producers) {
+  if (!variable.producers.empty()) {
     return std::variant<Found, Waiting>(Waiting{std::move(why)});
   }
   if (variable.lost_producer) {
@@ -374,15 +371,25 @@ void ObjectStore::gone(Owner owner, bool cleanly) {
   }
 }
 
+VariableInfo ObjectStore::described(const std::string& name, const Variable& variable) {
+  return {name,
+          variable.type,
+          variable.bounds.rank,
+          variable.bounds,
+          {},
+          static_cast<int>(variable.producers.size())};
+}
+
+std::variant<VariableInfo, Waiting> ObjectStore::describe(const std::string& name) const {
+  const auto found = variables_.find(name);
+  if (found != variables_.end()) return described(name, found->second);
+  return Waiting{"nothing has been put to \"" + name + "\" yet"};
+}
+
 std::vector<VariableInfo> ObjectStore::list() const {
   std::vector<VariableInfo> all;
   for (const auto& [name, variable] : variables_) {
-    VariableInfo info{name,
-                      variable.type,
-                      variable.bounds.rank,
-                      variable.bounds,
-                      {},
-                      static_cast<int>(variable.producers.size())};
+    VariableInfo info = described(name, variable);
     for (const auto& [number, version] : variable.versions) {
       const auto objects = static_cast<std::int64_t>(version.index.size());
       if (objects > 0) info.versions.push_back({number, objects, version.bytes});

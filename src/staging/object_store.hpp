@@ -125,6 +125,8 @@ class ObjectStore {
   /// The owner has ended: what it had begun is undone, what it read may go.
   void gone(Owner owner, bool cleanly);
 
+  /// Without its versions.
+  std::variant<VariableInfo, Waiting> describe(const std::string& variable) const;
   std::vector<VariableInfo> list() const;
   std::int64_t memory_bytes_used() const { return heap_.bytes() - heap_.bytes_free(); }
 
@@ -155,7 +157,6 @@ class ObjectStore {
     int held = 0;  ///< versions of which something is visible
     std::set<std::int64_t> discarded;
     std::set<Owner> producers;
-    bool had_producers = false;
     bool lost_producer = false;  ///< one has died since the last one came
   };
   struct Lease {
@@ -163,6 +164,7 @@ class ObjectStore {
     std::vector<std::uint64_t> objects;
   };
 
+  static VariableInfo described(const std::string& name, const Variable& variable);
   Result<Variable*> variable_for(const PutRequest& request);
   Result<std::variant<Range, Waiting>> make_room(const PutRequest& request, std::int64_t bytes);
   Status add_segment(std::int64_t bytes_least);

@@ -126,6 +126,7 @@ Result<std::size_t> Server::carry_out(RequesterId from, Ask ask, MessageReader& 
     case Ask::begin: return on_begin(from, in, reply);
     case Ask::get: return on_get(from, in, true, reply);
     case Ask::wait: return on_get(from, in, false, reply);
+    case Ask::describe: return on_describe(from, in, reply);
     case Ask::list: return on_list(in, reply);
     case Ask::commit:
     case Ask::abort:
@@ -236,6 +237,18 @@ std::size_t Server::data_of(const Found& found, const Box& box, std::span<std::b
   return static_cast<std::size_t>(box.points() * found.element_bytes);
 }
 
+Result<std::size_t> Server::on_describe(RequesterId from, MessageReader& in,
+                                        std::span<std::byte> reply) {
+  const std::string name = in.text();
+  if (!in.ok()) return unreadable();
+  const auto known = store_.describe(name);
+  if (const auto* waiting = std::get_if<Waiting>(&known)) return wait(from, name, *waiting, reply);
+  MessageWriter out;
+  out.add(Said::done);
+  add(out, std::get<VariableInfo>(known));
+  return written(out, reply);
+}
+
 Result<std::size_t> Server::on_list(MessageReader& in, std::span<std::byte> reply) const {
   const std::string after = in.text();
   if (!in.ok()) return unreadable();
@@ -245,8 +258,9 @@ Result<std::size_t> Server::on_list(MessageReader& in, std::span<std::byte> repl
     if (!after.empty() && info.name <= after) continue;
     MessageWriter one;
     add(one, info);
-    // What does not fit comes with the next question.
-    if (out.bytes().size() + one.bytes().size() + 4 > reply.size()) break;
+    // What does not fit comes with the next question; what fits none is refused.
+    const bool fits = out.bytes().size() + one.bytes().size() + 4 <= reply.size();
+    if (!fits && out.bytes().size() > sizeof(Said)) break;
     out.add(one.bytes());
   }
   return written(out, reply);

@@ -56,6 +56,7 @@ class Server {
   Result<std::size_t> on_begin(RequesterId from, MessageReader& in, std::span<std::byte> reply);
   Result<std::size_t> on_get(RequesterId from, MessageReader& in, bool wants_data,
                              std::span<std::byte> reply);
+  Result<std::size_t> on_describe(RequesterId from, MessageReader& in, std::span<std::byte> reply);
   Result<std::size_t> on_list(MessageReader& in, std::span<std::byte> reply) const;
   std::size_t data_of(const Found& found, const Box& box, std::span<std::byte> reply) const;
   Result<std::size_t> wait(RequesterId from, const std::string& variable, const Waiting& waiting,

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,22 +33,26 @@ def library() -> str:
     return str(built[-1])
 
 
-@pytest.fixture(scope="module")
-def engine(library: str) -> Iterator[ts.Engine]:
-    """Its profile finds the straight way faster than any other."""
+def calibrated(library: str) -> tuple[dict[str, Any], list[str]]:
+    """A profile, and what was said while it was measured."""
     overrides = {
         "TRANSHIP_EMULATED_GPUS": str(EMULATED_GPUS),
         "TRANSHIP_GPU_DIRECT_STORAGE": library,
     }
     said: list[str] = []
-    content = json.loads(
-        profiles.calibrate(
-            sample_bytes=1 << 20,
-            processes=False,
-            overrides=overrides,
-            progress=lambda _, what: said.append(what),
-        )
+    text = profiles.calibrate(
+        sample_bytes=1 << 20,
+        processes=False,
+        overrides=overrides,
+        progress=lambda _, what: said.append(what),
     )
+    return json.loads(text), said
+
+
+@pytest.fixture(scope="module")
+def engine(library: str) -> Iterator[ts.Engine]:
+    """Its profile finds the straight way faster than any other."""
+    content, said = calibrated(library)
     refused = [what for what in said if "is left out" in what]
     if REAL and refused:
         pytest.skip(f"libcufile refuses files in the temporary folder: {refused[0]}")
@@ -100,16 +105,7 @@ def test_a_refused_file_leaves_the_ways_through_the_host(
     library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_CUFILE_REFUSES", "1")
-    said: list[str] = []
-    overrides = {"TRANSHIP_EMULATED_GPUS": "1", "TRANSHIP_GPU_DIRECT_STORAGE": library}
-    content = json.loads(
-        profiles.calibrate(
-            sample_bytes=1 << 20,
-            processes=False,
-            overrides=overrides,
-            progress=lambda _, what: said.append(what),
-        )
-    )
+    content, said = calibrated(library)
     names = [channel["name"] for channel in content["channels"]]
     assert "file_read" in names and "file_write" in names
     assert not any(name.startswith("file_") and "device0" in name for name in names)

@@ -11,9 +11,9 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from ..closing import Closing
 from ..engine import Engine, Peer
 from ..errors import Error
 
@@ -21,7 +21,7 @@ ANSWER_SECONDS = 120.0
 """The longest that a request may take."""
 
 
-class Program:
+class Program(Closing):
     """A process that answers lines of JSON with lines of JSON."""
 
     def __init__(
@@ -91,17 +91,6 @@ class Program:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Other(Program):

@@ -55,6 +55,10 @@ ServerArgument = Annotated[
     str, typer.Argument(metavar="CONTACT", help="The server's contact file, or host:port.")
 ]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The variable.")]
+LowerOption = Annotated[
+    str | None,
+    typer.Option(metavar="I,J,…", help="The box's first indices. Default: put 0, get the first."),
+]
 TimeoutOption = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait.")]
 
 
@@ -103,9 +107,7 @@ def put(
     name: NameArgument,
     version: Annotated[int, typer.Argument(metavar="VERSION")],
     file: Annotated[Path, typer.Argument(metavar="FILE.npy")],
-    lower: Annotated[
-        str | None, typer.Option(metavar="I,J,…", help="The box's first indices. Default: 0.")
-    ] = None,
+    lower: LowerOption = None,
     timeout: TimeoutOption = 30.0,
 ) -> None:
     """Put an array of a .npy file as a box of a variable."""
@@ -120,9 +122,7 @@ def get(
     name: NameArgument,
     version: Annotated[str, typer.Argument(metavar="VERSION|latest")],
     file: Annotated[Path, typer.Argument(metavar="FILE.npy")],
-    lower: Annotated[
-        str | None, typer.Option(metavar="I,J,…", help="The box's first indices.")
-    ] = None,
+    lower: LowerOption = None,
     upper: Annotated[
         str | None, typer.Option(metavar="I,J,…", help="One past the box's last indices.")
     ] = None,
