@@ -30,6 +30,17 @@ void Bell::ring() {
   }
 }
 
+bool Bell::watch(std::uint32_t seen, std::chrono::nanoseconds at_most) const {
+  const auto end = std::chrono::steady_clock::now() + at_most;
+  do {
+    for (int k = 0; k < 32; ++k) {
+      if (rings() != seen) return true;
+      pause_briefly();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
 void Bell::wait(std::uint32_t seen, std::chrono::nanoseconds at_most,
                 std::chrono::nanoseconds spin_max) {
   using Clock = std::chrono::steady_clock;

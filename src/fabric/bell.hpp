@@ -18,6 +18,10 @@ class Bell {
   /// The count to hand to wait(); read it before looking for work.
   std::uint32_t rings() const { return rings_.load(std::memory_order_seq_cst); }
 
+  /// Looks for so long, and keeps the core: for answers that come sooner than a sleep and its end.
+  /// Returns whether the count differs from `seen`.
+  bool watch(std::uint32_t seen, std::chrono::nanoseconds at_most) const;
+
   /// Returns when the count differs from `seen` or `at_most` has passed. Spins for at most
   /// `spin_max` before it sleeps, giving the core away between looks.
   void wait(std::uint32_t seen, std::chrono::nanoseconds at_most,

@@ -12,7 +12,7 @@ constexpr std::int64_t piece_bytes_min = 64 * 1024;
 constexpr std::int64_t pieces_wanted = 8;
 /// How long a caller sleeps at most before it looks again, and looks on before it sleeps.
 constexpr std::chrono::milliseconds call_sleep_max{50};
-constexpr std::chrono::microseconds call_spin_max{50};
+constexpr std::chrono::microseconds call_watch{10};
 
 /// Large enough to pay for the hand-over, small enough that both processes soon have work.
 std::int64_t piece_bytes(std::int64_t request_bytes, std::int64_t slot_bytes) {
@@ -99,7 +99,9 @@ Result<std::size_t> Requester::call(std::span<const std::byte> question, std::sp
     if (call.ended.load(std::memory_order_acquire)) break;
     const auto left = end - std::chrono::steady_clock::now();
     if (left > left.zero()) {
-      bell.wait(seen, std::min<std::chrono::nanoseconds>(left, call_sleep_max), call_spin_max);
+      if (bell.watch(seen, call_watch)) continue;
+      // Giving the core away instead would cost a whole turn of whoever else wants it.
+      bell.wait(seen, std::min<std::chrono::nanoseconds>(left, call_sleep_max), {});
       continue;
     }
     std::lock_guard lock(mutex_);

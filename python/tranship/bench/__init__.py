@@ -24,6 +24,7 @@ from .isometry import measured, measured_priorities
 from .planning import planning
 from .prediction import prediction
 from .remote_gpu import remote_gpu
+from .staging import staging
 
 __all__ = ["is_simulated", "list_benches", "run"]
 
@@ -68,6 +69,7 @@ BENCHES: dict[str, tuple[str, Body]] = {
         measured.figure11,
     ),
     "remote-gpu": ("vectors to a remote GPU, summed there, and back: CERN's", remote_gpu),
+    "staging": ("boxes put to and got from a staging server, beside the engine's copy", staging),
     "scaling": ("copies and transposes on 1 to all cores", host.scaling),
 }
 

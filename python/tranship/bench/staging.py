@@ -1,0 +1,204 @@
+"""Staging through a server process: put and get, whole, in objects, in boxes, and many small ones.
+
+The baseline of large ones is the engine's own copy to and from a shared array of another process.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from ..engine import Engine
+from ..errors import Error
+from ..staging import Staging
+from .data import seeded
+from .harness import Array, Bench, Variant, blank, same, spoil
+from .host import engine_run
+from .peer import Other
+
+Box = tuple[slice, ...]
+SMALL_SHAPE = (32, 32)
+"""8 KiB of float64."""
+KEPT = 3
+
+
+@contextmanager
+def server(memory: int) -> Iterator[str]:
+    """A server in a process of its own: its contact file."""
+    package = os.fspath(Path(__file__).resolve().parents[2])
+    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    with tempfile.TemporaryDirectory() as folder:
+        contact = os.path.join(folder, "staging.contact")
+        options = ["--contact", contact, "--memory", str(memory), "--versions", str(KEPT)]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tranship.cli", "serve", *options],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        )
+        try:
+            if process.stdout is None or not process.stdout.readline():
+                raise Error(f"the server ended with code {process.wait()}; its text is above")
+            yield contact
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def blocks(shape: tuple[int, ...], parts: int) -> list[Box]:
+    """`parts` along each dimension."""
+    cuts = [[slice(k * n // parts, (k + 1) * n // parts) for k in range(parts)] for n in shape]
+    return list(itertools.product(*cuts))
+
+
+class Workload:
+    """One variable, and an array of the other process beside it."""
+
+    def __init__(self, staging: Staging, engine: Engine, other: Other, data: Array) -> None:
+        self.staging = staging
+        self.engine = engine
+        self.data = data
+        self.version = 0
+        self.there = other.array("there", "shared", data.shape, "f8")
+        engine.copy(data, self.there).wait(timeout=60)
+
+    def put(self, name: str, boxes: list[Box]) -> float:
+        """A new version, one object after another."""
+        self.version += 1
+        begin = time.perf_counter()
+        for box in boxes:
+            lower = tuple(cut.start for cut in box)
+            self.staging.put(name, self.version, self.data[box], lower)
+        return time.perf_counter() - begin
+
+    def get(self, name: str, box: Box, out: Array) -> float:
+        """The last version of a box."""
+        lower, upper = tuple(cut.start for cut in box), tuple(cut.stop for cut in box)
+        begin = time.perf_counter()
+        self.staging.get(name, "latest", lower, upper, out)
+        return time.perf_counter() - begin
+
+    def arrived(self, name: str) -> bool:
+        """Whether the last version is what was put."""
+        return same(self.staging.get(name, self.version), self.data)
+
+    def bare(self, box: Box, out: Array, *, put: bool) -> Variant:
+        """The engine's own copy of the same bytes."""
+        source, target = (self.data[box], self.there[box]) if put else (self.there[box], out)
+        back = blank(out.nbytes).view("f8").reshape(out.shape)
+
+        def check() -> bool:
+            if put:
+                self.engine.copy(self.there[box], back).wait(timeout=60)
+            return same(back if put else out, np.ascontiguousarray(self.data[box]))
+
+        run = engine_run(self.engine, source, target)
+        return Variant("copy", run, check, lambda: spoil(out), {"timed": "core"})
+
+
+def staging(bench: Bench) -> None:
+    """256 MiB whole and as 8 objects; 32 MiB of their middle; 8 KiB again and again."""
+    shape = (512, 256, 256) if bench.full else (32, 32, 32)
+    data = seeded(shape, "f8", 1)
+    with (
+        server(6 * data.nbytes + (64 << 20)) as contact,
+        Engine() as engine,
+        Staging(contact, engine=engine) as client,
+        Other(engine) as other,
+    ):
+        work = Workload(client, engine, other, data)
+        large(bench, work)
+        small(bench, client)
+
+
+def large(bench: Bench, work: Workload) -> None:
+    """Puts and gets, beside the engine's copies of the same bytes."""
+    shape = work.data.shape
+    whole = tuple(slice(0, n) for n in shape)
+    middle = tuple(slice(n // 4, n // 4 + n // 2) for n in shape)
+    eight = blocks(shape, 2)
+    out = blank(work.data.nbytes).view("f8").reshape(shape)
+    part = blank(work.data[middle].nbytes).view("f8").reshape(work.data[middle].shape)
+    names = {"whole": [whole], "8 objects": eight}
+    for name, boxes in names.items():
+        for _ in range(KEPT + 1):
+            work.put(name, boxes)  # the server's memory has been touched
+
+    def putting(name: str, boxes: list[Box]) -> Variant:
+        return Variant(
+            f"put, {name}",
+            lambda: work.put(name, boxes),
+            lambda: work.arrived(name),
+            lambda: None,
+            {"timed": "python"},
+        )
+
+    def getting(name: str, box: Box, into: Array) -> Variant:
+        expected = np.ascontiguousarray(work.data[box])
+        return Variant(
+            f"get, {name}",
+            lambda: work.get(name, box, into),
+            lambda: same(into, expected),
+            lambda: spoil(into),
+            {"timed": "python"},
+        )
+
+    size = f"{work.data.nbytes >> 20} MiB" if bench.full else f"{work.data.nbytes >> 10} KiB"
+    cases: list[tuple[str, list[Variant], int]] = [
+        (
+            f"put {size}",
+            [work.bare(whole, out, put=True), *(putting(n, b) for n, b in names.items())],
+            work.data.nbytes,
+        ),
+        (
+            f"get {size}",
+            [work.bare(whole, out, put=False), *(getting(n, whole, out) for n in names)],
+            work.data.nbytes,
+        ),
+        (
+            "get an eighth, the middle of 8 objects",
+            [work.bare(middle, part, put=False), getting("8 objects", middle, part)],
+            part.nbytes,
+        ),
+    ]
+    for case, variants, count in cases:
+        bench.measure(case, variants, count, repetitions=bench.pick(9, 1), baseline="copy")
+
+
+def small(bench: Bench, client: Staging) -> None:
+    """What one 8 KiB put and get take, one after another."""
+    values = seeded(SMALL_SHAPE, "f8", 2)
+    out = np.zeros(SMALL_SHAPE)
+    count = bench.pick(20_000, 200)
+    version = 0
+
+    def puts() -> None:
+        nonlocal version
+        for _ in range(count):
+            version += 1
+            client.put("small", version, values)
+
+    def gets() -> None:
+        for _ in range(count):
+            client.get("small", version, (0, 0), SMALL_SHAPE, out)
+
+    def seconds(work: Callable[[], None]) -> float:
+        begin = time.perf_counter()
+        work()
+        return (time.perf_counter() - begin) / count
+
+    puts()
+    times = {"put": [seconds(puts) for _ in range(5)], "get": [seconds(gets) for _ in range(5)]}
+    if not same(out, values):
+        raise Error("a small object arrived changed")
+    for what, each in times.items():
+        bench.emit(f"{what} 8 KiB", what, values.nbytes, each)
+        bench.say(f"{1 / sorted(each)[2]:,.0f} {what}s of 8 KiB a second")
