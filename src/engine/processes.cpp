@@ -27,6 +27,7 @@ constexpr int peer_cores_least = 8;
 class PeerLiveness : public Liveness {
  public:
   explicit PeerLiveness(std::shared_ptr<RemoteArray> array) : array_(std::move(array)) {}
+  ~PeerLiveness() override = default;
 
   Status check() const override {
     if (array_->link().requester->lost()) return array_->link().requester->lost_error();
@@ -42,8 +43,39 @@ class PeerLiveness : public Liveness {
     return array_->link().requester->use(array_->remote());
   }
 
- private:
+ protected:
   std::shared_ptr<RemoteArray> array_;
+};
+
+/// A peer's array that is open on a GPU here. CUDA wants it closed before its owner frees it
+/// (cudaIpcCloseMemHandle), so that it counts as used as long as it is open, and a withdrawal
+/// closes it: at once, or with the last copy that holds it.
+class OpenOnGpu final : public PeerLiveness {
+ public:
+  OpenOnGpu(std::shared_ptr<RemoteArray> array, std::shared_ptr<void> use,
+            std::shared_ptr<void> ticket)
+      : PeerLiveness(std::move(array)),
+        open_(std::make_shared<Open>(Open{std::move(use), std::move(ticket)})) {}
+
+  std::shared_ptr<void> hold() const override {
+    if (!array_->link().requester->stands(array_->remote())) return nullptr;
+    std::lock_guard lock(mutex_);
+    return open_;
+  }
+
+  void close() {
+    std::shared_ptr<Open> last;
+    std::lock_guard lock(mutex_);
+    last.swap(open_);
+  }
+
+ private:
+  struct Open {
+    std::shared_ptr<void> use;
+    std::shared_ptr<void> ticket;  ///< goes first
+  };
+  mutable std::mutex mutex_;
+  std::shared_ptr<Open> open_;
 };
 
 }  // namespace
@@ -183,11 +215,8 @@ Result<Array> Processes::lookup(PeerId peer, const std::string& name,
     return array;
   }
   if (!remote->ticket().empty() && engine_.gpu_side_) {
-    open_on_gpu(*remote, array);
-    if (array.where == Where::device) {
-      array.liveness = std::make_shared<PeerLiveness>(remote);
-      return array;
-    }
+    open_on_gpu(remote, array);
+    if (array.where == Where::device) return array;
   }
   array.place.attachment = remote.get();
   array.where = remote->link().mode == LinkMode::network ? Where::far_process : Where::near_process;
@@ -196,14 +225,19 @@ Result<Array> Processes::lookup(PeerId peer, const std::string& name,
 
 /// Maps a peer's array on a GPU; where the driver refuses, it is reached through slots as any
 /// other.
-void Processes::open_on_gpu(const RemoteArray& remote, Array& array) const {
-  auto opened = engine_.gpu_side_->open_ticket(remote.ticket());
+void Processes::open_on_gpu(const std::shared_ptr<RemoteArray>& remote, Array& array) const {
+  auto use = remote->link().requester->use(remote->remote());
+  if (!use) return;  // withdrawn: the channel says so in full
+  auto opened = engine_.gpu_side_->open_ticket(remote->ticket());
   if (!opened) return;
   array.place.address = opened->address;
   array.where = Where::device;
   array.device = opened->device;
-  array.owner = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(
-      array.owner, std::move(opened->owner));
+  const auto open = std::make_shared<OpenOnGpu>(remote, std::move(use), std::move(opened->owner));
+  remote->when_withdrawn([weak = std::weak_ptr(open)] {
+    if (const auto still = weak.lock()) still->close();
+  });
+  array.liveness = open;
 }
 
 std::optional<Status> Processes::carry_now(const Plan& plan, const Array& source,

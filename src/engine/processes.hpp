@@ -82,7 +82,7 @@ class Processes {
 
   explicit Processes(Engine& engine) : engine_(engine) {}
   std::shared_ptr<PeerListener> listener_of(PeerId peer);
-  void open_on_gpu(const RemoteArray& remote, Array& array) const;
+  void open_on_gpu(const std::shared_ptr<RemoteArray>& remote, Array& array) const;
 
   Engine& engine_;
   std::unique_ptr<Fabric> fabric_;

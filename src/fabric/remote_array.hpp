@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -72,7 +73,10 @@ class RemoteArray : public Attachment {
 
   /// The peer said that it exports the array no longer.
   bool withdrawn() const { return withdrawn_.load(std::memory_order_acquire); }
-  void set_withdrawn() { withdrawn_.store(true, std::memory_order_release); }
+  void set_withdrawn();
+  /// Calls `then` once, when the peer says so: at once if it has; otherwise on a thread of the
+  /// fabric's, without any lock. At most one.
+  void when_withdrawn(std::function<void()> then);
 
   const RemoteExport& remote() const { return fields_.remote; }
   Link& link() const { return *fields_.link; }
@@ -81,6 +85,8 @@ class RemoteArray : public Attachment {
  private:
   Fields fields_;
   std::atomic<bool> withdrawn_{false};
+  std::mutex mutex_;  ///< guards what follows, and the change of the flag
+  std::function<void()> when_withdrawn_;
 };
 
 }  // namespace tranship

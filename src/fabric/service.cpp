@@ -135,11 +135,15 @@ void FabricCore::on_names(Session& session, const MessageHeader& header) {
 void FabricCore::on_withdrawn(Session& session, std::span<const std::byte> body) {
   MessageReader in(body);
   const auto id = in.get<std::uint64_t>();
-  std::lock_guard lock(session.link->mutex);
-  for (const auto& weak : session.link->arrays) {
-    const auto array = weak.lock();
-    if (array && array->remote().id == id) array->set_withdrawn();
+  std::vector<std::shared_ptr<RemoteArray>> concerned;
+  {
+    std::lock_guard lock(session.link->mutex);
+    for (const auto& weak : session.link->arrays) {
+      auto array = weak.lock();
+      if (array && array->remote().id == id) concerned.push_back(std::move(array));
+    }
   }
+  for (const auto& array : concerned) array->set_withdrawn();
 }
 
 void FabricCore::send_submitted(ConnectionId connection, int slot, std::size_t command_bytes,

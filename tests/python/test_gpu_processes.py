@@ -86,9 +86,20 @@ def test_a_killed_exporter_is_named(server: Exporter, client: ts.Engine, moment:
             client.copy(remote, target).wait(timeout=20)
 
 
-def test_a_withdrawn_array_is_not_touched_again(server: Exporter, client: ts.Engine) -> None:
+def memory_of_others() -> int:
+    """Mappings of shared memory that lie in this process."""
+    return Path("/proc/self/maps").read_text().count("/memfd:tranship")
+
+
+def test_a_withdrawn_array_is_not_touched_again(
+    server: Exporter, client: ts.Engine, transport: str
+) -> None:
     remote = client.connect(server.contact)["device"]
+    client.copy(remote, client.empty(BYTES, "u1", memory="device0")).wait(timeout=20)
+    opened = memory_of_others()
     assert server.ask("withdraw device") == "done"
+    # Whoever withdraws may free the memory: nobody has it open any more.
+    assert memory_of_others() == opened - (1 if EMULATED and transport == "automatic" else 0)
     source = filled(client, np.zeros(BYTES, "u1"), "device0")
     with pytest.raises(ts.NotFound, match=r"no longer|withdr"):
         client.copy(source, remote).wait(timeout=20)
