@@ -1,16 +1,35 @@
-#include "staging/heap.hpp"
+#include "base/heap.hpp"
 
 #include <algorithm>
 #include <iterator>
 
 #include "base/check.hpp"
 
-namespace tranship::staging {
+namespace tranship {
+
+std::int64_t Heap::rounded(std::int64_t bytes) const {
+  return (std::max<std::int64_t>(bytes, 1) + alignment_ - 1) / alignment_ * alignment_;
+}
 
 void Heap::add_segment(int segment, std::int64_t bytes) {
-  const std::int64_t usable = bytes / alignment * alignment;
+  const std::int64_t usable = bytes / alignment_ * alignment_;
+  if (usable == 0) return;
+  segments_[segment] = usable;
   bytes_ += usable;
-  if (usable > 0) add_hole({segment, 0}, usable);
+  add_hole({segment, 0}, usable);
+}
+
+std::vector<int> Heap::remove_free_segments() {
+  std::vector<int> removed;
+  for (const auto& [segment, bytes] : segments_) {
+    const auto hole = holes_.find({segment, 0});
+    if (hole == holes_.end() || hole->second != bytes) continue;
+    remove_hole(hole);
+    bytes_ -= bytes;
+    removed.push_back(segment);
+  }
+  for (const int segment : removed) segments_.erase(segment);
+  return removed;
 }
 
 void Heap::add_hole(const Start& start, std::int64_t bytes) {
@@ -26,8 +45,7 @@ void Heap::remove_hole(std::map<Start, std::int64_t>::iterator hole) {
 }
 
 std::optional<Range> Heap::allocate(std::int64_t bytes) {
-  const std::int64_t length =
-      (std::max<std::int64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+  const std::int64_t length = rounded(bytes);
   const auto fits = by_size_.lower_bound({length, {}});
   if (fits == by_size_.end()) return std::nullopt;
   const auto [hole_bytes, start] = *fits;
@@ -60,4 +78,4 @@ void Heap::release(const Range& range) {
   add_hole(start, bytes);
 }
 
-}  // namespace tranship::staging
+}  // namespace tranship

@@ -1,4 +1,4 @@
-// Where objects lie in a server's memory.
+// Which ranges of some memory's segments are taken.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,9 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
-namespace tranship::staging {
+namespace tranship {
 
 /// A range of a segment.
 struct Range {
@@ -17,13 +18,18 @@ struct Range {
 };
 
 /// Hands out ranges of segments: the smallest hole that fits, its first bytes; holes that meet
-/// become one. Ranges begin at multiples of `alignment` and are as long. Costs the logarithm of the
-/// number of holes. Not thread-safe.
+/// become one. Ranges begin at multiples of the alignment and are as long. Costs the logarithm of
+/// the number of holes. Not thread-safe.
 class Heap {
  public:
-  static constexpr std::int64_t alignment = 256;
+  explicit Heap(std::int64_t alignment) : alignment_(alignment) {}
+
+  /// So many bytes in whole alignments, at least one.
+  std::int64_t rounded(std::int64_t bytes) const;
 
   void add_segment(int segment, std::int64_t bytes);
+  /// Removes the segments of which nothing is taken, and returns their numbers.
+  std::vector<int> remove_free_segments();
 
   /// Nothing if no hole is large enough. `bytes` is not negative.
   std::optional<Range> allocate(std::int64_t bytes);
@@ -38,10 +44,12 @@ class Heap {
   void add_hole(const Start& start, std::int64_t bytes);
   void remove_hole(std::map<Start, std::int64_t>::iterator hole);
 
+  std::int64_t alignment_;
+  std::map<int, std::int64_t> segments_;  ///< their bytes
   std::map<Start, std::int64_t> holes_;
   std::set<std::pair<std::int64_t, Start>> by_size_;
   std::int64_t bytes_ = 0;
   std::int64_t bytes_free_ = 0;
 };
 
-}  // namespace tranship::staging
+}  // namespace tranship

@@ -1,37 +1,58 @@
 #include "runtime/buffer_pool.hpp"
 
+#include <algorithm>
+
 #include "base/check.hpp"
 
 namespace tranship {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
+/// Segments double what there is, up to so much at once: small engines stay small, and large ones
+/// make memory seldom.
+constexpr std::int64_t growth_bytes_max = std::int64_t{32} << 20;
 
-/// Sizes that are made: eight between a number and its double, so that transfers of nearly the same
-/// tiles share their buffers. To make one costs much: pages are touched, pinned, mapped for GPUs.
-std::int64_t size_made(std::int64_t bytes) {
-  std::int64_t step = 1;
-  while (step * 16 <= bytes) step *= 2;
-  return (bytes + step - 1) / step * step;
-}
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 
+BufferPool::BufferPool(std::vector<MemoryLimits> memories) {
+  for (MemoryLimits& limits : memories) add_memory(std::move(limits));
+}
+
 BufferPool::~BufferPool() {
-  for (std::size_t k = 0; k < memories_.size(); ++k) {
-    CHECK(states_[k].used == 0, "an intermediate buffer was not given back");
-    trim(static_cast<int>(k), states_[k].kept);
+  for (Arena& arena : arenas_) {
+    CHECK(arena.ranges.bytes() == arena.ranges.bytes_free(),
+          "an intermediate buffer was not given back");
+    drop_free_segments(arena);
   }
 }
 
-bool BufferPool::acquire(const std::vector<BufferRequest>& requests,
-                         std::vector<std::byte*>& buffers) {
+int BufferPool::add_memory(MemoryLimits limits) {
+  Arena arena;
+  constexpr std::int64_t sum_max = INT64_MAX / 4;  // so that sums stay numbers
+  if (limits.bytes_max > 0) {
+    arena.bytes_max = arena.ranges.rounded(std::min(limits.bytes_max, sum_max));
+  }
+  arena.source = std::move(limits.source);
+  arenas_.push_back(std::move(arena));
+  return static_cast<int>(arenas_.size()) - 1;
+}
+
+bool BufferPool::acquire(const std::vector<BufferRequest>& requests, std::vector<Buffer>& buffers) {
   buffers.clear();
   if (!fits(requests, false)) return false;
-  for (const BufferRequest& request : requests) {
-    std::byte* buffer = take(request.memory, request.bytes);
-    if (buffer == nullptr) {
-      for (std::size_t k = buffers.size(); k > 0; --k) release(requests[k - 1], buffers[k - 1]);
+  if (take_all(requests, buffers)) return true;
+  // Segments of unfit sizes may be in the way, and some of them only held by the buffers above.
+  for (const BufferRequest& request : requests) drop_free_segments(arenas_[at(request.memory)]);
+  return take_all(requests, buffers);
+}
+
+bool BufferPool::take_all(const std::vector<BufferRequest>& requests,
+                          std::vector<Buffer>& buffers) {
+  for (std::size_t k = 0; k < requests.size(); ++k) {
+    const Buffer buffer = take(requests, k);
+    if (buffer.address == nullptr) {
+      for (std::size_t j = 0; j < buffers.size(); ++j) release(requests[j].memory, buffers[j]);
       buffers.clear();
       return false;
     }
@@ -40,47 +61,45 @@ bool BufferPool::acquire(const std::vector<BufferRequest>& requests,
   return true;
 }
 
-std::byte* BufferPool::take(int memory, std::int64_t bytes) {
-  State& state = states_[at(memory)];
-  const MemoryLimits& limits = memories_[at(memory)];
-  if (state.used + bytes > limits.bytes_max) return nullptr;
-  std::byte* buffer = nullptr;
-  const std::int64_t size = size_made(bytes);
-  if (const auto found = state.free.find(size); found != state.free.end()) {
-    buffer = found->second;
-    state.free.erase(found);
-    state.kept -= size;
-  } else {
-    const std::int64_t over = state.used + state.kept + bytes - limits.bytes_max;
-    if (over > 0) trim(memory, over);
-    buffer = limits.source.allocate(size);
-    if (buffer == nullptr && state.kept > 0) {
-      trim(memory, state.kept);
-      buffer = limits.source.allocate(size);
+Buffer BufferPool::take(const std::vector<BufferRequest>& requests, std::size_t number) {
+  const auto& [memory, bytes] = requests[number];
+  Arena& arena = arenas_[at(memory)];
+  auto range = arena.ranges.allocate(bytes);
+  if (!range) {
+    std::int64_t missing = 0;
+    for (std::size_t k = number; k < requests.size(); ++k) {
+      if (requests[k].memory == memory) missing += arena.ranges.rounded(requests[k].bytes);
+    }
+    const std::int64_t more = std::min(arena.ranges.bytes(), growth_bytes_max);
+    if (add_segment(arena, std::max(missing, more)) || add_segment(arena, missing) ||
+        add_segment(arena, arena.ranges.rounded(bytes))) {
+      range = arena.ranges.allocate(bytes);
     }
   }
-  if (buffer != nullptr) state.used += bytes;
-  return buffer;
+  if (!range) return {};
+  return {arena.segments.at(range->segment).address + range->offset, *range};
 }
 
-void BufferPool::trim(int memory, std::int64_t bytes) {
-  State& state = states_[at(memory)];
-  while (bytes > 0 && !state.free.empty()) {
-    const auto largest = std::prev(state.free.end());
-    memories_[at(memory)].source.release(largest->second, largest->first);
-    bytes -= largest->first;
-    state.kept -= largest->first;
-    state.free.erase(largest);
+/// False if there may not be so much, or there is no more.
+bool BufferPool::add_segment(Arena& arena, std::int64_t bytes) {
+  if (arena.ranges.bytes() + bytes > arena.bytes_max) return false;
+  std::byte* address = arena.source.allocate(bytes);
+  if (address == nullptr) return false;
+  arena.segments[arena.next_segment] = {address, bytes};
+  arena.ranges.add_segment(arena.next_segment++, bytes);
+  return true;
+}
+
+void BufferPool::drop_free_segments(Arena& arena) {
+  for (const int number : arena.ranges.remove_free_segments()) {
+    const auto found = arena.segments.find(number);
+    arena.source.release(found->second.address, found->second.bytes);
+    arena.segments.erase(found);
   }
 }
 
-void BufferPool::release(const BufferRequest& request, std::byte* buffer) {
-  State& state = states_[at(request.memory)];
-  state.used -= request.bytes;
-  CHECK(state.used >= 0, "an intermediate buffer was given back twice");
-  const std::int64_t size = size_made(request.bytes);
-  state.kept += size;
-  state.free.emplace(size, buffer);
+void BufferPool::release(int memory, const Buffer& buffer) {
+  arenas_[at(memory)].ranges.release(buffer.range);
 }
 
 bool BufferPool::possible(const std::vector<BufferRequest>& requests) const {
@@ -90,21 +109,19 @@ bool BufferPool::possible(const std::vector<BufferRequest>& requests) const {
 /// A transfer asks for a few buffers, so that comparing each with each costs less than a table.
 bool BufferPool::fits(const std::vector<BufferRequest>& requests, bool when_empty) const {
   for (const BufferRequest& request : requests) {
-    std::int64_t bytes = when_empty ? 0 : states_[at(request.memory)].used;
+    const Arena& arena = arenas_[at(request.memory)];
+    std::int64_t bytes = when_empty ? 0 : bytes_in_use(request.memory);
     for (const BufferRequest& other : requests) {
-      if (other.memory == request.memory) bytes += other.bytes;
+      if (other.memory == request.memory) bytes += arena.ranges.rounded(other.bytes);
     }
-    if (bytes > memories_[at(request.memory)].bytes_max) return false;
+    if (bytes > arena.bytes_max) return false;
   }
   return true;
 }
 
-std::int64_t BufferPool::bytes_in_use(int memory) const { return states_[at(memory)].used; }
-
-int BufferPool::add_memory(MemoryLimits limits) {
-  memories_.push_back(std::move(limits));
-  states_.emplace_back();
-  return static_cast<int>(memories_.size()) - 1;
+std::int64_t BufferPool::bytes_in_use(int memory) const {
+  const Heap& ranges = arenas_[at(memory)].ranges;
+  return ranges.bytes() - ranges.bytes_free();
 }
 
 }  // namespace tranship

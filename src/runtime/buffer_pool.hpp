@@ -7,6 +7,8 @@
 #include <map>
 #include <vector>
 
+#include "base/heap.hpp"
+
 namespace tranship {
 
 /// Gives and takes the bytes of one memory; called with the runtime's lock held.
@@ -21,27 +23,36 @@ struct BufferRequest {
   std::int64_t bytes = 0;
 };
 
-/// Owns every buffer that it has handed out or keeps for reuse; kept ones count against the limit
-/// too, and go first when another size is asked for. Not thread-safe: the scheduler's lock guards
-/// it. Reuse matters: a fresh 64 MiB costs more in page faults than in the copy.
+struct Buffer {
+  std::byte* address = nullptr;  ///< null: none
+  Range range;
+};
+
+/// Owns all intermediate buffers, as ranges of segments that it keeps: to make memory costs more
+/// than to copy it, since its pages are touched, pinned, mapped for GPUs. Transfers of any tiles
+/// share the segments; those of which nothing is taken go when a request fits no hole and there may
+/// be no more. Not thread-safe: the scheduler's lock guards it.
 class BufferPool {
  public:
+  /// Buffers and limits are rounded up to whole pages.
+  static constexpr std::int64_t page_bytes = 4096;
+
   struct MemoryLimits {
     std::int64_t bytes_max = 0;
     BufferSource source;
   };
-  explicit BufferPool(std::vector<MemoryLimits> memories) : memories_(std::move(memories)) {
-    states_.resize(memories_.size());
-  }
+  explicit BufferPool(std::vector<MemoryLimits> memories);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  /// Fills `buffers` with one buffer for each request and returns true, or takes nothing.
-  bool acquire(const std::vector<BufferRequest>& requests, std::vector<std::byte*>& buffers);
+  /// Fills `buffers` with one buffer for each request and returns true, or takes nothing. It
+  /// succeeds if the requests are possible and nobody holds a buffer; what others hold may lie such
+  /// that no hole is large enough.
+  bool acquire(const std::vector<BufferRequest>& requests, std::vector<Buffer>& buffers);
 
-  /// Gives one buffer back.
-  void release(const BufferRequest& request, std::byte* buffer);
+  /// Gives one buffer of a memory back.
+  void release(int memory, const Buffer& buffer);
 
   /// Whether the requests would fit an empty pool.
   bool possible(const std::vector<BufferRequest>& requests) const;
@@ -52,17 +63,24 @@ class BufferPool {
   int add_memory(MemoryLimits limits);
 
  private:
-  struct State {
-    std::int64_t used = 0;  ///< handed out
-    std::int64_t kept = 0;  ///< waiting for reuse
-    std::multimap<std::int64_t, std::byte*> free;
+  struct Segment {
+    std::byte* address = nullptr;
+    std::int64_t bytes = 0;
   };
+  struct Arena {
+    std::int64_t bytes_max = 0;
+    BufferSource source;
+    Heap ranges{page_bytes};
+    std::map<int, Segment> segments;
+    int next_segment = 0;
+  };
+  static bool add_segment(Arena& arena, std::int64_t bytes);
+  static void drop_free_segments(Arena& arena);
   bool fits(const std::vector<BufferRequest>& requests, bool when_empty) const;
-  std::byte* take(int memory, std::int64_t bytes);
-  void trim(int memory, std::int64_t bytes);
+  bool take_all(const std::vector<BufferRequest>& requests, std::vector<Buffer>& buffers);
+  Buffer take(const std::vector<BufferRequest>& requests, std::size_t number);
 
-  std::vector<MemoryLimits> memories_;
-  std::vector<State> states_;
+  std::vector<Arena> arenas_;
 };
 
 }  // namespace tranship

@@ -29,18 +29,18 @@ void BufferQueue::leave(BufferWaiter& waiter, std::vector<BufferWaiter*>& grante
 
 void BufferQueue::give_back(BufferWaiter& waiter, std::size_t number,
                             std::vector<BufferWaiter*>& granted) {
-  std::byte*& buffer = waiter.buffers[number];
-  if (buffer == nullptr) return;
-  pool_.release(waiter.buffer_requests[number], buffer);
-  buffer = nullptr;
+  Buffer& buffer = waiter.buffers[number];
+  if (buffer.address == nullptr) return;
+  pool_.release(waiter.buffer_requests[number].memory, buffer);
+  buffer = {};
   freed_.push_back(waiter.buffer_requests[number].memory);
   serve(granted);
 }
 
 void BufferQueue::give_back(BufferWaiter& waiter, std::vector<BufferWaiter*>& granted) {
   for (std::size_t k = 0; k < waiter.buffers.size(); ++k) {
-    if (waiter.buffers[k] == nullptr) continue;
-    pool_.release(waiter.buffer_requests[k], waiter.buffers[k]);
+    if (waiter.buffers[k].address == nullptr) continue;
+    pool_.release(waiter.buffer_requests[k].memory, waiter.buffers[k]);
     freed_.push_back(waiter.buffer_requests[k].memory);
   }
   waiter.buffers.clear();

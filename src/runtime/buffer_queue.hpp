@@ -13,7 +13,7 @@ namespace tranship {
 /// What somebody needs in buffers, and what he has got.
 struct BufferWaiter {
   std::vector<BufferRequest> buffer_requests;
-  std::vector<std::byte*> buffers;  ///< one for each request, once they are granted
+  std::vector<Buffer> buffers;      ///< one for each request, once they are granted
   int priority = 0;                 ///< higher goes first
   std::uint64_t age = 0;            ///< order of arrival: of one priority, lower goes first
 };

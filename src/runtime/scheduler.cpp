@@ -109,7 +109,7 @@ void Scheduler::start_granted(Changes& changes) {
   for (BufferWaiter* waiter : granted_) {
     const auto transfer = static_cast<Transfer*>(waiter)->shared_from_this();
     for (std::size_t k = 0; k < transfer->rings.size(); ++k) {
-      transfer->rings[k].buffer = transfer->buffers[k];
+      transfer->rings[k].buffer = transfer->buffers[k].address;
     }
     transfer->state = TransferState::running;
     for (int hop = 0; hop < static_cast<int>(transfer->descriptors.size()); ++hop) {

@@ -20,7 +20,8 @@ WholeCopies::WholeCopies(Hardware& hardware, Options options)
 WholeCopies::~WholeCopies() {
   for (auto& [number, state] : copies_) {
     for (std::size_t k = 0; k < state->buffers.size(); ++k) {
-      if (state->buffers[k] != nullptr) pool_.release(state->buffer_requests[k], state->buffers[k]);
+      if (state->buffers[k].address == nullptr) continue;
+      pool_.release(state->buffer_requests[k].memory, state->buffers[k]);
     }
   }
 }

@@ -108,10 +108,9 @@ Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& re
 }
 
 Status ObjectStore::add_segment(std::int64_t bytes_least) {
-  const std::int64_t rounded =
-      (bytes_least + Heap::alignment - 1) / Heap::alignment * Heap::alignment;
   const std::int64_t left = options_.memory_bytes - heap_.bytes();
-  const std::int64_t bytes = std::max(rounded, std::min(options_.segment_bytes, left));
+  const std::int64_t bytes =
+      std::max(heap_.rounded(bytes_least), std::min(options_.segment_bytes, left));
   if (Status status = options_.make_segment(bytes); !status) return status;
   heap_.add_segment(segments_++, bytes);
   return {};

@@ -13,12 +13,15 @@
 #include <variant>
 #include <vector>
 
+#include "base/heap.hpp"
 #include "staging/box.hpp"
 #include "staging/box_index.hpp"
-#include "staging/heap.hpp"
 #include "tranship/error.hpp"
 
 namespace tranship::staging {
+
+/// Objects begin at whole multiples of it.
+constexpr std::int64_t object_alignment = 256;
 
 /// A process that puts and gets, as long as it is connected.
 using Owner = std::uint64_t;
@@ -183,7 +186,7 @@ class ObjectStore {
   void end_lease(const Lease& lease);
 
   Options options_;
-  Heap heap_;
+  Heap heap_{object_alignment};
   int segments_ = 0;
   std::map<std::string, Variable> variables_;
   std::unordered_map<std::uint64_t, Object> objects_;

@@ -12,7 +12,8 @@ using namespace tranship;
 namespace {
 
 constexpr int memories = 4;
-constexpr std::int64_t capacity = 5;
+constexpr std::int64_t page = BufferPool::page_bytes;
+constexpr std::int64_t capacity = 4 * page;
 
 BufferPool::MemoryLimits limits() {
   static std::byte one{};
@@ -77,10 +78,10 @@ struct Oracle {
 
 std::unique_ptr<BufferWaiter> random_waiter(Random& random, std::uint64_t age) {
   auto waiter = std::make_unique<BufferWaiter>();
-  for (auto left = random.below(4); left > 0; --left) {
-    waiter->buffer_requests.push_back({static_cast<int>(random.below(memories)), 0});
+  for (auto left = random.below(5); left > 0; --left) {
+    // Pages one by one: of larger ones, no hole might be large enough although there is room.
+    waiter->buffer_requests.push_back({static_cast<int>(random.below(memories)), page});
   }
-  for (BufferRequest& request : waiter->buffer_requests) request.bytes = random.between(1, 3);
   waiter->priority = static_cast<int>(random.below(3));
   waiter->age = age;
   return waiter;
@@ -143,9 +144,9 @@ TEST(buffers_can_come_back_one_by_one) {
   BufferQueue queue(pool);
   std::vector<BufferWaiter*> granted;
   BufferWaiter first;
-  first.buffer_requests = {{0, 4}, {1, 4}};
+  first.buffer_requests = {{0, 3 * page}, {1, 3 * page}};
   BufferWaiter second;
-  second.buffer_requests = {{0, 3}};
+  second.buffer_requests = {{0, 2 * page}};
   second.age = 1;
   queue.enter(first, granted);
   queue.enter(second, granted);
@@ -153,7 +154,7 @@ TEST(buffers_can_come_back_one_by_one) {
   queue.give_back(first, 0, granted);
   EXPECT_EQ(granted.size(), 2u);
   queue.give_back(first, 0, granted);  // a second time does nothing
-  EXPECT_EQ(pool.bytes_in_use(0), 3);
+  EXPECT_EQ(pool.bytes_in_use(0), 2 * page);
   queue.give_back(first, granted);
   queue.give_back(second, granted);
   EXPECT_EQ(pool.bytes_in_use(0) + pool.bytes_in_use(1), 0);

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "channels/sim/sim_channel.hpp"
-#include "runtime/buffer_pool.hpp"
 #include "runtime/thread_driver.hpp"
 #include "support/test.hpp"
 
@@ -96,30 +95,6 @@ struct Machine {
 constexpr std::chrono::seconds patience{10};
 
 }  // namespace
-
-TEST(the_pool_gives_all_or_nothing_and_reuses) {
-  std::atomic<int> live{0};
-  {
-    BufferPool pool({{100, counted(live)}, {100, counted(live)}});
-    std::vector<std::byte*> first;
-    std::vector<std::byte*> second;
-    EXPECT(pool.acquire({{0, 60}, {1, 60}}, first));
-    EXPECT(!pool.acquire({{0, 40}, {1, 60}}, second));
-    EXPECT(second.empty());
-    EXPECT_EQ(pool.bytes_in_use(0), 60);
-    EXPECT(!pool.possible({{0, 60}, {0, 60}}));
-    pool.release({0, 60}, first[0]);
-    pool.release({1, 60}, first[1]);
-    EXPECT(pool.acquire({{0, 60}}, second));
-    EXPECT_EQ(second[0], first[0]);
-    EXPECT_EQ(live.load(), 2);  // nothing was taken for what did not fit
-    pool.release({0, 60}, second[0]);
-    EXPECT(pool.acquire({{0, 100}}, second));  // the kept ones go to make room
-    EXPECT_EQ(live.load(), 2);
-    pool.release({0, 100}, second[0]);
-  }
-  EXPECT_EQ(live.load(), 0);
-}
 
 TEST(a_transfer_ends_and_its_bytes_are_there) {
   Machine machine(2);

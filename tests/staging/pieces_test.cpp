@@ -1,9 +1,8 @@
-// Boxes, their index, and the heap, against the slowest way that is right.
+// Boxes and their index, against the slowest way that is right.
 #include <algorithm>
 #include <random>
 
 #include "staging/box_index.hpp"
-#include "staging/heap.hpp"
 #include "support/test.hpp"
 
 using namespace tranship;
@@ -93,40 +92,4 @@ TEST(the_index_finds_what_a_scan_finds) {
     }
     EXPECT_EQ(index.size(), static_cast<std::size_t>(std::count(there.begin(), there.end(), true)));
   }
-}
-
-TEST(ranges_of_the_heap_never_overlap_and_all_comes_back) {
-  std::mt19937_64 random(3);
-  Heap heap;
-  heap.add_segment(0, 100000);
-  heap.add_segment(1, 50000);
-  const std::int64_t bytes = heap.bytes();
-  std::vector<Range> taken;
-  int refused = 0;
-  for (int k = 0; k < 5000; ++k) {
-    if (random() % 2 == 0 || taken.empty()) {
-      const auto range = heap.allocate(static_cast<std::int64_t>(random() % 9000));
-      if (!range) {
-        ++refused;
-        continue;
-      }
-      for (const Range& other : taken) {
-        const bool apart = other.segment != range->segment ||
-                           other.offset + other.bytes <= range->offset ||
-                           range->offset + range->bytes <= other.offset;
-        EXPECT(apart);
-      }
-      EXPECT(range->offset >= 0 && range->offset % Heap::alignment == 0);
-      EXPECT(range->offset + range->bytes <= (range->segment == 0 ? 100000 : 50000));
-      taken.push_back(*range);
-    } else {
-      const std::size_t one = random() % taken.size();
-      heap.release(taken[one]);
-      taken.erase(taken.begin() + static_cast<std::ptrdiff_t>(one));
-    }
-  }
-  EXPECT(refused > 0);
-  for (const Range& range : taken) heap.release(range);
-  EXPECT_EQ(heap.bytes_free(), bytes);
-  EXPECT(heap.allocate(99000).has_value());  // the holes became one again
 }

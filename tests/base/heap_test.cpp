@@ -1,0 +1,61 @@
+// The heap, against the slowest way that is right.
+#include <vector>
+
+#include "base/heap.hpp"
+#include "base/random.hpp"
+#include "support/test.hpp"
+
+using namespace tranship;
+
+TEST(ranges_of_the_heap_never_overlap_and_all_comes_back) {
+  constexpr std::int64_t alignment = 256;
+  Random random(3);
+  Heap heap(alignment);
+  heap.add_segment(0, 100000);
+  heap.add_segment(1, 50000);
+  const std::int64_t bytes = heap.bytes();
+  std::vector<Range> taken;
+  int refused = 0;
+  for (int k = 0; k < 5000; ++k) {
+    if (random.below(2) == 0 || taken.empty()) {
+      const auto range = heap.allocate(random.between(0, 9000));
+      if (!range) {
+        ++refused;
+        continue;
+      }
+      for (const Range& other : taken) {
+        const bool apart = other.segment != range->segment ||
+                           other.offset + other.bytes <= range->offset ||
+                           range->offset + range->bytes <= other.offset;
+        EXPECT(apart);
+      }
+      EXPECT(range->offset >= 0 && range->offset % alignment == 0);
+      EXPECT(range->offset + range->bytes <= (range->segment == 0 ? 100000 : 50000));
+      taken.push_back(*range);
+    } else {
+      const auto one = random.below(taken.size());
+      heap.release(taken[one]);
+      taken.erase(taken.begin() + static_cast<std::ptrdiff_t>(one));
+    }
+  }
+  EXPECT(refused > 0);
+  for (const Range& range : taken) heap.release(range);
+  EXPECT_EQ(heap.bytes_free(), bytes);
+  EXPECT(heap.allocate(99000).has_value());  // the holes became one again
+}
+
+TEST(only_segments_of_which_nothing_is_taken_can_be_removed) {
+  Heap heap(16);
+  heap.add_segment(1, 64);
+  heap.add_segment(2, 32);
+  const auto first = heap.allocate(20);  // the smallest hole that fits: in segment 2
+  REQUIRE(first.has_value());
+  EXPECT_EQ(first->segment, 2);
+  EXPECT(heap.remove_free_segments() == std::vector<int>{1});
+  EXPECT_EQ(heap.bytes(), 32);
+  EXPECT(!heap.allocate(1).has_value());
+  heap.release(*first);
+  EXPECT_EQ(heap.bytes_free(), 32);
+  EXPECT(heap.remove_free_segments() == std::vector<int>{2});
+  EXPECT_EQ(heap.bytes() + heap.bytes_free(), 0);
+}
