@@ -13,9 +13,9 @@ namespace tranship {
 /// What somebody needs in buffers, and what he has got.
 struct BufferWaiter {
   std::vector<BufferRequest> buffer_requests;
-  std::vector<Buffer> buffers;      ///< one for each request, once they are granted
-  int priority = 0;                 ///< higher goes first
-  std::uint64_t age = 0;            ///< order of arrival: of one priority, lower goes first
+  std::vector<Buffer> buffers;  ///< one for each request, once they are granted
+  int priority = 0;             ///< higher goes first
+  std::uint64_t age = 0;        ///< order of arrival: of one priority, lower goes first
 };
 
 /// Hands out the buffers of a pool. Laws: (1) a waiter gets all its buffers at once or none; (2) it
