@@ -88,6 +88,9 @@ bool is_resolved(const Array& array) {
 /// Whether the array lies on a GPU and another process owns it.
 bool is_opened(const Array& array) { return array.where == Where::device && array.liveness; }
 
+/// The GPU that another process's array is open for; -1: it is none.
+int opened_on(const Array& array) { return is_opened(array) ? array.device : -1; }
+
 Status check_liveness(const Array& source, const Array& target) {
   return check_liveness(source.liveness, target.liveness);
 }
@@ -349,9 +352,9 @@ void Engine::reach_shared(Array& array) const {
   }
 }
 
-int Engine::channel_number(const ChannelSpec& channel) const {
+int Engine::channel_number(const ChannelSpec& channel, int opened_on) const {
   const bool to_gpu = gpu_side_ && gpu_side_->serves(channel);
-  return to_gpu ? gpu_side_->number_of(channel) : channel_numbers_.at(channel.kind);
+  return to_gpu ? gpu_side_->number_of(channel, opened_on) : channel_numbers_.at(channel.kind);
 }
 
 Result<std::shared_ptr<SharedMemory>> Engine::allocate_shared(std::int64_t bytes) {
@@ -559,9 +562,7 @@ Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, cons
                                    const Pages& pages) {
   const ChannelSpec& spec = options_.profile.channels[at(plan->hops[0].channel)];
   CudaChannel& usual = gpu_side_->channel(spec);
-  // What another process owns is mapped for its own GPU: kernels there write it, and read ours.
-  const bool there = spec.kind == ChannelKind::gpu_peer && is_opened(target);
-  CudaChannel& channel = there ? gpu_side_->peers_of(target.device, usual) : usual;
+  CudaChannel& channel = gpu_side_->channel(spec, opened_on(target));
   std::vector<GpuMark> after;
   for (const Event& given : options.after) {
     for (const Event& event : given.parts()) {
@@ -710,7 +711,8 @@ Event Engine::start_transfer(const Array& source, const Array& target, int prior
       const Hop& hop = plan->hops[at(lane.first_hop + k)];
       const ChannelSpec& spec = options_.profile.channels[at(hop.channel)];
       Descriptor descriptor;
-      descriptor.channel = channel_number(spec);
+      const bool last = k + 1 == lane.hop_count;
+      descriptor.channel = channel_number(spec, last ? opened_on(target) : -1);
       if (lane.hop_count > 1) descriptor.in_flight_max = threads_needed(*plan, hop, spec);
       const int next = k + 1 < lane.hop_count ? plan->hops[at(lane.first_hop + k + 1)].channel : -1;
       descriptor.streams = next >= 0 && on_gpu(options_.profile.channels[at(next)].kind);

@@ -177,7 +177,7 @@ class Engine {
   Result<std::shared_ptr<const Plan>> plan_of(const PlanQuery& query);
   std::vector<double> waiting_s(int priority) const;
   int memory_of(const Array& array) const;
-  int channel_number(const ChannelSpec& channel) const;
+  int channel_number(const ChannelSpec& channel, int opened_on = -1) const;
   /// Runs a short copy on the caller's thread; nothing if it must be queued after all.
   std::optional<Status> carry_directly(const Plan& plan, const Array& source, const Array& target);
   /// Puts a copy of one hop into a stream of its GPU, on the caller's thread.

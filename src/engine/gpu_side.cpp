@@ -203,19 +203,22 @@ const GpuSide::Entry* GpuSide::find(ChannelKind kind, int device) const {
   return found == entries_.end() ? nullptr : &*found;
 }
 
-const GpuSide::Entry* GpuSide::find(const ChannelSpec& channel) const {
+const GpuSide::Entry* GpuSide::find(const ChannelSpec& channel, int opened_on) const {
+  if (channel.kind == ChannelKind::gpu_peer && opened_on >= 0) {
+    if (const Entry* entry = find(channel.kind, opened_on)) return entry;
+  }
   const bool writes = channel.kind == ChannelKind::gpu_write;
   return find(channel.kind, devices_[at(writes ? channel.target : channel.source)]);
 }
 
-int GpuSide::number_of(const ChannelSpec& channel) const {
+int GpuSide::number_of(const ChannelSpec& channel, int opened_on) const {
   if (!on_gpu(channel.kind)) {
     for (const FileEntry& entry : file_entries_) {
       if (entry.kind == channel.kind && entry.device == device_at(channel)) return entry.number;
     }
     return -1;
   }
-  const Entry* entry = find(channel);
+  const Entry* entry = find(channel, opened_on);
   return entry == nullptr ? -1 : entry->number;
 }
 
@@ -224,12 +227,9 @@ int GpuSide::number_of(ChannelKind kind, int device) const {
   return entry == nullptr ? -1 : entry->number;
 }
 
-CudaChannel& GpuSide::peers_of(int device, CudaChannel& otherwise) const {
-  const Entry* entry = find(ChannelKind::gpu_peer, device);
-  return entry == nullptr ? otherwise : *entry->channel;
+CudaChannel& GpuSide::channel(const ChannelSpec& channel, int opened_on) const {
+  return *find(channel, opened_on)->channel;
 }
-
-CudaChannel& GpuSide::channel(const ChannelSpec& channel) const { return *find(channel)->channel; }
 
 BufferSource GpuSide::buffers(const Memory& memory) const {
   const auto gpus = gpus_;

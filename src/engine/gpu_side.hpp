@@ -43,13 +43,13 @@ class GpuSide {
 
   /// Whether a channel of the profile has a GPU at one of its ends.
   bool serves(const ChannelSpec& channel) const;
-  /// The driver's number of a channel of the profile; -1 if it is none of ours.
-  int number_of(const ChannelSpec& channel) const;
+  /// The driver's number of a channel of the profile; -1 if it is none of ours. What another
+  /// process owns is open for its own GPU, `opened_on` (-1: nothing is): a copy from another GPU
+  /// goes by a channel of that GPU, whose kernels write it and read ours.
+  int number_of(const ChannelSpec& channel, int opened_on = -1) const;
   /// Whether files reach GPUs without host memory between.
   bool reaches_files() const { return cufile_ != nullptr; }
-  CudaChannel& channel(const ChannelSpec& channel) const;
-  /// The channel of copies from `device` to other GPUs; `otherwise` if it has none.
-  CudaChannel& peers_of(int device, CudaChannel& otherwise) const;
+  CudaChannel& channel(const ChannelSpec& channel, int opened_on = -1) const;
   /// The driver's number of a GPU's channel to or from the host.
   int number_of(ChannelKind kind, int device) const;
 
@@ -106,7 +106,7 @@ class GpuSide {
   Status start_files(const ChannelSpec& spec, ThreadDriver& driver);
   int device_at(const ChannelSpec& channel) const;
   const Entry* find(ChannelKind kind, int device) const;
-  const Entry* find(const ChannelSpec& channel) const;
+  const Entry* find(const ChannelSpec& channel, int opened_on = -1) const;
 
   /// Buffers that no copy uses.
   struct Staging {

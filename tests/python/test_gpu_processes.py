@@ -3,6 +3,7 @@ TRANSHIP_TEST_GPUS is "real"."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -72,6 +73,24 @@ def test_it_is_a_hop_between_gpus_on_one_machine(
     # A second GPU may lie on the way where it was measured faster.
     begin = "node1/host0 > node0/pinned0 > " if transport == "network" else "node0/device1 > "
     assert path.startswith(begin) and path.endswith("> node0/device0")
+
+
+def test_a_kernel_ends_a_path_over_another_gpu(server: Exporter, tmp_path: Path) -> None:
+    """It runs on the GPU that the peer's array is open for."""
+    with ts.Engine(emulated_gpus=EMULATED, threads=2) as usual:
+        profile = json.loads(usual.profile)
+    for channel in profile["channels"]:
+        if channel["name"] == "gpu_write device1":
+            channel["samples"] = [[total, run, 1e6] for total, run, _ in channel["samples"]]
+    with ts.Engine(profile=json.dumps(profile), emulated_gpus=EMULATED, threads=2) as engine:
+        remote = engine.connect(server.contact)["device"]
+        event = engine.copy(np.full(BYTES // 4, 255, "u1"), remote[::4], planner="full")
+        event.wait(timeout=20)
+        assert "> node0/device0 > node0/device1" in str(event.plan)
+    expected = VALUES.copy()
+    expected[::4] = 255
+    assert server.ask(f"dump device {tmp_path / 'dump'}") == "done"
+    assert np.array_equal(np.fromfile(tmp_path / "dump", np.uint8), expected)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

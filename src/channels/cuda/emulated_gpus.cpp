@@ -113,7 +113,8 @@ class EmulatedGpus final : public Gpus {
   void remove(std::byte* base, PointerKind kind);
   /// Whether `bytes` from `address` stay in the range that they start in.
   Status fits(const char* side, const std::byte* address, std::int64_t bytes) const;
-  Status reaches(const char* side, const std::byte* address) const;
+  /// Whether a kernel of that GPU may read and write there.
+  Status reaches(int device, const char* side, const std::byte* address) const;
   Result<std::shared_ptr<EmulatedStream>> stream_of(const GpuStream& stream) const;
 
   std::vector<GpuInfo> list_;
@@ -355,7 +356,19 @@ Status EmulatedGpus::fits(const char* side, const std::byte* address, std::int64
                    side + ", where " + std::to_string(left) + " bytes are left"};
 }
 
-Status EmulatedGpus::reaches(const char* side, const std::byte* address) const {
+Status EmulatedGpus::reaches(int device, const char* side, const std::byte* address) const {
+  {
+    std::shared_lock held(memory_lock_);
+    const auto found = find(address);
+    const bool elsewhere =
+        found != ranges_.end() && found->second.opened && found->second.info.device != device;
+    if (elsewhere) {
+      return Error{ErrorCode::invalid_argument,
+                   std::string("a kernel of GPU ") + std::to_string(device) + " cannot reach the " +
+                       side + " of another process, which is open for GPU " +
+                       std::to_string(found->second.info.device)};
+    }
+  }
   if (where(address).kind != PointerKind::pageable) return {};
   return Error{ErrorCode::invalid_argument, std::string("a kernel cannot reach the pageable ") +
                                                 side + ": pin it, or copy through pinned memory"};
@@ -403,8 +416,10 @@ Status EmulatedGpus::launch(const GpuStream& stream, const cuda::KernelPlan& pla
                             const std::byte* source, std::byte* target) {
   auto lane = stream_of(stream);
   if (!lane) return lane.error();
-  if (auto status = reaches("source", source + plan.source_offset); !status) return status;
-  if (auto status = reaches("target", target + plan.target_offset); !status) return status;
+  if (auto status = reaches(stream.device, "source", source + plan.source_offset); !status)
+    return status;
+  if (auto status = reaches(stream.device, "target", target + plan.target_offset); !status)
+    return status;
   std::lock_guard running((*lane)->lock);
   cuda::run_on_host(plan, source, target);
   return {};
@@ -419,8 +434,10 @@ Status EmulatedGpus::launch(const GpuStream& stream, const cuda::Piece* pieces, 
         "a kernel reads its list of pieces from pinned memory");
   for (std::int64_t k = 0; k < count; ++k) {
     const auto& piece = pieces[k];
-    if (auto status = reaches("source", source + piece.source_offset); !status) return status;
-    if (auto status = reaches("target", target + piece.target_offset); !status) return status;
+    if (auto status = reaches(stream.device, "source", source + piece.source_offset); !status)
+      return status;
+    if (auto status = reaches(stream.device, "target", target + piece.target_offset); !status)
+      return status;
   }
   std::lock_guard running((*lane)->lock);
   cuda::run_pieces_on_host(pieces, count, source, target);
