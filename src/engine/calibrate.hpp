@@ -26,7 +26,4 @@ struct CalibrationOptions {
 /// @error what the operating system refused
 Result<Profile> calibrate(const CalibrationOptions& options);
 
-/// Bytes of the last-level cache, as the system reports them; 0 if it does not.
-std::int64_t last_level_cache_bytes();
-
 }  // namespace tranship

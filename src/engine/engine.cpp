@@ -419,7 +419,9 @@ int Engine::memory_of(const Array& array) const {
   return known ? device_memories_[at(array.device)] : -1;
 }
 
-bool Engine::cold(std::int64_t bytes) const { return 2 * bytes > options_.profile.cache_bytes; }
+bool Engine::cold(const Plan& plan, const CopyOptions& options) const {
+  return 2 * std::max(plan.bytes, options.together_bytes) > options_.profile.cache_bytes;
+}
 
 Result<PlanQuery> Engine::query_of(const Array& source, const Array& target,
                                    const CopyOptions& options) const {
@@ -547,14 +549,14 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
       if (Status status = event.wait({}); !status) return status.error();
     }
     if (staged) return carry_staged(*plan, source, target, options.priority, std::move(*leases));
-    if (const auto status = carry_directly(**plan, source, target)) {
+    if (const auto status = carry_directly(**plan, source, target, options)) {
       if (!*status) return status->error();
       return Event(*plan, nullptr, this);
     }
   }
   auto after = waits_of(**plan, options);
   if (!after) return after.error();
-  return start_transfer(source, target, options.priority, *plan, *after, std::move(*leases));
+  return start_transfer(source, target, options, *plan, *after, std::move(*leases));
 }
 
 Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
@@ -675,11 +677,11 @@ std::shared_ptr<Completion> Engine::completion_of(std::shared_ptr<GpuFlight> fli
 }
 
 std::optional<Status> Engine::carry_directly(const Plan& plan, const Array& source,
-                                             const Array& target) {
+                                             const Array& target, const CopyOptions& options) {
   const std::int64_t begin_ns = trace_ ? clock_.now_ns() : 0;
   std::optional<Status> status;
   if (in_memory(source.where) && in_memory(target.where)) {
-    copy_nests(plan.nests, source.place.address, target.place.address, cold(plan.bytes));
+    copy_nests(plan.nests, source.place.address, target.place.address, cold(plan, options));
     status = check_liveness(source, target);
   } else {
     status = Processes::carry_now(plan, source, target);
@@ -691,15 +693,15 @@ std::optional<Status> Engine::carry_directly(const Plan& plan, const Array& sour
   return status;
 }
 
-Event Engine::start_transfer(const Array& source, const Array& target, int priority,
+Event Engine::start_transfer(const Array& source, const Array& target, const CopyOptions& options,
                              const std::shared_ptr<const Plan>& plan,
                              const std::vector<std::shared_ptr<Completion>>& after, Leases leases) {
   auto transfer = std::make_shared<Transfer>();
   transfer->plan = plan;
   transfer->source = source.place;
   transfer->target = target.place;
-  transfer->priority = priority;
-  transfer->cold = cold(plan->bytes);
+  transfer->priority = options.priority;
+  transfer->cold = cold(*plan, options);
   transfer->keep_alive = {source.owner, target.owner};
   transfer->label = plan->path(options_.profile);
   if (source.liveness || target.liveness) {
@@ -725,7 +727,7 @@ Event Engine::start_transfer(const Array& source, const Array& target, int prior
 
 Event Engine::copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,
                          const Array& target) {
-  return start_transfer(source, target, 0, plan, {}, {});
+  return start_transfer(source, target, {}, plan, {}, {});
 }
 
 void Engine::run_nests(const Request& request, std::function<void(Status)> done) {

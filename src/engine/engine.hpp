@@ -72,6 +72,9 @@ struct CopyOptions {
   /// A cudaStream_t: the copy starts after what is in the stream. A copy in one hop of a GPU runs
   /// in the stream itself, so that later work of it starts after the copy, too.
   std::optional<std::uintptr_t> stream;
+  /// Bytes of all copies that this one belongs to: what the caches do not hold is written past
+  /// them.
+  std::int64_t together_bytes = 0;
 };
 
 /// Owns channels, workers, buffers and the links to other processes. Any thread may call any
@@ -179,7 +182,8 @@ class Engine {
   int memory_of(const Array& array) const;
   int channel_number(const ChannelSpec& channel, int opened_on = -1) const;
   /// Runs a short copy on the caller's thread; nothing if it must be queued after all.
-  std::optional<Status> carry_directly(const Plan& plan, const Array& source, const Array& target);
+  std::optional<Status> carry_directly(const Plan& plan, const Array& source, const Array& target,
+                                       const CopyOptions& options);
   /// Puts a copy of one hop into a stream of its GPU, on the caller's thread.
   Result<Event> start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
                              const Array& target, const CopyOptions& options, Leases leases,
@@ -191,10 +195,10 @@ class Engine {
   Result<std::vector<std::shared_ptr<Completion>>> waits_of(const Plan& plan,
                                                             const CopyOptions& options);
   std::shared_ptr<Completion> completion_of(std::shared_ptr<GpuFlight> flight, int channel);
-  Event start_transfer(const Array& source, const Array& target, int priority,
+  Event start_transfer(const Array& source, const Array& target, const CopyOptions& options,
                        const std::shared_ptr<const Plan>& plan,
                        const std::vector<std::shared_ptr<Completion>>& after, Leases leases);
-  bool cold(std::int64_t bytes) const;
+  bool cold(const Plan& plan, const CopyOptions& options) const;
   /// Runs nests as one job of a channel; `done` is called when it has ended.
   void run_nests(const Request& request, std::function<void(Status)> done);
 

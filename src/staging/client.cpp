@@ -315,6 +315,8 @@ Status Client::take_parts(const Found& found, const Box& box, const Array& targe
   if (Status status = check_type(found.type, found.element_bytes, target); !status) return status;
   std::vector<Event> events;
   Status status;
+  CopyOptions options = behind(target);
+  options.together_bytes = box.points() * found.element_bytes;
   for (const Part& part : found.parts) {
     auto source = object_array(part.range, part.object_box, target);
     if (!source) {
@@ -327,7 +329,7 @@ Status Client::take_parts(const Found& found, const Box& box, const Array& targe
       to.view.lower[k] += part.box.lower[k] - box.lower[k];
       source->view.extents[k] = to.view.extents[k] = part.box.upper[k] - part.box.lower[k];
     }
-    auto event = engine_.copy(*source, to, behind(target));
+    auto event = engine_.copy(*source, to, options);
     if (!event) {
       status = event.error();
       break;

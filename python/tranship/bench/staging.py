@@ -28,7 +28,7 @@ from .peer import Other
 Box = tuple[slice, ...]
 SMALL_SHAPE = (32, 32)
 """8 KiB of float64."""
-KEPT = 3
+KEPT = 2
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def staging(bench: Bench) -> None:
     shape = (512, 256, 256) if bench.full else (32, 32, 32)
     data = seeded(shape, "f8", 1)
     with (
-        server(6 * data.nbytes + (64 << 20)) as contact,
+        server((2 * KEPT + 4) * data.nbytes + (64 << 20)) as contact,
         Engine() as engine,
         Staging(contact, engine=engine) as client,
         Other(engine) as other,

@@ -11,7 +11,15 @@ namespace {
 constexpr std::int64_t direct_bytes_max = 8 << 10;
 
 /// From here on, a run is worth streaming by itself.
-constexpr std::int64_t streamed_run_bytes_min = 2 << 10;
+constexpr std::int64_t streamed_run_bytes_min = 512;
+
+/// Shorter runs end before the hardware has seen them coming.
+constexpr std::int64_t foreseen_run_bytes_min = 4 << 10;
+constexpr std::int64_t line_bytes = 64;
+
+void prefetch(const std::byte* run, std::int64_t bytes) {
+  for (std::int64_t at = 0; at < bytes; at += line_bytes) __builtin_prefetch(run + at, 0, 2);
+}
 
 /// Copies runs that are long enough not to care about their neighbours.
 void copy_runs(const Shape& shape, const Kernels& set, bool cold) {
@@ -19,7 +27,10 @@ void copy_runs(const Shape& shape, const Kernels& set, bool cold) {
   for (int k = 0; k < shape.rank; ++k) index[k] = 0;
   const std::byte* source = shape.source;
   std::byte* target = shape.target;
+  const bool unforeseen = cold && shape.rank > 0 && shape.element_bytes < foreseen_run_bytes_min;
   while (true) {
+    // The next run; after the last one of an axis, lines that nobody wants.
+    if (unforeseen) prefetch(source + shape.axes[0].source_stride, shape.element_bytes);
     if (cold) {
       set.stream(source, target, shape.element_bytes);
     } else {
