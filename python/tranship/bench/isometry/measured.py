@@ -11,13 +11,13 @@ import functools
 import itertools
 import json
 import statistics
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from ..harness import Bench, SkippedError, Variant
+from ..host import timed
 from .pipelining import SCENARIOS
 from .planners import ALL_PLANNERS, PAIRS, PLAIN_PLANNERS
 from .real_places import SHARED, FarStores, Form, LackingError, Stores, World, open_world
@@ -48,17 +48,6 @@ Ends = tuple[str, str]
 def form_of(bench: Bench) -> Form:
     """An instance: 64 MiB in full size, half of the paper's."""
     return Form(bench.pick(FULL_POINTS, SMALL_POINTS))
-
-
-def timed(work: Callable[[], object]) -> Callable[[], float]:
-    """Its seconds."""
-
-    def run() -> float:
-        begin = time.perf_counter()
-        work()
-        return time.perf_counter() - begin
-
-    return run
 
 
 @dataclass
