@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "base/check.hpp"
 
@@ -10,9 +11,16 @@ namespace {
 
 constexpr std::int64_t piece_bytes_min = 64 * 1024;
 constexpr std::int64_t pieces_wanted = 8;
-/// How long a caller sleeps at most before it looks again, and looks on before it sleeps.
+/// How long a caller sleeps at most before it looks again.
 constexpr std::chrono::milliseconds call_sleep_max{50};
-constexpr std::chrono::microseconds call_watch{10};
+constexpr unsigned cores_to_spare = 8;
+
+/// How long a caller looks before it sleeps. With cores to spare it outlasts the answerer's
+/// wake-up, so that it need not be woken itself.
+std::chrono::microseconds call_watch() {
+  static const bool spare = std::thread::hardware_concurrency() >= cores_to_spare;
+  return std::chrono::microseconds(spare ? 200 : 10);
+}
 
 /// Large enough to pay for the hand-over, small enough that both processes soon have work.
 std::int64_t piece_bytes(std::int64_t request_bytes, std::int64_t slot_bytes) {
@@ -99,7 +107,7 @@ Result<std::size_t> Requester::call(std::span<const std::byte> question, std::sp
     if (call.ended.load(std::memory_order_acquire)) break;
     const auto left = end - std::chrono::steady_clock::now();
     if (left > left.zero()) {
-      if (bell.watch(seen, call_watch)) continue;
+      if (bell.watch(seen, call_watch())) continue;
       // Giving the core away instead would cost a whole turn of whoever else wants it.
       bell.wait(seen, std::min<std::chrono::nanoseconds>(left, call_sleep_max), {});
       continue;

@@ -210,7 +210,10 @@ void mark_direct(Plan& plan, const Profile& profile) {
   const bool at_once = channel.kind == ChannelKind::memcpy ||
                        channel.kind == ChannelKind::remote_write ||
                        channel.kind == ChannelKind::remote_read;
-  plan.direct = at_once && plan.seconds - channel.latency_s < profile.handoff_s;
+  // The caller is one thread, and the channel's rate that of all its threads.
+  const double moving_s = plan.seconds - channel.latency_s;
+  plan.direct = at_once && moving_s < profile.handoff_s &&
+                channel.width * moving_s < profile.handoff_s + moving_s;
   // A GPU goes on by itself: the caller only starts it. Urgent copies take a way past the others
   // there, so that these need not go in tiles.
   if (on_gpu(channel.kind)) plan.direct = true;
