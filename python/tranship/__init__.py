@@ -14,7 +14,7 @@ from .errors import (
     PeerLost,
     Timeout,
 )
-from .staging import Staging, StagingServer
+from .staging import Staging, StagingServer, Subscription
 
 __version__ = "0.1.0"
 
@@ -36,6 +36,7 @@ __all__ = [
     "RemoteArray",
     "Staging",
     "StagingServer",
+    "Subscription",
     "Timeout",
     "__version__",
 ]

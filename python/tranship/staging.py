@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal
 
 import numpy as np
@@ -13,9 +15,9 @@ import numpy.typing as npt
 from . import _core, profiles
 from .closing import Closing
 from .engine import Engine, read_profile, setting_overrides
-from .errors import Closed, InvalidArgument
+from .errors import Closed, InvalidArgument, Timeout
 
-__all__ = ["Staging", "StagingServer", "Variable"]
+__all__ = ["Staging", "StagingServer", "Subscription", "Variable"]
 
 Version = int | Literal["latest"]
 Corner = tuple[int, ...]
@@ -23,6 +25,10 @@ Info = dict[str, Any]
 
 FIRST = -(2**63)
 """Below every version."""
+WORKERS = 4
+"""Puts and gets of one client that go on behind its caller's back."""
+LOOK_S = 0.25
+"""How soon a subscription sees that it is to end."""
 
 
 class StagingServer(Closing):
@@ -118,6 +124,8 @@ class Staging(Closing):
         timeout: float = 10.0,
         **settings: Any,
     ) -> None:
+        self._workers: ThreadPoolExecutor | None = None
+        self._workers_lock = threading.Lock()
         self._own = Engine(**settings) if engine is None else None
         used = engine if engine is not None else self._own
         assert used is not None
@@ -163,6 +171,67 @@ class Staging(Closing):
         core = array if isinstance(array, _core.Array) else _core.array_of(array)
         corner = lower if lower is not None else (0,) * len(core.extents)
         self._core.put(name, version, array, list(corner), timeout)
+
+    def put_async(
+        self,
+        name: str,
+        version: int,
+        array: Any,
+        lower: Corner | None = None,
+        *,
+        timeout: float = 30.0,
+    ) -> Future[None]:
+        """Begins a `put` and returns at once; ``result()`` waits for it, and raises what it raises.
+
+        The array must stay as it is until then. Several may be under way; they end in any order.
+        close() waits for all of them.
+        """
+        return self._begin(lambda: self.put(name, version, array, lower, timeout=timeout))
+
+    def get_async(
+        self,
+        name: str,
+        version: Version,
+        lower: Corner | None = None,
+        upper: Corner | None = None,
+        out: Any = None,
+        *,
+        timeout: float = 30.0,
+    ) -> Future[Any]:
+        """Begins a `get` and returns at once; ``result()`` is what `get` returns or raises."""
+        return self._begin(lambda: self.get(name, version, lower, upper, out, timeout=timeout))
+
+    def _begin(self, work: Callable[[], Any]) -> Future[Any]:
+        with self._workers_lock:
+            if self._workers is None:
+                self._workers = ThreadPoolExecutor(WORKERS, "tranship-staging")
+            try:
+                return self._workers.submit(work)
+            except RuntimeError:
+                raise Closed("this client of the staging service was closed") from None
+
+    def subscribe(
+        self,
+        name: str,
+        callback: Callable[[int, Any], object],
+        *,
+        after: int | None = None,
+        lower: Corner | None = None,
+        upper: Corner | None = None,
+    ) -> Subscription:
+        """Calls ``callback(version, array)`` for each version of a box, in rising order.
+
+        The calls come one after another, on a thread of the subscription's own; a callback that is
+        slow delays the next, and loses none that is still held.
+
+        Args:
+            name: of the variable, which need not exist yet.
+            callback: gets a new array each time.
+            after: begin above this version; None: with the lowest that is held.
+            lower: the box, as for `get`; None: all that was put when the first version came.
+            upper: the same.
+        """
+        return Subscription(self, name, callback, after, lower, upper)
 
     def get(
         self,
@@ -235,7 +304,11 @@ class Staging(Closing):
         self._core.discard(name, version)
 
     def close(self) -> None:
-        """Says that nothing more will be put, and disconnects."""
+        """Waits for what was begun, says that nothing more will be put, and disconnects."""
+        with self._workers_lock:
+            if self._workers is None:
+                self._workers = ThreadPoolExecutor(1)  # nothing more can be begun
+        self._workers.shutdown(wait=True)
         self._core.close()
         if self._own is not None:
             self._own.close()
@@ -306,3 +379,84 @@ class Variable:
             except Closed:
                 return
             yield version
+
+
+class Subscription(Closing):
+    """What `Staging.subscribe` returns: it ends with the variable's producers, or by `close`."""
+
+    def __init__(
+        self,
+        staging: Staging,
+        name: str,
+        callback: Callable[[int, Any], object],
+        after: int | None,
+        lower: Corner | None,
+        upper: Corner | None,
+    ) -> None:
+        self._staging = staging
+        self._name = name
+        self._callback = callback
+        self._lower = None if lower is None else list(lower)
+        self._upper = None if upper is None else list(upper)
+        self._dtype: np.dtype[Any] | None = None
+        self._version = FIRST if after is None else after
+        self._failure: BaseException | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"tranship-{name}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                if not self._next():
+                    return
+        except BaseException as failure:
+            self._failure = failure
+
+    def _next(self) -> bool:
+        """One version, if it comes soon; False when none will come any more."""
+        core = self._staging._core
+        try:
+            if self._dtype is None:
+                info: Info = dict(core.describe(self._name, LOOK_S))
+                self._lower = list(info["lower"]) if self._lower is None else self._lower
+                self._upper = list(info["upper"]) if self._upper is None else self._upper
+                self._dtype = np.dtype(info["type"])
+            lower, upper = self._lower or [], self._upper or []
+            out = np.empty([b - a for a, b in zip(lower, upper, strict=True)], self._dtype)
+            version = core.get(self._name, "next", self._version, lower, upper, out, LOOK_S)
+        except Timeout:
+            return True
+        except Closed:
+            return False
+        self._version = version
+        self._callback(version, out)
+        return True
+
+    @property
+    def ended(self) -> bool:
+        """Whether no call will come any more."""
+        return not self._thread.is_alive()
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Until all who put to the variable have closed, and the last call has returned.
+
+        Raises:
+            Timeout: it has not ended.
+            PeerLost: somebody who put to the variable has died, or the server.
+            Exception: what the callback raised; it was not called again.
+        """
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            raise Timeout(
+                f'the subscription to "{self._name}" has not ended; its last version '
+                f"is {self._version}"
+            )
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self) -> None:
+        """Ends it: no call begins any more. Waits for the last one, unless it is the caller."""
+        self._stop.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()

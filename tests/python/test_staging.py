@@ -351,3 +351,81 @@ def test_on_the_command_line(serve: Serve, tmp_path: Path) -> None:
     failed = run("get", contact, "field", "4", str(out), "--timeout", "0.2", code=1)
     assert "all processes that put to it have ended" in failed
     assert "is no version" in run("get", contact, "field", "x", str(out), code=2)
+
+
+def test_what_goes_on_behind_the_caller(staging: ts.Staging) -> None:
+    steps = [np.full((256, 64), step, "f8") for step in range(12)]
+    begun = [staging.put_async("field", step, values) for step, values in enumerate(steps)]
+    later = staging.get_async("field", 12, (0, 0), (256, 64), timeout=PATIENCE)
+    for one in begun:
+        one.result(timeout=PATIENCE)
+    got = [staging.get_async("field", step) for step in range(12)]
+    for values, one in zip(steps, got, strict=True):
+        assert np.array_equal(one.result(timeout=PATIENCE), values)
+    assert not later.done()
+    staging.put("field", 12, steps[3])
+    assert np.array_equal(later.result(timeout=PATIENCE), steps[3])
+    with pytest.raises(ts.InvalidArgument, match="2 dimensions"):
+        staging.put_async("field", 13, np.zeros(3)).result(timeout=PATIENCE)
+
+
+def test_close_waits_for_what_was_begun(serve: Serve) -> None:
+    contact = serve("--memory", "256MiB")
+    with ts.Staging(contact, threads=2) as writer:
+        for step in range(8):
+            writer.put_async("field", step, np.full((512, 512), step, "f8"))
+    with pytest.raises(ts.Closed):
+        writer.put_async("field", 9, np.zeros((2, 2)))
+    with ts.Staging(contact, threads=2) as reader:
+        for step in range(8):
+            assert (reader.get("field", step) == step).all()
+
+
+def test_a_subscription_gets_every_version_in_order_and_ends(serve: Serve) -> None:
+    contact = serve("--memory", "256MiB")
+    seen: list[tuple[int, float]] = []
+    with ts.Staging(contact, threads=2) as reader, ts.Staging(contact, threads=2) as writer:
+        subscription = reader.subscribe("field", lambda n, part: seen.append((n, part.sum())))
+        for step in range(20):
+            writer.put("field", step, np.full((64, 4), step, "f8"))
+        with pytest.raises(ts.Timeout, match="has not ended"):
+            subscription.wait(timeout=0.6)
+        assert not subscription.ended
+        writer.close()
+        subscription.wait(timeout=PATIENCE)
+        assert subscription.ended
+    assert seen == [(step, 256.0 * step) for step in range(20)]
+
+
+def test_a_subscription_can_be_ended_and_tells_what_its_callback_raised(
+    staging: ts.Staging,
+) -> None:
+    waiting = staging.subscribe("nothing", lambda n, part: None)
+    waiting.close()
+    assert waiting.ended
+    waiting.wait()
+
+    def fail(version: int, part: Any) -> None:
+        raise ValueError(f"no use for {version} of {part.shape}")
+
+    staging.put("field", 5, np.zeros((2, 3)))
+    failing = staging.subscribe("field", fail)
+    with pytest.raises(ValueError, match=r"no use for 5 of \(2, 3\)"):
+        failing.wait(timeout=PATIENCE)
+
+
+def test_a_subscription_to_a_killed_writer_says_so(serve: Serve) -> None:
+    contact = serve("--memory", "256MiB")
+    versions: list[int] = []
+    with ts.Staging(contact, threads=2) as reader:
+        writer = start_writer(contact)
+        subscription = reader.subscribe(
+            "energy", lambda n, part: versions.append(n), lower=(0, 0), upper=(4, 8)
+        )
+        while not versions:
+            time.sleep(0.01)
+        writer.kill()
+        writer.wait(timeout=PATIENCE)
+        with pytest.raises(ts.PeerLost):
+            subscription.wait(timeout=PATIENCE)
+    assert versions == [1]
