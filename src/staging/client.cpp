@@ -282,12 +282,30 @@ Result<std::int64_t> Client::get(const GetRequest& request, const Array& target,
     return version;
   }
   Found found;
-  if (said != Said::parts || !read(in, found)) return not_a_server();
-  Status status = take_parts(found, request.box, target, end);
+  std::size_t left = 0;
+  if (said != Said::parts || !read(in, found, left)) return not_a_server();
+  Status status = left > 0 ? read_more(found, left, reply) : Status{};
+  if (status) status = take_parts(found, request.box, target, end);
   const auto released = ask(MessageWriter().add(Ask::release).add(found.lease), reply);
   if (!status) return status.error();
   if (!released) return released.error();
   return found.version;
+}
+
+/// The parts that the first answer had no room for.
+Status Client::read_more(Found& found, std::size_t left, Buffer& reply) const {
+  while (left > 0) {
+    const std::size_t before = found.parts.size();
+    const auto answer =
+        ask(MessageWriter().add(Ask::more).add(found.lease).add(static_cast<std::uint64_t>(before)),
+            reply);
+    if (!answer) return answer.error();
+    MessageReader in(*answer);
+    const auto said = in.get<Said>();
+    if (said != Said::parts || !read(in, found, left)) return not_a_server();
+    if (found.parts.size() == before) return not_a_server();
+  }
+  return {};
 }
 
 Status Client::take_data(MessageReader& in, std::span<const std::byte> rest, const Array& target,

@@ -68,6 +68,7 @@ class Client {
   Status put_by_copy(const PutRequest& request, const Array& array, Clock::time_point end);
   Status take_data(MessageReader& in, std::span<const std::byte> rest, const Array& target,
                    std::int64_t& version) const;
+  Status read_more(Found& found, std::size_t left, Buffer& reply) const;
   Status take_parts(const Found& found, const Box& box, const Array& target, Clock::time_point end);
   Result<Array> object_array(const Range& range, const Box& box, const Array& like);
   Result<Array> segment(int number);

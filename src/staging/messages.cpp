@@ -1,5 +1,7 @@
 #include "staging/messages.hpp"
 
+#include <algorithm>
+
 #include "data/lowering.hpp"
 
 namespace tranship::staging {
@@ -26,6 +28,12 @@ Range read_range(MessageReader& in) {
   range.offset = in.get<std::int64_t>();
   range.bytes = in.get<std::int64_t>();
   return range;
+}
+
+void add(MessageWriter& out, const Part& part) {
+  add(out, part.range);
+  tranship::staging::add(out, part.object_box);
+  tranship::staging::add(out, part.box);
 }
 
 }  // namespace
@@ -84,24 +92,29 @@ bool read(MessageReader& in, GetRequest& request) {
   return ok && in.ok() && request.which >= Which::exact && request.which <= Which::latest;
 }
 
-void add(MessageWriter& out, const Found& found) {
+std::size_t add(MessageWriter& out, const Found& found, std::size_t first,
+                std::size_t message_bytes) {
   out.add(found.version).text(found.type).add(found.element_bytes).add(found.lease);
-  out.add(static_cast<std::uint32_t>(found.parts.size()));
-  for (const Part& part : found.parts) {
-    add(out, part.range);
-    add(out, part.object_box);
-    add(out, part.box);
-  }
+  const std::size_t left = found.parts.size() - std::min(first, found.parts.size());
+  MessageWriter one;
+  if (left > 0) add(one, found.parts[first]);
+  const std::size_t taken = out.bytes().size() + 2 * sizeof(std::uint32_t);
+  const std::size_t room = message_bytes > taken ? message_bytes - taken : 0;
+  const std::size_t count = left > 0 ? std::min(left, room / one.bytes().size()) : 0;
+  out.add(static_cast<std::uint32_t>(count)).add(static_cast<std::uint32_t>(left - count));
+  for (std::size_t k = first; k < first + count; ++k) add(out, found.parts[k]);
+  return left - count;
 }
 
-bool read(MessageReader& in, Found& found) {
+bool read(MessageReader& in, Found& found, std::size_t& left) {
   bool ok = true;
   found.version = in.get<std::int64_t>();
   found.type = in.text();
   found.element_bytes = in.get<std::int64_t>();
   found.lease = in.get<std::uint64_t>();
   const auto count = in.get<std::uint32_t>();
-  if (count > parts_max) return false;
+  left = in.get<std::uint32_t>();
+  if (count > parts_max || left > parts_max) return false;
   for (std::uint32_t k = 0; k < count && ok && in.ok(); ++k) {
     Part part;
     part.range = read_range(in);

@@ -12,7 +12,7 @@
 
 namespace tranship::staging {
 
-constexpr std::uint32_t staging_version = 1;
+constexpr std::uint32_t staging_version = 2;
 
 /// What a question begins with.
 enum class Ask : std::uint32_t {
@@ -22,6 +22,7 @@ enum class Ask : std::uint32_t {
   commit,
   abort,
   get,      ///< the data if they are few, else where they lie
+  more,     ///< parts of a get that its answer had no room for
   release,  ///< of what a get returned
   wait,     ///< the version that a get would return now
   discard,
@@ -57,8 +58,12 @@ void add(MessageWriter& out, const PutRequest& request);
 bool read(MessageReader& in, PutRequest& request);
 void add(MessageWriter& out, const GetRequest& request);
 bool read(MessageReader& in, GetRequest& request);
-void add(MessageWriter& out, const Found& found);
-bool read(MessageReader& in, Found& found);
+/// From part `first` on, as many as a message of `message_bytes` still has room for. Returns how
+/// many come after them.
+std::size_t add(MessageWriter& out, const Found& found, std::size_t first,
+                std::size_t message_bytes);
+/// Appends the parts; `left` is how many come after them.
+bool read(MessageReader& in, Found& found, std::size_t& left);
 void add(MessageWriter& out, const VariableInfo& info);
 bool read(MessageReader& in, VariableInfo& info);
 

@@ -126,16 +126,16 @@ Result<std::size_t> Server::carry_out(RequesterId from, Ask ask, MessageReader& 
     case Ask::begin: return on_begin(from, in, reply);
     case Ask::get: return on_get(from, in, true, reply);
     case Ask::wait: return on_get(from, in, false, reply);
+    case Ask::more: return on_more(from, in, reply);
+    case Ask::release: return on_release(from, in, reply);
     case Ask::describe: return on_describe(from, in, reply);
     case Ask::list: return on_list(in, reply);
     case Ask::commit:
-    case Ask::abort:
-    case Ask::release: {
+    case Ask::abort: {
       const auto number = in.get<std::uint64_t>();
       if (!in.ok()) return unreadable();
-      const Status status = ask == Ask::commit  ? store_.commit(from.value, number)
-                            : ask == Ask::abort ? store_.abort(from.value, number)
-                                                : store_.release(from.value, number);
+      const Status status =
+          ask == Ask::commit ? store_.commit(from.value, number) : store_.abort(from.value, number);
       return status ? done(reply) : Result<std::size_t>(status.error());
     }
     case Ask::discard: {
@@ -214,10 +214,8 @@ Result<std::size_t> Server::on_get(RequesterId from, MessageReader& in, bool wan
   if (wants_data && bytes > inline_bytes(options_.config.slot_bytes)) {
     MessageWriter out;
     out.add(Said::parts);
-    add(out, found);
-    auto length = written(out, reply);
-    if (!length) (void)store_.release(from.value, found.lease);
-    return length;
+    if (add(out, found, 0, reply.size()) > 0) long_answers_[{from, found.lease}] = found;
+    return written(out, reply);
   }
   MessageWriter out;
   out.add(wants_data ? Said::data : Said::done).add(found.version);
@@ -226,6 +224,29 @@ Result<std::size_t> Server::on_get(RequesterId from, MessageReader& in, bool wan
   if (length && wants_data) *length += data_of(found, request.box, reply.subspan(*length));
   if (Status status = store_.release(from.value, found.lease); !status) return status.error();
   return length;
+}
+
+Result<std::size_t> Server::on_more(RequesterId from, MessageReader& in,
+                                    std::span<std::byte> reply) {
+  const auto lease = in.get<std::uint64_t>();
+  const auto first = in.get<std::uint64_t>();
+  const auto found = long_answers_.find({from, lease});
+  if (!in.ok() || found == long_answers_.end() || first >= found->second.parts.size()) {
+    return unreadable();
+  }
+  MessageWriter out;
+  out.add(Said::parts);
+  (void)add(out, found->second, first, reply.size());
+  return written(out, reply);
+}
+
+Result<std::size_t> Server::on_release(RequesterId from, MessageReader& in,
+                                       std::span<std::byte> reply) {
+  const auto lease = in.get<std::uint64_t>();
+  if (!in.ok()) return unreadable();
+  long_answers_.erase({from, lease});
+  const Status status = store_.release(from.value, lease);
+  return status ? done(reply) : Result<std::size_t>(status.error());
 }
 
 /// The elements themselves, gathered from the objects.
@@ -287,6 +308,7 @@ void Server::on_gone(RequesterId requester, bool cleanly) {
   std::lock_guard lock(mutex_);
   if (clients_.erase(requester) == 0) return;
   for (auto& [variable, requesters] : waiting_) requesters.erase(requester);
+  std::erase_if(long_answers_, [&](const auto& one) { return one.first.first == requester; });
   store_.gone(requester.value, cleanly);
   tell_waiting();
 }

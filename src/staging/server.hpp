@@ -56,6 +56,8 @@ class Server {
   Result<std::size_t> on_begin(RequesterId from, MessageReader& in, std::span<std::byte> reply);
   Result<std::size_t> on_get(RequesterId from, MessageReader& in, bool wants_data,
                              std::span<std::byte> reply);
+  Result<std::size_t> on_more(RequesterId from, MessageReader& in, std::span<std::byte> reply);
+  Result<std::size_t> on_release(RequesterId from, MessageReader& in, std::span<std::byte> reply);
   Result<std::size_t> on_describe(RequesterId from, MessageReader& in, std::span<std::byte> reply);
   Result<std::size_t> on_list(MessageReader& in, std::span<std::byte> reply) const;
   std::size_t data_of(const Found& found, const Box& box, std::span<std::byte> reply) const;
@@ -73,6 +75,8 @@ class Server {
   std::vector<std::shared_ptr<SharedMemory>> segments_;
   std::map<std::string, std::set<RequesterId>> waiting_;  ///< by variable; "": for memory
   std::map<RequesterId, std::string> clients_;            ///< by what they call themselves
+  /// What gets found that no message has room for, by lease, until the release.
+  std::map<std::pair<RequesterId, std::uint64_t>, Found> long_answers_;
   /// Set once, before anything is answered: a thread of the fabric must not wait for the engine's
   /// locks, which whoever closes it holds.
   Processes* processes_ = nullptr;

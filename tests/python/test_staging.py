@@ -429,3 +429,14 @@ def test_a_subscription_to_a_killed_writer_says_so(serve: Serve) -> None:
         with pytest.raises(ts.PeerLost):
             subscription.wait(timeout=PATIENCE)
     assert versions == [1]
+
+
+def test_a_box_of_more_objects_than_a_message_names(staging: ts.Staging) -> None:
+    rows = np.arange(5000.0 * 16).reshape(5000, 16)
+    for k, row in enumerate(rows):
+        staging.put("rows", 1, row[None], (k, 0))
+    assert np.array_equal(staging.get("rows", 1), rows)
+    with pytest.raises(ts.Timeout, match=r"\(5000:5001, 0:16\)"):
+        staging.get("rows", 1, (0, 0), (5001, 16), timeout=0.1)
+    staging.discard("rows", 1)
+    assert staging.ls()[0]["versions"] == []

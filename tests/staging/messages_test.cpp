@@ -23,15 +23,17 @@ TEST(what_is_written_is_read) {
   const GetRequest get{"x", Which::next, 12, box_of({}, {})};
   add(out, get);
   Found found{3, "f4", 4, {{{1, 256, 512}, box_of({0}, {9}), box_of({2}, {5})}}, 77};
-  add(out, found);
+  EXPECT_EQ(add(out, found, 0, 1000), 0U);
   const VariableInfo info{"v", "c16", 2, box_of({0, 0}, {3, 4}), {{5, 6, 7}}, 2};
   add(out, info);
   MessageReader in(out.bytes());
   PutRequest put_read;
   GetRequest get_read;
   Found found_read;
+  std::size_t left = 9;
   VariableInfo info_read;
-  REQUIRE(read(in, put_read) && read(in, get_read) && read(in, found_read) && read(in, info_read));
+  REQUIRE(read(in, put_read) && read(in, get_read) && read(in, found_read, left) &&
+          read(in, info_read));
   EXPECT_EQ(put_read.variable, put.variable);
   EXPECT_EQ(put_read.version, put.version);
   EXPECT(put_read.box == put.box && put_read.type == put.type && put_read.element_bytes == 8);
@@ -39,7 +41,33 @@ TEST(what_is_written_is_read) {
   REQUIRE(found_read.parts.size() == 1);
   EXPECT(found_read.lease == 77 && found_read.parts[0].range.offset == 256);
   EXPECT(found_read.parts[0].box == box_of({2}, {5}));
+  EXPECT_EQ(left, 0U);
   EXPECT(info_read.versions.size() == 1 && info_read.versions[0].objects == 6);
+}
+
+TEST(many_parts_go_in_pages) {
+  Found found{3, "f4", 4, {}, 77};
+  for (int k = 0; k < 1000; ++k) {
+    found.parts.push_back({{k, 256, 512}, box_of({k, 0}, {k + 1, 9}), box_of({k, 2}, {k + 1, 5})});
+  }
+  Found found_read;
+  std::size_t left = found.parts.size();
+  int pages = 0;
+  for (; left > 0 && pages < 1000; ++pages) {
+    MessageWriter out;
+    const std::size_t after = add(out, found, found_read.parts.size(), 4096);
+    EXPECT(out.bytes().size() <= 4096);
+    MessageReader in(out.bytes());
+    REQUIRE(read(in, found_read, left));
+    EXPECT_EQ(left, after);
+    EXPECT_EQ(found_read.parts.size() + left, found.parts.size());
+  }
+  EXPECT(pages > 10 && pages < 50);
+  REQUIRE(found_read.parts.size() == found.parts.size());
+  for (std::size_t k = 0; k < found.parts.size(); ++k) {
+    EXPECT(found_read.parts[k].box == found.parts[k].box);
+    EXPECT_EQ(found_read.parts[k].range.segment, found.parts[k].range.segment);
+  }
 }
 
 TEST(garbage_is_refused_and_nothing_else) {
@@ -58,7 +86,8 @@ TEST(garbage_is_refused_and_nothing_else) {
     MessageReader four(bytes);
     read_well += read(one, put) ? 1 : 0;
     read_well += read(two, get) ? 1 : 0;
-    read_well += read(three, found) ? 1 : 0;
+    std::size_t left = 0;
+    read_well += read(three, found, left) ? 1 : 0;
     read_well += read(four, info) ? 1 : 0;
     if (put.box.rank > 0) EXPECT(put.box.points() > 0);
   }
