@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from . import _core, profiles
 from .closing import Closing
 from .engine import Engine, read_profile, setting_overrides
-from .errors import Closed, InvalidArgument, Timeout
+from .errors import Closed, InvalidArgument, NotFound, Timeout
 
 __all__ = ["Staging", "StagingServer", "Subscription", "Variable"]
 
@@ -95,6 +96,21 @@ class StagingServer(Closing):
         self._core.close()
 
 
+def open_client(
+    engine: Engine, contact: str, label: str, timeout: float
+) -> _core.StagingClientCore:
+    """Connects to a server; waits for its contact file."""
+    end = time.monotonic() + timeout
+    while True:
+        left = max(end - time.monotonic(), LOOK_S)
+        try:
+            return _core.StagingClientCore.open(engine._core, contact, label, left)
+        except NotFound:
+            if time.monotonic() >= end:
+                raise
+        time.sleep(0.05)
+
+
 class Staging(Closing):
     """A client of the staging service.
 
@@ -105,11 +121,11 @@ class Staging(Closing):
         contact: the file that the server wrote, or host:port.
         engine: the engine that copies; None: one of its own.
         name: what the server knows this client by; None: host and process.
-        timeout: seconds to find the server.
+        timeout: seconds to find the server, which may be about to start.
         **settings: of its own engine, as of `tranship config`.
 
     Raises:
-        NotFound: there is no such contact file.
+        NotFound: no such contact file has come.
         PeerLost: the server that wrote it is gone.
         Timeout: nothing answers there.
         Error: what answers there is no staging server.
@@ -131,9 +147,7 @@ class Staging(Closing):
         assert used is not None
         label = name if name is not None else f"{socket.gethostname()}:{os.getpid()}"
         try:
-            self._core = _core.StagingClientCore.open(
-                used._core, os.fspath(contact), label, timeout
-            )
+            self._core = open_client(used, os.fspath(contact), label, timeout)
         except BaseException:
             if self._own is not None:
                 self._own.close()

@@ -135,7 +135,9 @@ Result<std::unique_ptr<Processes>> Processes::open(Engine& engine) {
 
 Processes::~Processes() { stop(); }
 
-void Processes::stop() { (void)fabric_->close(); }
+void Processes::stop() {
+  if (fabric_) (void)fabric_->close();  // else it was refused before it started
+}
 
 Status Processes::export_array(const std::string& name, const Array& array) {
   Array source = array;

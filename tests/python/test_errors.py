@@ -212,6 +212,12 @@ def test_unknown_planners_settings_and_profiles(engine: ts.Engine, profile: str)
         ts.Engine(profile=profile, buffer_bytes=1000)
     with pytest.raises(ts.InvalidArgument, match="automatic, shared or network"):
         ts.Engine(profile=profile, transport="pigeon", contact=True)
+    with pytest.raises(ts.Error, match=r"/nowhere/run.contact"):
+        ts.Engine(profile=profile, contact="/nowhere/run.contact")
+    with pytest.raises(ts.Error, match=r"no-such-host|listen"):
+        ts.Engine(profile=profile, contact=True, listen="no-such-host:0")
+    with pytest.raises(ts.Error, match=r"/nowhere/run.contact"):
+        ts.StagingServer("/nowhere/run.contact", profile=profile)
     with pytest.raises(ts.NotFound, match=r"no machine profile nowhere.*give a file"):
         ts.Engine(profile="nowhere")
     with pytest.raises(ts.InvalidArgument):

@@ -323,7 +323,7 @@ def test_what_is_no_server_is_said_so(profile: str) -> None:
     ):
         ts.Staging(engine.contact)
     with pytest.raises(ts.NotFound):
-        ts.Staging("nowhere.contact")
+        ts.Staging("nowhere.contact", timeout=0.2)
 
 
 def test_on_the_command_line(serve: Serve, tmp_path: Path) -> None:

@@ -59,6 +59,8 @@ LowerOption = Annotated[
     str | None,
     typer.Option(metavar="I,J,…", help="The box's first indices. Default: put 0, get the first."),
 ]
+FIND_S = 2.0
+"""How long a command looks for a server that may be about to start."""
 TimeoutOption = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait.")]
 
 
@@ -112,7 +114,7 @@ def put(
 ) -> None:
     """Put an array of a .npy file as a box of a variable."""
     array = np.load(file, mmap_mode="r")
-    with Staging(server) as staging:
+    with Staging(server, timeout=FIND_S) as staging:
         staging.put(name, version, np.asarray(array), corner(lower, "--lower"), timeout=timeout)
     say(f"put {bytes_text(array.nbytes)} as version {version} of {name}")
 
@@ -131,7 +133,7 @@ def get(
     """Get a box of a variable into a .npy file. Default: all that was ever put."""
     if version != "latest" and not version.lstrip("-").isdigit():
         raise CommandError(f"{version} is no version", 'give a whole number, or "latest"')
-    with Staging(server) as staging:
+    with Staging(server, timeout=FIND_S) as staging:
         array = staging.get(
             name,
             "latest" if version == "latest" else int(version),
@@ -147,7 +149,7 @@ def get(
 
 def ls(server: ServerArgument, as_json: JsonOption = False) -> None:
     """List the variables of a staging server."""
-    with Staging(server) as staging:
+    with Staging(server, timeout=FIND_S) as staging:
         variables = staging.ls()
     if as_json:
         print_json({"variables": variables})

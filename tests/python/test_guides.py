@@ -1,0 +1,61 @@
+"""The guides' code, run as they say."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+PATIENCE = 60.0
+
+
+def blocks(guide: str, language: str) -> list[str]:
+    """The blocks of code of a guide."""
+    text = (GUIDES / guide).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def serial_sums(side: int, steps: int) -> list[tuple[float, float]]:
+    """Of the left and right half of the plate, step by step, in one process."""
+    field = np.zeros((side, side))
+    field[0] = 100.0
+    sums = []
+    for _ in range(steps + 1):
+        sums.append((field[:, : side // 2].sum(), field[:, side // 2 :].sum()))
+        old = np.pad(field, 1, mode="edge")
+        around = old[:-2, 1:-1] + old[2:, 1:-1] + old[1:-1, :-2] + old[1:-1, 2:]
+        field = field + 0.2 * (around - 4 * field)
+    return sums
+
+
+def test_couple_two_codes(profile: str, tmp_path: Path) -> None:
+    scripts = {
+        text.split()[1]: text
+        for text in blocks("couple-two-codes.md", "python")
+        if text.startswith("# ")
+    }
+    for name, text in scripts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (commands,) = (text for text in blocks("couple-two-codes.md", "sh") if "SBATCH" not in text)
+    python = f'python() {{ "{sys.executable}" "$@"; }}'
+    tranship = f'tranship() {{ "{sys.executable}" -m tranship.cli "$@"; }}'
+    done = subprocess.run(
+        ["bash", "-c", f"set -m\n{python}\n{tranship}\n{commands}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines() if re.match(r"\d+ \d+\.", line)]
+    expected = serial_sums(256, 20)
+    assert [int(step) for step, _, _ in lines] == [*range(21), *range(21)]
+    for half in (0, 1):
+        got = [float(total) for _, total, _ in lines[21 * half : 21 * (half + 1)]]
+        assert np.allclose(got, [sums[half] for sums in expected], rtol=1e-12)
+    assert re.search(r"heat\b", done.stdout)
