@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -60,12 +61,14 @@ def check(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
     program = folder / "program.py"
     program.write_text(text)
     package = Path(ts.__file__).parent.parent
+    installed = str(package) in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+    paths = {} if installed else {"MYPYPATH": str(package)}
     return subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(folder / "cache"), program],
         capture_output=True,
         text=True,
         cwd=folder,
-        env={**os.environ, "MYPYPATH": str(package)},
+        env={**os.environ, **paths},
         timeout=100,
     )
 
