@@ -140,8 +140,7 @@ class Staging(Closing):
         timeout: float = 10.0,
         **settings: Any,
     ) -> None:
-        self._workers: ThreadPoolExecutor | None = None
-        self._workers_lock = threading.Lock()
+        self._workers = ThreadPoolExecutor(WORKERS, "tranship-staging")  # starts what is needed
         self._own = Engine(**settings) if engine is None else None
         used = engine if engine is not None else self._own
         assert used is not None
@@ -216,13 +215,10 @@ class Staging(Closing):
         return self._begin(lambda: self.get(name, version, lower, upper, out, timeout=timeout))
 
     def _begin(self, work: Callable[[], Any]) -> Future[Any]:
-        with self._workers_lock:
-            if self._workers is None:
-                self._workers = ThreadPoolExecutor(WORKERS, "tranship-staging")
-            try:
-                return self._workers.submit(work)
-            except RuntimeError:
-                raise Closed("this client of the staging service was closed") from None
+        try:
+            return self._workers.submit(work)
+        except RuntimeError:
+            raise Closed("this client of the staging service was closed") from None
 
     def subscribe(
         self,
@@ -319,9 +315,6 @@ class Staging(Closing):
 
     def close(self) -> None:
         """Waits for what was begun, says that nothing more will be put, and disconnects."""
-        with self._workers_lock:
-            if self._workers is None:
-                self._workers = ThreadPoolExecutor(1)  # nothing more can be begun
         self._workers.shutdown(wait=True)
         self._core.close()
         if self._own is not None:

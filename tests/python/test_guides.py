@@ -6,8 +6,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
+
+import tranship as ts
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 PATIENCE = 60.0
@@ -30,6 +34,15 @@ def serial_sums(side: int, steps: int) -> list[tuple[float, float]]:
         around = old[:-2, 1:-1] + old[2:, 1:-1] + old[1:-1, :-2] + old[1:-1, 2:]
         field = field + 0.2 * (around - 4 * field)
     return sums
+
+
+def test_in_the_background(profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (text,) = (text for text in blocks("couple-two-codes.md", "python") if "subscribe" in text)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    with ts.StagingServer("staging.contact", profile=profile):
+        exec(text, names)
+    assert names["seen"] == [0]
 
 
 def test_couple_two_codes(profile: str, tmp_path: Path) -> None:
