@@ -50,7 +50,8 @@ std::shared_ptr<BoundClient> open_client(std::shared_ptr<Engine> engine, const s
 std::shared_ptr<Server> open_server(const std::string& profile,
                                     const std::map<std::string, std::string>& overrides,
                                     const std::string& contact_file, std::int64_t memory_bytes,
-                                    int versions_max, bool discard_oldest) {
+                                    int versions_max, bool discard_oldest, int rank, int servers,
+                                    const std::string& first) {
   Server::Options options;
   options.config = config_with(overrides);
   options.profile = unwrap(Profile::from_json(profile));
@@ -58,6 +59,9 @@ std::shared_ptr<Server> open_server(const std::string& profile,
   options.memory_bytes = memory_bytes;
   options.versions_max = versions_max;
   options.full = discard_oldest ? staging::Full::discard_oldest : staging::Full::block;
+  options.rank = rank;
+  options.servers = servers;
+  options.first = first;
   return {unwrap(run([&] { return Server::open(std::move(options)); }))};
 }
 
@@ -67,12 +71,13 @@ GetRequest request_of(const std::string& variable, const std::string& which, std
   const Which kind = which == "next"     ? Which::next
                      : which == "latest" ? Which::latest
                                          : Which::exact;
-  return {variable, kind, version, unwrap(Box::make(lower, upper))};
+  const std::int64_t number = kind == Which::latest ? INT64_MAX : version;
+  return {variable, kind, number, unwrap(Box::make(lower, upper))};
 }
 
 nb::dict described(const VariableInfo& info) {
   const auto corner = [&](const Point& point) {
-    return std::vector<std::int64_t>(point.begin(), point.begin() + info.rank);
+    return std::vector<std::int64_t>(point.begin(), point.begin() + info.bounds.rank);
   };
   nb::list versions;
   for (const staging::VersionInfo& version : info.versions) {
@@ -102,9 +107,10 @@ void bind_staging_server(nb::module_& module) {
   nb::class_<Server>(module, "StagingServerCore")
       .def_static("open", &open_server, nb::arg("profile"), nb::arg("overrides"),
                   nb::arg("contact_file"), nb::arg("memory_bytes"), nb::arg("versions_max"),
-                  nb::arg("discard_oldest"))
+                  nb::arg("discard_oldest"), nb::arg("rank"), nb::arg("servers"), nb::arg("first"))
       .def_prop_ro("contact", &Server::contact)
       .def_prop_ro("clients", &Server::clients)
+      .def_prop_ro("complete", &Server::complete)
       .def_prop_ro("memory_bytes_used", &Server::memory_bytes_used)
       .def(
           "list", [](const Server& self) { return described(self.list()); },
@@ -137,9 +143,9 @@ std::int64_t wait(BoundClient& self, const std::string& variable, const std::str
   return unwrap(run([&] { return self.client->wait(request, milliseconds(timeout)); }));
 }
 
-nb::dict describe(BoundClient& self, const std::string& variable, double timeout) {
+nb::dict describe(BoundClient& self, const std::string& variable, bool bounds, double timeout) {
   return described(
-      unwrap(run([&] { return self.client->describe(variable, milliseconds(timeout)); })));
+      unwrap(run([&] { return self.client->describe(variable, milliseconds(timeout), bounds); })));
 }
 
 nb::list list(BoundClient& self) {
@@ -160,8 +166,9 @@ void bind_staging_client(nb::module_& module) {
            nb::arg("upper"), nb::arg("out"), nb::arg("timeout"))
       .def("wait", &wait, nb::arg("variable"), nb::arg("which"), nb::arg("version"),
            nb::arg("lower"), nb::arg("upper"), nb::arg("timeout"))
-      .def("describe", &describe, nb::arg("variable"), nb::arg("timeout"),
-           nb::sig("def describe(self, variable: str, timeout: float) -> dict[str, object]"))
+      .def("describe", &describe, nb::arg("variable"), nb::arg("bounds"), nb::arg("timeout"),
+           nb::sig("def describe(self, variable: str, bounds: bool, timeout: float) -> "
+                   "dict[str, object]"))
       .def("list", &list, nb::sig("def list(self) -> list[dict[str, object]]"))
       .def("discard", &discard, nb::arg("variable"), nb::arg("version"))
       .def("close", [](BoundClient& self) { unwrap(run([&] { return self.client->close(); })); });

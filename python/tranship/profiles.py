@@ -70,7 +70,7 @@ def calibrate(
         progress: called with the share done, from 0 to 1, and what comes next.
         overrides: variables of settings that replace the environment's.
     """
-    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     disk = os.fspath(folder) if folder is not None else tempfile.gettempdir()
     return _core.calibrate(
         platform.node() or "machine",

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -33,20 +34,27 @@ LOOK_S = 0.25
 
 
 class StagingServer(Closing):
-    """A server of the staging service in this process; `tranship serve` runs one.
+    """A server of the staging service in this process; `tranship serve` runs one, or several.
+
+    Several servers share the objects of all variables. Start each with its rank; the first, of rank
+    0, writes the contact file, and the others, which wait for it, find the first through it.
 
     Args:
         contact: a file to write, through which clients find the server; None: by `contact` alone.
+            For a rank above 0 the first server's file, or host:port.
         memory: bytes that its objects may take.
         versions: how many versions of a variable are kept; 0: all of them.
         full: what happens to a put when the memory is full: "block" lets it wait until versions are
             discarded; "discard-oldest" discards the oldest that nobody is reading.
+        rank: this server's number in its group, from 0.
+        servers: how many there are in the group.
         profile: as for Engine.
         **settings: any setting of `tranship config`.
 
     Raises:
         InvalidArgument: impossible limits or settings.
-        Error: the address or the contact file was refused.
+        Error: the address or the contact file was refused, or the group has that rank already.
+        NotFound: the first server has not come within a minute.
     """
 
     def __init__(
@@ -56,11 +64,15 @@ class StagingServer(Closing):
         memory: int = 1 << 30,
         versions: int = 0,
         full: Literal["block", "discard-oldest"] = "block",
+        rank: int = 0,
+        servers: int = 1,
         profile: str | os.PathLike[str] | None = None,
         **settings: Any,
     ) -> None:
         if full not in ("block", "discard-oldest"):
             raise InvalidArgument(f'full is "block" or "discard-oldest", not "{full}"')
+        if rank > 0 and contact is None:
+            raise InvalidArgument("a server of rank above 0 needs the first server's contact")
         overrides = setting_overrides(settings)
         text = profiles.of_this_machine(overrides=overrides) if profile is None else None
         self._core = _core.StagingServerCore.open(
@@ -70,6 +82,9 @@ class StagingServer(Closing):
             memory,
             versions,
             full == "discard-oldest",
+            rank,
+            servers,
+            os.fspath(contact) if rank > 0 and contact is not None else "",
         )
 
     @property
@@ -81,6 +96,11 @@ class StagingServer(Closing):
     def clients(self) -> int:
         """Processes that are connected."""
         return self._core.clients
+
+    @property
+    def complete(self) -> bool:
+        """Whether all servers of the group have started, as the first one knows."""
+        return self._core.complete
 
     @property
     def memory_used(self) -> int:
@@ -111,14 +131,28 @@ def open_client(
         time.sleep(0.05)
 
 
+@dataclass(frozen=True)
+class VariableBox:
+    """A box of a variable, and the type of its elements."""
+
+    lower: Corner
+    upper: Corner
+    dtype: np.dtype[Any]
+
+    def empty(self) -> npt.NDArray[Any]:
+        """An array for it."""
+        shape = tuple(b - a for a, b in zip(self.lower, self.upper, strict=True))
+        return np.empty(shape, self.dtype)
+
+
 class Staging(Closing):
-    """A client of the staging service.
+    """A client of the staging service, of one server or of several.
 
     Any thread may use it. Close it, or use it in a ``with`` statement, when nothing more will be
     put: those who follow its variables then know that they have ended, and have not died.
 
     Args:
-        contact: the file that the server wrote, or host:port.
+        contact: the file that the (first) server wrote, or its host:port.
         engine: the engine that copies; None: one of its own.
         name: what the server knows this client by; None: host and process.
         timeout: seconds to find the server, which may be about to start.
@@ -179,7 +213,7 @@ class Staging(Closing):
             InvalidArgument: the array does not fit the variable.
             NotFound: the version was discarded, or is older than those that are kept.
             Timeout: the memory was full for so long.
-            PeerLost: the server is gone.
+            PeerLost: a server is gone.
         """
         core = array if isinstance(array, _core.Array) else _core.array_of(array)
         corner = lower if lower is not None else (0,) * len(core.extents)
@@ -273,28 +307,26 @@ class Staging(Closing):
             PeerLost: one of them has died, or the server is gone.
             InvalidArgument: `out` has another shape or element type.
         """
-        return self._get(name, version, lower, upper, out, timeout)[1]
-
-    def _get(
-        self,
-        name: str,
-        version: Version,
-        lower: Corner | None,
-        upper: Corner | None,
-        out: Any,
-        timeout: float,
-    ) -> tuple[int, Any]:
         if lower is None or upper is None or out is None:
-            info: Info = dict(self._core.describe(name, timeout))
-            lower = tuple(info["lower"]) if lower is None else lower
-            upper = tuple(info["upper"]) if upper is None else upper
-            if out is None:
-                shape = tuple(b - a for a, b in zip(lower, upper, strict=True))
-                out = np.empty(shape, np.dtype(info["type"]))
+            box = self._box(name, lower, upper, timeout)
+            lower, upper = box.lower, box.upper
+            out = box.empty() if out is None else out
         which = "latest" if version == "latest" else "exact"
         number = 0 if isinstance(version, str) else version
-        got = self._core.get(name, which, number, list(lower), list(upper), out, timeout)
-        return got, out
+        self._core.get(name, which, number, list(lower), list(upper), out, timeout)
+        return out
+
+    def _box(
+        self, name: str, lower: Corner | None, upper: Corner | None, timeout: float
+    ) -> VariableBox:
+        """A box of a variable, as soon as that exists; None: the bounds of all that was put."""
+        bounds = lower is None or upper is None
+        info: Info = dict(self._core.describe(name, bounds, timeout))
+        return VariableBox(
+            tuple(info["lower"]) if lower is None else lower,
+            tuple(info["upper"]) if upper is None else upper,
+            np.dtype(info["type"]),
+        )
 
     def __getitem__(self, name: str) -> Variable:
         """A variable, to be indexed as a NumPy array: ``staging["energy"][3, 0:64, :]``."""
@@ -305,11 +337,10 @@ class Staging(Closing):
         return [dict(info) for info in self._core.list()]
 
     def discard(self, name: str, version: int) -> None:
-        """Takes a version away. Who reads it at the moment reads on.
+        """Takes a version away. Who reads it at the moment reads on; who puts to it fails.
 
         Raises:
             NotFound: it is not there.
-            InvalidArgument: somebody is putting to it.
         """
         self._core.discard(name, version)
 
@@ -335,8 +366,8 @@ class Variable:
             InvalidArgument: steps, or more indices than the variable has dimensions.
         """
         version, *cuts = index if isinstance(index, tuple) else (index,)
-        info: Info = dict(self.staging._core.describe(self.name, 30.0))
-        lower, upper, single = list(info["lower"]), list(info["upper"]), []
+        box = self.staging._box(self.name, None, None, 30.0)
+        lower, upper, single = list(box.lower), list(box.upper), []
         if len(cuts) > len(lower):
             raise InvalidArgument(
                 f'"{self.name}" has {len(lower)} dimensions, and {len(cuts)} indices were given'
@@ -376,13 +407,13 @@ class Variable:
             Timeout: no version came for so long.
         """
         core = self.staging._core
-        info: Info = dict(core.describe(self.name, timeout))
-        first = list(lower if lower is not None else info["lower"])
-        last = list(upper if upper is not None else info["upper"])
+        box = self.staging._box(self.name, lower, upper, timeout)
         version = FIRST if after is None else after
         while True:
             try:
-                version = core.wait(self.name, "next", version, first, last, timeout)
+                version = core.wait(
+                    self.name, "next", version, list(box.lower), list(box.upper), timeout
+                )
             except Closed:
                 return
             yield version
@@ -403,9 +434,9 @@ class Subscription(Closing):
         self._staging = staging
         self._name = name
         self._callback = callback
-        self._lower = None if lower is None else list(lower)
-        self._upper = None if upper is None else list(upper)
-        self._dtype: np.dtype[Any] | None = None
+        self._lower = lower
+        self._upper = upper
+        self._box: VariableBox | None = None
         self._version = FIRST if after is None else after
         self._failure: BaseException | None = None
         self._stop = threading.Event()
@@ -424,13 +455,10 @@ class Subscription(Closing):
         """One version, if it comes soon; False when none will come any more."""
         core = self._staging._core
         try:
-            if self._dtype is None:
-                info: Info = dict(core.describe(self._name, LOOK_S))
-                self._lower = list(info["lower"]) if self._lower is None else self._lower
-                self._upper = list(info["upper"]) if self._upper is None else self._upper
-                self._dtype = np.dtype(info["type"])
-            lower, upper = self._lower or [], self._upper or []
-            out = np.empty([b - a for a, b in zip(lower, upper, strict=True)], self._dtype)
+            if self._box is None:
+                self._box = self._staging._box(self._name, self._lower, self._upper, LOOK_S)
+            lower, upper = list(self._box.lower), list(self._box.upper)
+            out = self._box.empty()
             version = core.get(self._name, "next", self._version, lower, upper, out, LOOK_S)
         except Timeout:
             return True

@@ -59,6 +59,15 @@ std::optional<Box> intersection(const Box& a, const Box& b) {
   return shared;
 }
 
+Box around(const Box& a, const Box& b) {
+  Box both = a;
+  for (std::size_t k = 0; k < at(a.rank); ++k) {
+    both.lower[k] = std::min(a.lower[k], b.lower[k]);
+    both.upper[k] = std::max(a.upper[k], b.upper[k]);
+  }
+  return both;
+}
+
 void subtract(const Box& box, const Box& hole, std::vector<Box>& parts) {
   const auto shared = intersection(box, hole);
   if (!shared) {

@@ -37,6 +37,9 @@ struct Box {
 /// What two boxes of one rank share; nothing if they share no point.
 std::optional<Box> intersection(const Box& a, const Box& b);
 
+/// The smallest box that holds both, which have one rank.
+Box around(const Box& a, const Box& b);
+
 /// Appends to `parts` what is left of `box` without `hole`, as disjoint boxes: two for each
 /// dimension at most.
 void subtract(const Box& box, const Box& hole, std::vector<Box>& parts);

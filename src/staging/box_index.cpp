@@ -45,9 +45,27 @@ void BoxIndex::remove(std::uint64_t number, const Box& box) {
   }
 }
 
+void BoxIndex::all(std::vector<std::uint64_t>& numbers) const {
+  for (const auto& [size, cells] : sizes_) {
+    for (const auto& [cell, entry] : cells) numbers.push_back(entry.number);
+  }
+}
+
 void BoxIndex::find(const Box& box, std::vector<std::uint64_t>& numbers) const {
+  visit(box, [&](std::uint64_t number) {
+    numbers.push_back(number);
+    return true;
+  });
+}
+
+bool BoxIndex::meets(const Box& box) const {
+  return !visit(box, [](std::uint64_t) { return false; });
+}
+
+template <typename Visit>
+bool BoxIndex::visit(const Box& box, const Visit& visit) const {
   const auto look_at = [&](const Entry& entry) {
-    if (intersection(entry.box, box)) numbers.push_back(entry.number);
+    return !intersection(entry.box, box) || visit(entry.number);
   };
   for (const auto& [size, cells] : sizes_) {
     Point first{};
@@ -59,13 +77,17 @@ void BoxIndex::find(const Box& box, std::vector<std::uint64_t>& numbers) const {
       count *= static_cast<double>(last[k] - first[k] + 1);
     }
     if (count >= static_cast<double>(cells.size())) {
-      for (const auto& [cell, entry] : cells) look_at(entry);
+      for (const auto& [cell, entry] : cells) {
+        if (!look_at(entry)) return false;
+      }
       continue;
     }
     Point cell = first;
     for (bool more = true; more;) {
       const auto [begin, end] = cells.equal_range(cell);
-      for (auto one = begin; one != end; ++one) look_at(one->second);
+      for (auto one = begin; one != end; ++one) {
+        if (!look_at(one->second)) return false;
+      }
       more = false;
       for (std::size_t k = 0; k < static_cast<std::size_t>(box.rank) && !more; ++k) {
         more = ++cell[k] <= last[k];
@@ -73,6 +95,7 @@ void BoxIndex::find(const Box& box, std::vector<std::uint64_t>& numbers) const {
       }
     }
   }
+  return true;
 }
 
 }  // namespace tranship::staging

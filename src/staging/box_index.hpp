@@ -21,6 +21,11 @@ class BoxIndex {
   /// Appends the numbers of the boxes that share a point with `box`, in no particular order.
   void find(const Box& box, std::vector<std::uint64_t>& numbers) const;
 
+  /// Whether find() would find any.
+  bool meets(const Box& box) const;
+  /// Appends all numbers.
+  void all(std::vector<std::uint64_t>& numbers) const;
+
   std::size_t size() const { return size_; }
 
  private:
@@ -29,6 +34,11 @@ class BoxIndex {
     Box box;
   };
   using Cells = std::multimap<Point, Entry>;
+
+  /// Calls `visit` with the number of each box that shares a point with `box`, until it returns
+  /// false; returns whether it never did.
+  template <typename Visit>
+  bool visit(const Box& box, const Visit& visit) const;
 
   std::map<int, Cells> sizes_;  ///< by the power of two
   std::size_t size_ = 0;

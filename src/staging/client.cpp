@@ -1,8 +1,5 @@
 #include "staging/client.hpp"
 
-#include <algorithm>
-#include <condition_variable>
-
 #include "channels/host/copy.hpp"
 #include "data/lowering.hpp"
 #include "engine/checks.hpp"
@@ -10,16 +7,9 @@
 namespace tranship::staging {
 namespace {
 
-constexpr std::chrono::milliseconds control_wait_max{10'000};
-/// A client that hears nothing looks for itself now and then.
-constexpr std::chrono::milliseconds look_again{250};
+constexpr std::chrono::milliseconds lookup_wait_max{10'000};
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-Error not_a_server() {
-  return {ErrorCode::unsupported,
-          "what answers there is no staging server; start one with: tranship serve"};
-}
 
 /// A dense array of a box with the field of another array, the last dimension fastest.
 Result<std::shared_ptr<const Mapping>> dense(const Box& box, const Mapping& like,
@@ -104,246 +94,100 @@ Status copy_dense(const Array& array, std::byte* buffer, bool into_array) {
   return {};
 }
 
-Error late(const std::string& why) {
-  return {ErrorCode::timeout, "the wait for the staging server has ended: " + why +
-                                  "; wait longer, or look with: tranship ls"};
-}
-
 }  // namespace
-
-/// Wakes the threads that wait for the server.
-class Client::Listener : public PeerListener {
- public:
-  void on_notice(std::span<const std::byte>) override { wake(); }
-  void on_lost(const Error&) override { wake(); }
-  std::uint64_t notices() {
-    std::lock_guard lock(mutex_);
-    return notices_;
-  }
-  void wait(std::uint64_t seen, Clock::time_point until) {
-    std::unique_lock lock(mutex_);
-    condition_.wait_until(lock, until, [&] { return notices_ != seen; });
-  }
-
- private:
-  void wake() {
-    std::lock_guard lock(mutex_);
-    ++notices_;
-    condition_.notify_all();
-  }
-
-  std::mutex mutex_;
-  std::condition_variable condition_;
-  std::uint64_t notices_ = 0;
-};
 
 Result<std::unique_ptr<Client>> Client::open(Engine& engine, const std::string& contact,
                                              const std::string& name,
                                              std::chrono::milliseconds timeout) {
-  auto processes = engine.processes();
-  if (!processes) return processes.error();
-  auto peer = (*processes)->connect(contact, timeout);
-  if (!peer) return peer.error();
-  std::unique_ptr<Client> client(new Client(engine));
-  client->processes_ = *processes;
-  client->peer_ = *peer;
-  client->listener_ = std::make_shared<Listener>();
-  (*processes)->listen(*peer, client->listener_);
-  Buffer reply;
-  const auto hello =
-      client->ask(MessageWriter().add(Ask::hello).add(staging_version).text(name), reply);
-  if (!hello) {
-    return hello.error().code == ErrorCode::unsupported ? not_a_server() : hello.error();
-  }
-  MessageReader in(*hello);
-  (void)in.get<Said>();
-  client->message_bytes_max_ = in.get<std::int64_t>();
-  if (!in.ok() || client->message_bytes_max_ < message_bytes_least) return not_a_server();
-  return client;
+  auto links = Links::open(engine, contact, name, timeout);
+  if (!links) return links.error();
+  return std::unique_ptr<Client>(new Client(engine, std::move(*links)));
 }
 
 Client::~Client() { (void)close(); }
 
-Status Client::close() {
-  if (processes_ == nullptr || engine_.closed()) return {};
-  processes_->listen(peer_, nullptr);
-  if (!processes_->connected(peer_)) return {};
-  return processes_->disconnect(peer_);
-}
-
-Result<std::span<const std::byte>> Client::ask(const MessageWriter& question, Buffer& reply) const {
-  const auto room = static_cast<std::size_t>(message_bytes_max_);
-  if (!reply) reply = std::make_unique_for_overwrite<std::byte[]>(room);
-  auto length = processes_->ask(peer_, question.bytes(), {reply.get(), room}, control_wait_max);
-  if (!length) return length.error();
-  return std::span<const std::byte>(reply.get(), *length);
-}
-
-Result<std::span<const std::byte>> Client::ask_until_done(const MessageWriter& question,
-                                                          Buffer& reply,
-                                                          Clock::time_point end) const {
-  while (true) {
-    const std::uint64_t seen = listener_->notices();
-    auto answer = ask(question, reply);
-    if (!answer) return answer.error();
-    MessageReader in(*answer);
-    if (in.get<Said>() != Said::waiting) return *answer;
-    const std::string why = in.text();
-    const auto now = Clock::now();
-    if (now >= end) return late(why);
-    if (interrupted_ && interrupted_()) return Error{ErrorCode::cancelled, "interrupted"};
-    listener_->wait(seen, std::min(end, now + look_again));
-  }
-}
-
 Status Client::put(const std::string& variable, std::int64_t version, const Array& array,
                    const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout) {
-  const auto end = Clock::now() + timeout;
+  const std::int64_t end = end_ns(timeout);
   if (Status status = check_one_field(array); !status) return status;
   auto box = box_of(array, lower);
   if (!box) return box.error();
   const Field& field = array.view.mapping->fields()[0].field;
   const PutRequest request{variable, version, *box, field.type, field.bytes};
-  const bool small = box->points() * field.bytes <= inline_bytes(message_bytes_max_);
-  if (small && array.where == Where::host) return put_inline(request, array, end);
+  const std::int64_t bytes = array.view.bytes();
+  if (bytes <= inline_bytes(links_->message_bytes()) && array.where == Where::host) {
+    const auto fill = [&](std::byte* data) { return copy_dense(array, data, false); };
+    const auto done = catalog_.put(request, static_cast<std::size_t>(bytes), fill, end);
+    if (!done) return done.error();
+    if (*done) return {};
+  }
   return put_by_copy(request, array, end);
 }
 
-Status Client::put_inline(const PutRequest& request, const Array& array,
-                          Clock::time_point end) const {
-  MessageWriter question;
-  question.add(Ask::put);
-  add(question, request);
-  std::byte* data = question.room(static_cast<std::size_t>(array.view.bytes())).data();
-  if (Status status = copy_dense(array, data, false); !status) return status;
-  Buffer reply;
-  const auto answer = ask_until_done(question, reply, end);
-  return answer ? Status{} : Status(answer.error());
-}
-
-Status Client::put_by_copy(const PutRequest& request, const Array& array, Clock::time_point end) {
-  MessageWriter question;
-  question.add(Ask::begin);
-  add(question, request);
-  Buffer reply;
-  const auto answer = ask_until_done(question, reply, end);
-  if (!answer) return answer.error();
-  MessageReader in(*answer);
-  (void)in.get<Said>();
-  const auto object = in.get<std::uint64_t>();
-  Range range;
-  range.segment = in.get<int>();
-  range.offset = in.get<std::int64_t>();
-  if (!in.ok()) return not_a_server();
-  auto target = object_array(range, request.box, array);
+Status Client::put_by_copy(const PutRequest& request, const Array& array, std::int64_t end) {
+  const auto room = catalog_.begin(request, end);
+  if (!room) return room.error();
+  auto target = object_array(room->home, room->range, request.box, array);
   Status status = target ? Status{} : Status(target.error());
   if (status) {
     auto event = engine_.copy(array, *target, behind(array));
-    status = event ? event->wait(end - Clock::now()) : Status(event.error());
-    if (event && !status) event->cancel();
-    if (event && !status) (void)event->wait({});  // nobody may write there after the abort
+    status = event ? finish({*event}, {}, end) : Status(event.error());
   }
-  const auto ended = ask(MessageWriter().add(status ? Ask::commit : Ask::abort).add(object), reply);
-  if (!status) return status;
-  return ended ? Status{} : Status(ended.error());
+  if (status) return catalog_.commit(*room);
+  catalog_.abort(*room);
+  return status;
 }
 
 Result<std::int64_t> Client::wait(const GetRequest& request, std::chrono::milliseconds timeout) {
-  MessageWriter question;
-  question.add(Ask::wait);
-  add(question, request);
-  Buffer reply;
-  const auto answer = ask_until_done(question, reply, Clock::now() + timeout);
-  if (!answer) return answer.error();
-  MessageReader in(*answer);
-  (void)in.get<Said>();
-  const auto version = in.get<std::int64_t>();
-  return in.ok() ? Result<std::int64_t>(version) : not_a_server();
+  return catalog_.wait(request, end_ns(timeout));
 }
 
 Result<std::int64_t> Client::get(const GetRequest& request, const Array& target,
                                  std::chrono::milliseconds timeout) {
-  const auto end = Clock::now() + timeout;
+  const std::int64_t end = end_ns(timeout);
   if (Status status = check_target(target, request.box); !status) return status.error();
-  MessageWriter question;
-  question.add(Ask::get);
-  add(question, request);
-  Buffer reply;
-  const auto answer = ask_until_done(question, reply, end);
-  if (!answer) return answer.error();
-  MessageReader in(*answer);
-  const auto said = in.get<Said>();
-  std::int64_t version = 0;
-  if (said == Said::data) {
-    const std::size_t data_bytes = static_cast<std::size_t>(target.view.bytes());
-    if (answer->size() < data_bytes) return not_a_server();
-    Status status = take_data(in, answer->subspan(answer->size() - data_bytes), target, version);
-    if (!status) return status.error();
-    return version;
+  ReplyBuffer reply;
+  const auto held = catalog_.get(request, reply, end);
+  if (!held) return held.error();
+  Status status = check_type(held->type, held->element_bytes, target);
+  if (status) {
+    status =
+        held->data.empty() ? take_parts(*held, request.box, target, end) : take_data(*held, target);
   }
-  Found found;
-  std::size_t left = 0;
-  if (said != Said::parts || !read(in, found, left)) return not_a_server();
-  Status status = left > 0 ? read_more(found, left, reply) : Status{};
-  if (status) status = take_parts(found, request.box, target, end);
-  const auto released = ask(MessageWriter().add(Ask::release).add(found.lease), reply);
+  const Status released = catalog_.release(*held);
   if (!status) return status.error();
   if (!released) return released.error();
-  return found.version;
+  return held->version;
 }
 
-/// The parts that the first answer had no room for.
-Status Client::read_more(Found& found, std::size_t left, Buffer& reply) const {
-  while (left > 0) {
-    const std::size_t before = found.parts.size();
-    const auto answer =
-        ask(MessageWriter().add(Ask::more).add(found.lease).add(static_cast<std::uint64_t>(before)),
-            reply);
-    if (!answer) return answer.error();
-    MessageReader in(*answer);
-    const auto said = in.get<Said>();
-    if (said != Said::parts || !read(in, found, left)) return not_a_server();
-    if (found.parts.size() == before) return not_a_server();
-  }
-  return {};
-}
-
-Status Client::take_data(MessageReader& in, std::span<const std::byte> rest, const Array& target,
-                         std::int64_t& version) const {
-  version = in.get<std::int64_t>();
-  const std::string type = in.text();
-  const auto element_bytes = in.get<std::int64_t>();
-  if (!in.ok()) return not_a_server();
-  if (Status status = check_type(type, element_bytes, target); !status) return status;
-  if (target.where == Where::host) {
-    return copy_dense(target, const_cast<std::byte*>(rest.data()), true);
-  }
+Status Client::take_data(const Held& held, const Array& target) const {
+  auto* data = const_cast<std::byte*>(held.data.data());
+  if (target.where == Where::host) return copy_dense(target, data, true);
   auto mapping = dense_of(target);
   if (!mapping) return mapping.error();
   Array source;
   source.view = View::whole(*mapping);
-  source.place.address = const_cast<std::byte*>(rest.data());
+  source.place.address = data;
   source.name = "a message";
   auto event = engine_.copy(source, target, behind(target));
   return event ? event->wait({}) : Status(event.error());
 }
 
-Status Client::take_parts(const Found& found, const Box& box, const Array& target,
-                          Clock::time_point end) {
-  if (Status status = check_type(found.type, found.element_bytes, target); !status) return status;
+Status Client::take_parts(const Held& held, const Box& box, const Array& target, std::int64_t end) {
   std::vector<Event> events;
   Status status;
   CopyOptions options = behind(target);
-  options.together_bytes = box.points() * found.element_bytes;
-  for (const Part& part : found.parts) {
-    auto source = object_array(part.range, part.object_box, target);
+  options.together_bytes = box.points() * held.element_bytes;
+  for (const Part& part : held.parts) {
+    const Seen& object = held.objects[part.object];
+    auto source = object_array(object.home, object.range, object.box, target);
     if (!source) {
       status = source.error();
       break;
     }
     Array to = target;
     for (std::size_t k = 0; k < at(box.rank); ++k) {
-      source->view.lower[k] = part.box.lower[k] - part.object_box.lower[k];
+      source->view.lower[k] = part.box.lower[k] - object.box.lower[k];
       to.view.lower[k] += part.box.lower[k] - box.lower[k];
       source->view.extents[k] = to.view.extents[k] = part.box.upper[k] - part.box.lower[k];
     }
@@ -354,28 +198,40 @@ Status Client::take_parts(const Found& found, const Box& box, const Array& targe
     }
     events.push_back(std::move(*event));
   }
+  return finish(events, status, end);
+}
+
+/// Waits for the copies; cancels them if something went wrong. Nobody touches the servers' memory
+/// any more when it returns.
+Status Client::finish(const std::vector<Event>& events, Status status, std::int64_t end) const {
   for (const Event& event : events) {
-    Status one = status ? event.wait(end - Clock::now()) : Status{};
+    const std::chrono::nanoseconds left(end - links_->now_ns());
+    Status one = status ? event.wait(left) : Status{};
     if (!one || !status) {
       event.cancel();
-      (void)event.wait({});  // the lease ends when nobody reads any more
+      (void)event.wait({});
     }
     if (status && !one) status = one;
   }
   return status;
 }
 
-Result<Array> Client::segment(int number) {
+Result<Array> Client::segment(int server, int number) {
   std::lock_guard lock(mutex_);
-  const auto known = segments_.find(number);
+  const auto known = segments_.find({server, number});
   if (known != segments_.end()) return known->second;
-  auto found = processes_->lookup(peer_, segment_name + std::to_string(number), control_wait_max);
-  if (found) segments_[number] = *found;
+  const auto peer = links_->peer(server);
+  if (!peer) return peer.error();
+  auto processes = engine_.processes();
+  if (!processes) return processes.error();
+  auto found = (*processes)->lookup(*peer, segment_name + std::to_string(number), lookup_wait_max);
+  if (found) segments_[{server, number}] = *found;
   return found;
 }
 
-Result<Array> Client::object_array(const Range& range, const Box& box, const Array& like) {
-  auto array = segment(range.segment);
+Result<Array> Client::object_array(int server, const Range& range, const Box& box,
+                                   const Array& like) {
+  auto array = segment(server, range.segment);
   if (!array) return array.error();
   const bool mapped = array->place.attachment == nullptr;
   auto mapping = dense(box, *like.view.mapping, mapped ? 0 : range.offset);
@@ -384,45 +240,6 @@ Result<Array> Client::object_array(const Range& range, const Box& box, const Arr
   array->view = View::whole(std::move(*mapping));
   array->named = like.named;
   return array;
-}
-
-Result<std::vector<VariableInfo>> Client::list() {
-  std::vector<VariableInfo> all;
-  Buffer reply;
-  while (true) {
-    const std::string after = all.empty() ? std::string() : all.back().name;
-    const auto answer = ask(MessageWriter().add(Ask::list).text(after), reply);
-    if (!answer) return answer.error();
-    MessageReader in(*answer);
-    (void)in.get<Said>();
-    const std::size_t before = all.size();
-    for (auto one = in.data(); in.ok(); one = in.data()) {
-      VariableInfo info;
-      MessageReader inner(one);
-      if (!read(inner, info)) return not_a_server();
-      all.push_back(std::move(info));
-    }
-    if (all.size() == before) return all;
-  }
-}
-
-Result<VariableInfo> Client::describe(const std::string& variable,
-                                      std::chrono::milliseconds timeout) {
-  Buffer reply;
-  const auto answer = ask_until_done(MessageWriter().add(Ask::describe).text(variable), reply,
-                                     Clock::now() + timeout);
-  if (!answer) return answer.error();
-  MessageReader in(*answer);
-  (void)in.get<Said>();
-  VariableInfo info;
-  if (!read(in, info)) return not_a_server();
-  return info;
-}
-
-Status Client::discard(const std::string& variable, std::int64_t version) {
-  Buffer reply;
-  const auto answer = ask(MessageWriter().add(Ask::discard).text(variable).add(version), reply);
-  return answer ? Status{} : Status(answer.error());
 }
 
 }  // namespace tranship::staging

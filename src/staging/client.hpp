@@ -1,7 +1,6 @@
 // A process's side of the staging service: put and get.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -9,19 +8,22 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.hpp"
 #include "engine/processes.hpp"
-#include "staging/messages.hpp"
+#include "staging/catalog.hpp"
+#include "staging/links.hpp"
 
 namespace tranship::staging {
 
 /// Any thread may call any member; calls of several threads go beside each other.
 class Client {
  public:
-  /// Connects `engine`, which must outlive the client, to a server.
-  /// @error as Processes::connect(); unsupported if what answers there is no staging server
+  /// Connects `engine`, which must outlive the client, to the servers of a group, whose first one
+  /// has that contact.
+  /// @error as Links::open()
   static Result<std::unique_ptr<Client>> open(Engine& engine, const std::string& contact,
                                               const std::string& name,
                                               std::chrono::milliseconds timeout);
@@ -44,43 +46,43 @@ class Client {
   Result<std::int64_t> wait(const GetRequest& request, std::chrono::milliseconds timeout);
 
   /// Asked now and then by threads that wait, which give up when it says so.
-  void give_up_when(std::function<bool()> interrupted) { interrupted_ = std::move(interrupted); }
+  void give_up_when(std::function<bool()> interrupted) {
+    catalog_.give_up_when(std::move(interrupted));
+  }
 
-  /// The element type and bytes of a variable, once something was put to it.
-  Result<VariableInfo> describe(const std::string& variable, std::chrono::milliseconds timeout);
+  /// The element type and bounds of a variable, once something was put to it. Without `bounds` only
+  /// one server is asked, and they are those of the first put.
+  Result<VariableInfo> describe(const std::string& variable, std::chrono::milliseconds timeout,
+                                bool bounds = true) {
+    return catalog_.describe(variable, bounds, end_ns(timeout));
+  }
 
-  Status discard(const std::string& variable, std::int64_t version);
-  Result<std::vector<VariableInfo>> list();
+  Status discard(const std::string& variable, std::int64_t version) {
+    return catalog_.discard(variable, version);
+  }
+  Result<std::vector<VariableInfo>> list() { return catalog_.list(); }
 
   /// Says that nothing more will be put, and disconnects.
-  Status close();
+  Status close() { return links_->close(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  using Buffer = std::unique_ptr<std::byte[]>;  ///< for an answer: made once, never cleared
-  class Listener;
-
-  explicit Client(Engine& engine) : engine_(engine) {}
-  Result<std::span<const std::byte>> ask(const MessageWriter& question, Buffer& reply) const;
-  Result<std::span<const std::byte>> ask_until_done(const MessageWriter& question, Buffer& reply,
-                                                    Clock::time_point end) const;
-  Status put_inline(const PutRequest& request, const Array& array, Clock::time_point end) const;
-  Status put_by_copy(const PutRequest& request, const Array& array, Clock::time_point end);
-  Status take_data(MessageReader& in, std::span<const std::byte> rest, const Array& target,
-                   std::int64_t& version) const;
-  Status read_more(Found& found, std::size_t left, Buffer& reply) const;
-  Status take_parts(const Found& found, const Box& box, const Array& target, Clock::time_point end);
-  Result<Array> object_array(const Range& range, const Box& box, const Array& like);
-  Result<Array> segment(int number);
+  Client(Engine& engine, std::unique_ptr<Links> links)
+      : engine_(engine), links_(std::move(links)), catalog_(*links_) {}
+  std::int64_t end_ns(std::chrono::milliseconds timeout) const {
+    return links_->now_ns() + std::chrono::nanoseconds(timeout).count();
+  }
+  Status put_by_copy(const PutRequest& request, const Array& array, std::int64_t end_ns);
+  Status take_data(const Held& held, const Array& target) const;
+  Status take_parts(const Held& held, const Box& box, const Array& target, std::int64_t end_ns);
+  Status finish(const std::vector<Event>& events, Status status, std::int64_t end_ns) const;
+  Result<Array> object_array(int server, const Range& range, const Box& box, const Array& like);
+  Result<Array> segment(int server, int number);
 
   Engine& engine_;
-  Processes* processes_ = nullptr;
-  PeerId peer_;
-  std::int64_t message_bytes_max_ = message_bytes_least;  ///< what the server's answers may take
-  std::shared_ptr<Listener> listener_;
-  std::function<bool()> interrupted_;
-  std::mutex mutex_;  ///< guards what follows
-  std::map<int, Array> segments_;
+  std::unique_ptr<Links> links_;
+  Catalog catalog_;
+  std::mutex mutex_;                               ///< guards what follows
+  std::map<std::pair<int, int>, Array> segments_;  ///< by server and number
 };
 
 }  // namespace tranship::staging

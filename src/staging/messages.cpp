@@ -2,21 +2,10 @@
 
 #include <algorithm>
 
-#include "data/lowering.hpp"
-
 namespace tranship::staging {
 namespace {
 
-constexpr std::uint32_t parts_max = 1U << 20;
-
-/// Bytes from the start of a dense array of `box` to the element at `lower`.
-std::int64_t offset_in(const Box& box, const Point& lower, std::int64_t element_bytes) {
-  std::int64_t offset = 0;
-  for (std::size_t k = 0; k < static_cast<std::size_t>(box.rank); ++k) {
-    offset = offset * (box.upper[k] - box.lower[k]) + lower[k] - box.lower[k];
-  }
-  return offset * element_bytes;
-}
+constexpr std::uint32_t objects_max = 1U << 20;
 
 void add(MessageWriter& out, const Range& range) {
   out.add(range.segment).add(range.offset).add(range.bytes);
@@ -30,10 +19,10 @@ Range read_range(MessageReader& in) {
   return range;
 }
 
-void add(MessageWriter& out, const Part& part) {
-  add(out, part.range);
-  tranship::staging::add(out, part.object_box);
-  tranship::staging::add(out, part.box);
+void add(MessageWriter& out, const Seen& seen) {
+  out.add(seen.home).add(seen.object).add(seen.order);
+  add(out, seen.range);
+  tranship::staging::add(out, seen.box);
 }
 
 }  // namespace
@@ -95,14 +84,14 @@ bool read(MessageReader& in, GetRequest& request) {
 std::size_t add(MessageWriter& out, const Found& found, std::size_t first,
                 std::size_t message_bytes) {
   out.add(found.version).text(found.type).add(found.element_bytes).add(found.lease);
-  const std::size_t left = found.parts.size() - std::min(first, found.parts.size());
+  const std::size_t left = found.objects.size() - std::min(first, found.objects.size());
   MessageWriter one;
-  if (left > 0) add(one, found.parts[first]);
+  if (left > 0) add(one, found.objects[first]);
   const std::size_t taken = out.bytes().size() + 2 * sizeof(std::uint32_t);
   const std::size_t room = message_bytes > taken ? message_bytes - taken : 0;
   const std::size_t count = left > 0 ? std::min(left, room / one.bytes().size()) : 0;
   out.add(static_cast<std::uint32_t>(count)).add(static_cast<std::uint32_t>(left - count));
-  for (std::size_t k = first; k < first + count; ++k) add(out, found.parts[k]);
+  for (std::size_t k = first; k < first + count; ++k) add(out, found.objects[k]);
   return left - count;
 }
 
@@ -114,19 +103,57 @@ bool read(MessageReader& in, Found& found, std::size_t& left) {
   found.lease = in.get<std::uint64_t>();
   const auto count = in.get<std::uint32_t>();
   left = in.get<std::uint32_t>();
-  if (count > parts_max || left > parts_max) return false;
+  if (count > objects_max || left > objects_max) return false;
   for (std::uint32_t k = 0; k < count && ok && in.ok(); ++k) {
-    Part part;
-    part.range = read_range(in);
-    part.object_box = read_box(in, ok);
-    part.box = read_box(in, ok);
-    found.parts.push_back(part);
+    Seen seen;
+    seen.home = in.get<int>();
+    seen.object = in.get<std::uint64_t>();
+    seen.order = in.get<std::uint64_t>();
+    seen.range = read_range(in);
+    seen.box = read_box(in, ok);
+    found.objects.push_back(seen);
   }
   return ok && in.ok();
 }
 
+void add(MessageWriter& out, const Facts& facts) {
+  out.text(facts.type).add(facts.element_bytes);
+  add(out, facts.first);
+  out.add(facts.cells.origin).add(facts.cells.extents);
+  out.add(facts.producers).add(static_cast<std::uint32_t>(facts.lost_producer ? 1 : 0));
+}
+
+bool read(MessageReader& in, Facts& facts) {
+  bool ok = true;
+  facts.type = in.text();
+  facts.element_bytes = in.get<std::int64_t>();
+  facts.first = read_box(in, ok);
+  facts.cells.rank = facts.first.rank;
+  facts.cells.origin = in.get<Point>();
+  facts.cells.extents = in.get<Point>();
+  for (std::size_t k = 0; k < facts.cells.extents.size(); ++k) {
+    ok = ok && facts.cells.extents[k] >= 1 && facts.cells.origin[k] >= 0 &&
+         facts.cells.origin[k] < facts.cells.extents[k];
+  }
+  facts.producers = in.get<int>();
+  facts.lost_producer = in.get<std::uint32_t>() != 0;
+  return ok && in.ok() && facts.element_bytes >= 1 && facts.element_bytes <= 16;
+}
+
+void add(MessageWriter& out, const Leased& leased) {
+  out.add(leased.state).add(leased.order);
+  add(out, leased.range);
+}
+
+bool read(MessageReader& in, Leased& leased) {
+  leased.state = in.get<Leased::State>();
+  leased.order = in.get<std::uint64_t>();
+  leased.range = read_range(in);
+  return in.ok() && leased.state >= Leased::State::here && leased.state <= Leased::State::gone;
+}
+
 void add(MessageWriter& out, const VariableInfo& info) {
-  out.text(info.name).text(info.type).add(info.rank);
+  out.text(info.name).text(info.type).add(info.element_bytes);
   add(out, info.bounds);
   out.add(info.producers).add(static_cast<std::uint32_t>(info.versions.size()));
   for (const VersionInfo& version : info.versions) {
@@ -138,7 +165,7 @@ bool read(MessageReader& in, VariableInfo& info) {
   bool ok = true;
   info.name = in.text();
   info.type = in.text();
-  info.rank = in.get<int>();
+  info.element_bytes = in.get<std::int64_t>();
   info.bounds = read_box(in, ok);
   info.producers = in.get<int>();
   const auto count = in.get<std::uint32_t>();
@@ -150,24 +177,6 @@ bool read(MessageReader& in, VariableInfo& info) {
     info.versions.push_back(version);
   }
   return ok && in.ok();
-}
-
-LoopNest nest_of(const Box& part, const Box& source, const Box& target,
-                 std::int64_t element_bytes) {
-  LoopNest nest;
-  nest.element_bytes = element_bytes;
-  nest.source_offset = offset_in(source, part.lower, element_bytes);
-  nest.target_offset = offset_in(target, part.lower, element_bytes);
-  std::int64_t source_stride = element_bytes;
-  std::int64_t target_stride = element_bytes;
-  for (int k = part.rank - 1; k >= 0; --k) {
-    nest.loops[static_cast<std::size_t>(nest.rank++)] = {part.extent(k), source_stride,
-                                                         target_stride};
-    source_stride *= source.extent(k);
-    target_stride *= target.extent(k);
-  }
-  coalesce(nest);
-  return nest;
 }
 
 }  // namespace tranship::staging

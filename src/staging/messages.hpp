@@ -9,24 +9,34 @@
 
 #include "fabric/protocol.hpp"
 #include "staging/object_store.hpp"
+#include "staging/registry.hpp"
 
 namespace tranship::staging {
 
-constexpr std::uint32_t staging_version = 2;
+constexpr std::uint32_t staging_version = 3;
 
-/// What a question begins with.
+/// What a question begins with. Those of a variable go to its keeper, those of an object to its
+/// home, those of a box to the servers that own it (staging/distribution.hpp).
 enum class Ask : std::uint32_t {
-  hello = 1,  ///< who I am; the answer says who the server is
+  hello = 1,  ///< who I am; the answer says who the server is, and which others there are
+  join,       ///< to the first server: I am one of them
+  declare,    ///< to the keeper: I shall put to a variable; the answer says what it knows of it
+  describe,   ///< to the keeper: the same, without that
+  bounds,     ///< of what was put to a variable here
   put,        ///< an object and its data, visible with the answer
   begin,      ///< room for an object
   commit,
   abort,
-  get,      ///< the data if they are few, else where they lie
-  more,     ///< parts of a get that its answer had no room for
-  release,  ///< of what a get returned
+  enter,    ///< an object that is being put elsewhere
+  leave,    ///< of what was entered
+  settle,   ///< of what was entered: the order of its commit
+  get,      ///< the data if they are few, else where they lie; or that others must be asked, too
+  find,     ///< the objects that meet a box, of other servers, too
+  lease,    ///< what became of objects that another server's answer to find named
+  more,     ///< objects of a get or find that the answer had no room for
+  release,  ///< of what a get, find or lease returned
   wait,     ///< the version that a get would return now
   discard,
-  describe,  ///< a variable, as soon as something was put to it
   list,
 };
 
@@ -34,8 +44,9 @@ enum class Ask : std::uint32_t {
 enum class Said : std::uint32_t {
   done = 1,
   waiting,  ///< ask again when a notice has come
-  parts,    ///< of a get
+  objects,  ///< of a get
   data,     ///< of a get: the elements themselves, dense, the last dimension fastest
+  spread,   ///< of a get: objects of other servers meet the box; ask find of all its owners
 };
 
 /// Segments of a server's memory are exported by this name and their number.
@@ -58,16 +69,17 @@ void add(MessageWriter& out, const PutRequest& request);
 bool read(MessageReader& in, PutRequest& request);
 void add(MessageWriter& out, const GetRequest& request);
 bool read(MessageReader& in, GetRequest& request);
-/// From part `first` on, as many as a message of `message_bytes` still has room for. Returns how
+/// From object `first` on, as many as a message of `message_bytes` still has room for. Returns how
 /// many come after them.
 std::size_t add(MessageWriter& out, const Found& found, std::size_t first,
                 std::size_t message_bytes);
-/// Appends the parts; `left` is how many come after them.
+/// Appends the objects; `left` is how many come after them.
 bool read(MessageReader& in, Found& found, std::size_t& left);
+void add(MessageWriter& out, const Facts& facts);
+bool read(MessageReader& in, Facts& facts);
+void add(MessageWriter& out, const Leased& leased);
+bool read(MessageReader& in, Leased& leased);
 void add(MessageWriter& out, const VariableInfo& info);
 bool read(MessageReader& in, VariableInfo& info);
-
-/// Between dense arrays of two boxes, the elements of `part`, which lies in both.
-LoopNest nest_of(const Box& part, const Box& source, const Box& target, std::int64_t element_bytes);
 
 }  // namespace tranship::staging

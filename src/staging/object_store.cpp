@@ -9,33 +9,61 @@ std::string version_of(const std::string& variable, std::int64_t version) {
   return "version " + std::to_string(version) + " of \"" + variable + "\"";
 }
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
+Waiting none_after(const GetRequest& request) {
+  return {"there is no version of \"" + request.variable + "\" after " +
+          std::to_string(request.version)};
+}
 
-Status check_rank(const std::string& variable, const Box& bounds, const Box& box) {
-  if (bounds.rank == box.rank) return {};
-  return Error{ErrorCode::invalid_argument,
-               "\"" + variable + "\" has " + std::to_string(bounds.rank) +
-                   " dimensions, and the box " + box.text() + " has " + std::to_string(box.rank)};
+Waiting none_covers(const GetRequest& request) {
+  return {"no version of \"" + request.variable + "\" covers " + request.box.text()};
 }
 
 }  // namespace
 
+Error wrong_rank(const std::string& variable, int rank, const Box& box) {
+  return {ErrorCode::invalid_argument, "\"" + variable + "\" has " + std::to_string(rank) +
+                                           " dimensions, and the box " + box.text() + " has " +
+                                           std::to_string(box.rank)};
+}
+
+Status check_element(const PutRequest& request) {
+  std::int64_t bytes = 0;
+  if (request.element_bytes < 1 || request.element_bytes > 16) {
+    return Error{ErrorCode::invalid_argument,
+                 "elements have 1 to 16 bytes, not " + std::to_string(request.element_bytes)};
+  }
+  if (__builtin_mul_overflow(request.box.points(), request.element_bytes, &bytes)) {
+    return Error{ErrorCode::invalid_argument,
+                 "the box " + request.box.text() + " has more bytes than 63 bits count"};
+  }
+  return {};
+}
+
+Status check_fits(const PutRequest& request, const std::string& type, std::int64_t element_bytes,
+                  int rank) {
+  if (type != request.type || element_bytes != request.element_bytes) {
+    return Error{ErrorCode::invalid_argument, "\"" + request.variable + "\" has elements of " +
+                                                  type + ", not of " + request.type +
+                                                  "; put another variable, or convert the array"};
+  }
+  if (rank != request.box.rank) return wrong_rank(request.variable, rank, request.box);
+  return {};
+}
+
 Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& request) {
+  if (Status status = check_element(request); !status) return status.error();
   auto found = variables_.find(request.variable);
   if (found == variables_.end()) {
     Variable made;
     made.type = request.type;
     made.element_bytes = request.element_bytes;
-    made.bounds = request.box;
+    made.rank = request.box.rank;
     found = variables_.emplace(request.variable, std::move(made)).first;
   }
   Variable& variable = found->second;
-  if (variable.type != request.type || variable.element_bytes != request.element_bytes) {
-    return Error{ErrorCode::invalid_argument, "\"" + request.variable + "\" has elements of " +
-                                                  variable.type + ", not of " + request.type +
-                                                  "; put another variable, or convert the array"};
+  if (Status s = check_fits(request, variable.type, variable.element_bytes, variable.rank); !s) {
+    return s.error();
   }
-  if (Status s = check_rank(request.variable, variable.bounds, request.box); !s) return s.error();
   if (variable.discarded.contains(request.version)) {
     return Error{ErrorCode::not_found,
                  version_of(request.variable, request.version) +
@@ -51,16 +79,13 @@ Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& reque
 }
 
 Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRequest& request) {
-  std::int64_t bytes = 0;
-  if (request.element_bytes < 1 || request.element_bytes > 16 ||
-      __builtin_mul_overflow(request.box.points(), request.element_bytes, &bytes)) {
-    return Error{ErrorCode::invalid_argument,
-                 "elements have 1 to 16 bytes, not " + std::to_string(request.element_bytes)};
-  }
   const bool is_new = !variables_.contains(request.variable);
   auto variable = variable_for(request);
-  if (!variable) return variable.error();
-  auto room = make_room(request, bytes);
+  if (!variable) {
+    if (is_new) variables_.erase(request.variable);
+    return variable.error();
+  }
+  auto room = make_room(request, request.box.points() * request.element_bytes);
   if (!room || std::holds_alternative<Waiting>(*room)) {
     if (is_new) variables_.erase(request.variable);
     if (!room) return room.error();
@@ -76,9 +101,7 @@ Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRe
   Begun begun{number, object.range};
   objects_.emplace(number, std::move(object));
   ++(*variable)->versions[request.version].begun;
-  if (is_new) changes_.insert(request.variable);
-  if (!(*variable)->producers.contains(owner)) (*variable)->lost_producer = false;
-  (*variable)->producers.insert(owner);
+  ++begun_;
   return std::variant<Begun, Waiting>(begun);
 }
 
@@ -134,27 +157,35 @@ bool ObjectStore::discard_oldest(const PutRequest& but_this) {
   return heap_.bytes_free() > free_before;
 }
 
-Status ObjectStore::commit(Owner owner, std::uint64_t number) {
+Result<std::uint64_t> ObjectStore::commit(Owner owner, std::uint64_t number,
+                                          std::uint64_t order_before) {
   const auto found = objects_.find(number);
   if (found == objects_.end() || found->second.owner != owner || found->second.order != 0) {
     return Error{ErrorCode::not_found, "there is no such object to commit"};
   }
   Object& object = found->second;
   Variable& variable = variables_.at(object.variable);
+  --begun_;
+  if (object.discarded) {
+    Error why{ErrorCode::not_found,
+              version_of(object.variable, object.version) + " was discarded while it was put"};
+    drop(number);
+    return why;
+  }
   Version& version = variable.versions.at(object.version);
-  object.order = ++commits_;
+  order_ = std::max(order_, order_before) + 1;
+  object.order = order_;
   --version.begun;
-  variable.held += version.index.size() == 0 ? 1 : 0;
+  variable.held += version.empty() ? 1 : 0;
   version.index.add(number, object.box);
   version.bytes += object.range.bytes;
-  for (std::size_t k = 0; k < at(object.box.rank); ++k) {
-    variable.bounds.lower[k] = std::min(variable.bounds.lower[k], object.box.lower[k]);
-    variable.bounds.upper[k] = std::max(variable.bounds.upper[k], object.box.upper[k]);
-  }
+  if (!variable.bounds) variable.bounds = object.box;
+  *variable.bounds = around(*variable.bounds, object.box);
   changes_.insert(object.variable);
+  const std::uint64_t order = object.order;
   const std::string name = object.variable;
   keep_to_versions(name, variable);
-  return {};
+  return order;
 }
 
 Status ObjectStore::abort(Owner owner, std::uint64_t number) {
@@ -162,23 +193,70 @@ Status ObjectStore::abort(Owner owner, std::uint64_t number) {
   if (found == objects_.end() || found->second.owner != owner || found->second.order != 0) {
     return Error{ErrorCode::not_found, "there is no such object to give up"};
   }
-  Variable& variable = variables_.at(found->second.variable);
-  const auto version = variable.versions.find(found->second.version);
-  if (--version->second.begun == 0 && version->second.index.size() == 0) {
-    variable.versions.erase(version);
+  const Object& object = found->second;
+  Variable& variable = variables_.at(object.variable);
+  --begun_;
+  if (!object.discarded) {
+    --variable.versions.at(object.version).begun;
+    drop_if_unused(variable, object.version);
   }
+  changes_.insert(object.variable);  // whoever waits for it elsewhere looks again
   drop(number);
   return {};
+}
+
+Result<std::uint64_t> ObjectStore::enter(const PutRequest& request, int home,
+                                         std::uint64_t object) {
+  const bool is_new = !variables_.contains(request.variable);
+  auto variable = variable_for(request);
+  if (!variable) {
+    if (is_new) variables_.erase(request.variable);
+    return variable.error();
+  }
+  Version& version = (*variable)->versions[request.version];
+  const std::uint64_t number = ++last_object_;
+  if (version.entered.contains({home, object})) {
+    return Error{ErrorCode::invalid_argument, "this object was entered before"};
+  }
+  (*variable)->held += version.empty() ? 1 : 0;
+  version.entered.emplace(Elsewhere{home, object}, number);
+  entered_.emplace(number, Entered{{home, object}, request.box});
+  version.elsewhere.add(number, request.box);
+  changes_.insert(request.variable);
+  keep_to_versions(request.variable, **variable);
+  return order_;
+}
+
+void ObjectStore::leave(const std::string& name, std::int64_t version, int home,
+                        std::uint64_t object) {
+  const auto variable = variables_.find(name);
+  if (variable == variables_.end()) return;
+  const auto held = variable->second.versions.find(version);
+  if (held == variable->second.versions.end()) return;
+  const auto entered = held->second.entered.find({home, object});
+  if (entered == held->second.entered.end()) return;
+  const std::uint64_t number = entered->second;
+  held->second.elsewhere.remove(number, entered_.at(number).box);
+  entered_.erase(number);
+  held->second.entered.erase(entered);
+  variable->second.held -= held->second.empty() ? 1 : 0;
+  drop_if_unused(variable->second, version);
+  changes_.insert(name);
+}
+
+void ObjectStore::drop_if_unused(Variable& variable, std::int64_t version) {
+  const auto held = variable.versions.find(version);
+  if (held->second.begun == 0 && held->second.empty()) variable.versions.erase(held);
 }
 
 void ObjectStore::keep_to_versions(const std::string& name, Variable& variable) {
   if (options_.versions_max == 0) return;
   for (auto one = variable.versions.begin(); variable.held > options_.versions_max;) {
     const std::int64_t version = one->first;
-    const bool visible = one->second.index.size() > 0;
+    const bool holds_any = !one->second.empty();
     if (one->second.begun > 0) return;  // it goes when its last object has come
     ++one;
-    if (visible) discard_version(name, variable, version);
+    if (holds_any) discard_version(name, variable, version);
   }
 }
 
@@ -186,14 +264,22 @@ void ObjectStore::discard_version(const std::string& name, Variable& variable,
                                   std::int64_t version) {
   std::vector<std::uint64_t> numbers;
   const auto held = variable.versions.find(version);
-  held->second.index.find(variable.bounds, numbers);
+  held->second.index.all(numbers);
   for (const std::uint64_t number : numbers) {
     Object& object = objects_.at(number);
     object.discarded = true;
     if (object.leases == 0) drop(number);
   }
+  if (held->second.begun > 0) {
+    for (auto& [number, object] : objects_) {
+      if (object.order == 0 && object.variable == name && object.version == version) {
+        object.discarded = true;
+      }
+    }
+  }
+  for (const auto& [where, number] : held->second.entered) entered_.erase(number);
+  variable.held -= held->second.empty() ? 0 : 1;
   variable.versions.erase(held);
-  --variable.held;
   variable.discarded.insert(version);
   changes_.insert(name);
 }
@@ -202,10 +288,6 @@ Status ObjectStore::discard(const std::string& name, std::int64_t version) {
   const auto found = variables_.find(name);
   if (found == variables_.end() || !found->second.versions.contains(version)) {
     return Error{ErrorCode::not_found, "there is no " + version_of(name, version)};
-  }
-  if (found->second.versions.at(version).begun > 0) {
-    return Error{ErrorCode::invalid_argument,
-                 version_of(name, version) + " is being written; discard it afterwards"};
   }
   discard_version(name, found->second, version);
   return {};
@@ -218,113 +300,168 @@ void ObjectStore::drop(std::uint64_t number) {
   changes_.insert("");
 }
 
-bool ObjectStore::covered(const Version& version, const Box& box, std::vector<Part>& parts,
-                          std::vector<std::uint64_t>& objects, Box& missing) const {
+std::vector<Seen> ObjectStore::own_objects(const Version& version, const Box& box) const {
   std::vector<std::uint64_t> numbers;
   version.index.find(box, numbers);
-  std::sort(numbers.begin(), numbers.end(), [&](std::uint64_t a, std::uint64_t b) {
-    return objects_.at(a).order > objects_.at(b).order;
-  });
-  std::vector<Box> open{box};
-  std::vector<Box> left;
+  std::vector<Seen> objects;
+  objects.reserve(numbers.size());
   for (const std::uint64_t number : numbers) {
-    if (open.empty()) break;
     const Object& object = objects_.at(number);
-    left.clear();
-    bool used = false;
-    for (const Box& one : open) {
-      if (const auto part = intersection(one, object.box)) {
-        parts.push_back({object.range, object.box, *part});
-        used = true;
-      }
-      subtract(one, object.box, left);
-    }
-    if (used) objects.push_back(number);
-    open.swap(left);
+    objects.push_back({options_.server, number, object.box, object.order, object.range});
   }
-  if (open.empty()) return true;
-  missing = open.front();
-  return false;
+  sort_newest_first(objects);
+  return objects;
 }
 
-Result<std::variant<Found, Waiting>> ObjectStore::get(Owner owner, const GetRequest& request) {
+bool ObjectStore::meets(const Version& version, const Box& box) const {
+  return version.index.meets(box) || version.elsewhere.meets(box);
+}
+
+std::uint64_t ObjectStore::keep(Owner owner, std::vector<std::uint64_t> objects) {
+  for (const std::uint64_t number : objects) ++objects_.at(number).leases;
+  leases_.emplace(++last_lease_, Lease{owner, std::move(objects)});
+  return last_lease_;
+}
+
+Error ObjectStore::discarded(const std::string& name, const Variable& variable,
+                             std::int64_t version) const {
+  std::string kept;
+  if (!variable.versions.empty()) {
+    kept = "; held are " + std::to_string(variable.versions.begin()->first) + " to " +
+           std::to_string(variable.versions.rbegin()->first);
+  }
+  return {ErrorCode::not_found, version_of(name, version) + " was discarded" + kept};
+}
+
+/// Null if there is none yet.
+Result<const ObjectStore::Variable*> ObjectStore::variable_of(const GetRequest& request) const {
   const auto found = variables_.find(request.variable);
-  if (found == variables_.end()) {
-    return std::variant<Found, Waiting>(
-        Waiting{"nothing has been put to \"" + request.variable + "\" yet"});
+  if (found == variables_.end()) return nullptr;
+  if (found->second.rank != request.box.rank) {
+    return wrong_rank(request.variable, found->second.rank, request.box);
   }
-  const Variable& variable = found->second;
-  if (Status s = check_rank(request.variable, variable.bounds, request.box); !s) return s.error();
-  if (request.which == Which::latest) return find_latest(owner, request);
-  if (request.which == Which::exact) return find(owner, request, request.version);
-  auto next = variable.versions.upper_bound(request.version);
-  while (next != variable.versions.end() && next->second.index.size() == 0) ++next;
-  if (next == variable.versions.end()) {
-    return wait_for(request, "there is no version of \"" + request.variable + "\" after " +
-                                 std::to_string(request.version));
-  }
-  return find(owner, request, next->first);
+  return &found->second;
 }
 
-Result<std::variant<Found, Waiting>> ObjectStore::find_latest(Owner owner,
+Result<std::variant<Found, Waiting, Spread>> ObjectStore::get(Owner owner,
                                                               const GetRequest& request) {
-  const Variable& variable = variables_.at(request.variable);
-  for (auto one = variable.versions.rbegin(); one != variable.versions.rend(); ++one) {
-    std::vector<Part> parts;
-    std::vector<std::uint64_t> objects;
-    Box missing;
-    if (!covered(one->second, request.box, parts, objects, missing)) continue;
-    return found(owner, variable, one->first, std::move(parts), std::move(objects));
+  using Answer = std::variant<Found, Waiting, Spread>;
+  const auto variable = variable_of(request);
+  if (!variable) return variable.error();
+  if (*variable == nullptr) {
+    return Answer(Waiting{"nothing has been put to \"" + request.variable + "\" yet"});
   }
-  return wait_for(request,
-                  "no version of \"" + request.variable + "\" covers " + request.box.text());
+  const auto& versions = (*variable)->versions;
+  if (request.which == Which::exact) {
+    return get_version(owner, request, **variable, request.version);
+  }
+  if (request.which == Which::next) {
+    auto next = versions.upper_bound(request.version);
+    while (next != versions.end() && !meets(next->second, request.box)) ++next;
+    if (next != versions.end()) return get_version(owner, request, **variable, next->first);
+    return Answer(none_after(request));
+  }
+  for (auto one = versions.upper_bound(request.version); one != versions.begin();) {
+    --one;
+    auto answer = get_version(owner, request, **variable, one->first);
+    if (!std::holds_alternative<Waiting>(*answer)) return answer;
+  }
+  return Answer(none_covers(request));
 }
 
-Result<std::variant<Found, Waiting>> ObjectStore::find(Owner owner, const GetRequest& request,
-                                                       std::int64_t version) {
-  const Variable& variable = variables_.at(request.variable);
+Result<std::variant<Found, Waiting, Spread>> ObjectStore::get_version(Owner owner,
+                                                                      const GetRequest& request,
+                                                                      const Variable& variable,
+                                                                      std::int64_t version) {
+  using Answer = std::variant<Found, Waiting, Spread>;
   const auto held = variable.versions.find(version);
   if (held == variable.versions.end()) {
-    if (!variable.discarded.contains(version)) {
-      return wait_for(request, version_of(request.variable, version) + " is not there");
-    }
-    std::string kept;
-    if (!variable.versions.empty()) {
-      kept = "; held are " + std::to_string(variable.versions.begin()->first) + " to " +
-             std::to_string(variable.versions.rbegin()->first);
-    }
-    return Error{ErrorCode::not_found,
-                 version_of(request.variable, version) + " was discarded" + kept};
+    if (variable.discarded.contains(version)) return discarded(request.variable, variable, version);
+    return Answer(Waiting{version_of(request.variable, version) + " is not there"});
   }
+  if (held->second.elsewhere.meets(request.box)) return Answer(Spread{});
+  std::vector<Seen> objects = own_objects(held->second, request.box);
   std::vector<Part> parts;
-  std::vector<std::uint64_t> objects;
   Box missing;
-  if (!covered(held->second, request.box, parts, objects, missing)) {
-    return wait_for(request, version_of(request.variable, version) + " lacks " + missing.text());
+  if (!cut(request.box, objects, parts, missing)) {
+    return Answer(Waiting{version_of(request.variable, version) + " lacks " + missing.text()});
   }
-  return found(owner, variable, version, std::move(parts), std::move(objects));
+  // The parts are in the order of the objects: what is hidden altogether has none.
+  Found found{version, variable.type, variable.element_bytes, 0, {}};
+  std::vector<std::uint64_t> numbers;
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    if (k > 0 && parts[k].object == parts[k - 1].object) continue;
+    found.objects.push_back(objects[parts[k].object]);
+    numbers.push_back(objects[parts[k].object].object);
+  }
+  found.lease = keep(owner, std::move(numbers));
+  return Answer(std::move(found));
 }
 
-std::variant<Found, Waiting> ObjectStore::found(Owner owner, const Variable& variable,
-                                                std::int64_t version, std::vector<Part> parts,
-                                                std::vector<std::uint64_t> objects) {
-  for (const std::uint64_t number : objects) ++objects_.at(number).leases;
-  Found answer{version, variable.type, variable.element_bytes, std::move(parts), ++last_lease_};
-  leases_.emplace(answer.lease, Lease{owner, std::move(objects)});
-  return answer;
+Result<std::variant<Found, Waiting>> ObjectStore::find(Owner owner, const GetRequest& request) {
+  using Answer = std::variant<Found, Waiting>;
+  const auto variable = variable_of(request);
+  if (!variable) return variable.error();
+  if (*variable == nullptr) {
+    return Answer(Waiting{"nothing has been put to \"" + request.variable + "\" yet"});
+  }
+  const auto& versions = (*variable)->versions;
+  auto held = versions.find(request.version);
+  if (request.which == Which::exact) {
+    if ((*variable)->discarded.contains(request.version)) {
+      return discarded(request.variable, **variable, request.version);
+    }
+    if (held == versions.end()) {
+      return Answer(Waiting{version_of(request.variable, request.version) + " is not there"});
+    }
+  } else if (request.which == Which::next) {
+    held = versions.upper_bound(request.version);
+    while (held != versions.end() && !meets(held->second, request.box)) ++held;
+    if (held == versions.end()) return Answer(none_after(request));
+  } else {
+    auto above = versions.upper_bound(request.version);
+    while (above != versions.begin() && !meets(std::prev(above)->second, request.box)) --above;
+    if (above == versions.begin()) return Answer(none_covers(request));
+    held = std::prev(above);
+  }
+  Found found{held->first, (*variable)->type, (*variable)->element_bytes, 0,
+              own_objects(held->second, request.box)};
+  std::vector<std::uint64_t> numbers;
+  for (const Seen& object : found.objects) numbers.push_back(object.object);
+  found.lease = keep(owner, numbers);
+  numbers.clear();
+  held->second.elsewhere.find(request.box, numbers);
+  for (const std::uint64_t number : numbers) {
+    const Entered& entered = entered_.at(number);
+    found.objects.push_back({entered.where.first, entered.where.second, entered.box, 0, {}});
+  }
+  return Answer(std::move(found));
 }
 
-/// What is not there may still come, if somebody is there who could bring it.
-Result<std::variant<Found, Waiting>> ObjectStore::wait_for(const GetRequest& request,
-                                                           std::string why) const {
-  const Variable& variable = variables_.at(request.variable);
-  if (!variable.producers.empty()) {
-    return std::variant<Found, Waiting>(Waiting{std::move(why)});
+Result<std::vector<Leased>> ObjectStore::lease(Owner owner, const std::string& name,
+                                               std::int64_t version,
+                                               std::span<const std::uint64_t> objects,
+                                               std::uint64_t& lease) {
+  const auto variable = variables_.find(name);
+  if (variable != variables_.end() && variable->second.discarded.contains(version)) {
+    return discarded(name, variable->second, version);
   }
-  if (variable.lost_producer) {
-    return Error{ErrorCode::peer_lost, why + ", and a process that put to it has died"};
+  std::vector<Leased> answers;
+  std::vector<std::uint64_t> here;
+  for (const std::uint64_t number : objects) {
+    const auto found = objects_.find(number);
+    Leased answer;
+    if (found != objects_.end() && found->second.variable == name &&
+        found->second.version == version) {
+      answer.state = found->second.order > 0 ? Leased::State::here : Leased::State::begun;
+      answer.order = found->second.order;
+      answer.range = found->second.range;
+    }
+    if (answer.state == Leased::State::here) here.push_back(number);
+    answers.push_back(answer);
   }
-  return Error{ErrorCode::closed, why + ", and all processes that put to it have ended"};
+  lease = keep(owner, std::move(here));
+  return answers;
 }
 
 Status ObjectStore::release(Owner owner, std::uint64_t lease) {
@@ -349,7 +486,7 @@ void ObjectStore::end_lease(const Lease& lease) {
   }
 }
 
-void ObjectStore::gone(Owner owner, bool cleanly) {
+void ObjectStore::gone(Owner owner) {
   std::vector<std::uint64_t> begun;
   for (const auto& [number, object] : objects_) {
     if (object.owner == owner && object.order == 0) begun.push_back(number);
@@ -363,37 +500,25 @@ void ObjectStore::gone(Owner owner, bool cleanly) {
     }
     lease = next;
   }
-  for (auto& [name, variable] : variables_) {
-    if (variable.producers.erase(owner) == 0) continue;
-    if (!cleanly) variable.lost_producer = true;
-    changes_.insert(name);
-  }
 }
 
-VariableInfo ObjectStore::described(const std::string& name, const Variable& variable) {
-  return {name,
-          variable.type,
-          variable.bounds.rank,
-          variable.bounds,
-          {},
-          static_cast<int>(variable.producers.size())};
-}
-
-std::variant<VariableInfo, Waiting> ObjectStore::describe(const std::string& name) const {
+std::optional<VariableInfo> ObjectStore::describe(const std::string& name) const {
   const auto found = variables_.find(name);
-  if (found != variables_.end()) return described(name, found->second);
-  return Waiting{"nothing has been put to \"" + name + "\" yet"};
+  if (found == variables_.end() || !found->second.bounds) return std::nullopt;
+  const Variable& variable = found->second;
+  return VariableInfo{name, variable.type, variable.element_bytes, *variable.bounds, {}, 0};
 }
 
 std::vector<VariableInfo> ObjectStore::list() const {
   std::vector<VariableInfo> all;
   for (const auto& [name, variable] : variables_) {
-    VariableInfo info = described(name, variable);
+    auto info = describe(name);
+    if (!info) continue;
     for (const auto& [number, version] : variable.versions) {
       const auto objects = static_cast<std::int64_t>(version.index.size());
-      if (objects > 0) info.versions.push_back({number, objects, version.bytes});
+      if (objects > 0) info->versions.push_back({number, objects, version.bytes});
     }
-    all.push_back(std::move(info));
+    all.push_back(std::move(*info));
   }
   return all;
 }

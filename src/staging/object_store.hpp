@@ -2,11 +2,13 @@
 // get sees, what waits and what goes; moves nothing and knows no clock.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -16,6 +18,7 @@
 #include "base/heap.hpp"
 #include "staging/box.hpp"
 #include "staging/box_index.hpp"
+#include "staging/parts.hpp"
 #include "tranship/error.hpp"
 
 namespace tranship::staging {
@@ -48,8 +51,8 @@ struct Begun {
 
 enum class Which {
   exact,   ///< this version
-  next,    ///< the lowest one above this that is there
-  latest,  ///< the highest one that covers the box
+  next,    ///< the lowest one above this that has something of the box
+  latest,  ///< the highest one up to this that covers the box
 };
 
 struct GetRequest {
@@ -59,20 +62,20 @@ struct GetRequest {
   Box box;
 };
 
-/// A part of a get: it lies in one object.
-struct Part {
-  Range range;     ///< of the object
-  Box object_box;  ///< of which the range holds the elements
-  Box box;         ///< the part
+/// What became of an object that another server's index names.
+struct Leased {
+  enum class State : std::uint32_t {
+    here = 1,  ///< whole, and kept until the lease ends
+    begun,     ///< being written: it may come
+    gone,      ///< given up: it will never come
+  };
+  State state = State::gone;
+  std::uint64_t order = 0;
+  Range range;
 };
 
-struct Found {
-  std::int64_t version = 0;
-  std::string type;
-  std::int64_t element_bytes = 0;
-  std::vector<Part> parts;  ///< disjoint; together the box
-  std::uint64_t lease = 0;  ///< keeps the objects until release()
-};
+/// Objects of other servers share points with the box: ask find(), there too.
+struct Spread {};
 
 /// Why something must wait. Ask again when the store has changed.
 struct Waiting {
@@ -88,12 +91,23 @@ struct VersionInfo {
 struct VariableInfo {
   std::string name;
   std::string type;
-  int rank = 0;
+  std::int64_t element_bytes = 0;
   Box bounds;  ///< around all that was ever put
   std::vector<VersionInfo> versions;
   int producers = 0;  ///< processes that put to it and are connected
 };
 
+/// @error invalid_argument unless the elements have 1 to 16 bytes, and all of them together have a
+///        size
+Status check_element(const PutRequest& request);
+/// @error invalid_argument if the variable has other elements or another number of dimensions
+Status check_fits(const PutRequest& request, const std::string& type, std::int64_t element_bytes,
+                  int rank);
+
+Error wrong_rank(const std::string& variable, int rank, const Box& box);
+
+/// The objects of one server, and the boxes of those objects of other servers that share points
+/// with its cells.
 /// Laws: an object is visible whole, from commit() on, or not at all. What a get returned stays as
 /// it is until its lease ends. Of overlapping objects of one version the one that was committed
 /// last is seen. A version goes by discard(), by the limits of the options, and in no other way;
@@ -106,6 +120,7 @@ class ObjectStore {
     std::int64_t segment_bytes = std::int64_t{64} << 20;
     int versions_max = 0;  ///< of a variable; 0: any number
     Full full = Full::block;
+    int server = 0;  ///< its number
     /// Makes a segment of so many bytes, numbered 0, 1, 2, ….
     std::function<Status(std::int64_t bytes)> make_segment;
   };
@@ -114,24 +129,49 @@ class ObjectStore {
   /// @error invalid_argument if it does not fit the variable; out_of_memory if no room could ever
   ///        be made; not_found if the version was discarded
   Result<std::variant<Begun, Waiting>> begin(Owner owner, const PutRequest& request);
-  /// @error not_found if the owner has begun no such object
-  Status commit(Owner owner, std::uint64_t object);
+  /// The object is visible from now on. Its order, which is returned, is above that of every object
+  /// that this server knows of, and above `order_before`.
+  /// @error not_found if the owner has begun no such object, or its version was discarded meanwhile
+  Result<std::uint64_t> commit(Owner owner, std::uint64_t object, std::uint64_t order_before = 0);
   Status abort(Owner owner, std::uint64_t object);
 
-  /// @error not_found if the version was discarded; invalid_argument if the box has another rank;
-  ///        closed or peer_lost if all producers have ended, and so it can never be covered
-  Result<std::variant<Found, Waiting>> get(Owner owner, const GetRequest& request);
+  /// Enters the box of an object that lies on server `home`: before its commit there. Returns an
+  /// order that is above that of every object that this server knows of.
+  /// @error as begin()
+  Result<std::uint64_t> enter(const PutRequest& request, int home, std::uint64_t object);
+  /// Takes back what was entered.
+  void leave(const std::string& variable, std::int64_t version, int home, std::uint64_t object);
+  /// An object that was entered here was committed with that order.
+  void settle(std::uint64_t order) { order_ = std::max(order_, order); }
+
+  /// Objects of this server that cover the box.
+  /// @error not_found if the version was discarded; invalid_argument if the box has another rank
+  Result<std::variant<Found, Waiting, Spread>> get(Owner owner, const GetRequest& request);
+  /// The objects that share points with the box, of this server and of others, at the version that
+  /// `which` says; of `latest`, the highest one that has something of the box.
+  /// @error as get()
+  Result<std::variant<Found, Waiting>> find(Owner owner, const GetRequest& request);
+  /// What became of objects of this server that find() named elsewhere. `lease` keeps those that
+  /// are here.
+  /// @error not_found if the version was discarded
+  Result<std::vector<Leased>> lease(Owner owner, const std::string& variable, std::int64_t version,
+                                    std::span<const std::uint64_t> objects, std::uint64_t& lease);
   Status release(Owner owner, std::uint64_t lease);
 
+  /// What is being written to the version cannot be committed any more.
+  /// @error not_found if it is not there
   Status discard(const std::string& variable, std::int64_t version);
 
   /// The owner has ended: what it had begun is undone, what it read may go.
-  void gone(Owner owner, bool cleanly);
+  void gone(Owner owner);
 
-  /// Without its versions.
-  std::variant<VariableInfo, Waiting> describe(const std::string& variable) const;
+  /// The variables of which objects have been committed here; producers are not known here.
   std::vector<VariableInfo> list() const;
+  /// The same of one, without versions.
+  std::optional<VariableInfo> describe(const std::string& variable) const;
   std::int64_t memory_bytes_used() const { return heap_.bytes() - heap_.bytes_free(); }
+  /// Objects that are being written, and gets that are being read.
+  bool busy() const { return begun_ > 0 || !leases_.empty(); }
 
   /// Variables of which something has changed since the last call. An empty name: memory was freed.
   std::set<std::string> take_changes() { return std::exchange(changes_, {}); }
@@ -147,41 +187,48 @@ class ObjectStore {
     int leases = 0;
     bool discarded = false;
   };
+  using Elsewhere = std::pair<int, std::uint64_t>;  ///< a server, and an object's number there
   struct Version {
-    BoxIndex index;
+    BoxIndex index;      ///< objects of this server that are visible
+    BoxIndex elsewhere;  ///< objects of other servers, by a number of this store's own
+    std::map<Elsewhere, std::uint64_t> entered;  ///< that number
     std::int64_t bytes = 0;
     int begun = 0;  ///< objects that are being written
+    bool empty() const { return index.size() == 0 && entered.empty(); }
+  };
+  struct Entered {
+    Elsewhere where;
+    Box box;
   };
   struct Variable {
     std::string type;
     std::int64_t element_bytes = 0;
-    Box bounds;
+    int rank = 0;
+    std::optional<Box> bounds;  ///< around what was committed here
     std::map<std::int64_t, Version> versions;
-    int held = 0;  ///< versions of which something is visible
+    int held = 0;  ///< versions that are not empty
     std::set<std::int64_t> discarded;
-    std::set<Owner> producers;
-    bool lost_producer = false;  ///< one has died since the last one came
   };
   struct Lease {
     Owner owner = 0;
     std::vector<std::uint64_t> objects;
   };
 
-  static VariableInfo described(const std::string& name, const Variable& variable);
   Result<Variable*> variable_for(const PutRequest& request);
   Result<std::variant<Range, Waiting>> make_room(const PutRequest& request, std::int64_t bytes);
   Status add_segment(std::int64_t bytes_least);
   bool discard_oldest(const PutRequest& but_this);
-  bool covered(const Version& version, const Box& box, std::vector<Part>& parts,
-               std::vector<std::uint64_t>& objects, Box& missing) const;
-  Result<std::variant<Found, Waiting>> find_latest(Owner owner, const GetRequest& request);
-  Result<std::variant<Found, Waiting>> find(Owner owner, const GetRequest& request,
-                                            std::int64_t version);
-  std::variant<Found, Waiting> found(Owner owner, const Variable& variable, std::int64_t version,
-                                     std::vector<Part> parts, std::vector<std::uint64_t> objects);
-  Result<std::variant<Found, Waiting>> wait_for(const GetRequest& request, std::string why) const;
+  Result<const Variable*> variable_of(const GetRequest& request) const;
+  Result<std::variant<Found, Waiting, Spread>> get_version(Owner owner, const GetRequest& request,
+                                                           const Variable& variable,
+                                                           std::int64_t version);
+  bool meets(const Version& version, const Box& box) const;
+  std::vector<Seen> own_objects(const Version& version, const Box& box) const;
+  std::uint64_t keep(Owner owner, std::vector<std::uint64_t> objects);
+  Error discarded(const std::string& name, const Variable& variable, std::int64_t version) const;
   void discard_version(const std::string& name, Variable& variable, std::int64_t version);
   void keep_to_versions(const std::string& name, Variable& variable);
+  void drop_if_unused(Variable& variable, std::int64_t version);
   void drop(std::uint64_t object);
   void end_lease(const Lease& lease);
 
@@ -190,10 +237,12 @@ class ObjectStore {
   int segments_ = 0;
   std::map<std::string, Variable> variables_;
   std::unordered_map<std::uint64_t, Object> objects_;
+  std::unordered_map<std::uint64_t, Entered> entered_;
   std::unordered_map<std::uint64_t, Lease> leases_;
-  std::uint64_t last_object_ = 0;
+  std::uint64_t last_object_ = 0;  ///< numbers of objects, and of those elsewhere
   std::uint64_t last_lease_ = 0;
-  std::uint64_t commits_ = 0;
+  std::uint64_t order_ = 0;  ///< the highest that is known
+  int begun_ = 0;
   std::set<std::string> changes_;
 };
 

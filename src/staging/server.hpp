@@ -1,19 +1,17 @@
-// A staging server: an engine whose process answers for a store.
+// A staging server: an engine whose process answers for a service.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "engine/engine.hpp"
 #include "engine/processes.hpp"
-#include "staging/messages.hpp"
-#include "staging/object_store.hpp"
+#include "staging/service.hpp"
 
 namespace tranship::staging {
 
@@ -25,13 +23,19 @@ class Server {
   struct Options {
     Config config;
     Profile profile;
-    std::string contact_file;  ///< where clients find it
+    std::string contact_file;  ///< where clients find it; of the first server of a group alone
     std::int64_t memory_bytes = std::int64_t{1} << 30;
     int versions_max = 0;  ///< of a variable; 0: any number
     Full full = Full::block;
+    int rank = 0;                                    ///< this server's number in its group
+    int servers = 1;                                 ///< of the group
+    std::string first;                               ///< the first server's contact, for all others
+    std::chrono::milliseconds join_timeout{60'000};  ///< to find the first server
   };
 
-  /// @error as Engine::open(); invalid_argument for impossible limits
+  /// Waits until it has joined its group.
+  /// @error as Engine::open(); invalid_argument for impossible limits, or a rank that the group has
+  ///        already; not_found or timeout if the first server does not come
   static Result<std::unique_ptr<Server>> open(Options options);
   ~Server();
 
@@ -41,42 +45,28 @@ class Server {
   std::int64_t memory_bytes_used() const;
   int clients() const;
 
-  /// Ends the service. Clients that still wait are told that it closed.
-  void close();
+  /// Whether all servers of the group have started, as the first one knows.
+  bool complete() const;
+
+  /// Ends the service: nothing new is put, what is being written and read may end within
+  /// `drain_max`; then clients that still wait are told that it closed.
+  void close(std::chrono::milliseconds drain_max = std::chrono::milliseconds(5000));
 
  private:
   explicit Server(Options options);
 
+  Status join();
   Result<std::size_t> answer(RequesterId from, std::span<const std::byte> question,
                              std::span<std::byte> reply);
-  Result<std::size_t> carry_out(RequesterId from, Ask ask, MessageReader& in,
-                                std::span<std::byte> reply);
-  Result<std::size_t> on_hello(RequesterId from, MessageReader& in, std::span<std::byte> reply);
-  Result<std::size_t> on_put(RequesterId from, MessageReader& in, std::span<std::byte> reply);
-  Result<std::size_t> on_begin(RequesterId from, MessageReader& in, std::span<std::byte> reply);
-  Result<std::size_t> on_get(RequesterId from, MessageReader& in, bool wants_data,
-                             std::span<std::byte> reply);
-  Result<std::size_t> on_more(RequesterId from, MessageReader& in, std::span<std::byte> reply);
-  Result<std::size_t> on_release(RequesterId from, MessageReader& in, std::span<std::byte> reply);
-  Result<std::size_t> on_describe(RequesterId from, MessageReader& in, std::span<std::byte> reply);
-  Result<std::size_t> on_list(MessageReader& in, std::span<std::byte> reply) const;
-  std::size_t data_of(const Found& found, const Box& box, std::span<std::byte> reply) const;
-  Result<std::size_t> wait(RequesterId from, const std::string& variable, const Waiting& waiting,
-                           std::span<std::byte> reply);
   bool await_ready() const;
   std::byte* address_of(const Range& range) const;
   Status make_segment(std::int64_t bytes);
   void on_gone(RequesterId requester, bool cleanly);
-  void tell_waiting();
 
   Options options_;
   mutable std::mutex mutex_;  ///< guards what follows
-  ObjectStore store_;
+  std::unique_ptr<Service> service_;
   std::vector<std::shared_ptr<SharedMemory>> segments_;
-  std::map<std::string, std::set<RequesterId>> waiting_;  ///< by variable; "": for memory
-  std::map<RequesterId, std::string> clients_;            ///< by what they call themselves
-  /// What gets found that no message has room for, by lease, until the release.
-  std::map<std::pair<RequesterId, std::uint64_t>, Found> long_answers_;
   /// Set once, before anything is answered: a thread of the fabric must not wait for the engine's
   /// locks, which whoever closes it holds.
   Processes* processes_ = nullptr;

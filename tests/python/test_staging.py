@@ -8,17 +8,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from staging_servers import PATIENCE, Servers
 
 import tranship as ts
-
-Serve = Callable[..., Path]
-PATIENCE = 20.0
 
 WRITER = """
 import sys, time
@@ -34,35 +32,17 @@ if sys.stdin.readline() == "close\\n":
 
 
 @pytest.fixture
-def serve(profile: str, tmp_path: Path) -> Iterator[Serve]:
-    """Starts servers, as processes of `tranship serve`."""
-    running: list[subprocess.Popen[str]] = []
-
-    def start(*options: str) -> Path:
-        contact = tmp_path / f"staging-{len(running)}.contact"
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tranship.cli", "serve", "--contact", str(contact), *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        running.append(process)
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith("serving at 127.0.0.1:")
-        return contact
-
-    start.processes = running  # type: ignore[attr-defined]
-    yield start
-    for process in running:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=PATIENCE)
-        assert process.returncode in (0, -signal.SIGKILL), errors
+def serve(profile: str, tmp_path: Path) -> Iterator[Servers]:
+    servers = Servers(tmp_path)
+    yield servers
+    servers.end()
 
 
-@pytest.fixture
-def staging(serve: Serve) -> Iterator[ts.Staging]:
-    with ts.Staging(serve("--memory", "256MiB"), threads=2) as client:
+@pytest.fixture(params=[1, 3])
+def staging(serve: Servers, request: pytest.FixtureRequest) -> Iterator[ts.Staging]:
+    """A client of one server, and of a group."""
+    contact = serve("--memory", "256MiB", "--servers", str(request.param))
+    with ts.Staging(contact, threads=2) as client:
         yield client
 
 
@@ -137,7 +117,7 @@ def test_of_overlapping_boxes_the_last_is_seen(staging: ts.Staging) -> None:
     assert np.array_equal(staging.get("overlap", 1), expected)
 
 
-def test_a_get_waits_until_its_whole_box_is_there(serve: Serve) -> None:
+def test_a_get_waits_until_its_whole_box_is_there(serve: Servers) -> None:
     contact = serve()
     with ts.Staging(contact) as writer, ts.Staging(contact) as reader:
         got: list[Any] = []
@@ -158,7 +138,7 @@ def test_a_get_waits_until_its_whole_box_is_there(serve: Serve) -> None:
             reader.get("never", 1, timeout=0.2)
 
 
-def test_versions_are_followed_to_the_end(serve: Serve) -> None:
+def test_versions_are_followed_to_the_end(serve: Servers) -> None:
     contact = serve()
     with ts.Staging(contact) as reader:
         writer = start_writer(contact)
@@ -173,7 +153,7 @@ def test_versions_are_followed_to_the_end(serve: Serve) -> None:
         assert writer.wait(PATIENCE) == 0
 
 
-def test_the_death_of_a_writer_is_told_from_its_end(serve: Serve) -> None:
+def test_the_death_of_a_writer_is_told_from_its_end(serve: Servers) -> None:
     contact = serve()
     with ts.Staging(contact) as reader:
         writer = start_writer(contact)
@@ -192,13 +172,13 @@ def wait_in_vain(client: ts.Staging) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_end_of_a_server_ends_what_waits(serve: Serve, number: signal.Signals) -> None:
+def test_the_end_of_a_server_ends_what_waits(serve: Servers, number: signal.Signals) -> None:
     contact = serve()
     with ts.Staging(contact) as client, ts.Staging(contact) as other:
         client.put("energy", 1, np.zeros(4))
         waiting = threading.Thread(target=wait_in_vain, args=(other,))
         waiting.start()
-        server = serve.processes[0]  # type: ignore[attr-defined]
+        server = serve.processes[0]
         threading.Timer(0.2, lambda: server.send_signal(number)).start()
         begin = time.monotonic()
         with pytest.raises((ts.PeerLost, ts.Closed)):
@@ -216,7 +196,7 @@ def test_the_end_of_a_server_ends_what_waits(serve: Serve, number: signal.Signal
         assert not contact.exists()
 
 
-def test_a_full_server_lets_puts_wait(serve: Serve) -> None:
+def test_a_full_server_lets_puts_wait(serve: Servers) -> None:
     contact = serve("--memory", "8MiB")
     block = np.ones(500_000)
     with ts.Staging(contact) as writer, ts.Staging(contact) as other:
@@ -235,7 +215,7 @@ def test_a_full_server_lets_puts_wait(serve: Serve) -> None:
             writer.put("z", 1, np.ones(2_000_000))
 
 
-def test_old_versions_make_room_if_the_server_is_told_so(serve: Serve) -> None:
+def test_old_versions_make_room_if_the_server_is_told_so(serve: Servers) -> None:
     contact = serve("--memory", "8MiB", "--full", "discard-oldest", "--versions", "5")
     with ts.Staging(contact) as client:
         for version in range(20):
@@ -247,7 +227,7 @@ def test_old_versions_make_room_if_the_server_is_told_so(serve: Serve) -> None:
         assert held == [35, 36, 37, 38, 39]
 
 
-def test_many_processes_and_threads_at_once(serve: Serve) -> None:
+def test_many_processes_and_threads_at_once(serve: Servers) -> None:
     contact = serve("--memory", "64MiB")
     failures: list[str] = []
 
@@ -269,7 +249,7 @@ def test_many_processes_and_threads_at_once(serve: Serve) -> None:
     assert not failures
 
 
-def test_arrays_on_gpus(serve: Serve) -> None:
+def test_arrays_on_gpus(serve: Servers) -> None:
     contact = serve()
     values = np.random.default_rng(4).random((300, 200))
     with (
@@ -326,7 +306,7 @@ def test_what_is_no_server_is_said_so(profile: str) -> None:
         ts.Staging("nowhere.contact", timeout=0.2)
 
 
-def test_on_the_command_line(serve: Serve, tmp_path: Path) -> None:
+def test_on_the_command_line(serve: Servers, tmp_path: Path) -> None:
     contact = str(serve())
     values = np.random.default_rng(5).random((20, 30))
     np.save(tmp_path / "in.npy", values)
@@ -369,7 +349,7 @@ def test_what_goes_on_behind_the_caller(staging: ts.Staging) -> None:
         staging.put_async("field", 13, np.zeros(3)).result(timeout=PATIENCE)
 
 
-def test_close_waits_for_what_was_begun(serve: Serve) -> None:
+def test_close_waits_for_what_was_begun(serve: Servers) -> None:
     contact = serve("--memory", "256MiB")
     with ts.Staging(contact, threads=2) as writer:
         for step in range(8):
@@ -381,7 +361,7 @@ def test_close_waits_for_what_was_begun(serve: Serve) -> None:
             assert (reader.get("field", step) == step).all()
 
 
-def test_a_subscription_gets_every_version_in_order_and_ends(serve: Serve) -> None:
+def test_a_subscription_gets_every_version_in_order_and_ends(serve: Servers) -> None:
     contact = serve("--memory", "256MiB")
     seen: list[tuple[int, float]] = []
     with ts.Staging(contact, threads=2) as reader, ts.Staging(contact, threads=2) as writer:
@@ -414,7 +394,7 @@ def test_a_subscription_can_be_ended_and_tells_what_its_callback_raised(
         failing.wait(timeout=PATIENCE)
 
 
-def test_a_subscription_to_a_killed_writer_says_so(serve: Serve) -> None:
+def test_a_subscription_to_a_killed_writer_says_so(serve: Servers) -> None:
     contact = serve("--memory", "256MiB")
     versions: list[int] = []
     with ts.Staging(contact, threads=2) as reader:

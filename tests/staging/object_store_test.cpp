@@ -71,9 +71,8 @@ TEST(an_object_is_seen_from_its_commit_on) {
   EXPECT(!store.commit(writer, object).ok());
   EXPECT(!store.abort(writer, object).ok());
   const Found found = got(store, get_of(Which::exact, 1, 1, 3));
-  REQUIRE(found.parts.size() == 1);
-  EXPECT_EQ(found.parts[0].box.text(), "(1:3)");
-  EXPECT_EQ(found.parts[0].object_box.text(), "(0:4)");
+  REQUIRE(found.objects.size() == 1);
+  EXPECT_EQ(found.objects[0].box.text(), "(0:4)");
   EXPECT(says(waits(store, get_of(Which::exact, 1, 2, 6)), "lacks (4:6)"));
   EXPECT(says(waits(store, get_of(Which::exact, 2, 0, 4)), "version 2 of \"energy\" is not there"));
 }
@@ -86,8 +85,11 @@ TEST(next_and_latest) {
   EXPECT_EQ(got(store, get_of(Which::next, 3, 0, 4)).version, 5);
   EXPECT(says(waits(store, get_of(Which::next, 9, 0, 4)), "version 12 of \"energy\" lacks (2:4)"));
   EXPECT(says(waits(store, get_of(Which::next, 12, 0, 4)), "no version of \"energy\" after 12"));
-  EXPECT_EQ(got(store, get_of(Which::latest, 0, 0, 4)).version, 9);
-  EXPECT_EQ(got(store, get_of(Which::latest, 0, 0, 2)).version, 12);
+  EXPECT_EQ(got(store, get_of(Which::latest, INT64_MAX, 0, 4)).version, 9);
+  EXPECT_EQ(got(store, get_of(Which::latest, INT64_MAX, 0, 2)).version, 12);
+  EXPECT_EQ(got(store, get_of(Which::latest, 8, 0, 4)).version, 5);
+  put(store, put_of(20, 2, 4));
+  EXPECT_EQ(got(store, get_of(Which::next, 9, 2, 3)).version, 20);  // 12 has nothing of the box
 }
 
 TEST(what_does_not_fit_the_variable_is_refused) {
@@ -139,14 +141,14 @@ TEST(the_oldest_versions_make_room_if_the_store_is_told_so) {
   options.full = Full::discard_oldest;
   ObjectStore store(options);
   for (int version = 1; version <= 10; ++version) put(store, put_of(version, 0, 256));
-  EXPECT_EQ(got(store, get_of(Which::latest, 0, 0, 256)).version, 10);
+  EXPECT_EQ(got(store, get_of(Which::latest, INT64_MAX, 0, 256)).version, 10);
   EXPECT(!store.get(reader, get_of(Which::exact, 8, 0, 256)).ok());
   const Found nine = got(store, get_of(Which::exact, 9, 0, 256));
   const Found ten = got(store, get_of(Which::exact, 10, 0, 256));
   EXPECT(std::holds_alternative<Waiting>(*store.begin(writer, put_of(11, 0, 256))));
   REQUIRE(store.release(reader, nine.lease).ok());
   put(store, put_of(11, 0, 256));
-  EXPECT_EQ(ten.parts.size(), 1U);
+  EXPECT_EQ(ten.objects.size(), 1U);
 }
 
 TEST(no_more_versions_are_kept_than_asked_for) {
@@ -163,24 +165,66 @@ TEST(no_more_versions_are_kept_than_asked_for) {
   EXPECT(!store.begin(writer, put_of(0, 0, 4)).ok());  // it would go at once
 }
 
-TEST(the_end_of_a_producer_is_told_from_its_death) {
+TEST(what_is_begun_ends_with_its_writer_or_its_version) {
   ObjectStore store(options_of(1 << 16));
   put(store, put_of(1, 0, 4));
-  put(store, put_of(1, 4, 8), 7);
   const std::uint64_t half = begun(store, put_of(2, 0, 4), 7);
-  store.gone(writer, true);
-  EXPECT(says(waits(store, get_of(Which::exact, 2, 0, 4)), "lacks"));
-  store.gone(7, false);
+  store.gone(7);
   EXPECT(!store.commit(7, half).ok());
-  const auto lost = store.get(reader, get_of(Which::exact, 2, 0, 4));
-  REQUIRE(!lost.ok());
-  EXPECT(lost.error().code == ErrorCode::peer_lost);
-  EXPECT_EQ(got(store, get_of(Which::exact, 1, 0, 8)).parts.size(), 2U);  // what is whole stays
-  put(store, put_of(2, 0, 4), 9);
-  store.gone(9, true);
-  const auto ended = store.get(reader, get_of(Which::next, 2, 0, 4));
-  REQUIRE(!ended.ok());
-  EXPECT(ended.error().code == ErrorCode::closed);
+  EXPECT(!store.busy());
+  const std::uint64_t late = begun(store, put_of(1, 4, 8), 7);
+  EXPECT(store.busy());
+  REQUIRE(store.discard("energy", 1).ok());
+  const auto refused = store.commit(7, late);
+  REQUIRE(!refused.ok());
+  EXPECT(says(refused.error().message, "was discarded while it was put"));
+  EXPECT_EQ(store.memory_bytes_used(), 0);
+  EXPECT(!store.busy());
+}
+
+TEST(objects_of_other_servers_are_named_and_leased_there) {
+  ObjectStore::Options one = options_of(1 << 16);
+  one.server = 1;
+  ObjectStore home(options_of(1 << 16));  // server 0
+  ObjectStore owner(one);
+  put(owner, put_of(5, 6, 9));
+  const std::uint64_t object = begun(home, put_of(5, 0, 8));
+  const auto order = owner.enter(put_of(5, 0, 8), 0, object);
+  REQUIRE(order.ok());
+  EXPECT_EQ(*order, 1U);
+  EXPECT(!owner.enter(put_of(5, 0, 8), 0, object).ok());
+  EXPECT(std::holds_alternative<Spread>(*owner.get(reader, get_of(Which::exact, 5, 6, 7))));
+  EXPECT(std::holds_alternative<Found>(*owner.get(reader, get_of(Which::exact, 5, 8, 9))));
+  const auto named = owner.find(reader, get_of(Which::next, 0, 6, 7));
+  REQUIRE(named.ok() && std::holds_alternative<Found>(*named));
+  const Found& found = std::get<Found>(*named);
+  REQUIRE(found.objects.size() == 2);
+  EXPECT(found.objects[0].home == 1 && found.objects[0].order == 1);
+  EXPECT(found.objects[1].home == 0 && found.objects[1].order == 0);
+  EXPECT_EQ(found.objects[1].object, object);
+
+  std::uint64_t lease = 0;
+  const std::uint64_t asked[] = {object, 99};
+  auto leased = home.lease(reader, "energy", 5, asked, lease);
+  REQUIRE(leased.ok() && leased->size() == 2);
+  EXPECT((*leased)[0].state == Leased::State::begun);
+  EXPECT((*leased)[1].state == Leased::State::gone);
+  const auto committed = home.commit(writer, object, *order);
+  REQUIRE(committed.ok());
+  EXPECT_EQ(*committed, 2U);  // above the one that it covers in part
+  owner.settle(*committed);
+  leased = home.lease(reader, "energy", 5, asked, lease);
+  REQUIRE(leased.ok());
+  EXPECT((*leased)[0].state == Leased::State::here && (*leased)[0].order == 2);
+  const std::uint64_t next = begun(owner, put_of(5, 7, 8));
+  EXPECT_EQ(*owner.commit(writer, next), 3U);
+
+  REQUIRE(home.discard("energy", 5).ok());
+  EXPECT(!home.lease(reader, "energy", 5, asked, lease).ok());
+  owner.leave("energy", 5, 0, object);
+  EXPECT(std::holds_alternative<Found>(*owner.get(reader, get_of(Which::exact, 5, 6, 7))));
+  REQUIRE(owner.discard("energy", 5).ok());
+  EXPECT(!owner.enter(put_of(5, 0, 8), 0, 100).ok());
 }
 
 TEST(a_reader_that_is_gone_reads_no_more) {
@@ -189,7 +233,7 @@ TEST(a_reader_that_is_gone_reads_no_more) {
   (void)got(store, get_of(Which::exact, 1, 0, 256));
   REQUIRE(store.discard("energy", 1).ok());
   EXPECT(std::holds_alternative<Waiting>(*store.begin(writer, put_of(2, 0, 256))));
-  store.gone(reader, false);
+  store.gone(reader);
   put(store, put_of(2, 0, 256));
   EXPECT_EQ(store.memory_bytes_used(), 2048);
 }
@@ -236,11 +280,16 @@ TEST(a_get_sees_the_last_commit_of_each_cell_or_waits) {
       if (!whole) continue;
       const Found found = std::get<Found>(*result);
       std::int64_t cells = 0;
-      for (const Part& part : found.parts) {
-        EXPECT(intersection(part.box, part.object_box) == part.box);
+      std::vector<Part> parts;
+      Box missing;
+      EXPECT(cut(box, found.objects, parts, missing));
+      for (const Part& part : parts) {
+        const Seen& object = found.objects[part.object];
+        EXPECT(intersection(part.box, object.box) == part.box);
         each(part.box, [&](Cell cell) {
           ++cells;
-          EXPECT_EQ(expected[version].at(cell), part.range.segment * 100000000 + part.range.offset);
+          EXPECT_EQ(expected[version].at(cell),
+                    object.range.segment * 100000000 + object.range.offset);
         });
       }
       EXPECT_EQ(cells, box.points());

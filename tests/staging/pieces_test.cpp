@@ -3,6 +3,7 @@
 #include <random>
 
 #include "staging/box_index.hpp"
+#include "staging/parts.hpp"
 #include "support/test.hpp"
 
 using namespace tranship;
@@ -92,4 +93,15 @@ TEST(the_index_finds_what_a_scan_finds) {
     }
     EXPECT_EQ(index.size(), static_cast<std::size_t>(std::count(there.begin(), there.end(), true)));
   }
+}
+
+TEST(a_nest_copies_a_part_between_two_boxes) {
+  const Box source = box_of({0, 10, 0}, {4, 16, 5});
+  const Box target = box_of({1, 9, -2}, {3, 15, 8});
+  const Box part = *intersection(source, target);
+  const LoopNest nest = nest_of(part, source, target, 2);
+  EXPECT_EQ(nest.bytes(), part.points() * 2);
+  EXPECT_EQ(nest.source_offset, ((1 * 6 + 0) * 5 + 0) * 2);
+  EXPECT_EQ(nest.target_offset, ((0 * 6 + 1) * 10 + 2) * 2);
+  EXPECT_EQ(nest.element_bytes, 5 * 2);  // the last dimension is whole in the source
 }

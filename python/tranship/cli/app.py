@@ -11,7 +11,7 @@ import typer
 
 from .. import __version__
 from ..errors import Error, InvalidArgument
-from . import bench, calibrate, config, copy, demo, figures, plan, staging, topology
+from . import bench, calibrate, config, copy, demo, figures, plan, serve, staging, topology
 from .talk import CommandError, complain, say, split_hint
 
 __all__ = ["build", "main"]
@@ -29,7 +29,7 @@ COMMANDS: tuple[tuple[Callable[..., Any], str], ...] = (
     (calibrate.calibrate, calibrate.EXAMPLES),
     (plan.plan, plan.EXAMPLES),
     (copy.copy, copy.EXAMPLES),
-    (staging.serve, staging.SERVE_EXAMPLES),
+    (serve.serve, serve.EXAMPLES),
     (staging.put, staging.PUT_EXAMPLES),
     (staging.get, staging.GET_EXAMPLES),
     (staging.ls, staging.LS_EXAMPLES),

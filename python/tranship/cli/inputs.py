@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated, Any
 
 import numpy as np
@@ -38,7 +38,7 @@ MachineOption = Annotated[
 ]
 
 
-class Planner(str, Enum):
+class Planner(StrEnum):
     """How a path is chosen: by predicted time, or as the paper does (Isometry 4.2, 4.4, 6.3)."""
 
     automatic = "automatic"

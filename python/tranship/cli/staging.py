@@ -1,36 +1,20 @@
-"""`tranship serve`, `put`, `get` and `ls`: the staging service."""
+"""`tranship put`, `get` and `ls`: clients of the staging service."""
 
 from __future__ import annotations
 
 import os
-import signal
-import threading
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from ..staging import Staging, StagingServer
-from .inputs import JsonOption, bytes_text, parse_size
+from ..staging import Staging
+from .inputs import JsonOption, bytes_text
 from .talk import CommandError, print_json, print_table, say, table_of
 
-__all__ = [
-    "GET_EXAMPLES",
-    "LS_EXAMPLES",
-    "PUT_EXAMPLES",
-    "SERVE_EXAMPLES",
-    "get",
-    "ls",
-    "put",
-    "serve",
-]
+__all__ = ["GET_EXAMPLES", "LS_EXAMPLES", "PUT_EXAMPLES", "get", "ls", "put"]
 
-SERVE_EXAMPLES = """
-tranship serve --contact staging.contact --memory 8GiB
-tranship serve --contact staging.contact --versions 10 --full discard-oldest
-"""
 PUT_EXAMPLES = """
 tranship put staging.contact energy 3 block.npy --lower 0,0,128
 """
@@ -44,15 +28,8 @@ tranship ls staging.contact --json
 """
 
 
-class FullMemory(str, Enum):
-    """What becomes of a put when the memory is full."""
-
-    block = "block"
-    discard_oldest = "discard-oldest"
-
-
 ServerArgument = Annotated[
-    str, typer.Argument(metavar="CONTACT", help="The server's contact file, or host:port.")
+    str, typer.Argument(metavar="CONTACT", help="The (first) server's contact file, or host:port.")
 ]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The variable.")]
 LowerOption = Annotated[
@@ -62,34 +39,6 @@ LowerOption = Annotated[
 FIND_S = 2.0
 """How long a command looks for a server that may be about to start."""
 TimeoutOption = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait.")]
-
-
-def serve(
-    contact: Annotated[
-        Path, typer.Option(metavar="FILE", help="Written for clients; removed at the end.")
-    ] = Path("staging.contact"),
-    memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="What objects may take in all.")
-    ] = "1GiB",
-    versions: Annotated[
-        int, typer.Option(metavar="N", help="Versions of a variable that are kept; 0: all.")
-    ] = 0,
-    full: Annotated[
-        FullMemory, typer.Option(help="What becomes of a put when the memory is full.")
-    ] = FullMemory.block,
-) -> None:
-    """Run a staging server until it is interrupted (Ctrl-C, SIGTERM)."""
-    ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
-    server = StagingServer(
-        contact, memory=parse_size(memory, "--memory"), versions=versions, full=full.value
-    )
-    with server:
-        print(f"serving at {server.contact}, in {contact}", flush=True)
-        while not ended.wait(timeout=1.0):
-            pass
-        say(f"closing: {server.clients} clients, {bytes_text(server.memory_used)} in use")
 
 
 def corner(text: str | None, option: str) -> tuple[int, ...] | None:

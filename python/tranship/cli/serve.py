@@ -1,0 +1,234 @@
+"""`tranship serve`: the servers of the staging service."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..staging import StagingServer
+from .inputs import bytes_text, parse_size
+from .talk import CommandError, say
+
+__all__ = ["EXAMPLES", "serve"]
+
+EXAMPLES = """
+tranship serve --contact staging.contact --memory 8GiB
+tranship serve --servers 2 --versions 10 --full discard-oldest
+srun -n 4 tranship serve --servers 4 --contact /scratch/staging.contact
+tranship serve --config staging.toml
+"""
+
+LAUNCHERS = (
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+)
+"""Where launchers say which process of how many this one is."""
+LOOK_S = 0.1
+"""How soon a server sees that it is to end."""
+STOP_S = 15.0
+"""How long the other servers of a group may take to end."""
+PR_SET_PDEATHSIG = 1
+
+
+class FullMemory(StrEnum):
+    """What becomes of a put when the memory is full."""
+
+    block = "block"
+    discard_oldest = "discard-oldest"
+
+
+def serve(
+    contact: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="TRANSHIP_SERVE_CONTACT",
+            help="Written for clients; removed at the end. Default: staging.contact.",
+        ),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            envvar="TRANSHIP_SERVE_MEMORY",
+            help="What objects may take in each server. Default: 1GiB.",
+        ),
+    ] = None,
+    versions: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            envvar="TRANSHIP_SERVE_VERSIONS",
+            help="Versions of a variable that each server keeps; 0, the default: all.",
+        ),
+    ] = None,
+    full: Annotated[
+        FullMemory | None,
+        typer.Option(
+            envvar="TRANSHIP_SERVE_FULL",
+            help="What becomes of a put when the memory is full. Default: block.",
+        ),
+    ] = None,
+    servers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            envvar="TRANSHIP_SERVE_SERVERS",
+            help="Servers that share the objects. They are started here, unless this command was "
+            "started N times, by srun or mpirun, or with --rank. Default: 1.",
+        ),
+    ] = None,
+    rank: Annotated[
+        int | None,
+        typer.Option(metavar="K", help="Start server K of N alone; 0 is the first."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.toml",
+            help="These options by name, and engine settings in a table [settings].",
+        ),
+    ] = None,
+) -> None:
+    """Run staging servers until they are interrupted (Ctrl-C, SIGTERM)."""
+    read = read_config(config)
+    settings = read.pop("settings", {})
+    given = {"contact": contact, "memory": memory, "versions": versions, "full": full}
+    options = DEFAULTS | read | {k: v for k, v in given.items() if v is not None}
+    count = servers if servers is not None else options.pop("servers")
+    options.pop("servers", None)
+    here = rank if rank is not None else rank_of_launcher(count, os.environ)
+    # A server that is told to end while it starts does so at once; afterwards it drains.
+    ended = EndSignals()
+    with others(count, options, config) if here is None else no_others():
+        server = StagingServer(
+            options["contact"],
+            memory=parse_size(str(options["memory"]), "--memory"),
+            versions=options["versions"],
+            full=FullMemory(options["full"]).value,
+            rank=here or 0,
+            servers=count,
+            **settings,
+        )
+        ended.listen()
+        with server:
+            announce(server, options["contact"], here or 0, count, ended)
+            while not ended.come:
+                time.sleep(LOOK_S)
+            say(f"closing: {server.clients} clients, {bytes_text(server.memory_used)} in use")
+
+
+class EndSignals:
+    """Whether SIGINT or SIGTERM has come. A flag: a handler must not take a lock."""
+
+    def __init__(self) -> None:
+        self.come = False
+
+    def listen(self) -> None:
+        """From now on they set the flag, and do nothing else."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._set)
+
+    def _set(self, number: int, frame: object) -> None:
+        self.come = True
+
+
+DEFAULTS: dict[str, Any] = {
+    "contact": Path("staging.contact"),
+    "memory": "1GiB",
+    "versions": 0,
+    "full": "block",
+    "servers": 1,
+}
+
+
+def read_config(path: Path | None) -> dict[str, Any]:
+    """The options that a file sets."""
+    if path is None:
+        return {}
+    try:
+        read = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise CommandError(
+            f"{path} is not TOML: {error}", "write lines as: memory = '8GiB'"
+        ) from None
+    unknown = sorted(set(read) - set(DEFAULTS) - {"settings"})
+    if unknown:
+        raise CommandError(
+            f"{path} sets {unknown[0]}, which is no option of serve",
+            f"it may set {', '.join(DEFAULTS)}, and [settings]",
+        )
+    return read
+
+
+def rank_of_launcher(count: int, environment: Mapping[str, str]) -> int | None:
+    """This process's rank, if a launcher started `count` of them; a server alone has rank 0."""
+    if count == 1:
+        return 0
+    for rank, size in LAUNCHERS:
+        if environment.get(size) == str(count) and rank in environment:
+            return int(environment[rank])
+    return None
+
+
+def announce(
+    server: StagingServer, contact: Path, rank: int, count: int, ended: EndSignals
+) -> None:
+    """Says that the group serves, once all of it does."""
+    if rank > 0:
+        print(f"server {rank} of {count} at {server.contact}", flush=True)
+        return
+    while not server.complete and not ended.come:
+        time.sleep(LOOK_S / 4)
+    group = f" with {count} servers" if count > 1 else ""
+    print(f"serving at {server.contact}{group}, in {contact}", flush=True)
+
+
+@contextmanager
+def no_others() -> Iterator[None]:
+    """Nobody else is started here."""
+    yield
+
+
+@contextmanager
+def others(count: int, options: dict[str, Any], config: Path | None) -> Iterator[None]:
+    """Starts servers 1 to `count` - 1 as processes of their own, and ends them."""
+    words = [sys.executable, "-m", "tranship.cli", "serve", "--servers", str(count)]
+    for name, value in options.items():
+        words += [f"--{name}", value.value if isinstance(value, StrEnum) else str(value)]
+    if config is not None:
+        words += ["--config", str(config)]
+    running = [
+        subprocess.Popen(
+            [*words, "--rank", str(rank)], stdout=sys.stderr, preexec_fn=end_with_parent
+        )
+        for rank in range(1, count)
+    ]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            try:
+                process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def end_with_parent() -> None:
+    """Asks the kernel for SIGTERM when the process that started this one ends, however it does."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,533 @@
+#include "staging/catalog.hpp"
+
+#include <algorithm>
+
+namespace tranship::staging {
+namespace {
+
+/// A client that hears nothing looks for itself now and then.
+constexpr std::int64_t look_again_ns = 250'000'000;
+
+Error not_a_server() {
+  return {ErrorCode::unsupported,
+          "what answers there is no staging server; start one with: tranship serve"};
+}
+
+Error late(const std::string& why) {
+  return {ErrorCode::timeout, "the wait for the staging server has ended: " + why +
+                                  "; wait longer, or look with: tranship ls"};
+}
+
+MessageWriter question_of(Ask ask) {
+  MessageWriter question;
+  question.add(ask);
+  return question;
+}
+
+/// Adds what one server, or one page of its answer, says of a variable.
+void merge(std::map<std::string, VariableInfo>& all, VariableInfo info) {
+  const auto [found, is_new] = all.emplace(info.name, info);
+  if (is_new) return;
+  VariableInfo& known = found->second;
+  if (known.bounds.rank == info.bounds.rank) known.bounds = around(known.bounds, info.bounds);
+  known.producers = std::max(known.producers, info.producers);
+  std::map<std::int64_t, VersionInfo> versions;
+  for (const VersionInfo& one : known.versions) versions[one.version] = one;
+  for (const VersionInfo& one : info.versions) {
+    VersionInfo& version = versions[one.version];
+    version.version = one.version;
+    version.objects += one.objects;
+    version.bytes += one.bytes;
+  }
+  known.versions.clear();
+  for (const auto& [number, version] : versions) known.versions.push_back(version);
+}
+
+std::uint32_t flag(bool value) { return value ? 1 : 0; }
+
+}  // namespace
+
+Catalog::Answer Catalog::ask_until_done(int server, const MessageWriter& question,
+                                        ReplyBuffer& reply, std::int64_t end_ns) {
+  while (true) {
+    const std::uint64_t seen = servers_.notices();
+    auto answer = servers_.ask(server, question, reply);
+    if (!answer) return answer;
+    MessageReader in(*answer);
+    if (in.get<Said>() != Said::waiting) return answer;
+    if (Status status = pause(seen, end_ns, in.text()); !status) return status.error();
+  }
+}
+
+Status Catalog::pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why) {
+  const std::int64_t now = servers_.now_ns();
+  if (now >= end_ns) return late(why);
+  if (interrupted_ && interrupted_()) return Error{ErrorCode::cancelled, "interrupted"};
+  servers_.wait(seen, std::min(end_ns, now + look_again_ns));
+  return {};
+}
+
+/// The first put to a variable tells its keeper.
+Result<Catalog::Known> Catalog::declare(const PutRequest& request) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto known = known_.find(request.variable);
+    if (known != known_.end() && known->second.declared) {
+      const Facts& facts = known->second.facts;
+      const Status status = check_fits(request, facts.type, facts.element_bytes, facts.first.rank);
+      return status ? Result<Known>(known->second) : Result<Known>(status.error());
+    }
+  }
+  MessageWriter question = question_of(Ask::declare);
+  add(question, request);
+  ReplyBuffer reply;
+  const auto answer = servers_.ask(distribution_.keeper(request.variable), question, reply);
+  if (!answer) return answer.error();
+  MessageReader in(*answer);
+  (void)in.get<Said>();
+  Known known;
+  if (!read(in, known.facts)) return not_a_server();
+  known.declared = true;
+  std::lock_guard lock(mutex_);
+  known_[request.variable] = known;
+  return known;
+}
+
+Result<Facts> Catalog::ask_facts(const std::string& variable, bool watch, std::int64_t end_ns) {
+  MessageWriter question = question_of(Ask::describe);
+  question.text(variable).add(flag(watch));
+  ReplyBuffer reply;
+  const auto answer = ask_until_done(distribution_.keeper(variable), question, reply, end_ns);
+  if (!answer) return answer.error();
+  MessageReader in(*answer);
+  (void)in.get<Said>();
+  Facts facts;
+  return read(in, facts) ? Result<Facts>(facts) : Result<Facts>(not_a_server());
+}
+
+/// Waits until somebody has put to the variable, if there are several servers.
+Result<std::vector<int>> Catalog::owners_of(const std::string& variable, const Box& box,
+                                            std::int64_t end_ns) {
+  if (distribution_.servers() == 1) return std::vector<int>{0};
+  std::optional<Known> known;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = known_.find(variable);
+    if (found != known_.end()) known = found->second;
+  }
+  if (!known) {
+    const auto facts = ask_facts(variable, false, end_ns);
+    if (!facts) return facts.error();
+    known = Known{*facts, false};
+    std::lock_guard lock(mutex_);
+    known_.emplace(variable, *known);
+  }
+  if (known->facts.cells.rank != box.rank)
+    return wrong_rank(variable, known->facts.cells.rank, box);
+  return distribution_.owners(variable, known->facts.cells, box);
+}
+
+Result<bool> Catalog::put(const PutRequest& request, std::size_t bytes,
+                          const std::function<Status(std::byte*)>& fill, std::int64_t end_ns) {
+  const auto known = declare(request);
+  if (!known) return known.error();
+  const auto owners = distribution_.owners(request.variable, known->facts.cells, request.box);
+  if (owners.size() > 1) return false;
+  MessageWriter question = question_of(Ask::put);
+  add(question, request);
+  if (Status status = fill(question.room(bytes).data()); !status) return status.error();
+  ReplyBuffer reply;
+  const auto answer = ask_until_done(owners[0], question, reply, end_ns);
+  if (!answer) return answer.error();
+  return true;
+}
+
+Result<Room> Catalog::begin(const PutRequest& request, std::int64_t end_ns) {
+  const auto known = declare(request);
+  if (!known) return known.error();
+  Room room;
+  room.request = request;
+  room.home = distribution_.home(request.variable, known->facts.cells, request.box);
+  MessageWriter question = question_of(Ask::begin);
+  add(question, request);
+  ReplyBuffer reply;
+  const auto answer = ask_until_done(room.home, question, reply, end_ns);
+  if (!answer) return answer.error();
+  MessageReader in(*answer);
+  (void)in.get<Said>();
+  room.object = in.get<std::uint64_t>();
+  room.range.segment = in.get<int>();
+  room.range.offset = in.get<std::int64_t>();
+  room.range.bytes = in.get<std::int64_t>();
+  if (!in.ok()) return not_a_server();
+  MessageWriter entry = question_of(Ask::enter);
+  add(entry, request);
+  entry.add(room.home).add(room.object);
+  for (const int owner : distribution_.owners(request.variable, known->facts.cells, request.box)) {
+    if (owner == room.home) continue;
+    const auto entered = servers_.ask(owner, entry, reply);
+    if (!entered) {
+      abort(room);
+      return entered.error();
+    }
+    room.entered.push_back(owner);
+    MessageReader order(*entered);
+    (void)order.get<Said>();
+    room.order_before = std::max(room.order_before, order.get<std::uint64_t>());
+  }
+  return room;
+}
+
+Status Catalog::commit(const Room& room) {
+  ReplyBuffer reply;
+  MessageWriter question = question_of(Ask::commit);
+  question.add(room.object).add(room.order_before);
+  const auto answer = servers_.ask(room.home, question, reply);
+  if (!answer) return answer.error();
+  MessageReader in(*answer);
+  (void)in.get<Said>();
+  const auto order = in.get<std::uint64_t>();
+  // It is visible. A server that is lost here has lost its own objects, and not this one.
+  for (const int server : room.entered) {
+    (void)servers_.ask(server, question_of(Ask::settle).add(order), reply);
+  }
+  return {};
+}
+
+void Catalog::abort(const Room& room) {
+  ReplyBuffer reply;
+  (void)servers_.ask(room.home, question_of(Ask::abort).add(room.object), reply);
+  for (const int server : room.entered) {
+    MessageWriter question = question_of(Ask::leave);
+    question.text(room.request.variable).add(room.request.version).add(room.home).add(room.object);
+    (void)servers_.ask(server, question, reply);
+  }
+}
+
+Result<Held> Catalog::get(const GetRequest& request, ReplyBuffer& reply, std::int64_t end_ns) {
+  return look_until_whole(request, true, reply, end_ns);
+}
+
+Result<std::int64_t> Catalog::wait(const GetRequest& request, std::int64_t end_ns) {
+  ReplyBuffer reply;
+  const auto held = look_until_whole(request, false, reply, end_ns);
+  if (!held) return held.error();
+  if (Status status = release(*held); !status) return status.error();
+  return held->version;
+}
+
+Result<Held> Catalog::look_until_whole(const GetRequest& request, bool wants_data,
+                                       ReplyBuffer& reply, std::int64_t end_ns) {
+  const auto owners = owners_of(request.variable, request.box, end_ns);
+  if (!owners) return owners.error();
+  const int keeper = distribution_.keeper(request.variable);
+  bool alone = owners->size() == 1;
+  bool watch = false;
+  while (true) {
+    const std::uint64_t seen = servers_.notices();
+    // The keeper is asked first: what producers had put before they ended is seen below. A server
+    // that is keeper and only owner says itself that nothing will come any more.
+    std::optional<Facts> facts;
+    if (watch && !(alone && owners->front() == keeper)) {
+      const auto known = ask_facts(request.variable, true, end_ns);
+      if (!known) return known.error();
+      facts = *known;
+    }
+    auto look = alone ? ask_one(request, wants_data, owners->front(), reply)
+                      : ask_all(request, *owners, watch, reply);
+    if (!look) return look.error();
+    if (auto* held = std::get_if<Held>(&*look)) return std::move(*held);
+    if (std::holds_alternative<Spread>(*look)) {
+      alone = false;
+      continue;
+    }
+    const std::string& why = std::get<Waiting>(*look).why;
+    if (facts && facts->producers == 0) return never(*facts, why);
+    // Whoever is not told of changes asks to be, and looks once more.
+    const bool told = alone && owners->front() == keeper;
+    if (watch || told) {
+      if (Status status = pause(seen, end_ns, why); !status) return status.error();
+    }
+    watch = true;
+  }
+}
+
+Catalog::Look Catalog::ask_one(const GetRequest& request, bool wants_data, int server,
+                               ReplyBuffer& reply) {
+  using Outcome = std::variant<Held, Waiting, Spread>;
+  MessageWriter question = question_of(wants_data ? Ask::get : Ask::wait);
+  add(question, request);
+  const auto answer = servers_.ask(server, question, reply);
+  if (!answer) return answer.error();
+  MessageReader in(*answer);
+  const auto said = in.get<Said>();
+  if (said == Said::waiting) return Outcome(Waiting{in.text()});
+  if (said == Said::spread) return Outcome(Spread{});
+  Held held;
+  if (said == Said::done) {
+    held.version = in.get<std::int64_t>();
+    return in.ok() ? Look(Outcome(std::move(held))) : Look(not_a_server());
+  }
+  if (said == Said::data) {
+    held.version = in.get<std::int64_t>();
+    held.type = in.text();
+    held.element_bytes = in.get<std::int64_t>();
+    const std::int64_t bytes = request.box.points() * held.element_bytes;
+    if (!in.ok() || bytes < 1 || bytes > static_cast<std::int64_t>(answer->size())) {
+      return not_a_server();
+    }
+    held.data = answer->last(static_cast<std::size_t>(bytes));
+    return Outcome(std::move(held));
+  }
+  Found found;
+  if (said != Said::objects) return not_a_server();
+  if (Status status = read_found(server, *answer, found, reply); !status) return status.error();
+  held = {found.version, found.type, found.element_bytes, std::move(found.objects), {}, {}, {}};
+  held.leases.emplace_back(server, found.lease);
+  Box missing;
+  if (!cut(request.box, held.objects, held.parts, missing)) {
+    (void)release(held);
+    return not_a_server();
+  }
+  return Outcome(std::move(held));
+}
+
+/// Reads the objects of an answer, and those that it had no room for.
+Status Catalog::read_found(int server, std::span<const std::byte> answer, Found& found,
+                           ReplyBuffer& reply) {
+  std::size_t left = 0;
+  MessageReader in(answer);
+  if (in.get<Said>() != Said::objects || !read(in, found, left)) return not_a_server();
+  while (left > 0) {
+    const std::size_t before = found.objects.size();
+    MessageWriter question = question_of(Ask::more);
+    question.add(found.lease).add(static_cast<std::uint64_t>(before));
+    const auto more = servers_.ask(server, question, reply);
+    if (!more) return more.error();
+    MessageReader next(*more);
+    if (next.get<Said>() != Said::objects || !read(next, found, left)) return not_a_server();
+    if (found.objects.size() == before) return not_a_server();
+  }
+  return {};
+}
+
+Catalog::Look Catalog::ask_all(const GetRequest& request, const std::vector<int>& owners,
+                               bool watch, ReplyBuffer& reply) {
+  using Outcome = std::variant<Held, Waiting, Spread>;
+  GetRequest bounded = request;
+  while (true) {
+    NamedBy named_by;
+    std::string why;
+    auto gathered = gather(bounded, owners, watch, reply, named_by, why);
+    if (!gathered) return gathered.error();
+    if (!*gathered) return Outcome(Waiting{why});
+    Held& held = **gathered;
+    Status status = lease_others(request, watch, named_by, held, reply);
+    Box missing;
+    const bool whole = status && cut(request.box, held.objects, held.parts, missing);
+    if (whole) return Outcome(std::move(held));
+    (void)release(held);
+    const bool vanished = !status && status.error().code == ErrorCode::not_found;
+    if (!status && (!vanished || request.which == Which::exact)) return status.error();
+    if (request.which == Which::latest && held.version > INT64_MIN) {
+      bounded.version = held.version - 1;  // an older one may be whole
+    } else if (vanished && request.which == Which::next) {
+      bounded.version = held.version;
+    } else {
+      return Outcome(Waiting{"version " + std::to_string(held.version) + " of \"" +
+                             request.variable + "\" lacks " + missing.text()});
+    }
+  }
+}
+
+/// Asks all owners for the objects that meet the box, at one version. Nothing if none has any.
+Result<std::optional<Held>> Catalog::gather(const GetRequest& request,
+                                            const std::vector<int>& owners, bool watch,
+                                            ReplyBuffer& reply, NamedBy& named_by,
+                                            std::string& why) {
+  MessageWriter question = question_of(Ask::find);
+  add(question, request);
+  question.add(flag(watch));
+  std::vector<std::pair<int, Found>> answers;
+  Status status;
+  for (const int owner : owners) {
+    const auto answer = servers_.ask(owner, question, reply);
+    if (!answer) {
+      status = answer.error();
+      break;
+    }
+    MessageReader in(*answer);
+    if (in.get<Said>() == Said::waiting) {
+      why = in.text();
+      continue;
+    }
+    Found found;
+    status = read_found(owner, *answer, found, reply);
+    if (!status) break;
+    answers.emplace_back(owner, std::move(found));
+  }
+  const bool highest = request.which == Which::latest;
+  Held held;
+  bool any = false;
+  for (const auto& [owner, found] : answers) {
+    held.leases.emplace_back(owner, found.lease);
+    if (any && (highest ? found.version <= held.version : found.version >= held.version)) continue;
+    held.version = found.version;
+    held.type = found.type;
+    held.element_bytes = found.element_bytes;
+    any = true;
+  }
+  if (!status) {
+    (void)release(held);
+    return status.error();
+  }
+  if (!any) return std::optional<Held>();
+  std::map<std::pair<int, std::uint64_t>, Seen> objects;
+  for (const auto& [owner, found] : answers) {
+    if (found.version != held.version) continue;
+    for (const Seen& seen : found.objects) {
+      const std::pair key(seen.home, seen.object);
+      // An object's home knows more of it than others do.
+      if (seen.order > 0) objects.insert_or_assign(key, seen);
+      if (seen.order == 0 && objects.emplace(key, seen).second) named_by.emplace(key, owner);
+    }
+  }
+  for (const auto& [key, seen] : objects) held.objects.push_back(seen);
+  return std::optional<Held>(std::move(held));
+}
+
+/// Asks the homes of what only others have named; leaves the objects that are visible.
+Status Catalog::lease_others(const GetRequest& request, bool watch, const NamedBy& named_by,
+                             Held& held, ReplyBuffer& reply) {
+  int last = -1;
+  for (std::size_t k = 0; k < held.objects.size(); ++k) {  // they are sorted by home
+    const int home = held.objects[k].home;
+    if (held.objects[k].order > 0 || home == last) continue;
+    last = home;
+    if (Status status = lease_at(home, request, watch, named_by, held, reply); !status) {
+      return status;
+    }
+  }
+  std::erase_if(held.objects, [](const Seen& seen) { return seen.order == 0; });
+  sort_newest_first(held.objects);
+  return {};
+}
+
+Status Catalog::lease_at(int home, const GetRequest& request, bool watch, const NamedBy& named_by,
+                         Held& held, ReplyBuffer& reply) {
+  std::vector<Seen*> asked;
+  for (Seen& seen : held.objects) {
+    if (seen.home == home && seen.order == 0) asked.push_back(&seen);
+  }
+  const std::size_t together =
+      std::max<std::size_t>(static_cast<std::size_t>(servers_.message_bytes()) / 64, 1);
+  for (std::size_t first = 0; first < asked.size(); first += together) {
+    const std::size_t count = std::min(together, asked.size() - first);
+    MessageWriter question = question_of(Ask::lease);
+    question.text(request.variable).add(held.version).add(flag(watch));
+    question.add(static_cast<std::uint32_t>(count));
+    for (std::size_t k = first; k < first + count; ++k) question.add(asked[k]->object);
+    const auto answer = servers_.ask(home, question, reply);
+    if (!answer) return answer.error();
+    MessageReader in(*answer);
+    (void)in.get<Said>();
+    held.leases.emplace_back(home, in.get<std::uint64_t>());
+    for (std::size_t k = first; k < first + count; ++k) {
+      Leased leased;
+      if (!read(in, leased)) return not_a_server();
+      Seen& seen = *asked[k];
+      if (leased.state == Leased::State::here) {
+        seen.order = leased.order;
+        seen.range = leased.range;
+      }
+      if (leased.state != Leased::State::gone) continue;
+      // Its writer has died. Nobody needs to ask for it again.
+      MessageWriter leave = question_of(Ask::leave);
+      leave.text(request.variable).add(held.version).add(home).add(seen.object);
+      ReplyBuffer ignored;
+      (void)servers_.ask(named_by.at({home, seen.object}), leave, ignored);
+    }
+  }
+  return {};
+}
+
+Status Catalog::release(const Held& held) {
+  Status status;
+  ReplyBuffer reply;
+  for (const auto& [server, lease] : held.leases) {
+    const auto answer = servers_.ask(server, question_of(Ask::release).add(lease), reply);
+    if (!answer && status) status = answer.error();
+  }
+  return status;
+}
+
+Result<VariableInfo> Catalog::describe(const std::string& variable, bool bounds,
+                                       std::int64_t end_ns) {
+  const auto facts = ask_facts(variable, false, end_ns);
+  if (!facts) return facts.error();
+  VariableInfo info{variable,     facts->type, facts->element_bytes,
+                    facts->first, {},          facts->producers};
+  bool any = false;
+  ReplyBuffer reply;
+  for (int server = 0; bounds && server < distribution_.servers(); ++server) {
+    const auto answer = servers_.ask(server, question_of(Ask::bounds).text(variable), reply);
+    if (!answer) return answer.error();
+    MessageReader in(*answer);
+    (void)in.get<Said>();
+    if (in.get<std::uint32_t>() == 0) continue;
+    bool ok = true;
+    const Box box = read_box(in, ok);
+    if (!ok || box.rank != info.bounds.rank) return not_a_server();
+    info.bounds = any ? around(info.bounds, box) : box;
+    any = true;
+  }
+  return info;
+}
+
+Status Catalog::discard(const std::string& variable, std::int64_t version) {
+  Status missing;
+  bool any = false;
+  ReplyBuffer reply;
+  for (int server = 0; server < distribution_.servers(); ++server) {
+    MessageWriter question = question_of(Ask::discard);
+    question.text(variable).add(version);
+    const auto answer = servers_.ask(server, question, reply);
+    any = any || answer.ok();
+    if (answer) continue;
+    if (answer.error().code != ErrorCode::not_found) return answer.error();
+    missing = answer.error();
+  }
+  return any ? Status{} : missing;
+}
+
+Result<std::vector<VariableInfo>> Catalog::list() {
+  std::map<std::string, VariableInfo> all;
+  ReplyBuffer reply;
+  for (int server = 0; server < distribution_.servers(); ++server) {
+    std::string after;
+    std::int64_t after_version = INT64_MAX;
+    for (bool more = true; more;) {
+      MessageWriter question = question_of(Ask::list);
+      question.text(after).add(after_version);
+      const auto answer = servers_.ask(server, question, reply);
+      if (!answer) return answer.error();
+      MessageReader in(*answer);
+      (void)in.get<Said>();
+      more = false;
+      for (auto one = in.data(); in.ok(); one = in.data()) {
+        VariableInfo info;
+        MessageReader inner(one);
+        if (!read(inner, info)) return not_a_server();
+        after = info.name;
+        after_version = info.versions.empty() ? INT64_MAX : info.versions.back().version;
+        merge(all, std::move(info));
+        more = true;
+      }
+    }
+  }
+  std::vector<VariableInfo> listed;
+  for (auto& [name, info] : all) listed.push_back(std::move(info));
+  return listed;
+}
+
+}  // namespace tranship::staging

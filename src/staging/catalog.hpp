@@ -1,0 +1,144 @@
+// A client's side of the protocol: who holds what, which get sees which objects. Moves no arrays.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "staging/distribution.hpp"
+#include "staging/messages.hpp"
+#include "staging/parts.hpp"
+
+namespace tranship::staging {
+
+/// Room for an answer: made once, never cleared.
+using ReplyBuffer = std::unique_ptr<std::byte[]>;
+
+/// How a client reaches the servers: over the fabric, or in a simulated world. Any thread may call
+/// any member.
+class Servers : public Clock {
+ public:
+  virtual int count() const = 0;
+  /// What the servers' answers may take.
+  virtual std::int64_t message_bytes() const = 0;
+  /// @error what the server said; peer_lost; timeout
+  virtual Result<std::span<const std::byte>> ask(int server, const MessageWriter& question,
+                                                 ReplyBuffer& reply) = 0;
+  /// How many notices have come, of all servers.
+  virtual std::uint64_t notices() const = 0;
+  /// Until more than `seen` notices have come, a server was lost, or time is up.
+  virtual void wait(std::uint64_t seen, std::int64_t until_ns) = 0;
+};
+
+/// Room for an object, and where it was entered.
+struct Room {
+  PutRequest request;
+  int home = 0;
+  std::uint64_t object = 0;
+  Range range;               ///< of the home's memory
+  std::vector<int> entered;  ///< other servers that know of it
+  std::uint64_t order_before = 0;
+};
+
+/// What a get holds until release().
+struct Held {
+  std::int64_t version = 0;
+  std::string type;
+  std::int64_t element_bytes = 0;
+  std::vector<Seen> objects;  ///< the newest first
+  std::vector<Part> parts;    ///< of the box, by object
+  std::vector<std::pair<int, std::uint64_t>> leases;
+  /// The box itself, dense, instead of objects; it lies in the caller's buffer.
+  std::span<const std::byte> data;
+};
+
+/// Puts and gets without their bytes. Any thread may call any member. Times are of the servers'
+/// clock. Cost: a put asks its home twice (once if it goes with its data), and each other server
+/// that owns a part of its box twice; a get asks each owner of its box once, and those homes of
+/// objects that are not owners.
+class Catalog {
+ public:
+  explicit Catalog(Servers& servers) : servers_(servers), distribution_(servers.count()) {}
+
+  /// Asked now and then by threads that wait, which give up when it says so.
+  void give_up_when(std::function<bool()> interrupted) { interrupted_ = std::move(interrupted); }
+
+  /// Puts an object with its data, which `fill` writes into `bytes` bytes of a message, if its box
+  /// belongs to one server; else it does nothing and returns false.
+  Result<bool> put(const PutRequest& request, std::size_t bytes,
+                   const std::function<Status(std::byte*)>& fill, std::int64_t end_ns);
+  /// Makes room for an object, which commit() makes visible. Waits while its home is full.
+  Result<Room> begin(const PutRequest& request, std::int64_t end_ns);
+  Status commit(const Room& room);
+  void abort(const Room& room);
+
+  /// Waits until objects cover the box; `reply` takes the data if they are few.
+  /// @error timeout, which says what is missing; not_found if the version was discarded; closed or
+  ///        peer_lost if it can never come
+  Result<Held> get(const GetRequest& request, ReplyBuffer& reply, std::int64_t end_ns);
+  /// @error not_found if a server knows the lease no longer
+  Status release(const Held& held);
+
+  /// Waits as get() does, for the version that it would return.
+  Result<std::int64_t> wait(const GetRequest& request, std::int64_t end_ns);
+
+  /// A variable, as soon as somebody puts to it; without its versions. `bounds` says whether all
+  /// servers are asked for them: else they are those of the first put.
+  Result<VariableInfo> describe(const std::string& variable, bool bounds, std::int64_t end_ns);
+  /// @error not_found if no server has the version
+  Status discard(const std::string& variable, std::int64_t version);
+  Result<std::vector<VariableInfo>> list();
+
+ private:
+  using Answer = Result<std::span<const std::byte>>;
+  /// An object's home and its number there, and the server that named it.
+  using NamedBy = std::map<std::pair<int, std::uint64_t>, int>;
+  struct Known {
+    Facts facts;
+    bool declared = false;  ///< this client puts to it
+  };
+  /// Waiting: not whole yet, and why. Spread: one server does not know all.
+  using Look = Result<std::variant<Held, Waiting, Spread>>;
+
+  Answer ask_until_done(int server, const MessageWriter& question, ReplyBuffer& reply,
+                        std::int64_t end_ns);
+  Status pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why);
+
+  Result<Known> declare(const PutRequest& request);
+  Result<Facts> ask_facts(const std::string& variable, bool watch, std::int64_t end_ns);
+  Result<std::vector<int>> owners_of(const std::string& variable, const Box& box,
+                                     std::int64_t end_ns);
+
+  Result<Held> look_until_whole(const GetRequest& request, bool wants_data, ReplyBuffer& reply,
+                                std::int64_t end_ns);
+  Look ask_one(const GetRequest& request, bool wants_data, int server, ReplyBuffer& reply);
+  Look ask_all(const GetRequest& request, const std::vector<int>& owners, bool watch,
+               ReplyBuffer& reply);
+  Result<std::optional<Held>> gather(const GetRequest& request, const std::vector<int>& owners,
+                                     bool watch, ReplyBuffer& reply, NamedBy& named_by,
+                                     std::string& why);
+  Status lease_others(const GetRequest& request, bool watch, const NamedBy& named_by, Held& held,
+                      ReplyBuffer& reply);
+  Status lease_at(int home, const GetRequest& request, bool watch, const NamedBy& named_by,
+                  Held& held, ReplyBuffer& reply);
+  Status read_found(int server, std::span<const std::byte> answer, Found& found,
+                    ReplyBuffer& reply);
+
+  Servers& servers_;
+  Distribution distribution_;
+  std::function<bool()> interrupted_;
+  std::mutex mutex_;  ///< guards what follows
+  std::map<std::string, Known> known_;
+};
+
+}  // namespace tranship::staging

@@ -1,0 +1,131 @@
+#include "staging/distribution.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tranship::staging {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+/// FNV-1a: the same in every process.
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char letter : text) {
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
+  }
+  return hash;
+}
+
+std::int64_t remainder_of(std::int64_t index, std::int64_t extent) {
+  const std::int64_t rest = index % extent;
+  return rest < 0 ? rest + extent : rest;
+}
+
+}  // namespace
+
+Cells Cells::around(const Box& first, std::int64_t element_bytes, std::int64_t cell_bytes) {
+  Cells cells;
+  cells.rank = first.rank;
+  cells.extents.fill(1);
+  for (int k = 0; k < first.rank; ++k) cells.extents[at(k)] = first.extent(k);
+  std::int64_t bytes = first.points() * element_bytes;
+  while (first.rank > 0 && bytes < cell_bytes) {
+    *std::min_element(cells.extents.begin(), cells.extents.begin() + first.rank) *= 2;
+    bytes *= 2;
+  }
+  for (std::size_t k = 0; k < at(first.rank); ++k) {
+    cells.origin[k] = remainder_of(first.lower[k], cells.extents[k]);
+  }
+  return cells;
+}
+
+Point Cells::cell_of(const Point& point) const {
+  Point cell{};
+  for (std::size_t k = 0; k < at(rank); ++k) {
+    const std::int64_t rest = remainder_of(point[k], extents[k]);
+    // Rounded down, below zero too; nothing here can overflow.
+    const std::int64_t whole = point[k] / extents[k] - (point[k] % extents[k] < 0 ? 1 : 0);
+    cell[k] = whole - (rest < origin[k] ? 1 : 0);
+  }
+  return cell;
+}
+
+std::uint64_t hilbert_index(const Point& cell, int rank) {
+  if (rank == 0) return 0;
+  const int bits = std::min(16, 64 / rank);
+  std::array<std::uint32_t, dimensions_max> x{};
+  for (std::size_t k = 0; k < at(rank); ++k) {
+    x[k] = static_cast<std::uint32_t>(cell[k]) & ((std::uint32_t{1} << bits) - 1);
+  }
+  // Undo the turns of each level, the coarsest first.
+  for (std::uint32_t q = std::uint32_t{1} << (bits - 1); q > 1; q >>= 1) {
+    const std::uint32_t low = q - 1;
+    for (std::size_t k = 0; k < at(rank); ++k) {
+      const std::uint32_t swapped = (x[0] ^ x[k]) & low;
+      if ((x[k] & q) != 0) {
+        x[0] ^= low;
+      } else {
+        x[0] ^= swapped;
+        x[k] ^= swapped;
+      }
+    }
+  }
+  // Gray code.
+  for (std::size_t k = 1; k < at(rank); ++k) x[k] ^= x[k - 1];
+  std::uint32_t flips = 0;
+  for (std::uint32_t q = std::uint32_t{1} << (bits - 1); q > 1; q >>= 1) {
+    if ((x[at(rank - 1)] & q) != 0) flips ^= q - 1;
+  }
+  std::uint64_t index = 0;
+  for (int bit = bits - 1; bit >= 0; --bit) {
+    for (std::size_t k = 0; k < at(rank); ++k) index = index << 1 | (((x[k] ^ flips) >> bit) & 1);
+  }
+  return index;
+}
+
+int Distribution::keeper(const std::string& variable) const {
+  return static_cast<int>(hash_of(variable) % static_cast<std::uint64_t>(servers_));
+}
+
+int Distribution::home(const std::string& variable, const Cells& cells, const Box& box) const {
+  // Two numbers below 2^32, so that the sum does not wrap: neighbours stay neighbours.
+  const auto servers = static_cast<std::uint64_t>(servers_);
+  const std::uint64_t place = hilbert_index(cells.cell_of(box.lower), cells.rank) % servers;
+  return static_cast<int>((hash_of(variable) % servers + place) % servers);
+}
+
+std::vector<int> Distribution::owners(const std::string& variable, const Cells& cells,
+                                      const Box& box) const {
+  std::vector<int> owners;
+  Point last_point{};
+  for (std::size_t k = 0; k < at(box.rank); ++k) last_point[k] = box.upper[k] - 1;
+  const Point first = cells.cell_of(box.lower);
+  const Point last = cells.cell_of(last_point);
+  double count = 1;
+  for (std::size_t k = 0; k < at(box.rank); ++k) {
+    count *= static_cast<double>(last[k]) - static_cast<double>(first[k]) + 1;
+  }
+  if (servers_ == 1 || count > cells_max) {
+    for (int server = 0; server < servers_; ++server) owners.push_back(server);
+    return owners;
+  }
+  std::vector<bool> is_owner(at(servers_));
+  const auto servers = static_cast<std::uint64_t>(servers_);
+  const std::uint64_t begin = hash_of(variable) % servers;
+  Point cell = first;
+  for (bool more = true; more;) {
+    is_owner[(begin + hilbert_index(cell, cells.rank) % servers) % servers] = true;
+    more = false;
+    for (std::size_t k = 0; k < at(box.rank) && !more; ++k) {
+      more = ++cell[k] <= last[k];
+      if (!more) cell[k] = first[k];
+    }
+  }
+  for (int server = 0; server < servers_; ++server) {
+    if (is_owner[at(server)]) owners.push_back(server);
+  }
+  return owners;
+}
+
+}  // namespace tranship::staging

@@ -1,0 +1,60 @@
+// Which server holds what: one function for all clients, so that none has to ask.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "staging/box.hpp"
+
+namespace tranship::staging {
+
+/// The cells into which a variable's index space is cut. They are as large as the variable's first
+/// box and aligned with it, so that each box of a regular decomposition lies in one; those of small
+/// boxes are larger.
+struct Cells {
+  /// Less is not worth a server of its own.
+  static constexpr std::int64_t bytes_least = 64 * 1024;
+
+  int rank = 0;
+  Point origin{};   ///< where one of them begins, from 0 to the extent
+  Point extents{};  ///< at least 1
+
+  /// Of at least `cell_bytes` each.
+  static Cells around(const Box& first, std::int64_t element_bytes, std::int64_t cell_bytes);
+  /// The cell of a point, by its number in each dimension.
+  Point cell_of(const Point& point) const;
+
+  bool operator==(const Cells&) const = default;
+};
+
+/// Cells go to the servers round about along a Hilbert curve: any compact box is spread evenly over
+/// as many servers as it has cells (Faloutsos and Bhagwat, PDIS'93). Nothing depends on the bounds
+/// of the domain, so that it may grow in any direction. Values. Cost: of owners(), at most
+/// cells_max cells.
+class Distribution {
+ public:
+  /// Boxes that meet more cells belong to all servers.
+  static constexpr int cells_max = 64;
+
+  explicit Distribution(int servers) : servers_(servers) {}
+
+  int servers() const { return servers_; }
+  /// The server that knows a variable's type, dimensions, cells and producers.
+  int keeper(const std::string& variable) const;
+  /// The server that holds an object.
+  int home(const std::string& variable, const Cells& cells, const Box& box) const;
+  /// The servers that know the objects which share a point with `box`, in rising order; home() is
+  /// among them.
+  std::vector<int> owners(const std::string& variable, const Cells& cells, const Box& box) const;
+
+ private:
+  int servers_;
+};
+
+/// A cell's place along a Hilbert curve in up to 8 dimensions, which repeats itself after
+/// 2^min(16, 64 / rank) cells in each (Skilling, "Programming the Hilbert curve", AIP Conference
+/// Proceedings 707, 2004). Neighbours along it are neighbours in space.
+std::uint64_t hilbert_index(const Point& cell, int rank);
+
+}  // namespace tranship::staging

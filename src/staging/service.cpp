@@ -1,0 +1,451 @@
+#include "staging/service.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "channels/host/copy.hpp"
+
+namespace tranship::staging {
+namespace {
+
+Error unreadable() { return {ErrorCode::invalid_argument, "a message that cannot be read"}; }
+
+Result<std::size_t> written(const MessageWriter& out, std::span<std::byte> reply) {
+  if (out.bytes().size() > reply.size()) {
+    return Error{ErrorCode::out_of_range, "the answer does not fit a message: raise slot_bytes"};
+  }
+  std::memcpy(reply.data(), out.bytes().data(), out.bytes().size());
+  return out.bytes().size();
+}
+
+Result<std::size_t> done(std::span<std::byte> reply) {
+  return written(MessageWriter().add(Said::done), reply);
+}
+
+Error closing() { return {ErrorCode::closed, "the staging server is closing"}; }
+
+Status check_version(std::uint32_t version) {
+  if (version == staging_version) return {};
+  return Error{ErrorCode::unsupported,
+               "this server speaks version " + std::to_string(staging_version) +
+                   " of the staging protocol, and the other process version " +
+                   std::to_string(version) + "; install the same tranship"};
+}
+
+}  // namespace
+
+Service::Service(Options options)
+    : options_(std::move(options)),
+      store_(options_.store),
+      registry_(options_.cell_bytes),
+      contacts_(static_cast<std::size_t>(options_.servers)) {
+  contacts_[static_cast<std::size_t>(options_.store.server)] = options_.contact;
+}
+
+Result<std::size_t> Service::answer(Owner from, std::span<const std::byte> question,
+                                    std::span<std::byte> reply) {
+  MessageReader in(question);
+  const auto ask = in.get<Ask>();
+  if (ask != Ask::hello && ask != Ask::join && !clients_.contains(from)) {
+    return Error{ErrorCode::invalid_argument, "say hello first"};
+  }
+  auto length = carry_out(from, ask, in, reply);
+  tell_waiting();
+  return length;
+}
+
+Result<std::size_t> Service::carry_out(Owner from, Ask ask, MessageReader& in, Reply reply) {
+  switch (ask) {
+    case Ask::hello: return on_hello(from, in, reply);
+    case Ask::join: return on_join(in, reply);
+    case Ask::declare: return on_declare(from, in, reply);
+    case Ask::describe: return on_describe(from, in, reply);
+    case Ask::bounds: return on_bounds(in, reply);
+    case Ask::put: return on_put(from, in, reply);
+    case Ask::begin: return on_begin(from, in, reply);
+    case Ask::commit: return on_commit(from, in, reply);
+    case Ask::abort: return on_abort(from, in, reply);
+    case Ask::enter: return on_enter(in, reply);
+    case Ask::leave: return on_leave(in, reply);
+    case Ask::settle: return on_settle(in, reply);
+    case Ask::get: return on_get(from, in, true, reply);
+    case Ask::wait: return on_get(from, in, false, reply);
+    case Ask::find: return on_find(from, in, reply);
+    case Ask::lease: return on_lease(from, in, reply);
+    case Ask::more: return on_more(from, in, reply);
+    case Ask::release: return on_release(from, in, reply);
+    case Ask::discard: return on_discard(in, reply);
+    case Ask::list: return on_list(in, reply);
+  }
+  return unreadable();
+}
+
+bool Service::complete() const {
+  return std::none_of(contacts_.begin(), contacts_.end(),
+                      [](const std::string& contact) { return contact.empty(); });
+}
+
+Result<std::size_t> Service::on_hello(Owner from, MessageReader& in, Reply reply) {
+  const auto version = in.get<std::uint32_t>();
+  const std::string name = in.text();
+  if (!in.ok()) return unreadable();
+  if (Status status = check_version(version); !status) return status.error();
+  if (draining_) return closing();
+  const int rank = options_.store.server;
+  if (rank == 0 && !complete()) {
+    waiting_for_servers_.insert(from);
+    const auto missing = std::count(contacts_.begin(), contacts_.end(), std::string());
+    return written(MessageWriter()
+                       .add(Said::waiting)
+                       .text(std::to_string(missing) + " of " + std::to_string(options_.servers) +
+                             " servers have not started yet"),
+                   reply);
+  }
+  clients_[from] = name;
+  MessageWriter out;
+  out.add(Said::done).add(options_.message_bytes).add(rank).add(options_.servers);
+  for (const std::string& contact : contacts_) {
+    if (rank == 0) out.text(contact);
+  }
+  return written(out, reply);
+}
+
+Result<std::size_t> Service::on_join(MessageReader& in, Reply reply) {
+  const auto version = in.get<std::uint32_t>();
+  const auto rank = in.get<int>();
+  const auto servers = in.get<int>();
+  const std::string contact = in.text();
+  if (!in.ok() || contact.empty()) return unreadable();
+  if (Status status = check_version(version); !status) return status.error();
+  if (options_.store.server != 0 || servers != options_.servers || rank < 1 || rank >= servers) {
+    return Error{ErrorCode::invalid_argument,
+                 "server " + std::to_string(rank) + " of " + std::to_string(servers) +
+                     " cannot join: this is server " + std::to_string(options_.store.server) +
+                     " of " + std::to_string(options_.servers) +
+                     "; start all with the same --servers, and the contact of the first"};
+  }
+  std::string& known = contacts_[static_cast<std::size_t>(rank)];
+  if (!known.empty()) {
+    return Error{
+        ErrorCode::invalid_argument,
+        "server " + std::to_string(rank) + " has joined before; give each a rank of its own"};
+  }
+  known = contact;
+  if (complete()) {
+    for (const Owner client : std::exchange(waiting_for_servers_, {})) options_.notify(client);
+  }
+  return done(reply);
+}
+
+Result<std::size_t> Service::on_declare(Owner from, MessageReader& in, Reply reply) {
+  PutRequest request;
+  if (!read(in, request)) return unreadable();
+  if (draining_) return closing();
+  const auto facts = registry_.declare(from, request);
+  if (!facts) return facts.error();
+  changes_.insert(request.variable);
+  MessageWriter out;
+  out.add(Said::done);
+  add(out, *facts);
+  return written(out, reply);
+}
+
+Result<std::size_t> Service::on_describe(Owner from, MessageReader& in, Reply reply) {
+  const std::string name = in.text();
+  const bool watch = in.get<std::uint32_t>() != 0;
+  if (!in.ok()) return unreadable();
+  const auto facts = registry_.facts(name);
+  if (!facts) {
+    return wait(from, name, {"nothing has been put to \"" + name + "\" yet"}, reply);
+  }
+  if (watch) waiting_[name].insert(from);
+  MessageWriter out;
+  out.add(Said::done);
+  add(out, *facts);
+  return written(out, reply);
+}
+
+Result<std::size_t> Service::on_bounds(MessageReader& in, Reply reply) const {
+  const std::string name = in.text();
+  if (!in.ok()) return unreadable();
+  const auto info = store_.describe(name);
+  MessageWriter out;
+  out.add(Said::done).add(static_cast<std::uint32_t>(info ? 1 : 0));
+  if (info) add(out, info->bounds);
+  return written(out, reply);
+}
+
+Result<std::size_t> Service::on_put(Owner from, MessageReader& in, Reply reply) {
+  PutRequest request;
+  if (!read(in, request)) return unreadable();
+  const auto data = in.data();
+  if (!in.ok()) return unreadable();
+  if (draining_) return closing();
+  if (Status status = check_element(request); !status) return status.error();
+  if (request.box.points() * request.element_bytes != static_cast<std::int64_t>(data.size())) {
+    return unreadable();
+  }
+  auto begun = store_.begin(from, request);
+  if (!begun) return begun.error();
+  if (const auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", *waiting, reply);
+  const Begun& object = std::get<Begun>(*begun);
+  std::memcpy(options_.address_of(object.range), data.data(), data.size());
+  const auto order = store_.commit(from, object.object);
+  return order ? done(reply) : Answer(order.error());
+}
+
+Result<std::size_t> Service::on_begin(Owner from, MessageReader& in, Reply reply) {
+  PutRequest request;
+  if (!read(in, request)) return unreadable();
+  if (draining_) return closing();
+  auto begun = store_.begin(from, request);
+  if (!begun) return begun.error();
+  if (const auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", *waiting, reply);
+  const Begun& object = std::get<Begun>(*begun);
+  return written(MessageWriter()
+                     .add(Said::done)
+                     .add(object.object)
+                     .add(object.range.segment)
+                     .add(object.range.offset)
+                     .add(object.range.bytes),
+                 reply);
+}
+
+Result<std::size_t> Service::on_commit(Owner from, MessageReader& in, Reply reply) {
+  const auto object = in.get<std::uint64_t>();
+  const auto order_before = in.get<std::uint64_t>();
+  if (!in.ok()) return unreadable();
+  const auto order = store_.commit(from, object, order_before);
+  if (!order) return order.error();
+  return written(MessageWriter().add(Said::done).add(*order), reply);
+}
+
+Result<std::size_t> Service::on_abort(Owner from, MessageReader& in, Reply reply) {
+  const auto object = in.get<std::uint64_t>();
+  if (!in.ok()) return unreadable();
+  const Status status = store_.abort(from, object);
+  return status ? done(reply) : Answer(status.error());
+}
+
+Result<std::size_t> Service::on_enter(MessageReader& in, Reply reply) {
+  PutRequest request;
+  if (!read(in, request)) return unreadable();
+  const auto home = in.get<int>();
+  const auto object = in.get<std::uint64_t>();
+  if (!in.ok() || home < 0 || home >= options_.servers || home == options_.store.server) {
+    return unreadable();
+  }
+  const auto order = store_.enter(request, home, object);
+  if (!order) return order.error();
+  return written(MessageWriter().add(Said::done).add(*order), reply);
+}
+
+Result<std::size_t> Service::on_leave(MessageReader& in, Reply reply) {
+  const std::string variable = in.text();
+  const auto version = in.get<std::int64_t>();
+  const auto home = in.get<int>();
+  const auto object = in.get<std::uint64_t>();
+  if (!in.ok()) return unreadable();
+  store_.leave(variable, version, home, object);
+  return done(reply);
+}
+
+Result<std::size_t> Service::on_settle(MessageReader& in, Reply reply) {
+  const auto order = in.get<std::uint64_t>();
+  if (!in.ok()) return unreadable();
+  store_.settle(order);
+  return done(reply);
+}
+
+Result<std::size_t> Service::on_get(Owner from, MessageReader& in, bool wants_data, Reply reply) {
+  GetRequest request;
+  if (!read(in, request)) return unreadable();
+  auto got = store_.get(from, request);
+  if (!got) return got.error();
+  if (std::holds_alternative<Spread>(*got))
+    return written(MessageWriter().add(Said::spread), reply);
+  if (const auto* waiting = std::get_if<Waiting>(&*got)) {
+    // What is not there may still come, if somebody is there who could bring it.
+    const auto facts = registry_.facts(request.variable);
+    if (facts && facts->producers == 0) return never(*facts, waiting->why);
+    return wait(from, request.variable, *waiting, reply);
+  }
+  const Found& found = std::get<Found>(*got);
+  const std::int64_t bytes = request.box.points() * found.element_bytes;
+  if (wants_data && bytes > inline_bytes(options_.message_bytes)) {
+    return objects_of(from, found, reply);
+  }
+  if (wants_data) return data_of(from, found, request.box, reply);
+  auto length = written(MessageWriter().add(Said::done).add(found.version), reply);
+  if (Status status = store_.release(from, found.lease); !status) return status.error();
+  return length;
+}
+
+Result<std::size_t> Service::on_find(Owner from, MessageReader& in, Reply reply) {
+  GetRequest request;
+  if (!read(in, request)) return unreadable();
+  const bool watch = in.get<std::uint32_t>() != 0;
+  if (!in.ok()) return unreadable();
+  if (watch) waiting_[request.variable].insert(from);
+  auto got = store_.find(from, request);
+  if (!got) return got.error();
+  if (const auto* waiting = std::get_if<Waiting>(&*got)) {
+    return written(MessageWriter().add(Said::waiting).text(waiting->why), reply);
+  }
+  return objects_of(from, std::get<Found>(*got), reply);
+}
+
+Result<std::size_t> Service::on_lease(Owner from, MessageReader& in, Reply reply) {
+  const std::string variable = in.text();
+  const auto version = in.get<std::int64_t>();
+  const bool watch = in.get<std::uint32_t>() != 0;
+  const auto count = in.get<std::uint32_t>();
+  std::vector<std::uint64_t> objects;
+  for (std::uint32_t k = 0; k < count && in.ok(); ++k) objects.push_back(in.get<std::uint64_t>());
+  if (!in.ok()) return unreadable();
+  if (watch) waiting_[variable].insert(from);
+  std::uint64_t lease = 0;
+  const auto answers = store_.lease(from, variable, version, objects, lease);
+  if (!answers) return answers.error();
+  MessageWriter out;
+  out.add(Said::done).add(lease);
+  for (const Leased& one : *answers) add(out, one);
+  return written(out, reply);
+}
+
+Result<std::size_t> Service::objects_of(Owner from, const Found& found, Reply reply) {
+  MessageWriter out;
+  out.add(Said::objects);
+  if (add(out, found, 0, reply.size()) > 0) long_answers_[{from, found.lease}] = found;
+  return written(out, reply);
+}
+
+/// The elements themselves, gathered from the objects.
+Result<std::size_t> Service::data_of(Owner from, const Found& found, const Box& box, Reply reply) {
+  MessageWriter out;
+  out.add(Said::data).add(found.version).text(found.type).add(found.element_bytes);
+  auto length = written(out, reply);
+  const auto bytes = static_cast<std::size_t>(box.points() * found.element_bytes);
+  if (length && *length + bytes <= reply.size()) {
+    std::vector<Part> parts;
+    Box missing;
+    (void)cut(box, found.objects, parts, missing);
+    for (const Part& part : parts) {
+      const Seen& object = found.objects[part.object];
+      const LoopNest nest = nest_of(part.box, object.box, box, found.element_bytes);
+      copy_nests({&nest, 1}, options_.address_of(object.range), reply.data() + *length, false);
+    }
+    *length += bytes;
+  }
+  if (Status status = store_.release(from, found.lease); !status) return status.error();
+  return length;
+}
+
+Result<std::size_t> Service::on_more(Owner from, MessageReader& in, Reply reply) {
+  const auto lease = in.get<std::uint64_t>();
+  const auto first = in.get<std::uint64_t>();
+  const auto found = long_answers_.find({from, lease});
+  if (!in.ok() || found == long_answers_.end() || first >= found->second.objects.size()) {
+    return unreadable();
+  }
+  MessageWriter out;
+  out.add(Said::objects);
+  (void)add(out, found->second, first, reply.size());
+  return written(out, reply);
+}
+
+Result<std::size_t> Service::on_release(Owner from, MessageReader& in, Reply reply) {
+  const auto lease = in.get<std::uint64_t>();
+  if (!in.ok()) return unreadable();
+  long_answers_.erase({from, lease});
+  const Status status = store_.release(from, lease);
+  return status ? done(reply) : Answer(status.error());
+}
+
+Result<std::size_t> Service::on_discard(MessageReader& in, Reply reply) {
+  const std::string variable = in.text();
+  const auto version = in.get<std::int64_t>();
+  if (!in.ok()) return unreadable();
+  const Status status = store_.discard(variable, version);
+  return status ? done(reply) : Answer(status.error());
+}
+
+std::vector<VariableInfo> Service::list() const {
+  std::map<std::string, VariableInfo> all;
+  for (VariableInfo& info : store_.list()) all.emplace(info.name, std::move(info));
+  for (const auto& [name, facts] : registry_.all()) {
+    auto found = all.find(name);
+    if (found == all.end()) {
+      found =
+          all.emplace(name, VariableInfo{name, facts.type, facts.element_bytes, facts.first, {}, 0})
+              .first;
+    }
+    found->second.producers = facts.producers;
+  }
+  std::vector<VariableInfo> listed;
+  for (auto& [name, info] : all) listed.push_back(std::move(info));
+  return listed;
+}
+
+/// What comes after a version of a variable, as much as there is room for.
+Result<std::size_t> Service::on_list(MessageReader& in, Reply reply) const {
+  const std::string after = in.text();
+  const auto after_version = in.get<std::int64_t>();
+  if (!in.ok()) return unreadable();
+  MessageWriter out;
+  out.add(Said::done);
+  for (VariableInfo& info : list()) {
+    if (info.name < after) continue;
+    if (info.name == after) {
+      std::erase_if(info.versions,
+                    [&](const VersionInfo& one) { return one.version <= after_version; });
+      if (info.versions.empty()) continue;
+    }
+    const std::vector<VersionInfo> versions = std::exchange(info.versions, {});
+    MessageWriter without;
+    add(without, info);
+    const std::size_t taken = out.bytes().size() + without.bytes().size() + sizeof(std::uint32_t);
+    const std::size_t room =
+        taken < reply.size() ? (reply.size() - taken) / sizeof(VersionInfo) : 0;
+    if (room == 0) break;
+    const std::size_t count = std::min(room, versions.size());
+    info.versions.assign(versions.begin(), versions.begin() + static_cast<std::ptrdiff_t>(count));
+    MessageWriter one;
+    add(one, info);
+    out.add(one.bytes());
+    if (count < versions.size()) break;
+  }
+  return written(out, reply);
+}
+
+Result<std::size_t> Service::wait(Owner from, const std::string& variable, const Waiting& waiting,
+                                  Reply reply) {
+  waiting_[variable].insert(from);
+  return written(MessageWriter().add(Said::waiting).text(waiting.why), reply);
+}
+
+void Service::gone(Owner from, bool cleanly) {
+  waiting_for_servers_.erase(from);
+  if (clients_.erase(from) == 0) return;
+  for (auto& [variable, clients] : waiting_) clients.erase(from);
+  std::erase_if(long_answers_, [&](const auto& one) { return one.first.first == from; });
+  store_.gone(from);
+  changes_.merge(registry_.gone(from, cleanly));
+  tell_waiting();
+}
+
+/// Each client that waits for something that has changed is told once; it asks again then.
+void Service::tell_waiting() {
+  changes_.merge(store_.take_changes());
+  std::set<Owner> told;
+  for (const std::string& variable : changes_) {
+    const auto found = waiting_.find(variable);
+    if (found == waiting_.end()) continue;
+    told.insert(found->second.begin(), found->second.end());
+    waiting_.erase(found);
+  }
+  changes_.clear();
+  for (const Owner client : told) options_.notify(client);
+}
+
+}  // namespace tranship::staging

@@ -1,0 +1,97 @@
+// What a staging server answers: a state machine, which knows neither threads nor clocks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "staging/messages.hpp"
+#include "staging/object_store.hpp"
+#include "staging/registry.hpp"
+
+namespace tranship::staging {
+
+/// One server of a group. Clients speak with each; servers hardly do with each other: they meet at
+/// the first one, which tells clients who the others are. Not thread-safe.
+class Service {
+ public:
+  struct Options {
+    ObjectStore::Options store;
+    int servers = 1;
+    std::string contact;                           ///< of this server
+    std::int64_t cell_bytes = Cells::bytes_least;  ///< of the cells of variables, at least
+    /// What a message holds, at least message_bytes_least.
+    std::int64_t message_bytes = message_bytes_least;
+    /// Where an object lies.
+    std::function<std::byte*(const Range&)> address_of;
+    /// Tells a client that something has changed for which it waits.
+    std::function<void(Owner)> notify;
+  };
+  explicit Service(Options options);
+
+  /// @error what the client is told
+  Result<std::size_t> answer(Owner from, std::span<const std::byte> question,
+                             std::span<std::byte> reply);
+
+  /// The client, or server, is connected no longer.
+  void gone(Owner from, bool cleanly);
+
+  /// From now on nothing new is put; what is being written or read may end.
+  void drain() { draining_ = true; }
+  bool busy() const { return store_.busy(); }
+
+  /// Whether all servers of the group have come.
+  bool complete() const;
+  std::vector<VariableInfo> list() const;
+  std::int64_t memory_bytes_used() const { return store_.memory_bytes_used(); }
+  int clients() const { return static_cast<int>(clients_.size()); }
+
+ private:
+  using Answer = Result<std::size_t>;
+  using Reply = std::span<std::byte>;
+
+  Answer carry_out(Owner from, Ask ask, MessageReader& in, Reply reply);
+  Answer on_hello(Owner from, MessageReader& in, Reply reply);
+  Answer on_join(MessageReader& in, Reply reply);
+  Answer on_declare(Owner from, MessageReader& in, Reply reply);
+  Answer on_describe(Owner from, MessageReader& in, Reply reply);
+  Answer on_bounds(MessageReader& in, Reply reply) const;
+  Answer on_put(Owner from, MessageReader& in, Reply reply);
+  Answer on_begin(Owner from, MessageReader& in, Reply reply);
+  Answer on_commit(Owner from, MessageReader& in, Reply reply);
+  Answer on_abort(Owner from, MessageReader& in, Reply reply);
+  Answer on_enter(MessageReader& in, Reply reply);
+  Answer on_leave(MessageReader& in, Reply reply);
+  Answer on_settle(MessageReader& in, Reply reply);
+  Answer on_get(Owner from, MessageReader& in, bool wants_data, Reply reply);
+  Answer on_find(Owner from, MessageReader& in, Reply reply);
+  Answer on_lease(Owner from, MessageReader& in, Reply reply);
+  Answer on_more(Owner from, MessageReader& in, Reply reply);
+  Answer on_release(Owner from, MessageReader& in, Reply reply);
+  Answer on_discard(MessageReader& in, Reply reply);
+  Answer on_list(MessageReader& in, Reply reply) const;
+
+  Answer objects_of(Owner from, const Found& found, Reply reply);
+  Answer data_of(Owner from, const Found& found, const Box& box, Reply reply);
+  Answer wait(Owner from, const std::string& variable, const Waiting& waiting, Reply reply);
+  void tell_waiting();
+
+  Options options_;
+  ObjectStore store_;
+  Registry registry_;
+  std::vector<std::string> contacts_;               ///< of all servers; empty: it has not come
+  std::map<Owner, std::string> clients_;            ///< by what they call themselves
+  std::map<std::string, std::set<Owner>> waiting_;  ///< by variable; "": for memory
+  std::set<std::string> changes_;                   ///< of the registry
+  std::set<Owner> waiting_for_servers_;
+  /// What gets found that no message has room for, by lease, until the release.
+  std::map<std::pair<Owner, std::uint64_t>, Found> long_answers_;
+  bool draining_ = false;
+};
+
+}  // namespace tranship::staging

@@ -1,0 +1,46 @@
+"""Servers of the staging service, as processes of `tranship serve`."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+PATIENCE = 20.0
+
+
+class Servers:
+    """Starts servers in a folder, and ends them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def __call__(self, *options: str) -> Path:
+        """Starts a server, or a group, and returns its contact file."""
+        contact = self.folder / f"staging-{len(self.processes)}.contact"
+        process = self.start("--contact", str(contact), *options)
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("serving at 127.0.0.1:")
+        return contact
+
+    def start(self, *options: str) -> subprocess.Popen[str]:
+        """Starts a process and waits for nothing."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tranship.cli", "serve", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.processes.append(process)
+        return process
+
+    def end(self) -> None:
+        """Ends all of them in good order."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            _, errors = process.communicate(timeout=PATIENCE)
+            assert process.returncode in (0, -signal.SIGKILL), errors

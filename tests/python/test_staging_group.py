@@ -1,0 +1,250 @@
+"""Several staging servers: they share the objects of a variable, and one may die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from staging_servers import PATIENCE, Servers
+
+import tranship as ts
+from tranship.cli.serve import rank_of_launcher
+
+COUNT = 3
+SIDE = 64
+
+
+@pytest.fixture
+def serve(profile: str, tmp_path: Path) -> Iterator[Servers]:
+    servers = Servers(tmp_path)
+    yield servers
+    servers.end()
+
+
+def start_group(serve: Servers, *options: str) -> Path:
+    """Each server as a process of its own, started in no particular order."""
+    contact = serve.folder / "group.contact"
+    words = ("--contact", str(contact), "--servers", str(COUNT), *options)
+    for rank in (2, 0, 1):
+        serve.start(*words, "--rank", str(rank))
+    return contact
+
+
+def rank_of(process: subprocess.Popen[str]) -> int:
+    assert isinstance(process.args, list)
+    return int(process.args[-1])
+
+
+def blocks(version: int) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
+    """The blocks of a domain of 4 x 4, each of 32 KiB."""
+    for a in range(0, 4 * SIDE, SIDE):
+        for b in range(0, 4 * SIDE, SIDE):
+            yield (a, b), np.full((SIDE, SIDE), version * 1e6 + a * 1000 + b)
+
+
+def put_all(staging: ts.Staging, name: str, version: int) -> np.ndarray:
+    domain = np.empty((4 * SIDE, 4 * SIDE))
+    for lower, block in blocks(version):
+        staging.put(name, version, block, lower)
+        domain[lower[0] : lower[0] + SIDE, lower[1] : lower[1] + SIDE] = block
+    return domain
+
+
+def test_a_group_is_one_service(serve: Servers) -> None:
+    contact = start_group(serve, "--memory", "16MiB")
+    with ts.Staging(contact) as writer, ts.Staging(contact) as reader:
+        for version in range(3):
+            domain = put_all(writer, "energy", version)
+            assert np.array_equal(reader.get("energy", version), domain)
+            # Across cells, and of one.
+            assert np.array_equal(reader["energy"]["latest", 20:200, 60:70], domain[20:200, 60:70])
+            assert np.array_equal(reader["energy"][version, 3:9, 4:5], domain[3:9, 4:5])
+        info = reader.ls()[0]
+        assert info["lower"] == [0, 0] and info["upper"] == [4 * SIDE, 4 * SIDE]
+        assert [v["objects"] for v in info["versions"]] == [16, 16, 16]
+        assert info["producers"] == 1
+        reader.discard("energy", 1)
+        with pytest.raises(ts.NotFound, match="was discarded"):
+            reader.get("energy", 1, (0, 0), (200, 200))
+        with pytest.raises(ts.NotFound):
+            reader.discard("energy", 1)
+        with pytest.raises(ts.InvalidArgument, match="elements of f8, not of f4"):
+            writer.put("energy", 5, np.zeros((4, 4), "f4"), (200, 200))
+
+
+def test_objects_lie_on_all_servers(serve: Servers) -> None:
+    """More than one server's memory is put, and all of it is there."""
+    contact = start_group(serve, "--memory", "2MiB")
+    with ts.Staging(contact) as client:
+        domains = [put_all(client, "energy", version) for version in range(6)]  # 3 MiB
+        for version, domain in enumerate(domains):
+            assert np.array_equal(client.get("energy", version), domain)
+
+
+def test_what_overlaps_over_servers_is_seen_whole(serve: Servers) -> None:
+    contact = start_group(serve)
+    with ts.Staging(contact) as one, ts.Staging(contact) as other, ts.Staging(contact) as reader:
+        expected = put_all(one, "x", 0)
+        rng = np.random.default_rng(3)
+        for k in range(30):
+            a, b = (int(v) for v in rng.integers(0, 2 * SIDE, 2))
+            block = np.full((2 * SIDE, 2 * SIDE), float(k))
+            (one, other)[k % 2].put("x", 0, block, (a, b))
+            expected[a : a + 2 * SIDE, b : b + 2 * SIDE] = k
+            if k % 5 == 0:
+                assert np.array_equal(reader.get("x", 0), expected)
+        assert np.array_equal(reader.get("x", 0), expected)
+
+
+def test_a_get_waits_for_servers_that_lack_a_part(serve: Servers) -> None:
+    contact = start_group(serve)
+    with ts.Staging(contact) as writer, ts.Staging(contact) as reader:
+        parts = list(blocks(1))
+        writer.put("late", 1, parts[0][1], parts[0][0])
+        future = reader.get_async("late", 1, (0, 0), (4 * SIDE, 4 * SIDE), timeout=PATIENCE)
+        versions = reader["late"].versions(lower=(0, 0), upper=(4 * SIDE, 4 * SIDE))
+        for lower, block in parts[1:]:
+            assert not future.done()
+            writer.put("late", 1, block, lower)
+        assert future.result(PATIENCE).sum() == sum(block.sum() for _, block in parts)
+        assert next(versions) == 1
+        writer.close()
+        assert list(versions) == []
+        with pytest.raises(ts.Closed, match="have ended"):
+            reader.get("late", 2, (0, 0), (4 * SIDE, 4 * SIDE), timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("victim", range(COUNT))
+def test_the_death_of_one_server_is_told_and_others_go_on(serve: Servers, victim: int) -> None:
+    contact = start_group(serve)
+    with ts.Staging(contact) as client:
+        domain = put_all(client, "energy", 1)
+        names = [f"v{k}" for k in range(24)]
+        for name in names:
+            client.put(name, 1, np.full(4, 7.0))
+        waiting = client.get_async("energy", 2, (0, 0), (4 * SIDE, 4 * SIDE), timeout=PATIENCE)
+        time.sleep(0.1)
+        killed = next(p for p in serve.processes if rank_of(p) == victim)
+        killed.kill()
+        begin = time.monotonic()
+        with pytest.raises(ts.PeerLost):
+            waiting.result(PATIENCE)
+        assert time.monotonic() - begin < 2
+        with pytest.raises(ts.PeerLost):
+            client.get("energy", 1)
+        served = 0
+        for name in names:
+            try:
+                assert np.array_equal(client.get(name, 1, (0,), (4,), timeout=2.0), np.full(4, 7.0))
+                served += 1
+            except ts.PeerLost:
+                pass
+        assert 0 < served < len(names)
+        assert domain.shape == (4 * SIDE, 4 * SIDE)
+
+
+def test_clients_wait_for_the_whole_group(serve: Servers) -> None:
+    contact = serve.folder / "late.contact"
+    words = ("--contact", str(contact), "--servers", "2")
+    serve.start(*words, "--rank", "0")
+    with pytest.raises(ts.Timeout, match="1 of 2 servers have not started"):
+        ts.Staging(contact, timeout=3.0)
+    threading.Timer(0.3, lambda: serve.start(*words, "--rank", "1")).start()
+    with ts.Staging(contact, timeout=PATIENCE) as client:
+        client.put("x", 1, np.arange(3.0))
+        assert np.array_equal(client.get("x", 1), np.arange(3.0))
+        with pytest.raises(ts.InvalidArgument, match="has joined before"):
+            ts.StagingServer(contact, rank=1, servers=2)
+        with pytest.raises(ts.InvalidArgument, match="with the same --servers"):
+            ts.StagingServer(contact, rank=2, servers=3)
+    with pytest.raises(ts.InvalidArgument, match="ranks are 0"):
+        ts.StagingServer(contact, rank=2, servers=2)
+    with pytest.raises(ts.InvalidArgument, match="first server's contact"):
+        ts.StagingServer(rank=1, servers=2)
+
+
+def test_only_the_first_server_takes_clients(serve: Servers) -> None:
+    contact = serve.folder / "group.contact"
+    serve.start("--contact", str(contact), "--servers", "2", "--rank", "0")
+    with (
+        ts.StagingServer(contact, rank=1, servers=2, memory=1 << 20) as second,
+        pytest.raises(ts.InvalidArgument, match="connect to the first one"),
+    ):
+        ts.Staging(second.contact)
+
+
+def test_one_command_starts_a_group_and_ends_it(serve: Servers) -> None:
+    contact = serve("--servers", "2", "--versions", "2")
+    with ts.Staging(contact) as client:
+        for version in range(4):
+            put_all(client, "x", version)
+        assert [v["version"] for v in client.ls()[0]["versions"]] == [2, 3]
+    process = serve.processes[0]
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert len(children) == 1
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 0
+    assert not Path(f"/proc/{children[0]}").exists() and not contact.exists()
+
+
+def test_a_group_ends_with_the_command_that_was_killed(serve: Servers) -> None:
+    serve("--servers", "2")
+    process = serve.processes[0]
+    child = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().strip()
+    process.kill()
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and is_running(child):
+        time.sleep(0.05)
+    assert not is_running(child)
+
+
+def is_running(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_the_rank_is_the_launchers() -> None:
+    slurm = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4"}
+    assert rank_of_launcher(4, slurm) == 3
+    assert rank_of_launcher(2, slurm) is None  # one task of four starts a group of its own
+    assert rank_of_launcher(1, slurm) == 0
+    assert rank_of_launcher(2, {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}) == 1
+    assert rank_of_launcher(2, {}) is None
+
+
+def test_options_come_from_a_file_or_the_environment(serve: Servers) -> None:
+    config = serve.folder / "staging.toml"
+    config.write_text('servers = 2\nmemory = "3MiB"\nversions = 1\n[settings]\nthreads = 1\n')
+    contact = serve("--config", str(config))
+    with ts.Staging(contact) as client:
+        for version in range(3):
+            client.put("x", version, np.arange(3.0))
+        assert [v["version"] for v in client.ls()[0]["versions"]] == [2]
+        with pytest.raises(ts.Error, match="3145728 bytes"):
+            client.put("large", 1, np.zeros(1 << 20))
+    environment = os.environ | {"TRANSHIP_SERVE_CONTACT": str(serve.folder / "env.contact")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tranship.cli", "serve"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert "env.contact" in process.stdout.readline()
+    process.terminate()
+    assert process.wait(PATIENCE) == 0
+    process.stdout.close()
+    config.write_text("memry = 3\n")
+    refused = serve.start("--config", str(config))
+    assert "memry, which is no option of serve" in refused.communicate(timeout=PATIENCE)[1]
+    serve.processes.remove(refused)

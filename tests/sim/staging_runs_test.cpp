@@ -1,0 +1,343 @@
+// Random groups of servers, writers and readers, with deaths of any of them at any step: no gap, no
+// hang, no wrong byte. A failing seed prints the command that replays it.
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/staging_world.hpp"
+#include "support/test.hpp"
+
+using namespace tranship;
+using namespace tranship::staging;
+using tranship::test::SimulatedServers;
+using tranship::test::StagingWorld;
+
+namespace {
+
+constexpr std::uint64_t seeds = 10000;
+constexpr std::int64_t patience_ns = 2'000'000'000;
+constexpr std::int64_t never_ended = INT64_MAX;
+
+/// A put. Its number is the value of all its elements.
+struct Put {
+  std::int64_t version = 0;
+  Box box;
+  std::int64_t begin = 0;          ///< step
+  std::int64_t end = never_ended;  ///< step at which it returned well
+  int home = 0;
+};
+
+/// What all clients of a run know together, to judge what each of them sees.
+struct Record {
+  std::vector<Put> puts;
+  std::map<std::int64_t, std::int64_t> discarded;         ///< step at which it began, by version
+  std::set<std::pair<std::int64_t, std::int64_t>> above;  ///< of two puts that overlap
+  std::vector<std::string> wrong;
+  int whole = 0;  ///< gets that returned data
+  std::int64_t versions_kept = 0;
+
+  void complain(const std::string& text) { wrong.push_back(text); }
+};
+
+template <typename Visit>
+void each_point(const Box& box, const Visit& visit) {
+  Point point = box.lower;
+  for (bool more = true; more;) {
+    visit(point);
+    more = false;
+    for (std::size_t k = 0; k < static_cast<std::size_t>(box.rank) && !more; ++k) {
+      more = ++point[k] < box.upper[k];
+      if (!more) point[k] = box.lower[k];
+    }
+  }
+}
+
+bool holds(const Box& box, const Point& point) {
+  for (std::size_t k = 0; k < static_cast<std::size_t>(box.rank); ++k) {
+    if (point[k] < box.lower[k] || point[k] >= box.upper[k]) return false;
+  }
+  return true;
+}
+
+Box random_box(Random& random, int rank, std::int64_t longest) {
+  std::vector<std::int64_t> lower;
+  std::vector<std::int64_t> upper;
+  for (int k = 0; k < rank; ++k) {
+    lower.push_back(random.between(-20, 20));
+    upper.push_back(lower.back() + random.between(1, longest));
+  }
+  return *Box::make(lower, upper);
+}
+
+/// One run's choices.
+struct Run {
+  int rank = 1;
+  std::int64_t longest = 1;
+  std::int64_t element_bytes = 8;
+  std::int64_t versions = 3;
+  bool discards = false;
+};
+
+/// Puts, in small steps between which anything may happen.
+void put(StagingWorld& world, int client, Catalog& catalog, Record& record, const Run& run) {
+  Random& random = world.random();
+  const auto number = std::ssize(record.puts);
+  const PutRequest request{"energy", random.below(run.versions),
+                           random_box(random, run.rank, run.longest), "i8", run.element_bytes};
+  record.puts.push_back({request.version, request.box, world.steps(), never_ended, 0});
+  const auto points = static_cast<std::size_t>(request.box.points());
+  const auto mark = [&] {  // unless the client has died meanwhile: then nothing has returned
+    if (world.step(client)) record.puts[static_cast<std::size_t>(number)].end = world.steps();
+  };
+  const std::int64_t end_ns = world.now_ns() + patience_ns;
+  if (random.chance(0.5)) {
+    const auto fill = [&](std::byte* data) {
+      for (std::size_t k = 0; k < points; ++k) std::memcpy(data + 8 * k, &number, 8);
+      return Status{};
+    };
+    const auto done = catalog.put(request, 8 * points, fill, end_ns);
+    if (!done) return;
+    if (*done) return mark();
+  }
+  const auto room = catalog.begin(request, end_ns);
+  if (!room) return;
+  record.puts[static_cast<std::size_t>(number)].home = room->home;
+  bool copied = true;
+  for (std::size_t k = 0; k < points && copied; ++k) {
+    if (k % 16 == 0) copied = world.step(client);
+    std::byte* data = world.memory(room->home, room->range);
+    copied = copied && data != nullptr;
+    if (copied) std::memcpy(data + 8 * k, &number, 8);
+  }
+  if (!copied || random.chance(0.1)) return catalog.abort(*room);
+  if (catalog.commit(*room)) mark();
+}
+
+/// Whether puts that had returned before `step` cover the box, on servers that live.
+bool covered_before(const StagingWorld& world, const Record& record, std::int64_t version,
+                    const Box& box, std::int64_t step) {
+  bool whole = true;
+  each_point(box, [&](const Point& point) {
+    bool found = false;
+    for (const Put& put : record.puts) {
+      found = found || (put.version == version && put.end < step && holds(put.box, point));
+    }
+    whole = whole && found;
+  });
+  return whole && world.all_alive();
+}
+
+void judge_failure(const StagingWorld& world, Record& record, const GetRequest& request,
+                   std::int64_t began, const Error& error) {
+  const bool gone = !record.discarded.empty() || record.versions_kept > 0;
+  if (error.code == ErrorCode::not_found && gone) return;
+  if (error.code == ErrorCode::peer_lost && (!world.all_alive() || world.any_client_died())) {
+    if (!world.all_alive()) return;
+  } else if (error.code != ErrorCode::timeout && error.code != ErrorCode::closed &&
+             error.code != ErrorCode::peer_lost) {
+    record.complain("a get failed: " + error.message);
+    return;
+  }
+  // Unless time was up, it claims that nothing will come any more: what came meanwhile counts.
+  const std::int64_t by = error.code == ErrorCode::timeout ? began : world.steps();
+  if (request.which == Which::exact && !gone &&
+      covered_before(world, record, request.version, request.box, by)) {
+    record.complain("a get of what was there failed: " + error.message);
+  }
+}
+
+/// `values` is the box, dense, the first dimension fastest as each_point() goes.
+void judge_values(Record& record, const GetRequest& request, std::int64_t version,
+                  std::int64_t began, const std::vector<std::int64_t>& values) {
+  ++record.whole;
+  std::set<std::int64_t> seen(values.begin(), values.end());
+  std::size_t k = 0;
+  each_point(request.box, [&](const Point& point) {
+    const std::int64_t number = values[k++];
+    if (number < 0 || number >= std::ssize(record.puts)) return record.complain("a wrong byte");
+    const Put& got = record.puts[static_cast<std::size_t>(number)];
+    if (got.version != version || !holds(got.box, point)) return record.complain("a wrong object");
+    for (std::int64_t other = 0; other < std::ssize(record.puts); ++other) {
+      const Put& put = record.puts[static_cast<std::size_t>(other)];
+      if (other == number || put.version != version || !holds(put.box, point)) continue;
+      // Both are there for this get, so one is above the other: everywhere, and for everybody.
+      if (put.end < began && got.end < put.begin) record.complain("an older object was seen");
+      if (!seen.contains(other) && put.end >= began) continue;
+      record.above.emplace(number, other);
+      if (record.above.contains({other, number})) record.complain("a torn object");
+    }
+  });
+}
+
+Point strides_of(const Box& box) {
+  Point strides{};
+  std::int64_t stride = 1;
+  for (int k = box.rank - 1; k >= 0; --k) {
+    strides[static_cast<std::size_t>(k)] = stride;
+    stride *= box.extent(k);
+  }
+  return strides;
+}
+
+std::int64_t index_in(const Box& box, const Point& strides, const Point& point) {
+  std::int64_t index = 0;
+  for (std::size_t k = 0; k < static_cast<std::size_t>(box.rank); ++k) {
+    index += (point[k] - box.lower[k]) * strides[k];
+  }
+  return index;
+}
+
+/// Copies what is held, in small steps. Nothing if the client or a server died meanwhile.
+std::optional<std::vector<std::int64_t>> copy_out(StagingWorld& world, int client, const Held& held,
+                                                  const Box& box) {
+  std::vector<std::int64_t> dense(static_cast<std::size_t>(box.points()), -1);
+  const Point strides = strides_of(box);
+  bool well = true;
+  if (!held.data.empty()) std::memcpy(dense.data(), held.data.data(), held.data.size());
+  for (const Part& part : held.parts) {
+    const Seen& object = held.objects[part.object];
+    const Point theirs = strides_of(object.box);
+    std::size_t count = 0;
+    each_point(part.box, [&](const Point& point) {
+      if (!well) return;
+      if (count++ % 16 == 0) well = world.step(client);
+      const std::byte* data = world.memory(object.home, object.range);
+      well = well && data != nullptr;
+      if (!well) return;
+      std::memcpy(&dense[static_cast<std::size_t>(index_in(box, strides, point))],
+                  data + 8 * index_in(object.box, theirs, point), 8);
+    });
+  }
+  if (!well) return std::nullopt;
+  std::vector<std::int64_t> values;
+  each_point(box, [&](const Point& point) {
+    values.push_back(dense[static_cast<std::size_t>(index_in(box, strides, point))]);
+  });
+  return values;
+}
+
+/// Returns its version, if it got one.
+std::optional<std::int64_t> get(StagingWorld& world, int client, Catalog& catalog, Record& record,
+                                const GetRequest& request) {
+  const std::int64_t began = world.steps();
+  ReplyBuffer reply;
+  const auto held = catalog.get(request, reply, world.now_ns() + patience_ns);
+  if (!held) {
+    if (world.step(client)) judge_failure(world, record, request, began, held.error());
+    return std::nullopt;
+  }
+  const auto values = copy_out(world, client, *held, request.box);
+  if (values) judge_values(record, request, held->version, began, *values);
+  (void)catalog.release(*held);
+  return held->version;
+}
+
+void write(StagingWorld& world, int client, SimulatedServers& servers, Record& record,
+           const Run& run) {
+  Catalog catalog(servers);
+  const auto count = world.random().between(1, 8);
+  for (std::int64_t k = 0; k < count; ++k) {
+    put(world, client, catalog, record, run);
+    if (run.discards && world.random().chance(0.2)) {
+      const auto version = world.random().below(run.versions);
+      record.discarded.emplace(version, world.steps());
+      (void)catalog.discard("energy", version);
+    }
+  }
+  world.close(client);
+}
+
+void read(StagingWorld& world, int client, SimulatedServers& servers, Record& record,
+          const Run& run) {
+  Catalog catalog(servers);
+  Random& random = world.random();
+  const auto count = random.between(1, 8);
+  for (std::int64_t k = 0; k < count; ++k) {
+    const Box box = random_box(random, run.rank, run.longest);
+    const auto which = static_cast<Which>(random.below(3));
+    const std::int64_t version =
+        which == Which::latest ? INT64_MAX : random.below(run.versions) - (which == Which::next);
+    const auto got = get(world, client, catalog, record, {"energy", which, version, box});
+    if (got && which == Which::next && *got <= version) record.complain("a version went back");
+    if (random.chance(0.1)) (void)catalog.list();
+    if (random.chance(0.1)) (void)catalog.describe("energy", true, world.now_ns());
+  }
+  world.close(client);
+}
+
+/// What is left when all clients have gone.
+void judge_end(const StagingWorld& world, Record& record) {
+  for (int k = 0; k < world.servers(); ++k) {
+    if (!world.alive(k)) continue;
+    const Service& service = world.service(k);
+    std::int64_t bytes = 0;
+    for (const VariableInfo& info : service.list()) {
+      for (const VersionInfo& version : info.versions) bytes += version.bytes;
+      if (info.producers != 0) record.complain("a producer is left");
+    }
+    if (service.clients() != 0) record.complain("a client is left");
+    if (service.busy()) record.complain("something is still written or read");
+    if (bytes != service.memory_bytes_used()) record.complain("memory was lost");
+  }
+}
+
+Record run_of(std::uint64_t seed) {
+  Random random(seed);
+  StagingWorld::Options options;
+  options.seed = random.next();
+  options.servers = static_cast<int>(random.between(1, 5));
+  options.memory_bytes = random.chance(0.2) ? 16384 : 1 << 20;
+  options.versions_max = random.chance(0.2) ? 2 : 0;
+  options.cell_bytes = random.chance(0.5) ? 8 : 256;
+  options.full = random.chance(0.5) ? Full::block : Full::discard_oldest;
+  options.client_death = random.chance(0.5) ? 0.005 : 0;
+  options.server_death = random.chance(0.3) ? 0.002 : 0;
+  Run run;
+  run.rank = static_cast<int>(random.between(1, 3));
+  run.longest = run.rank == 1 ? 200 : run.rank == 2 ? 16 : 7;
+  run.discards = random.chance(0.3);
+  Record record;
+  record.versions_kept = options.versions_max;
+  if (options.memory_bytes == 16384 && options.full == Full::discard_oldest) {
+    record.versions_kept = 1;  // versions may go
+  }
+  StagingWorld world(options);
+  std::vector<StagingWorld::Script> scripts;
+  const auto script_of = [&](auto work) {
+    return [&record, &run, work](StagingWorld& w, int client, SimulatedServers& servers) {
+      work(w, client, servers, record, run);
+    };
+  };
+  const auto writers = random.between(1, 3);
+  const auto readers = random.between(1, 3);
+  for (std::int64_t k = 0; k < writers; ++k) scripts.emplace_back(script_of(write));
+  for (std::int64_t k = 0; k < readers; ++k) scripts.emplace_back(script_of(read));
+  if (!world.run(std::move(scripts), 200'000)) record.complain("it hangs");
+  judge_end(world, record);
+  return record;
+}
+
+bool run_well(std::uint64_t seed, int& whole) {
+  const Record record = run_of(seed);
+  whole += record.whole;
+  for (const std::string& text : record.wrong) std::fprintf(stderr, "%s\n", text.c_str());
+  if (record.wrong.empty()) return true;
+  std::fprintf(stderr, "replay with: test_sim staging_runs %llu\n",
+               static_cast<unsigned long long>(seed));
+  return false;
+}
+
+}  // namespace
+
+TEST(staging_runs_lose_nothing_whoever_dies) {
+  const std::string one = tranship::test::argument(2);
+  const std::uint64_t first = one.empty() ? 0 : std::stoull(one);
+  int whole = 0;
+  for (std::uint64_t seed = first; seed < (one.empty() ? seeds : first + 1); ++seed) {
+    REQUIRE(run_well(seed, whole));
+  }
+  EXPECT(!one.empty() || whole > static_cast<int>(seeds));
+}

@@ -1,0 +1,223 @@
+#include "sim/staging_world.hpp"
+
+#include <algorithm>
+
+namespace tranship::test {
+namespace {
+
+constexpr std::int64_t step_ns = 1000;
+
+Error dead() { return {ErrorCode::closed, "this client is dead"}; }
+Error lost(int server) {
+  return {ErrorCode::peer_lost, "server " + std::to_string(server) + " has died"};
+}
+
+}  // namespace
+
+std::int64_t SimulatedServers::now_ns() const { return world_.now_ns(); }
+int SimulatedServers::count() const { return world_.servers(); }
+
+std::uint64_t SimulatedServers::notices() const {
+  return world_.clients_[static_cast<std::size_t>(client_)]->notices;
+}
+
+void SimulatedServers::wait(std::uint64_t seen, std::int64_t until_ns) {
+  auto& client = *world_.clients_[static_cast<std::size_t>(client_)];
+  client.waits = true;
+  client.seen = seen;
+  client.until_ns = until_ns;
+  (void)world_.step(client_);
+  client.waits = false;
+}
+
+Status SimulatedServers::hello(int server) {
+  auto& client = *world_.clients_[static_cast<std::size_t>(client_)];
+  if (client.greeted.contains(server)) return {};
+  MessageWriter question;
+  question.add(staging::Ask::hello).add(staging::staging_version).text("client");
+  staging::ReplyBuffer reply;
+  const auto answer = ask_now(server, question, reply);
+  if (answer) client.greeted.insert(server);
+  return answer ? Status{} : Status(answer.error());
+}
+
+Result<std::span<const std::byte>> SimulatedServers::ask(int server, const MessageWriter& question,
+                                                         staging::ReplyBuffer& reply) {
+  if (Status status = hello(server); !status) return status.error();
+  return ask_now(server, question, reply);
+}
+
+Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
+                                                             const MessageWriter& question,
+                                                             staging::ReplyBuffer& reply) {
+  if (!world_.step(client_)) return dead();  // the question travels
+  auto& there = world_.servers_[static_cast<std::size_t>(server)];
+  if (!there.alive) return lost(server);
+  world_.clients_[static_cast<std::size_t>(client_)]->connected.insert(server);
+  if (!reply) reply = std::make_unique<std::byte[]>(4096);
+  auto length = there.service->answer(static_cast<staging::Owner>(client_), question.bytes(),
+                                      {reply.get(), 4096});
+  if (!world_.step(client_)) return dead();  // the answer travels
+  if (!there.alive) return lost(server);
+  if (!length) return length.error();
+  return std::span<const std::byte>(reply.get(), *length);
+}
+
+StagingWorld::StagingWorld(Options options)
+    : options_(options), random_(options.seed), servers_(at(options.servers)) {
+  for (int rank = 0; rank < options.servers; ++rank) {
+    Server& server = servers_[at(rank)];
+    staging::Service::Options service;
+    service.store.memory_bytes = options.memory_bytes;
+    service.store.segment_bytes = 4096;
+    service.store.versions_max = options.versions_max;
+    service.store.full = options.full;
+    service.store.server = rank;
+    service.store.make_segment = [&server](std::int64_t bytes) {
+      server.segments.emplace_back(static_cast<std::size_t>(bytes));
+      return Status{};
+    };
+    service.servers = options.servers;
+    service.cell_bytes = options.cell_bytes;
+    service.contact = "server" + std::to_string(rank);
+    service.message_bytes = 4096;
+    service.address_of = [&server](const Range& range) {
+      return server.segments[at(range.segment)].data() + range.offset;
+    };
+    service.notify = [this](staging::Owner client) { ++clients_[client]->notices; };
+    server.service = std::make_unique<staging::Service>(std::move(service));
+  }
+  for (int rank = 1; rank < options.servers; ++rank) {
+    MessageWriter question;
+    question.add(staging::Ask::join)
+        .add(staging::staging_version)
+        .add(rank)
+        .add(options.servers)
+        .text("server" + std::to_string(rank));
+    std::byte reply[64];
+    (void)servers_[0].service->answer(1000 + static_cast<staging::Owner>(rank), question.bytes(),
+                                      reply);
+  }
+}
+
+bool StagingWorld::all_alive() const {
+  return std::all_of(servers_.begin(), servers_.end(), [](const Server& one) { return one.alive; });
+}
+
+std::byte* StagingWorld::memory(int server, const Range& range) {
+  Server& there = servers_[at(server)];
+  return there.alive ? there.segments[at(range.segment)].data() + range.offset : nullptr;
+}
+
+bool StagingWorld::can_run(const Client& client) const {
+  if (client.ended) return false;
+  return !client.waits || !client.alive || client.notices != client.seen ||
+         now_ns_ >= client.until_ns;
+}
+
+/// Who goes on; -1: all have ended. Time passes when all wait.
+int StagingWorld::choose() {
+  while (true) {
+    std::vector<int> ready;
+    std::int64_t next_ns = INT64_MAX;
+    for (std::size_t k = 0; k < clients_.size(); ++k) {
+      if (clients_[k]->ended) continue;
+      if (can_run(*clients_[k])) ready.push_back(static_cast<int>(k));
+      next_ns = std::min(next_ns, clients_[k]->waits ? clients_[k]->until_ns : now_ns_);
+    }
+    if (!ready.empty()) return ready[at(static_cast<int>(random_.below(std::ssize(ready))))];
+    if (next_ns == INT64_MAX) return -1;
+    now_ns_ = next_ns;
+    deliver_partings(true);  // servers notice deaths long before anybody's patience ends
+  }
+}
+
+void StagingWorld::part(int client, bool cleanly) {
+  for (const int server : clients_[at(client)]->connected) {
+    partings_.push_back({server, client, cleanly});
+  }
+}
+
+void StagingWorld::deliver_partings(bool all) {
+  for (std::size_t k = 0; k < partings_.size();) {
+    if (!all && !random_.chance(0.1)) {
+      ++k;
+      continue;
+    }
+    const Parting parting = partings_[k];
+    partings_.erase(partings_.begin() + static_cast<std::ptrdiff_t>(k));
+    Server& server = servers_[at(parting.server)];
+    if (server.alive) {
+      server.service->gone(static_cast<staging::Owner>(parting.client), parting.cleanly);
+    }
+  }
+}
+
+/// What happens to somebody at this step.
+void StagingWorld::fate() {
+  if (random_.chance(options_.client_death)) {
+    const auto k = static_cast<int>(random_.below(std::ssize(clients_)));
+    Client& client = *clients_[at(k)];
+    if (client.alive && !client.ended) {
+      client.alive = false;
+      any_client_died_ = true;
+      part(k, false);
+    }
+  }
+  if (random_.chance(options_.server_death)) {
+    servers_[at(static_cast<int>(random_.below(std::ssize(servers_))))].alive = false;
+    for (auto& client : clients_) ++client->notices;
+  }
+  deliver_partings(false);
+}
+
+bool StagingWorld::step(int client) {
+  if (!clients_[at(client)]->alive) return false;
+  pass_on(client);
+  return clients_[at(client)]->alive;
+}
+
+void StagingWorld::pass_on(int from) {
+  now_ns_ += step_ns;
+  if (++steps_ > steps_max_) {
+    hangs_ = true;
+    for (auto& client : clients_) client->alive = false;
+  }
+  fate();
+  const int next = choose();
+  if (next == from) return;
+  if (next < 0) {
+    ended_.release();
+    return;
+  }
+  clients_[at(next)]->turn.release();
+  if (!clients_[at(from)]->ended) clients_[at(from)]->turn.acquire();
+}
+
+void StagingWorld::close(int client) {
+  if (clients_[at(client)]->alive) part(client, true);
+  clients_[at(client)]->alive = false;
+}
+
+bool StagingWorld::run(std::vector<Script> scripts, std::int64_t steps_max) {
+  steps_max_ = steps_max;
+  for (std::size_t k = 0; k < scripts.size(); ++k) clients_.push_back(std::make_unique<Client>());
+  std::vector<std::thread> threads;
+  for (std::size_t k = 0; k < scripts.size(); ++k) {
+    threads.emplace_back([this, k, &scripts] {
+      Client& client = *clients_[k];
+      client.turn.acquire();
+      SimulatedServers servers(*this, static_cast<int>(k));
+      scripts[k](*this, static_cast<int>(k), servers);
+      client.ended = true;
+      pass_on(static_cast<int>(k));
+    });
+  }
+  clients_[at(choose())]->turn.release();
+  ended_.acquire();
+  for (std::thread& thread : threads) thread.join();
+  deliver_partings(true);
+  return !hangs_;
+}
+
+}  // namespace tranship::test

@@ -1,0 +1,125 @@
+// A staging service on virtual time: servers and clients run the real protocol, one step at a time,
+// in an order that a seed decides; any of them may die between two steps.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <semaphore>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.hpp"
+#include "staging/catalog.hpp"
+#include "staging/service.hpp"
+
+namespace tranship::test {
+
+class StagingWorld;
+
+/// A client's way to the servers of a world.
+class SimulatedServers final : public staging::Servers {
+ public:
+  SimulatedServers(StagingWorld& world, int client) : world_(world), client_(client) {}
+  std::int64_t now_ns() const override;
+  int count() const override;
+  std::int64_t message_bytes() const override { return 4096; }
+  Result<std::span<const std::byte>> ask(int server, const MessageWriter& question,
+                                         staging::ReplyBuffer& reply) override;
+  std::uint64_t notices() const override;
+  void wait(std::uint64_t seen, std::int64_t until_ns) override;
+
+ private:
+  Result<std::span<const std::byte>> ask_now(int server, const MessageWriter& question,
+                                             staging::ReplyBuffer& reply);
+  Status hello(int server);
+  StagingWorld& world_;
+  int client_;
+};
+
+/// Clients are threads of which one at a time runs: whoever has the turn. Each ask, wait and step
+/// of a copy passes it on.
+class StagingWorld {
+ public:
+  struct Options {
+    std::uint64_t seed = 0;
+    int servers = 1;
+    std::int64_t memory_bytes = 1 << 20;
+    int versions_max = 0;
+    std::int64_t cell_bytes = staging::Cells::bytes_least;
+    staging::Full full = staging::Full::block;
+    double client_death = 0;  ///< at each step
+    double server_death = 0;
+  };
+  using Script = std::function<void(StagingWorld&, int client, SimulatedServers&)>;
+
+  explicit StagingWorld(Options options);
+
+  /// Runs one script for each client to its end. Returns false if they did not end within
+  /// `steps_max` steps: something hangs.
+  bool run(std::vector<Script> scripts, std::int64_t steps_max);
+
+  // for scripts
+  /// Lets others go on. Returns false if this client has died meanwhile.
+  bool step(int client);
+  /// An object's memory; nothing if its server has died.
+  std::byte* memory(int server, const Range& range);
+  /// Says that the client has ended in good order.
+  void close(int client);
+  Random& random() { return random_; }
+  std::int64_t now_ns() const { return now_ns_; }
+  std::int64_t steps() const { return steps_; }
+  bool alive(int server) const { return servers_[at(server)].alive; }
+  bool all_alive() const;
+  bool any_client_died() const { return any_client_died_; }
+  const staging::Service& service(int server) const { return *servers_[at(server)].service; }
+  int servers() const { return static_cast<int>(servers_.size()); }
+
+ private:
+  friend class SimulatedServers;
+  struct Server {
+    std::unique_ptr<staging::Service> service;
+    std::vector<std::vector<std::byte>> segments;
+    bool alive = true;
+  };
+  struct Client {
+    std::binary_semaphore turn{0};
+    bool alive = true;
+    bool ended = false;
+    std::set<int> greeted;    ///< servers
+    std::set<int> connected;  ///< servers that see it go
+    std::uint64_t notices = 0;
+    bool waits = false;
+    std::uint64_t seen = 0;
+    std::int64_t until_ns = 0;
+  };
+  struct Parting {
+    int server = 0;
+    int client = 0;
+    bool cleanly = false;
+  };
+
+  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
+  bool can_run(const Client& client) const;
+  int choose();
+  void fate();
+  void part(int client, bool cleanly);
+  void deliver_partings(bool all);
+  void pass_on(int from);
+
+  Options options_;
+  Random random_;
+  std::int64_t now_ns_ = 0;
+  std::int64_t steps_ = 0;
+  std::int64_t steps_max_ = 0;
+  bool hangs_ = false;
+  bool any_client_died_ = false;
+  std::vector<Server> servers_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::vector<Parting> partings_;  ///< that servers have not noticed yet
+  std::binary_semaphore ended_{0};
+};
+
+}  // namespace tranship::test

@@ -1,0 +1,136 @@
+// Which server holds what: all clients agree, neighbours are spread evenly, and nobody who knows of
+// an object is left out.
+#include "staging/distribution.hpp"
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "support/test.hpp"
+
+using namespace tranship;
+using namespace tranship::staging;
+
+namespace {
+
+Box box_of(std::vector<std::int64_t> lower, std::vector<std::int64_t> upper) {
+  const auto box = Box::make(lower, upper);
+  REQUIRE(box.ok());
+  return *box;
+}
+
+std::int64_t distance(const Point& a, const Point& b) {
+  std::int64_t sum = 0;
+  for (std::size_t k = 0; k < a.size(); ++k) sum += std::abs(a[k] - b[k]);
+  return sum;
+}
+
+}  // namespace
+
+TEST(the_curve_visits_each_cell_once_and_goes_to_a_neighbour) {
+  // 2^16 cells a side are too many to walk along; a cube at the origin is visited as a whole.
+  for (const int rank : {1, 2, 3, 4}) {
+    const std::int64_t side = rank == 4 ? 4 : 8;
+    std::vector<std::pair<std::uint64_t, Point>> visited;
+    Point cell{};
+    for (bool more = true; more;) {
+      visited.emplace_back(hilbert_index(cell, rank), cell);
+      more = false;
+      for (std::size_t k = 0; k < static_cast<std::size_t>(rank) && !more; ++k) {
+        more = ++cell[k] < side;
+        if (!more) cell[k] = 0;
+      }
+    }
+    std::sort(visited.begin(), visited.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+    EXPECT_EQ(visited.front().first, 0U);
+    for (std::size_t k = 1; k < visited.size(); ++k) {
+      EXPECT_EQ(visited[k].first, visited[k - 1].first + 1);
+      EXPECT_EQ(distance(visited[k].second, visited[k - 1].second), 1);
+    }
+  }
+}
+
+TEST(boxes_of_a_regular_decomposition_lie_in_one_cell_each) {
+  const Cells cells = Cells::around(box_of({100, -300}, {356, 0}), 8, Cells::bytes_least);
+  const Distribution distribution(7);
+  std::set<int> homes;
+  for (std::int64_t i = -5; i < 5; ++i) {
+    for (std::int64_t j = -5; j < 5; ++j) {
+      const std::int64_t x = 100 + 256 * i;
+      const std::int64_t y = 300 * j;
+      const Box box = box_of({x, y}, {x + 256, y + 300});
+      EXPECT_EQ(distribution.owners("v", cells, box).size(), 1U);
+      homes.insert(distribution.home("v", cells, box));
+    }
+  }
+  EXPECT_EQ(homes.size(), 7U);
+}
+
+TEST(cells_of_small_boxes_are_larger) {
+  const Cells cells =
+      Cells::around(box_of({3, 0}, {4, 512}), 8, Cells::bytes_least);  // rows of 4 KiB
+  EXPECT_EQ(cells.extents[1], 512);
+  EXPECT_EQ(cells.extents[0], 16);
+  EXPECT_EQ(cells.origin[0], 3);
+  EXPECT_EQ(Cells::around(box_of({}, {}), 8, Cells::bytes_least).rank, 0);
+}
+
+TEST(a_compact_box_is_spread_evenly) {
+  const Cells cells = Cells::around(box_of({0, 0, 0}, {32, 32, 32}), 8, Cells::bytes_least);
+  const Distribution distribution(8);
+  for (std::int64_t x = 0; x < 8; x += 2) {
+    std::map<int, int> cells_of_server;
+    for (std::int64_t k = 0; k < 64; ++k) {
+      const std::int64_t a = 32 * (x + k / 16);
+      const std::int64_t b = 32 * (k / 4 % 4);
+      const std::int64_t c = 32 * (k % 4);
+      ++cells_of_server[distribution.home("v", cells, box_of({a, b, c}, {a + 32, b + 32, c + 32}))];
+    }
+    EXPECT_EQ(cells_of_server.size(), 8U);
+    for (const auto& [server, count] : cells_of_server) EXPECT(count >= 4 && count <= 12);
+  }
+}
+
+TEST(whoever_looks_for_a_box_asks_somebody_who_knows) {
+  std::mt19937_64 random(5);
+  const auto number = [&](std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low));
+  };
+  for (int run = 0; run < 20000; ++run) {
+    const int rank = static_cast<int>(number(1, 5));
+    const auto any_box = [&](std::int64_t longest) {
+      std::vector<std::int64_t> lower;
+      std::vector<std::int64_t> upper;
+      for (int k = 0; k < rank; ++k) {
+        lower.push_back(number(-200, 200));
+        upper.push_back(lower.back() + number(1, longest));
+      }
+      return box_of(lower, upper);
+    };
+    const Cells cells = Cells::around(any_box(40), number(1, 17), number(1, 4096));
+    const Distribution distribution(static_cast<int>(number(1, 40)));
+    const Box put = any_box(300);
+    const Box get = any_box(300);
+    const auto owners = distribution.owners("v", cells, put);
+    EXPECT(std::is_sorted(owners.begin(), owners.end()));
+    const int home = distribution.home("v", cells, put);
+    EXPECT(std::binary_search(owners.begin(), owners.end(), home));
+    if (!intersection(put, get)) continue;
+    const auto asked = distribution.owners("v", cells, get);
+    const auto knows = [&](int server) {
+      return std::binary_search(owners.begin(), owners.end(), server);
+    };
+    EXPECT(std::any_of(asked.begin(), asked.end(), knows));
+  }
+}
+
+TEST(indices_may_be_as_far_as_they_go) {
+  const std::int64_t far = INT64_MAX - 1;
+  const Cells cells =
+      Cells::around(box_of({INT64_MIN}, {INT64_MIN + 100000}), 8, Cells::bytes_least);
+  const Distribution distribution(5);
+  EXPECT_EQ(distribution.owners("v", cells, box_of({far}, {far + 1})).size(), 1U);
+  EXPECT_EQ(distribution.owners("v", cells, box_of({0}, {far})).size(), 5U);
+}
