@@ -164,7 +164,7 @@ def test_decomposed_run_equals_the_undivided_run_bit_for_bit(blocks):
     halos = []
     for rank, engine in enumerate(engines):
         state = padded_state(blast, cut.lower(rank), cut.shape)
-        halos.append(HaloExchange(engine, state, cut, rank, timeout_s=1.0))
+        halos.append(HaloExchange(engine, state, state, cut, rank, timeout_s=1.0))
     for rank, halo in enumerate(halos):
         halo.connect({r: engine.exports for r, engine in enumerate(engines) if r != rank})
     solvers = []
@@ -196,7 +196,7 @@ def test_late_neighbour_is_named():
     cut = Decomposition((8, 8, 8), (2, 1, 1))
     engine = PlainEngine()
     state = np.zeros((5, 8, 12, 12))
-    halo = HaloExchange(engine, state, cut, rank=0, timeout_s=0.05)
+    halo = HaloExchange(engine, state, state, cut, rank=0, timeout_s=0.05)
     halo.connect({1: {**PlainEngine().exports, **engine.exports}})
     with pytest.raises(TimeoutError, match=r"'halo_signals' did not reach 0 from \[3\]"):
         halo.receive(0, 0)
@@ -223,15 +223,16 @@ def test_a_small_run_verifies_every_byte_and_leaves_its_results(tmp_path, capsys
     assert [row["step"] for row in report["steps"]] == [0, 3, 6]
     assert all(row["verified"] and row["bytes"] == 3 * 8 * 16**3 for row in report["steps"])
     assert all(entry["holds"] for entry in report["checks"])
-    processes = {
-        event.get("process")
-        for event in json.loads((out / "trace.json").read_text())["traceEvents"]
-    }
+    trace = json.loads((out / "trace.json").read_text())["traceEvents"]
+    processes = {event.get("process") for event in trace}
     assert {"simulation-0", "simulation-3", "analysis-1"} <= processes
+    spans = {(event.get("process"), event.get("name")) for event in trace}
+    assert {("simulation-3", "put"), ("analysis-0", "get"), ("analysis-1", "get")} <= spans
     for name in ("sedov.png", "timeline.png"):
         assert (out / name).stat().st_size > 10_000
     printed = capsys.readouterr().out
     assert "FAILED" not in printed
+    assert "analysis-1 joins, and begins with what is still held" in printed
     assert "GPU: none used" in printed
 
 

@@ -1,8 +1,8 @@
-"""An analysis process of the demo: reads boxes of the running simulation, checks, compresses.
+"""An analysis process of the demo: gets boxes of the running simulation, checks, compresses.
 
 Its box is cut differently from the simulation's blocks (half of the domain along z, so that it
-spans them all), and its arrays have the other layout (x fastest instead of z): one `engine.copy`
-for each piece both gathers and transposes.
+spans them all), and its arrays have the other layout (x fastest instead of z): one `staging.get`
+both gathers and transposes. It may start late: versions wait until it has seen them.
 
 Start it through `tranship demo`; it is `python -m tranship.demo.analysis --settings F --rank N`.
 """
@@ -17,10 +17,9 @@ import numpy as np
 import zfpy  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 from tranship.demo import profiles
-from tranship.demo.exchange import Signals, connect, remote_array
-from tranship.demo.roles import open_engine, report, start_role
+from tranship.demo.arrays import to_host
+from tranship.demo.roles import open_engine, open_staging, report, start_role
 from tranship.demo.settings import ANALYSES, FIELDS, SIMULATIONS, Settings
-from tranship.demo.simulation import END_STEP
 
 # Compressed values differ by at most this fraction of the field's largest; density not at all.
 TOLERANCE = 1e-5
@@ -28,62 +27,40 @@ LOSSLESS = "density"
 
 
 class BoxReader:
-    """Reads this process's box of each snapshot into arrays with x as the fastest dimension.
+    """Gets this process's box of each step into arrays with x as the fastest dimension.
 
-    Owns the arrays (`received`); they are overwritten by the next `read`.
+    Owns the arrays; they are overwritten by the next `read`. `received` are they, or their copies
+    on the host.
     """
 
-    def __init__(self, engine: Any, settings: Settings, rank: int) -> None:
-        self.engine = engine
+    def __init__(self, engine: Any, staging: Any, settings: Settings, rank: int) -> None:
+        self.staging = staging
         self.settings = settings
         thickness = settings.cells // ANALYSES
-        self.box = (
-            slice(0, settings.cells),
-            slice(0, settings.cells),
-            slice(rank * thickness, (rank + 1) * thickness),
-        )
-        shape = tuple(part.stop - part.start for part in self.box)
-        # The transpose of an array in C order is the array in Fortran order.
-        self.received = {name: engine.empty(shape[::-1], "f8").T for name in FIELDS}
-        self.header = engine.empty((2,), "f8")
-        self.simulations: list[dict[str, Any]] = []
-        self.predicted_gbps = 0.0
-
-    def connect(self, peers: list[Any]) -> None:
-        """Look up the simulation processes' snapshot arrays."""
-        names = [f"{name}{slot}" for name in (*FIELDS, "header") for slot in range(2)]
-        timeout_s = self.settings.timeout_s
-        for peer in peers:
-            self.simulations.append({name: remote_array(peer, name, timeout_s) for name in names})
-
-    def read_header(self, slot: int) -> tuple[int, float]:
-        """Return the step and the time of the snapshot in `slot`."""
-        source = self.simulations[0][f"header{slot}"]
-        self.engine.copy(source, self.header).wait(timeout=self.settings.timeout_s)
-        return int(self.header[0]), float(self.header[1])
-
-    def read(self, slot: int) -> dict[str, Any]:
-        """Copy the box of every field out of all blocks; return bytes, seconds and the path."""
-        pieces = [
-            (self.simulations[rank][f"{name}{slot}"][theirs], self.received[name][mine])
+        self.lower = (0, 0, rank * thickness)
+        self.upper = (settings.cells, settings.cells, (rank + 1) * thickness)
+        self.box = tuple(slice(a, b) for a, b in zip(self.lower, self.upper, strict=True))
+        shape = tuple(b - a for a, b in zip(self.lower, self.upper, strict=True))
+        # The first analysis works where the simulation does, the other on the host. The transpose
+        # of an array in C order is the array in Fortran order.
+        memory = settings.memory(rank) if rank == 0 else "host"
+        self.arrays = {
+            name: engine.empty(shape[::-1], "f8", memory=memory).transpose((2, 1, 0))
             for name in FIELDS
-            for rank, (theirs, mine) in enumerate(self.pieces())
-        ]
-        if not self.predicted_gbps:
-            self.predicted_gbps = float(self.engine.plan(*pieces[0]).throughput_gbps)
-        begin = time.perf_counter()
-        events = [self.engine.copy(source, target) for source, target in pieces]
-        for event in events:
-            event.wait(timeout=self.settings.timeout_s)
-        seconds = time.perf_counter() - begin
-        count = sum(target.nbytes for _, target in pieces)
-        return {
-            "bytes": count,
-            "seconds": seconds,
-            "gbps": count / seconds / 1e9,
-            "predicted_gbps": self.predicted_gbps,
-            "path": str(events[0].plan),
         }
+        self.received = {name: to_host(array) for name, array in self.arrays.items()}
+
+    def read(self, step: int) -> dict[str, Any]:
+        """Get the box of every field; return the time of the step, bytes and seconds."""
+        patience = self.settings.timeout_s
+        moment = float(self.staging.get("time", step, timeout=patience))
+        begin = time.perf_counter()
+        for name, array in self.arrays.items():
+            self.staging.get(name, step, self.lower, self.upper, array, timeout=patience)
+        seconds = time.perf_counter() - begin
+        self.received = {name: to_host(array) for name, array in self.arrays.items()}
+        count = sum(int(array.nbytes) for array in self.arrays.values())
+        return {"time": moment, "bytes": count, "seconds": seconds}
 
     def pieces(self) -> list[tuple[tuple[slice, ...], tuple[slice, ...]]]:
         """Return, for each simulation, the common box in its block's and in our coordinates."""
@@ -147,22 +124,16 @@ def sample(settings: Settings, rank: int, reader: BoxReader, shell: Any, step: i
     }
 
 
-def analyse(settings: Settings, rank: int, reader: BoxReader, ready: Signals, peers: Any) -> None:
-    """Follow the simulation to its end, reporting one line for each snapshot."""
-    released = [remote_array(peer, "released", settings.timeout_s) for peer in peers]
+def analyse(settings: Settings, rank: int, reader: BoxReader) -> None:
+    """Follow the simulation to its end, reporting one line for each step that it puts."""
     shell = profiles.shells(settings.cells, reader.box)
-    count = 0
-    while True:
-        ready.wait(list(range(SIMULATIONS)), count)
-        step, moment = reader.read_header(count % 2)
-        transfer = {} if step == END_STEP else reader.read(count % 2)
-        for remote in released:
-            ready.send(remote, rank, count)
-        count += 1
-        if step == END_STEP:
-            break
+    steps = reader.staging["energy"].versions(
+        lower=reader.lower, upper=reader.upper, timeout=settings.timeout_s
+    )
+    for step in steps:
+        transfer = reader.read(step)
         checks = sample(settings, rank, reader, shell, step)
-        report("sample", rank=rank, step=step, time=moment, **transfer, **checks)
+        report("sample", rank=rank, step=step, **transfer, **checks)
     np.savez(Path(settings.out) / "fields" / f"analysis-{rank}.npz", **reader.received)
 
 
@@ -170,14 +141,8 @@ def main() -> None:
     """Run one analysis process to its end."""
     settings, rank, parent = start_role("an analysis process of the Tranship demo")
     with open_engine(settings, "analysis", rank) as engine:
-        ready = Signals(engine, "ready", SIMULATIONS, settings.timeout_s)
-        reader = BoxReader(engine, settings, rank)
-        peers = [
-            connect(engine, settings.contact("simulation", number), settings.timeout_s)
-            for number in range(SIMULATIONS)
-        ]
-        reader.connect(peers)
-        analyse(settings, rank, reader, ready, peers)
+        with open_staging(settings, engine, f"analysis-{rank}") as staging:
+            analyse(settings, rank, BoxReader(engine, staging, settings, rank))
         parent.finish(settings.timeout_s)
 
 

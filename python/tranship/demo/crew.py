@@ -30,6 +30,7 @@ class Crew:
         self.logs = logs
         self.children: dict[str, subprocess.Popen[str]] = {}
         self.lines: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue()
+        self.working: set[str] = set()
 
     def __enter__(self) -> Crew:
         return self
@@ -56,6 +57,7 @@ class Crew:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
             )
         self.children[name] = child
+        self.working.add(name)
         threading.Thread(target=self.read, args=(name, child.stdout), daemon=True).start()
 
     def read(self, name: str, output: IO[str]) -> None:
@@ -70,13 +72,14 @@ class Crew:
     def messages(self, silence_s: float) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield (process, line) until every child has reported `done`.
 
+        More may be started meanwhile.
+
         @error CrewError if a child ends before that, or no child says anything for `silence_s`.
         """
-        working = set(self.children)
         last_heard = time.monotonic()
-        while working:
+        while self.working:
             # Looked up before the queue is drained: a child's last lines come before its end.
-            ended = [name for name in sorted(working) if self.children[name].poll() is not None]
+            ended = [name for name, child in self.children.items() if child.poll() is not None]
             try:
                 name, line = self.lines.get(timeout=0.2)
             except queue.Empty:
@@ -85,13 +88,12 @@ class Crew:
                     first = min(ended, key=lambda child: self.children[child].returncode)
                     raise CrewError(self.obituary(first)) from None
                 if time.monotonic() - last_heard > silence_s:
-                    raise CrewError(self.silence(working, silence_s)) from None
+                    raise CrewError(self.silence(self.working, silence_s)) from None
                 continue
             last_heard = time.monotonic()
             if line.get("kind") == "done":
-                working.discard(name)
-            else:
-                yield name, line
+                self.working.discard(name)
+            yield name, line
 
     def finish(self, timeout_s: float) -> None:
         """Let every child close and end.

@@ -85,13 +85,20 @@ class Signals:
 class HaloExchange:
     """Fills the ghost cells between the blocks of a decomposition, one axis at a time.
 
-    `state` has the shape (variables, x, y, z) with GHOST layers on every side, comes from
-    `engine.empty`, and stays the caller's. Call `connect` once, then `exchange` for each sweep;
-    `maximum` once between two exchanges along the same axis keeps neighbours in step.
+    `state` has the shape (variables, x, y, z) with GHOST layers on every side, and stays the
+    caller's. `shared` is the same memory as `engine.empty` made it, on the host or a GPU. Call
+    `connect` once, then `exchange` for each sweep; `maximum` once between two exchanges along the
+    same axis keeps neighbours in step.
     """
 
     def __init__(
-        self, engine: Any, state: Any, decomposition: Decomposition, rank: int, timeout_s: float
+        self,
+        engine: Any,
+        state: Any,
+        shared: Any,
+        decomposition: Decomposition,
+        rank: int,
+        timeout_s: float,
     ) -> None:
         self.engine = engine
         self.state = state
@@ -106,7 +113,7 @@ class HaloExchange:
         # Two rows: a process may be one reduction ahead of another, but never two.
         self.candidates = engine.empty((2, count), "f8")
         engine.export("candidates", self.candidates)
-        engine.export("state", state)
+        engine.export("state", shared)
 
     def connect(self, peers: dict[int, Any]) -> None:
         """Look up the arrays of the other processes, given as a connection for each rank."""

@@ -20,7 +20,8 @@ CELL_COLOUR = "#4c78a8"
 # What a transfer is, by its bytes: the demo's signals and reduced values are single numbers.
 SIGNAL_BYTES_MAX = 64
 KINDS = (("signals and the time step", "#9e9e9e"), ("halo slabs", "#4c78a8"))
-READ_KIND = ("snapshot boxes, transposed", "#f28e2b")
+PUT_KIND = ("put: blocks into the staging servers", "#59a14f")
+GET_KIND = ("get: boxes out of them, transposed", "#f28e2b")
 
 
 def draw_shock(
@@ -34,7 +35,7 @@ def draw_shock(
     moment, radius = last["time"], last["exact_radius"]
     figure.suptitle(
         f"Sedov blast wave, {settings.cells}³ cells, t = {moment:.3f}, "
-        f"step {last['step']} (as received by the analysis processes)"
+        f"step {last['step']} (as got by the analysis processes)"
     )
     side = settings.blast.side
     image = left.imshow(
@@ -79,8 +80,10 @@ def draw_shock(
 
 def kind_of(event: dict[str, Any]) -> tuple[str, str]:
     """Return the label and the colour of a transfer."""
-    if str(event["process"]).startswith("analysis") and event_bytes(event) > SIGNAL_BYTES_MAX:
-        return READ_KIND
+    if event["name"] == "put":
+        return PUT_KIND
+    if event["name"] == "get":
+        return GET_KIND
     return KINDS[event_bytes(event) > SIGNAL_BYTES_MAX]
 
 
@@ -103,8 +106,8 @@ def draw_timeline(events: list[dict[str, Any]], path: Path) -> None:
     above.set(xlabel="time [s]")
     draw_bars(below, transfers, processes, snapshot_window(transfers))
     below.set(title="A few steps around one snapshot: each transfer", xlabel="time [ms]")
-    handles = [Patch(color=colour, label=label) for label, colour in (*KINDS, READ_KIND)]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+    handles = [Patch(color=colour, label=label) for label, colour in (*KINDS, PUT_KIND, GET_KIND)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
     figure.savefig(path)
 
 
@@ -116,7 +119,7 @@ def row_order(process: str) -> tuple[bool, str]:
 def snapshot_window(transfers: list[dict[str, Any]]) -> tuple[float, float]:
     """Return an interval around a snapshot in the middle of the run, in us."""
     end = max(float(event["ts"]) + float(event["dur"]) for event in transfers)
-    reads = [float(event["ts"]) for event in transfers if kind_of(event) == READ_KIND]
+    reads = [float(event["ts"]) for event in transfers if kind_of(event) == PUT_KIND]
     centre = min(reads, key=lambda begin: abs(begin - end / 2), default=end / 2)
     halos = np.array([float(event["ts"]) for event in transfers if kind_of(event) == KINDS[1]])
     before, after = np.sort(halos[halos < centre]), np.sort(halos[halos > centre])
@@ -138,7 +141,7 @@ def draw_rates(axes: Any, transfers: list[dict[str, Any]], processes: list[str])
         moved, _ = np.histogram(moments, edges, weights=[event_bytes(event) for event in mine])
         rates = moved / (edges[1] - edges[0])
         highest = max(float(rates.max()), 1e-9)
-        colour = READ_KIND[1] if process.startswith("analysis") else KINDS[1][1]
+        colour = GET_KIND[1] if process.startswith("analysis") else KINDS[1][1]
         base = row + 0.42
         axes.stairs(
             base - 0.84 * rates / highest, edges * 1e-6, baseline=base, fill=True, fc=colour
@@ -164,7 +167,7 @@ def draw_bars(
         left, right = (begin - first) * 1e-3, (finish - first) * 1e-3
         box = [(left, low), (right, low), (right, high), (left, high)]
         bars.setdefault(kind_of(event), []).append(box)
-    for kind in (*KINDS, READ_KIND):
+    for kind in (*KINDS, PUT_KIND, GET_KIND):
         axes.add_collection(PolyCollection(bars.get(kind, []), facecolors=kind[1], lw=0))
     axes.set_xlim(0, (last - first) * 1e-3)
     finish_rows(axes, processes)

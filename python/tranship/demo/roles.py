@@ -13,7 +13,7 @@ from typing import Any
 
 import tranship as ts
 from tranship.demo.settings import Settings
-from tranship.demo.traces import TimedEngine
+from tranship.demo.traces import TimedEngine, TimedStaging
 
 
 class Parent:
@@ -34,8 +34,8 @@ class Parent:
             self.permitted.set()
         os._exit(3)
 
-    def finish(self, timeout_s: float) -> None:
-        """Report that the work is done, and keep the engine open until all others are done too."""
+    def finish(self, timeout_s: float | None) -> None:
+        """Report that the work is done, and stay until the others are done, None: however long."""
         report("done")
         if not self.permitted.wait(timeout_s):
             raise TimeoutError(f"the parent did not let this process end in {timeout_s:.0f} s")
@@ -62,6 +62,15 @@ def open_engine(settings: Settings, role: str, rank: int) -> Iterator[Any]:
         timed = TimedEngine(engine)
         yield timed
         timed.save(calls)
+
+
+@contextmanager
+def open_staging(settings: Settings, engine: Any, name: str) -> Iterator[Any]:
+    """Give a process its client of the staging servers, which copies with the process's engine."""
+    timed = isinstance(engine, TimedEngine)
+    raw = engine.engine if timed else engine
+    with ts.Staging(settings.staging, engine=raw, name=name, timeout=settings.timeout_s) as staging:
+        yield TimedStaging(staging, engine) if timed else staging
 
 
 def report(kind: str, **values: Any) -> None:

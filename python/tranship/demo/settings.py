@@ -13,8 +13,14 @@ from tranship.demo.sedov import Blast
 # The run ends when the exact shock has come this far along the side of the cube.
 END_RADIUS = 0.85
 FIELDS = ("energy", "pressure", "density")
+SERVERS = 2
 SIMULATIONS = 4
 ANALYSES = 2
+# The last analysis starts when the first has looked at so many steps.
+LATE_AFTER = 3
+# How many sampled steps the servers can hold: the simulation waits when the analyses fall behind.
+STEPS_HELD = 8
+SERVER_BYTES_LEAST = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -40,11 +46,13 @@ class Settings:
     steps_max: int
     every: int
     trace: bool
+    # How many GPUs the simulation and the first analysis share; 0: all is in host memory.
+    gpus: int = 0
     # No wait of any process lasts longer: a peer that is silent for so long is taken for dead.
     timeout_s: float = 60.0
 
     @classmethod
-    def choose(cls, options: Options, exact: SedovSolution) -> Settings:
+    def choose(cls, options: Options, exact: SedovSolution, gpus: int = 0) -> Settings:
         """Check the options and fill in what they leave open.
 
         @error ValueError if an option is out of range; the message says what to choose.
@@ -64,7 +72,7 @@ class Settings:
             )
         steps_max = options.steps if options.steps is not None else 1_000_000
         out = str(Path(options.out).resolve())
-        return cls(out, options.cells, time, steps_max, options.every, options.trace)
+        return cls(out, options.cells, time, steps_max, options.every, options.trace, gpus)
 
     @classmethod
     def load(cls, path: str) -> Settings:
@@ -81,6 +89,21 @@ class Settings:
     def blast(self) -> Blast:
         """The problem to solve."""
         return Blast(self.cells)
+
+    @property
+    def server_bytes(self) -> int:
+        """What each staging server may keep."""
+        step = len(FIELDS) * 8 * self.cells**3
+        return max(SERVER_BYTES_LEAST, STEPS_HELD * step)
+
+    def memory(self, rank: int) -> str:
+        """Return where a process keeps its fields."""
+        return f"device{rank % self.gpus}" if self.gpus > 0 else "host"
+
+    @property
+    def staging(self) -> str:
+        """The contact file of the staging servers."""
+        return str(Path(self.out) / "contacts" / "staging")
 
     def contact(self, role: str, rank: int) -> str:
         """Return the contact file of a process."""

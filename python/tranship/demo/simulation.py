@@ -1,69 +1,48 @@
-"""A simulation process of the demo: advances one block, and offers snapshots to the analyses.
+"""A simulation process of the demo: advances one block, and puts its fields into staging.
 
 Start it through `tranship demo`; it is `python -m tranship.demo.simulation --settings F --rank N`.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 
 from tranship.demo import sedov
-from tranship.demo.exchange import HaloExchange, Signals, connect, remote_array
-from tranship.demo.roles import open_engine, report, start_role
-from tranship.demo.settings import ANALYSES, FIELDS, SIMULATIONS, Settings
-
-# In the header of a snapshot: there will be no further one.
-END_STEP = -1
+from tranship.demo.arrays import array_module, to_host
+from tranship.demo.exchange import HaloExchange, connect
+from tranship.demo.roles import open_engine, open_staging, report, start_role
+from tranship.demo.settings import SIMULATIONS, Settings
 
 
 class Snapshots:
-    """Two slots of exported arrays: while the analyses read one, the next fills the other.
+    """Puts this process's block of each field, version by version; the versions are the steps.
 
-    `ready` on an analysis counts the snapshots that it may read; `released` here counts those that
-    an analysis has read. A slot is written again only when every analysis has released it.
+    The same call for arrays on hosts and GPUs. It waits while the servers are full.
     """
 
-    def __init__(self, engine: Any, settings: Settings, rank: int) -> None:
+    def __init__(self, staging: Any, settings: Settings, rank: int) -> None:
+        self.staging = staging
         self.settings = settings
         self.rank = rank
-        shape = settings.decomposition().shape
-        self.slots = [
-            {name: engine.empty(shape, "f8") for name in FIELDS}
-            | {"header": engine.empty((2,), "f8")}
-            for _ in range(2)
-        ]
-        self.released = Signals(engine, "released", ANALYSES, settings.timeout_s)
-        for number, arrays in enumerate(self.slots):
-            for name, array in arrays.items():
-                engine.export(f"{name}{number}", array)
-        self.ready: list[Any] = []
-        self.count = 0
+        self.lower = settings.decomposition().lower(rank)
 
-    def connect(self, analyses: list[Any]) -> None:
-        """Find the analyses' counters."""
-        timeout_s = self.settings.timeout_s
-        self.ready = [remote_array(peer, "ready", timeout_s) for peer in analyses]
-
-    def publish(self, step: int, time: float, fields: dict[str, Any]) -> None:
-        """Fill the next slot, keep a reference copy on disk, and tell the analyses."""
-        arrays = self.slots[self.count % 2]
-        self.released.wait(list(range(ANALYSES)), self.count - 2)
+    def publish(self, step: int, moment: float, fields: dict[str, Any]) -> dict[str, Any]:
+        """Keep a reference copy on disk, and put everything; return bytes and seconds."""
         for name, values in fields.items():
-            arrays[name][...] = values
             path = self.settings.reference(step, self.rank, name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            np.save(path, arrays[name])
-        arrays["header"][:] = step, time
-        for remote in self.ready:
-            self.released.send(remote, self.rank, self.count)
-        self.count += 1
-
-    def finish(self) -> None:
-        """Tell the analyses that there is nothing more, and wait until they have read it all."""
-        self.publish(END_STEP, 0.0, {})
-        self.released.wait(list(range(ANALYSES)), self.count - 1)
+            np.save(path, to_host(values))
+        patience = self.settings.timeout_s
+        if self.rank == 0:
+            self.staging.put("time", step, np.array(moment), timeout=patience)
+        begin = time.perf_counter()
+        for name, values in fields.items():
+            self.staging.put(name, step, values, self.lower, timeout=patience)
+        seconds = time.perf_counter() - begin
+        return {"bytes": sum(int(values.nbytes) for values in fields.values()), "seconds": seconds}
 
 
 def fields_of(block: sedov.EulerBlock, state: Any) -> dict[str, Any]:
@@ -75,32 +54,31 @@ def fields_of(block: sedov.EulerBlock, state: Any) -> dict[str, Any]:
 
 
 def simulate(settings: Settings, rank: int, halo: HaloExchange, snapshots: Snapshots) -> None:
-    """Advance the block to the end, publishing every `settings.every` steps and at the end."""
+    """Advance the block to the end, putting every `settings.every` steps and at the end."""
     cut, blast, state = settings.decomposition(), settings.blast, halo.state
     place = cut.place(rank)
     at_origin = tuple(index == 0 for index in place)
     at_end = tuple(index == count - 1 for index, count in zip(place, cut.blocks, strict=True))
-    block = sedov.EulerBlock(blast, at_origin, at_end, np)
-    step, time, sweeps = 0, 0.0, 0
+    block = sedov.EulerBlock(blast, at_origin, at_end, array_module(settings))
+    step, moment, sweeps = 0, 0.0, 0
     while True:
-        finished = step >= settings.steps_max or time >= settings.end_time
+        finished = step >= settings.steps_max or moment >= settings.end_time
         if step % settings.every == 0 or finished:
             mass, energy = sedov.totals(blast, state)
-            report("state", rank=rank, step=step, time=time, mass=mass, energy=energy)
-            snapshots.publish(step, time, fields_of(block, state))
+            put = snapshots.publish(step, moment, fields_of(block, state))
+            report("state", rank=rank, step=step, time=moment, mass=mass, energy=energy, **put)
         if finished:
             break
         # Also what keeps the blocks in step: nobody sends halos while another still needs the last.
         rate = halo.maximum(block.signal_rate(state), step)
-        time_step = sedov.step_length(rate, settings.end_time - time)
+        time_step = sedov.step_length(rate, settings.end_time - moment)
         for axis in sedov.SWEEPS[step % len(sedov.SWEEPS)]:
             halo.exchange(axis, sweeps)
             block.fill_outer_ghosts(state, axis)
             block.sweep(state, axis, time_step)
             sweeps += 1
-        time += time_step
+        moment += time_step
         step += 1
-    snapshots.finish()
 
 
 def connect_to(engine: Any, settings: Settings, role: str, number: int) -> Any:
@@ -115,18 +93,17 @@ def main() -> None:
     with open_engine(settings, "simulation", rank) as engine:
         cut = settings.decomposition()
         padded = tuple(extent + 2 * sedov.GHOST for extent in cut.shape)
-        state = engine.empty((5, *padded), "f8")
-        sedov.initial_state(settings.blast, cut.lower(rank), state, np)
-        halo = HaloExchange(engine, state, cut, rank, settings.timeout_s)
-        snapshots = Snapshots(engine, settings, rank)
+        shared = engine.empty((5, *padded), "f8", memory=settings.memory(rank))
+        xp = array_module(settings, rank)
+        state = xp.asarray(shared)
+        sedov.initial_state(settings.blast, cut.lower(rank), state, xp)
+        halo = HaloExchange(engine, state, shared, cut, rank, settings.timeout_s)
         others = [number for number in range(SIMULATIONS) if number != rank]
         halo.connect(
             {number: connect_to(engine, settings, "simulation", number) for number in others}
         )
-        snapshots.connect(
-            [connect_to(engine, settings, "analysis", number) for number in range(ANALYSES)]
-        )
-        simulate(settings, rank, halo, snapshots)
+        with open_staging(settings, engine, f"simulation-{rank}") as staging:
+            simulate(settings, rank, halo, Snapshots(staging, settings, rank))
         parent.finish(settings.timeout_s)
 
 

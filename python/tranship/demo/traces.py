@@ -23,11 +23,32 @@ class TimedEngine:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)
 
-    def copy(self, source: Any, target: Any, **options: Any) -> Any:
-        """Start the copy as the engine does; the span ends with the event's `wait`."""
-        # Copies that overlap in time need different lanes to be drawn in.
+    def take_lane(self) -> int:
+        """Copies that overlap in time need different lanes to be drawn in."""
         lane = next(n for n in range(len(self.lanes_in_use) + 1) if n not in self.lanes_in_use)
         self.lanes_in_use.add(lane)
+        return lane
+
+    def note(self, name: str, lane: int, begin_ns: int, byte_count: int) -> None:
+        """Note a span that ends now, and give its lane back."""
+        end_ns = time.monotonic_ns()
+        self.lanes_in_use.discard(lane)
+        self.spans.append(
+            {
+                "name": name,
+                "cat": "transfer",
+                "ph": "X",
+                "ts": begin_ns / 1e3,
+                "dur": (end_ns - begin_ns) / 1e3,
+                # Above the engine's own threads.
+                "tid": 1000 + lane,
+                "args": {"bytes": byte_count},
+            }
+        )
+
+    def copy(self, source: Any, target: Any, **options: Any) -> Any:
+        """Start the copy as the engine does; the span ends with the event's `wait`."""
+        lane = self.take_lane()
         begin_ns = time.monotonic_ns()
         event = self.engine.copy(source, target, **options)
         return TimedEvent(self, event, lane, begin_ns, int(source.nbytes))
@@ -57,20 +78,34 @@ class TimedEvent:
     def wait(self, timeout: float) -> None:
         """Wait for the copy, and note its end."""
         self.event.wait(timeout=timeout)
-        end_ns = time.monotonic_ns()
-        self.log.lanes_in_use.discard(self.lane)
-        self.log.spans.append(
-            {
-                "name": "copy",
-                "cat": "transfer",
-                "ph": "X",
-                "ts": self.begin_ns / 1e3,
-                "dur": (end_ns - self.begin_ns) / 1e3,
-                # Above the engine's own threads.
-                "tid": 1000 + self.lane,
-                "args": {"bytes": self.byte_count},
-            }
-        )
+        self.log.note("copy", self.lane, self.begin_ns, self.byte_count)
+
+
+class TimedStaging:
+    """A client of the staging service whose puts and gets are noted beside an engine's copies."""
+
+    def __init__(self, staging: Any, log: TimedEngine) -> None:
+        self.staging = staging
+        self.log = log
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.staging, name)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.staging[name]
+
+    def put(self, name: str, version: int, array: Any, *arguments: Any, **options: Any) -> None:
+        """As the client's own."""
+        lane, begin_ns = self.log.take_lane(), time.monotonic_ns()
+        self.staging.put(name, version, array, *arguments, **options)
+        self.log.note("put", lane, begin_ns, int(array.nbytes))
+
+    def get(self, name: str, version: int, *arguments: Any, **options: Any) -> Any:
+        """As the client's own. The time includes that of waiting for the data."""
+        lane, begin_ns = self.log.take_lane(), time.monotonic_ns()
+        array = self.staging.get(name, version, *arguments, **options)
+        self.log.note("get", lane, begin_ns, int(array.nbytes))
+        return array
 
 
 def merge_traces(folder: Path, target: Path) -> list[dict[str, Any]]:
