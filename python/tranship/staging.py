@@ -362,9 +362,9 @@ class Staging(Closing):
     def close(self) -> None:
         """Waits for what was begun, says that nothing more will be put, and disconnects."""
         self._workers.shutdown(wait=True)
-        self._core.close()
         if self._own is not None:
-            self._own.close()
+            self._own.close()  # leaves when the server has heard that this is the end
+        self._core.close()
 
 
 class Variable:
