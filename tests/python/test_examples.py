@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -122,3 +123,82 @@ def test_the_radial_distribution_is_that_of_all_pairs() -> None:
     shells = 4 / 3 * np.pi * np.diff(edges**3)
     assert np.allclose(distances, (edges[1:] + edges[:-1]) / 2)
     assert np.allclose(times * shells * 300 * 300 / sides.prod(), counts)
+
+
+SRUN = """
+import os, signal, subprocess, sys
+words = sys.argv[1:]
+count = 1
+while words[0].startswith("--"):
+    option, _, value = words.pop(0).partition("=")
+    assert option in ("--overlap", "--relative", "--nodes", "--ntasks"), option
+    count = int(value) if option == "--ntasks" else count
+if os.environ.get("FAILING") in words:
+    sys.exit(3)
+told = {**os.environ, "SLURM_NTASKS": str(count), "SLURMD_NODENAME": "localhost"}
+ranks, ended = [], []
+def end(*_):
+    ended.append(True)
+    for rank in ranks:
+        rank.terminate()
+signal.signal(signal.SIGTERM, end)
+for k in range(count):
+    ranks.append(subprocess.Popen(words, env={**told, "SLURM_PROCID": str(k)}))
+if ended:
+    end()
+sys.exit(max(abs(rank.wait()) for rank in ranks))
+"""
+"""As much of srun as the job asks for, on this machine."""
+
+
+def run_job(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The Slurm job, in a copy of its folder."""
+    submitted, programs = folder / "slurm", folder / "bin"
+    shutil.copytree(EXAMPLES / "slurm", submitted, ignore=shutil.ignore_patterns("__pycache__"))
+    programs.mkdir()
+    (folder / "srun.py").write_text(SRUN, encoding="utf-8")
+    commands = {"srun": [folder / "srun.py"], "tranship": ["-m", "tranship.cli"], "python": []}
+    for name, words in commands.items():
+        line = " ".join(f'"{word}"' for word in (sys.executable, *words))
+        (programs / name).write_text(f'#!/bin/sh\nexec {line} "$@"\n', encoding="utf-8")
+        (programs / name).chmod(0o755)
+    return subprocess.run(
+        ["bash", "job.sh"],
+        cwd=submitted,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        env={
+            **os.environ,
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "SLURM_SUBMIT_DIR": str(submitted),
+            "SLURM_JOB_ID": "17",
+            **environment,
+        },
+    )
+
+
+def test_the_slurm_job_passes_every_value(profile: str, tmp_path: Path) -> None:
+    done = run_job(tmp_path)
+    assert done.returncode == 0, done.stderr
+    for rank in (0, 1):
+        assert f"reader {rank} of 2: 20 of 20 steps as written" in done.stdout
+    assert "staging-17.contact" in done.stdout and "closing: 0 clients" in done.stderr
+    assert not list((tmp_path / "slurm").glob("*.contact"))
+
+
+@pytest.mark.parametrize("failing", ["writer.py", "reader.py"])
+def test_the_slurm_job_ends_when_a_step_fails(profile: str, tmp_path: Path, failing: str) -> None:
+    done = run_job(tmp_path, FAILING=failing)
+    assert done.returncode == 3, done.stderr
+    assert "steps as written" not in done.stdout
+    assert not list((tmp_path / "slurm").glob("*.contact"))
+
+
+def test_the_slurm_job_asks_for_what_its_steps_take() -> None:
+    script = (EXAMPLES / "slurm" / "job.sh").read_text(encoding="utf-8")
+    asked = dict(re.findall(r"^#SBATCH --([\w-]+)=(\S+)$", script, re.MULTILINE))
+    steps = re.findall(r"srun --overlap --relative=(\d) --nodes=1 --ntasks=(\d)", script)
+    assert [int(node) for node, _ in steps] == list(range(int(asked["nodes"])))
+    assert all(int(tasks) <= int(asked["ntasks-per-node"]) for _, tasks in steps)
