@@ -6,10 +6,10 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,12 @@ import numpy.typing as npt
 from . import _core, profiles
 from .closing import Closing
 from .engine import Engine, read_profile, setting_overrides
-from .errors import Closed, InvalidArgument, NotFound, Timeout
+from .errors import Closed, Error, InvalidArgument, NotFound, Timeout
+
+if TYPE_CHECKING:
+    import xarray
+
+    from .xarray_view import Chunks, Versions
 
 __all__ = ["Staging", "StagingServer", "Subscription", "Variable"]
 
@@ -331,6 +336,47 @@ class Staging(Closing):
     def __getitem__(self, name: str) -> Variable:
         """A variable, to be indexed as a NumPy array: ``staging["energy"][3, 0:64, :]``."""
         return Variable(self, name)
+
+    def to_xarray(
+        self,
+        name: str,
+        version: Versions,
+        lower: Corner | None = None,
+        upper: Corner | None = None,
+        *,
+        chunks: Chunks = None,
+        dims: Sequence[Hashable] | None = None,
+        timeout: float = 30.0,
+    ) -> xarray.DataArray:
+        """A variable as an xarray.DataArray that gets its values when they are asked for.
+
+        What is cut out of it before that (``isel``, ``sel``, brackets) is all that is got: the
+        smallest box around the indices. Its coordinates are the variable's indices, so that
+        ``sel(d0=slice(-3, 5))`` cuts from -3 to 5, both included, as xarray does. Close the client
+        when nothing more will be computed from it.
+
+        Args:
+            name: of the variable; waits until something was put to it.
+            version: a version, which need not be there yet; "latest": the highest one that covers
+                the box now; several, or "all" that are held now: along a first dimension "version".
+            lower: the box's first indices; None: of all that was ever put to the variable.
+            upper: one past its last ones; None: the same.
+            chunks: as for xarray.DataArray.chunk: makes a Dask array, each chunk a get of its own,
+                on Dask's threads. None: no Dask; values are kept once they were got.
+            dims: names of the dimensions; None: d0, d1 and so on.
+            timeout: seconds for each get, and for the variable to be there.
+
+        Raises:
+            Error: xarray is not installed, or for `chunks` Dask.
+            InvalidArgument: not as many corners or names as the variable has dimensions.
+            Timeout: nothing has been put to the variable; of "latest": no version covers the box.
+            NotFound: of "all": no version is held.
+        """
+        try:
+            from .xarray_view import open_array
+        except ImportError as error:
+            raise Error(f"to_xarray needs xarray ({error}): pip install xarray") from error
+        return open_array(self, name, version, lower, upper, chunks, dims, timeout)
 
     def ls(self) -> list[Info]:
         """The variables: name, type, bounds, versions with objects and bytes, producers."""

@@ -228,6 +228,9 @@ void FabricCore::check_stuck(Session& session, Clock::time_point now) {
 void FabricCore::lose(Session& session, Error error) {
   if (session.lost) return;
   session.lost = true;
+  if (session.leaving) {
+    error = {ErrorCode::closed, "the connection to " + session.label + " was closed"};
+  }
   if (stopping_) error = {ErrorCode::closed, "this engine was closed"};
   if (session.connecting) session.connecting->set_value(error);
   session.connecting.reset();
@@ -281,6 +284,16 @@ void FabricCore::say_goodbye() {
     if (!wire_->progress()) std::this_thread::sleep_for(std::chrono::microseconds(50));
     bury();
   }
+}
+
+void FabricCore::leave(Session& session) {
+  session.leaving = true;
+  send(session, MessageType::goodbye, 0, {});
+  const auto end = Clock::now() + goodbye_max;
+  while (!session.lost && Clock::now() < end) {
+    if (!wire_->progress()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  lose(session, {});
 }
 
 Status FabricCore::close() {

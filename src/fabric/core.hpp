@@ -59,6 +59,8 @@ class FabricCore {
   void lose(Session& session, Error error);
   void bury();
   void say_goodbye();
+  /// Until the peer has closed its end, or time is up.
+  void leave(Session& session);
   Session* find(ConnectionId connection);
   void watch_process(Session& session);
 

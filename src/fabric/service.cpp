@@ -309,9 +309,7 @@ Status FabricCore::disconnect(PeerId peer) {
     for (auto& [id, session] : sessions_) {
       if (!session->client || session->lost || session->peer != peer) continue;
       found = true;
-      send(*session, MessageType::goodbye, 0, {});
-      wire_->progress();
-      lose(*session, {ErrorCode::closed, "the connection to " + session->label + " was closed"});
+      leave(*session);
     }
     promise->set_value(found);
   });

@@ -57,6 +57,7 @@ struct Session {
   ConnectionId connection = 0;
   bool client = false;
   bool lost = false;
+  bool leaving = false;  ///< this process has said goodbye
   std::string label;
   std::string contact;
   Identity identity;

@@ -59,6 +59,37 @@ def test_runs_small(name, monkeypatch):
         json.dumps(line)
 
 
+def test_staging_beside_adios2():
+    pytest.importorskip("adios2")
+    code, lines = run_small("staging")
+    assert code == 0
+    theirs = [line for line in lines if line["variant"].startswith("adios2-sst")]
+    cases = {line["case"] for line in theirs}
+    assert cases == {line["case"] for line in lines} and len(cases) == 6
+    for line in theirs:
+        assert line["conditions"]["version"] and line["conditions"]["settings"]["QueueLimit"]
+        assert (line.get("ratio") is None) == ("8 KiB" in line["case"])
+
+
+def test_staging_says_that_adios2_is_left_out(monkeypatch, capsys):
+    monkeypatch.setattr("tranship.bench.sst.installed", lambda module: False)
+    code, lines = run_small("staging")
+    assert code == 0
+    assert not any("adios2" in line["variant"] for line in lines)
+    assert "not beside ADIOS2's SST: it is not installed (pip install adios2)" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_changed_step_of_adios2_is_not_reported(monkeypatch, capsys):
+    pytest.importorskip("adios2")
+    monkeypatch.setattr("tranship.bench.sst.Sst.arrived", lambda self: False)
+    code, lines = run_small("staging")
+    assert code == 1
+    assert not any("adios2" in line["variant"] for line in lines)
+    assert "adios2-sst" in capsys.readouterr().err
+
+
 def test_list_has_every_group():
     assert set(NAMES) >= {
         "contiguous",

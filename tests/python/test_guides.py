@@ -45,6 +45,17 @@ def test_in_the_background(profile: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert names["seen"] == [0]
 
 
+def test_as_labelled_arrays(profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (text,) = (text for text in blocks("couple-two-codes.md", "python") if "to_xarray" in text)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    with ts.StagingServer("staging.contact", profile=profile):
+        exec(text, names)
+    assert names["corner"] == 2.0
+    assert names["sums"].values.tolist() == [0, 2048, 4096]
+    assert names["steps"].chunks == ((1, 1, 1), (16,) * 4, (32,))
+
+
 def test_couple_two_codes(profile: str, tmp_path: Path) -> None:
     scripts = {
         text.split()[1]: text

@@ -153,6 +153,18 @@ def test_versions_are_followed_to_the_end(serve: Servers) -> None:
         assert writer.wait(PATIENCE) == 0
 
 
+def test_writers_that_close_at_the_same_moment_have_ended(serve: Servers) -> None:
+    contact = serve()
+    with ts.Staging(contact) as reader:
+        for after in range(2):
+            writers = [start_writer(contact) for _ in range(4)]
+            for writer in writers:
+                say(writer, "close\n")
+            with pytest.raises(ts.Closed, match="all processes that put to it have ended"):
+                reader.get("energy", 3 + after, (0, 0), (4, 8), timeout=PATIENCE)
+            assert [writer.wait(PATIENCE) for writer in writers] == [0] * 4
+
+
 def test_the_death_of_a_writer_is_told_from_its_end(serve: Servers) -> None:
     contact = serve()
     with ts.Staging(contact) as reader:

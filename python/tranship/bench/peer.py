@@ -69,6 +69,11 @@ class Program(Closing):
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
         """Sends a request and waits for its answer."""
+        self.tell(do, **arguments)
+        return self.answer()
+
+    def tell(self, do: str, **arguments: Any) -> None:
+        """Sends a request; `answer` returns its answer."""
         try:
             pipe = self._process.stdin
             assert pipe is not None
@@ -76,7 +81,6 @@ class Program(Closing):
             pipe.flush()
         except OSError:
             raise Error(f"{self._name} has ended; its text is above") from None
-        return self.answer()
 
     def signal(self, number: signal.Signals) -> None:
         """Signals it and the processes that it started; only with a group of its own."""

@@ -1,18 +1,20 @@
 """Staging through a server process: put and get, whole, in objects, in boxes, and many small ones.
 
 The baseline of large ones is the engine's own copy to and from a shared array of another process.
+ADIOS2's SST engine takes its turns with them where it is installed; sst.py says what is compared.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +23,14 @@ from ..engine import Engine
 from ..errors import Error
 from ..staging import Staging
 from .data import seeded
-from .harness import Array, Bench, Variant, blank, same, spoil
+from .harness import Array, Bench, MismatchError, SkippedError, Variant, blank, same, spoil
 from .host import engine_run
 from .peer import Other
+from .sst import SETTINGS, Sst, beside
 
 Box = tuple[slice, ...]
+Case = tuple[str, list[Variant], int, str]
+"""Name, variants, bytes, and the variant that is the baseline."""
 SMALL_SHAPE = (32, 32)
 """8 KiB of float64."""
 KEPT = 2
@@ -90,6 +95,37 @@ class Workload:
         """Whether the last version is what was put."""
         return same(self.staging.get(name, self.version), self.data)
 
+    def putting(self, name: str, boxes: list[Box]) -> Variant:
+        """Puts of the whole."""
+        return Variant(
+            f"put, {name}",
+            lambda: self.put(name, boxes),
+            lambda: self.arrived(name),
+            lambda: None,
+            {"timed": "python"},
+        )
+
+    def getting(self, name: str, box: Box, out: Array) -> Variant:
+        """Gets of what was put last."""
+        expected = np.ascontiguousarray(self.data[box])
+        return Variant(
+            f"get, {name}",
+            lambda: self.get(name, box, out),
+            lambda: same(out, expected),
+            lambda: spoil(out),
+            {"timed": "python"},
+        )
+
+    def passing(self, name: str, boxes: list[Box], whole: Box, out: Array) -> Variant:
+        """Puts of the whole, each with a get after it."""
+        return Variant(
+            f"put and get, {name}",
+            lambda: self.put(name, boxes) + self.get(name, whole, out),
+            lambda: same(out, self.data),
+            lambda: spoil(out),
+            {"timed": "python"},
+        )
+
     def bare(self, box: Box, out: Array, *, put: bool) -> Variant:
         """The engine's own copy of the same bytes."""
         source, target = (self.data[box], self.there[box]) if put else (self.there[box], out)
@@ -115,65 +151,72 @@ def staging(bench: Bench) -> None:
         Other(engine) as other,
     ):
         work = Workload(client, engine, other, data)
-        large(bench, work)
-        small(bench, client)
+        with sst_streams(bench, shape) as streams:
+            large(bench, work, streams)
+            small(bench, client, streams)
 
 
-def large(bench: Bench, work: Workload) -> None:
+@contextmanager
+def sst_streams(bench: Bench, shape: tuple[int, ...]) -> Iterator[dict[str, Sst]]:
+    """ADIOS2's streams by the names of their settings; none where it cannot run, and the reason."""
+    with ExitStack() as stack:
+        streams: dict[str, Sst] = {}
+        try:
+            for name, each in SETTINGS.items():
+                sizes = SMALL_SHAPE if name == "small" else shape
+                streams[name] = stack.enter_context(Sst(sizes, each))
+        except SkippedError as reason:
+            bench.say(f"not beside ADIOS2's SST: {reason}")
+            streams = {}
+        yield streams
+
+
+def large(bench: Bench, work: Workload, streams: dict[str, Sst]) -> None:
     """Puts and gets, beside the engine's copies of the same bytes."""
     shape = work.data.shape
     whole = tuple(slice(0, n) for n in shape)
     middle = tuple(slice(n // 4, n // 4 + n // 2) for n in shape)
-    eight = blocks(shape, 2)
     out = blank(work.data.nbytes).view("f8").reshape(shape)
     part = blank(work.data[middle].nbytes).view("f8").reshape(work.data[middle].shape)
-    names = {"whole": [whole], "8 objects": eight}
+    names = {"whole": [whole], "8 objects": blocks(shape, 2)}
     for name, boxes in names.items():
         for _ in range(KEPT + 1):
             work.put(name, boxes)  # the server's memory has been touched
-
-    def putting(name: str, boxes: list[Box]) -> Variant:
-        return Variant(
-            f"put, {name}",
-            lambda: work.put(name, boxes),
-            lambda: work.arrived(name),
-            lambda: None,
-            {"timed": "python"},
-        )
-
-    def getting(name: str, box: Box, into: Array) -> Variant:
-        expected = np.ascontiguousarray(work.data[box])
-        return Variant(
-            f"get, {name}",
-            lambda: work.get(name, box, into),
-            lambda: same(into, expected),
-            lambda: spoil(into),
-            {"timed": "python"},
-        )
-
     size = f"{work.data.nbytes >> 20} MiB" if bench.full else f"{work.data.nbytes >> 10} KiB"
-    cases: list[tuple[str, list[Variant], int]] = [
+    cases: list[Case] = [
         (
             f"put {size}",
-            [work.bare(whole, out, put=True), *(putting(n, b) for n, b in names.items())],
+            [work.bare(whole, out, put=True), *(work.putting(n, b) for n, b in names.items())],
             work.data.nbytes,
+            "copy",
         ),
         (
             f"get {size}",
-            [work.bare(whole, out, put=False), *(getting(n, whole, out) for n in names)],
+            [work.bare(whole, out, put=False), *(work.getting(n, whole, out) for n in names)],
             work.data.nbytes,
+            "copy",
         ),
         (
             "get an eighth, the middle of 8 objects",
-            [work.bare(middle, part, put=False), getting("8 objects", middle, part)],
+            [work.bare(middle, part, put=False), work.getting("8 objects", middle, part)],
             part.nbytes,
+            "copy",
+        ),
+        (
+            f"put and get {size}",
+            [work.passing(n, b, whole, out) for n, b in names.items()],
+            work.data.nbytes,
+            "put and get, whole",
         ),
     ]
-    for case, variants, count in cases:
-        bench.measure(case, variants, count, repetitions=bench.pick(9, 1), baseline="copy")
+    if streams:
+        for (_, variants, _, _), theirs in zip(cases, beside(streams, middle), strict=True):
+            variants.extend(theirs)
+    for case, variants, count, baseline in cases:
+        bench.measure(case, variants, count, repetitions=bench.pick(9, 1), baseline=baseline)
 
 
-def small(bench: Bench, client: Staging) -> None:
+def small(bench: Bench, client: Staging, streams: dict[str, Sst]) -> None:
     """What one 8 KiB put and get take, one after another."""
     values = seeded(SMALL_SHAPE, "f8", 2)
     out = np.zeros(SMALL_SHAPE)
@@ -196,9 +239,30 @@ def small(bench: Bench, client: Staging) -> None:
         return (time.perf_counter() - begin) / count
 
     puts()
-    times = {"put": [seconds(puts) for _ in range(5)], "get": [seconds(gets) for _ in range(5)]}
+    times: dict[str, list[float]] = {"put": [], "get": []}
+    peer_times: dict[str, list[float]] = {"put": [], "get": []}
+    for _ in range(5):
+        times["put"].append(seconds(puts))
+        times["get"].append(seconds(gets))
+        if streams:
+            put_s, get_s = pass_many(streams["small"], count)
+            peer_times["put"].append(put_s)
+            peer_times["get"].append(get_s)
     if not same(out, values):
         raise Error("a small object arrived changed")
     for what, each in times.items():
         bench.emit(f"{what} 8 KiB", what, values.nbytes, each)
-        bench.say(f"{1 / sorted(each)[2]:,.0f} {what}s of 8 KiB a second")
+        bench.say(f"{1 / statistics.median(each):,.0f} {what}s of 8 KiB a second")
+    for what, each in peer_times.items() if streams else ():
+        conditions = streams["small"].conditions
+        bench.emit(f"{what} 8 KiB", "adios2-sst", values.nbytes, each, conditions=conditions)
+        bench.say(f"{1 / statistics.median(each):,.0f} of ADIOS2's SST")
+
+
+def pass_many(stream: Sst, count: int) -> tuple[float, float]:
+    """The writer's and the reader's seconds for one of many steps, the last of them compared."""
+    stream.aim()
+    times = stream.pass_many(count)
+    if not stream.arrived():
+        raise MismatchError("8 KiB, adios2-sst: what arrived differs from what was sent")
+    return times

@@ -1,0 +1,26 @@
+#!/bin/bash
+#SBATCH --job-name=tranship
+#SBATCH --nodes=3
+#SBATCH --ntasks-per-node=4
+#SBATCH --time=00:10:00
+
+# A staging server, writers and readers, as steps of one job; see README.md.
+set -euo pipefail
+cd "$SLURM_SUBMIT_DIR"
+
+export CONTACT=$PWD/staging-$SLURM_JOB_ID.contact # where all nodes see it
+export TRANSHIP_LISTEN=0.0.0.0:0                  # beyond loopback, to reach other nodes
+
+trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT # whatever fails, no step stays
+
+# The server listens on its node's own address, which the contact file then names.
+srun --overlap --relative=0 --nodes=1 --ntasks=1 sh -c \
+  'TRANSHIP_LISTEN=$SLURMD_NODENAME:0 exec tranship serve --contact "$CONTACT" --memory 8GiB' &
+
+srun --overlap --relative=1 --nodes=1 --ntasks=4 python writer.py "$CONTACT" &
+writers=$!
+srun --overlap --relative=2 --nodes=1 --ntasks=2 python reader.py "$CONTACT" &
+readers=$!
+
+wait "$writers"
+wait "$readers"
