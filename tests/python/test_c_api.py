@@ -31,7 +31,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tranship as ts
-from tranship import profiles
+from tranship import cli, profiles
+from tranship.cli import config
 from tranship.hardware import hardware
 
 ROOT = Path(__file__).parents[2]
@@ -112,6 +113,14 @@ def test_pkg_config_says_the_same(tmp_path: Path) -> None:
     ).stdout.split()
     program = compiled(["cc", *STRICT, source, *words], tmp_path / "alone")
     assert subprocess.run([program], check=False).returncode == 0
+
+
+def test_a_package_without_the_library_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(config, "__file__", str(tmp_path / "tranship" / "cli" / "config.py"))
+    assert cli.main(["config", "--libs"]) == 2
+    assert "there is no libtranship.so in" in capsys.readouterr().err
 
 
 def test_nothing_but_the_header_s_functions_is_visible(library: Any) -> None:
