@@ -20,7 +20,7 @@ $(VENV)/.ready: pyproject.toml requirements.txt requirements-cuda.txt
 	touch $@
 
 SOURCES := $(shell find src include python cmake tests -name '*.?pp' -o -name '*.cu' -o -name 'CMakeLists.txt' \
-             -o -name '*.cmake' -o -path 'python/tranship/*.py' 2>/dev/null)
+             -o -name '*.cmake' -o -name '*.h' -o -name '*.f90' -o -name '*.in' -o -name '*.map' -o -path 'python/tranship/*.py' 2>/dev/null)
 $(VENV)/.installed: $(VENV)/.ready $(SOURCES) CMakeLists.txt
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/pip install --quiet --disable-pip-version-check \
 	  --no-build-isolation --no-deps --config-settings=cmake.define.TRANSHIP_TESTS=ON \

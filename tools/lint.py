@@ -16,10 +16,10 @@ BUILD = ROOT / "build" / "python"
 
 
 def cpp_files() -> list[str]:
-    """C++ sources and headers of the project."""
-    folders = ["include", "src", "python", "tests"]
+    """C++ and C sources and headers of the project."""
+    folders = ["include", "src", "python", "tests", "examples"]
     files = [p for folder in folders for p in (ROOT / folder).rglob("*") if p.is_file()]
-    return sorted(str(p) for p in files if p.suffix in (".cpp", ".hpp"))
+    return sorted(str(p) for p in files if p.suffix in (".cpp", ".hpp", ".c", ".h"))
 
 
 def clang_tidy_commands() -> list[list[str]]:

@@ -4,7 +4,7 @@
 #SBATCH --ntasks-per-node=4
 #SBATCH --time=00:10:00
 
-# A staging server, writers and readers, as steps of one job; see README.md.
+# Staging servers, writers and readers, as steps of one job; see README.md.
 set -euo pipefail
 cd "$SLURM_SUBMIT_DIR"
 
@@ -13,9 +13,9 @@ export TRANSHIP_LISTEN=0.0.0.0:0                  # beyond loopback, to reach ot
 
 trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT # whatever fails, no step stays
 
-# The server listens on its node's own address, which the contact file then names.
-srun --overlap --relative=0 --nodes=1 --ntasks=1 sh -c \
-  'TRANSHIP_LISTEN=$SLURMD_NODENAME:0 exec tranship serve --contact "$CONTACT" --memory 8GiB' &
+# Two servers share the memory of a node; each finds its rank in what Slurm says of its step.
+srun --overlap --relative=0 --nodes=1 --ntasks=2 \
+  tranship serve --servers 2 --contact "$CONTACT" --memory 4GiB &
 
 srun --overlap --relative=1 --nodes=1 --ntasks=4 python writer.py "$CONTACT" &
 writers=$!

@@ -1,6 +1,7 @@
 // Calibration, shared memory, links to other processes, and loops without Python's own cost.
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -16,6 +17,7 @@
 #include "base/clock.hpp"
 #include "bindings.hpp"
 #include "engine/calibrate.hpp"
+#include "engine/kept_profile.hpp"
 #include "engine/processes.hpp"
 
 namespace tranship::python {
@@ -36,25 +38,52 @@ auto released(Body body) {
   return body();
 }
 
-std::string calibrate_json(const std::string& host, const std::string& date,
-                           const std::string& folder, std::int64_t sample_bytes, bool processes,
-                           const nb::object& progress,
+/// Tells Python how far a calibration is; empty if it does not want to know.
+std::function<void(double, const std::string&)> progress_to(const nb::object& report) {
+  if (report.is_none()) return {};
+  return [&report](double share, const std::string& what) {
+    nb::gil_scoped_acquire held;
+    report(share, what);
+  };
+}
+
+std::string calibrate_json(const std::optional<std::string>& folder, std::int64_t sample_bytes,
+                           bool processes, const nb::object& progress,
                            const std::map<std::string, std::string>& overrides) {
   CalibrationOptions options;
   options.config = config_with(overrides);
-  options.host = host;
-  options.date = date;
-  options.folder = folder;
+  options.folder = folder.value_or(options.config.temporary_folder);
   options.sample_bytes = sample_bytes;
   options.processes = processes;
-  if (!progress.is_none()) {
-    options.progress = [&progress](double share, const std::string& what) {
-      nb::gil_scoped_acquire held;
-      progress(share, what);
-    };
-  }
+  options.progress = progress_to(progress);
   auto profile = released([&] { return calibrate(options); });
   return unwrap(std::move(profile)).to_json();
+}
+
+void bind_calibration(nb::module_& module) {
+  module.def("calibrate", &calibrate_json, nb::arg("folder").none(), nb::arg("sample_bytes"),
+             nb::arg("processes"), nb::arg("progress").none(), nb::arg("overrides"));
+  module.def(
+      "profile_path",
+      [](const std::map<std::string, std::string>& overrides) {
+        return profile_path(config_with(overrides));
+      },
+      nb::arg("overrides"));
+  module.def(
+      "save_profile",
+      [](const std::string& profile, const std::string& path) {
+        return save_profile(profile, path).ok();
+      },
+      nb::arg("profile"), nb::arg("path"));
+  module.def(
+      "profile_of_this_machine",
+      [](const nb::object& progress, const std::map<std::string, std::string>& overrides) {
+        const Config config = config_with(overrides);
+        const auto report = progress_to(progress);
+        auto profile = released([&] { return profile_of_this_machine(config, report); });
+        return unwrap(std::move(profile)).to_json();
+      },
+      nb::arg("progress").none(), nb::arg("overrides"));
 }
 
 /// Seconds of each of `repeats` copies, waited for; the engine's own cost, not Python's.
@@ -251,14 +280,12 @@ std::pair<double, double> time_starts(Engine& engine, nb::handle source, nb::han
 }  // namespace
 
 void bind_measuring(nb::module_& module) {
+  bind_calibration(module);
   bind_shared_memory(module);
   module.def("time_gpu_copies", &time_gpu_copies, nb::arg("engine"), nb::arg("copies"),
              nb::arg("count"));
   module.def("time_starts", &time_starts, nb::arg("engine"), nb::arg("source"), nb::arg("target"),
              nb::arg("device"), nb::arg("count"));
-  module.def("calibrate", &calibrate_json, nb::arg("host"), nb::arg("date"), nb::arg("folder"),
-             nb::arg("sample_bytes"), nb::arg("processes"), nb::arg("progress").none(),
-             nb::arg("overrides"));
   module.def("time_copies", &time_copies, nb::arg("engine"), nb::arg("source"), nb::arg("target"),
              nb::arg("repeats"));
   module.def("time_many", &time_many, nb::arg("engine"), nb::arg("source"), nb::arg("target"),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
-import platform
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,9 +18,6 @@ Progress = Callable[[float, str], None]
 SAMPLE_BYTES = 64 << 20
 """Bytes moved for each sample of a calibration."""
 
-QUICK_SAMPLE_BYTES = 32 << 20
-"""The same for an engine that finds no profile and measures one by itself."""
-
 
 def cache_folder() -> Path | None:
     """Folder of measured profiles, or None if there is no home to keep them in."""
@@ -35,22 +29,8 @@ def cache_folder() -> Path | None:
 
 def cache_path(overrides: Mapping[str, str] | None = None) -> Path | None:
     """Where this machine's profile is kept, with the GPUs that the settings allow."""
-    folder = cache_folder()
-    name = f"profile-{platform.node() or 'machine'}{gpu_suffix(overrides or {})}.json"
-    return folder / name if folder else None
-
-
-def gpu_suffix(overrides: Mapping[str, str]) -> str:
-    """What keeps profiles with and without GPUs, real or emulated, apart."""
-    settings = {name: value for name, value, _, _ in _core.describe_config(dict(overrides))}
-    emulated = settings["emulated_gpus"]
-    if settings["gpus"] == "0":
-        return ""
-    storage = "" if settings["gpu_direct_storage"] in ("automatic", "off") else "-storage"
-    if emulated != "0":
-        return f"-{emulated}-emulated{storage}"
-    count = sum(path.name[6:].isdigit() for path in Path("/dev").glob("nvidia*"))
-    return f"-{count}-gpus{storage}" if count else ""
+    path = _core.profile_path(dict(overrides or {}))
+    return Path(path) if path else None
 
 
 def calibrate(
@@ -70,31 +50,13 @@ def calibrate(
         progress: called with the share done, from 0 to 1, and what comes next.
         overrides: variables of settings that replace the environment's.
     """
-    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    disk = os.fspath(folder) if folder is not None else tempfile.gettempdir()
-    return _core.calibrate(
-        platform.node() or "machine",
-        date,
-        disk,
-        sample_bytes,
-        processes,
-        progress,
-        dict(overrides or {}),
-    )
+    disk = os.fspath(folder) if folder is not None else None
+    return _core.calibrate(disk, sample_bytes, processes, progress, dict(overrides or {}))
 
 
 def save(profile: str, path: Path) -> bool:
     """Writes a profile whole or not at all. False if the folder cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, prefix=".profile-", delete=False
-        ) as file:
-            file.write(profile)
-        os.replace(file.name, path)
-    except OSError:
-        return False
-    return True
+    return _core.save_profile(profile, os.fspath(path))
 
 
 GPU_SETTINGS = ("TRANSHIP_GPUS", "TRANSHIP_EMULATED_GPUS")
@@ -106,16 +68,7 @@ def of_this_machine(
 ) -> str:
     """The kept profile of this machine, or one measured now (some four seconds) and kept."""
     gpus = {name: value for name, value in (overrides or {}).items() if name in GPU_SETTINGS}
-    path = cache_path(gpus)
-    if path is not None and path.exists():
-        try:
-            return _core.check_profile(path.read_text())
-        except (InvalidArgument, OSError):
-            pass  # of another version, or torn: measured again
-    profile = calibrate(sample_bytes=QUICK_SAMPLE_BYTES, progress=progress, overrides=gpus)
-    if path is not None:
-        save(profile, path)
-    return profile
+    return _core.profile_of_this_machine(progress, gpus)
 
 
 def machines_folder() -> Path:

@@ -1,5 +1,7 @@
 #include "base/config.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -105,6 +107,10 @@ Result<Config> config_from_environment(const ReadVariable& read) {
     } else if (const char* home = read("HOME"); home != nullptr && *home != 0) {
       config.cache_folder = std::string(home) + "/.cache/tranship";
     }
+  }
+  for (const char* name : {"TMP", "TEMP", "TMPDIR"}) {  // the last one counts
+    const char* folder = read(name);
+    if (folder != nullptr && access(folder, W_OK | X_OK) == 0) config.temporary_folder = folder;
   }
   return config;
 }

@@ -57,6 +57,8 @@ struct Config {
   std::int64_t trace_spans = 1 << 20;
   /// Folder of measured profiles. Empty: $XDG_CACHE_HOME/tranship or ~/.cache/tranship.
   std::string cache_folder;
+  /// Not a setting: $TMPDIR, $TEMP or $TMP, or else /tmp. Calibration measures the disk there.
+  std::string temporary_folder = "/tmp";
 };
 
 /// One setting as `tranship config` shows it.

@@ -1,11 +1,13 @@
 #include "engine/calibrate.hpp"
 
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -39,6 +41,15 @@ constexpr std::int64_t cache_bytes_a_core_max = 4 * MiB;
 
 enum MemoryNumber { host0, file0, shared0, host1, far_host0 };
 
+/// In UTC, as ISO 8601 writes it.
+std::string date_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  char text[32];
+  (void)std::strftime(text, sizeof text, "%FT%T+00:00", gmtime_r(&now, &parts));
+  return text;
+}
+
 /// As the system reports it; 0 if it does not.
 std::int64_t last_level_cache_bytes() {
   // sysfs first: in virtual machines sysconf() reports the host's whole cache, not this share.
@@ -70,8 +81,8 @@ std::int64_t cache_bytes_at_hand() {
 /// The graph of this machine, with rates that are only placeholders until they are measured.
 Profile bootstrap(const CalibrationOptions& options) {
   Profile profile;
-  profile.host = options.host;
-  profile.date = options.date;
+  profile.host = machine_name();
+  profile.date = date_now();
   profile.cache_bytes = cache_bytes_at_hand();
   profile.memories = {{"node0/host0", MemoryKind::host, options.config.buffer_bytes},
                       {"node0/file0", MemoryKind::file, 0},
@@ -538,6 +549,11 @@ Status Calibration::measure_peer(Engine& other, int memory, const char* name) {
 }
 
 }  // namespace
+
+std::string machine_name() {
+  utsname names{};
+  return uname(&names) == 0 && names.nodename[0] != 0 ? names.nodename : "machine";
+}
 
 Result<Profile> calibrate(const CalibrationOptions& options) {
   if (options.sample_bytes < 1 * MiB) {

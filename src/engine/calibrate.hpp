@@ -12,8 +12,6 @@ namespace tranship {
 
 struct CalibrationOptions {
   Config config;
-  std::string host;    ///< name of the machine, for the profile
-  std::string date;    ///< ISO 8601
   std::string folder;  ///< where the disk is measured; empty: the disk is left out
   /// Bytes moved for each sample. Larger is steadier on a noisy machine.
   std::int64_t sample_bytes = std::int64_t{48} << 20;
@@ -21,6 +19,9 @@ struct CalibrationOptions {
   /// Told the share done so far, from 0 to 1, and what comes next.
   std::function<void(double share, const std::string& what)> progress;
 };
+
+/// What the system calls this machine; "machine" if it has no name.
+std::string machine_name();
 
 /// Takes a second or two, and up to 4 x sample_bytes of memory and of disk for that time.
 /// @error what the operating system refused

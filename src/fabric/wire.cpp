@@ -1,5 +1,7 @@
 #include "fabric/wire.hpp"
 
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -64,6 +66,43 @@ Result<SocketAddress> resolve(const std::string& text, bool passive) {
   address.length = found->ai_addrlen;
   freeaddrinfo(found);
   return address;
+}
+
+bool is_any(const sockaddr_storage& storage) {
+  if (storage.ss_family == AF_INET) {
+    return reinterpret_cast<const sockaddr_in&>(storage).sin_addr.s_addr == INADDR_ANY;
+  }
+  return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6&>(storage).sin6_addr) != 0;
+}
+
+/// Where others reach who listens on all interfaces: on the first one that is up and is not
+/// loopback, or on loopback if there is no other. Any other address as it is.
+sockaddr_storage reachable(const sockaddr_storage& storage) {
+  if (!is_any(storage)) return storage;
+  sockaddr_storage chosen = storage;
+  const auto take = [&](const sockaddr* from) {
+    if (from->sa_family == AF_INET) {
+      reinterpret_cast<sockaddr_in&>(chosen).sin_addr =
+          reinterpret_cast<const sockaddr_in*>(from)->sin_addr;
+    } else {
+      reinterpret_cast<sockaddr_in6&>(chosen).sin6_addr =
+          reinterpret_cast<const sockaddr_in6*>(from)->sin6_addr;
+    }
+  };
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return storage;
+  bool found = false;
+  for (const bool loopback_too : {false, true}) {
+    for (const ifaddrs* one = all; one != nullptr && !found; one = one->ifa_next) {
+      const bool fits = one->ifa_addr != nullptr && one->ifa_addr->sa_family == storage.ss_family;
+      const bool up = (one->ifa_flags & IFF_UP) != 0;
+      if (!fits || !up || ((one->ifa_flags & IFF_LOOPBACK) != 0 && !loopback_too)) continue;
+      take(one->ifa_addr);
+      found = true;
+    }
+  }
+  freeifaddrs(all);
+  return chosen;
 }
 
 std::string print(const sockaddr_storage& storage) {
@@ -215,7 +254,7 @@ Status Wire::State::open_listener() {
   attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
   status = ucp_listener_query(listener, &attributes);
   if (status != UCS_OK) return ucx_error(ErrorCode::io, "no listening address", status);
-  address = print(attributes.sockaddr);
+  address = print(reachable(attributes.sockaddr));
   return {};
 }
 

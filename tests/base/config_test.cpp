@@ -28,6 +28,16 @@ TEST(settings_come_from_the_environment) {
   EXPECT_EQ(config.listen, std::string("127.0.0.1:0"));
 }
 
+TEST(temporary_files_go_where_they_can_be_written) {
+  const std::map<std::string, std::string> nothing;
+  EXPECT_EQ(config_from_environment(environment(nothing)).value().temporary_folder,
+            std::string("/tmp"));
+  const std::map<std::string, std::string> variables{{"TMPDIR", "/no/such/folder"},
+                                                     {"TEMP", "/dev/shm"}};
+  EXPECT_EQ(config_from_environment(environment(variables)).value().temporary_folder,
+            std::string("/dev/shm"));
+}
+
 TEST(a_setting_that_cannot_be_read_names_its_variable) {
   const std::map<std::string, std::string> variables{{"TRANSHIP_THREADS", "many"}};
   const auto config = config_from_environment(environment(variables));

@@ -299,3 +299,13 @@ TEST(a_fabric_on_loopback_says_how_to_reach_other_machines) {
   REQUIRE(!peer.ok());
   EXPECT(contains(peer.error().message, "0.0.0.0:0"));
 }
+
+TEST(who_listens_everywhere_says_an_address_that_others_can_reach) {
+  FabricOptions options = options_for(Transport::automatic);
+  options.listen = "0.0.0.0:0";
+  auto fabric = open_fabric(std::move(options));
+  EXPECT(fabric->contact().rfind("0.0.0.0:", 0) != 0);
+  auto other = open_fabric(options_for(Transport::automatic));
+  const auto peer = fabric->connect(other->contact(), 2s);
+  EXPECT(peer.ok());
+}

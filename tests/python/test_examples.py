@@ -135,7 +135,7 @@ while words[0].startswith("--"):
     count = int(value) if option == "--ntasks" else count
 if os.environ.get("FAILING") in words:
     sys.exit(3)
-told = {**os.environ, "SLURM_NTASKS": str(count), "SLURMD_NODENAME": "localhost"}
+told = {**os.environ, "SLURM_NTASKS": str(count), "SLURM_STEP_NUM_TASKS": str(count)}
 ranks, ended = [], []
 def end(*_):
     ended.append(True)

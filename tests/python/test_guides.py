@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 import tranship as ts
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 PATIENCE = 60.0
 
@@ -34,6 +36,20 @@ def serial_sums(side: int, steps: int) -> list[tuple[float, float]]:
         around = old[:-2, 1:-1] + old[2:, 1:-1] + old[1:-1, :-2] + old[1:-1, 2:]
         field = field + 0.2 * (around - 4 * field)
     return sums
+
+
+def run_shell(commands: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a guide's commands with this Python and its package."""
+    python = f'python() {{ "{sys.executable}" "$@"; }}'
+    tranship = f'tranship() {{ "{sys.executable}" -m tranship.cli "$@"; }}'
+    return subprocess.run(
+        ["bash", "-c", f"set -m\n{python}\n{tranship}\n{commands}"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
 
 
 def test_in_the_background(profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,16 +81,7 @@ def test_couple_two_codes(profile: str, tmp_path: Path) -> None:
     for name, text in scripts.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     (commands,) = (text for text in blocks("couple-two-codes.md", "sh") if "SBATCH" not in text)
-    python = f'python() {{ "{sys.executable}" "$@"; }}'
-    tranship = f'tranship() {{ "{sys.executable}" -m tranship.cli "$@"; }}'
-    done = subprocess.run(
-        ["bash", "-c", f"set -m\n{python}\n{tranship}\n{commands}"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = run_shell(commands, tmp_path)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines() if re.match(r"\d+ \d+\.", line)]
     expected = serial_sums(256, 20)
@@ -83,3 +90,33 @@ def test_couple_two_codes(profile: str, tmp_path: Path) -> None:
         got = [float(total) for _, total, _ in lines[21 * half : 21 * (half + 1)]]
         assert np.allclose(got, [sums[half] for sums in expected], rtol=1e-12)
     assert re.search(r"heat\b", done.stdout)
+
+
+def test_couple_codes_in_c_and_fortran(profile: str, tmp_path: Path) -> None:
+    guide = "c-and-fortran.md"
+    simulation, analysis, request = blocks(guide, "c")
+    (fortran,) = blocks(guide, "fortran")
+    in_c, in_fortran = blocks(guide, "sh")
+    for name, text in (
+        ("c/simulation.c", simulation),
+        ("c/analysis.c", analysis),
+        ("fortran/simulation.f90", fortran),
+    ):
+        assert (EXAMPLES / name).read_text(encoding="utf-8") == text
+        (tmp_path / Path(name).name).write_text(text, encoding="utf-8")
+    expected = [sum(sums) for sums in serial_sums(256, 20)]
+    for commands in (in_c, in_fortran):
+        if "gfortran" in commands and shutil.which("gfortran") is None:
+            pytest.skip("gfortran is not installed")
+        done = run_shell(commands, tmp_path)
+        assert done.returncode == 0, done.stderr
+        lines = [line.split() for line in done.stdout.splitlines() if re.match(r"\d+ \d", line)]
+        assert [int(step) for step, _ in lines] == list(range(21))
+        assert np.allclose([float(total) for _, total in lines], expected, rtol=1e-12)
+    assert np.load(tmp_path / "plate.npy").shape == (256, 256)
+    # the same puts, begun and waited for
+    put = 'check(tranship_put(staging, "heat", step, &block, patience));'
+    assert put in simulation
+    (tmp_path / "simulation.c").write_text(simulation.replace(put, request), encoding="utf-8")
+    done = run_shell(in_c, tmp_path)
+    assert done.returncode == 0 and len(re.findall(r"^\d+ \d", done.stdout, re.MULTILINE)) == 21

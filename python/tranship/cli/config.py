@@ -7,13 +7,15 @@ import importlib.metadata
 import platform
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from .. import __version__, _core, profiles
 from ..hardware import hardware, loaded_library
 from ..topology import gpu_rdma_text, storage_line
 from .inputs import JsonOption
-from .talk import print_json, print_table, table_of
+from .talk import CommandError, print_json, print_table, table_of
 
 __all__ = ["EXAMPLES", "config"]
 
@@ -21,11 +23,27 @@ EXAMPLES = """
 tranship config
 tranship config --json
 TRANSHIP_THREADS=4 tranship config
+cc simulation.c $(tranship config --cflags --libs) -o simulation
+gfortran $(tranship config --fortran) simulation.f90 $(tranship config --libs) -o simulation
 """
 
 
-def config(as_json: JsonOption = False) -> None:
+def config(
+    as_json: JsonOption = False,
+    cflags: Annotated[
+        bool, typer.Option("--cflags", help="Print what a C compiler needs to find tranship.h.")
+    ] = False,
+    fortran: Annotated[
+        bool, typer.Option("--fortran", help="Print the Fortran module's source, to compile first.")
+    ] = False,
+    libs: Annotated[
+        bool, typer.Option("--libs", help="Print what links a program with libtranship.so.")
+    ] = False,
+) -> None:
     """Print every setting with its value and source, versions, and where things are kept."""
+    if cflags or fortran or libs:
+        print(" ".join(compiler_words(cflags, fortran, libs)))
+        return
     settings = [
         {
             "name": name,
@@ -41,6 +59,21 @@ def config(as_json: JsonOption = False) -> None:
         print_json(content)
     else:
         print_config(content)
+
+
+def compiler_words(cflags: bool, fortran: bool, libs: bool) -> list[str]:
+    """What compiles and links a program with the C API: in the package, or its source tree."""
+    package = Path(__file__).parents[1]
+    include = package / "include"
+    if not include.is_dir():
+        include = package.parents[1] / "include"
+    library = package / "lib"
+    if libs and not (library / "libtranship.so").exists():
+        raise CommandError(f"there is no libtranship.so in {library}", "install the package anew")
+    words = [f"-I{include}"] if cflags else []
+    words += [str(include / "tranship" / "tranship.f90")] if fortran else []
+    words += [f"-L{library}", f"-Wl,-rpath,{library}", "-ltranship"] if libs else []
+    return words
 
 
 def versions() -> dict[str, str | None]:

@@ -1,0 +1,523 @@
+! The staging service from Fortran: tranship.h, with Fortran's strings and arrays.
+!
+! Compile it with the program (`tranship config --fortran` says where it lies). Functions return
+! TRANSHIP_OK or what went wrong; tranship_last_error() has the words. Indices and versions are of
+! kind int64, and timeouts seconds. docs/guides/c-and-fortran.md shows programs.
+module tranship
+  use, intrinsic :: iso_c_binding
+  implicit none
+  private
+
+  public :: tranship_open, tranship_close, tranship_put, tranship_get, tranship_get_next
+  public :: tranship_get_latest, tranship_wait_next, tranship_discard, tranship_describe
+  public :: tranship_put_async, tranship_get_async, tranship_request_wait, tranship_request_test
+  public :: tranship_request_free, tranship_last_error, tranship_box, tranship_array_of
+
+  enum, bind(c)
+    enumerator :: TRANSHIP_OK = 0
+    enumerator :: TRANSHIP_INVALID_ARGUMENT = 1
+    enumerator :: TRANSHIP_NOT_FOUND = 2
+    enumerator :: TRANSHIP_OUT_OF_RANGE = 3
+    enumerator :: TRANSHIP_NO_ROUTE = 4
+    enumerator :: TRANSHIP_UNSUPPORTED = 5
+    enumerator :: TRANSHIP_OUT_OF_MEMORY = 6
+    enumerator :: TRANSHIP_IO = 7
+    enumerator :: TRANSHIP_PERMISSION = 8
+    enumerator :: TRANSHIP_PEER_LOST = 9
+    enumerator :: TRANSHIP_TIMEOUT = 10
+    enumerator :: TRANSHIP_CANCELLED = 11
+    enumerator :: TRANSHIP_CLOSED = 12
+  end enum
+  public :: TRANSHIP_OK, TRANSHIP_INVALID_ARGUMENT, TRANSHIP_NOT_FOUND, TRANSHIP_OUT_OF_RANGE
+  public :: TRANSHIP_NO_ROUTE, TRANSHIP_UNSUPPORTED, TRANSHIP_OUT_OF_MEMORY, TRANSHIP_IO
+  public :: TRANSHIP_PERMISSION, TRANSHIP_PEER_LOST, TRANSHIP_TIMEOUT, TRANSHIP_CANCELLED
+  public :: TRANSHIP_CLOSED
+
+  enum, bind(c)
+    enumerator :: TRANSHIP_C_ORDER = 0
+    enumerator :: TRANSHIP_FORTRAN_ORDER = 1
+  end enum
+  public :: TRANSHIP_C_ORDER, TRANSHIP_FORTRAN_ORDER
+
+  integer, parameter, public :: TRANSHIP_RANK_MAX = 8
+  integer(c_int64_t), parameter, public :: TRANSHIP_FIRST = -huge(0_c_int64_t)  ! below all
+
+  ! An array and the place of its box in a variable, as C has it. tranship_array_of() makes it.
+  type, bind(c), public :: tranship_array
+    type(c_ptr) :: data = c_null_ptr
+    type(c_ptr) :: type = c_null_ptr
+    integer(c_int) :: rank = 0
+    integer(c_int) :: order = TRANSHIP_FORTRAN_ORDER
+    integer(c_int64_t) :: extents(TRANSHIP_RANK_MAX) = 0
+    integer(c_int64_t) :: strides(TRANSHIP_RANK_MAX) = 0
+    integer(c_int64_t) :: lower(TRANSHIP_RANK_MAX) = 0
+  end type
+
+  ! A connection to a staging server.
+  type, public :: tranship_staging
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  ! A put or get that goes on behind its caller's back.
+  type, public :: tranship_request
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  ! What is known of a variable; upper is one past its last indices.
+  type, bind(c), public :: tranship_variable
+    character(c_char) :: type(16)
+    integer(c_int) :: rank
+    integer(c_int) :: producers
+    integer(c_int64_t) :: lower(TRANSHIP_RANK_MAX)
+    integer(c_int64_t) :: upper(TRANSHIP_RANK_MAX)
+  end type
+
+  ! Element types, as C has them.
+  character(c_char), target, save :: f4(3) = ['f', '4', c_null_char]
+  character(c_char), target, save :: f8(3) = ['f', '8', c_null_char]
+  character(c_char), target, save :: i4(3) = ['i', '4', c_null_char]
+  character(c_char), target, save :: i8(3) = ['i', '8', c_null_char]
+
+  ! tranship_array_of(a, lower): an array, which must be a target, and the place of its box; `lower`
+  ! absent: all 0. a(1,1) is at `lower`, a(2,1) one index further in the first dimension, whatever
+  ! a's own bounds are. Sections such as heat(1:n, 1:m), of up to three dimensions, are not copied;
+  ! an array of more dimensions must be contiguous.
+  interface tranship_array_of
+    procedure array_of_f4, array_of_f8, array_of_i4, array_of_i8
+  end interface
+
+  interface
+    function c_open(contact, name, timeout, staging) result(code) bind(c, name='tranship_open')
+      import
+      character(c_char), intent(in) :: contact(*)
+      type(c_ptr), value :: name
+      real(c_double), value :: timeout
+      type(c_ptr), intent(out) :: staging
+      integer(c_int) :: code
+    end function
+
+    function c_close(staging) result(code) bind(c, name='tranship_close')
+      import
+      type(c_ptr), value :: staging
+      integer(c_int) :: code
+    end function
+
+    function c_put(staging, variable, version, array, timeout) result(code) &
+        bind(c, name='tranship_put')
+      import
+      type(c_ptr), value :: staging
+      character(c_char), intent(in) :: variable(*)
+      integer(c_int64_t), value :: version
+      type(tranship_array), intent(in) :: array
+      real(c_double), value :: timeout
+      integer(c_int) :: code
+    end function
+
+    function c_get(staging, variable, version, array, timeout) result(code) &
+        bind(c, name='tranship_get')
+      import
+      type(c_ptr), value :: staging
+      character(c_char), intent(in) :: variable(*)
+      integer(c_int64_t), value :: version
+      type(tranship_array), intent(in) :: array
+      real(c_double), value :: timeout
+      integer(c_int) :: code
+    end function
+
+    function c_put_async(staging, variable, version, array, timeout, request) result(code) &
+        bind(c, name='tranship_put_async')
+      import
+      type(c_ptr), value :: staging
+      character(c_char), intent(in) :: variable(*)
+      integer(c_int64_t), value :: version
+      type(tranship_array), intent(in) :: array
+      real(c_double), value :: timeout
+      type(c_ptr), intent(out) :: request
+      integer(c_int) :: code
+    end function
+
+    function c_get_async(staging, variable, version, array, timeout, request) result(code) &
+        bind(c, name='tranship_get_async')
+      import
+      type(c_ptr), value :: staging
+      character(c_char), intent(in) :: variable(*)
+      integer(c_int64_t), value :: version
+      type(tranship_array), intent(in) :: array
+      real(c_double), value :: timeout
+      type(c_ptr), intent(out) :: request
+      integer(c_int) :: code
+    end function
+
+    function c_get_next(staging, variable, after, array, timeout, version) result(code) &
+        bind(c, name='tranship_get_next')
+      import
+      type(c_ptr), value :: staging
+      character(c_char), intent(in) :: variable(*)
+      integer(c_int64_t), value :: after
+      type(tranship_array), intent(in) :: array
+      real(c_double), value :: timeout
+      integer(c_int64_t), intent(out) :: version
+      integer(c_int) :: code
+    end function
+
+    function c_wait_next(staging, variable, after, array, timeout, version) result(code) &
+        bind(c, name='tranship_wait_next')
+      import
+      type(c_ptr), value :: staging
+      character(c_char), intent(in) :: variable(*)
+      integer(c_int64_t), value :: after
+      type(tranship_array), intent(in) :: array
+      real(c_double), value :: timeout
+      integer(c_int64_t), intent(out) :: version
+      integer(c_int) :: code
+    end function
+
+    function c_get_latest(staging, variable, array, timeout, version) result(code) &
+        bind(c, name='tranship_get_latest')
+      import
+      type(c_ptr), value :: staging
+      character(c_char), intent(in) :: variable(*)
+      type(tranship_array), intent(in) :: array
+      real(c_double), value :: timeout
+      integer(c_int64_t), intent(out) :: version
+      integer(c_int) :: code
+    end function
+
+    function c_discard(staging, variable, version) result(code) bind(c, name='tranship_discard')
+      import
+      type(c_ptr), value :: staging
+      character(c_char), intent(in) :: variable(*)
+      integer(c_int64_t), value :: version
+      integer(c_int) :: code
+    end function
+
+    function c_describe(staging, name, timeout, variable) result(code) &
+        bind(c, name='tranship_describe')
+      import
+      type(c_ptr), value :: staging
+      character(c_char), intent(in) :: name(*)
+      real(c_double), value :: timeout
+      type(tranship_variable), intent(out) :: variable
+      integer(c_int) :: code
+    end function
+
+    function c_request_wait(request, timeout) result(code) bind(c, name='tranship_request_wait')
+      import
+      type(c_ptr), value :: request
+      real(c_double), value :: timeout
+      integer(c_int) :: code
+    end function
+
+    function c_request_test(request, ended) result(code) bind(c, name='tranship_request_test')
+      import
+      type(c_ptr), value :: request
+      integer(c_int), intent(out) :: ended
+      integer(c_int) :: code
+    end function
+
+    subroutine c_request_free(request) bind(c, name='tranship_request_free')
+      import
+      type(c_ptr), value :: request
+    end subroutine
+
+    function c_last_error() result(text) bind(c, name='tranship_last_error')
+      import
+      type(c_ptr) :: text
+    end function
+
+    function c_strlen(text) result(length) bind(c, name='strlen')
+      import
+      type(c_ptr), value :: text
+      integer(c_size_t) :: length
+    end function
+  end interface
+
+contains
+
+  ! Connects to a server and waits until there is one. `contact`: the file that it writes, or
+  ! host:port; `name`: what it calls this process.
+  function tranship_open(contact, staging, timeout, name) result(code)
+    character(*), intent(in) :: contact
+    type(tranship_staging), intent(out) :: staging
+    real(c_double), intent(in) :: timeout
+    character(*), intent(in), optional :: name
+    integer :: code
+    character(:, c_char), allocatable, target :: own
+    type(c_ptr) :: own_place
+    own_place = c_null_ptr
+    if (present(name)) then
+      own = trim(name)//c_null_char
+      own_place = c_loc(own)
+    end if
+    code = c_open(trim(contact)//c_null_char, own_place, timeout, staging%handle)
+  end function
+
+  ! Waits for requests, says that nothing more will be put, and disconnects.
+  function tranship_close(staging) result(code)
+    type(tranship_staging), intent(inout) :: staging
+    integer :: code
+    code = c_close(staging%handle)
+    staging%handle = c_null_ptr
+  end function
+
+  ! Puts an array as a box of a variable: visible to everybody, whole, when it returns.
+  function tranship_put(staging, variable, version, array, timeout) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable
+    integer(c_int64_t), intent(in) :: version
+    type(tranship_array), intent(in) :: array
+    real(c_double), intent(in) :: timeout
+    integer :: code
+    code = c_put(staging%handle, trim(variable)//c_null_char, version, array, timeout)
+  end function
+
+  ! Waits until the whole box is there at this version, and writes it into the array.
+  function tranship_get(staging, variable, version, array, timeout) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable
+    integer(c_int64_t), intent(in) :: version
+    type(tranship_array), intent(in) :: array
+    real(c_double), intent(in) :: timeout
+    integer :: code
+    code = c_get(staging%handle, trim(variable)//c_null_char, version, array, timeout)
+  end function
+
+  ! The same with the lowest version above `after`, from TRANSHIP_FIRST on.
+  function tranship_get_next(staging, variable, after, array, timeout, version) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable
+    integer(c_int64_t), intent(in) :: after
+    type(tranship_array), intent(in) :: array
+    real(c_double), intent(in) :: timeout
+    integer(c_int64_t), intent(out) :: version
+    integer :: code
+    code = c_get_next(staging%handle, trim(variable)//c_null_char, after, array, timeout, version)
+  end function
+
+  ! The same with the highest version that covers the box.
+  function tranship_get_latest(staging, variable, array, timeout, version) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable
+    type(tranship_array), intent(in) :: array
+    real(c_double), intent(in) :: timeout
+    integer(c_int64_t), intent(out) :: version
+    integer :: code
+    code = c_get_latest(staging%handle, trim(variable)//c_null_char, array, timeout, version)
+  end function
+
+  ! Waits as tranship_get_next does, and moves nothing; a tranship_box() will do.
+  function tranship_wait_next(staging, variable, after, array, timeout, version) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable
+    integer(c_int64_t), intent(in) :: after
+    type(tranship_array), intent(in) :: array
+    real(c_double), intent(in) :: timeout
+    integer(c_int64_t), intent(out) :: version
+    integer :: code
+    code = c_wait_next(staging%handle, trim(variable)//c_null_char, after, array, timeout, version)
+  end function
+
+  ! Takes a version away; who reads it at the moment reads on.
+  function tranship_discard(staging, variable, version) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable
+    integer(c_int64_t), intent(in) :: version
+    integer :: code
+    code = c_discard(staging%handle, trim(variable)//c_null_char, version)
+  end function
+
+  ! Waits until something has been put to the variable, and describes it.
+  function tranship_describe(staging, name, timeout, variable) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: name
+    real(c_double), intent(in) :: timeout
+    type(tranship_variable), intent(out) :: variable
+    integer :: code
+    code = c_describe(staging%handle, trim(name)//c_null_char, timeout, variable)
+  end function
+
+  ! As tranship_put, behind the caller's back. The array must stay until the request has ended.
+  function tranship_put_async(staging, variable, version, array, timeout, request) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable
+    integer(c_int64_t), intent(in) :: version
+    type(tranship_array), intent(in) :: array
+    real(c_double), intent(in) :: timeout
+    type(tranship_request), intent(out) :: request
+    integer :: code
+    code = c_put_async(staging%handle, trim(variable)//c_null_char, version, array, timeout, &
+      request%handle)
+  end function
+
+  ! As tranship_get; the same.
+  function tranship_get_async(staging, variable, version, array, timeout, request) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable
+    integer(c_int64_t), intent(in) :: version
+    type(tranship_array), intent(in) :: array
+    real(c_double), intent(in) :: timeout
+    type(tranship_request), intent(out) :: request
+    integer :: code
+    code = c_get_async(staging%handle, trim(variable)//c_null_char, version, array, timeout, &
+      request%handle)
+  end function
+
+  ! What the put or get returned; TRANSHIP_TIMEOUT too if it has not ended by then.
+  function tranship_request_wait(request, timeout) result(code)
+    type(tranship_request), intent(in) :: request
+    real(c_double), intent(in) :: timeout
+    integer :: code
+    code = c_request_wait(request%handle, timeout)
+  end function
+
+  ! Says whether it has ended.
+  function tranship_request_test(request, ended) result(code)
+    type(tranship_request), intent(in) :: request
+    logical, intent(out) :: ended
+    integer :: code
+    integer(c_int) :: number
+    number = 0
+    code = c_request_test(request%handle, number)
+    ended = number /= 0
+  end function
+
+  ! Waits for the end, and lets go of the request.
+  subroutine tranship_request_free(request)
+    type(tranship_request), intent(inout) :: request
+    call c_request_free(request%handle)
+    request%handle = c_null_ptr
+  end subroutine
+
+  ! What went wrong in this thread's last call that failed, and what to do.
+  function tranship_last_error() result(text)
+    character(:), allocatable :: text
+    type(c_ptr) :: found
+    character(c_char), pointer :: letters(:)
+    integer :: k
+    found = c_last_error()
+    call c_f_pointer(found, letters, [c_strlen(found)])
+    allocate (character(size(letters)) :: text)
+    do k = 1, size(letters)
+      text(k:k) = letters(k)
+    end do
+  end function
+
+  ! A box without an array, for tranship_wait_next.
+  function tranship_box(extents, lower) result(box)
+    integer(c_int64_t), intent(in) :: extents(:)
+    integer(c_int64_t), intent(in), optional :: lower(:)
+    type(tranship_array) :: box
+    integer :: rank
+    rank = size(extents)
+    box%rank = rank
+    if (rank > TRANSHIP_RANK_MAX) return  ! C refuses the rank
+    box%extents(:rank) = extents
+    if (.not. present(lower)) return
+    if (size(lower) /= rank) box%rank = -1  ! and this one
+    if (size(lower) == rank) box%lower(:rank) = lower
+  end function
+
+  ! Strides, from the addresses of the first element and of its neighbour in each dimension.
+  subroutine place(array, first, next)
+    type(tranship_array), intent(inout) :: array
+    type(c_ptr), intent(in) :: first, next(:)
+    integer :: k
+    array%data = first
+    do k = 1, size(next)
+      array%strides(k) = transfer(next(k), 0_c_intptr_t) - transfer(first, 0_c_intptr_t)
+    end do
+  end subroutine
+
+  function array_of_f4(a, lower) result(array)
+    real(c_float), intent(in), target :: a(..)
+    integer(c_int64_t), intent(in), optional :: lower(:)
+    type(tranship_array) :: array
+    integer :: n(3)
+    array = tranship_box(shape(a, c_int64_t), lower)
+    array%type = c_loc(f4)
+    if (size(a) == 0) return
+    n = 1
+    n(:min(rank(a), 3)) = int(min(2_c_int64_t, array%extents(:min(rank(a), 3))))
+    select rank (a)
+    rank (1)
+      call place(array, c_loc(a(1)), [c_loc(a(n(1)))])
+    rank (2)
+      call place(array, c_loc(a(1, 1)), [c_loc(a(n(1), 1)), c_loc(a(1, n(2)))])
+    rank (3)
+      call place(array, c_loc(a(1, 1, 1)), &
+                 [c_loc(a(n(1), 1, 1)), c_loc(a(1, n(2), 1)), c_loc(a(1, 1, n(3)))])
+    rank default
+      if (is_contiguous(a)) array%data = c_loc(a)
+    end select
+  end function
+
+  function array_of_f8(a, lower) result(array)
+    real(c_double), intent(in), target :: a(..)
+    integer(c_int64_t), intent(in), optional :: lower(:)
+    type(tranship_array) :: array
+    integer :: n(3)
+    array = tranship_box(shape(a, c_int64_t), lower)
+    array%type = c_loc(f8)
+    if (size(a) == 0) return
+    n = 1
+    n(:min(rank(a), 3)) = int(min(2_c_int64_t, array%extents(:min(rank(a), 3))))
+    select rank (a)
+    rank (1)
+      call place(array, c_loc(a(1)), [c_loc(a(n(1)))])
+    rank (2)
+      call place(array, c_loc(a(1, 1)), [c_loc(a(n(1), 1)), c_loc(a(1, n(2)))])
+    rank (3)
+      call place(array, c_loc(a(1, 1, 1)), &
+                 [c_loc(a(n(1), 1, 1)), c_loc(a(1, n(2), 1)), c_loc(a(1, 1, n(3)))])
+    rank default
+      if (is_contiguous(a)) array%data = c_loc(a)
+    end select
+  end function
+
+  function array_of_i4(a, lower) result(array)
+    integer(c_int32_t), intent(in), target :: a(..)
+    integer(c_int64_t), intent(in), optional :: lower(:)
+    type(tranship_array) :: array
+    integer :: n(3)
+    array = tranship_box(shape(a, c_int64_t), lower)
+    array%type = c_loc(i4)
+    if (size(a) == 0) return
+    n = 1
+    n(:min(rank(a), 3)) = int(min(2_c_int64_t, array%extents(:min(rank(a), 3))))
+    select rank (a)
+    rank (1)
+      call place(array, c_loc(a(1)), [c_loc(a(n(1)))])
+    rank (2)
+      call place(array, c_loc(a(1, 1)), [c_loc(a(n(1), 1)), c_loc(a(1, n(2)))])
+    rank (3)
+      call place(array, c_loc(a(1, 1, 1)), &
+                 [c_loc(a(n(1), 1, 1)), c_loc(a(1, n(2), 1)), c_loc(a(1, 1, n(3)))])
+    rank default
+      if (is_contiguous(a)) array%data = c_loc(a)
+    end select
+  end function
+
+  function array_of_i8(a, lower) result(array)
+    integer(c_int64_t), intent(in), target :: a(..)
+    integer(c_int64_t), intent(in), optional :: lower(:)
+    type(tranship_array) :: array
+    integer :: n(3)
+    array = tranship_box(shape(a, c_int64_t), lower)
+    array%type = c_loc(i8)
+    if (size(a) == 0) return
+    n = 1
+    n(:min(rank(a), 3)) = int(min(2_c_int64_t, array%extents(:min(rank(a), 3))))
+    select rank (a)
+    rank (1)
+      call place(array, c_loc(a(1)), [c_loc(a(n(1)))])
+    rank (2)
+      call place(array, c_loc(a(1, 1)), [c_loc(a(n(1), 1)), c_loc(a(1, n(2)))])
+    rank (3)
+      call place(array, c_loc(a(1, 1, 1)), &
+                 [c_loc(a(n(1), 1, 1)), c_loc(a(1, n(2), 1)), c_loc(a(1, 1, n(3)))])
+    rank default
+      if (is_contiguous(a)) array%data = c_loc(a)
+    end select
+  end function
+
+end module tranship

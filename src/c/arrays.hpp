@@ -1,0 +1,26 @@
+// Arrays as a C program describes them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "channels/cuda/gpus.hpp"
+#include "engine/array.hpp"
+#include "staging/box.hpp"
+#include "tranship/tranship.h"
+
+namespace tranship::c_api {
+
+/// The lower corner of an array's box.
+std::vector<std::int64_t> lower_of(const tranship_array& array);
+
+/// The box that an array stands for; its data and element type do not matter.
+/// @error invalid_argument for a rank, extents or indices that no box has
+Result<staging::Box> box_of(const tranship_array& array);
+
+/// The array itself. `gpus` says whether it lies on one; null: there is none.
+/// @error as box_of(); invalid_argument for an unknown type or order, for no data, and for strides
+///        that reach further than addresses do
+Result<Array> array_of(const tranship_array& array, const Gpus* gpus);
+
+}  // namespace tranship::c_api

@@ -1,0 +1,53 @@
+#include "c/workers.hpp"
+
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+namespace tranship::c_api {
+namespace {
+
+constexpr std::size_t threads_most = 4;
+constexpr std::chrono::seconds look_again{1};
+
+}  // namespace
+
+Workers::~Workers() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Workers::run(std::function<void()> job) {
+  const std::lock_guard lock(mutex_);
+  if (jobs_.size() >= idle_ && threads_.size() < threads_most) {
+    try {
+      threads_.emplace_back([this] { serve(); });
+    } catch (const std::system_error&) {
+      if (threads_.empty()) throw;  // else those that there are do the work
+    }
+  }
+  jobs_.push_back(std::move(job));
+  changed_.notify_one();
+}
+
+void Workers::serve() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    ++idle_;
+    while (jobs_.empty() && !ending_) changed_.wait_for(lock, look_again);
+    --idle_;
+    if (jobs_.empty()) return;
+    auto job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    job();
+    job = nullptr;
+    lock.lock();
+  }
+}
+
+}  // namespace tranship::c_api

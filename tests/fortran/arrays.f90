@@ -1,0 +1,148 @@
+! Arrays of every type and rank that the module knows, whole and in sections, put for Python; and an
+! array of Python's, got into a section.
+program arrays
+  use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64, real32, real64
+  use tranship
+  implicit none
+  real(real64), parameter :: patience = 20
+  real(real32), target :: a4(3, 4, 5)
+  real(real64), target :: a8(3, 4, 5), four(3, 4, 5, 2)
+  integer(int32), target :: j4(3, 4, 5)
+  integer(int64), target :: j8(3, 4, 5)
+  type(tranship_staging) :: staging
+  integer :: i, j, k
+
+  do concurrent (i = 1:3, j = 1:4, k = 1:5)
+    a8(i, j, k) = i + 10*j + 100*k
+  end do
+  a4 = real(a8, real32)
+  j4 = int(a8, int32)
+  j8 = int(a8, int64)
+  call check(tranship_open('staging.contact', staging, patience, name='arrays of Fortran'))
+
+  call put('f4', 1, tranship_array_of(a4(:, 1, 1)))
+  call put('f4', 2, tranship_array_of(a4(:, :, 1)))
+  call put('f4', 3, tranship_array_of(a4))
+  call put('f4', 4, tranship_array_of(a4(::2, 4:2:-1, 2:4)))
+  call put('f8', 1, tranship_array_of(a8(:, 1, 1)))
+  call put('f8', 2, tranship_array_of(a8(:, :, 1)))
+  call put('f8', 3, tranship_array_of(a8))
+  call put('f8', 4, tranship_array_of(a8(::2, 4:2:-1, 2:4)))
+  call put('i4', 1, tranship_array_of(j4(:, 1, 1)))
+  call put('i4', 2, tranship_array_of(j4(:, :, 1)))
+  call put('i4', 3, tranship_array_of(j4))
+  call put('i4', 4, tranship_array_of(j4(::2, 4:2:-1, 2:4)))
+  call put('i8', 1, tranship_array_of(j8(:, 1, 1)))
+  call put('i8', 2, tranship_array_of(j8(:, :, 1)))
+  call put('i8', 3, tranship_array_of(j8))
+  call put('i8', 4, tranship_array_of(j8(::2, 4:2:-1, 2:4)))
+  call put('placed', 0, tranship_array_of(a8(:, :, 1), lower=[-5_int64, 7_int64]))
+  four = spread(a8, 4, 2)
+  call put('four', 0, tranship_array_of(four))
+
+  call get_from_python()
+  call go_behind()
+  call be_refused()
+  call check(tranship_close(staging))
+  call check(tranship_close(staging))  ! of nothing
+
+contains
+
+  subroutine put(variable, version, array)
+    character(*), intent(in) :: variable
+    integer, intent(in) :: version
+    type(tranship_array), intent(in) :: array
+    character(:), allocatable :: name
+    ! A variable keeps its rank.
+    name = variable
+    if (version < 3 .and. len(variable) == 2) name = variable//achar(ichar('0') + version)
+    call check(tranship_put(staging, name, int(version, int64), array, patience))
+  end subroutine
+
+  subroutine get_from_python()
+    real(real64), target :: around(0:5, 0:6, 0:7)
+    type(tranship_variable) :: variable
+    integer(int64) :: version
+    around = -1
+    call check(tranship_describe(staging, 'from python', patience, variable))
+    call expect(variable%rank == 3 .and. variable%type(1) == 'f' .and. variable%type(2) == '8')
+    call expect(all(variable%lower(:3) == [-1, 2, 0]) .and. all(variable%upper(:3) == [2, 6, 5]))
+    call check(tranship_wait_next(staging, 'from python', TRANSHIP_FIRST, &
+                                  tranship_box([3_int64, 4_int64, 5_int64], variable%lower(:3)), &
+                                  patience, version))
+    call expect(version == 7)
+    call check(tranship_get_next(staging, 'from python', TRANSHIP_FIRST, &
+                                 tranship_array_of(around(2:4, 1:4, 2:6), variable%lower(:3)), &
+                                 patience, version))
+    call expect(version == 7)
+    do i = 0, 2
+      do j = 0, 3
+        do k = 0, 4
+          call expect(nint(around(2 + i, 1 + j, 2 + k)) == 20*i + 5*j + k)  ! as NumPy counts
+        end do
+      end do
+    end do
+    call expect(count(around >= 0) == 60)
+    around = -1
+    call check(tranship_get_latest(staging, 'from python', &
+                                   tranship_array_of(around(1:1, 1:1, 1:5), variable%lower(:3)), &
+                                   patience, version))
+    call expect(all(nint(around(1, 1, 1:5)) == [0, 1, 2, 3, 4]) .and. count(around >= 0) == 5)
+  end subroutine
+
+  subroutine go_behind()
+    type(tranship_request) :: first, second
+    integer(int32), target :: got(3, 4, 5)
+    logical :: ended
+    call check(tranship_get_async(staging, 'behind', 1_int64, tranship_array_of(got), patience, &
+                                  first))
+    call check(tranship_request_test(first, ended))
+    call expect(.not. ended)
+    call expect(tranship_request_wait(first, 0.01_real64) == TRANSHIP_TIMEOUT)
+    call check(tranship_put_async(staging, 'behind', 1_int64, tranship_array_of(j4), patience, &
+                                  second))
+    call check(tranship_request_wait(second, patience))
+    call check(tranship_request_wait(first, patience))
+    call check(tranship_request_test(first, ended))
+    call expect(ended .and. all(got == j4))
+    call tranship_request_free(first)
+    call tranship_request_free(second)
+    call check(tranship_discard(staging, 'behind', 1_int64))
+    call expect(tranship_get(staging, 'behind', 1_int64, tranship_array_of(got), patience) &
+                == TRANSHIP_NOT_FOUND)
+    call expect(index(tranship_last_error(), 'was discarded') > 0)
+  end subroutine
+
+  subroutine be_refused()
+    real(real64), target :: none(0)
+    type(tranship_array) :: array
+    call refused(tranship_array_of(none), 'extent 0')
+    call refused(tranship_array_of(four(:, :, ::2, :)), '`data` is NULL')  ! of four dimensions
+    call refused(tranship_array_of(a8, lower=[1_int64]), 'rank is -1')
+    array = tranship_box([integer(int64) :: 1, 1, 1, 1, 1, 1, 1, 1, 1])
+    call refused(array, 'rank is 9')
+    call expect(tranship_discard(tranship_staging(), 'x', 1_int64) == TRANSHIP_INVALID_ARGUMENT)
+  end subroutine
+
+  subroutine refused(array, why)
+    type(tranship_array), intent(in) :: array
+    character(*), intent(in) :: why
+    call expect(tranship_put(staging, 'refused', 1_int64, array, patience) &
+                == TRANSHIP_INVALID_ARGUMENT)
+    call expect(index(tranship_last_error(), why) > 0)
+  end subroutine
+
+  subroutine expect(truth)
+    logical, intent(in) :: truth
+    if (truth) return
+    write (error_unit, '(2a)') 'not as expected; the last error: ', tranship_last_error()
+    error stop 1
+  end subroutine
+
+  subroutine check(code)
+    integer, intent(in) :: code
+    if (code == TRANSHIP_OK) return
+    write (error_unit, '(a)') tranship_last_error()
+    error stop 1
+  end subroutine
+end program arrays
