@@ -143,6 +143,14 @@ std::int64_t wait(BoundClient& self, const std::string& variable, const std::str
   return unwrap(run([&] { return self.client->wait(request, milliseconds(timeout)); }));
 }
 
+void define(BoundClient& self, const std::string& variable, const std::string& type,
+            std::int64_t element_bytes, const std::vector<std::int64_t>& lower,
+            const std::vector<std::int64_t>& upper, int writers) {
+  const Field field{"f0", type, element_bytes};
+  const Box domain = unwrap(Box::make(lower, upper));
+  unwrap(run([&] { return self.client->define(variable, field, domain, writers); }));
+}
+
 nb::dict describe(BoundClient& self, const std::string& variable, bool bounds, double timeout) {
   return described(
       unwrap(run([&] { return self.client->describe(variable, milliseconds(timeout), bounds); })));
@@ -166,6 +174,8 @@ void bind_staging_client(nb::module_& module) {
            nb::arg("upper"), nb::arg("out"), nb::arg("timeout"))
       .def("wait", &wait, nb::arg("variable"), nb::arg("which"), nb::arg("version"),
            nb::arg("lower"), nb::arg("upper"), nb::arg("timeout"))
+      .def("define", &define, nb::arg("variable"), nb::arg("type"), nb::arg("element_bytes"),
+           nb::arg("lower"), nb::arg("upper"), nb::arg("writers"))
       .def("describe", &describe, nb::arg("variable"), nb::arg("bounds"), nb::arg("timeout"),
            nb::sig("def describe(self, variable: str, bounds: bool, timeout: float) -> "
                    "dict[str, object]"))

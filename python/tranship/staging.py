@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core, profiles
+from .arrays import dtype_fields
 from .closing import Closing
 from .engine import Engine, read_profile, setting_overrides
 from .errors import Closed, Error, InvalidArgument, NotFound, Timeout
@@ -190,6 +191,38 @@ class Staging(Closing):
             if self._own is not None:
                 self._own.close()
             raise
+
+    def define(
+        self,
+        name: str,
+        dtype: npt.DTypeLike,
+        lower: Corner,
+        upper: Corner,
+        *,
+        writers: int = 0,
+    ) -> None:
+        """Says what a variable will be; any client may, before or after the first put.
+
+        With its domain known, a `get` without a box, and `versions()`, mean all of it. With the
+        number of its writers known, it does not end before all of them have put to it and closed:
+        without that, it has ended whenever all who have put to it so far have closed.
+
+        Args:
+            name: of the variable.
+            dtype: of its elements.
+            lower: the first indices of its domain.
+            upper: one past the last ones. A later definition may enlarge the domain.
+            writers: clients that will put to it; 0: unknown.
+
+        Raises:
+            InvalidArgument: it does not fit what was put or defined before. A `put` outside the
+                domain raises it, too.
+        """
+        kind = np.dtype(dtype)
+        fields = dtype_fields(kind)
+        if len(fields) != 1:
+            raise InvalidArgument("an array with several fields is put field by field")
+        self._core.define(name, fields[0][1], kind.itemsize, list(lower), list(upper), writers)
 
     def put(
         self,

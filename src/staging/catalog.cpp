@@ -67,7 +67,17 @@ Status Catalog::pause(std::uint64_t seen, std::int64_t end_ns, const std::string
   return {};
 }
 
-/// The first put to a variable tells its keeper.
+Status Catalog::define(const PutRequest& domain, int writers) {
+  MessageWriter question = question_of(Ask::define);
+  add(question, domain);
+  question.add(writers);
+  ReplyBuffer reply;
+  const auto answer = servers_.ask(distribution_.keeper(domain.variable), question, reply);
+  return answer ? Status{} : Status(answer.error());
+}
+
+/// The first put to a variable tells its keeper; so does one that lies outside the domain, which
+/// may have grown.
 Result<Catalog::Known> Catalog::declare(const PutRequest& request) {
   {
     std::lock_guard lock(mutex_);
@@ -75,7 +85,8 @@ Result<Catalog::Known> Catalog::declare(const PutRequest& request) {
     if (known != known_.end() && known->second.declared) {
       const Facts& facts = known->second.facts;
       const Status status = check_fits(request, facts.type, facts.element_bytes, facts.first.rank);
-      return status ? Result<Known>(known->second) : Result<Known>(status.error());
+      if (!status) return status.error();
+      if (check_within(request, facts)) return known->second;
     }
   }
   MessageWriter question = question_of(Ask::declare);
@@ -242,7 +253,7 @@ Result<Held> Catalog::look_until_whole(const GetRequest& request, bool wants_dat
       continue;
     }
     const std::string& why = std::get<Waiting>(*look).why;
-    if (facts && facts->producers == 0) return never(*facts, why);
+    if (facts && facts->ended()) return never(*facts, why);
     // Whoever is not told of changes asks to be, and looks once more.
     const bool told = alone && owners->front() == keeper;
     if (watch || told) {
@@ -467,6 +478,10 @@ Result<VariableInfo> Catalog::describe(const std::string& variable, bool bounds,
   if (!facts) return facts.error();
   VariableInfo info{variable,     facts->type, facts->element_bytes,
                     facts->first, {},          facts->producers};
+  if (facts->domain) {
+    info.bounds = *facts->domain;
+    return info;
+  }
   bool any = false;
   ReplyBuffer reply;
   for (int server = 0; bounds && server < distribution_.servers(); ++server) {

@@ -92,6 +92,11 @@ class Catalog {
   /// Waits as get() does, for the version that it would return.
   Result<std::int64_t> wait(const GetRequest& request, std::int64_t end_ns);
 
+  /// Says what a variable will be: the request's box is its domain. `writers`: how many clients
+  /// will put to it, which does not end before all of them have; 0: unknown.
+  /// @error invalid_argument if it does not fit the variable, or other definitions
+  Status define(const PutRequest& domain, int writers);
+
   /// A variable, as soon as somebody puts to it; without its versions. `bounds` says whether all
   /// servers are asked for them: else they are those of the first put.
   Result<VariableInfo> describe(const std::string& variable, bool bounds, std::int64_t end_ns);

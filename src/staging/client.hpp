@@ -50,6 +50,13 @@ class Client {
     catalog_.give_up_when(std::move(interrupted));
   }
 
+  /// Says what a variable will be: its elements, its domain, and how many clients will put to it, 0
+  /// if that is not known. With it, a variable does not end before all of them have put and closed.
+  /// @error invalid_argument if it does not fit the variable, or other definitions
+  Status define(const std::string& variable, const Field& field, const Box& domain, int writers) {
+    return catalog_.define({variable, 0, domain, field.type, field.bytes}, writers);
+  }
+
   /// The element type and bounds of a variable, once something was put to it. Without `bounds` only
   /// one server is asked, and they are those of the first put.
   Result<VariableInfo> describe(const std::string& variable, std::chrono::milliseconds timeout,

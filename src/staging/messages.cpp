@@ -120,7 +120,10 @@ void add(MessageWriter& out, const Facts& facts) {
   out.text(facts.type).add(facts.element_bytes);
   add(out, facts.first);
   out.add(facts.cells.origin).add(facts.cells.extents);
-  out.add(facts.producers).add(static_cast<std::uint32_t>(facts.lost_producer ? 1 : 0));
+  out.add(static_cast<std::uint32_t>(facts.domain ? 1 : 0));
+  if (facts.domain) add(out, *facts.domain);
+  out.add(facts.writers).add(facts.came).add(facts.producers);
+  out.add(static_cast<std::uint32_t>(facts.lost_producer ? 1 : 0));
 }
 
 bool read(MessageReader& in, Facts& facts) {
@@ -135,6 +138,10 @@ bool read(MessageReader& in, Facts& facts) {
     ok = ok && facts.cells.extents[k] >= 1 && facts.cells.origin[k] >= 0 &&
          facts.cells.origin[k] < facts.cells.extents[k];
   }
+  if (in.get<std::uint32_t>() != 0) facts.domain = read_box(in, ok);
+  ok = ok && (!facts.domain || facts.domain->rank == facts.first.rank);
+  facts.writers = in.get<int>();
+  facts.came = in.get<int>();
   facts.producers = in.get<int>();
   facts.lost_producer = in.get<std::uint32_t>() != 0;
   return ok && in.ok() && facts.element_bytes >= 1 && facts.element_bytes <= 16;

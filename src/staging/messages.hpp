@@ -20,6 +20,7 @@ constexpr std::uint32_t staging_version = 3;
 enum class Ask : std::uint32_t {
   hello = 1,  ///< who I am; the answer says who the server is, and which others there are
   join,       ///< to the first server: I am one of them
+  define,     ///< to the keeper: the domain of a variable, and how many will put to it
   declare,    ///< to the keeper: I shall put to a variable; the answer says what it knows of it
   describe,   ///< to the keeper: the same, without that
   bounds,     ///< of what was put to a variable here

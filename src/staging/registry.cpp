@@ -7,6 +7,13 @@ namespace {
 
 constexpr std::size_t name_bytes_max = 1024;
 
+Status check_variable(const PutRequest& request) {
+  if (Status status = check_element(request); !status) return status;
+  if (!request.variable.empty() && request.variable.size() <= name_bytes_max) return {};
+  return Error{ErrorCode::invalid_argument,
+               "a variable's name has 1 to " + std::to_string(name_bytes_max) + " bytes"};
+}
+
 }  // namespace
 
 Error never(const Facts& facts, const std::string& why) {
@@ -16,28 +23,67 @@ Error never(const Facts& facts, const std::string& why) {
   return {ErrorCode::closed, why + ", and all processes that put to it have ended"};
 }
 
+Status check_within(const PutRequest& request, const Facts& facts) {
+  if (!facts.domain || intersection(request.box, *facts.domain) == request.box) return {};
+  return Error{ErrorCode::invalid_argument, "the box " + request.box.text() +
+                                                " is not within the domain " +
+                                                facts.domain->text() + " of \"" + request.variable +
+                                                "\"; put it elsewhere, or define a larger domain"};
+}
+
+Status Registry::define(const PutRequest& domain, int writers) {
+  if (Status status = check_variable(domain); !status) return status;
+  if (writers < 0) return Error{ErrorCode::invalid_argument, "writers are counted from 0"};
+  auto found = definitions_.find(domain.variable);
+  if (found != definitions_.end()) {
+    const Definition& known = found->second;
+    Status status =
+        check_fits(domain, known.domain.type, known.domain.element_bytes, known.domain.box.rank);
+    if (!status) return status;
+    if (intersection(known.domain.box, domain.box) != known.domain.box ||
+        known.writers != writers) {
+      return Error{ErrorCode::invalid_argument,
+                   "\"" + domain.variable + "\" was defined with the domain " +
+                       known.domain.box.text() + " and " + std::to_string(known.writers) +
+                       " writers; give the same, or a domain around it"};
+    }
+  }
+  const auto variable = variables_.find(domain.variable);
+  if (variable != variables_.end()) {
+    const Facts& facts = variable->second;
+    Status status = check_fits(domain, facts.type, facts.element_bytes, facts.first.rank);
+    if (!status) return status;
+    variable->second.domain = domain.box;
+    variable->second.writers = writers;
+  }
+  definitions_[domain.variable] = {domain, writers};
+  return {};
+}
+
 Result<Facts> Registry::declare(Owner owner, const PutRequest& request) {
-  if (Status status = check_element(request); !status) return status.error();
-  if (request.variable.empty() || request.variable.size() > name_bytes_max) {
-    return Error{ErrorCode::invalid_argument,
-                 "a variable's name has 1 to " + std::to_string(name_bytes_max) + " bytes"};
+  if (Status status = check_variable(request); !status) return status.error();
+  Facts made;
+  made.type = request.type;
+  made.element_bytes = request.element_bytes;
+  made.first = request.box;
+  const auto definition = definitions_.find(request.variable);
+  if (definition != definitions_.end()) {
+    const PutRequest& domain = definition->second.domain;
+    Status status = check_fits(request, domain.type, domain.element_bytes, domain.box.rank);
+    if (!status) return status.error();
+    made.domain = domain.box;
+    made.writers = definition->second.writers;
+    if (status = check_within(request, made); !status) return status.error();
   }
-  auto found = variables_.find(request.variable);
-  if (found == variables_.end()) {
-    Facts made;
-    made.type = request.type;
-    made.element_bytes = request.element_bytes;
-    made.first = request.box;
-    made.cells = Cells::around(request.box, request.element_bytes, cell_bytes_);
-    found = variables_.emplace(request.variable, std::move(made)).first;
-  }
-  Facts& facts = found->second;
+  made.cells = Cells::around(request.box, request.element_bytes, cell_bytes_);
+  Facts& facts = variables_.emplace(request.variable, std::move(made)).first->second;
   if (Status status = check_fits(request, facts.type, facts.element_bytes, facts.first.rank);
       !status) {
     return status.error();
   }
   if (declared_[owner].insert(request.variable).second) {
     ++facts.producers;
+    ++facts.came;
     facts.lost_producer = false;
   }
   return facts;

@@ -22,6 +22,9 @@ Result<std::size_t> done(std::span<std::byte> reply) {
   return written(MessageWriter().add(Said::done), reply);
 }
 
+/// No group commits so often.
+constexpr std::uint64_t order_max = std::uint64_t{1} << 62;
+
 Error closing() { return {ErrorCode::closed, "the staging server is closing"}; }
 
 Status check_version(std::uint32_t version) {
@@ -58,6 +61,7 @@ Result<std::size_t> Service::carry_out(Owner from, Ask ask, MessageReader& in, R
   switch (ask) {
     case Ask::hello: return on_hello(from, in, reply);
     case Ask::join: return on_join(in, reply);
+    case Ask::define: return on_define(in, reply);
     case Ask::declare: return on_declare(from, in, reply);
     case Ask::describe: return on_describe(from, in, reply);
     case Ask::bounds: return on_bounds(in, reply);
@@ -137,6 +141,16 @@ Result<std::size_t> Service::on_join(MessageReader& in, Reply reply) {
   return done(reply);
 }
 
+Result<std::size_t> Service::on_define(MessageReader& in, Reply reply) {
+  PutRequest domain;
+  if (!read(in, domain)) return unreadable();
+  const auto writers = in.get<int>();
+  if (!in.ok()) return unreadable();
+  const Status status = registry_.define(domain, writers);
+  changes_.insert(domain.variable);
+  return status ? done(reply) : Answer(status.error());
+}
+
 Result<std::size_t> Service::on_declare(Owner from, MessageReader& in, Reply reply) {
   PutRequest request;
   if (!read(in, request)) return unreadable();
@@ -214,7 +228,7 @@ Result<std::size_t> Service::on_begin(Owner from, MessageReader& in, Reply reply
 Result<std::size_t> Service::on_commit(Owner from, MessageReader& in, Reply reply) {
   const auto object = in.get<std::uint64_t>();
   const auto order_before = in.get<std::uint64_t>();
-  if (!in.ok()) return unreadable();
+  if (!in.ok() || order_before > order_max) return unreadable();
   const auto order = store_.commit(from, object, order_before);
   if (!order) return order.error();
   return written(MessageWriter().add(Said::done).add(*order), reply);
@@ -252,7 +266,7 @@ Result<std::size_t> Service::on_leave(MessageReader& in, Reply reply) {
 
 Result<std::size_t> Service::on_settle(MessageReader& in, Reply reply) {
   const auto order = in.get<std::uint64_t>();
-  if (!in.ok()) return unreadable();
+  if (!in.ok() || order > order_max) return unreadable();
   store_.settle(order);
   return done(reply);
 }
@@ -267,7 +281,7 @@ Result<std::size_t> Service::on_get(Owner from, MessageReader& in, bool wants_da
   if (const auto* waiting = std::get_if<Waiting>(&*got)) {
     // What is not there may still come, if somebody is there who could bring it.
     const auto facts = registry_.facts(request.variable);
-    if (facts && facts->producers == 0) return never(*facts, waiting->why);
+    if (facts && facts->ended()) return never(*facts, waiting->why);
     return wait(from, request.variable, *waiting, reply);
   }
   const Found& found = std::get<Found>(*got);

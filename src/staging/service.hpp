@@ -58,6 +58,7 @@ class Service {
   Answer carry_out(Owner from, Ask ask, MessageReader& in, Reply reply);
   Answer on_hello(Owner from, MessageReader& in, Reply reply);
   Answer on_join(MessageReader& in, Reply reply);
+  Answer on_define(MessageReader& in, Reply reply);
   Answer on_declare(Owner from, MessageReader& in, Reply reply);
   Answer on_describe(Owner from, MessageReader& in, Reply reply);
   Answer on_bounds(MessageReader& in, Reply reply) const;

@@ -248,3 +248,35 @@ def test_options_come_from_a_file_or_the_environment(serve: Servers) -> None:
     refused = serve.start("--config", str(config))
     assert "memry, which is no option of serve" in refused.communicate(timeout=PATIENCE)[1]
     serve.processes.remove(refused)
+
+
+def test_a_defined_variable_ends_when_all_its_writers_have_come(serve: Servers) -> None:
+    contact = start_group(serve)
+    side = 2 * SIDE
+    with ts.Staging(contact) as one, ts.Staging(contact) as other, ts.Staging(contact) as reader:
+        for client in (one, other):
+            client.define("heat", "f8", (0, 0), (side, side), writers=2)
+        half = np.ones((SIDE, side))
+        for version in range(3):
+            one.put("heat", version, half * version)
+        with pytest.raises(ts.InvalidArgument, match="is not within the domain"):
+            one.put("heat", 3, half, (SIDE + 1, 0))
+        one.close()
+        whole = reader.get_async("heat", 2, timeout=PATIENCE)  # all of the domain
+        versions = reader["heat"].versions(timeout=PATIENCE)
+        time.sleep(0.1)
+        assert not whole.done()
+        for version in range(3):
+            other.put("heat", version, half * version, (SIDE, 0))
+            assert next(versions) == version
+        assert np.array_equal(whole.result(PATIENCE), np.full((side, side), 2.0))
+        other.define("heat", "f8", (0, 0), (side, 2 * side), writers=2)
+        other.put("heat", 3, half, (0, side))
+        other.close()
+        assert list(versions) == []
+        with pytest.raises(ts.InvalidArgument, match="was defined with the domain"):
+            reader.define("heat", "f8", (0, 0), (1, 1), writers=2)
+        with pytest.raises(ts.InvalidArgument, match="elements of f8, not of i4"):
+            reader.define("heat", "i4", (0, 0), (side, side), writers=2)
+        with pytest.raises(ts.InvalidArgument, match="field by field"):
+            reader.define("b", [("x", "f4"), ("y", "f4")], (0,), (4,))

@@ -36,7 +36,9 @@ struct Record {
   std::map<std::int64_t, std::int64_t> discarded;         ///< step at which it began, by version
   std::set<std::pair<std::int64_t, std::int64_t>> above;  ///< of two puts that overlap
   std::vector<std::string> wrong;
-  int whole = 0;  ///< gets that returned data
+  int writers = 0;
+  int closed = 0;  ///< of the writers
+  int whole = 0;   ///< gets that returned data
   std::int64_t versions_kept = 0;
 
   void complain(const std::string& text) { wrong.push_back(text); }
@@ -79,6 +81,7 @@ struct Run {
   std::int64_t element_bytes = 8;
   std::int64_t versions = 3;
   bool discards = false;
+  int writers = 0;  ///< that all of them say there will be
 };
 
 /// Puts, in small steps between which anything may happen.
@@ -132,6 +135,9 @@ bool covered_before(const StagingWorld& world, const Record& record, std::int64_
 
 void judge_failure(const StagingWorld& world, Record& record, const GetRequest& request,
                    std::int64_t began, const Error& error) {
+  if (record.writers > 0 && error.code == ErrorCode::closed && record.closed < record.writers) {
+    record.complain("a variable ended before its writers");
+  }
   const bool gone = !record.discarded.empty() || record.versions_kept > 0;
   if (error.code == ErrorCode::not_found && gone) return;
   if (error.code == ErrorCode::peer_lost && (!world.all_alive() || world.any_client_died())) {
@@ -238,6 +244,12 @@ std::optional<std::int64_t> get(StagingWorld& world, int client, Catalog& catalo
 void write(StagingWorld& world, int client, SimulatedServers& servers, Record& record,
            const Run& run) {
   Catalog catalog(servers);
+  if (run.writers > 0) {
+    const std::vector<std::int64_t> far(static_cast<std::size_t>(run.rank), 300);
+    const std::vector<std::int64_t> near(static_cast<std::size_t>(run.rank), -300);
+    const auto domain = *Box::make(near, far);
+    (void)catalog.define({"energy", 0, domain, "i8", run.element_bytes}, run.writers);
+  }
   const auto count = world.random().between(1, 8);
   for (std::int64_t k = 0; k < count; ++k) {
     put(world, client, catalog, record, run);
@@ -247,6 +259,7 @@ void write(StagingWorld& world, int client, SimulatedServers& servers, Record& r
       (void)catalog.discard("energy", version);
     }
   }
+  ++record.closed;
   world.close(client);
 }
 
@@ -312,6 +325,8 @@ Record run_of(std::uint64_t seed) {
     };
   };
   const auto writers = random.between(1, 3);
+  if (random.chance(0.3)) run.writers = static_cast<int>(writers);
+  record.writers = run.writers;
   const auto readers = random.between(1, 3);
   for (std::int64_t k = 0; k < writers; ++k) scripts.emplace_back(script_of(write));
   for (std::int64_t k = 0; k < readers; ++k) scripts.emplace_back(script_of(read));

@@ -27,7 +27,10 @@ TEST(what_is_written_is_read) {
   const VariableInfo info{"v", "c16", 16, box_of({0, 0}, {3, 4}), {{5, 6, 7}}, 2};
   add(out, info);
   const Box first = box_of({1}, {2});
-  add(out, Facts{"f2", 2, first, Cells::around(first, 2, 64), 3, true});
+  Facts facts{"f2", 2, first, Cells::around(first, 2, 64), first, 7, 5, 3, true};
+  add(out, facts);
+  facts.domain.reset();
+  add(out, facts);
   add(out, Leased{Leased::State::here, 9, {4, 5, 6}});
   MessageReader in(out.bytes());
   PutRequest put_read;
@@ -36,9 +39,11 @@ TEST(what_is_written_is_read) {
   std::size_t left = 9;
   VariableInfo info_read;
   Facts facts_read;
+  Facts undefined_read;
   Leased leased_read;
   REQUIRE(read(in, put_read) && read(in, get_read) && read(in, found_read, left) &&
-          read(in, info_read) && read(in, facts_read) && read(in, leased_read));
+          read(in, info_read) && read(in, facts_read) && read(in, undefined_read) &&
+          read(in, leased_read));
   EXPECT_EQ(put_read.variable, put.variable);
   EXPECT_EQ(put_read.version, put.version);
   EXPECT(put_read.box == put.box && put_read.type == put.type && put_read.element_bytes == 8);
@@ -52,6 +57,8 @@ TEST(what_is_written_is_read) {
   EXPECT(info_read.versions.size() == 1 && info_read.versions[0].objects == 6);
   EXPECT(facts_read.type == "f2" && facts_read.producers == 3 &&
          facts_read.cells == Cells::around(first, 2, 64) && facts_read.lost_producer);
+  EXPECT(facts_read.domain == first && facts_read.writers == 7 && facts_read.came == 5);
+  EXPECT(!undefined_read.domain.has_value());
   EXPECT(leased_read.order == 9 && leased_read.range.offset == 5);
 }
 

@@ -52,3 +52,40 @@ TEST(the_first_put_decides) {
   EXPECT(!registry.declare(2, other).ok());
   EXPECT_EQ(registry.all().size(), 1U);
 }
+
+TEST(a_definition_says_the_domain_and_who_will_come) {
+  Registry registry;
+  const PutRequest domain{"energy", 0, *Box::make({0}, {100}), "f8", 8};
+  REQUIRE(registry.define(domain, 2).ok());
+  REQUIRE(registry.define(domain, 2).ok());
+  EXPECT(!registry.facts("energy").has_value());  // nobody has put to it
+  EXPECT(!registry.define(domain, 3).ok());
+  PutRequest other = domain;
+  other.type = "i8";
+  EXPECT(!registry.define(other, 2).ok());
+  EXPECT(!registry.declare(1, {"energy", 1, *Box::make({98}, {101}), "f8", 8}).ok());
+  EXPECT(!registry.declare(1, {"energy", 1, *Box::make({0}, {4}), "f4", 4}).ok());
+  REQUIRE(registry.declare(1, put_of("energy")).ok());
+  (void)registry.gone(1, true);
+  EXPECT(!facts_of(registry, "energy").ended());  // the other one has not begun
+  REQUIRE(registry.declare(2, put_of("energy")).ok());
+  EXPECT(!facts_of(registry, "energy").ended());
+  (void)registry.gone(2, true);
+  EXPECT(facts_of(registry, "energy").ended());
+
+  other = domain;
+  other.box = *Box::make({10}, {200});
+  EXPECT(!registry.define(other, 2).ok());  // it leaves something out
+  other.box = *Box::make({0}, {200});
+  REQUIRE(registry.define(other, 2).ok());
+  EXPECT(check_within(other, facts_of(registry, "energy")).ok());
+  other.box = *Box::make({0, 0}, {200, 1});
+  EXPECT(!registry.define(other, 2).ok());
+  EXPECT(!registry.define(domain, -1).ok());
+  REQUIRE(registry.declare(3, put_of("later")).ok());
+  PutRequest later = put_of("later");
+  REQUIRE(registry.define(later, 1).ok());
+  EXPECT(facts_of(registry, "later").domain.has_value());
+  later.type = "i8";
+  EXPECT(!registry.define(later, 1).ok());
+}

@@ -14,7 +14,7 @@ from tranship.demo import sedov
 from tranship.demo.arrays import array_module, to_host
 from tranship.demo.exchange import HaloExchange, connect
 from tranship.demo.roles import open_engine, open_staging, report, start_role
-from tranship.demo.settings import SIMULATIONS, Settings
+from tranship.demo.settings import FIELDS, SIMULATIONS, Settings
 
 
 class Snapshots:
@@ -28,6 +28,8 @@ class Snapshots:
         self.settings = settings
         self.rank = rank
         self.lower = settings.decomposition().lower(rank)
+        for name in FIELDS:
+            staging.define(name, "f8", (0, 0, 0), (settings.cells,) * 3, writers=SIMULATIONS)
 
     def publish(self, step: int, moment: float, fields: dict[str, Any]) -> dict[str, Any]:
         """Keep a reference copy on disk, and put everything; return bytes and seconds."""
