@@ -288,6 +288,24 @@ def test_large_boxes_of_many_objects(python: ts.Staging, staging: CStaging) -> N
     assert np.array_equal(python.get("large", 1), values)
 
 
+def test_several_servers(library: Any, tmp_path: Path, profile: str) -> None:
+    contact = tmp_path / "staging.contact"
+    values = np.random.default_rng(5).random((256, 256))
+    with (
+        ts.StagingServer(contact, servers=2, profile=profile) as first,
+        ts.StagingServer(contact, servers=2, rank=1, profile=profile) as second,
+        CStaging(library, contact) as staging,
+    ):
+        for k in range(16):
+            block = np.ascontiguousarray(values[64 * (k // 4) :][:64, 64 * (k % 4) :][:, :64])
+            corner = (64 * (k // 4), 64 * (k % 4))
+            staging.call("put", b"shared", 1, c_array(block, corner), PATIENCE)
+        got = np.zeros((256, 256))
+        staging.call("get", b"shared", 1, c_array(got), PATIENCE)
+        assert np.array_equal(got, values)
+        assert first.memory_used > 0 and second.memory_used > 0
+
+
 @pytest.mark.skipif(not hardware()["gpus"], reason="this machine has no GPU")
 def test_arrays_on_real_gpus(python: ts.Staging, staging: CStaging) -> None:
     values = np.random.default_rng(4).random((300, 200))

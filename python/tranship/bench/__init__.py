@@ -18,7 +18,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from ..errors import Error, InvalidArgument, NotFound
-from . import disk, gpu, gpu_file, gpu_process, gpu_staging, host, isometry, latency, remote
+from . import (
+    disk,
+    gpu,
+    gpu_file,
+    gpu_process,
+    gpu_staging,
+    gpu_staging_designs,
+    host,
+    isometry,
+    latency,
+    remote,
+)
 from .harness import Bench, MismatchError, Report, SkippedError
 from .isometry import measured, measured_priorities
 from .planning import planning
@@ -51,6 +62,10 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "gpu-images": ("NHWC in pageable memory to NCHW on a GPU, and back", gpu.images),
     "gpu-file": ("files read and written from a GPU, beside the file alone", gpu_file.gpu_file),
     "gpu-staging": ("a GPU's arrays through a staging server", gpu_staging.gpu_staging),
+    "gpu-staging-designs": (
+        "DataSpaces-GPU's designs for puts and gets of a GPU's arrays, beside each other",
+        gpu_staging_designs.gpu_staging_designs,
+    ),
     "gpu-priority": ("1 MiB at high priority behind large copies to a GPU", gpu.urgent),
     "isometry-figure7-measured": (
         "pipelined hops beside sequential hops of whole instances, on this machine",
