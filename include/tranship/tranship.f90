@@ -8,8 +8,9 @@ module tranship
   implicit none
   private
 
-  public :: tranship_open, tranship_close, tranship_put, tranship_get, tranship_get_next
-  public :: tranship_get_latest, tranship_wait_next, tranship_discard, tranship_describe
+  public :: tranship_open, tranship_close, tranship_define, tranship_put, tranship_get
+  public :: tranship_get_next, tranship_get_latest, tranship_wait_next, tranship_discard
+  public :: tranship_describe
   public :: tranship_put_async, tranship_get_async, tranship_request_wait, tranship_request_test
   public :: tranship_request_free, tranship_last_error, tranship_box, tranship_array_of
 
@@ -99,6 +100,16 @@ module tranship
     function c_close(staging) result(code) bind(c, name='tranship_close')
       import
       type(c_ptr), value :: staging
+      integer(c_int) :: code
+    end function
+
+    function c_define(staging, variable, type, domain, writers) result(code) &
+        bind(c, name='tranship_define')
+      import
+      type(c_ptr), value :: staging
+      character(c_char), intent(in) :: variable(*), type(*)
+      type(tranship_array), intent(in) :: domain
+      integer(c_int), value :: writers
       integer(c_int) :: code
     end function
 
@@ -315,6 +326,18 @@ contains
     integer(c_int64_t), intent(out) :: version
     integer :: code
     code = c_wait_next(staging%handle, trim(variable)//c_null_char, after, array, timeout, version)
+  end function
+
+  ! Says what a variable will be: its type, such as 'f8', its domain, a tranship_box(), and how many
+  ! processes will put to it, 0 if that is not known.
+  function tranship_define(staging, variable, type, domain, writers) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable, type
+    type(tranship_array), intent(in) :: domain
+    integer, intent(in) :: writers
+    integer :: code
+    code = c_define(staging%handle, trim(variable)//c_null_char, trim(type)//c_null_char, domain, &
+        writers)
   end function
 
   ! Takes a version away; who reads it at the moment reads on.

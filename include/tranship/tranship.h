@@ -88,6 +88,16 @@ TRANSHIP_API tranship_code tranship_open(const char* contact, const char* name, 
  * or later. NULL is ignored. */
 TRANSHIP_API tranship_code tranship_close(tranship_staging* staging);
 
+/* Says what a variable will be: the type of its elements, as in tranship_array; its domain, of
+ * which rank, extents and lower are used; and how many processes will put to it, 0 if that is not
+ * known.
+ * Any process may, before or after the first put; a later domain may be larger. A variable whose
+ * writers are counted does not end before all of them have put and closed; puts outside the domain
+ * are refused. */
+TRANSHIP_API tranship_code tranship_define(tranship_staging* staging, const char* variable,
+                                           const char* type, const tranship_array* domain,
+                                           int writers);
+
 /* Puts an array as a box of a variable. When it returns, everybody sees it, whole. Waits while the
  * server's memory is full. The first put decides the variable's element type and rank.
  * Work on a GPU that writes the array must have ended before. */

@@ -113,8 +113,8 @@ void bind_staging_server(nb::module_& module) {
       .def_prop_ro("complete", &Server::complete)
       .def_prop_ro("memory_bytes_used", &Server::memory_bytes_used)
       .def(
-          "list", [](const Server& self) { return described(self.list()); },
-          nb::sig("def list(self) -> list[dict[str, object]]"))
+          "variables", [](const Server& self) { return described(self.list()); },
+          nb::sig("def variables(self) -> list[dict[str, object]]"))
       .def("close", [](Server& self) {
         nb::gil_scoped_release released;
         self.close();
@@ -156,8 +156,23 @@ nb::dict describe(BoundClient& self, const std::string& variable, bool bounds, d
       unwrap(run([&] { return self.client->describe(variable, milliseconds(timeout), bounds); })));
 }
 
-nb::list list(BoundClient& self) {
+nb::list variables(BoundClient& self) {
   return described(unwrap(run([&] { return self.client->list(); })));
+}
+
+nb::list servers(BoundClient& self) {
+  nb::list list;
+  for (const staging::ServerInfo& info : unwrap(run([&] { return self.client->status(); }))) {
+    nb::dict one;
+    one["server"] = info.server;
+    one["contact"] = info.contact;
+    one["memory"] = info.memory_bytes;
+    one["memory_used"] = info.memory_bytes_used;
+    one["clients"] = info.clients;
+    one["names"] = nb::cast(info.names);
+    list.append(one);
+  }
+  return list;
 }
 
 void discard(BoundClient& self, const std::string& variable, std::int64_t version) {
@@ -179,7 +194,8 @@ void bind_staging_client(nb::module_& module) {
       .def("describe", &describe, nb::arg("variable"), nb::arg("bounds"), nb::arg("timeout"),
            nb::sig("def describe(self, variable: str, bounds: bool, timeout: float) -> "
                    "dict[str, object]"))
-      .def("list", &list, nb::sig("def list(self) -> list[dict[str, object]]"))
+      .def("variables", &variables, nb::sig("def variables(self) -> list[dict[str, object]]"))
+      .def("servers", &servers, nb::sig("def servers(self) -> list[dict[str, object]]"))
       .def("discard", &discard, nb::arg("variable"), nb::arg("version"))
       .def("close", [](BoundClient& self) { unwrap(run([&] { return self.client->close(); })); });
 }

@@ -115,7 +115,7 @@ class StagingServer(Closing):
 
     def ls(self) -> list[Info]:
         """As Staging.ls()."""
-        return [dict(info) for info in self._core.list()]
+        return [dict(info) for info in self._core.variables()]
 
     def close(self) -> None:
         """Ends the service; clients that wait are told."""
@@ -413,7 +413,11 @@ class Staging(Closing):
 
     def ls(self) -> list[Info]:
         """The variables: name, type, bounds, versions with objects and bytes, producers."""
-        return [dict(info) for info in self._core.list()]
+        return [dict(info) for info in self._core.variables()]
+
+    def servers(self) -> list[Info]:
+        """The servers: number, contact, memory and memory_used in bytes, clients, and names of some."""
+        return [dict(info) for info in self._core.servers()]
 
     def discard(self, name: str, version: int) -> None:
         """Takes a version away. Who reads it at the moment reads on; who puts to it fails.

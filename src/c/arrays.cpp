@@ -97,6 +97,12 @@ void locate(Array& array, const Gpus* gpus) {
 
 }  // namespace
 
+Result<Field> field_of(const char* type) {
+  const auto bytes = element_bytes(type);
+  if (!bytes) return bytes.error();
+  return Field{"f0", type, *bytes};
+}
+
 std::vector<std::int64_t> lower_of(const tranship_array& array) {
   return {array.lower, array.lower + array.rank};
 }

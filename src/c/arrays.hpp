@@ -18,6 +18,10 @@ std::vector<std::int64_t> lower_of(const tranship_array& array);
 /// @error invalid_argument for a rank, extents or indices that no box has
 Result<staging::Box> box_of(const tranship_array& array);
 
+/// An element of a type's name.
+/// @error invalid_argument for an unknown one
+Result<Field> field_of(const char* type);
+
 /// The array itself. `gpus` says whether it lies on one; null: there is none.
 /// @error as box_of(); invalid_argument for an unknown type or order, for no data, and for strides
 ///        that reach further than addresses do

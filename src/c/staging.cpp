@@ -268,6 +268,21 @@ tranship_code tranship_wait_next(tranship_staging* staging, const char* variable
   });
 }
 
+tranship_code tranship_define(tranship_staging* staging, const char* variable, const char* type,
+                              const tranship_array* domain, int writers) {
+  return guarded([&]() -> Status {
+    Status given = check_given(
+        {{"staging", staging}, {"variable", variable}, {"type", type}, {"domain", domain}});
+    if (given) given = staging->engine->usable();
+    if (!given) return given;
+    const auto field = field_of(type);
+    if (!field) return field.error();
+    const auto whole = box_of(*domain);
+    if (!whole) return whole.error();
+    return staging->client->define(variable, *field, *whole, writers);
+  });
+}
+
 tranship_code tranship_discard(tranship_staging* staging, const char* variable, int64_t version) {
   return guarded([&]() -> Status {
     Status given = check_given({{"staging", staging}, {"variable", variable}});

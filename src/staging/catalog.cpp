@@ -515,6 +515,19 @@ Status Catalog::discard(const std::string& variable, std::int64_t version) {
   return any ? Status{} : missing;
 }
 
+Result<std::vector<ServerInfo>> Catalog::status() {
+  std::vector<ServerInfo> all;
+  ReplyBuffer reply;
+  for (int server = 0; server < distribution_.servers(); ++server) {
+    const auto answer = servers_.ask(server, question_of(Ask::status), reply);
+    if (!answer) return answer.error();
+    MessageReader in(*answer);
+    (void)in.get<Said>();
+    if (!read(in, all.emplace_back())) return not_a_server();
+  }
+  return all;
+}
+
 Result<std::vector<VariableInfo>> Catalog::list() {
   std::map<std::string, VariableInfo> all;
   ReplyBuffer reply;

@@ -103,6 +103,8 @@ class Catalog {
   /// @error not_found if no server has the version
   Status discard(const std::string& variable, std::int64_t version);
   Result<std::vector<VariableInfo>> list();
+  /// The servers, as they see themselves, in the order of their numbers.
+  Result<std::vector<ServerInfo>> status();
 
  private:
   using Answer = Result<std::span<const std::byte>>;

@@ -68,6 +68,8 @@ class Client {
     return catalog_.discard(variable, version);
   }
   Result<std::vector<VariableInfo>> list() { return catalog_.list(); }
+  /// The servers, as they see themselves.
+  Result<std::vector<ServerInfo>> status() { return catalog_.status(); }
 
   /// Says that nothing more will be put, and disconnects.
   Status close() { return links_->close(); }

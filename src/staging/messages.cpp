@@ -116,6 +116,23 @@ bool read(MessageReader& in, Found& found, std::size_t& left) {
   return ok && in.ok();
 }
 
+void add(MessageWriter& out, const ServerInfo& info) {
+  out.add(info.server).text(info.contact).add(info.memory_bytes).add(info.memory_bytes_used);
+  out.add(info.clients).add(static_cast<std::uint32_t>(info.names.size()));
+  for (const std::string& name : info.names) out.text(name);
+}
+
+bool read(MessageReader& in, ServerInfo& info) {
+  info.server = in.get<int>();
+  info.contact = in.text();
+  info.memory_bytes = in.get<std::int64_t>();
+  info.memory_bytes_used = in.get<std::int64_t>();
+  info.clients = in.get<int>();
+  const auto count = in.get<std::uint32_t>();
+  for (std::uint32_t k = 0; k < count && in.ok(); ++k) info.names.push_back(in.text());
+  return in.ok();
+}
+
 void add(MessageWriter& out, const Facts& facts) {
   out.text(facts.type).add(facts.element_bytes);
   add(out, facts.first);

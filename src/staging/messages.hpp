@@ -39,6 +39,7 @@ enum class Ask : std::uint32_t {
   wait,     ///< the version that a get would return now
   discard,
   list,
+  status,  ///< of the server itself
 };
 
 /// What an answer begins with.
@@ -76,6 +77,8 @@ std::size_t add(MessageWriter& out, const Found& found, std::size_t first,
                 std::size_t message_bytes);
 /// Appends the objects; `left` is how many come after them.
 bool read(MessageReader& in, Found& found, std::size_t& left);
+void add(MessageWriter& out, const ServerInfo& info);
+bool read(MessageReader& in, ServerInfo& info);
 void add(MessageWriter& out, const Facts& facts);
 bool read(MessageReader& in, Facts& facts);
 void add(MessageWriter& out, const Leased& leased);

@@ -97,6 +97,16 @@ struct VariableInfo {
   int producers = 0;  ///< processes that put to it and are connected
 };
 
+/// A server, as it sees itself.
+struct ServerInfo {
+  int server = 0;  ///< its number
+  std::string contact;
+  std::int64_t memory_bytes = 0;       ///< that objects may take
+  std::int64_t memory_bytes_used = 0;  ///< that they take, in whole units
+  int clients = 0;                     ///< that are connected
+  std::vector<std::string> names;      ///< of the first of them
+};
+
 /// @error invalid_argument unless the elements have 1 to 16 bytes, and all of them together have a
 ///        size
 Status check_element(const PutRequest& request);

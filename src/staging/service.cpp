@@ -80,6 +80,7 @@ Result<std::size_t> Service::carry_out(Owner from, Ask ask, MessageReader& in, R
     case Ask::release: return on_release(from, in, reply);
     case Ask::discard: return on_discard(in, reply);
     case Ask::list: return on_list(in, reply);
+    case Ask::status: return on_status(reply);
   }
   return unreadable();
 }
@@ -429,6 +430,22 @@ Result<std::size_t> Service::on_list(MessageReader& in, Reply reply) const {
     out.add(one.bytes());
     if (count < versions.size()) break;
   }
+  return written(out, reply);
+}
+
+/// Names as far as there is room for them.
+Result<std::size_t> Service::on_status(Reply reply) const {
+  ServerInfo info{options_.store.server,      options_.contact, options_.store.memory_bytes,
+                  store_.memory_bytes_used(), clients(),        {}};
+  std::size_t room = reply.size() / 2;
+  for (const auto& [client, name] : clients_) {
+    if (name.size() + sizeof(std::uint32_t) > room) break;
+    room -= name.size() + sizeof(std::uint32_t);
+    info.names.push_back(name);
+  }
+  MessageWriter out;
+  out.add(Said::done);
+  add(out, info);
   return written(out, reply);
 }
 

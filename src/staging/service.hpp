@@ -76,6 +76,7 @@ class Service {
   Answer on_release(Owner from, MessageReader& in, Reply reply);
   Answer on_discard(MessageReader& in, Reply reply);
   Answer on_list(MessageReader& in, Reply reply) const;
+  Answer on_status(Reply reply) const;
 
   Answer objects_of(Owner from, const Found& found, Reply reply);
   Answer data_of(Owner from, const Found& found, const Box& box, Reply reply);

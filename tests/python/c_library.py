@@ -70,6 +70,7 @@ FUNCTIONS: dict[str, list[Any]] = {
     "get_next": [HANDLE, TEXT, INDEX, ARRAY, SECONDS, FOUND],
     "get_latest": [HANDLE, TEXT, ARRAY, SECONDS, FOUND],
     "wait_next": [HANDLE, TEXT, INDEX, ARRAY, SECONDS, FOUND],
+    "define": [HANDLE, TEXT, TEXT, ARRAY, c.c_int],
     "discard": [HANDLE, TEXT, INDEX],
     "describe": [HANDLE, TEXT, SECONDS, c.POINTER(CVariable)],
     "put_async": [HANDLE, TEXT, INDEX, ARRAY, SECONDS, OUT],

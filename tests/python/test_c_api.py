@@ -524,6 +524,25 @@ def test_faulty_arrays_are_refused(staging: CStaging, changes: dict[str, Any], t
     assert handle.value is None
 
 
+def test_a_definition(library: Any, server: ts.StagingServer, python: ts.Staging) -> None:
+    values = np.ones((4, 6))
+    with CStaging(library, server.contact) as one, CStaging(library, server.contact) as other:
+        domain = c_array(np.zeros((8, 6)), (-4, 0))
+        for staging in (one, other):
+            staging.call("define", b"plate", b"f8", domain, 2)
+        one.call("put", b"plate", 1, c_array(values, (-4, 0)), PATIENCE)
+        with pytest.raises(CError, match=r"invalid_argument: .*is not within the domain"):
+            one.call("put", b"plate", 1, c_array(values, (1, 0)), PATIENCE)
+        with pytest.raises(CError, match=r"invalid_argument: .*elements of f8, not of i4"):
+            one.call("define", b"plate", b"i4", domain, 2)
+        with pytest.raises(CError, match=r"invalid_argument: .*type is \"x9\""):
+            one.call("define", b"plate", b"x9", domain, 2)
+        one.close()
+        whole = python.get_async("plate", 1, timeout=PATIENCE)  # all of the domain
+        other.call("put", b"plate", 1, c_array(values, (0, 0)), PATIENCE)
+        assert np.array_equal(whole.result(PATIENCE), np.ones((8, 6)))
+
+
 def test_null_is_refused_everywhere(library: Any, staging: CStaging) -> None:
     handle, version, ended = c.c_void_p(), c.c_int64(), c.c_int()
     good: dict[str, list[Any]] = {
@@ -533,6 +552,7 @@ def test_null_is_refused_everywhere(library: Any, staging: CStaging) -> None:
         "get_next": [staging.handle, b"x", 0, changed(), 0.1, version],
         "get_latest": [staging.handle, b"x", changed(), 0.1, version],
         "wait_next": [staging.handle, b"x", 0, changed(), 0.1, version],
+        "define": [staging.handle, b"x", b"f8", changed(), 1],
         "discard": [staging.handle, b"x", 0],
         "describe": [staging.handle, b"x", 0.1, CVariable()],
         "put_async": [staging.handle, b"x", 0, changed(), 0.1, handle],

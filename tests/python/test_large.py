@@ -48,6 +48,28 @@ def test_more_than_two_gibibytes_from_a_file(queueing_engine: ts.Engine, tmp_pat
     assert np.count_nonzero(target) == len(places)
 
 
+@pytest.mark.large
+def test_a_staged_object_of_more_than_three_gibibytes(profile: str) -> None:
+    """Put whole and in rows of odd length; got whole and in part."""
+    if os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 12 << 30:
+        pytest.skip("needs 12 GiB of free memory")
+    rows, columns = 3 * 1024 + 1, (1 << 20) + 7
+    array = np.empty((rows, columns), np.uint8)
+    for k in range(rows):
+        array[k] = k % 251
+    with (
+        ts.StagingServer(memory=7 << 29, profile=profile) as server,
+        ts.Staging(server.contact) as client,
+    ):
+        client.put("large", 1, array, (0, -7), timeout=120)
+        assert server.memory_used >= array.nbytes
+        part = client.get("large", 1, (rows - 5, -7), (rows, columns - 7), timeout=120)
+        assert np.array_equal(part, array[-5:])
+        array[...] = 0
+        client.get("large", 1, (0, -7), (rows, columns - 7), array, timeout=120)
+        assert all((array[k] == k % 251).all() for k in range(rows))
+
+
 def test_strides_beyond_32_bits_in_a_file(any_engine: ts.Engine, tmp_path: Path) -> None:
     path = sparse(tmp_path / "sparse.bin", ELEMENTS)
     places = range(3, ELEMENTS, 1 << 28)

@@ -280,3 +280,30 @@ def test_a_defined_variable_ends_when_all_its_writers_have_come(serve: Servers) 
             reader.define("heat", "i4", (0, 0), (side, side), writers=2)
         with pytest.raises(ts.InvalidArgument, match="field by field"):
             reader.define("b", [("x", "f4"), ("y", "f4")], (0,), (4,))
+
+
+def test_servers_say_what_they_hold(serve: Servers) -> None:
+    contact = start_group(serve, "--memory", "8MiB")
+    with ts.Staging(contact, name="the simulation") as client, ts.Staging(contact):
+        put_all(client, "energy", 1)
+        servers = client.servers()
+        assert [one["server"] for one in servers] == [0, 1, 2]
+        assert {one["memory"] for one in servers} == {8 << 20}
+        assert sum(one["memory_used"] for one in servers) == 16 * 8 * SIDE**2
+        assert servers[0]["clients"] == 2 and "the simulation" in servers[0]["names"]
+
+
+def test_many_versions_and_variables(serve: Servers) -> None:
+    contact = start_group(serve, "--memory", "64MiB")
+    with ts.Staging(contact) as client:
+        for version in range(4000):
+            client.put("x", version, np.full(16, float(version)))
+        for k in range(10_000):
+            client.put(f"variable {k}", 7, np.full(2, float(k)))
+        for version in (0, 1999, 3999):
+            assert (client.get("x", version) == version).all()
+        held = {info["name"]: info["versions"] for info in client.ls()}
+        assert len(held) == 10_001
+        assert [one["version"] for one in held["x"]] == list(range(4000))
+        for k in (0, 4321, 9999):
+            assert (client.get(f"variable {k}", "latest") == k).all()

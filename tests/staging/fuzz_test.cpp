@@ -64,7 +64,7 @@ MessageWriter put_message(const PutRequest& request, std::int64_t value) {
 
 /// Something of the protocol, well formed.
 MessageWriter some_question(std::mt19937_64& random) {
-  const auto ask = static_cast<Ask>(random() % 22);
+  const auto ask = static_cast<Ask>(random() % 25);
   const std::string name = random() % 8 == 0 ? "honest" : "v" + std::to_string(random() % 4);
   const auto version = static_cast<std::int64_t>(random() % 6);
   const PutRequest put = put_of(name, version);

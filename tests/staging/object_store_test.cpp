@@ -1,6 +1,9 @@
 // What a staging server promises, without processes: each get is compared with a grid of cells.
 #include "staging/object_store.hpp"
 
+#include <chrono>
+#include <cmath>
+#include <cstdio>
 #include <map>
 #include <random>
 
@@ -296,4 +299,31 @@ TEST(a_get_sees_the_last_commit_of_each_cell_or_waits) {
       REQUIRE(store.release(reader, found.lease).ok());
     }
   }
+}
+
+/// Seconds of a put beside so many objects of one version, on a grid.
+double put_seconds(int objects) {
+  ObjectStore::Options options = options_of(std::int64_t{1} << 34);
+  options.segment_bytes = std::int64_t{1} << 30;
+  ObjectStore store(options);
+  const int side = std::max(1, static_cast<int>(std::sqrt(objects)));
+  const auto put_at = [&](int k) {
+    const std::int64_t x = 10 * (k % side);
+    const std::int64_t y = 10 * (k / side);
+    put(store, {"energy", 1, *Box::make({x, y}, {x + 10, y + 10}), "f8", 8});
+  };
+  for (int k = 0; k < objects; ++k) put_at(k);
+  constexpr int more = 2000;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int k = objects; k < objects + more; ++k) put_at(k);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  return seconds.count() / more;
+}
+
+TEST(a_put_costs_the_logarithm_of_the_objects) {
+  for (const int objects : {10, 1000, 100000}) {
+    std::printf("a put beside %6d objects: %.2f us\n", objects, 1e6 * put_seconds(objects));
+  }
+  // Ten thousand times as many may cost a few cache misses more, not ten thousand times as much.
+  EXPECT(put_seconds(100000) < 20 * put_seconds(10));
 }

@@ -97,15 +97,21 @@ def get(
 
 
 def ls(server: ServerArgument, as_json: JsonOption = False) -> None:
-    """List the variables of a staging server."""
+    """List the variables of staging servers, and the servers."""
     with Staging(server, timeout=FIND_S) as staging:
-        variables = staging.ls()
+        variables, servers = staging.ls(), staging.servers()
     if as_json:
-        print_json({"variables": variables})
+        print_json({"variables": variables, "servers": servers})
         return
     table = table_of("variable", "type", "bounds", "versions", ">objects", ">memory", ">producers")
     for variable in variables:
         table.add_row(*row_of(variable))
+    print_table(table)
+    table = table_of(">server", "at", ">memory", ">in use", ">clients", "names")
+    for one in servers:
+        memory, used = bytes_text(one["memory"]), bytes_text(one["memory_used"])
+        names = ", ".join(one["names"])
+        table.add_row(str(one["server"]), one["contact"], memory, used, str(one["clients"]), names)
     print_table(table)
 
 

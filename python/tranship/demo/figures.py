@@ -137,18 +137,26 @@ def draw_rates(axes: Any, transfers: list[dict[str, Any]], processes: list[str])
     labels = []
     for row, process in enumerate(processes):
         mine = [event for event in transfers if event["process"] == process]
-        moments = [float(event["ts"]) for event in mine]
-        moved, _ = np.histogram(moments, edges, weights=[event_bytes(event) for event in mine])
-        rates = moved / (edges[1] - edges[0])
-        highest = max(float(rates.max()), 1e-9)
-        colour = GET_KIND[1] if process.startswith("analysis") else KINDS[1][1]
+        staged = [event for event in mine if kind_of(event) in (PUT_KIND, GET_KIND)]
+        others = [event for event in mine if kind_of(event) not in (PUT_KIND, GET_KIND)]
+        below, above = (rates_of(part, edges) for part in (others, staged))
+        highest = max(float((below + above).max()), 1e-9)
+        colour = GET_KIND[1] if process.startswith("analysis") else PUT_KIND[1]
         base = row + 0.42
-        axes.stairs(
-            base - 0.84 * rates / highest, edges * 1e-6, baseline=base, fill=True, fc=colour
-        )
+        for rates, fill in ((below + above, colour), (below, KINDS[1][1])):
+            axes.stairs(
+                base - 0.84 * rates / highest, edges * 1e-6, baseline=base, fill=True, fc=fill
+            )
         labels.append(f"{process}\npeak {highest:.3g} MB/s")
     axes.set_xlim(0, end * 1e-6)
     finish_rows(axes, labels)
+
+
+def rates_of(events: list[dict[str, Any]], edges: Any) -> Any:
+    """Return the bytes per microsecond that begin between each two of `edges`."""
+    moments = [float(event["ts"]) for event in events]
+    moved, _ = np.histogram(moments, edges, weights=[event_bytes(event) for event in events])
+    return moved / (edges[1] - edges[0])
 
 
 def draw_bars(
