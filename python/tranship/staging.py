@@ -416,7 +416,7 @@ class Staging(Closing):
         return [dict(info) for info in self._core.variables()]
 
     def servers(self) -> list[Info]:
-        """The servers: number, contact, memory and memory_used in bytes, clients, and names of some."""
+        """The servers: number, contact, memory and memory_used in bytes, clients, some names."""
         return [dict(info) for info in self._core.servers()]
 
     def discard(self, name: str, version: int) -> None:
