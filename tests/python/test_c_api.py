@@ -129,8 +129,8 @@ def test_nothing_but_the_header_s_functions_is_visible(library: Any) -> None:
     lines = subprocess.run(
         ["nm", "-D", "--defined-only", library._name], capture_output=True, text=True, check=True
     ).stdout.splitlines()
+    assert "tranship_put" in declared
     assert {line.split()[-1] for line in lines} == declared
-    assert len(declared) == 20
 
 
 def test_the_codes_are_the_same_in_every_language(library: Any) -> None:
