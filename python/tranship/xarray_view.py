@@ -18,7 +18,7 @@ from xarray.core import indexing
 from .errors import Error, InvalidArgument, NotFound
 
 if TYPE_CHECKING:
-    from .staging import Corner, Staging
+    from .staging import Corner, Staging, VariableBox
 
 __all__ = ["Chunks", "Versions", "open_array"]
 
@@ -132,12 +132,12 @@ def open_array(
     """See Staging.to_xarray."""
     if chunks is not None and importlib.util.find_spec("dask") is None:
         raise Error("to_xarray needs Dask for chunks: pip install dask, or leave chunks out")
-    info: dict[str, Any] = dict(staging._core.describe(name, True, timeout))
-    first = tuple(info["lower"]) if lower is None else tuple(lower)
-    last = tuple(info["upper"]) if upper is None else tuple(upper)
+    bounds = staging._box(name, None, None, timeout)
+    first = bounds.lower if lower is None else tuple(lower)
+    last = bounds.upper if upper is None else tuple(upper)
     sides = [b - a for a, b in zip(first, last, strict=False)]
-    if not len(first) == len(last) == len(info["lower"]) or min(sides, default=0) < 0:
-        raise InvalidArgument(f'from {first} to {last} is no box of "{name}", {box_text(info)}')
+    if not len(first) == len(last) == len(bounds.lower) or min(sides, default=0) < 0:
+        raise InvalidArgument(f'from {first} to {last} is no box of "{name}", {box_text(bounds)}')
     versions = versions_of(staging, name, version, first, last, timeout)
     several = [] if isinstance(versions, int) else [VERSION]
     boxes = [f"d{k}" for k in range(len(first))] if dims is None else list(dims)
@@ -154,7 +154,7 @@ def open_array(
         attrs["version"] = versions
     else:
         coords[VERSION] = list(versions)
-    array = StagedArray(staging, name, versions, first, last, np.dtype(info["type"]), timeout)
+    array = StagedArray(staging, name, versions, first, last, bounds.dtype, timeout)
     lazy = keep(array) if chunks is None else indexing.LazilyIndexedArray(array)
     variable = xr.Variable([*several, *boxes], lazy, attrs)
     found = xr.DataArray(variable, coords=coords, name=name)
@@ -188,7 +188,7 @@ def versions_of(
     return tuple(int(v) for v in version) if isinstance(version, Sequence) else int(version)
 
 
-def box_text(info: dict[str, Any]) -> str:
+def box_text(bounds: VariableBox) -> str:
     """The bounds of a variable, for messages."""
-    cuts = (f"{a}:{b}" for a, b in zip(info["lower"], info["upper"], strict=True))
+    cuts = (f"{a}:{b}" for a, b in zip(bounds.lower, bounds.upper, strict=True))
     return f"which lies in ({', '.join(cuts)})"

@@ -277,23 +277,26 @@ void FabricCore::say_goodbye() {
   for (auto& [id, session] : sessions_) {
     if (!session->lost) send(*session, MessageType::goodbye, 0, {});
   }
-  // A peer closes its end when it has read the goodbye: leaving earlier could reset the connection
-  // under it, and a clean close would look like a death.
-  const auto end = Clock::now() + goodbye_max;
-  while (!sessions_.empty() && Clock::now() < end) {
-    if (!wire_->progress()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  await_goodbye([this] {
     bury();
-  }
+    return sessions_.empty();
+  });
 }
 
 void FabricCore::leave(Session& session) {
   session.leaving = true;
   send(session, MessageType::goodbye, 0, {});
+  await_goodbye([&] { return session.lost; });
+  lose(session, {});
+}
+
+/// A peer closes its end when it has read the goodbye: leaving earlier could reset the connection
+/// under it, and a clean close would look like a death.
+void FabricCore::await_goodbye(const std::function<bool()>& read) {
   const auto end = Clock::now() + goodbye_max;
-  while (!session.lost && Clock::now() < end) {
+  while (!read() && Clock::now() < end) {
     if (!wire_->progress()) std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  lose(session, {});
 }
 
 Status FabricCore::close() {

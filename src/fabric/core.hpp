@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -59,8 +60,9 @@ class FabricCore {
   void lose(Session& session, Error error);
   void bury();
   void say_goodbye();
-  /// Until the peer has closed its end, or time is up.
   void leave(Session& session);
+  /// Goes on until `read` says that the peers have read it, or time is up.
+  void await_goodbye(const std::function<bool()>& read);
   Session* find(ConnectionId connection);
   void watch_process(Session& session);
 

@@ -59,6 +59,14 @@ std::optional<Box> intersection(const Box& a, const Box& b) {
   return shared;
 }
 
+bool step(Point& cell, const Point& first, const Point& last, int rank) {
+  for (std::size_t k = 0; k < at(rank); ++k) {
+    if (++cell[k] <= last[k]) return true;
+    cell[k] = first[k];
+  }
+  return false;
+}
+
 Box around(const Box& a, const Box& b) {
   Box both = a;
   for (std::size_t k = 0; k < at(a.rank); ++k) {

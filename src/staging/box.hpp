@@ -37,6 +37,10 @@ struct Box {
 /// What two boxes of one rank share; nothing if they share no point.
 std::optional<Box> intersection(const Box& a, const Box& b);
 
+/// Moves `cell` to the next one from `first` to `last`, both inclusive. Returns false, with `cell`
+/// at `first` again, after the last one.
+bool step(Point& cell, const Point& first, const Point& last, int rank);
+
 /// The smallest box that holds both, which have one rank.
 Box around(const Box& a, const Box& b);
 

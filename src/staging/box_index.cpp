@@ -83,17 +83,12 @@ bool BoxIndex::visit(const Box& box, const Visit& visit) const {
       continue;
     }
     Point cell = first;
-    for (bool more = true; more;) {
+    do {
       const auto [begin, end] = cells.equal_range(cell);
       for (auto one = begin; one != end; ++one) {
         if (!look_at(one->second)) return false;
       }
-      more = false;
-      for (std::size_t k = 0; k < static_cast<std::size_t>(box.rank) && !more; ++k) {
-        more = ++cell[k] <= last[k];
-        if (!more) cell[k] = first[k];
-      }
-    }
+    } while (step(cell, first, last, box.rank));
   }
   return true;
 }

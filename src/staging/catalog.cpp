@@ -5,14 +5,6 @@
 namespace tranship::staging {
 namespace {
 
-/// A client that hears nothing looks for itself now and then.
-constexpr std::int64_t look_again_ns = 250'000'000;
-
-Error not_a_server() {
-  return {ErrorCode::unsupported,
-          "what answers there is no staging server; start one with: tranship serve"};
-}
-
 Error late(const std::string& why) {
   return {ErrorCode::timeout, "the wait for the staging server has ended: " + why +
                                   "; wait longer, or look with: tranship ls"};
@@ -46,6 +38,11 @@ void merge(std::map<std::string, VariableInfo>& all, VariableInfo info) {
 std::uint32_t flag(bool value) { return value ? 1 : 0; }
 
 }  // namespace
+
+Error not_a_server() {
+  return {ErrorCode::unsupported,
+          "what answers there is no staging server; start one with: tranship serve"};
+}
 
 Catalog::Answer Catalog::ask_until_done(int server, const MessageWriter& question,
                                         ReplyBuffer& reply, std::int64_t end_ns) {

@@ -21,6 +21,12 @@
 
 namespace tranship::staging {
 
+/// A client that hears nothing looks for itself so often.
+constexpr std::int64_t look_again_ns = 250'000'000;
+
+/// What a client says of an answer that it cannot read.
+Error not_a_server();
+
 /// Room for an answer: made once, never cleared.
 using ReplyBuffer = std::unique_ptr<std::byte[]>;
 

@@ -88,11 +88,15 @@ int Distribution::keeper(const std::string& variable) const {
   return static_cast<int>(hash_of(variable) % static_cast<std::uint64_t>(servers_));
 }
 
-int Distribution::home(const std::string& variable, const Cells& cells, const Box& box) const {
-  // Two numbers below 2^32, so that the sum does not wrap: neighbours stay neighbours.
+int Distribution::owner_of(const std::string& variable, const Point& cell, int rank) const {
+  // Two numbers below the servers', so that the sum does not wrap: neighbours stay neighbours.
   const auto servers = static_cast<std::uint64_t>(servers_);
-  const std::uint64_t place = hilbert_index(cells.cell_of(box.lower), cells.rank) % servers;
-  return static_cast<int>((hash_of(variable) % servers + place) % servers);
+  const std::uint64_t place = hilbert_index(cell, rank) % servers;
+  return static_cast<int>((static_cast<std::uint64_t>(keeper(variable)) + place) % servers);
+}
+
+int Distribution::home(const std::string& variable, const Cells& cells, const Box& box) const {
+  return owner_of(variable, cells.cell_of(box.lower), cells.rank);
 }
 
 std::vector<int> Distribution::owners(const std::string& variable, const Cells& cells,
@@ -111,17 +115,10 @@ std::vector<int> Distribution::owners(const std::string& variable, const Cells& 
     return owners;
   }
   std::vector<bool> is_owner(at(servers_));
-  const auto servers = static_cast<std::uint64_t>(servers_);
-  const std::uint64_t begin = hash_of(variable) % servers;
   Point cell = first;
-  for (bool more = true; more;) {
-    is_owner[(begin + hilbert_index(cell, cells.rank) % servers) % servers] = true;
-    more = false;
-    for (std::size_t k = 0; k < at(box.rank) && !more; ++k) {
-      more = ++cell[k] <= last[k];
-      if (!more) cell[k] = first[k];
-    }
-  }
+  do {
+    is_owner[at(owner_of(variable, cell, cells.rank))] = true;
+  } while (step(cell, first, last, box.rank));
   for (int server = 0; server < servers_; ++server) {
     if (is_owner[at(server)]) owners.push_back(server);
   }

@@ -49,6 +49,8 @@ class Distribution {
   std::vector<int> owners(const std::string& variable, const Cells& cells, const Box& box) const;
 
  private:
+  int owner_of(const std::string& variable, const Point& cell, int rank) const;
+
   int servers_;
 };
 

@@ -9,11 +9,6 @@ namespace {
 constexpr std::chrono::milliseconds control_wait_max{10'000};
 constexpr int servers_max = 1 << 16;
 
-Error not_a_server() {
-  return {ErrorCode::unsupported,
-          "what answers there is no staging server; start one with: tranship serve"};
-}
-
 }  // namespace
 
 /// Wakes the threads that wait for servers.
@@ -104,7 +99,7 @@ Status Links::greet(PeerId peer, int rank, std::int64_t end_ns) {
     MessageReader in(*answer);
     if (in.get<Said>() != Said::waiting) return read_greeting(*answer, rank);
     if (now_ns() >= end_ns) return Error{ErrorCode::timeout, in.text() + "; wait longer"};
-    wait(seen, std::min(end_ns, now_ns() + 250'000'000));
+    wait(seen, std::min(end_ns, now_ns() + look_again_ns));
   }
 }
 

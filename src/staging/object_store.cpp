@@ -81,10 +81,7 @@ Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& reque
 Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRequest& request) {
   const bool is_new = !variables_.contains(request.variable);
   auto variable = variable_for(request);
-  if (!variable) {
-    if (is_new) variables_.erase(request.variable);
-    return variable.error();
-  }
+  if (!variable) return variable.error();
   auto room = make_room(request, request.box.points() * request.element_bytes);
   if (!room || std::holds_alternative<Waiting>(*room)) {
     if (is_new) variables_.erase(request.variable);
@@ -207,12 +204,8 @@ Status ObjectStore::abort(Owner owner, std::uint64_t number) {
 
 Result<std::uint64_t> ObjectStore::enter(const PutRequest& request, int home,
                                          std::uint64_t object) {
-  const bool is_new = !variables_.contains(request.variable);
   auto variable = variable_for(request);
-  if (!variable) {
-    if (is_new) variables_.erase(request.variable);
-    return variable.error();
-  }
+  if (!variable) return variable.error();
   Version& version = (*variable)->versions[request.version];
   const std::uint64_t number = ++last_object_;
   if (version.entered.contains({home, object})) {

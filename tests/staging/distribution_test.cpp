@@ -7,18 +7,14 @@
 #include <random>
 #include <set>
 
+#include "staging/boxes.hpp"
 #include "support/test.hpp"
 
 using namespace tranship;
 using namespace tranship::staging;
+using tranship::test::box_of;
 
 namespace {
-
-Box box_of(std::vector<std::int64_t> lower, std::vector<std::int64_t> upper) {
-  const auto box = Box::make(lower, upper);
-  REQUIRE(box.ok());
-  return *box;
-}
 
 std::int64_t distance(const Point& a, const Point& b) {
   std::int64_t sum = 0;

@@ -3,18 +3,12 @@
 
 #include <random>
 
+#include "staging/boxes.hpp"
 #include "support/test.hpp"
 
 using namespace tranship;
 using namespace tranship::staging;
-
-namespace {
-
-Box box_of(std::vector<std::int64_t> lower, std::vector<std::int64_t> upper) {
-  return *Box::make(lower, upper);
-}
-
-}  // namespace
+using tranship::test::box_of;
 
 TEST(what_is_written_is_read) {
   PutRequest put{"energy", -7, box_of({-1, 2, 3}, {4, 5, 6}), "f8", 8};

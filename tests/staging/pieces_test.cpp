@@ -3,19 +3,15 @@
 #include <random>
 
 #include "staging/box_index.hpp"
+#include "staging/boxes.hpp"
 #include "staging/parts.hpp"
 #include "support/test.hpp"
 
 using namespace tranship;
 using namespace tranship::staging;
+using tranship::test::box_of;
 
 namespace {
-
-Box box_of(std::vector<std::int64_t> lower, std::vector<std::int64_t> upper) {
-  const auto box = Box::make(lower, upper);
-  REQUIRE(box.ok());
-  return *box;
-}
 
 Box random_box(std::mt19937_64& random, int rank, std::int64_t room) {
   std::vector<std::int64_t> lower;

@@ -10,7 +10,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -106,14 +106,19 @@ def serve(
     """Run staging servers until they are interrupted (Ctrl-C, SIGTERM)."""
     read = read_config(config)
     settings = read.pop("settings", {})
-    given = {"contact": contact, "memory": memory, "versions": versions, "full": full}
+    given = {
+        "contact": contact,
+        "memory": memory,
+        "versions": versions,
+        "full": full,
+        "servers": servers,
+    }
     options = DEFAULTS | read | {k: v for k, v in given.items() if v is not None}
-    count = servers if servers is not None else options.pop("servers")
-    options.pop("servers", None)
+    count = options.pop("servers")
     here = rank if rank is not None else rank_of_launcher(count, os.environ)
     # A server that is told to end while it starts does so at once; afterwards it drains.
     ended = EndSignals()
-    with others(count, options, config) if here is None else no_others():
+    with others(count, options, config) if here is None else nullcontext():
         server = StagingServer(
             options["contact"],
             memory=parse_size(str(options["memory"]), "--memory"),
@@ -195,12 +200,6 @@ def announce(
         time.sleep(LOOK_S / 4)
     group = f" with {count} servers" if count > 1 else ""
     print(f"serving at {server.contact}{group}, in {contact}", flush=True)
-
-
-@contextmanager
-def no_others() -> Iterator[None]:
-    """Nobody else is started here."""
-    yield
 
 
 @contextmanager

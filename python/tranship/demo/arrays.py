@@ -33,7 +33,6 @@ def array_module(settings: Settings, rank: int | None = None) -> Any:
 
 def to_host(values: Any) -> Any:
     """Return a NumPy array of the same values; the array itself if it is one."""
-    for name in ("numpy", "get"):
-        if not isinstance(values, np.ndarray) and hasattr(values, name):
-            return getattr(values, name)()
-    return values
+    if isinstance(values, np.ndarray):
+        return values
+    return values.numpy() if isinstance(values, ts.DeviceArray) else values.get()
