@@ -359,31 +359,44 @@ def memcpy_samples(rates: Rates) -> Samples:
     return samples
 
 
-def modern_channels(builder: Builder, devices: int, rates: Rates, node: str = "node0") -> None:
-    """The channels inside a node."""
-    host, pinned, file = f"{node}/host0", f"{node}/pinned0", f"{node}/file0"
+def host_channels(builder: Builder, rates: Rates, node: str, host: str, pinned: str) -> None:
+    """Copies between pageable and pinned memory of a node."""
     for source in (host, pinned):
         for target in (host, pinned):
             builder.channel("memcpy", source, target, memcpy_samples(rates), 1 * US,
                             [f"{node}/cores"])  # fmt: skip
+
+
+def gpu_channels(
+    builder: Builder, rates: Rates, device: str, hosts: tuple[str, str], others: Sequence[str]
+) -> None:
+    """Channels of one GPU with pageable and pinned memory, within it, and to the `others`."""
+    host, pinned = hosts
+    node, k = device.partition("/")[0], device.rpartition("device")[2]
     dram = [f"{node}/dram"] if rates.dram else []
     pageable = requests(rates.pageable, LINK_S, PAGEABLE_SHARES)
+    up, down = [f"{node}/pcie{k} up", *dram], [f"{node}/pcie{k} down", *dram]
+    read = requests(rates.link, LINK_S, READ_SHARES)
+    write = requests(rates.link, LINK_S, WRITE_SHARES)
+    builder.channel("gpu_read", device, pinned, read, COPY_S, up)
+    builder.channel("gpu_write", pinned, device, write, COPY_S, down)
+    builder.channel("gpu_read", device, host, pageable, LAUNCH_S, up)
+    builder.channel("gpu_write", host, device, pageable, LAUNCH_S, down)
+    inside = requests(rates.copy, 0, KERNEL_SHARES, sizes=(4 * KIB,))
+    builder.channel("gpu_copy", device, device, inside, LAUNCH_S)
+    for other in others:
+        shares = [f"{node}/nvlink{k} out", f"{node}/nvlink{other.rpartition('device')[2]} in"]
+        peer = requests(rates.peer, LINK_S, PEER_SHARES)
+        builder.channel("gpu_peer", device, other, peer, LAUNCH_S, shares)
+
+
+def modern_channels(builder: Builder, devices: int, rates: Rates, node: str = "node0") -> None:
+    """The channels inside a node."""
+    host, pinned, file = f"{node}/host0", f"{node}/pinned0", f"{node}/file0"
+    host_channels(builder, rates, node, host, pinned)
     for k in range(devices):
-        device = f"{node}/device{k}"
-        up, down = [f"{node}/pcie{k} up", *dram], [f"{node}/pcie{k} down", *dram]
-        read = requests(rates.link, LINK_S, READ_SHARES)
-        write = requests(rates.link, LINK_S, WRITE_SHARES)
-        builder.channel("gpu_read", device, pinned, read, COPY_S, up)
-        builder.channel("gpu_write", pinned, device, write, COPY_S, down)
-        builder.channel("gpu_read", device, host, pageable, LAUNCH_S, up)
-        builder.channel("gpu_write", host, device, pageable, LAUNCH_S, down)
-        inside = requests(rates.copy, 0, KERNEL_SHARES, sizes=(4 * KIB,))
-        builder.channel("gpu_copy", device, device, inside, LAUNCH_S)
-        for other in range(devices if rates.peer else 0):
-            if other != k:
-                shares = [f"{node}/nvlink{k} out", f"{node}/nvlink{other} in"]
-                peer = requests(rates.peer, LINK_S, PEER_SHARES)
-                builder.channel("gpu_peer", device, f"{node}/device{other}", peer, LAUNCH_S, shares)
+        others = [f"{node}/device{j}" for j in range(devices if rates.peer else 0) if j != k]
+        gpu_channels(builder, rates, f"{node}/device{k}", (host, pinned), others)
     for memory in (host, pinned) if rates.file_read else ():
         write = requests(rates.file_write, FILE_S, CONTIGUOUS_SHARES)
         read = requests(rates.file_read, FILE_S, CONTIGUOUS_SHARES)
@@ -440,6 +453,14 @@ def rails(builder: Builder, devices: int, rates: Rates, card: float) -> None:
                         ["nic0 out", "node1/nic0 in"])  # fmt: skip
 
 
+PERLMUTTER = Rates(
+    memcpy=60 * GB, memcpy_one_thread=12 * GB, link=25 * GB, pageable=8 * GB,
+    copy=0.85 * 1555 * GB / 2, peer=93 * GB, dram=100 * GB, file_write=10 * GB,
+    file_read=10 * GB, disk="file system",
+)  # fmt: skip
+PERLMUTTER_CARD = 23 * GB
+
+
 def perlmutter() -> Builder:
     """The GPU nodes that the DataSpaces-GPU paper ran on."""
     builder = Builder(
@@ -462,16 +483,65 @@ def perlmutter() -> Builder:
         nodes=1536,
     )
     builder.profile["cache_bytes"] = 256 * MIB
-    rates = Rates(
-        memcpy=60 * GB, memcpy_one_thread=12 * GB, link=25 * GB, pageable=8 * GB,
-        copy=0.85 * 1555 * GB / 2, peer=93 * GB, dram=100 * GB, file_write=10 * GB,
-        file_read=10 * GB, disk="file system",
-    )  # fmt: skip
-    modern_node(builder, 4, rates)
+    modern_node(builder, 4, PERLMUTTER)
     builder.resource("file system", 5000 * GB, whole_cluster=True)
-    rails(builder, 4, rates, 23 * GB)
-    modern_channels(builder, 4, rates)
+    rails(builder, 4, PERLMUTTER, PERLMUTTER_CARD)
+    modern_channels(builder, 4, PERLMUTTER)
     return builder
+
+
+def perlmutter_processes() -> Builder:
+    """The same nodes as the paper used them: four processes, each with a GPU and a card."""
+    builder = Builder(
+        "perlmutter-processes",
+        host=perlmutter().profile["host"],
+        date="2023-08",
+        comment=(
+            "Derived, not measured: the nodes of the profile perlmutter with four processes each, "
+            "as the paper has them (section 5: all four cards are used, and evenly mapped to the "
+            "processes). hostK, pinnedK and deviceK are what process K uses: what it sends leaves "
+            "by card K, and what it gets arrives by card K, whoever the other is. A staging "
+            "server is such a process too. Rates are assumed as in perlmutter; no files."
+        ),
+        nodes=1536,
+    )
+    builder.profile["cache_bytes"] = 256 * MIB
+    rates = PERLMUTTER
+    kinds = (("host", 2 * GIB), ("pinned", 2 * GIB), ("device", 2 * GIB))
+    for kind, buffer_bytes in kinds:
+        for k in range(4):
+            builder.memory(f"{kind}{k}", kind, buffer_bytes)
+    builder.resource("cores", 0)
+    builder.resource("dram", rates.dram)
+    for k in range(4):
+        for name, rate in (("pcie", rates.link), ("nvlink", rates.peer), ("nic", PERLMUTTER_CARD)):
+            first, second = ("up", "down") if name == "pcie" else ("out", "in")
+            builder.resource(f"{name}{k} {first}", rate)
+            builder.resource(f"{name}{k} {second}", rate)
+    for k in range(4):
+        hosts = (f"node0/host{k}", f"node0/pinned{k}")
+        host_channels(builder, rates, "node0", *hosts)
+        others = [f"node0/device{j}" for j in range(4) if j != k]
+        gpu_channels(builder, rates, f"node0/device{k}", hosts, others)
+    own_cards(builder, 4, rates, PERLMUTTER_CARD)
+    return builder
+
+
+def own_cards(builder: Builder, processes: int, rates: Rates, card: float) -> None:
+    """Each process's pinned memory and GPU reach those of all processes of another node."""
+    for k in range(processes):
+        builder.resource(f"node1/nic{k} in", card)
+        builder.resource(f"node1/pcie{k} down", rates.link)
+    names = [f"{kind}{k}" for kind in ("pinned", "device") for k in range(processes)]
+    builder.far_memories(*names)
+    samples = requests(card, REMOTE_S, CONTIGUOUS_SHARES)
+    for source in names:
+        for target in names:
+            k, j = source[-1], target[-1]
+            up = [f"pcie{k} up"] if source.startswith("device") else []
+            down = [f"node1/pcie{j} down"] if target.startswith("device") else []
+            shares = [f"nic{k} out", *up, f"node1/nic{j} in", *down]
+            builder.channel("remote_write", source, f"node1/{target}", samples, NETWORK_S, shares)
 
 
 # The two pairs of machines of the CERN paper.
@@ -622,7 +692,7 @@ def machines() -> list[Builder]:
     """All of them."""
     pairs = [cern(pair, rdma=rdma) for pair in PAIRS for rdma in (True, False)]
     h200s = [h200(devices) for devices in (1, 2, 4, 8)]
-    return [sapling(), xstream(), moonlight(), perlmutter(), *pairs, *h200s]
+    return [sapling(), xstream(), moonlight(), perlmutter(), perlmutter_processes(), *pairs, *h200s]
 
 
 # Text that people can read: one memory, resource or channel a line, samples below.

@@ -174,11 +174,15 @@ typedef struct tranship_listing tranship_listing;
 typedef struct tranship_entry {
   const char* name; /* valid until the listing is freed */
   tranship_variable variable;
-  int64_t versions;      /* how many are held; what follows is of these */
+  int64_t versions;      /* how many are held; the next four are of these */
   int64_t version_first; /* 0 if none is */
   int64_t version_last;
   int64_t objects;
   int64_t bytes; /* of the server's memory, in its whole units */
+  int64_t puts;  /* since the servers have started, with their bytes */
+  int64_t put_bytes;
+  int64_t gets;
+  int64_t get_bytes;
 } tranship_entry;
 
 /* Asks the server. Free the listing. */

@@ -263,6 +263,13 @@ Array array_of(nb::handle object, bool writable) {
   return nb::cast<Array>(converted);
 }
 
+CopyPair pair_of(nb::handle pair) {
+  if (!nb::isinstance<nb::sequence>(pair) || nb::len(pair) != 2) {
+    raise({ErrorCode::invalid_argument, "copies are given as pairs: (source, target), ..."});
+  }
+  return {array_of(nb::object(pair[0]), false), array_of(nb::object(pair[1]), true)};
+}
+
 void bind_arrays(nb::module_& module) {
   nb::class_<Array>(module, "Array", "A box of an array and where it lies.")
       .def_prop_ro("extents", &described_extents,

@@ -59,6 +59,12 @@ std::shared_ptr<void> keep(nb::handle object);
 /// tranship.arrays.to_core knows (structured types, DLPack).
 Array array_of(nb::handle object, bool writable);
 
+/// Tuples of a source and a target.
+using Pairs = nb::typed<nb::iterable, nb::typed<nb::tuple, nb::object, nb::object>>;
+
+/// What lies in one of them.
+CopyPair pair_of(nb::handle pair);
+
 /// Names, types, sizes and offsets in bytes.
 using PlacedFields = std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>;
 

@@ -137,13 +137,8 @@ Before before_of(nb::handle after, nb::handle stream) {
 }
 
 /// The two arrays of a copy, both restricted to the region.
-struct Ends {
-  Array source;
-  Array target;
-};
-
-Ends ends_of(nb::handle source, nb::handle target, nb::handle region) {
-  Ends ends{array_of(source, false), array_of(target, true)};
+CopyPair ends_of(nb::handle source, nb::handle target, nb::handle region) {
+  CopyPair ends{array_of(source, false), array_of(target, true)};
   if (region.is_none()) return ends;
   // A plain array's dimensions match the other side's by position, and so does the region.
   const View names = ends.source.named ? ends.source.view : ends.target.view;
@@ -155,7 +150,7 @@ Ends ends_of(nb::handle source, nb::handle target, nb::handle region) {
 BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                 nb::handle region, int priority, nb::handle after, const std::string& planner,
                 std::int64_t buffer_bytes, nb::handle stream) {
-  Ends ends = ends_of(source, target, region);
+  CopyPair ends = ends_of(source, target, region);
   CopyOptions options = copy_options(priority, planner, buffer_bytes);
   Before before = before_of(after, stream);
   options.after = std::move(before.events);
@@ -171,12 +166,35 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
   return {unwrap(std::move(event)), engine};
 }
 
+BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, int priority,
+                    nb::handle after, nb::handle stream) {
+  std::vector<CopyPair> pairs;
+  for (nb::handle one : given) pairs.push_back(pair_of(one));
+  CopyOptions options;
+  options.priority = priority;
+  Before before = before_of(after, stream);
+  options.after = std::move(before.events);
+  for (std::size_t k = 1; k < pairs.size(); ++k) {
+    for (const Array* array : {&pairs[k].source, &pairs[k].target}) {
+      if (array->stream) before.streams.others.push_back({*array->stream, array->device});
+    }
+  }
+  if (!pairs.empty()) {
+    options.stream = joined(*engine, before.streams, pairs[0].source, pairs[0].target);
+  }
+  auto event = [&] {
+    nb::gil_scoped_release released;
+    return engine->copy_all(pairs, options);
+  }();
+  return {unwrap(std::move(event)), engine};
+}
+
 using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 BoundEvent copy_pages(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                       const Indices& source_pages, const Indices& target_pages, int priority,
                       nb::handle after, nb::handle stream) {
-  Ends ends = ends_of(source, target, nb::none());
+  CopyPair ends = ends_of(source, target, nb::none());
   CopyOptions options;
   options.priority = priority;
   Before before = before_of(after, stream);
@@ -193,7 +211,7 @@ BoundEvent copy_pages(const std::shared_ptr<Engine>& engine, nb::handle source, 
 BoundPlan plan(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                nb::handle region, int priority, const std::string& planner,
                std::int64_t buffer_bytes) {
-  const Ends ends = ends_of(source, target, region);
+  const CopyPair ends = ends_of(source, target, region);
   const CopyOptions options = copy_options(priority, planner, buffer_bytes);
   return {unwrap(engine->plan(ends.source, ends.target, options)), engine};
 }
@@ -222,12 +240,14 @@ void wait(const BoundEvent& self, std::optional<double> timeout) {
 }
 
 std::shared_ptr<Engine> open(const std::string& profile,
-                             const std::map<std::string, std::string>& overrides, bool trace,
-                             bool accept, const std::string& contact_file) {
+                             const std::map<std::string, std::string>& overrides,
+                             const std::string& trace_file, const std::string& program, bool accept,
+                             const std::string& contact_file) {
   Engine::Options options;
   options.config = config_with(overrides);
   options.profile = unwrap(Profile::from_json(profile));
-  options.trace = trace;
+  options.trace_file = trace_file;
+  options.program = program;
   options.accept = accept;
   options.contact_file = contact_file;
   auto opened = [&] {
@@ -243,6 +263,15 @@ std::shared_ptr<Engine> open(const std::string& profile,
               delete engine;
             }
           }};
+}
+
+/// What the caller did from `begin_ns` until now.
+void add_span(const Engine& engine, const std::string& name, std::int64_t begin_ns,
+              std::int64_t bytes) {
+  if (engine.trace() == nullptr) return;
+  Span span{name, "program", begin_ns, SteadyClock().now_ns(), bytes};
+  span.thread = own_row();
+  engine.trace()->add(std::move(span));
 }
 
 void bind_plan(nb::module_& module) {
@@ -304,18 +333,27 @@ void bind_engine(nb::module_& module) {
   bind_plan(module);
   bind_event(module);
   nb::class_<Engine>(module, "EngineCore")
-      .def_static("open", &open, nb::arg("profile"), nb::arg("overrides"), nb::arg("trace"),
-                  nb::arg("accept"), nb::arg("contact_file"))
+      .def_static("open", &open, nb::arg("profile"), nb::arg("overrides"), nb::arg("trace_file"),
+                  nb::arg("program"), nb::arg("accept"), nb::arg("contact_file"))
       .def("copy", &copy, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("region").none(), nb::arg("priority"), nb::arg("after").none(),
            nb::arg("planner"), nb::arg("buffer_bytes"), nb::arg("stream").none())
+      .def("copy_all", &copy_all, nb::arg("pairs"), nb::arg("priority"), nb::arg("after").none(),
+           nb::arg("stream").none())
       .def("copy_pages", &copy_pages, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("source_pages"), nb::arg("target_pages"), nb::arg("priority"),
            nb::arg("after").none(), nb::arg("stream").none())
       .def("plan", &plan, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("region").none(), nb::arg("priority"), nb::arg("planner"),
            nb::arg("buffer_bytes"))
-      .def("close", &Engine::close, nb::call_guard<nb::gil_scoped_release>())
+      .def("close",
+           [](Engine& engine) {
+             Status status = [&] {
+               nb::gil_scoped_release released;
+               return engine.close();
+             }();
+             unwrap(status);
+           })
       .def_prop_ro("closed", &Engine::closed)
       .def_prop_ro("threads", &Engine::threads)
       .def_prop_ro("buffer_bytes_in_use", &Engine::buffer_bytes_in_use)
@@ -327,12 +365,7 @@ void bind_engine(nb::module_& module) {
             return nb::make_tuple(counters.hits, counters.misses);
           },
           nb::sig("def cache_counters(self, /) -> tuple[int, int]"))
-      .def(
-          "trace_json",
-          [](const Engine& engine, const std::string& process_name) {
-            return engine.trace() ? engine.trace()->to_json(getpid(), process_name) : std::string();
-          },
-          nb::arg("process_name"));
+      .def("add_span", &add_span, nb::arg("name"), nb::arg("begin_ns"), nb::arg("bytes"));
   module.def(
       "describe_config",
       [](const std::map<std::string, std::string>& overrides) {

@@ -124,6 +124,37 @@ double time_many(Engine& engine, nb::handle source, nb::handle target, int count
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / count;
 }
 
+/// Seconds for `count` rounds of copies, `together` or one by one, all begun before the first is
+/// waited for.
+double time_pairs(Engine& engine, const Pairs& given, bool together, int count) {
+  std::vector<CopyPair> pairs;
+  for (nb::handle pair : given) pairs.push_back(pair_of(pair));
+  std::vector<Event> events;
+  Status failure;
+  const auto keep = [&](Result<Event> event) {
+    if (event) {
+      events.push_back(std::move(*event));
+    } else if (failure) {
+      failure = event.error();
+    }
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  released([&] {
+    for (int k = 0; k < count; ++k) {
+      if (together) keep(engine.copy_all(pairs, {}));
+      for (const CopyPair& pair : pairs) {
+        if (!together) keep(engine.copy(pair.source, pair.target, {}));
+      }
+    }
+    for (const Event& event : events) {
+      if (Status status = event.wait(std::chrono::seconds(60)); failure) failure = status;
+    }
+    return 0;
+  });
+  unwrap(failure);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 /// Seconds for each plan of the two arrays, all but the first from the cache.
 double time_plans(Engine& engine, nb::handle source, nb::handle target, int count) {
   const Array from = array_of(source, false);
@@ -289,6 +320,8 @@ void bind_measuring(nb::module_& module) {
   module.def("time_copies", &time_copies, nb::arg("engine"), nb::arg("source"), nb::arg("target"),
              nb::arg("repeats"));
   module.def("time_many", &time_many, nb::arg("engine"), nb::arg("source"), nb::arg("target"),
+             nb::arg("count"));
+  module.def("time_pairs", &time_pairs, nb::arg("engine"), nb::arg("pairs"), nb::arg("together"),
              nb::arg("count"));
   module.def("time_plans", &time_plans, nb::arg("engine"), nb::arg("source"), nb::arg("target"),
              nb::arg("count"));

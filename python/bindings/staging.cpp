@@ -2,11 +2,13 @@
 #include "staging/client.hpp"
 
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
+#include "staging/distribution.hpp"
 #include "staging/server.hpp"
 
 namespace tranship::python {
@@ -36,32 +38,42 @@ auto run(const Work& work) {
   return result;
 }
 
+/// Whether a signal handler has raised: Ctrl-C ends what waits.
+bool interrupted() {
+  nb::gil_scoped_acquire held;
+  return PyErr_CheckSignals() != 0;
+}
+
 std::shared_ptr<BoundClient> open_client(std::shared_ptr<Engine> engine, const std::string& contact,
                                          const std::string& name, double timeout) {
-  auto client =
-      unwrap(run([&] { return Client::open(*engine, contact, name, milliseconds(timeout)); }));
-  client->give_up_when([] {
-    nb::gil_scoped_acquire held;
-    return PyErr_CheckSignals() != 0;
-  });
+  const staging::Patience patience{milliseconds(timeout), interrupted};
+  auto client = unwrap(run([&] { return Client::open(*engine, contact, name, patience); }));
   return std::make_shared<BoundClient>(BoundClient{std::move(engine), std::move(client)});
 }
 
 std::shared_ptr<Server> open_server(const std::string& profile,
                                     const std::map<std::string, std::string>& overrides,
                                     const std::string& contact_file, std::int64_t memory_bytes,
-                                    int versions_max, bool discard_oldest, int rank, int servers,
+                                    const std::string& memory_kind, int versions_max,
+                                    const std::string& full, const std::string& spill_folder,
+                                    std::int64_t spill_bytes_max, int rank, int servers,
                                     const std::string& first) {
   Server::Options options;
   options.config = config_with(overrides);
   options.profile = unwrap(Profile::from_json(profile));
   options.contact_file = contact_file;
   options.memory_bytes = memory_bytes;
+  options.memory_kind = memory_kind;
   options.versions_max = versions_max;
-  options.full = discard_oldest ? staging::Full::discard_oldest : staging::Full::block;
+  options.full = full == "spill"            ? staging::Full::spill
+                 : full == "discard-oldest" ? staging::Full::discard_oldest
+                                            : staging::Full::block;
+  options.spill_folder = spill_folder;
+  if (spill_bytes_max > 0) options.spill_bytes_max = spill_bytes_max;
   options.rank = rank;
   options.servers = servers;
   options.first = first;
+  options.join.interrupted = interrupted;
   return {unwrap(run([&] { return Server::open(std::move(options)); }))};
 }
 
@@ -73,6 +85,14 @@ GetRequest request_of(const std::string& variable, const std::string& which, std
                                          : Which::exact;
   const std::int64_t number = kind == Which::latest ? INT64_MAX : version;
   return {variable, kind, number, unwrap(Box::make(lower, upper))};
+}
+
+nb::dict described(const staging::Moved& moved) {
+  nb::dict all;
+  all["count"] = moved.count;
+  all["bytes"] = moved.bytes;
+  all["paths"] = nb::cast(moved.paths);
+  return all;
 }
 
 nb::dict described(const VariableInfo& info) {
@@ -94,6 +114,8 @@ nb::dict described(const VariableInfo& info) {
   all["upper"] = nb::cast(corner(info.bounds.upper));
   all["producers"] = info.producers;
   all["versions"] = versions;
+  all["puts"] = described(info.traffic.puts);
+  all["gets"] = described(info.traffic.gets);
   return all;
 }
 
@@ -106,19 +128,18 @@ nb::list described(const std::vector<VariableInfo>& all) {
 void bind_staging_server(nb::module_& module) {
   nb::class_<Server>(module, "StagingServerCore")
       .def_static("open", &open_server, nb::arg("profile"), nb::arg("overrides"),
-                  nb::arg("contact_file"), nb::arg("memory_bytes"), nb::arg("versions_max"),
-                  nb::arg("discard_oldest"), nb::arg("rank"), nb::arg("servers"), nb::arg("first"))
+                  nb::arg("contact_file"), nb::arg("memory_bytes"), nb::arg("memory_kind"),
+                  nb::arg("versions_max"), nb::arg("full"), nb::arg("spill_folder"),
+                  nb::arg("spill_bytes_max"), nb::arg("rank"), nb::arg("servers"), nb::arg("first"))
       .def_prop_ro("contact", &Server::contact)
       .def_prop_ro("clients", &Server::clients)
       .def_prop_ro("complete", &Server::complete)
       .def_prop_ro("memory_bytes_used", &Server::memory_bytes_used)
+      .def_prop_ro("spilled_bytes", &Server::spilled_bytes)
       .def(
           "variables", [](const Server& self) { return described(self.list()); },
           nb::sig("def variables(self) -> list[dict[str, object]]"))
-      .def("close", [](Server& self) {
-        nb::gil_scoped_release released;
-        self.close();
-      });
+      .def("close", [](Server& self) { unwrap(run([&] { return self.close(); })); });
 }
 
 void put(BoundClient& self, const std::string& variable, std::int64_t version, nb::handle array,
@@ -160,6 +181,23 @@ nb::list variables(BoundClient& self) {
   return described(unwrap(run([&] { return self.client->list(); })));
 }
 
+nb::dict timed(const staging::Moved& moved) {
+  nb::dict all = described(moved);
+  all["seconds"] = static_cast<double>(moved.nanoseconds) / 1e9;
+  return all;
+}
+
+nb::dict statistics(const BoundClient& self) {
+  nb::dict all;
+  for (const auto& [name, traffic] : self.client->traffic()) {
+    nb::dict one;
+    one["puts"] = timed(traffic.puts);
+    one["gets"] = timed(traffic.gets);
+    all[nb::cast(name)] = one;
+  }
+  return all;
+}
+
 nb::list servers(BoundClient& self) {
   nb::list list;
   for (const staging::ServerInfo& info : unwrap(run([&] { return self.client->status(); }))) {
@@ -168,6 +206,7 @@ nb::list servers(BoundClient& self) {
     one["contact"] = info.contact;
     one["memory"] = info.memory_bytes;
     one["memory_used"] = info.memory_bytes_used;
+    one["spilled"] = info.spilled_bytes;
     one["clients"] = info.clients;
     one["names"] = nb::cast(info.names);
     list.append(one);
@@ -196,8 +235,33 @@ void bind_staging_client(nb::module_& module) {
                    "dict[str, object]"))
       .def("variables", &variables, nb::sig("def variables(self) -> list[dict[str, object]]"))
       .def("servers", &servers, nb::sig("def servers(self) -> list[dict[str, object]]"))
+      .def_prop_ro("contact", [](const BoundClient& self) { return self.client->contact(); })
+      .def("statistics", &statistics,
+           nb::sig("def statistics(self) -> dict[str, dict[str, dict[str, object]]]"))
       .def("discard", &discard, nb::arg("variable"), nb::arg("version"))
       .def("close", [](BoundClient& self) { unwrap(run([&] { return self.client->close(); })); });
+}
+
+using Corners = std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>;
+
+/// Of each box the server that holds it, then the others that know it: as clients find them.
+std::vector<std::vector<int>> places(const std::string& variable, int servers,
+                                     std::int64_t element_bytes, const Corners& first,
+                                     const std::vector<Corners>& boxes) {
+  if (servers < 1) raise({ErrorCode::invalid_argument, "a group has at least one server"});
+  const staging::Distribution distribution(servers);
+  const auto cells = staging::Cells::around(unwrap(Box::make(first.first, first.second)),
+                                            element_bytes, staging::Cells::bytes_least);
+  std::vector<std::vector<int>> found;
+  for (const auto& [lower, upper] : boxes) {
+    const Box box = unwrap(Box::make(lower, upper));
+    const int home = distribution.homes(variable, cells, box).front();
+    found.push_back({home});
+    for (const int owner : distribution.owners(variable, cells, box)) {
+      if (owner != home) found.back().push_back(owner);
+    }
+  }
+  return found;
 }
 
 }  // namespace
@@ -205,6 +269,8 @@ void bind_staging_client(nb::module_& module) {
 void bind_staging(nb::module_& module) {
   bind_staging_server(module);
   bind_staging_client(module);
+  module.def("staging_places", &places, nb::arg("variable"), nb::arg("servers"),
+             nb::arg("element_bytes"), nb::arg("first"), nb::arg("boxes"));
 }
 
 }  // namespace tranship::python

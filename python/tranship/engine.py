@@ -6,8 +6,10 @@ import atexit
 import json
 import os
 import sys
+import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -31,9 +33,10 @@ _open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 @atexit.register
 def close_all() -> None:
-    """Closes every engine that is still open."""
-    for engine in list(_open_engines):
-        engine.close()
+    """Closes every engine that is still open, even if one of them cannot write its trace."""
+    with ExitStack() as stack:
+        for engine in list(_open_engines):
+            stack.callback(engine.close)
 
 
 Region = Mapping[str, tuple[int, int]]
@@ -50,7 +53,8 @@ class Engine(Closing):
             others by `Engine.contact` alone. None: nobody connects to this engine (it may connect).
         profile: the machine's profile as JSON, a path, or the name of one that comes with the
             package. None: this machine's, which is measured once (some four seconds) and kept.
-        trace: a file to which the transfers are written as Chrome trace JSON when it closes.
+        trace: a file to which what was moved and when is written as Chrome trace JSON when the
+            engine closes. The setting `trace_folder` does so for every engine of every process.
         **settings: any setting of `tranship config`, such as ``threads=4``.
 
     Raises:
@@ -72,9 +76,10 @@ class Engine(Closing):
         else:
             text = read_profile(profile)
         file = "" if contact is None or isinstance(contact, bool) else os.fspath(contact)
-        self._trace = os.fspath(trace) if trace is not None else None
+        trace_file = os.fspath(trace) if trace is not None else ""
+        program = os.path.basename(sys.argv[0]) or "python"
         accept = contact is True or file != ""
-        self._core = _core.EngineCore.open(text, overrides, self._trace is not None, accept, file)
+        self._core = _core.EngineCore.open(text, overrides, trace_file, program, accept, file)
         _open_engines.add(self)
 
     def copy(
@@ -124,6 +129,38 @@ class Engine(Closing):
         return self._core.copy(
             source, target, region, priority, after, planner, buffer_bytes, stream
         )
+
+    def copy_all(
+        self,
+        pairs: Iterable[tuple[Any, Any]],
+        *,
+        priority: int = 0,
+        after: Any = None,
+        stream: Any = None,
+    ) -> Event:
+        """Copies several arrays, each to its own target, such as the parts of one array.
+
+        Where one GPU reaches all of them in one hop, they take one launch, however many they are,
+        in any number of dimensions; else each is a copy, beside the others.
+
+        Args:
+            pairs: (source, target) as for `copy`. No two targets may overlap, and no target a
+                source of another pair; that is not looked for.
+            priority: as for `copy`.
+            after: as for `copy`.
+            stream: as for `copy`.
+
+        Returns:
+            The event of the end of all of them. Its plan is that of the largest where they are
+            one launch, else that of the first.
+
+        Raises:
+            InvalidArgument: something else than pairs, or a pair that `copy` would refuse. None is
+                begun then, or those that were are cancelled and have ended.
+            NoRoute: no chain of channels joins two memories.
+            Closed: the engine is closed.
+        """
+        return self._core.copy_all(pairs, priority, after, stream)
 
     def copy_pages(
         self,
@@ -318,15 +355,24 @@ class Engine(Closing):
         """Whether the engine was closed."""
         return self._core.closed
 
+    @contextmanager
+    def span(self, name: str, nbytes: int = 0) -> Iterator[None]:
+        """Shows what the ``with`` statement's body does in the trace, if there is one."""
+        begin_ns = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            self._core.add_span(name, begin_ns, nbytes)
+
     def close(self) -> None:
-        """Ends everything outstanding with `Closed`, within a bounded time. May be repeated."""
+        """Ends everything outstanding with `Closed`, within a bounded time. May be repeated.
+
+        Raises:
+            Error: the trace could not be written; the engine is closed all the same.
+        """
         if self._core.closed:
             return
         self._core.close()
-        if self._trace is not None:
-            name = f"{os.path.basename(sys.argv[0]) or 'python'} {os.getpid()}"
-            with open(self._trace, "w", encoding="utf-8") as file:
-                file.write(self._core.trace_json(name))
 
 
 class Peer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from . import _core, profiles
 from .arrays import dtype_fields
 from .closing import Closing
+from .communicator import Communicator, hear_first, tell_others
 from .engine import Engine, read_profile, setting_overrides
 from .errors import Closed, Error, InvalidArgument, NotFound, Timeout
 
@@ -37,6 +37,8 @@ WORKERS = 4
 """Puts and gets of one client that go on behind its caller's back."""
 LOOK_S = 0.25
 """How soon a subscription sees that it is to end."""
+READ_S = 60.0
+"""How long it tries to read a version that is there: it may have to come back from disk."""
 
 
 class StagingServer(Closing):
@@ -49,9 +51,17 @@ class StagingServer(Closing):
         contact: a file to write, through which clients find the server; None: by `contact` alone.
             For a rank above 0 the first server's file, or host:port.
         memory: bytes that its objects may take.
+        memory_kind: where they lie: "host", in memory that other processes map; "device0" and so
+            on, on that GPU, or "device": on GPU `rank`, counted round. Clients reach it from their
+            own GPUs without a detour, and copy even what is small: take it where writers and
+            readers are on GPUs of this machine.
         versions: how many versions of a variable are kept; 0: all of them.
         full: what happens to a put when the memory is full: "block" lets it wait until versions are
-            discarded; "discard-oldest" discards the oldest that nobody is reading.
+            discarded; "discard-oldest" discards the oldest that nobody is reading; "spill" writes
+            the oldest objects that nobody is reading to disk.
+        spill: the folder that objects spill to, in a file without a name, of which nothing is left
+            at the end; None: the temporary folder.
+        spill_max: bytes that they may take there; None: what the disk has.
         rank: this server's number in its group, from 0.
         servers: how many there are in the group.
         profile: as for Engine.
@@ -59,8 +69,10 @@ class StagingServer(Closing):
 
     Raises:
         InvalidArgument: impossible limits or settings.
-        Error: the address or the contact file was refused, or the group has that rank already.
-        NotFound: the first server has not come within a minute.
+        Error: the address, the contact file or the folder to spill to was refused, or the group has
+            that rank already.
+        NotFound: the first server has not come within a minute; the folder to spill to is not
+            there.
     """
 
     def __init__(
@@ -68,15 +80,20 @@ class StagingServer(Closing):
         contact: str | os.PathLike[str] | None = None,
         *,
         memory: int = 1 << 30,
+        memory_kind: str = "host",
         versions: int = 0,
-        full: Literal["block", "discard-oldest"] = "block",
+        full: Literal["block", "discard-oldest", "spill"] = "block",
+        spill: str | os.PathLike[str] | None = None,
+        spill_max: int | None = None,
         rank: int = 0,
         servers: int = 1,
         profile: str | os.PathLike[str] | None = None,
         **settings: Any,
     ) -> None:
-        if full not in ("block", "discard-oldest"):
-            raise InvalidArgument(f'full is "block" or "discard-oldest", not "{full}"')
+        if full not in ("block", "discard-oldest", "spill"):
+            raise InvalidArgument(f'full is "block", "discard-oldest" or "spill", not "{full}"')
+        if full != "spill" and not (spill is None and spill_max is None):
+            raise InvalidArgument('nothing is spilled unless full="spill"')
         if rank > 0 and contact is None:
             raise InvalidArgument("a server of rank above 0 needs the first server's contact")
         overrides = setting_overrides(settings)
@@ -86,8 +103,11 @@ class StagingServer(Closing):
             overrides,
             "" if contact is None else os.fspath(contact),
             memory,
+            memory_kind,
             versions,
-            full == "discard-oldest",
+            full,
+            "" if spill is None else os.fspath(spill),
+            0 if spill_max is None else spill_max,
             rank,
             servers,
             os.fspath(contact) if rank > 0 and contact is not None else "",
@@ -113,6 +133,11 @@ class StagingServer(Closing):
         """Bytes that objects take, in whole units."""
         return self._core.memory_bytes_used
 
+    @property
+    def spilled(self) -> int:
+        """Bytes of objects that lie on disk alone."""
+        return self._core.spilled_bytes
+
     def ls(self) -> list[Info]:
         """As Staging.ls()."""
         return [dict(info) for info in self._core.variables()]
@@ -120,21 +145,6 @@ class StagingServer(Closing):
     def close(self) -> None:
         """Ends the service; clients that wait are told."""
         self._core.close()
-
-
-def open_client(
-    engine: Engine, contact: str, label: str, timeout: float
-) -> _core.StagingClientCore:
-    """Connects to a server; waits for its contact file."""
-    end = time.monotonic() + timeout
-    while True:
-        left = max(end - time.monotonic(), LOOK_S)
-        try:
-            return _core.StagingClientCore.open(engine._core, contact, label, left)
-        except NotFound:
-            if time.monotonic() >= end:
-                raise
-        time.sleep(0.05)
 
 
 @dataclass(frozen=True)
@@ -162,6 +172,11 @@ class Staging(Closing):
         engine: the engine that copies; None: one of its own.
         name: what the server knows this client by; None: host and process.
         timeout: seconds to find the server, which may be about to start.
+        comm: an mpi4py communicator, or anything with its Get_rank, Get_size, bcast and barrier;
+            None: this process alone. All its processes open their clients, and close them,
+            together: the first one looks for the server, and measures the machine if nobody has;
+            the others hear from it where the server is. What its processes put counts as a whole:
+            see `define`.
         **settings: of its own engine, as of `tranship config`.
 
     Raises:
@@ -178,15 +193,36 @@ class Staging(Closing):
         engine: Engine | None = None,
         name: str | None = None,
         timeout: float = 10.0,
+        comm: Communicator | None = None,
         **settings: Any,
     ) -> None:
         self._workers = ThreadPoolExecutor(WORKERS, "tranship-staging")  # starts what is needed
+        self._comm = comm
+        self._writers = 0 if comm is None else comm.Get_size()
+        where = os.fspath(contact)
+        if comm is not None and comm.Get_rank() > 0:
+            where = hear_first(comm)
+        label = name if name is not None else f"{socket.gethostname()}:{os.getpid()}"
+        try:
+            self._open(where, engine, label, timeout, settings)
+        except Exception as failure:
+            tell_others(comm, "", failure)
+            raise
+        tell_others(comm, self._core.contact)
+
+    def _open(
+        self,
+        contact: str,
+        engine: Engine | None,
+        label: str,
+        timeout: float,
+        settings: dict[str, Any],
+    ) -> None:
         self._own = Engine(**settings) if engine is None else None
         used = engine if engine is not None else self._own
         assert used is not None
-        label = name if name is not None else f"{socket.gethostname()}:{os.getpid()}"
         try:
-            self._core = open_client(used, os.fspath(contact), label, timeout)
+            self._core = _core.StagingClientCore.open(used._core, contact, label, timeout)
         except BaseException:
             if self._own is not None:
                 self._own.close()
@@ -199,7 +235,7 @@ class Staging(Closing):
         lower: Corner,
         upper: Corner,
         *,
-        writers: int = 0,
+        writers: int | None = None,
     ) -> None:
         """Says what a variable will be; any client may, before or after the first put.
 
@@ -212,7 +248,8 @@ class Staging(Closing):
             dtype: of its elements.
             lower: the first indices of its domain.
             upper: one past the last ones. A later definition may enlarge the domain.
-            writers: clients that will put to it; 0: unknown.
+            writers: clients that will put to it; 0: unknown. None: all of the communicator that
+                the client was opened with, or 0 if there is none.
 
         Raises:
             InvalidArgument: it does not fit what was put or defined before. A `put` outside the
@@ -222,7 +259,8 @@ class Staging(Closing):
         fields = dtype_fields(kind)
         if len(fields) != 1:
             raise InvalidArgument("an array with several fields is put field by field")
-        self._core.define(name, fields[0][1], kind.itemsize, list(lower), list(upper), writers)
+        count = self._writers if writers is None else writers
+        self._core.define(name, fields[0][1], kind.itemsize, list(lower), list(upper), count)
 
     def put(
         self,
@@ -412,11 +450,26 @@ class Staging(Closing):
         return open_array(self, name, version, lower, upper, chunks, dims, timeout)
 
     def ls(self) -> list[Info]:
-        """The variables: name, type, bounds, versions with objects and bytes, producers."""
+        """The variables: name, type, bounds, versions with objects and bytes, producers.
+
+        Of all clients together since the servers have started, ``puts`` and ``gets`` have a count,
+        the bytes, and the count by path: "message" for what went inside messages, else the first
+        path of the plan by which it was copied.
+        """
         return [dict(info) for info in self._core.variables()]
 
+    def statistics(self) -> dict[str, Info]:
+        """What this client has put and got so far, by variable.
+
+        Returns:
+            For each variable ``puts`` and ``gets``, as `ls` has them, with the ``seconds`` that the
+            calls took: gets include the wait for data, puts that for memory. What failed is not
+            counted.
+        """
+        return {name: dict(one) for name, one in self._core.statistics().items()}
+
     def servers(self) -> list[Info]:
-        """The servers: number, contact, memory and memory_used in bytes, clients, some names."""
+        """The servers: number, contact; memory, memory_used, spilled in bytes; clients, names."""
         return [dict(info) for info in self._core.servers()]
 
     def discard(self, name: str, version: int) -> None:
@@ -427,9 +480,21 @@ class Staging(Closing):
         """
         self._core.discard(name, version)
 
+    def __exit__(self, kind: object = None, *_: object) -> None:
+        if kind is not None:
+            self._comm = None  # the others may never come
+        self.close()
+
     def close(self) -> None:
-        """Waits for what was begun, says that nothing more will be put, and disconnects."""
+        """Waits for what was begun, says that nothing more will be put, and disconnects.
+
+        With a communicator it waits until all its processes close; but not at the end of a
+        ``with`` statement that an exception leaves.
+        """
         self._workers.shutdown(wait=True)
+        if self._comm is not None:
+            self._comm.barrier()
+            self._comm = None
         self._core.close()
         if self._own is not None:
             self._own.close()
@@ -542,8 +607,9 @@ class Subscription(Closing):
                 self._box = self._staging._box(self._name, self._lower, self._upper, LOOK_S)
             lower, upper = list(self._box.lower), list(self._box.upper)
             out = self._box.empty()
-            version = core.get(self._name, "next", self._version, lower, upper, out, LOOK_S)
-        except Timeout:
+            version = core.wait(self._name, "next", self._version, lower, upper, LOOK_S)
+            core.get(self._name, "exact", version, lower, upper, out, READ_S)
+        except (Timeout, NotFound):  # it may have been discarded in between
             return True
         except Closed:
             return False

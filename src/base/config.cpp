@@ -76,6 +76,7 @@ std::vector<Setting> settings() {
       word("gpu_direct_storage", &Config::gpu_direct_storage,
            "automatic (with nvidia-fs), off, or a path of libcufile"),
       number("trace_spans", &Config::trace_spans, "spans that a trace keeps"),
+      word("trace_folder", &Config::trace_folder, "folder for a trace of each engine; empty: none"),
       word("cache_folder", &Config::cache_folder, "folder of measured profiles"),
   };
 }

@@ -55,6 +55,9 @@ struct Config {
   std::string gpu_direct_storage = "automatic";
   /// Spans that a trace keeps.
   std::int64_t trace_spans = 1 << 20;
+  /// Folder into which each engine writes a trace of its own when it closes. Empty: none. Set it
+  /// for all processes of a workflow, and look at them together: tranship trace.
+  std::string trace_folder;
   /// Folder of measured profiles. Empty: $XDG_CACHE_HOME/tranship or ~/.cache/tranship.
   std::string cache_folder;
   /// Not a setting: $TMPDIR, $TEMP or $TMP, or else /tmp. Calibration measures the disk there.

@@ -11,7 +11,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -37,8 +36,6 @@ struct tranship_staging {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// How a put or get behind its caller's back has ended.
 struct Outcome {
   std::mutex mutex;
@@ -54,8 +51,6 @@ struct Outcome {
   }
 };
 
-constexpr std::chrono::milliseconds look_again{50};
-constexpr std::chrono::milliseconds connect_least{250};
 constexpr double timeout_most_s = 1e6;
 
 }  // namespace
@@ -86,19 +81,6 @@ std::string own_name() {
   return std::string(host) + ":" + std::to_string(getpid());
 }
 
-/// Waits for the server's contact file.
-Result<std::unique_ptr<Client>> open_client(Engine& engine, const std::string& contact,
-                                            const std::string& name,
-                                            std::chrono::milliseconds timeout) {
-  const auto end = Clock::now() + timeout;
-  while (true) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    auto client = Client::open(engine, contact, name, std::max(left, connect_least));
-    if (client || client.error().code != ErrorCode::not_found || Clock::now() >= end) return client;
-    std::this_thread::sleep_for(look_again);
-  }
-}
-
 Result<std::unique_ptr<tranship_staging>> open_staging(const char* contact, const char* name,
                                                        double timeout) {
   const auto patience = duration(timeout);
@@ -112,7 +94,7 @@ Result<std::unique_ptr<tranship_staging>> open_staging(const char* contact, cons
   options.profile = std::move(*profile);
   auto engine = Engine::open(std::move(options));
   if (!engine) return engine.error();
-  auto client = open_client(**engine, contact, name != nullptr ? name : own_name(), *patience);
+  auto client = Client::open(**engine, contact, name != nullptr ? name : own_name(), {*patience});
   if (!client) return client.error();
   auto staging = std::make_unique<tranship_staging>();
   staging->engine = std::move(*engine);
@@ -204,8 +186,7 @@ tranship_code tranship_close(tranship_staging* staging) {
     const std::unique_ptr<tranship_staging> ended(staging);
     ended->workers.reset();
     // The engine takes its leave until the server has read it; the process may end right after.
-    ended->engine->close();
-    return {};
+    return ended->engine->close();
   });
 }
 
@@ -399,6 +380,10 @@ tranship_code tranship_listing_entry(const tranship_listing* listing, int64_t in
       entry->objects += version.objects;
       entry->bytes += version.bytes;
     }
+    entry->puts = info.traffic.puts.count;
+    entry->put_bytes = info.traffic.puts.bytes;
+    entry->gets = info.traffic.gets.count;
+    entry->get_bytes = info.traffic.gets.bytes;
     return fill(entry->variable, info);
   });
 }

@@ -148,10 +148,43 @@ LoopNest nest_of(const Corner& source, const Corner& target, const Placement& fr
   return nest;
 }
 
+/// Whether no dimension of the field has blocks: one stride says where an index lies.
+bool strided(const Mapping& mapping) {
+  const Placement& field = mapping.fields()[0];
+  return mapping.fields().size() == 1 &&
+         std::all_of(field.dimension.begin(), field.dimension.begin() + mapping.rank(),
+                     [](const Levels& levels) { return levels.count == 1; });
+}
+
+/// The one nest between two arrays of strides: most copies are that, and lists of them are long.
+void lower_strided(const Corner& source, const Corner& target, const Point& extents,
+                   std::vector<LoopNest>& nests) {
+  const Placement& from = source.mapping->fields()[0];
+  const Placement& to = target.mapping->fields()[0];
+  const auto rank = static_cast<std::size_t>(target.mapping->rank());
+  if (std::any_of(extents.begin(), extents.begin() + rank, [](auto n) { return n <= 0; })) return;
+  LoopNest& nest = nests.emplace_back();
+  nest.element_bytes = to.field.bytes;
+  nest.source_offset = from.offset;
+  nest.target_offset = to.offset;
+  nest.rank = static_cast<int>(rank);
+  for (std::size_t k = 0; k < rank; ++k) {
+    const std::int64_t source_stride = from.dimension[k].level[0].stride;
+    const std::int64_t target_stride = to.dimension[k].level[0].stride;
+    nest.source_offset += source.lower[k] * source_stride;
+    nest.target_offset += target.lower[k] * target_stride;
+    nest.loops[k] = {extents[k], source_stride, target_stride};
+  }
+  coalesce(nest);
+}
+
 }  // namespace
 
 void lower(const Corner& source, const Corner& target, const Point& extents,
            const std::vector<int>& field_of_target, std::vector<LoopNest>& nests) {
+  if (strided(*source.mapping) && strided(*target.mapping)) {
+    return lower_strided(source, target, extents, nests);
+  }
   const int rank = target.mapping->rank();
   auto& segments = scratch().segments;
   for (std::size_t k = 0; k < static_cast<std::size_t>(rank); ++k) {

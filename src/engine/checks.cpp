@@ -79,6 +79,36 @@ Result<View> matched_target(const Array& source, const Array& target) {
   return view;
 }
 
+Status check_liveness(const std::shared_ptr<const Liveness>& source,
+                      const std::shared_ptr<const Liveness>& target) {
+  if (Status status = source ? source->check() : Status{}; !status) return status;
+  return target ? target->check() : Status{};
+}
+
+bool is_resolved(const Array& array) {
+  if (array.where == Where::device) return array.device >= 0;
+  return array.where != Where::host && array.where != Where::shared;
+}
+
+Result<View> check_pair(const Array& source, const Array& target) {
+  if (!target.writable) {
+    return Error{ErrorCode::permission, "the target is read-only: " + target.name};
+  }
+  if (Status s = check_liveness(source.liveness, target.liveness); !s) return s.error();
+  if (Status status = check_view(source, "source"); !status) return status.error();
+  if (Status status = check_view(target, "target"); !status) return status.error();
+  auto view = matched_target(source, target);
+  if (!view) return view;
+  for (std::size_t k = 0; k < at(source.view.mapping->rank()); ++k) {
+    if (source.view.extents[k] != view->extents[k]) {
+      return invalid("source " + box_text(source) + " and target " + box_text(target) +
+                     " differ in extent; give a region, or slices of equal shape");
+    }
+  }
+  if (Status status = check_places(target); !status) return status.error();
+  return view;
+}
+
 Status check_view(const Array& array, const char* side) {
   const IndexSpace& space = array.view.mapping->space();
   for (std::size_t k = 0; k < space.size(); ++k) {

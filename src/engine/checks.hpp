@@ -18,6 +18,18 @@ std::string box_text(const Array& array);
 /// @error invalid_argument if there are more of them on one side, or others
 Result<View> matched_target(const Array& source, const Array& target);
 
+/// @error why the process of one of the two is lost
+Status check_liveness(const std::shared_ptr<const Liveness>& source,
+                      const std::shared_ptr<const Liveness>& target);
+
+/// Whether it is known in which memory the array lies, without asking the driver.
+bool is_resolved(const Array& array);
+
+/// All that a copy asks of its two ends but that they do not overlap: the target's box, with its
+/// dimensions in the source's order.
+/// @error permission; out_of_range; invalid_argument; why the process of one of the two is lost
+Result<View> check_pair(const Array& source, const Array& target);
+
 /// @error out_of_range for a box that reaches beyond the array; `side`: "source" or "target"
 Status check_view(const Array& array, const char* side);
 

@@ -28,8 +28,6 @@ constexpr unsigned threads_most = 16;
 constexpr unsigned spinning_cores_least = 8;
 constexpr std::chrono::microseconds spin_usual{200};
 
-/// Where traces show what ran on the caller's thread.
-constexpr int caller_thread = 1000;
 /// Buffers between hops start at large pages: direct file I/O into small ones is slow on virtual
 /// disks, and a fresh buffer costs fewer page faults.
 constexpr std::size_t buffer_align_bytes = std::size_t{2} << 20;
@@ -73,27 +71,11 @@ bool has_other_ways(const Plan& plan) {
                      [&](const Alternative& other) { return other.memories != memories; });
 }
 
-Status check_liveness(const std::shared_ptr<const Liveness>& source,
-                      const std::shared_ptr<const Liveness>& target) {
-  if (Status status = source ? source->check() : Status{}; !status) return status;
-  return target ? target->check() : Status{};
-}
-
-/// Whether it is known in which memory the array lies, without asking the driver.
-bool is_resolved(const Array& array) {
-  if (array.where == Where::device) return array.device >= 0;
-  return array.where != Where::host && array.where != Where::shared;
-}
-
 /// Whether the array lies on a GPU and another process owns it.
 bool is_opened(const Array& array) { return array.where == Where::device && array.liveness; }
 
 /// The GPU that another process's array is open for; -1: it is none.
 int opened_on(const Array& array) { return is_opened(array) ? array.device : -1; }
-
-Status check_liveness(const Array& source, const Array& target) {
-  return check_liveness(source.liveness, target.liveness);
-}
 
 std::function<Status()> liveness_of(const Array& source, const Array& target) {
   return [a = source.liveness, b = target.liveness] { return check_liveness(a, b); };
@@ -217,7 +199,9 @@ Status Engine::start() {
   fork_generation_ = fork_generation();
   const unsigned cores = std::max(std::thread::hardware_concurrency(), 1U);
   threads_ = static_cast<int>(config.threads > 0 ? config.threads : std::min(cores, threads_most));
-  if (options_.trace) trace_ = std::make_unique<Trace>(at(static_cast<int>(config.trace_spans)));
+  auto trace_file = TraceFile::open(config, options_.trace_file, options_.program);
+  if (!trace_file) return trace_file.error();
+  trace_file_ = std::move(*trace_file);
   for (Memory& memory : options_.profile.memories) {
     if (memory.name == "node0/host0") memory.buffer_bytes_max = config.buffer_bytes;
   }
@@ -240,7 +224,7 @@ Status Engine::start() {
   } else if (cores >= spinning_cores_least) {
     driver.spin = spin_usual;
   }
-  driver.trace = trace_.get();
+  driver.trace = trace();
   driver_ = std::make_shared<ThreadDriver>(std::move(driver));
   channels_.push_back(std::make_unique<HostChannel>(threads_));
   channel_numbers_[ChannelKind::memcpy] = driver_->add_channel(*channels_.back());
@@ -285,10 +269,10 @@ void Engine::drop_absent_gpus() {
                  channels.end());
 }
 
-Engine::~Engine() { close(); }
+Engine::~Engine() { (void)close(); }
 
-void Engine::close() {
-  if (closed_.exchange(true)) return;
+Status Engine::close() {
+  if (closed_.exchange(true)) return {};
   const bool forked = fork_generation() != fork_generation_;
   if (forked) {
     // The threads live in the parent only: joining them would never end.
@@ -296,16 +280,17 @@ void Engine::close() {
     (void)processes_.release();
     for (auto& channel : channels_) (void)channel.release();
     (void)gpu_side_.release();
-    return;
+    return {};
   }
   {
     std::lock_guard lock(processes_mutex_);
     if (processes_) processes_->stop();
   }
-  if (!driver_) return;  // it was refused before it started
+  if (!driver_) return {};  // it was refused before it started
   driver_->close({ErrorCode::closed, "the engine was closed before the transfer ended"});
   std::lock_guard lock(processes_mutex_);
   processes_.reset();
+  return trace_file_ ? trace_file_->write() : Status{};
 }
 
 Status Engine::usable() const {
@@ -425,13 +410,7 @@ bool Engine::cold(const Plan& plan, const CopyOptions& options) const {
 
 Result<PlanQuery> Engine::query_of(const Array& source, const Array& target,
                                    const CopyOptions& options) const {
-  if (!target.writable) {
-    return Error{ErrorCode::permission, "the target is read-only: " + target.name};
-  }
-  if (Status status = check_liveness(source, target); !status) return status.error();
-  if (Status status = check_view(source, "source"); !status) return status.error();
-  if (Status status = check_view(target, "target"); !status) return status.error();
-  auto view = matched_target(source, target);
+  auto view = check_pair(source, target);
   if (!view) return view.error();
   PlanQuery query;
   query.source = source.view;
@@ -452,13 +431,6 @@ Result<PlanQuery> Engine::query_of(const Array& source, const Array& target,
   if (query.planner == PlannerKind::automatic) {
     query.planner = *planner_kind_from(options_.config.planner);
   }
-  for (int k = 0; k < source.view.mapping->rank(); ++k) {
-    if (query.source.extents[at(k)] != query.target.extents[at(k)]) {
-      return invalid("source " + box_text(source) + " and target " + box_text(target) +
-                     " differ in extent; give a region, or slices of equal shape");
-    }
-  }
-  if (Status status = check_places(target); !status) return status.error();
   return query;
 }
 
@@ -678,17 +650,17 @@ std::shared_ptr<Completion> Engine::completion_of(std::shared_ptr<GpuFlight> fli
 
 std::optional<Status> Engine::carry_directly(const Plan& plan, const Array& source,
                                              const Array& target, const CopyOptions& options) {
-  const std::int64_t begin_ns = trace_ ? clock_.now_ns() : 0;
+  const std::int64_t begin_ns = trace_file_ ? clock_.now_ns() : 0;
   std::optional<Status> status;
   if (in_memory(source.where) && in_memory(target.where)) {
     copy_nests(plan.nests, source.place.address, target.place.address, cold(plan, options));
-    status = check_liveness(source, target);
+    status = check_liveness(source.liveness, target.liveness);
   } else {
     status = Processes::carry_now(plan, source, target);
   }
-  if (trace_ && status) {
-    trace_->add({plan.path(options_.profile), "caller", begin_ns, clock_.now_ns(), plan.bytes, 0,
-                 caller_thread});
+  if (trace_file_ && status) {
+    trace()->add({plan.path(options_.profile), "caller", begin_ns, clock_.now_ns(), plan.bytes, 0,
+                  own_row()});
   }
   return status;
 }

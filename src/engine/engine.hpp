@@ -18,6 +18,7 @@
 #include "base/trace.hpp"
 #include "engine/array.hpp"
 #include "engine/gpu_side.hpp"
+#include "engine/trace_file.hpp"
 #include "fabric/slot_server.hpp"
 #include "machine/profile.hpp"
 #include "plan/cache.hpp"
@@ -77,6 +78,12 @@ struct CopyOptions {
   std::int64_t together_bytes = 0;
 };
 
+/// One of several copies that are asked for together.
+struct CopyPair {
+  Array source;
+  Array target;
+};
+
 /// Owns channels, workers, buffers and the links to other processes. Any thread may call any
 /// member. A copy that is shorter than a hand-off runs on the caller's thread; any other is queued
 /// and returns at once. close(), or the destructor, ends everything that is outstanding.
@@ -85,7 +92,8 @@ class Engine {
   struct Options {
     Config config;
     Profile profile;
-    bool trace = false;
+    std::string trace_file;    ///< where close() writes a trace; empty: see Config::trace_folder
+    std::string program;       ///< whose trace it is; empty: the process's name
     bool accept = false;       ///< listen for other processes
     std::string contact_file;  ///< where to write how to connect, if not empty
     AnswerCall answer;         ///< answers what other processes ask of this one; empty: refused
@@ -100,6 +108,12 @@ class Engine {
   /// @error invalid_argument for arrays that do not match, overlap or cannot be written; no_route;
   ///        closed. What fails later is reported by the event.
   Result<Event> copy(const Array& source, const Array& target, const CopyOptions& options);
+
+  /// Copies each source to its target; no two targets may overlap. In one launch where one hop of
+  /// one GPU carries the largest and reaches all the others; else each by itself, beside the
+  /// others. The event is that of all, and its plan that of the largest, or of the first.
+  /// @error as copy(): then none of them goes on
+  Result<Event> copy_all(std::span<const CopyPair> pairs, const CopyOptions& options);
 
   /// Copies pages, indices along the first dimension: each of `source_pages` to the one of
   /// `target_pages` at the same place in the list. In one launch if one GPU reaches both memories
@@ -144,14 +158,16 @@ class Engine {
 
   const Profile& profile() const { return options_.profile; }
   const Config& config() const { return options_.config; }
-  const Trace* trace() const { return trace_.get(); }
+  /// Null: nothing is traced.
+  Trace* trace() const { return trace_file_ ? &trace_file_->trace() : nullptr; }
   PlanCache::Counters cache_counters() const { return cache_.counters(); }
   std::int64_t buffer_bytes_in_use() const;
   /// Cores on which host copies run.
   int threads() const { return threads_; }
 
   /// Ends what is outstanding; bounded in time. Later calls fail with `closed`.
-  void close();
+  /// @error io if the trace could not be written; the engine is closed all the same
+  Status close();
   bool closed() const { return closed_.load(std::memory_order_acquire); }
 
   /// @error closed if the engine was closed, or the process is a fork of the one that opened it
@@ -170,6 +186,10 @@ class Engine {
   Result<Event> copy_runs(const Array& source, const Array& target,
                           std::span<const std::int64_t> source_pages,
                           std::span<const std::int64_t> target_pages, const CopyOptions& options);
+  Result<Event> copy_each(std::span<const CopyPair> pairs, const CopyOptions& options);
+  /// Nothing if no single launch carries them.
+  Result<std::optional<Event>> start_together(std::span<const CopyPair> pairs,
+                                              const CopyOptions& options);
   Result<Event> copy_resolved(const Array& source, const Array& target, const CopyOptions& options);
   /// Says of both ends in which memory they lie.
   Status resolve(Array& source, Array& target) const;
@@ -205,7 +225,7 @@ class Engine {
   Options options_;
   int threads_ = 1;
   SteadyClock clock_;
-  std::unique_ptr<Trace> trace_;
+  std::unique_ptr<TraceFile> trace_file_;
   std::optional<Planner> planner_;    ///< on options_.profile
   std::array<int, 7> memories_{};     ///< the profile's number by Where, but for devices; -1: none
   std::vector<int> device_memories_;  ///< the profile's number of each GPU's; -1: none

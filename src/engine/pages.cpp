@@ -67,25 +67,19 @@ Result<Event> Engine::copy_runs(const Array& source, const Array& target,
                                 std::span<const std::int64_t> source_pages,
                                 std::span<const std::int64_t> target_pages,
                                 const CopyOptions& options) {
-  std::vector<Event> events;
+  std::vector<CopyPair> runs;
   for (std::size_t begin = 0, end = 0; begin < source_pages.size(); begin = end) {
     do {
       ++end;
     } while (end < source_pages.size() && source_pages[end] == source_pages[end - 1] + 1 &&
              target_pages[end] == target_pages[end - 1] + 1);
-    Array from = page_of(source, source_pages[begin]);
-    Array to = page_of(target, target_pages[begin]);
-    from.view.extents[0] = to.view.extents[0] = static_cast<std::int64_t>(end - begin);
-    auto event = copy_resolved(from, to, options);
-    if (!event) {
-      for (const Event& started : events) started.cancel();
-      for (const Event& started : events) (void)started.wait({});
-      return event.error();
-    }
-    const bool over = event->done() && event->wait({});
-    if (events.empty() || !over) events.push_back(std::move(*event));
+    CopyPair& run = runs.emplace_back();
+    run.source = page_of(source, source_pages[begin]);
+    run.target = page_of(target, target_pages[begin]);
+    run.source.view.extents[0] = run.target.view.extents[0] =
+        static_cast<std::int64_t>(end - begin);
   }
-  return events.size() == 1 ? std::move(events[0]) : Event(std::move(events));
+  return copy_each(runs, options);
 }
 
 }  // namespace tranship

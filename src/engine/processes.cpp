@@ -21,6 +21,8 @@ constexpr std::int64_t carried_bytes_in_flight = std::int64_t{64} << 20;
 constexpr int peer_threads_most = 16;
 /// On fewer cores, slots and their conversions on the way are as fast.
 constexpr int peer_cores_least = 8;
+/// On that many cores a process stays awake for its peers while they copy for a millisecond or two.
+constexpr std::chrono::microseconds spin_for_peers{2000};
 
 /// A peer's array that is mapped here can be written even when the peer is dead: the copy would
 /// succeed and nobody would see it.
@@ -98,6 +100,11 @@ Result<std::unique_ptr<Processes>> Processes::open(Engine& engine) {
   options.slots_per_peer = static_cast<int>(config.slots_per_peer);
   options.slot_bytes = config.slot_bytes;
   options.transport = *transport;
+  if (config.spin_us >= 0) {
+    options.spin = std::max(options.spin, std::chrono::microseconds(config.spin_us));
+  } else if (std::thread::hardware_concurrency() >= peer_cores_least) {
+    options.spin = spin_for_peers;
+  }
   options.copy = copy_nests;
   options.execute = [&engine](const Request& request, std::function<void(Status)> done) {
     engine.run_nests(request, std::move(done));

@@ -14,7 +14,6 @@ namespace tranship {
 namespace {
 
 constexpr std::chrono::milliseconds tick_interval{100};
-constexpr std::chrono::microseconds spin_max{20};
 constexpr std::chrono::milliseconds goodbye_max{300};
 constexpr std::chrono::seconds handshake_max{10};
 constexpr std::uint64_t wire_event = ~std::uint64_t{0};
@@ -142,7 +141,7 @@ void FabricCore::run() {
     }
     if (any) {
       busy = now;
-    } else if (now - busy < spin_max) {
+    } else if (now - busy < options_.spin) {
       sched_yield();
     } else {
       sleep();

@@ -6,6 +6,10 @@
 namespace tranship {
 namespace {
 
+bool same_process(const Identity& a, const Identity& b) {
+  return a.pid == b.pid && a.start_ticks == b.start_ticks && a.same_machine(b);
+}
+
 std::string label_of(const Identity& identity, const std::string& contact) {
   return "process " + std::to_string(identity.pid) + " on " + identity.host +
          (contact.empty() ? "" : " (" + contact + ")");
@@ -51,6 +55,7 @@ void FabricCore::begin_connect(const Contact& contact, const std::string& text,
   session->connection = *connection;
   session->client = true;
   session->contact = text;
+  session->identity = contact.identity;  // whom it expects there, if a contact file says
   session->label = "the process at " + text;
   session->connecting = std::move(promise);
   Hello hello;
@@ -142,8 +147,16 @@ void FabricCore::on_welcome(Session& session, std::span<const std::byte> body) {
     lose(session, {ErrorCode::invalid_argument, session.label + " sent an unreadable welcome"});
     return;
   }
-  session.identity = welcome.identity;
+  const Identity expected = std::exchange(session.identity, welcome.identity);
   session.label = label_of(welcome.identity, session.contact);
+  if (!expected.boot.empty() && !same_process(expected, welcome.identity)) {
+    lose(session, {ErrorCode::peer_lost,
+                   "the process that wrote the contact file '" + session.contact + "' (pid " +
+                       std::to_string(expected.pid) + " on " + expected.host +
+                       ") is gone, and another one listens at its address: use the contact file "
+                       "of that one"});
+    return;
+  }
   if (welcome.error_code != 0) {
     lose(session, {error_code_of(welcome.error_code), session.label + ": " + welcome.error_text});
     return;

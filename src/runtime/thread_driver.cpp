@@ -9,9 +9,6 @@ namespace {
 /// Longest sleep of a worker with nothing to do: every wait has an end, wake-ups come earlier.
 constexpr std::chrono::milliseconds idle_max{100};
 
-/// Where traces show what a waiting thread carried.
-constexpr int helper_thread = 9;
-
 /// Synchronous workers that a signal wakes; each that finds work wakes another.
 constexpr int woken_at_once = 2;
 
@@ -175,10 +172,10 @@ void ThreadDriver::wake(Worker& worker, int count) {
   }
 }
 
-void ThreadDriver::record(const Job& job, const Worker& worker, int thread, std::int64_t begin_ns) {
+void ThreadDriver::record(const Job& job, const Worker& worker, int row, std::int64_t begin_ns) {
   if (options_.trace == nullptr) return;
   options_.trace->add({job.transfer->label, worker.channel->name(), begin_ns,
-                       options_.clock->now_ns(), job.bytes, job.tile, thread});
+                       options_.clock->now_ns(), job.bytes, job.tile, row});
 }
 
 bool ThreadDriver::look_for_signal(const Worker& worker, std::uint64_t seen) const {
@@ -201,7 +198,7 @@ void ThreadDriver::run_synchronous(int number, int thread) {
     auto job = scheduler_.next(number, thread);
     if (job) {
       if (!worked) wake(self, 1);  // where there is work for one there may be work for others
-      carry(*job, number, thread, nests, lock, changes);
+      carry(*job, number, worker_row(number, thread), nests, lock, changes);
       worked = true;
       continue;
     }
@@ -221,13 +218,13 @@ void ThreadDriver::run_synchronous(int number, int thread) {
 }
 
 /// Runs one job of a synchronous channel. The lock is held before and after, not meanwhile.
-void ThreadDriver::carry(Job& job, int number, int thread, std::vector<LoopNest>& nests,
+void ThreadDriver::carry(Job& job, int number, int row, std::vector<LoopNest>& nests,
                          std::unique_lock<std::mutex>& lock, Scheduler::Changes& changes) {
   Worker& self = worker(number);
   lock.unlock();
   const std::int64_t begin_ns = options_.trace ? options_.clock->now_ns() : 0;
   Status status = self.channel->submit(prepare(job, nests));
-  record(job, self, 10 * number + thread, begin_ns);
+  record(job, self, row, begin_ns);
   lock.lock();
   scheduler_.complete(job, std::move(status), changes);
   if (changes.ended.empty() && changes.channels.size() == 1) {
@@ -254,7 +251,7 @@ void ThreadDriver::help(const Transfer& transfer, std::chrono::steady_clock::tim
     const std::uint64_t seen = worker(number).signals;
     auto job = scheduler_.next(number);
     if (job) {
-      carry(*job, number, helper_thread, nests, lock, changes);
+      carry(*job, number, own_row(), nests, lock, changes);
       continue;
     }
     if (transfer.descriptors.size() == 1) return;  // the workers have the rest
@@ -329,7 +326,7 @@ bool ThreadDriver::collect(int number, Worker& worker, std::vector<InFlight>& fl
   const std::size_t count = worker.channel->poll(finished);
   for (std::size_t k = 0; k < count; ++k) {
     InFlight& flight = flights[finished[k].tag];
-    record(flight.job, worker, 10 * number, flight.begin_ns);
+    record(flight.job, worker, worker_row(number, 0), flight.begin_ns);
     std::unique_lock lock(mutex_);
     Scheduler::Changes changes;
     scheduler_.complete(flight.job, std::move(finished[k].status), changes);

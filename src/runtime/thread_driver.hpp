@@ -81,14 +81,14 @@ class ThreadDriver {
 
   void run_synchronous(int number, int thread);
   static void wake(Worker& worker, int count);
-  void carry(Job& job, int number, int thread, std::vector<LoopNest>& nests,
+  void carry(Job& job, int number, int row, std::vector<LoopNest>& nests,
              std::unique_lock<std::mutex>& lock, Scheduler::Changes& changes);
   void run_asynchronous(int number);
   bool issue(int number, Worker& worker, std::vector<InFlight>& flights);
   bool collect(int number, Worker& worker, std::vector<InFlight>& flights);
   bool look_for_signal(const Worker& worker, std::uint64_t seen) const;
   void apply(std::unique_lock<std::mutex>& lock, Scheduler::Changes& changes);
-  void record(const Job& job, const Worker& worker, int thread, std::int64_t begin_ns);
+  void record(const Job& job, const Worker& worker, int row, std::int64_t begin_ns);
   Worker& worker(int number) { return *workers_[static_cast<std::size_t>(number)]; }
 
   Options options_;

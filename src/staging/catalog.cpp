@@ -1,6 +1,7 @@
 #include "staging/catalog.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tranship::staging {
 namespace {
@@ -23,6 +24,8 @@ void merge(std::map<std::string, VariableInfo>& all, VariableInfo info) {
   VariableInfo& known = found->second;
   if (known.bounds.rank == info.bounds.rank) known.bounds = around(known.bounds, info.bounds);
   known.producers = std::max(known.producers, info.producers);
+  known.traffic.puts.add(info.traffic.puts);
+  known.traffic.gets.add(info.traffic.gets);
   std::map<std::int64_t, VersionInfo> versions;
   for (const VersionInfo& one : known.versions) versions[one.version] = one;
   for (const VersionInfo& one : info.versions) {
@@ -145,9 +148,52 @@ Result<bool> Catalog::put(const PutRequest& request, std::size_t bytes,
   add(question, request);
   if (Status status = fill(question.room(bytes).data()); !status) return status.error();
   ReplyBuffer reply;
-  const auto answer = ask_until_done(owners[0], question, reply, end_ns);
+  const auto answer = distribution_.servers() == 1
+                          ? ask_until_done(owners[0], question, reply, end_ns)
+                          : servers_.ask(owners[0], question, reply);
   if (!answer) return answer.error();
-  return true;
+  return MessageReader(*answer).get<Said>() == Said::done;
+}
+
+/// Asks one server for room; false if it has none, and why.
+Result<bool> Catalog::ask_room(int server, Effort effort, Room& room, std::string& why) {
+  MessageWriter question = question_of(Ask::begin);
+  add(question, room.request);
+  question.add(effort);
+  ReplyBuffer reply;
+  const auto answer = servers_.ask(server, question, reply);
+  if (!answer) return answer.error();
+  MessageReader in(*answer);
+  if (in.get<Said>() == Said::waiting) {
+    why = in.text();
+    return false;
+  }
+  room.home = server;
+  room.object = in.get<std::uint64_t>();
+  room.range = read_range(in);
+  return in.ok() ? Result<bool>(true) : Result<bool>(not_a_server());
+}
+
+/// The first of `homes` decides: others only help it out, and their errors are not the put's. Those
+/// that have no room say so when they have.
+Status Catalog::find_room(const std::vector<int>& homes, Room& room, std::int64_t end_ns) {
+  while (true) {
+    const std::uint64_t seen = servers_.notices();
+    std::string why;
+    if (homes.size() > 1) {
+      const auto placed = ask_room(homes[0], Effort::home, room, why);
+      if (!placed) return placed.error();
+      if (*placed) return {};
+    }
+    for (std::size_t k = 1; k < homes.size() && servers_.now_ns() < end_ns; ++k) {
+      const auto placed = ask_room(homes[k], Effort::guest, room, why);
+      if (placed && *placed) return {};
+    }
+    const auto placed = ask_room(homes[0], Effort::all, room, why);
+    if (!placed) return placed.error();
+    if (*placed) return {};
+    if (Status status = pause(seen, end_ns, why); !status) return status;
+  }
 }
 
 Result<Room> Catalog::begin(const PutRequest& request, std::int64_t end_ns) {
@@ -155,19 +201,9 @@ Result<Room> Catalog::begin(const PutRequest& request, std::int64_t end_ns) {
   if (!known) return known.error();
   Room room;
   room.request = request;
-  room.home = distribution_.home(request.variable, known->facts.cells, request.box);
-  MessageWriter question = question_of(Ask::begin);
-  add(question, request);
+  const auto homes = distribution_.homes(request.variable, known->facts.cells, request.box);
+  if (Status status = find_room(homes, room, end_ns); !status) return status.error();
   ReplyBuffer reply;
-  const auto answer = ask_until_done(room.home, question, reply, end_ns);
-  if (!answer) return answer.error();
-  MessageReader in(*answer);
-  (void)in.get<Said>();
-  room.object = in.get<std::uint64_t>();
-  room.range.segment = in.get<int>();
-  room.range.offset = in.get<std::int64_t>();
-  room.range.bytes = in.get<std::int64_t>();
-  if (!in.ok()) return not_a_server();
   MessageWriter entry = question_of(Ask::enter);
   add(entry, request);
   entry.add(room.home).add(room.object);
@@ -186,10 +222,12 @@ Result<Room> Catalog::begin(const PutRequest& request, std::int64_t end_ns) {
   return room;
 }
 
-Status Catalog::commit(const Room& room) {
+Status Catalog::commit(const Room& room, std::string_view path) {
   ReplyBuffer reply;
+  const PutRequest& put = room.request;
   MessageWriter question = question_of(Ask::commit);
   question.add(room.object).add(room.order_before);
+  question.text(put.variable).add(put.box.points() * put.element_bytes).text(std::string(path));
   const auto answer = servers_.ask(room.home, question, reply);
   if (!answer) return answer.error();
   MessageReader in(*answer);
@@ -213,7 +251,9 @@ void Catalog::abort(const Room& room) {
 }
 
 Result<Held> Catalog::get(const GetRequest& request, ReplyBuffer& reply, std::int64_t end_ns) {
-  return look_until_whole(request, true, reply, end_ns);
+  auto held = look_until_whole(request, true, reply, end_ns);
+  if (held) held->variable = request.variable;
+  return held;
 }
 
 Result<std::int64_t> Catalog::wait(const GetRequest& request, std::int64_t end_ns) {
@@ -289,15 +329,24 @@ Catalog::Look Catalog::ask_one(const GetRequest& request, bool wants_data, int s
   }
   Found found;
   if (said != Said::objects) return not_a_server();
-  if (Status status = read_found(server, *answer, found, reply); !status) return status.error();
+  if (Status s = read_found(server, *answer, found, reply); !s) return given_up(server, found, s);
   held = {found.version, found.type, found.element_bytes, std::move(found.objects), {}, {}, {}};
   held.leases.emplace_back(server, found.lease);
+  for (Seen& seen : held.objects) seen.lease = found.lease;
   Box missing;
   if (!cut(request.box, held.objects, held.parts, missing)) {
     (void)release(held);
     return not_a_server();
   }
   return Outcome(std::move(held));
+}
+
+/// Ends the lease of an answer that could not be read whole; returns why.
+Error Catalog::given_up(int server, const Found& found, const Status& why) {
+  Held held;
+  if (found.lease != 0) held.leases.emplace_back(server, found.lease);
+  (void)release(held, {});
+  return why.error();
 }
 
 /// Reads the objects of an answer, and those that it had no room for.
@@ -348,46 +397,64 @@ Catalog::Look Catalog::ask_all(const GetRequest& request, const std::vector<int>
   }
 }
 
-/// Asks all owners for the objects that meet the box, at one version. Nothing if none has any.
-Result<std::optional<Held>> Catalog::gather(const GetRequest& request,
-                                            const std::vector<int>& owners, bool watch,
-                                            ReplyBuffer& reply, NamedBy& named_by,
-                                            std::string& why) {
+/// Asks servers for the objects that meet the box.
+Status Catalog::find_at(const std::vector<int>& servers, const GetRequest& request, bool watch,
+                        ReplyBuffer& reply, Answers& answers, std::string& why) {
   MessageWriter question = question_of(Ask::find);
   add(question, request);
   question.add(flag(watch));
-  std::vector<std::pair<int, Found>> answers;
-  Status status;
-  for (const int owner : owners) {
-    const auto answer = servers_.ask(owner, question, reply);
-    if (!answer) {
-      status = answer.error();
-      break;
-    }
+  for (const int server : servers) {
+    const auto answer = servers_.ask(server, question, reply);
+    if (!answer) return answer.error();
     MessageReader in(*answer);
     if (in.get<Said>() == Said::waiting) {
       why = in.text();
       continue;
     }
     Found found;
-    status = read_found(owner, *answer, found, reply);
-    if (!status) break;
-    answers.emplace_back(owner, std::move(found));
+    if (Status s = read_found(server, *answer, found, reply); !s) return given_up(server, found, s);
+    answers.emplace_back(server, std::move(found));
   }
+  return {};
+}
+
+/// Asks all owners for the objects that meet the box, at one version. Nothing if none has any.
+Result<std::optional<Held>> Catalog::gather(const GetRequest& request,
+                                            const std::vector<int>& owners, bool watch,
+                                            ReplyBuffer& reply, NamedBy& named_by,
+                                            std::string& why) {
+  Answers answers;
+  Status status = find_at(owners, request, watch, reply, answers, why);
   const bool highest = request.which == Which::latest;
   Held held;
   bool any = false;
   for (const auto& [owner, found] : answers) {
-    held.leases.emplace_back(owner, found.lease);
     if (any && (highest ? found.version <= held.version : found.version >= held.version)) continue;
     held.version = found.version;
     held.type = found.type;
     held.element_bytes = found.element_bytes;
     any = true;
   }
+  if (status && any && request.which != Which::exact) {
+    // Owners that named another version may know that this one was discarded.
+    std::vector<int> others = owners;
+    for (const auto& [owner, found] : answers) {
+      if (found.version == held.version) std::erase(others, owner);
+    }
+    GetRequest exact = request;
+    exact.which = Which::exact;
+    exact.version = held.version;
+    status = find_at(others, exact, watch, reply, answers, why);
+  }
+  for (const auto& [owner, found] : answers) held.leases.emplace_back(owner, found.lease);
   if (!status) {
     (void)release(held);
-    return status.error();
+    const bool vanished = any && status.error().code == ErrorCode::not_found;
+    if (!vanished || request.which == Which::exact) return status.error();
+    if (highest && held.version == INT64_MIN) return std::optional<Held>();
+    GetRequest beyond = request;
+    beyond.version = highest ? held.version - 1 : held.version;
+    return gather(beyond, owners, watch, reply, named_by, why);
   }
   if (!any) return std::optional<Held>();
   std::map<std::pair<int, std::uint64_t>, Seen> objects;
@@ -396,7 +463,10 @@ Result<std::optional<Held>> Catalog::gather(const GetRequest& request,
     for (const Seen& seen : found.objects) {
       const std::pair key(seen.home, seen.object);
       // An object's home knows more of it than others do.
-      if (seen.order > 0) objects.insert_or_assign(key, seen);
+      if (seen.order > 0) {
+        objects.insert_or_assign(key, seen);
+        objects[key].lease = found.lease;
+      }
       if (seen.order == 0 && objects.emplace(key, seen).second) named_by.emplace(key, owner);
     }
   }
@@ -439,7 +509,8 @@ Status Catalog::lease_at(int home, const GetRequest& request, bool watch, const 
     if (!answer) return answer.error();
     MessageReader in(*answer);
     (void)in.get<Said>();
-    held.leases.emplace_back(home, in.get<std::uint64_t>());
+    const auto lease = in.get<std::uint64_t>();
+    held.leases.emplace_back(home, lease);
     for (std::size_t k = first; k < first + count; ++k) {
       Leased leased;
       if (!read(in, leased)) return not_a_server();
@@ -447,6 +518,7 @@ Status Catalog::lease_at(int home, const GetRequest& request, bool watch, const 
       if (leased.state == Leased::State::here) {
         seen.order = leased.order;
         seen.range = leased.range;
+        seen.lease = lease;
       }
       if (leased.state != Leased::State::gone) continue;
       // Its writer has died. Nobody needs to ask for it again.
@@ -459,11 +531,76 @@ Status Catalog::lease_at(int home, const GetRequest& request, bool watch, const 
   return {};
 }
 
-Status Catalog::release(const Held& held) {
+Status Catalog::take(const Held& held, std::int64_t end_ns,
+                     const std::function<Status(const Held&)>& copy) {
+  const auto is_away = [&](const Part& part) {
+    return held.objects[part.object].range.segment < 0;
+  };
+  std::vector<Part> away;
+  std::copy_if(held.parts.begin(), held.parts.end(), std::back_inserter(away), is_away);
+  if (away.empty()) return copy(held);
+  Held here = held;
+  std::erase_if(here.parts, is_away);
+  if (Status status = here.parts.empty() ? Status{} : copy(here); !status) return status;
+  for (const auto& [server, lease] : held.leases) {
+    if (const auto loosened = recall(server, lease, 0, end_ns); !loosened) return loosened.error();
+  }
+  return take_back(here, away, end_ns, copy);
+}
+
+/// Brings back the objects of the parts that are `away`, one at a time: each has its parts side by
+/// side.
+Status Catalog::take_back(Held& here, std::span<const Part> away, std::int64_t end_ns,
+                          const std::function<Status(const Held&)>& copy) {
+  const Seen* before = nullptr;
+  for (auto first = away.begin(); first != away.end();) {
+    const auto last = std::find_if(first, away.end(),
+                                   [&](const Part& part) { return part.object != first->object; });
+    Seen& seen = here.objects[first->object];
+    if (before != nullptr && (before->home != seen.home || before->lease != seen.lease)) {
+      const auto loosened = recall(before->home, before->lease, 0, end_ns);
+      if (!loosened) return loosened.error();
+    }
+    const auto range = recall(seen.home, seen.lease, seen.object, end_ns);
+    if (!range) return range.error();
+    seen.range = *range;
+    here.parts.assign(first, last);
+    if (Status status = copy(here); !status) return status;
+    before = &seen;
+    first = last;
+  }
+  return {};
+}
+
+/// Where an object is, once it is back in memory. Object 0: nothing of the lease has to be.
+Result<Range> Catalog::recall(int server, std::uint64_t lease, std::uint64_t object,
+                              std::int64_t end_ns) {
+  ReplyBuffer reply;
+  const auto answer =
+      ask_until_done(server, question_of(Ask::recall).add(lease).add(object), reply, end_ns);
+  if (!answer) return answer.error();
+  MessageReader in(*answer);
+  (void)in.get<Said>();
+  const Range range = read_range(in);
+  return in.ok() && range.segment >= 0 ? Result<Range>(range) : Result<Range>(not_a_server());
+}
+
+/// Each home hears once how many bytes were read from it, and one server that it was a get.
+Status Catalog::release(const Held& held, std::string_view path) {
   Status status;
   ReplyBuffer reply;
+  std::map<int, std::int64_t> bytes;
+  for (const Part& part : held.parts) {
+    if (path.empty()) break;
+    bytes[held.objects[part.object].home] += part.box.points() * held.element_bytes;
+  }
+  bool counted = path.empty();
   for (const auto& [server, lease] : held.leases) {
-    const auto answer = servers_.ask(server, question_of(Ask::release).add(lease), reply);
+    MessageWriter question = question_of(Ask::release).add(lease);
+    question.text(held.variable).add(flag(!counted)).add(std::exchange(bytes[server], 0));
+    question.text(std::string(path));
+    counted = true;
+    const auto answer = servers_.ask(server, question, reply);
     if (!answer && status) status = answer.error();
   }
   return status;
@@ -497,19 +634,24 @@ Result<VariableInfo> Catalog::describe(const std::string& variable, bool bounds,
 }
 
 Status Catalog::discard(const std::string& variable, std::int64_t version) {
+  std::vector<int> without;
   Status missing;
   bool any = false;
   ReplyBuffer reply;
+  MessageWriter question = question_of(Ask::discard);
+  question.text(variable).add(version);
   for (int server = 0; server < distribution_.servers(); ++server) {
-    MessageWriter question = question_of(Ask::discard);
-    question.text(variable).add(version);
     const auto answer = servers_.ask(server, question, reply);
     any = any || answer.ok();
     if (answer) continue;
     if (answer.error().code != ErrorCode::not_found) return answer.error();
     missing = answer.error();
+    without.push_back(server);
   }
-  return any ? Status{} : missing;
+  if (!any) return missing;
+  // What has begun there meanwhile was entered before others knew of the discard.
+  for (const int server : without) (void)servers_.ask(server, question, reply);
+  return {};
 }
 
 Result<std::vector<ServerInfo>> Catalog::status() {

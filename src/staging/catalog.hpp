@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -66,6 +67,7 @@ struct Held {
   std::vector<std::pair<int, std::uint64_t>> leases;
   /// The box itself, dense, instead of objects; it lies in the caller's buffer.
   std::span<const std::byte> data;
+  std::string variable{};
 };
 
 /// Puts and gets without their bytes. Any thread may call any member. Times are of the servers'
@@ -80,20 +82,29 @@ class Catalog {
   void give_up_when(std::function<bool()> interrupted) { interrupted_ = std::move(interrupted); }
 
   /// Puts an object with its data, which `fill` writes into `bytes` bytes of a message, if its box
-  /// belongs to one server; else it does nothing and returns false.
+  /// belongs to one server, which has room; else it does nothing and returns false.
   Result<bool> put(const PutRequest& request, std::size_t bytes,
                    const std::function<Status(std::byte*)>& fill, std::int64_t end_ns);
-  /// Makes room for an object, which commit() makes visible. Waits while its home is full.
+  /// Makes room for an object, which commit() makes visible: on its home, or if that is full on
+  /// another server. Waits while all are full.
   Result<Room> begin(const PutRequest& request, std::int64_t end_ns);
-  Status commit(const Room& room);
+  /// `path` is told to the home for its statistics: how the data came.
+  Status commit(const Room& room, std::string_view path = {});
   void abort(const Room& room);
 
   /// Waits until objects cover the box; `reply` takes the data if they are few.
   /// @error timeout, which says what is missing; not_found if the version was discarded; closed or
   ///        peer_lost if it can never come
   Result<Held> get(const GetRequest& request, ReplyBuffer& reply, std::int64_t end_ns);
+  /// Calls `copy` with the parts that lie in the servers' memory, and then, one object after the
+  /// other, with those that must come back from disk before; so it may hold more than the servers'
+  /// memory does, and nobody waits for memory while he holds some.
+  /// @error what `copy` says; timeout; io if a disk fails
+  Status take(const Held& held, std::int64_t end_ns,
+              const std::function<Status(const Held&)>& copy);
+  /// `path` is told to the servers for their statistics; empty: nothing was read.
   /// @error not_found if a server knows the lease no longer
-  Status release(const Held& held);
+  Status release(const Held& held, std::string_view path = {});
 
   /// Waits as get() does, for the version that it would return.
   Result<std::int64_t> wait(const GetRequest& request, std::int64_t end_ns);
@@ -116,6 +127,7 @@ class Catalog {
   using Answer = Result<std::span<const std::byte>>;
   /// An object's home and its number there, and the server that named it.
   using NamedBy = std::map<std::pair<int, std::uint64_t>, int>;
+  using Answers = std::vector<std::pair<int, Found>>;  ///< by server
   struct Known {
     Facts facts;
     bool declared = false;  ///< this client puts to it
@@ -128,6 +140,8 @@ class Catalog {
   Status pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why);
 
   Result<Known> declare(const PutRequest& request);
+  Result<bool> ask_room(int server, Effort effort, Room& room, std::string& why);
+  Status find_room(const std::vector<int>& homes, Room& room, std::int64_t end_ns);
   Result<Facts> ask_facts(const std::string& variable, bool watch, std::int64_t end_ns);
   Result<std::vector<int>> owners_of(const std::string& variable, const Box& box,
                                      std::int64_t end_ns);
@@ -140,10 +154,16 @@ class Catalog {
   Result<std::optional<Held>> gather(const GetRequest& request, const std::vector<int>& owners,
                                      bool watch, ReplyBuffer& reply, NamedBy& named_by,
                                      std::string& why);
+  Status find_at(const std::vector<int>& servers, const GetRequest& request, bool watch,
+                 ReplyBuffer& reply, Answers& answers, std::string& why);
   Status lease_others(const GetRequest& request, bool watch, const NamedBy& named_by, Held& held,
                       ReplyBuffer& reply);
   Status lease_at(int home, const GetRequest& request, bool watch, const NamedBy& named_by,
                   Held& held, ReplyBuffer& reply);
+  Result<Range> recall(int server, std::uint64_t lease, std::uint64_t object, std::int64_t end_ns);
+  Status take_back(Held& here, std::span<const Part> away, std::int64_t end_ns,
+                   const std::function<Status(const Held&)>& copy);
+  Error given_up(int server, const Found& found, const Status& why);
   Status read_found(int server, std::span<const std::byte> answer, Found& found,
                     ReplyBuffer& reply);
 

@@ -3,6 +3,7 @@
 #include "channels/host/copy.hpp"
 #include "data/lowering.hpp"
 #include "engine/checks.hpp"
+#include "staging/spans.hpp"
 
 namespace tranship::staging {
 namespace {
@@ -74,6 +75,15 @@ Status check_target(const Array& target, const Box& box) {
   return check_places(target);
 }
 
+/// Which version a call was about, or why it failed.
+void note_end(Timed& call, const Result<std::int64_t>& version) {
+  if (version) {
+    call.note("version", *version);
+  } else {
+    call.note("failed", version.error().message);
+  }
+}
+
 /// A copy behind what the array's own stream holds.
 CopyOptions behind(const Array& array) {
   CopyOptions options;
@@ -97,67 +107,111 @@ Status copy_dense(const Array& array, std::byte* buffer, bool into_array) {
 }  // namespace
 
 Result<std::unique_ptr<Client>> Client::open(Engine& engine, const std::string& contact,
-                                             const std::string& name,
-                                             std::chrono::milliseconds timeout) {
-  auto links = Links::open(engine, contact, name, timeout);
+                                             const std::string& name, const Patience& patience) {
+  auto links = Links::open(engine, contact, name, patience);
   if (!links) return links.error();
-  return std::unique_ptr<Client>(new Client(engine, std::move(*links)));
+  if (engine.trace() != nullptr) engine.trace()->call_process(name);
+  std::unique_ptr<Client> client(new Client(engine, std::move(*links)));
+  client->catalog_.give_up_when(patience.interrupted);
+  return client;
 }
 
 Client::~Client() { (void)close(); }
 
 Status Client::put(const std::string& variable, std::int64_t version, const Array& array,
                    const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout) {
-  const std::int64_t end = end_ns(timeout);
+  const std::int64_t begin = links_->now_ns();
   if (Status status = check_one_field(array); !status) return status;
   auto box = box_of(array, lower);
   if (!box) return box.error();
   const Field& field = array.view.mapping->fields()[0].field;
   const PutRequest request{variable, version, *box, field.type, field.bytes};
+  Timed call(engine_.trace(), *links_,
+             [&] { return call_span("put", variable, *box, array.view.bytes()); });
+  call.note("version", version);
+  const auto path = put_object(request, array, begin + std::chrono::nanoseconds(timeout).count());
+  if (!path) {
+    call.note("failed", path.error().message);
+    return path.error();
+  }
+  const std::lock_guard lock(mutex_);
+  traffic_[variable].puts.add(1, array.view.bytes(), *path, links_->now_ns() - begin);
+  return {};
+}
+
+Result<std::string> Client::put_object(const PutRequest& request, const Array& array,
+                                       std::int64_t end) {
   const std::int64_t bytes = array.view.bytes();
-  if (bytes <= inline_bytes(links_->message_bytes()) && array.where == Where::host) {
+  if (bytes <= links_->data_bytes() && array.where == Where::host) {
     const auto fill = [&](std::byte* data) { return copy_dense(array, data, false); };
     const auto done = catalog_.put(request, static_cast<std::size_t>(bytes), fill, end);
     if (!done) return done.error();
-    if (*done) return {};
+    if (*done) return std::string(message_path);
   }
   return put_by_copy(request, array, end);
 }
 
-Status Client::put_by_copy(const PutRequest& request, const Array& array, std::int64_t end) {
+Result<std::string> Client::put_by_copy(const PutRequest& request, const Array& array,
+                                        std::int64_t end) {
   const auto room = catalog_.begin(request, end);
   if (!room) return room.error();
   auto target = object_array(room->home, room->range, request.box, array);
   Status status = target ? Status{} : Status(target.error());
+  std::string path;
   if (status) {
+    const Timed part(engine_.trace(), *links_,
+                     [&] { return part_span("copy", array.view.bytes()); });
     auto event = engine_.copy(array, *target, behind(array));
-    status = event ? finish({*event}, {}, end) : Status(event.error());
+    status = event ? finish(*event, end) : Status(event.error());
+    if (status) path = path_of(*event);
   }
-  if (status) return catalog_.commit(*room);
-  catalog_.abort(*room);
-  return status;
+  if (!status) {
+    catalog_.abort(*room);
+    return status.error();
+  }
+  if (status = catalog_.commit(*room, path); !status) return status.error();
+  return path;
 }
 
 Result<std::int64_t> Client::wait(const GetRequest& request, std::chrono::milliseconds timeout) {
-  return catalog_.wait(request, end_ns(timeout));
+  Timed call(engine_.trace(), *links_,
+             [&] { return call_span("wait", request.variable, request.box, 0); });
+  const auto version = catalog_.wait(request, end_ns(timeout));
+  note_end(call, version);
+  return version;
 }
 
 Result<std::int64_t> Client::get(const GetRequest& request, const Array& target,
                                  std::chrono::milliseconds timeout) {
-  const std::int64_t end = end_ns(timeout);
+  const std::int64_t begin = links_->now_ns();
   if (Status status = check_target(target, request.box); !status) return status.error();
+  Timed call(engine_.trace(), *links_,
+             [&] { return call_span("get", request.variable, request.box, target.view.bytes()); });
+  const auto got = get_objects(request, target, begin + std::chrono::nanoseconds(timeout).count());
+  note_end(call, got ? Result(got->version) : Result<std::int64_t>(got.error()));
+  if (!got) return got.error();
+  const std::lock_guard lock(mutex_);
+  traffic_[request.variable].gets.add(1, target.view.bytes(), got->path, links_->now_ns() - begin);
+  return got->version;
+}
+
+Result<Client::Got> Client::get_objects(const GetRequest& request, const Array& target,
+                                        std::int64_t end) {
   ReplyBuffer reply;
   const auto held = catalog_.get(request, reply, end);
   if (!held) return held.error();
   Status status = check_type(held->type, held->element_bytes, target);
+  Got got{held->version, std::string(message_path)};
   if (status) {
-    status =
-        held->data.empty() ? take_parts(*held, request.box, target, end) : take_data(*held, target);
+    status = catalog_.take(*held, end, [&](const Held& here) {
+      return here.data.empty() ? take_parts(here, request.box, target, end, got.path)
+                               : take_data(here, target);
+    });
   }
-  const Status released = catalog_.release(*held);
+  const Status released = catalog_.release(*held, status ? got.path : std::string());
   if (!status) return status.error();
   if (!released) return released.error();
-  return held->version;
+  return got;
 }
 
 Status Client::take_data(const Held& held, const Array& target) const {
@@ -173,46 +227,48 @@ Status Client::take_data(const Held& held, const Array& target) const {
   return event ? event->wait({}) : Status(event.error());
 }
 
-Status Client::take_parts(const Held& held, const Box& box, const Array& target, std::int64_t end) {
-  std::vector<Event> events;
-  Status status;
-  CopyOptions options = behind(target);
-  options.together_bytes = box.points() * held.element_bytes;
+Status Client::take_parts(const Held& held, const Box& box, const Array& target, std::int64_t end,
+                          std::string& path) {
+  const Timed part_of_call(engine_.trace(), *links_,
+                           [&] { return part_span("copy", target.view.bytes()); });
+  std::vector<CopyPair> pairs;
   for (const Part& part : held.parts) {
     const Seen& object = held.objects[part.object];
     auto source = object_array(object.home, object.range, object.box, target);
-    if (!source) {
-      status = source.error();
-      break;
-    }
-    Array to = target;
+    if (!source) return source.error();
+    CopyPair& pair = pairs.emplace_back(CopyPair{std::move(*source), target});
+    View& from = pair.source.view;
+    View& to = pair.target.view;
     for (std::size_t k = 0; k < at(box.rank); ++k) {
-      source->view.lower[k] = part.box.lower[k] - object.box.lower[k];
-      to.view.lower[k] += part.box.lower[k] - box.lower[k];
-      source->view.extents[k] = to.view.extents[k] = part.box.upper[k] - part.box.lower[k];
+      from.lower[k] = part.box.lower[k] - object.box.lower[k];
+      to.lower[k] += part.box.lower[k] - box.lower[k];
+      from.extents[k] = to.extents[k] = part.box.upper[k] - part.box.lower[k];
     }
-    auto event = engine_.copy(*source, to, options);
-    if (!event) {
-      status = event.error();
-      break;
-    }
-    events.push_back(std::move(*event));
   }
-  return finish(events, status, end);
+  CopyOptions options = behind(target);
+  options.together_bytes = box.points() * held.element_bytes;
+  auto event = engine_.copy_all(pairs, options);
+  if (!event) return event.error();
+  path = path_of(*event);
+  return finish(*event, end);
 }
 
-/// Waits for the copies; cancels them if something went wrong. Nobody touches the servers' memory
-/// any more when it returns.
-Status Client::finish(const std::vector<Event>& events, Status status, std::int64_t end) const {
-  for (const Event& event : events) {
-    const std::chrono::nanoseconds left(end - links_->now_ns());
-    Status one = status ? event.wait(left) : Status{};
-    if (!one || !status) {
-      event.cancel();
-      (void)event.wait({});
-    }
-    if (status && !one) status = one;
-  }
+std::string Client::path_of(const Event& event) const {
+  return event.plan() ? event.plan()->path(engine_.profile()) : "copy";
+}
+
+std::map<std::string, VariableTraffic> Client::traffic() const {
+  const std::lock_guard lock(mutex_);
+  return traffic_;
+}
+
+/// Waits for copies; cancels them if they take too long. Nobody touches the servers' memory any
+/// more when it returns.
+Status Client::finish(const Event& event, std::int64_t end) const {
+  Status status = event.wait(std::chrono::nanoseconds(end - links_->now_ns()));
+  if (status) return status;
+  event.cancel();
+  (void)event.wait({});
   return status;
 }
 

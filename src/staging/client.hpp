@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,11 +21,10 @@ namespace tranship::staging {
 class Client {
  public:
   /// Connects `engine`, which must outlive the client, to the servers of a group, whose first one
-  /// has that contact.
+  /// has that contact. `patience.interrupted` ends later waits, too.
   /// @error as Links::open()
   static Result<std::unique_ptr<Client>> open(Engine& engine, const std::string& contact,
-                                              const std::string& name,
-                                              std::chrono::milliseconds timeout);
+                                              const std::string& name, const Patience& patience);
   ~Client();
 
   /// Puts `array` as the box whose lower corner is `lower` (as many indices as it has dimensions).
@@ -44,11 +42,6 @@ class Client {
 
   /// Waits as get() does, and moves nothing.
   Result<std::int64_t> wait(const GetRequest& request, std::chrono::milliseconds timeout);
-
-  /// Asked now and then by threads that wait, which give up when it says so.
-  void give_up_when(std::function<bool()> interrupted) {
-    catalog_.give_up_when(std::move(interrupted));
-  }
 
   /// Says what a variable will be: its elements, its domain, and how many clients will put to it, 0
   /// if that is not known. With it, a variable does not end before all of them have put and closed.
@@ -68,6 +61,10 @@ class Client {
     return catalog_.discard(variable, version);
   }
   Result<std::vector<VariableInfo>> list() { return catalog_.list(); }
+  /// host:port of the first server.
+  const std::string& contact() const { return links_->contact(); }
+  /// What this client has put and got.
+  std::map<std::string, VariableTraffic> traffic() const;
   /// The servers, as they see themselves.
   Result<std::vector<ServerInfo>> status() { return catalog_.status(); }
 
@@ -80,18 +77,31 @@ class Client {
   std::int64_t end_ns(std::chrono::milliseconds timeout) const {
     return links_->now_ns() + std::chrono::nanoseconds(timeout).count();
   }
-  Status put_by_copy(const PutRequest& request, const Array& array, std::int64_t end_ns);
+  /// Returns its path.
+  Result<std::string> put_object(const PutRequest& request, const Array& array,
+                                 std::int64_t end_ns);
+  Result<std::string> put_by_copy(const PutRequest& request, const Array& array,
+                                  std::int64_t end_ns);
+  struct Got {
+    std::int64_t version = 0;
+    std::string path;
+  };
+  Result<Got> get_objects(const GetRequest& request, const Array& target, std::int64_t end_ns);
   Status take_data(const Held& held, const Array& target) const;
-  Status take_parts(const Held& held, const Box& box, const Array& target, std::int64_t end_ns);
-  Status finish(const std::vector<Event>& events, Status status, std::int64_t end_ns) const;
+  Status take_parts(const Held& held, const Box& box, const Array& target, std::int64_t end_ns,
+                    std::string& path);
+  /// The way that it takes; of several copies the first one's.
+  std::string path_of(const Event& event) const;
+  Status finish(const Event& event, std::int64_t end_ns) const;
   Result<Array> object_array(int server, const Range& range, const Box& box, const Array& like);
   Result<Array> segment(int server, int number);
 
   Engine& engine_;
   std::unique_ptr<Links> links_;
   Catalog catalog_;
-  std::mutex mutex_;                               ///< guards what follows
+  mutable std::mutex mutex_;                       ///< guards what follows
   std::map<std::pair<int, int>, Array> segments_;  ///< by server and number
+  std::map<std::string, VariableTraffic> traffic_;
 };
 
 }  // namespace tranship::staging

@@ -95,8 +95,14 @@ int Distribution::owner_of(const std::string& variable, const Point& cell, int r
   return static_cast<int>((static_cast<std::uint64_t>(keeper(variable)) + place) % servers);
 }
 
-int Distribution::home(const std::string& variable, const Cells& cells, const Box& box) const {
-  return owner_of(variable, cells.cell_of(box.lower), cells.rank);
+std::vector<int> Distribution::homes(const std::string& variable, const Cells& cells,
+                                     const Box& box) const {
+  const int first = owner_of(variable, cells.cell_of(box.lower), cells.rank);
+  std::vector<int> homes;
+  for (int k = 0; k < std::min(servers_, 1 + guests_max); ++k) {
+    homes.push_back((first + k) % servers_);
+  }
+  return homes;
 }
 
 std::vector<int> Distribution::owners(const std::string& variable, const Cells& cells,

@@ -42,10 +42,13 @@ class Distribution {
   int servers() const { return servers_; }
   /// The server that knows a variable's type, dimensions, cells and producers.
   int keeper(const std::string& variable) const;
-  /// The server that holds an object.
-  int home(const std::string& variable, const Cells& cells, const Box& box) const;
-  /// The servers that know the objects which share a point with `box`, in rising order; home() is
-  /// among them.
+  /// Those after the first that are asked to hold an object: at most so many.
+  static constexpr int guests_max = 8;
+
+  /// The servers that may hold an object, in the order in which they are asked for room. The first
+  /// is an owner; the others follow it along the curve.
+  std::vector<int> homes(const std::string& variable, const Cells& cells, const Box& box) const;
+  /// The servers that know the objects which share a point with `box`, in rising order.
   std::vector<int> owners(const std::string& variable, const Cells& cells, const Box& box) const;
 
  private:

@@ -2,14 +2,37 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <thread>
+
+#include "staging/spans.hpp"
 
 namespace tranship::staging {
 namespace {
 
 constexpr std::chrono::milliseconds control_wait_max{10'000};
 constexpr int servers_max = 1 << 16;
+/// A server of a group that could not be reached is not tried again for so long.
+constexpr std::int64_t failure_lasts_ns = 10'000'000'000;
+/// Even the last attempt has so long.
+constexpr std::chrono::milliseconds connect_least{250};
+constexpr std::chrono::milliseconds look_again{20};
+
+Error interruption() { return {ErrorCode::cancelled, "interrupted"}; }
 
 }  // namespace
+
+Result<PeerId> connect_when_there(Processes& processes, const std::string& contact,
+                                  const Patience& patience) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + patience.timeout;
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    auto peer = processes.connect(contact, std::max(left, connect_least));
+    if (peer || peer.error().code != ErrorCode::not_found || Clock::now() >= end) return peer;
+    if (patience.interrupted && patience.interrupted()) return interruption();
+    std::this_thread::sleep_for(look_again);
+  }
+}
 
 /// Wakes the threads that wait for servers.
 class Links::Listener : public PeerListener {
@@ -39,18 +62,20 @@ class Links::Listener : public PeerListener {
   std::uint64_t notices_ = 0;
 };
 
-Links::Links(Engine& engine, std::string name)
-    : engine_(engine), name_(std::move(name)), listener_(std::make_shared<Listener>()) {}
+Links::Links(Engine& engine, std::string name, std::function<bool()> interrupted)
+    : engine_(engine),
+      name_(std::move(name)),
+      interrupted_(std::move(interrupted)),
+      listener_(std::make_shared<Listener>()) {}
 
 Result<std::unique_ptr<Links>> Links::open(Engine& engine, const std::string& contact,
-                                           const std::string& name,
-                                           std::chrono::milliseconds timeout) {
+                                           const std::string& name, const Patience& patience) {
   auto processes = engine.processes();
   if (!processes) return processes.error();
-  std::unique_ptr<Links> links(new Links(engine, name));
+  std::unique_ptr<Links> links(new Links(engine, name, patience.interrupted));
   links->processes_ = *processes;
-  links->links_.push_back({contact, {}});
-  auto first = links->connect(contact, 0, timeout);
+  links->links_.push_back({contact, {}, {}, 0});
+  auto first = links->connect(contact, 0, patience.timeout);
   if (!first) return first.error();
   links->links_[0].peer = first->peer;
   return links;
@@ -60,6 +85,7 @@ Links::~Links() { (void)close(); }
 
 Status Links::close() {
   if (processes_ == nullptr || engine_.closed()) return {};
+  std::lock_guard connecting(connecting_);
   std::lock_guard lock(mutex_);
   Status status;
   for (Link& link : links_) {
@@ -74,7 +100,7 @@ Status Links::close() {
 Result<Links::Link> Links::connect(const std::string& contact, int rank,
                                    std::chrono::milliseconds timeout) {
   const std::int64_t end_ns = now_ns() + std::chrono::nanoseconds(timeout).count();
-  const auto peer = processes_->connect(contact, timeout);
+  const auto peer = connect_when_there(*processes_, contact, {timeout, interrupted_});
   if (!peer) return peer.error();
   processes_->listen(*peer, listener_);
   if (Status status = greet(*peer, rank, end_ns); !status) {
@@ -82,7 +108,7 @@ Result<Links::Link> Links::connect(const std::string& contact, int rank,
     (void)processes_->disconnect(*peer);
     return status.error();
   }
-  return Link{contact, *peer};
+  return Link{contact, *peer, {}, 0};
 }
 
 Status Links::greet(PeerId peer, int rank, std::int64_t end_ns) {
@@ -99,6 +125,7 @@ Status Links::greet(PeerId peer, int rank, std::int64_t end_ns) {
     MessageReader in(*answer);
     if (in.get<Said>() != Said::waiting) return read_greeting(*answer, rank);
     if (now_ns() >= end_ns) return Error{ErrorCode::timeout, in.text() + "; wait longer"};
+    if (interrupted_ && interrupted_()) return interruption();
     wait(seen, std::min(end_ns, now_ns() + look_again_ns));
   }
 }
@@ -107,6 +134,7 @@ Status Links::read_greeting(std::span<const std::byte> answer, int rank) {
   MessageReader in(answer);
   (void)in.get<Said>();
   const auto message_bytes = in.get<std::int64_t>();
+  const auto data_bytes = in.get<std::int64_t>();
   const auto its_rank = in.get<int>();
   const auto servers = in.get<int>();
   if (!in.ok() || message_bytes < message_bytes_least || servers < 1 || servers > servers_max) {
@@ -118,29 +146,44 @@ Status Links::read_greeting(std::span<const std::byte> answer, int rank) {
                      "; connect to the first one, whose contact file names it"};
   }
   if (rank > 0) {
-    if (message_bytes == message_bytes_) return {};
+    if (message_bytes == message_bytes_ && data_bytes == data_bytes_) return {};
     return Error{ErrorCode::invalid_argument,
-                 "the servers have different settings: start all with the same slot_bytes"};
+                 "the servers have different settings: start all with the same slot_bytes, and "
+                 "all with objects on GPUs or none"};
   }
   message_bytes_ = message_bytes;
-  (void)in.text();  // the contact by which it was found is its own
-  for (int k = 1; k < servers; ++k) links_.push_back({in.text(), {}});
+  data_bytes_ = data_bytes;
+  contact_ = in.text();
+  for (int k = 1; k < servers; ++k) links_.push_back({in.text(), {}, {}, 0});
   return in.ok() ? Status{} : Status(not_a_server());
 }
 
+/// Who connects holds up nobody who asks a server that is connected.
 Result<PeerId> Links::peer(int server) {
-  std::lock_guard lock(mutex_);
   Link& link = links_[static_cast<std::size_t>(server)];
-  if (link.peer) return *link.peer;
+  const auto known = [&]() -> std::optional<Result<PeerId>> {
+    std::lock_guard lock(mutex_);
+    if (link.peer) return *link.peer;
+    if (link.failure && now_ns() - link.failed_ns < failure_lasts_ns) return *link.failure;
+    return {};
+  };
+  if (auto answer = known()) return *answer;
+  std::lock_guard connecting(connecting_);
+  if (auto answer = known()) return *answer;
   auto made = connect(link.contact, server, control_wait_max);
-  if (!made) {
-    Error error = made.error();
-    error.message = "staging server " + std::to_string(server) + " of " +
-                    std::to_string(links_.size()) + ": " + error.message;
-    return error;
+  std::lock_guard lock(mutex_);
+  if (made) {
+    link.peer = made->peer;
+    return *link.peer;
   }
-  link.peer = made->peer;
-  return *link.peer;
+  Error error = made.error();
+  error.message = "staging server " + std::to_string(server) + " of " +
+                  std::to_string(links_.size()) + ": " + made.error().message;
+  if (error.code != ErrorCode::cancelled) {
+    link.failure = error;
+    link.failed_ns = now_ns();
+  }
+  return error;
 }
 
 Result<std::span<const std::byte>> Links::ask(PeerId peer, const MessageWriter& question,
@@ -157,11 +200,16 @@ Result<std::span<const std::byte>> Links::ask(int server, const MessageWriter& q
                                               ReplyBuffer& reply) {
   const auto known = peer(server);
   if (!known) return known.error();
+  const Timed part(engine_.trace(), clock_,
+                   [&] { return question_span(question.bytes(), server); });
   return ask(*known, question, reply);
 }
 
 std::uint64_t Links::notices() const { return listener_->notices(); }
 
-void Links::wait(std::uint64_t seen, std::int64_t until_ns) { listener_->wait(seen, until_ns); }
+void Links::wait(std::uint64_t seen, std::int64_t until_ns) {
+  const Timed part(engine_.trace(), clock_, [] { return part_span("wait for a notice"); });
+  listener_->wait(seen, until_ns);
+}
 
 }  // namespace tranship::staging

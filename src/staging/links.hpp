@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,20 +15,33 @@
 
 namespace tranship::staging {
 
+/// How long to look for somebody who may be about to start, and what ends that earlier.
+struct Patience {
+  std::chrono::milliseconds timeout{};
+  std::function<bool()> interrupted{};  ///< asked now and then; empty: nothing does
+};
+
+/// Connects; waits for the contact file if there is none yet.
+/// @error cancelled if interrupted; else as Processes::connect()
+Result<PeerId> connect_when_there(Processes& processes, const std::string& contact,
+                                  const Patience& patience);
+
 /// Connects to the first server, which names the others; to those when they are first asked. Any
 /// thread may call any member.
 class Links final : public Servers {
  public:
   /// Waits until all servers of the group have started. `engine` must outlive the links.
-  /// @error as Processes::connect(); timeout; unsupported if what answers there is no staging
+  /// @error as connect_when_there(); timeout; unsupported if what answers there is no staging
   ///        server
   static Result<std::unique_ptr<Links>> open(Engine& engine, const std::string& contact,
-                                             const std::string& name,
-                                             std::chrono::milliseconds timeout);
+                                             const std::string& name, const Patience& patience);
   ~Links() override;
 
   /// Connects if need be.
   Result<PeerId> peer(int server);
+
+  /// host:port of the first server, by which others find the group.
+  const std::string& contact() const { return contact_; }
 
   /// Says that this client has ended, and disconnects.
   Status close();
@@ -36,6 +50,8 @@ class Links final : public Servers {
   std::int64_t now_ns() const override { return clock_.now_ns(); }
   int count() const override { return static_cast<int>(links_.size()); }
   std::int64_t message_bytes() const override { return message_bytes_; }
+  /// Objects up to here may go inside messages; 0: none.
+  std::int64_t data_bytes() const { return data_bytes_; }
   Result<std::span<const std::byte>> ask(int server, const MessageWriter& question,
                                          ReplyBuffer& reply) override;
   std::uint64_t notices() const override;
@@ -46,9 +62,11 @@ class Links final : public Servers {
   struct Link {
     std::string contact;
     std::optional<PeerId> peer;
+    std::optional<Error> failure;  ///< of the last connecting
+    std::int64_t failed_ns = 0;
   };
 
-  Links(Engine& engine, std::string name);
+  Links(Engine& engine, std::string name, std::function<bool()> interrupted);
   /// Connects to a server and says hello; the first one's answer says who the others are.
   Result<Link> connect(const std::string& contact, int rank, std::chrono::milliseconds timeout);
   Result<std::span<const std::byte>> ask(PeerId peer, const MessageWriter& question,
@@ -59,10 +77,14 @@ class Links final : public Servers {
   Engine& engine_;
   Processes* processes_ = nullptr;
   std::string name_;
+  std::string contact_;
+  std::function<bool()> interrupted_;
   SteadyClock clock_;
   std::int64_t message_bytes_ = message_bytes_least;
+  std::int64_t data_bytes_ = 0;
   std::shared_ptr<Listener> listener_;
-  mutable std::mutex mutex_;  ///< guards the peers of the links
+  std::mutex connecting_;     ///< of who connects; taken before the other
+  mutable std::mutex mutex_;  ///< guards the peers of the links, and their failures
   std::vector<Link> links_;
 };
 

@@ -7,6 +7,14 @@ namespace {
 
 constexpr std::uint32_t objects_max = 1U << 20;
 
+void add(MessageWriter& out, const Seen& seen) {
+  out.add(seen.home).add(seen.object).add(seen.order);
+  tranship::staging::add(out, seen.range);
+  tranship::staging::add(out, seen.box);
+}
+
+}  // namespace
+
 void add(MessageWriter& out, const Range& range) {
   out.add(range.segment).add(range.offset).add(range.bytes);
 }
@@ -19,13 +27,40 @@ Range read_range(MessageReader& in) {
   return range;
 }
 
-void add(MessageWriter& out, const Seen& seen) {
-  out.add(seen.home).add(seen.object).add(seen.order);
-  add(out, seen.range);
-  tranship::staging::add(out, seen.box);
+const char* to_string(Ask ask) {
+  switch (ask) {
+    case Ask::hello: return "hello";
+    case Ask::join: return "join";
+    case Ask::define: return "define";
+    case Ask::declare: return "declare";
+    case Ask::describe: return "describe";
+    case Ask::bounds: return "bounds";
+    case Ask::put: return "put";
+    case Ask::begin: return "begin";
+    case Ask::commit: return "commit";
+    case Ask::abort: return "abort";
+    case Ask::enter: return "enter";
+    case Ask::leave: return "leave";
+    case Ask::settle: return "settle";
+    case Ask::get: return "get";
+    case Ask::find: return "find";
+    case Ask::lease: return "lease";
+    case Ask::more: return "more";
+    case Ask::recall: return "recall";
+    case Ask::release: return "release";
+    case Ask::wait: return "wait";
+    case Ask::discard: return "discard";
+    case Ask::list: return "list";
+    case Ask::status: return "status";
+  }
+  return "unknown";
 }
 
-}  // namespace
+Ask ask_of(std::span<const std::byte> question) {
+  MessageReader in(question);
+  const auto ask = in.get<Ask>();
+  return in.ok() ? ask : Ask{};
+}
 
 void add(MessageWriter& out, const Box& box) {
   out.add(static_cast<std::uint32_t>(box.rank));
@@ -118,6 +153,7 @@ bool read(MessageReader& in, Found& found, std::size_t& left) {
 
 void add(MessageWriter& out, const ServerInfo& info) {
   out.add(info.server).text(info.contact).add(info.memory_bytes).add(info.memory_bytes_used);
+  out.add(info.spilled_bytes);
   out.add(info.clients).add(static_cast<std::uint32_t>(info.names.size()));
   for (const std::string& name : info.names) out.text(name);
 }
@@ -127,6 +163,7 @@ bool read(MessageReader& in, ServerInfo& info) {
   info.contact = in.text();
   info.memory_bytes = in.get<std::int64_t>();
   info.memory_bytes_used = in.get<std::int64_t>();
+  info.spilled_bytes = in.get<std::int64_t>();
   info.clients = in.get<int>();
   const auto count = in.get<std::uint32_t>();
   for (std::uint32_t k = 0; k < count && in.ok(); ++k) info.names.push_back(in.text());
@@ -179,6 +216,7 @@ bool read(MessageReader& in, Leased& leased) {
 void add(MessageWriter& out, const VariableInfo& info) {
   out.text(info.name).text(info.type).add(info.element_bytes);
   add(out, info.bounds);
+  add(out, info.traffic);
   out.add(info.producers).add(static_cast<std::uint32_t>(info.versions.size()));
   for (const VersionInfo& version : info.versions) {
     out.add(version.version).add(version.objects).add(version.bytes);
@@ -191,6 +229,7 @@ bool read(MessageReader& in, VariableInfo& info) {
   info.type = in.text();
   info.element_bytes = in.get<std::int64_t>();
   info.bounds = read_box(in, ok);
+  ok = ok && read(in, info.traffic);
   info.producers = in.get<int>();
   const auto count = in.get<std::uint32_t>();
   for (std::uint32_t k = 0; k < count && in.ok(); ++k) {

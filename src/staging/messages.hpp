@@ -13,7 +13,7 @@
 
 namespace tranship::staging {
 
-constexpr std::uint32_t staging_version = 3;
+constexpr std::uint32_t staging_version = 4;
 
 /// What a question begins with. Those of a variable go to its keeper, those of an object to its
 /// home, those of a box to the servers that own it (staging/distribution.hpp).
@@ -25,7 +25,7 @@ enum class Ask : std::uint32_t {
   describe,   ///< to the keeper: the same, without that
   bounds,     ///< of what was put to a variable here
   put,        ///< an object and its data, visible with the answer
-  begin,      ///< room for an object
+  begin,      ///< room for an object, and how hard to try
   commit,
   abort,
   enter,    ///< an object that is being put elsewhere
@@ -35,12 +35,17 @@ enum class Ask : std::uint32_t {
   find,     ///< the objects that meet a box, of other servers, too
   lease,    ///< what became of objects that another server's answer to find named
   more,     ///< objects of a get or find that the answer had no room for
+  recall,   ///< of an object of a lease that lies on disk: it is to be in memory
   release,  ///< of what a get, find or lease returned
   wait,     ///< the version that a get would return now
   discard,
   list,
   status,  ///< of the server itself
 };
+
+const char* to_string(Ask ask);
+/// What a question is; nothing that anybody asks if it is too short.
+Ask ask_of(std::span<const std::byte> question);
 
 /// What an answer begins with.
 enum class Said : std::uint32_t {
@@ -63,6 +68,8 @@ constexpr std::int64_t inline_bytes(std::int64_t message_bytes_max) {
   return std::min<std::int64_t>(64 * 1024, message_bytes_max / 4);
 }
 
+void add(MessageWriter& out, const Range& range);
+Range read_range(MessageReader& in);
 void add(MessageWriter& out, const Box& box);
 /// A box that holds no point makes the reader fail.
 Box read_box(MessageReader& in, bool& ok);

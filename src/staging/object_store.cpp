@@ -14,6 +14,15 @@ Waiting none_after(const GetRequest& request) {
           std::to_string(request.version)};
 }
 
+Error no_memory(std::int64_t bytes, const Error& why) {
+  return {ErrorCode::out_of_memory, "the server's machine has no memory for an object of " +
+                                        std::to_string(bytes) + " bytes: " + why.message +
+                                        "; free some there, or start the server with a smaller " +
+                                        "--memory, and more servers on other machines"};
+}
+
+Error no_lease() { return {ErrorCode::not_found, "there is no such lease"}; }
+
 Waiting none_covers(const GetRequest& request) {
   return {"no version of \"" + request.variable + "\" covers " + request.box.text()};
 }
@@ -50,6 +59,16 @@ Status check_fits(const PutRequest& request, const std::string& type, std::int64
   return {};
 }
 
+ObjectStore::ObjectStore(Options options)
+    : options_(std::move(options)),
+      places_({options_.memory_bytes, options_.segment_bytes,
+               options_.full == Full::spill ? options_.spill_bytes : 0, options_.make_segment}) {}
+
+std::set<std::string> ObjectStore::take_changes() {
+  if (places_.take_freed()) changes_.insert("");
+  return std::exchange(changes_, {});
+}
+
 Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& request) {
   if (Status status = check_element(request); !status) return status.error();
   auto found = variables_.find(request.variable);
@@ -78,11 +97,13 @@ Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& reque
   return &variable;
 }
 
-Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRequest& request) {
+Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRequest& request,
+                                                        Effort effort) {
   const bool is_new = !variables_.contains(request.variable);
   auto variable = variable_for(request);
   if (!variable) return variable.error();
-  auto room = make_room(request, request.box.points() * request.element_bytes);
+  const std::uint64_t number = ++last_object_;
+  auto room = make_room(request, number, effort);
   if (!room || std::holds_alternative<Waiting>(*room)) {
     if (is_new) variables_.erase(request.variable);
     if (!room) return room.error();
@@ -92,10 +113,9 @@ Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRe
   object.variable = request.variable;
   object.version = request.version;
   object.box = request.box;
-  object.range = std::get<Range>(*room);
+  const Begun begun{number, std::get<Range>(*room)};
+  object.bytes = begun.range.bytes;
   object.owner = owner;
-  const std::uint64_t number = ++last_object_;
-  Begun begun{number, object.range};
   objects_.emplace(number, std::move(object));
   ++(*variable)->versions[request.version].begun;
   ++begun_;
@@ -103,7 +123,11 @@ Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRe
 }
 
 Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& request,
-                                                            std::int64_t bytes) {
+                                                            std::uint64_t object, Effort effort) {
+  const std::int64_t bytes = request.box.points() * request.element_bytes;
+  const bool discards = options_.full == Full::discard_oldest && effort != Effort::guest;
+  const bool spills = options_.full == Full::spill && effort == Effort::all;
+  const bool last = effort == Effort::all;  // until then, other servers may have room
   const auto refusal = [&](const std::string& why) {
     return Error{ErrorCode::out_of_memory, "an object of " + std::to_string(bytes) +
                                                " bytes does not fit the server, which may take " +
@@ -112,28 +136,16 @@ Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& re
   };
   if (bytes > options_.memory_bytes) return refusal("");
   while (true) {
-    if (auto range = heap_.allocate(bytes)) return std::variant<Range, Waiting>(*range);
-    if (heap_.bytes() + bytes <= options_.memory_bytes) {
-      if (Status status = add_segment(bytes); !status)
-        return refusal(" (" + status.error().message + ")");
-      continue;
-    }
-    if (options_.full == Full::discard_oldest && discard_oldest(request)) continue;
+    const auto placed = places_.place(object, bytes);
+    if (!placed && !last) return std::variant<Range, Waiting>(Waiting{placed.error().message});
+    if (!placed) return no_memory(bytes, placed.error());
+    if (*placed) return std::variant<Range, Waiting>(places_.range(object));
+    if (discards && discard_oldest(request)) continue;
+    if (spills && places_.let_go(bytes)) continue;
     // What is there is free, and yet too small in each piece: nothing will ever change that.
-    if (objects_.empty()) return refusal(" in pieces that are smaller");
-    return std::variant<Range, Waiting>(
-        Waiting{"the server's memory of " + std::to_string(options_.memory_bytes) +
-                " bytes is full: discard versions, keep fewer, or start it with more"});
+    if (places_.empty() && last) return refusal(" in pieces that are smaller");
+    return std::variant<Range, Waiting>(Waiting{places_.why_full()});
   }
-}
-
-Status ObjectStore::add_segment(std::int64_t bytes_least) {
-  const std::int64_t left = options_.memory_bytes - heap_.bytes();
-  const std::int64_t bytes =
-      std::max(heap_.rounded(bytes_least), std::min(options_.segment_bytes, left));
-  if (Status status = options_.make_segment(bytes); !status) return status;
-  heap_.add_segment(segments_++, bytes);
-  return {};
 }
 
 /// Discards the version whose first object is the oldest, if there is one that may go.
@@ -149,9 +161,9 @@ bool ObjectStore::discard_oldest(const PutRequest& but_this) {
   }
   if (oldest == 0) return false;
   const Object object = objects_.at(oldest);
-  const std::int64_t free_before = heap_.bytes_free();
+  const std::int64_t used_before = places_.memory_bytes_used();
   discard_version(object.variable, variables_.at(object.variable), object.version);
-  return heap_.bytes_free() > free_before;
+  return places_.memory_bytes_used() < used_before;
 }
 
 Result<std::uint64_t> ObjectStore::commit(Owner owner, std::uint64_t number,
@@ -175,7 +187,8 @@ Result<std::uint64_t> ObjectStore::commit(Owner owner, std::uint64_t number,
   --version.begun;
   variable.held += version.empty() ? 1 : 0;
   version.index.add(number, object.box);
-  version.bytes += object.range.bytes;
+  version.bytes += object.bytes;
+  places_.settle(number, object.order);
   if (!variable.bounds) variable.bounds = object.box;
   *variable.bounds = around(*variable.bounds, object.box);
   changes_.insert(object.variable);
@@ -274,6 +287,7 @@ void ObjectStore::discard_version(const std::string& name, Variable& variable,
   variable.held -= held->second.empty() ? 0 : 1;
   variable.versions.erase(held);
   variable.discarded.insert(version);
+  if (options_.on_discard) options_.on_discard(name, version);
   changes_.insert(name);
 }
 
@@ -287,10 +301,8 @@ Status ObjectStore::discard(const std::string& name, std::int64_t version) {
 }
 
 void ObjectStore::drop(std::uint64_t number) {
-  const auto found = objects_.find(number);
-  heap_.release(found->second.range);
-  objects_.erase(found);
-  changes_.insert("");
+  places_.drop(number);
+  objects_.erase(number);
 }
 
 std::vector<Seen> ObjectStore::own_objects(const Version& version, const Box& box) const {
@@ -300,7 +312,7 @@ std::vector<Seen> ObjectStore::own_objects(const Version& version, const Box& bo
   objects.reserve(numbers.size());
   for (const std::uint64_t number : numbers) {
     const Object& object = objects_.at(number);
-    objects.push_back({options_.server, number, object.box, object.order, object.range});
+    objects.push_back({options_.server, number, object.box, object.order, places_.range(number)});
   }
   sort_newest_first(objects);
   return objects;
@@ -311,8 +323,14 @@ bool ObjectStore::meets(const Version& version, const Box& box) const {
 }
 
 std::uint64_t ObjectStore::keep(Owner owner, std::vector<std::uint64_t> objects) {
-  for (const std::uint64_t number : objects) ++objects_.at(number).leases;
-  leases_.emplace(++last_lease_, Lease{owner, std::move(objects)});
+  Lease lease;
+  lease.owner = owner;
+  for (const std::uint64_t number : objects) {
+    ++objects_.at(number).leases;
+    if (places_.pin(number)) lease.pinned.push_back(number);
+  }
+  lease.objects = std::move(objects);
+  leases_.emplace(++last_lease_, std::move(lease));
   return last_lease_;
 }
 
@@ -448,7 +466,7 @@ Result<std::vector<Leased>> ObjectStore::lease(Owner owner, const std::string& n
         found->second.version == version) {
       answer.state = found->second.order > 0 ? Leased::State::here : Leased::State::begun;
       answer.order = found->second.order;
-      answer.range = found->second.range;
+      answer.range = places_.range(number);
     }
     if (answer.state == Leased::State::here) here.push_back(number);
     answers.push_back(answer);
@@ -457,17 +475,57 @@ Result<std::vector<Leased>> ObjectStore::lease(Owner owner, const std::string& n
   return answers;
 }
 
+Result<std::variant<Range, Waiting>> ObjectStore::recall(Owner owner, std::uint64_t number,
+                                                         std::uint64_t object) {
+  using Answer = std::variant<Range, Waiting>;
+  const auto found = leases_.find(number);
+  if (found == leases_.end() || found->second.owner != owner) return no_lease();
+  Lease& lease = found->second;
+  const bool goes_on = object != 0 && lease.wanted == object;
+  if (!goes_on) loosen(lease);
+  if (object == 0) return Answer(Range{});
+  if (std::find(lease.objects.begin(), lease.objects.end(), object) == lease.objects.end()) {
+    return Error{ErrorCode::not_found, "the lease keeps no such object"};
+  }
+  if (places_.pin(object)) {
+    loosen(lease);
+    lease.pinned.push_back(object);
+    return Answer(places_.range(object));
+  }
+  if (goes_on) {
+    if (auto failure = places_.take_failure(object)) {
+      loosen(lease);
+      return *failure;
+    }
+    places_.ask_again(object);
+  } else {
+    places_.want(object);
+    lease.wanted = object;
+  }
+  return Answer(Waiting{places_.why_away(object)});
+}
+
+void ObjectStore::ended(const Move& move, const Status& status) {
+  places_.ended(move, status);
+  if (move.kind == Move::Kind::in) changes_.insert("");
+}
+
 Status ObjectStore::release(Owner owner, std::uint64_t lease) {
   const auto found = leases_.find(lease);
-  if (found == leases_.end() || found->second.owner != owner) {
-    return Error{ErrorCode::not_found, "there is no such lease"};
-  }
+  if (found == leases_.end() || found->second.owner != owner) return no_lease();
   end_lease(found->second);
   leases_.erase(found);
   return {};
 }
 
-void ObjectStore::end_lease(const Lease& lease) {
+/// Nothing of the lease has to be in memory any more.
+void ObjectStore::loosen(Lease& lease) {
+  for (const std::uint64_t number : std::exchange(lease.pinned, {})) places_.unpin(number);
+  if (lease.wanted != 0) places_.unwant(std::exchange(lease.wanted, 0));
+}
+
+void ObjectStore::end_lease(Lease& lease) {
+  loosen(lease);
   for (const std::uint64_t number : lease.objects) {
     Object& object = objects_.at(number);
     if (--object.leases > 0) continue;

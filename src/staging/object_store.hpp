@@ -15,24 +15,30 @@
 #include <variant>
 #include <vector>
 
-#include "base/heap.hpp"
 #include "staging/box.hpp"
 #include "staging/box_index.hpp"
 #include "staging/parts.hpp"
+#include "staging/places.hpp"
+#include "staging/traffic.hpp"
 #include "tranship/error.hpp"
 
 namespace tranship::staging {
-
-/// Objects begin at whole multiples of it.
-constexpr std::int64_t object_alignment = 256;
 
 /// A process that puts and gets, as long as it is connected.
 using Owner = std::uint64_t;
 
 /// What becomes of a put when the memory is full.
 enum class Full {
-  block,          ///< it waits until versions are discarded by somebody
-  discard_oldest  ///< the oldest versions that nobody reads make room
+  block,           ///< it waits until versions are discarded by somebody
+  discard_oldest,  ///< the oldest versions that nobody reads make room
+  spill            ///< the oldest objects that nobody reads go to disk
+};
+
+/// How hard a full server tries to make room for an object.
+enum class Effort : std::uint32_t {
+  guest = 1,  ///< not at all: its place is on another server
+  home,       ///< it may discard what is old, but other servers are asked before anything spills
+  all,        ///< whatever its policy allows
 };
 
 struct PutRequest {
@@ -71,7 +77,7 @@ struct Leased {
   };
   State state = State::gone;
   std::uint64_t order = 0;
-  Range range;
+  Range range;  ///< of no segment: it lies on disk, and recall() brings it back
 };
 
 /// Objects of other servers share points with the box: ask find(), there too.
@@ -94,7 +100,8 @@ struct VariableInfo {
   std::int64_t element_bytes = 0;
   Box bounds;  ///< around all that was ever put
   std::vector<VersionInfo> versions;
-  int producers = 0;  ///< processes that put to it and are connected
+  int producers = 0;          ///< processes that put to it and are connected
+  VariableTraffic traffic{};  ///< since the servers have started
 };
 
 /// A server, as it sees itself.
@@ -103,6 +110,7 @@ struct ServerInfo {
   std::string contact;
   std::int64_t memory_bytes = 0;       ///< that objects may take
   std::int64_t memory_bytes_used = 0;  ///< that they take, in whole units
+  std::int64_t spilled_bytes = 0;      ///< of objects that lie on disk alone
   int clients = 0;                     ///< that are connected
   std::vector<std::string> names;      ///< of the first of them
 };
@@ -121,8 +129,9 @@ Error wrong_rank(const std::string& variable, int rank, const Box& box);
 /// Laws: an object is visible whole, from commit() on, or not at all. What a get returned stays as
 /// it is until its lease ends. Of overlapping objects of one version the one that was committed
 /// last is seen. A version goes by discard(), by the limits of the options, and in no other way;
-/// asking for it afterwards is an error that says so. Costs are logarithms of the number of
-/// objects, and what the answer holds. Not thread-safe.
+/// asking for it afterwards is an error that says so. What went to disk is there as before, but for
+/// the time that it takes to bring it back. Costs are logarithms of the number of objects, and what
+/// the answer holds. Not thread-safe.
 class ObjectStore {
  public:
   struct Options {
@@ -130,15 +139,19 @@ class ObjectStore {
     std::int64_t segment_bytes = std::int64_t{64} << 20;
     int versions_max = 0;  ///< of a variable; 0: any number
     Full full = Full::block;
-    int server = 0;  ///< its number
+    std::int64_t spill_bytes = spill_bytes_unlimited;  ///< that may lie on disk, for Full::spill
+    int server = 0;                                    ///< its number
     /// Makes a segment of so many bytes, numbered 0, 1, 2, ….
     std::function<Status(std::int64_t bytes)> make_segment;
+    /// Hears of each version that goes, if somebody is given.
+    std::function<void(const std::string& variable, std::int64_t version)> on_discard;
   };
-  explicit ObjectStore(Options options) : options_(std::move(options)) {}
+  explicit ObjectStore(Options options);
 
   /// @error invalid_argument if it does not fit the variable; out_of_memory if no room could ever
   ///        be made; not_found if the version was discarded
-  Result<std::variant<Begun, Waiting>> begin(Owner owner, const PutRequest& request);
+  Result<std::variant<Begun, Waiting>> begin(Owner owner, const PutRequest& request,
+                                             Effort effort = Effort::all);
   /// The object is visible from now on. Its order, which is returned, is above that of every object
   /// that this server knows of, and above `order_before`.
   /// @error not_found if the owner has begun no such object, or its version was discarded meanwhile
@@ -166,7 +179,17 @@ class ObjectStore {
   /// @error not_found if the version was discarded
   Result<std::vector<Leased>> lease(Owner owner, const std::string& variable, std::int64_t version,
                                     std::span<const std::uint64_t> objects, std::uint64_t& lease);
+  /// Brings an object of a lease back into memory, where it stays until the next recall() of this
+  /// lease, or its end; the lease's other objects may go to disk meanwhile. Object 0: all may. It
+  /// is kept from being discarded in any case.
+  /// @error not_found if there is no such lease; io if the disk does not give it back
+  Result<std::variant<Range, Waiting>> recall(Owner owner, std::uint64_t lease,
+                                              std::uint64_t object);
   Status release(Owner owner, std::uint64_t lease);
+
+  /// Between memory and disk, to be carried out in this order. Ask after each call of the others.
+  std::vector<Move> take_moves() { return places_.take_moves(); }
+  void ended(const Move& move, const Status& status);
 
   /// What is being written to the version cannot be committed any more.
   /// @error not_found if it is not there
@@ -179,19 +202,22 @@ class ObjectStore {
   std::vector<VariableInfo> list() const;
   /// The same of one, without versions.
   std::optional<VariableInfo> describe(const std::string& variable) const;
-  std::int64_t memory_bytes_used() const { return heap_.bytes() - heap_.bytes_free(); }
+  std::int64_t memory_bytes_used() const { return places_.memory_bytes_used(); }
+  std::int64_t spilled_bytes() const { return places_.spilled_bytes(); }
+  std::int64_t disk_bytes_used() const { return places_.disk_bytes_used(); }
   /// Objects that are being written, and gets that are being read.
   bool busy() const { return begun_ > 0 || !leases_.empty(); }
 
-  /// Variables of which something has changed since the last call. An empty name: memory was freed.
-  std::set<std::string> take_changes() { return std::exchange(changes_, {}); }
+  /// Variables of which something has changed since the last call. An empty name: memory was freed,
+  /// or an object came back to it.
+  std::set<std::string> take_changes();
 
  private:
   struct Object {
     std::string variable;
     std::int64_t version = 0;
     Box box;
-    Range range;
+    std::int64_t bytes = 0;   ///< in whole units
     std::uint64_t order = 0;  ///< of its commit; 0: not visible
     Owner owner = 0;          ///< who writes it, until its commit
     int leases = 0;
@@ -222,11 +248,13 @@ class ObjectStore {
   struct Lease {
     Owner owner = 0;
     std::vector<std::uint64_t> objects;
+    std::vector<std::uint64_t> pinned;  ///< of them: they stay in memory
+    std::uint64_t wanted = 0;           ///< the one that is to come back; 0: none
   };
 
   Result<Variable*> variable_for(const PutRequest& request);
-  Result<std::variant<Range, Waiting>> make_room(const PutRequest& request, std::int64_t bytes);
-  Status add_segment(std::int64_t bytes_least);
+  Result<std::variant<Range, Waiting>> make_room(const PutRequest& request, std::uint64_t object,
+                                                 Effort effort);
   bool discard_oldest(const PutRequest& but_this);
   Result<const Variable*> variable_of(const GetRequest& request) const;
   Result<std::variant<Found, Waiting, Spread>> get_version(Owner owner, const GetRequest& request,
@@ -240,11 +268,11 @@ class ObjectStore {
   void keep_to_versions(const std::string& name, Variable& variable);
   void drop_if_unused(Variable& variable, std::int64_t version);
   void drop(std::uint64_t object);
-  void end_lease(const Lease& lease);
+  void loosen(Lease& lease);
+  void end_lease(Lease& lease);
 
   Options options_;
-  Heap heap_{object_alignment};
-  int segments_ = 0;
+  Places places_;
   std::map<std::string, Variable> variables_;
   std::unordered_map<std::uint64_t, Object> objects_;
   std::unordered_map<std::uint64_t, Entered> entered_;

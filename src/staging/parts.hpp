@@ -20,7 +20,8 @@ struct Seen {
   std::uint64_t order = 0;  ///< of its commit: of two that overlap, the higher is seen; 0: only its
                             ///< home knows
   Range range;              ///< of its home's memory, once the order is known: dense, the last
-                            ///< dimension fastest
+                            ///< dimension fastest; of no segment (-1) while it lies on disk
+  std::uint64_t lease = 0;  ///< that keeps it there, as a client knows
 };
 
 /// The objects that a server names for a get.

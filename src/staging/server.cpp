@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "staging/gpu_disk.hpp"
+
 namespace tranship::staging {
 
 Server::Server(Options options) : options_(std::move(options)) {}
@@ -18,6 +20,7 @@ Result<std::unique_ptr<Server>> Server::open(Options options) {
   }
   std::unique_ptr<Server> server(new Server(std::move(options)));
   Server* raw = server.get();
+  if (Status status = raw->open_disk(); !status) return status.error();
   Engine::Options engine;
   engine.config = raw->options_.config;
   engine.profile = raw->options_.profile;
@@ -35,51 +38,87 @@ Result<std::unique_ptr<Server>> Server::open(Options options) {
   if (!processes) return processes.error();
   raw->processes_ = *processes;
   raw->contact_ = raw->processes_->contact();
-  Service::Options service;
-  service.store.memory_bytes = raw->options_.memory_bytes;
-  service.store.versions_max = raw->options_.versions_max;
-  service.store.full = raw->options_.full;
-  service.store.server = raw->options_.rank;
-  service.store.make_segment = [raw](std::int64_t bytes) { return raw->make_segment(bytes); };
-  service.servers = raw->options_.servers;
-  service.contact = raw->contact_;
-  service.message_bytes = raw->options_.config.slot_bytes;
-  service.address_of = [raw](const Range& range) { return raw->address_of(range); };
-  service.notify = [raw](Owner client) { (void)raw->processes_->notify(RequesterId{client}, {}); };
-  raw->service_ = std::make_unique<Service>(std::move(service));
+  if (Status status = raw->choose_memory(); !status) return status.error();
+  raw->start_moving();
+  if (Trace* trace = raw->engine_->trace()) {
+    raw->trace_ = std::make_unique<ServerTrace>(*trace, raw->options_.rank);
+  }
+  raw->service_ = std::make_unique<Service>(raw->service_options());
   raw->ready_.store(true, std::memory_order_release);
   if (Status status = raw->join(); !status) return status.error();
   return server;
 }
 
+Status Server::open_disk() {
+  if (options_.full != Full::spill) return {};
+  if (options_.spill_bytes_max < (std::int64_t{1} << 20)) {
+    return Error{ErrorCode::invalid_argument,
+                 "a server that spills takes at least 1 MiB on disk: raise --spill-max"};
+  }
+  const bool given = !options_.spill_folder.empty();
+  auto disk = SpillFile::open(given ? options_.spill_folder : options_.config.temporary_folder);
+  if (!disk) return disk.error();
+  disk_ = std::move(*disk);
+  return {};
+}
+
+void Server::start_moving() {
+  if (!disk_) return;
+  if (device_ >= 0) disk_ = std::make_unique<GpuDisk>(std::move(disk_), *engine_, device_);
+  const auto ended = [this](const Move& move, const Status& status) {
+    std::lock_guard lock(mutex_);
+    service_->ended(move, status);
+  };
+  mover_ = std::make_unique<Mover>(std::move(disk_), ended);
+}
+
+Service::Options Server::service_options() {
+  Service::Options service;
+  service.store.memory_bytes = options_.memory_bytes;
+  service.store.versions_max = options_.versions_max;
+  service.store.full = options_.full;
+  service.store.spill_bytes = options_.spill_bytes_max;
+  service.store.server = options_.rank;
+  service.store.make_segment = [this](std::int64_t bytes) { return make_segment(bytes); };
+  if (trace_) {
+    service.store.on_discard = [this](const std::string& variable, std::int64_t version) {
+      trace_->discarded(variable, version);
+    };
+  }
+  service.servers = options_.servers;
+  service.contact = contact_;
+  service.message_bytes = options_.config.slot_bytes;
+  if (device_ < 0) {
+    service.address_of = [this](const Range& range) { return address_of(range); };
+  }
+  service.notify = [this](Owner client) { (void)processes_->notify(RequesterId{client}, {}); };
+  service.move = [this](const Move& move) {
+    const bool in_memory = move.kind != Move::Kind::drop;
+    if (mover_) mover_->add(move, in_memory ? address_of(move.memory) : nullptr);
+  };
+  return service;
+}
+
 /// Tells the first server of the group where this one is.
 Status Server::join() {
   if (options_.rank == 0) return {};
-  const auto end = std::chrono::steady_clock::now() + options_.join_timeout;
-  while (true) {
-    const auto first = processes_->connect(options_.first, options_.join_timeout);
-    if (first) {
-      MessageWriter question;
-      question.add(Ask::join)
-          .add(staging_version)
-          .add(options_.rank)
-          .add(options_.servers)
-          .text(contact_);
-      std::vector<std::byte> reply(message_bytes_least);
-      const auto joined = processes_->ask(*first, question.bytes(), reply, options_.join_timeout);
-      return joined ? Status{} : Status(joined.error());
-    }
-    // It may be about to start.
-    const bool waits = first.error().code == ErrorCode::not_found;
-    if (!waits || std::chrono::steady_clock::now() > end) return first.error();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
+  const auto first = connect_when_there(*processes_, options_.first, options_.join);
+  if (!first) return first.error();
+  MessageWriter question;
+  question.add(Ask::join)
+      .add(staging_version)
+      .add(options_.rank)
+      .add(options_.servers)
+      .text(contact_);
+  std::vector<std::byte> reply(message_bytes_least);
+  const auto joined = processes_->ask(*first, question.bytes(), reply, options_.join.timeout);
+  return joined ? Status{} : Status(joined.error());
 }
 
-Server::~Server() { close(); }
+Server::~Server() { (void)close(); }
 
-void Server::close(std::chrono::milliseconds drain_max) {
-  if (!engine_) return;
+Status Server::close(std::chrono::milliseconds drain_max) {
+  if (!engine_) return {};
   const auto end = std::chrono::steady_clock::now() + drain_max;
   const auto busy = [&] {
     std::lock_guard lock(mutex_);
@@ -89,7 +128,13 @@ void Server::close(std::chrono::milliseconds drain_max) {
   while (!engine_->closed() && busy() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  engine_->close();
+  std::unique_ptr<Mover> mover;
+  {
+    std::lock_guard lock(mutex_);
+    mover = std::move(mover_);
+  }
+  mover.reset();  // its thread may wait for the lock
+  return engine_->close();
 }
 
 std::string Server::contact() const { return contact_; }
@@ -104,6 +149,11 @@ std::int64_t Server::memory_bytes_used() const {
   return service_->memory_bytes_used();
 }
 
+std::int64_t Server::spilled_bytes() const {
+  std::lock_guard lock(mutex_);
+  return service_->spilled_bytes();
+}
+
 int Server::clients() const {
   std::lock_guard lock(mutex_);
   return service_->clients();
@@ -114,31 +164,69 @@ bool Server::complete() const {
   return service_->complete();
 }
 
+Status Server::choose_memory() {
+  const std::string& kind = options_.memory_kind;
+  if (kind == "host") return {};
+  const std::string prefix = "device";
+  const std::string number = kind.substr(std::min(prefix.size(), kind.size()));
+  const bool digits = number.find_first_not_of("0123456789") == std::string::npos;
+  if (kind.rfind(prefix, 0) != 0 || !digits || number.size() > 4) {
+    return Error{ErrorCode::invalid_argument, "objects lie in host memory or on a GPU, not in \"" +
+                                                  kind +
+                                                  "\": say host, device, or device0, device1, ..."};
+  }
+  const auto gpus = engine_->gpus();
+  const int count = gpus ? static_cast<int>(gpus->list().size()) : 0;
+  device_ = !number.empty() ? std::stoi(number) : count > 0 ? options_.rank % count : 0;
+  if (device_ < count) return {};
+  return Error{ErrorCode::unsupported, "objects cannot lie on GPU " + std::to_string(device_) +
+                                           ": this machine has " + std::to_string(count) +
+                                           " that can be used; see tranship topology"};
+}
+
 Status Server::make_segment(std::int64_t bytes) {
-  auto memory = engine_->allocate_shared(bytes);
-  if (!memory) return memory.error();
+  auto array = allocate(bytes);
+  if (!array) return array.error();
+  const std::string name = segment_name + std::to_string(segments_.size());
+  if (Status status = processes_->export_array(name, *array); !status) return status;
+  segments_.push_back(std::move(*array));
+  return {};
+}
+
+Result<Array> Server::allocate(std::int64_t bytes) {
   Array array;
   array.view = View::whole(
       Mapping::make({{"byte", bytes}}, {{"f0", "u1", 1}}, Layout::parse("F, byte").value())
           .value());
-  array.place.address = (*memory)->data();
-  array.owner = *memory;
   array.name = "a segment of a staging server";
-  const std::string name = segment_name + std::to_string(segments_.size());
-  if (Status status = processes_->export_array(name, array); !status) return status;
-  segments_.push_back(std::move(*memory));
-  return {};
+  if (device_ < 0) {
+    auto memory = engine_->allocate_shared(bytes);
+    if (!memory) return memory.error();
+    array.place.address = (*memory)->data();
+    array.owner = *memory;
+    return array;
+  }
+  auto memory = engine_->allocate(Where::device, device_, bytes);
+  if (!memory) return memory.error();
+  array.place.address = static_cast<std::byte*>(memory->get());
+  array.owner = *memory;
+  array.where = Where::device;
+  array.device = device_;
+  return array;
 }
 
 std::byte* Server::address_of(const Range& range) const {
-  return segments_[static_cast<std::size_t>(range.segment)]->data() + range.offset;
+  return segments_[static_cast<std::size_t>(range.segment)].place.address + range.offset;
 }
 
 Result<std::size_t> Server::answer(RequesterId from, std::span<const std::byte> question,
                                    std::span<std::byte> reply) {
   if (!await_ready()) return Error{ErrorCode::closed, "the staging server did not start"};
   std::lock_guard lock(mutex_);
-  return service_->answer(from.value, question, reply);
+  const std::int64_t begin_ns = trace_ ? trace_->now_ns() : 0;
+  auto length = service_->answer(from.value, question, reply);
+  if (trace_) trace_->answered(from.value, question, length, reply, begin_ns);
+  return length;
 }
 
 /// Who connects while the server opens waits for that.
@@ -155,6 +243,7 @@ void Server::on_gone(RequesterId requester, bool cleanly) {
   if (!ready_.load(std::memory_order_acquire)) return;  // nobody has said hello
   std::lock_guard lock(mutex_);
   service_->gone(requester.value, cleanly);
+  if (trace_) trace_->gone(requester.value);
 }
 
 }  // namespace tranship::staging

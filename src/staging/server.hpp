@@ -11,7 +11,11 @@
 
 #include "engine/engine.hpp"
 #include "engine/processes.hpp"
+#include "staging/disk.hpp"
+#include "staging/links.hpp"
+#include "staging/mover.hpp"
 #include "staging/service.hpp"
+#include "staging/spans.hpp"
 
 namespace tranship::staging {
 
@@ -25,17 +29,23 @@ class Server {
     Profile profile;
     std::string contact_file;  ///< where clients find it; of the first server of a group alone
     std::int64_t memory_bytes = std::int64_t{1} << 30;
+    /// Where objects lie: "host", or on a GPU of this machine: "device" and its number, or "device"
+    /// alone, and server k of a group takes GPU k, counted round.
+    std::string memory_kind = "host";
     int versions_max = 0;  ///< of a variable; 0: any number
     Full full = Full::block;
-    int rank = 0;                                    ///< this server's number in its group
-    int servers = 1;                                 ///< of the group
-    std::string first;                               ///< the first server's contact, for all others
-    std::chrono::milliseconds join_timeout{60'000};  ///< to find the first server
+    std::string spill_folder;  ///< for Full::spill; empty: the configuration's temporary folder
+    std::int64_t spill_bytes_max = spill_bytes_unlimited;
+    int rank = 0;                            ///< this server's number in its group
+    int servers = 1;                         ///< of the group
+    std::string first;                       ///< the first server's contact, for all others
+    Patience join{std::chrono::minutes(1)};  ///< to find the first server
   };
 
   /// Waits until it has joined its group.
   /// @error as Engine::open(); invalid_argument for impossible limits, or a rank that the group has
-  ///        already; not_found or timeout if the first server does not come
+  ///        already; not_found or timeout if the first server does not come; cancelled; as
+  ///        SpillFile::open()
   static Result<std::unique_ptr<Server>> open(Options options);
   ~Server();
 
@@ -43,6 +53,7 @@ class Server {
   std::string contact() const;
   std::vector<VariableInfo> list() const;
   std::int64_t memory_bytes_used() const;
+  std::int64_t spilled_bytes() const;
   int clients() const;
 
   /// Whether all servers of the group have started, as the first one knows.
@@ -50,23 +61,33 @@ class Server {
 
   /// Ends the service: nothing new is put, what is being written and read may end within
   /// `drain_max`; then clients that still wait are told that it closed.
-  void close(std::chrono::milliseconds drain_max = std::chrono::milliseconds(5000));
+  /// @error as Engine::close()
+  Status close(std::chrono::milliseconds drain_max = std::chrono::milliseconds(5000));
 
  private:
   explicit Server(Options options);
 
+  Status open_disk();
+  void start_moving();
+  Service::Options service_options();
   Status join();
   Result<std::size_t> answer(RequesterId from, std::span<const std::byte> question,
                              std::span<std::byte> reply);
   bool await_ready() const;
   std::byte* address_of(const Range& range) const;
+  Status choose_memory();
   Status make_segment(std::int64_t bytes);
+  Result<Array> allocate(std::int64_t bytes);
   void on_gone(RequesterId requester, bool cleanly);
 
   Options options_;
-  mutable std::mutex mutex_;  ///< guards what follows
+  mutable std::mutex mutex_;            ///< guards what follows
+  std::unique_ptr<ServerTrace> trace_;  ///< null: nothing is traced
   std::unique_ptr<Service> service_;
-  std::vector<std::shared_ptr<SharedMemory>> segments_;
+  std::vector<Array> segments_;
+  int device_ = -1;               ///< the GPU on which they lie
+  std::unique_ptr<Disk> disk_;    ///< until mover_ has it
+  std::unique_ptr<Mover> mover_;  ///< null: nothing is spilled, or the server is closing
   /// Set once, before anything is answered: a thread of the fabric must not wait for the engine's
   /// locks, which whoever closes it holds.
   Processes* processes_ = nullptr;

@@ -53,7 +53,7 @@ Result<std::size_t> Service::answer(Owner from, std::span<const std::byte> quest
     return Error{ErrorCode::invalid_argument, "say hello first"};
   }
   auto length = carry_out(from, ask, in, reply);
-  tell_waiting();
+  conclude();
   return length;
 }
 
@@ -77,6 +77,7 @@ Result<std::size_t> Service::carry_out(Owner from, Ask ask, MessageReader& in, R
     case Ask::find: return on_find(from, in, reply);
     case Ask::lease: return on_lease(from, in, reply);
     case Ask::more: return on_more(from, in, reply);
+    case Ask::recall: return on_recall(from, in, reply);
     case Ask::release: return on_release(from, in, reply);
     case Ask::discard: return on_discard(in, reply);
     case Ask::list: return on_list(in, reply);
@@ -108,7 +109,8 @@ Result<std::size_t> Service::on_hello(Owner from, MessageReader& in, Reply reply
   }
   clients_[from] = name;
   MessageWriter out;
-  out.add(Said::done).add(options_.message_bytes).add(rank).add(options_.servers);
+  out.add(Said::done).add(options_.message_bytes).add(data_bytes());
+  out.add(rank).add(options_.servers);
   for (const std::string& contact : contacts_) {
     if (rank == 0) out.text(contact);
   }
@@ -197,41 +199,50 @@ Result<std::size_t> Service::on_put(Owner from, MessageReader& in, Reply reply) 
   if (!in.ok()) return unreadable();
   if (draining_) return closing();
   if (Status status = check_element(request); !status) return status.error();
-  if (request.box.points() * request.element_bytes != static_cast<std::int64_t>(data.size())) {
+  const auto bytes = static_cast<std::int64_t>(data.size());
+  if (request.box.points() * request.element_bytes != bytes || bytes > data_bytes()) {
     return unreadable();
   }
-  auto begun = store_.begin(from, request);
+  auto begun = store_.begin(from, request, options_.servers > 1 ? Effort::home : Effort::all);
   if (!begun) return begun.error();
   if (const auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", *waiting, reply);
   const Begun& object = std::get<Begun>(*begun);
   std::memcpy(options_.address_of(object.range), data.data(), data.size());
   const auto order = store_.commit(from, object.object);
-  return order ? done(reply) : Answer(order.error());
+  if (!order) return order.error();
+  traffic_[request.variable].puts.add(1, static_cast<std::int64_t>(data.size()), message_path);
+  return done(reply);
 }
 
 Result<std::size_t> Service::on_begin(Owner from, MessageReader& in, Reply reply) {
   PutRequest request;
   if (!read(in, request)) return unreadable();
+  const auto effort = in.get<Effort>();
+  if (!in.ok() || effort < Effort::guest || effort > Effort::all) return unreadable();
   if (draining_) return closing();
-  auto begun = store_.begin(from, request);
+  auto begun = store_.begin(from, request, effort);
   if (!begun) return begun.error();
   if (const auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", *waiting, reply);
   const Begun& object = std::get<Begun>(*begun);
-  return written(MessageWriter()
-                     .add(Said::done)
-                     .add(object.object)
-                     .add(object.range.segment)
-                     .add(object.range.offset)
-                     .add(object.range.bytes),
-                 reply);
+  traffic_.try_emplace(request.variable);
+  MessageWriter out;
+  out.add(Said::done).add(object.object);
+  add(out, object.range);
+  return written(out, reply);
 }
 
 Result<std::size_t> Service::on_commit(Owner from, MessageReader& in, Reply reply) {
   const auto object = in.get<std::uint64_t>();
   const auto order_before = in.get<std::uint64_t>();
-  if (!in.ok() || order_before > order_max) return unreadable();
+  const std::string variable = in.text();
+  const auto bytes = in.get<std::int64_t>();
+  const std::string path = in.text();
+  if (!in.ok() || order_before > order_max || bytes < 0) return unreadable();
   const auto order = store_.commit(from, object, order_before);
   if (!order) return order.error();
+  if (const auto known = traffic_.find(variable); known != traffic_.end()) {
+    known->second.puts.add(1, bytes, path);
+  }
   return written(MessageWriter().add(Said::done).add(*order), reply);
 }
 
@@ -252,6 +263,7 @@ Result<std::size_t> Service::on_enter(MessageReader& in, Reply reply) {
   }
   const auto order = store_.enter(request, home, object);
   if (!order) return order.error();
+  traffic_.try_emplace(request.variable);
   return written(MessageWriter().add(Said::done).add(*order), reply);
 }
 
@@ -287,10 +299,15 @@ Result<std::size_t> Service::on_get(Owner from, MessageReader& in, bool wants_da
   }
   const Found& found = std::get<Found>(*got);
   const std::int64_t bytes = request.box.points() * found.element_bytes;
-  if (wants_data && bytes > inline_bytes(options_.message_bytes)) {
+  const bool all_here = std::all_of(found.objects.begin(), found.objects.end(),
+                                    [](const Seen& one) { return one.range.segment >= 0; });
+  if (wants_data && (bytes > data_bytes() || !all_here)) {
     return objects_of(from, found, reply);
   }
-  if (wants_data) return data_of(from, found, request.box, reply);
+  if (wants_data) {
+    traffic_[request.variable].gets.add(1, bytes, message_path);
+    return data_of(from, found, request.box, reply);
+  }
   auto length = written(MessageWriter().add(Said::done).add(found.version), reply);
   if (Status status = store_.release(from, found.lease); !status) return status.error();
   return length;
@@ -332,7 +349,12 @@ Result<std::size_t> Service::objects_of(Owner from, const Found& found, Reply re
   MessageWriter out;
   out.add(Said::objects);
   if (add(out, found, 0, reply.size()) > 0) long_answers_[{from, found.lease}] = found;
-  return written(out, reply);
+  auto length = written(out, reply);
+  if (!length) {
+    long_answers_.erase({from, found.lease});
+    (void)store_.release(from, found.lease);
+  }
+  return length;
 }
 
 /// The elements themselves, gathered from the objects.
@@ -369,12 +391,32 @@ Result<std::size_t> Service::on_more(Owner from, MessageReader& in, Reply reply)
   return written(out, reply);
 }
 
+Result<std::size_t> Service::on_recall(Owner from, MessageReader& in, Reply reply) {
+  const auto lease = in.get<std::uint64_t>();
+  const auto object = in.get<std::uint64_t>();
+  if (!in.ok()) return unreadable();
+  const auto here = store_.recall(from, lease, object);
+  if (!here) return here.error();
+  if (const auto* waiting = std::get_if<Waiting>(&*here)) return wait(from, "", *waiting, reply);
+  MessageWriter out;
+  out.add(Said::done);
+  add(out, std::get<Range>(*here));
+  return written(out, reply);
+}
+
 Result<std::size_t> Service::on_release(Owner from, MessageReader& in, Reply reply) {
   const auto lease = in.get<std::uint64_t>();
-  if (!in.ok()) return unreadable();
+  const std::string variable = in.text();
+  const auto gets = in.get<std::uint32_t>();
+  const auto bytes = in.get<std::int64_t>();
+  const std::string path = in.text();
+  if (!in.ok() || gets > 1 || bytes < 0) return unreadable();
   long_answers_.erase({from, lease});
-  const Status status = store_.release(from, lease);
-  return status ? done(reply) : Answer(status.error());
+  if (Status status = store_.release(from, lease); !status) return status.error();
+  if (const auto known = traffic_.find(variable); known != traffic_.end()) {
+    known->second.gets.add(gets, bytes, path);
+  }
+  return done(reply);
 }
 
 Result<std::size_t> Service::on_discard(MessageReader& in, Reply reply) {
@@ -397,6 +439,9 @@ std::vector<VariableInfo> Service::list() const {
     }
     found->second.producers = facts.producers;
   }
+  for (const auto& [name, traffic] : traffic_) {
+    if (const auto found = all.find(name); found != all.end()) found->second.traffic = traffic;
+  }
   std::vector<VariableInfo> listed;
   for (auto& [name, info] : all) listed.push_back(std::move(info));
   return listed;
@@ -415,6 +460,7 @@ Result<std::size_t> Service::on_list(MessageReader& in, Reply reply) const {
       std::erase_if(info.versions,
                     [&](const VersionInfo& one) { return one.version <= after_version; });
       if (info.versions.empty()) continue;
+      info.traffic = {};  // the page before has told it
     }
     const std::vector<VersionInfo> versions = std::exchange(info.versions, {});
     MessageWriter without;
@@ -435,8 +481,13 @@ Result<std::size_t> Service::on_list(MessageReader& in, Reply reply) const {
 
 /// Names as far as there is room for them.
 Result<std::size_t> Service::on_status(Reply reply) const {
-  ServerInfo info{options_.store.server,      options_.contact, options_.store.memory_bytes,
-                  store_.memory_bytes_used(), clients(),        {}};
+  ServerInfo info{options_.store.server,
+                  options_.contact,
+                  options_.store.memory_bytes,
+                  store_.memory_bytes_used(),
+                  store_.spilled_bytes(),
+                  clients(),
+                  {}};
   std::size_t room = reply.size() / 2;
   for (const auto& [client, name] : clients_) {
     if (name.size() + sizeof(std::uint32_t) > room) break;
@@ -462,11 +513,18 @@ void Service::gone(Owner from, bool cleanly) {
   std::erase_if(long_answers_, [&](const auto& one) { return one.first.first == from; });
   store_.gone(from);
   changes_.merge(registry_.gone(from, cleanly));
-  tell_waiting();
+  conclude();
 }
 
-/// Each client that waits for something that has changed is told once; it asks again then.
-void Service::tell_waiting() {
+void Service::ended(const Move& move, const Status& status) {
+  store_.ended(move, status);
+  conclude();
+}
+
+/// What is to be moved is handed over. Each client that waits for something that has changed is
+/// told once; it asks again then.
+void Service::conclude() {
+  for (const Move& move : store_.take_moves()) options_.move(move);
   changes_.merge(store_.take_changes());
   std::set<Owner> told;
   for (const std::string& variable : changes_) {

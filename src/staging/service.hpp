@@ -27,10 +27,12 @@ class Service {
     std::int64_t cell_bytes = Cells::bytes_least;  ///< of the cells of variables, at least
     /// What a message holds, at least message_bytes_least.
     std::int64_t message_bytes = message_bytes_least;
-    /// Where an object lies.
+    /// Where an object lies. Empty: only clients reach it, and no data go inside messages.
     std::function<std::byte*(const Range&)> address_of;
     /// Tells a client that something has changed for which it waits.
     std::function<void(Owner)> notify;
+    /// Takes what is to be moved between memory and disk; ended() says how it went.
+    std::function<void(const Move&)> move;
   };
   explicit Service(Options options);
 
@@ -41,6 +43,9 @@ class Service {
   /// The client, or server, is connected no longer.
   void gone(Owner from, bool cleanly);
 
+  /// How a move ended.
+  void ended(const Move& move, const Status& status);
+
   /// From now on nothing new is put; what is being written or read may end.
   void drain() { draining_ = true; }
   bool busy() const { return store_.busy(); }
@@ -49,11 +54,18 @@ class Service {
   bool complete() const;
   std::vector<VariableInfo> list() const;
   std::int64_t memory_bytes_used() const { return store_.memory_bytes_used(); }
+  std::int64_t spilled_bytes() const { return store_.spilled_bytes(); }
+  std::int64_t disk_bytes_used() const { return store_.disk_bytes_used(); }
   int clients() const { return static_cast<int>(clients_.size()); }
 
  private:
   using Answer = Result<std::size_t>;
   using Reply = std::span<std::byte>;
+
+  /// Of an object that goes inside a message, at most.
+  std::int64_t data_bytes() const {
+    return options_.address_of ? inline_bytes(options_.message_bytes) : 0;
+  }
 
   Answer carry_out(Owner from, Ask ask, MessageReader& in, Reply reply);
   Answer on_hello(Owner from, MessageReader& in, Reply reply);
@@ -73,6 +85,7 @@ class Service {
   Answer on_find(Owner from, MessageReader& in, Reply reply);
   Answer on_lease(Owner from, MessageReader& in, Reply reply);
   Answer on_more(Owner from, MessageReader& in, Reply reply);
+  Answer on_recall(Owner from, MessageReader& in, Reply reply);
   Answer on_release(Owner from, MessageReader& in, Reply reply);
   Answer on_discard(MessageReader& in, Reply reply);
   Answer on_list(MessageReader& in, Reply reply) const;
@@ -81,14 +94,15 @@ class Service {
   Answer objects_of(Owner from, const Found& found, Reply reply);
   Answer data_of(Owner from, const Found& found, const Box& box, Reply reply);
   Answer wait(Owner from, const std::string& variable, const Waiting& waiting, Reply reply);
-  void tell_waiting();
+  void conclude();
 
   Options options_;
   ObjectStore store_;
   Registry registry_;
+  std::map<std::string, VariableTraffic> traffic_;  ///< of the variables of which something came
   std::vector<std::string> contacts_;               ///< of all servers; empty: it has not come
   std::map<Owner, std::string> clients_;            ///< by what they call themselves
-  std::map<std::string, std::set<Owner>> waiting_;  ///< by variable; "": for memory
+  std::map<std::string, std::set<Owner>> waiting_;  ///< by variable; "": for memory, or the disk
   std::set<std::string> changes_;                   ///< of the registry
   std::set<Owner> waiting_for_servers_;
   /// What gets found that no message has room for, by lease, until the release.

@@ -57,6 +57,10 @@ class CEntry(c.Structure):
         ("version_last", c.c_int64),
         ("objects", c.c_int64),
         ("bytes", c.c_int64),
+        ("puts", c.c_int64),
+        ("put_bytes", c.c_int64),
+        ("gets", c.c_int64),
+        ("get_bytes", c.c_int64),
     ]
 
 

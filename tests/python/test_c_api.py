@@ -34,6 +34,7 @@ import tranship as ts
 from tranship import cli, profiles
 from tranship.cli import config
 from tranship.hardware import hardware
+from tranship.tracing import merge_traces
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0
@@ -361,6 +362,23 @@ def test_versions_in_order_the_latest_and_the_end(library: Any, server: ts.Stagi
             reader.call("get_next", b"steps", 9, c_array(values), PATIENCE, version)
 
 
+def test_a_trace_of_what_a_program_in_c_did(
+    library: Any, profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "traces"
+    with ts.StagingServer(profile=profile) as server:
+        monkeypatch.setenv("TRANSHIP_TRACE_FOLDER", str(folder))
+        with CStaging(library, server.contact) as staging:
+            staging.call("put", b"traced", 1, c_array(np.zeros(3)), PATIENCE)
+        trace = merge_traces([folder])
+        assert list(trace.processes.values()) == ["a test"]
+        assert "put traced" in {event["name"] for event in trace.events}
+        unwritten = CStaging(library, server.contact)
+        shutil.rmtree(folder)
+        with pytest.raises(CError, match="io: the trace cannot be written to"):
+            unwritten.close()
+
+
 def test_what_is_there_is_described_and_listed(library: Any, profile: str) -> None:
     with (
         ts.StagingServer(profile=profile) as server,
@@ -371,6 +389,7 @@ def test_what_is_there_is_described_and_listed(library: Any, profile: str) -> No
         python.put("b", 9, np.zeros((2, 5), "c8"), (0, 10))
         python.put("b", 9, np.zeros((2, 5), "c8"), (2, 10))
         python.put("ä", 1, np.float32(3))
+        python.get("b", 4, (-1, 10), (3, 15))
         variable = CVariable()
         staging.call("describe", b"b", PATIENCE, variable)
         assert (variable.type, variable.rank, variable.producers) == (b"c8", 2, 1)
@@ -385,6 +404,8 @@ def test_what_is_there_is_described_and_listed(library: Any, profile: str) -> No
             if k == 0:
                 assert (entry.versions, entry.version_first, entry.version_last) == (2, 4, 9)
                 assert (entry.objects, entry.bytes, entry.variable.type) == (3, 3 * 256, b"c8")
+                assert (entry.puts, entry.put_bytes) == (3, 40 * 8)
+                assert (entry.gets, entry.get_bytes) == (1, 20 * 8)
         assert names == ["b", "ä"]
         assert (entry.variable.rank, entry.variable.type, entry.objects) == (0, b"f4", 1)
         for index in (2, -1):

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -52,21 +53,21 @@ def run_shell(commands: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_in_the_background(profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (text,) = (text for text in blocks("couple-two-codes.md", "python") if "subscribe" in text)
-    monkeypatch.chdir(tmp_path)
+def run_block(word: str, profile: str, folder: Path) -> dict[str, Any]:
+    """What the guide's block with this word has defined, run beside a server."""
+    (text,) = (text for text in blocks("couple-two-codes.md", "python") if word in text)
     names: dict[str, Any] = {}
-    with ts.StagingServer("staging.contact", profile=profile):
+    with chdir(folder), ts.StagingServer("staging.contact", profile=profile):
         exec(text, names)
-    assert names["seen"] == [0]
+    return names
 
 
-def test_as_labelled_arrays(profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (text,) = (text for text in blocks("couple-two-codes.md", "python") if "to_xarray" in text)
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    with ts.StagingServer("staging.contact", profile=profile):
-        exec(text, names)
+def test_in_the_background(profile: str, tmp_path: Path) -> None:
+    assert run_block("subscribe", profile, tmp_path)["seen"] == [0]
+
+
+def test_as_labelled_arrays(profile: str, tmp_path: Path) -> None:
+    names = run_block("to_xarray", profile, tmp_path)
     assert names["corner"] == 2.0
     assert names["sums"].values.tolist() == [0, 2048, 4096]
     assert names["steps"].chunks == ((1, 1, 1), (16,) * 4, (32,))

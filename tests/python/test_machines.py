@@ -25,6 +25,7 @@ NAMES = [
     "h200-8",
     "moonlight",
     "perlmutter",
+    "perlmutter-processes",
     "sapling",
     "xstream",
 ]
@@ -95,6 +96,7 @@ def test_the_files_are_what_the_script_makes(make: ModuleType) -> None:
 def test_numbers_of_nodes() -> None:
     nodes = {name: json.loads(profiles.load(name)).get("nodes", 0) for name in NAMES}
     clusters = {"sapling": 4, "xstream": 16, "moonlight": 308, "perlmutter": 1536, "h200-8": 64}
+    clusters["perlmutter-processes"] = clusters["perlmutter"]
     assert nodes == dict.fromkeys(NAMES, 0) | clusters
 
 

@@ -89,6 +89,88 @@ def test_objects_lie_on_all_servers(serve: Servers) -> None:
             assert np.array_equal(client.get("energy", version), domain)
 
 
+def used(staging: ts.Staging) -> list[int]:
+    return [one["memory_used"] for one in staging.servers()]
+
+
+@pytest.mark.parametrize("elements", [1024, 32 * 1024])  # inside a message, and by a copy
+def test_a_full_server_is_helped_out(serve: Servers, elements: int) -> None:
+    """All versions of one box have one home: 1 MiB there, and then 1 MiB on the other server."""
+    contact = serve("--servers", "2", "--memory", "1MiB")
+    count = (1 << 20) // (8 * elements)
+
+    def block(version: int) -> np.ndarray:
+        return np.arange(elements) + version * 1e6
+
+    with ts.Staging(contact) as writer, ts.Staging(contact) as reader:
+        for version in range(count):
+            writer.put("x", version, block(version))
+        assert sorted(used(writer)) == [0, 1 << 20]
+        versions = reader["x"].versions()
+        for version in range(count, 2 * count):
+            writer.put("x", version, block(version))
+            assert np.array_equal(reader.get("x", version), block(version))
+        assert used(writer) == [1 << 20, 1 << 20]
+        with pytest.raises(ts.Timeout, match="memory of 1048576 bytes is full: discard versions"):
+            writer.put("x", 2 * count, block(0), timeout=0.4)
+        for version in range(2 * count):
+            assert next(versions) == version
+            assert np.array_equal(reader.get("x", version), block(version))
+        # Room on the other one is enough, and told to who waits.
+        waiting = writer.put_async("x", 2 * count, block(2 * count), timeout=PATIENCE)
+        time.sleep(0.1)
+        assert not waiting.done()
+        reader.discard("x", 2 * count - 1)
+        waiting.result(PATIENCE)
+        assert np.array_equal(reader.get("x", "latest"), block(2 * count))
+        with pytest.raises(ts.NotFound, match="was discarded"):
+            reader.get("x", 2 * count - 1)
+        # What overlaps is ordered as before, wherever it lies.
+        reader.discard("x", 0)
+        reader.discard("x", count)
+        half = -np.ones(elements // 2)
+        writer.put("x", 1, half)
+        writer.put("x", count + 1, half, (elements // 2,))
+        assert np.array_equal(reader.get("x", 1), np.concatenate([half, block(1)[elements // 2 :]]))
+        assert np.array_equal(
+            reader.get("x", count + 1), np.concatenate([block(count + 1)[: elements // 2], half])
+        )
+
+
+def test_memory_of_others_is_used_before_anything_spills(serve: Servers) -> None:
+    contact = serve("--servers", "2", "--memory", "1MiB", "--full", "spill")
+    block = np.arange(64 * 1024.0)
+    with ts.Staging(contact) as staging:
+        for version in range(4):
+            staging.put("x", version, block + version)
+        assert used(staging) == [1 << 20, 1 << 20]
+        assert [one["spilled"] for one in staging.servers()] == [0, 0]
+        for version in range(4, 12):
+            staging.put("x", version, block + version)
+        assert sum(one["spilled"] for one in staging.servers()) >= 8 * block.nbytes
+        for version in range(12):
+            assert np.array_equal(staging.get("x", version), block + version)
+
+
+def test_a_helper_that_dies_takes_its_guests_and_nothing_else(serve: Servers) -> None:
+    contact = start_group(serve, "--memory", "1MiB")
+    block = np.arange(64 * 1024.0)
+    with ts.Staging(contact) as staging:
+        for version in range(2):
+            staging.put("x", version, block + version)
+        home = used(staging).index(1 << 20)
+        for version in range(2, 4):
+            staging.put("x", version, block + version)
+        guest = (home + 1) % COUNT
+        assert used(staging)[guest] == 1 << 20
+        next(p for p in serve.processes if rank_of(p) == guest).kill()
+        with pytest.raises(ts.PeerLost):
+            staging.get("x", 3, timeout=PATIENCE)
+        assert np.array_equal(staging.get("x", 1, (0,), (100,)), block[:100] + 1)
+        staging.put("x", 4, block + 4, timeout=PATIENCE)  # on the third server
+        assert np.array_equal(staging.get("x", 4, (0,), (len(block),)), block + 4)
+
+
 def test_what_overlaps_over_servers_is_seen_whole(serve: Servers) -> None:
     contact = start_group(serve)
     with ts.Staging(contact) as one, ts.Staging(contact) as other, ts.Staging(contact) as reader:

@@ -1,6 +1,7 @@
 #include "sim/staging_world.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace tranship::test {
 namespace {
@@ -72,6 +73,7 @@ StagingWorld::StagingWorld(Options options)
     service.store.segment_bytes = 4096;
     service.store.versions_max = options.versions_max;
     service.store.full = options.full;
+    service.store.spill_bytes = options.spill_bytes;
     service.store.server = rank;
     service.store.make_segment = [&server](std::int64_t bytes) {
       server.segments.emplace_back(static_cast<std::size_t>(bytes));
@@ -84,6 +86,7 @@ StagingWorld::StagingWorld(Options options)
     service.address_of = [&server](const Range& range) {
       return server.segments[at(range.segment)].data() + range.offset;
     };
+    service.move = [&server](const staging::Move& move) { server.moves.push_back(move); };
     service.notify = [this](staging::Owner client) { ++clients_[client]->notices; };
     server.service = std::make_unique<staging::Service>(std::move(service));
   }
@@ -127,6 +130,7 @@ int StagingWorld::choose() {
     }
     if (!ready.empty()) return ready[at(static_cast<int>(random_.below(std::ssize(ready))))];
     if (next_ns == INT64_MAX) return -1;
+    if (move_something()) continue;
     now_ns_ = next_ns;
     deliver_partings(true);  // servers notice deaths long before anybody's patience ends
   }
@@ -153,6 +157,43 @@ void StagingWorld::deliver_partings(bool all) {
   }
 }
 
+/// Carries out a move of some server, if there is one.
+bool StagingWorld::move_something() {
+  std::vector<Server*> busy;
+  for (Server& server : servers_) {
+    if (server.alive && !server.moves.empty()) busy.push_back(&server);
+  }
+  if (busy.empty()) return false;
+  carry_out(*busy[at(static_cast<int>(random_.below(std::ssize(busy))))]);
+  return true;
+}
+
+/// The first of a server's moves, which may fail. A write that fails leaves a part behind.
+void StagingWorld::carry_out(Server& server) {
+  const staging::Move move = server.moves.front();
+  server.moves.pop_front();
+  const auto begin = static_cast<std::size_t>(move.disk.offset);
+  if (move.kind == staging::Move::Kind::drop) {
+    const auto bytes = static_cast<std::size_t>(move.disk.bytes);
+    std::memset(server.disk.data() + begin, 0x5a, std::min(bytes, server.disk.size() - begin));
+    return;
+  }
+  const auto bytes = static_cast<std::size_t>(move.memory.bytes);
+  std::byte* memory = server.segments[at(move.memory.segment)].data() + move.memory.offset;
+  const bool out = move.kind == staging::Move::Kind::out;
+  const bool fails = random_.chance(out ? options_.write_failure : options_.read_failure);
+  const std::size_t moved = fails ? bytes / 2 : bytes;
+  if (out) {
+    server.disk.resize(std::max(server.disk.size(), begin + bytes));
+    std::memcpy(server.disk.data() + begin, memory, moved);
+  } else {
+    std::memcpy(memory, server.disk.data() + begin, moved);
+    came_back_ += fails ? 0 : 1;
+  }
+  const Error failure{ErrorCode::io, "the simulated disk failed"};
+  server.service->ended(move, fails ? Status(failure) : Status{});
+}
+
 /// What happens to somebody at this step.
 void StagingWorld::fate() {
   if (random_.chance(options_.client_death)) {
@@ -168,6 +209,7 @@ void StagingWorld::fate() {
     servers_[at(static_cast<int>(random_.below(std::ssize(servers_))))].alive = false;
     for (auto& client : clients_) ++client->notices;
   }
+  if (random_.chance(0.2)) (void)move_something();
   deliver_partings(false);
 }
 
@@ -217,6 +259,8 @@ bool StagingWorld::run(std::vector<Script> scripts, std::int64_t steps_max) {
   ended_.acquire();
   for (std::thread& thread : threads) thread.join();
   deliver_partings(true);
+  while (move_something()) {
+  }
   return !hangs_;
 }
 

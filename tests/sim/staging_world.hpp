@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <semaphore>
@@ -50,8 +51,11 @@ class StagingWorld {
     int versions_max = 0;
     std::int64_t cell_bytes = staging::Cells::bytes_least;
     staging::Full full = staging::Full::block;
+    std::int64_t spill_bytes = staging::spill_bytes_unlimited;
     double client_death = 0;  ///< at each step
     double server_death = 0;
+    double write_failure = 0;  ///< of a move to disk
+    double read_failure = 0;
   };
   using Script = std::function<void(StagingWorld&, int client, SimulatedServers&)>;
 
@@ -74,6 +78,7 @@ class StagingWorld {
   bool alive(int server) const { return servers_[at(server)].alive; }
   bool all_alive() const;
   bool any_client_died() const { return any_client_died_; }
+  std::int64_t came_back() const { return came_back_; }
   const staging::Service& service(int server) const { return *servers_[at(server)].service; }
   int servers() const { return static_cast<int>(servers_.size()); }
 
@@ -82,6 +87,8 @@ class StagingWorld {
   struct Server {
     std::unique_ptr<staging::Service> service;
     std::vector<std::vector<std::byte>> segments;
+    std::vector<std::byte> disk;
+    std::deque<staging::Move> moves;  ///< that have not been carried out
     bool alive = true;
   };
   struct Client {
@@ -107,6 +114,8 @@ class StagingWorld {
   void fate();
   void part(int client, bool cleanly);
   void deliver_partings(bool all);
+  bool move_something();
+  void carry_out(Server& server);
   void pass_on(int from);
 
   Options options_;
@@ -116,6 +125,7 @@ class StagingWorld {
   std::int64_t steps_max_ = 0;
   bool hangs_ = false;
   bool any_client_died_ = false;
+  std::int64_t came_back_ = 0;  ///< times that an object came back from disk
   std::vector<Server> servers_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<Parting> partings_;  ///< that servers have not noticed yet

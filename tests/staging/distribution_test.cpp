@@ -58,7 +58,7 @@ TEST(boxes_of_a_regular_decomposition_lie_in_one_cell_each) {
       const std::int64_t y = 300 * j;
       const Box box = box_of({x, y}, {x + 256, y + 300});
       EXPECT_EQ(distribution.owners("v", cells, box).size(), 1U);
-      homes.insert(distribution.home("v", cells, box));
+      homes.insert(distribution.homes("v", cells, box).front());
     }
   }
   EXPECT_EQ(homes.size(), 7U);
@@ -82,7 +82,8 @@ TEST(a_compact_box_is_spread_evenly) {
       const std::int64_t a = 32 * (x + k / 16);
       const std::int64_t b = 32 * (k / 4 % 4);
       const std::int64_t c = 32 * (k % 4);
-      ++cells_of_server[distribution.home("v", cells, box_of({a, b, c}, {a + 32, b + 32, c + 32}))];
+      ++cells_of_server[distribution.homes("v", cells, box_of({a, b, c}, {a + 32, b + 32, c + 32}))
+                            .front()];
     }
     EXPECT_EQ(cells_of_server.size(), 8U);
     for (const auto& [server, count] : cells_of_server) EXPECT(count >= 4 && count <= 12);
@@ -111,7 +112,7 @@ TEST(whoever_looks_for_a_box_asks_somebody_who_knows) {
     const Box get = any_box(300);
     const auto owners = distribution.owners("v", cells, put);
     EXPECT(std::is_sorted(owners.begin(), owners.end()));
-    const int home = distribution.home("v", cells, put);
+    const int home = distribution.homes("v", cells, put).front();
     EXPECT(std::binary_search(owners.begin(), owners.end(), home));
     if (!intersection(put, get)) continue;
     const auto asked = distribution.owners("v", cells, get);
@@ -129,4 +130,21 @@ TEST(indices_may_be_as_far_as_they_go) {
   const Distribution distribution(5);
   EXPECT_EQ(distribution.owners("v", cells, box_of({far}, {far + 1})).size(), 1U);
   EXPECT_EQ(distribution.owners("v", cells, box_of({0}, {far})).size(), 5U);
+}
+
+TEST(the_homes_of_an_object_are_its_own_and_then_its_neighbours) {
+  const Box box = box_of({0, 64}, {32, 96});
+  const Cells cells = Cells::around(box, 8, 64);
+  for (const int servers : {1, 2, 5, 9, 40}) {
+    const Distribution distribution(servers);
+    const auto homes = distribution.homes("v", cells, box);
+    const int expected = std::min(servers, 1 + Distribution::guests_max);
+    EXPECT_EQ(std::ssize(homes), expected);
+    const auto owners = distribution.owners("v", cells, box);
+    EXPECT(std::count(owners.begin(), owners.end(), homes.front()) == 1);
+    EXPECT_EQ(std::ssize(std::set<int>(homes.begin(), homes.end())), std::ssize(homes));
+    for (std::size_t k = 1; k < homes.size(); ++k) {
+      EXPECT_EQ(homes[k], (homes[k - 1] + 1) % servers);
+    }
+  }
 }

@@ -18,7 +18,10 @@ TEST(what_is_written_is_read) {
   add(out, get);
   Found found{3, "f4", 4, 77, {{2, 15, box_of({0}, {9}), 21, {1, 256, 512}}}};
   EXPECT_EQ(add(out, found, 0, 1000), 0U);
-  const VariableInfo info{"v", "c16", 16, box_of({0, 0}, {3, 4}), {{5, 6, 7}}, 2};
+  VariableInfo info{"v", "c16", 16, box_of({0, 0}, {3, 4}), {{5, 6, 7}}, 2};
+  info.traffic.puts.add(1, 96, message_path);
+  info.traffic.gets.add(1, 1000, "a > b");
+  info.traffic.gets.add(0, 24, "a > b");
   add(out, info);
   const Box first = box_of({1}, {2});
   Facts facts{"f2", 2, first, Cells::around(first, 2, 64), first, 7, 5, 3, true};
@@ -49,11 +52,27 @@ TEST(what_is_written_is_read) {
   EXPECT_EQ(found_read.objects[0].order, 21U);
   EXPECT_EQ(left, 0U);
   EXPECT(info_read.versions.size() == 1 && info_read.versions[0].objects == 6);
+  const VariableTraffic& traffic = info_read.traffic;
+  EXPECT(traffic.puts.count == 1 && traffic.puts.bytes == 96 && traffic.puts.paths.size() == 1);
+  EXPECT(traffic.gets.count == 1 && traffic.gets.bytes == 1024);
+  EXPECT_EQ(traffic.gets.paths.at("a > b"), 1);
   EXPECT(facts_read.type == "f2" && facts_read.producers == 3 &&
          facts_read.cells == Cells::around(first, 2, 64) && facts_read.lost_producer);
   EXPECT(facts_read.domain == first && facts_read.writers == 7 && facts_read.came == 5);
   EXPECT(!undefined_read.domain.has_value());
   EXPECT(leased_read.order == 9 && leased_read.range.offset == 5);
+}
+
+TEST(only_so_many_paths_are_told_apart_and_sums_have_an_end) {
+  Moved moved;
+  for (int k = 0; k < 20; ++k) moved.add(1, 8, std::string(200, static_cast<char>('a' + k)));
+  EXPECT_EQ(moved.count, 20);
+  EXPECT_EQ(moved.paths.size(), 5U);
+  EXPECT_EQ(moved.paths.at("others"), 16);
+  EXPECT_EQ(moved.paths.begin()->first.size(), 96U);
+  moved.add(0, INT64_MAX, "");
+  EXPECT_EQ(moved.bytes, INT64_MAX);
+  EXPECT_EQ(moved.paths.size(), 5U);
 }
 
 TEST(many_objects_go_in_pages) {

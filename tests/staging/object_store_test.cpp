@@ -154,6 +154,25 @@ TEST(the_oldest_versions_make_room_if_the_store_is_told_so) {
   EXPECT_EQ(ten.objects.size(), 1U);
 }
 
+TEST(a_machine_without_memory_says_so_and_what_is_there_stays) {
+  ObjectStore::Options options = options_of(1 << 20);
+  bool none = false;
+  options.make_segment = [&](std::int64_t) {
+    return none ? Status(Error{ErrorCode::out_of_memory, "the system has none"}) : Status{};
+  };
+  ObjectStore store(options);
+  put(store, put_of(1, 0, 256));
+  none = true;
+  put(store, put_of(2, 0, 256));  // in the segment that is there
+  const auto refused = store.begin(writer, put_of(3, 0, 256));
+  REQUIRE(!refused.ok());
+  EXPECT(refused.error().code == ErrorCode::out_of_memory);
+  EXPECT(says(refused.error().message, "the system has none; free some there, or start"));
+  EXPECT_EQ(got(store, get_of(Which::exact, 2, 0, 256)).version, 2);
+  none = false;
+  put(store, put_of(3, 0, 256));
+}
+
 TEST(no_more_versions_are_kept_than_asked_for) {
   ObjectStore::Options options = options_of(1 << 20);
   options.versions_max = 2;
@@ -239,6 +258,181 @@ TEST(a_reader_that_is_gone_reads_no_more) {
   store.gone(reader);
   put(store, put_of(2, 0, 256));
   EXPECT_EQ(store.memory_bytes_used(), 2048);
+}
+
+/// A store of so many objects of 256 elements, and a disk.
+ObjectStore spilling(std::int64_t objects) {
+  ObjectStore::Options options = options_of(2048 * objects);
+  options.segment_bytes = 2048 * objects;
+  options.full = Full::spill;
+  return ObjectStore(options);
+}
+
+/// Carries out all moves; returns how many there were, of those out and in.
+int move_all(ObjectStore& store, const Status& status = {}) {
+  int count = 0;
+  for (auto moves = store.take_moves(); !moves.empty(); moves = store.take_moves()) {
+    for (const Move& move : moves) {
+      if (move.kind == Move::Kind::drop) continue;
+      store.ended(move, status);
+      ++count;
+    }
+  }
+  return count;
+}
+
+/// Puts as a client does that asks again when the store has changed.
+void put_spilling(ObjectStore& store, const PutRequest& request) {
+  auto room = store.begin(writer, request);
+  if (std::holds_alternative<Waiting>(*room)) {
+    EXPECT(move_all(store) > 0);
+    EXPECT(store.take_changes().contains(""));
+    room = store.begin(writer, request);
+  }
+  REQUIRE(std::holds_alternative<Begun>(*room));
+  REQUIRE(store.commit(writer, std::get<Begun>(*room).object).ok());
+}
+
+std::variant<Range, Waiting> recalled(ObjectStore& store, const Found& found, std::size_t k) {
+  const auto here = store.recall(reader, found.lease, found.objects[k].object);
+  REQUIRE(here.ok());
+  return *here;
+}
+
+TEST(what_does_not_fit_memory_goes_to_disk_and_comes_back) {
+  ObjectStore store = spilling(2);
+  for (int version = 1; version <= 6; ++version) put_spilling(store, put_of(version, 0, 256));
+  EXPECT_EQ(store.memory_bytes_used(), 2 * 2048);
+  EXPECT_EQ(store.spilled_bytes(), 4 * 2048);
+  EXPECT_EQ(store.list()[0].versions.size(), 6U);
+  const Found six = got(store, get_of(Which::latest, INT64_MAX, 0, 256));
+  EXPECT(six.version == 6 && six.objects[0].range.segment == 0);
+  const Found one = got(store, get_of(Which::exact, 1, 0, 256));
+  EXPECT_EQ(one.objects[0].range.segment, -1);
+  EXPECT(std::holds_alternative<Waiting>(recalled(store, one, 0)));
+  EXPECT_EQ(move_all(store), 2);  // 5 went for it, since 6 is being read
+  EXPECT(store.take_changes().contains(""));
+  const auto here = recalled(store, one, 0);
+  REQUIRE(std::holds_alternative<Range>(here));
+  EXPECT(std::get<Range>(here).offset != six.objects[0].range.offset);
+  // What a lease keeps is not discarded, wherever it lies.
+  const Found two = got(store, get_of(Which::exact, 2, 0, 256));
+  REQUIRE(store.discard("energy", 1).ok());
+  REQUIRE(store.discard("energy", 2).ok());
+  EXPECT(!store.get(reader, get_of(Which::exact, 2, 0, 256)).ok());
+  REQUIRE(store.release(reader, one.lease).ok());
+  EXPECT(std::holds_alternative<Waiting>(recalled(store, two, 0)));
+  EXPECT_EQ(move_all(store), 1);
+  EXPECT(std::holds_alternative<Range>(recalled(store, two, 0)));
+  REQUIRE(store.release(reader, two.lease).ok());
+  REQUIRE(store.release(reader, six.lease).ok());
+  for (int version = 3; version <= 6; ++version) REQUIRE(store.discard("energy", version).ok());
+  EXPECT_EQ(store.memory_bytes_used() + store.spilled_bytes() + store.disk_bytes_used(), 0);
+  EXPECT(!store.busy());
+}
+
+TEST(one_lease_has_one_object_of_those_that_come_back) {
+  ObjectStore store = spilling(2);
+  for (int k = 0; k < 6; ++k) put_spilling(store, put_of(1, 256 * k, 256 * (k + 1)));
+  // More than memory holds: one after the other.
+  const Found whole = got(store, get_of(Which::exact, 1, 0, 6 * 256));
+  REQUIRE(whole.objects.size() == 6);
+  const Found again = got(store, get_of(Which::exact, 1, 0, 6 * 256));
+  for (const Found& found : {whole, again}) {
+    REQUIRE(store.recall(reader, found.lease, 0).ok());
+  }
+  for (std::size_t k = 0; k < 6; ++k) {
+    for (const Found& found : {whole, again}) {
+      auto here = recalled(store, found, k);
+      if (std::holds_alternative<Waiting>(here)) {
+        (void)move_all(store);
+        here = recalled(store, found, k);
+      }
+      EXPECT(std::holds_alternative<Range>(here));
+    }
+  }
+  EXPECT(!store.recall(writer, whole.lease, whole.objects[0].object).ok());
+  EXPECT(!store.recall(reader, whole.lease, 999).ok());
+  EXPECT(!store.recall(reader, 999, 0).ok());
+  store.gone(reader);
+  EXPECT(!store.busy());
+  REQUIRE(store.discard("energy", 1).ok());
+  EXPECT_EQ(store.memory_bytes_used() + store.disk_bytes_used(), 0);
+}
+
+TEST(a_full_disk_lets_puts_wait_and_says_so) {
+  ObjectStore store = spilling(2);
+  put(store, put_of(1, 0, 256));
+  put(store, put_of(2, 0, 256));
+  EXPECT(std::holds_alternative<Waiting>(*store.begin(writer, put_of(3, 0, 256))));
+  (void)store.take_changes();
+  EXPECT_EQ(move_all(store, Error{ErrorCode::io, "no space left; free some"}), 1);
+  EXPECT(store.take_changes().empty());
+  const auto full = store.begin(writer, put_of(3, 0, 256));
+  REQUIRE(full.ok() && std::holds_alternative<Waiting>(*full));
+  EXPECT(says(std::get<Waiting>(*full).why, "cannot go to disk: no space left; free some"));
+  EXPECT_EQ(move_all(store, Error{ErrorCode::io, "no space left; free some"}), 1);
+  const Found still_here = got(store, get_of(Which::exact, 1, 0, 256));
+  EXPECT_EQ(still_here.objects[0].range.segment, 0);
+  store.gone(reader);
+  REQUIRE(store.discard("energy", 1).ok());
+  put(store, put_of(3, 0, 256));
+  EXPECT_EQ(got(store, get_of(Which::exact, 2, 0, 256)).version, 2);
+}
+
+TEST(memory_in_pieces_leaves_an_object_to_other_servers_first) {
+  ObjectStore store(options_of(8192));  // two segments
+  put(store, put_of(1, 0, 512));
+  put(store, put_of(2, 0, 512));
+  REQUIRE(store.discard("energy", 1).ok());
+  REQUIRE(store.discard("energy", 2).ok());
+  const PutRequest large = put_of(3, 0, 1024);
+  const auto first = store.begin(writer, large, Effort::home);
+  REQUIRE(first.ok());
+  EXPECT(std::holds_alternative<Waiting>(*first));
+  const auto last = store.begin(writer, large, Effort::all);
+  REQUIRE(!last.ok());
+  EXPECT(says(last.error().message, "in pieces that are smaller"));
+}
+
+TEST(nothing_makes_room_for_a_guest) {
+  for (const Full full : {Full::block, Full::discard_oldest, Full::spill}) {
+    ObjectStore::Options options = options_of(4096);
+    options.full = full;
+    ObjectStore store(options);
+    const auto begin = [&](std::int64_t version, Effort effort) {
+      const auto room = store.begin(writer, put_of(version, 0, 256), effort);
+      REQUIRE(room.ok());
+      return std::holds_alternative<Begun>(*room);
+    };
+    put(store, put_of(1, 0, 256));
+    EXPECT(begin(2, Effort::guest));  // it is free
+    EXPECT(!begin(3, Effort::guest));
+    EXPECT_EQ(begin(3, Effort::home), full == Full::discard_oldest);
+    EXPECT(store.take_moves().empty());
+    EXPECT(!begin(4, Effort::all));
+    EXPECT_EQ(store.take_moves().size(), full == Full::spill ? 1U : 0U);
+  }
+}
+
+TEST(what_cannot_be_read_back_fails_its_get_alone) {
+  ObjectStore store = spilling(1);
+  for (int version = 1; version <= 3; ++version) put_spilling(store, put_of(version, 0, 256));
+  const Found one = got(store, get_of(Which::exact, 1, 0, 256));
+  EXPECT(std::holds_alternative<Waiting>(recalled(store, one, 0)));
+  for (const Move& move : store.take_moves()) store.ended(move, {});  // 3 goes out
+  for (const Move& move : store.take_moves()) {
+    EXPECT(move.kind == Move::Kind::in);
+    store.ended(move, Error{ErrorCode::io, "the disk cannot be read"});
+  }
+  EXPECT(store.take_changes().contains(""));
+  const auto failed = store.recall(reader, one.lease, one.objects[0].object);
+  REQUIRE(!failed.ok());
+  EXPECT(failed.error().code == ErrorCode::io && says(failed.error().message, "cannot be read"));
+  const Found two = got(store, get_of(Which::exact, 2, 0, 256));
+  EXPECT(std::holds_alternative<Waiting>(recalled(store, two, 0)));
+  EXPECT_EQ(move_all(store), 1);
+  EXPECT(std::holds_alternative<Range>(recalled(store, two, 0)));
 }
 
 /// Random puts, gets, discards and ends beside a map from cells to the last object committed there.

@@ -1,7 +1,7 @@
 """The benchmarks: each moves data, compares what arrived, and only then reports a line.
 
-Those whose names begin with "isometry" move nothing: they simulate the paper's clusters, and say so
-in every line; but those that end with "-measured" move data on this machine as all others do.
+Those of `SIMULATED` move nothing: they are papers' figures on the papers' clusters, simulated, and
+say so in every line.
 
 ``tranship bench`` runs them by name; `figures` draws what they wrote. A result line is::
 
@@ -19,10 +19,12 @@ from typing import Any, Literal
 
 from ..errors import Error, InvalidArgument, NotFound
 from . import (
+    dataspaces,
     disk,
     gpu,
     gpu_file,
     gpu_process,
+    gpu_reassembly,
     gpu_staging,
     gpu_staging_designs,
     host,
@@ -36,10 +38,14 @@ from .planning import planning
 from .prediction import prediction
 from .remote_gpu import remote_gpu
 from .staging import staging
+from .staging_questions import staging_questions
+from .staging_shock import staging_shock
+from .staging_workflow import staging_workflow
 
 __all__ = ["is_simulated", "list_benches", "run"]
 
 Body = Callable[[Bench], None]
+Simulate = Callable[..., None]
 
 BENCHES: dict[str, tuple[str, Body]] = {
     "contiguous": ("plain copies of 8 to 256 MiB, beside memcpy and NumPy", host.contiguous),
@@ -61,6 +67,10 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "gpu-lanes": ("host memory to one GPU over the links of all", gpu.lanes),
     "gpu-images": ("NHWC in pageable memory to NCHW on a GPU, and back", gpu.images),
     "gpu-file": ("files read and written from a GPU, beside the file alone", gpu_file.gpu_file),
+    "gpu-reassembly": (
+        "objects of a GPU put together to one array on it, in one launch",
+        gpu_reassembly.gpu_reassembly,
+    ),
     "gpu-staging": ("a GPU's arrays through a staging server", gpu_staging.gpu_staging),
     "gpu-staging-designs": (
         "DataSpaces-GPU's designs for puts and gets of a GPU's arrays, beside each other",
@@ -86,22 +96,40 @@ BENCHES: dict[str, tuple[str, Body]] = {
     ),
     "remote-gpu": ("vectors to a remote GPU, summed there, and back: CERN's", remote_gpu),
     "staging": ("boxes put to and got from a staging server, beside the engine's copy", staging),
+    "staging-questions": (
+        "questions a second that a staging server answers, by clients",
+        staging_questions,
+    ),
+    "staging-workflow": (
+        "writers and readers of a staging service, processes, by DataSpaces-GPU's designs",
+        staging_workflow,
+    ),
+    "staging-shock": (
+        "the demo's blast and its analyses, 1 to 4 processes each, by the same designs",
+        staging_shock,
+    ),
     "scaling": ("copies and transposes on 1 to all cores", host.scaling),
 }
 
-TAKE_OPTIONS = ("remote-gpu",)
+SIMULATED: dict[str, tuple[str, Simulate]] = {
+    name: (words, paper.run)
+    for paper in (isometry, dataspaces)
+    for name, (words, _) in paper.BENCHES.items()
+}
+
+TAKE_OPTIONS = ("remote-gpu", "staging-workflow", "staging-shock")
 """Benchmarks with options of their own."""
 
 
 def list_benches() -> list[tuple[str, str]]:
     """Names and descriptions, in the order in which they run."""
     measured = [(name, description) for name, (description, _) in BENCHES.items()]
-    return measured + [(name, words) for name, (words, _) in isometry.BENCHES.items()]
+    return measured + [(name, words) for name, (words, _) in SIMULATED.items()]
 
 
 def is_simulated(name: str) -> bool:
     """Whether a benchmark simulates the machine of a profile, and measures nothing here."""
-    return name in isometry.BENCHES
+    return name in SIMULATED
 
 
 def run(
@@ -120,7 +148,7 @@ def run(
         machine: what the lines call this machine; None: its cores and processor. Of a simulated
             benchmark: the machine profile to simulate; None: the paper's.
         report: called with each line as soon as it is there.
-        options: of "remote-gpu": see `remote_gpu_options.Options`.
+        options: of one of `TAKE_OPTIONS`: see `remote_gpu_options`, `staging_workflow`.
 
     Returns:
         0, or 1 if data arrived changed, a copy failed, or a simulated result is not what is
@@ -138,7 +166,7 @@ def run(
     if options and name not in TAKE_OPTIONS:
         raise InvalidArgument(
             f"the benchmark {name} has no option {', '.join(options)}; leave it out, or take "
-            f"{' or '.join(TAKE_OPTIONS)}"
+            f"{', '.join(TAKE_OPTIONS[:-1])} or {TAKE_OPTIONS[-1]}"
         )
     if is_simulated(name):
         return run_simulated(name, size, machine, report)
@@ -158,7 +186,7 @@ def run_simulated(
 ) -> int:
     """The same for a simulated benchmark."""
     try:
-        isometry.run(name, size=size, machine=machine, report=report)
+        SIMULATED[name][1](name, size=size, machine=machine, report=report)
     except isometry.OffError as error:
         print(f"bench {name}: not as expected: {error}", file=sys.stderr)
         return 1

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Error, NotFound
-from . import isometry, remote_gpu_drawings
+from . import dataspaces, isometry, remote_gpu_drawings
+from .dataspaces import drawings as dataspaces_drawings
 from .isometry import drawings
 from .targets import TARGETS
 
@@ -22,7 +23,7 @@ __all__ = ["draw", "read_lines"]
 Line = dict[str, Any]
 Rows = dict[str, dict[str, Line]]
 
-LATENCY_BENCHES = ("small", "priority", "plan-cache")
+LATENCY_BENCHES = ("small", "priority", "plan-cache", "staging-questions")
 """Drawn as times instead of GB/s."""
 
 PAPERS = {"remote-gpus": "remote-gpu"}
@@ -45,8 +46,8 @@ def draw(
     baseline stand beside the bars.
 
     Args:
-        name: one benchmark; "isometry" for all of that paper; None for all that there are
-            lines of.
+        name: one benchmark; "isometry" or "staging" for all whose names begin so; None for all
+            that there are lines of.
         folder: where the pictures go.
         results: where the ``.jsonl`` files are. Default: ``benchmarks/results`` here, or in the
             source tree.
@@ -98,7 +99,7 @@ def is_named(name: str | None, bench: str) -> bool:
 
 def group_machine(line: Line) -> str:
     """The machine of a picture; one that shows several applications shows all of their machines."""
-    together = line["bench"] in ("isometry-figure12", "isometry-table6")
+    together = line["bench"] in ("isometry-figure12", "isometry-table6", "staging-figure10")
     return "" if together else str(line["machine"])
 
 
@@ -172,6 +173,8 @@ def draw_group(bench: str, machine: str, rows: Rows, folder: Path) -> list[Path]
     lines = [line for row in rows.values() for line in row.values()]
     if bench in isometry.BENCHES:
         return [drawings.draw(bench, lines, path)]
+    if bench in dataspaces.BENCHES:
+        return [dataspaces_drawings.draw(bench, lines, path)]
     if bench == "remote-gpu":
         return remote_gpu_drawings.draw(machine, lines, folder / path.stem)
     return [draw_table(bench, machine, rows, path)]

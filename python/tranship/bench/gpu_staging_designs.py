@@ -1,34 +1,25 @@
 """The designs of DataSpaces-GPU (Zhang et al., Euro-Par 2023, section 4) beside each other.
 
-Arrays of a GPU through a staging server in another process, which keeps them in host memory:
-
-- *baseline*: as the paper has it. The driver copies between the GPU and ordinary memory, allocated
-  for each call; the host copies to and from the server, and reassembles objects line by line.
-- *strong baseline*: the same with pinned buffers that were made beforehand, and the engine's copies
-  with all threads in the host.
-- *hybrid* (gets): objects to pinned buffers, each from there to the GPU, which reassembles them.
-- *direct*: the engine copies between the GPU and the server's memory.
-
-The paper's pipeline differs from its baseline only in what overlaps with the metadata, and takes as
-long (its Figure 9a): it is not repeated here. Where the paper has GPUDirect RDMA over a network,
-this is the GPU's bus to memory that both processes share.
+Arrays of a GPU through a staging server in another process, which keeps them in host memory;
+`staging_designs` says what the designs are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..engine import Engine
 from ..staging import Staging
-from .gpu import Side, gpu_engine, raw, raw_copy
-from .harness import Array, Bench, Variant, random_bytes, same
+from .gpu import address_of, gpu_engine, raw
+from .harness import Bench, Bytes, Variant, random_bytes, same, spoil
 from .host import timed
-from .staging import KEPT, Box, blocks, server
+from .staging import KEPT, blocks, server
+from .staging_designs import BASELINE, RECEIVERS, SENDERS, Receiver, Sender
 
 MiB = 1 << 20
-BASELINE = "baseline"
 GPU = "device0"
 
 
@@ -62,125 +53,73 @@ class Designs:
         self.engine = engine
         self.client = client
         shape = (size // 8 // 16384, 128, 128)
-        self.shape = shape
         self.data = random_bytes(size).view("f8").reshape(shape)
-        self.source, self.target = (Side(engine, GPU, shape, "f8") for _ in range(2))
-        self.source.write(self.data)
-        self.pinned = engine.empty(shape, memory="pinned")
-        self.boxes = blocks(shape, 2)
-        part = tuple(n // 2 for n in shape)
-        self.parts = [engine.empty(part, memory="pinned") for _ in self.boxes]
-        self.on_gpu = [engine.empty(part, memory=GPU) for _ in self.boxes]
+        corners = [
+            (tuple(cut.start for cut in box), tuple(cut.stop for cut in box))
+            for box in blocks(shape, 2)
+        ]
+        self.sender = Sender(engine, client, GPU, shape)
+        self.receiver = Receiver(engine, client, GPU, ((0, 0, 0), shape), corners)
+        self.bare(self.data, self.sender.source)
         self.version = 0
         self.name = f"{size // MiB} MiB"
+        self.parts_name = f"{self.name} in parts"
         for _ in range(KEPT + 2):
-            self.put_direct()  # the server's memory has been touched, and pinned
-        for box in self.boxes:
-            lower = tuple(cut.start for cut in box)
-            client.put(f"{self.name} in parts", 1, self.data[box], lower)
+            self.put("direct")  # the server's memory has been touched, and pinned
+        for box in blocks(shape, 2):
+            client.put(self.parts_name, 1, self.data[box], tuple(cut.start for cut in box))
 
     def discard(self) -> None:
         """Room for the next size."""
-        self.client.discard(f"{self.name} in parts", 1)
+        self.client.discard(self.parts_name, 1)
         for held in range(self.version - KEPT + 1, self.version + 1):
             self.client.discard(self.name, held)
 
-    # puts
+    def bare(self, source: Any, target: Any) -> None:
+        """Without the engine: fills, spoils and reads."""
+        raw(self.engine, [(address_of(source), address_of(target), self.data.nbytes, 0)])
 
-    def put(self, array: Any) -> None:
+    def put(self, design: str) -> None:
         """A new version, whole."""
         self.version += 1
-        self.client.put(self.name, self.version, array)
-
-    def put_baseline(self) -> None:
-        """The driver into memory of this call, then the host."""
-        host = np.empty(self.shape)
-        raw(self.engine, [raw_copy(self.source.array, host, 0)])
-        self.put(host)
-
-    def put_strong(self) -> None:
-        """The driver into pinned memory, then the host with all threads."""
-        raw(self.engine, [raw_copy(self.source.array, self.pinned, 0)])
-        self.put(self.pinned)
-
-    def put_direct(self) -> None:
-        """One call."""
-        self.put(self.source.array)
+        self.sender.put(design, self.name, self.version, (0, 0, 0))
 
     def arrived(self) -> bool:
         """Whether the last version is what the GPU holds."""
         return same(self.client.get(self.name, self.version), self.data)
 
-    def puts(self) -> list[Variant]:
-        """All designs of the sender."""
-        ways = {
-            BASELINE: self.put_baseline,
-            "strong baseline": self.put_strong,
-            "direct": self.put_direct,
-        }
-        conditions = {"timed": "python"}
-        return [
-            Variant(name, timed(way), self.arrived, lambda: None, conditions)
-            for name, way in ways.items()
-        ]
-
-    # gets
-
-    def get(self, box: Box, out: Any) -> None:
-        """A box of the variable in parts."""
-        lower, upper = tuple(cut.start for cut in box), tuple(cut.stop for cut in box)
-        self.client.get(f"{self.name} in parts", 1, lower, upper, out)
-
-    def get_baseline(self) -> None:
-        """Objects to memory of this call, reassembled there, then the driver."""
-        whole: Array = np.empty(self.shape)
-        for box, part in zip(self.boxes, self.parts, strict=True):
-            received = np.empty(part.shape)
-            self.get(box, received)
-            whole[box] = received
-        raw(self.engine, [raw_copy(whole, self.target.array, 0)])
-
-    def get_strong(self) -> None:
-        """Objects to pinned memory, reassembled in pinned memory by the engine, then the driver."""
-        for box, part in zip(self.boxes, self.parts, strict=True):
-            self.get(box, part)
-        self.reassemble(self.parts, self.pinned)
-        raw(self.engine, [raw_copy(self.pinned, self.target.array, 0)])
-
-    def get_hybrid(self) -> None:
-        """Objects to pinned memory, from there to the GPU, reassembled there."""
-        for box, part in zip(self.boxes, self.parts, strict=True):
-            self.get(box, part)
-        copies = [raw_copy(a, b, 0) for a, b in zip(self.parts, self.on_gpu, strict=True)]
-        raw(self.engine, copies)
-        self.reassemble(self.on_gpu, self.target.array)
-
-    def get_direct(self) -> None:
-        """One call."""
-        self.get(tuple(slice(0, n) for n in self.shape), self.target.array)
-
-    def reassemble(self, parts: list[Any], whole: Any) -> None:
-        """All objects at once."""
-        events = [
-            self.engine.copy(part, whole[box]) for box, part in zip(self.boxes, parts, strict=True)
-        ]
-        for event in events:
-            event.wait(timeout=60)
-
-    def gets(self) -> list[Variant]:
-        """All designs of the receiver."""
-        ways = {
-            BASELINE: self.get_baseline,
-            "strong baseline": self.get_strong,
-            "hybrid": self.get_hybrid,
-            "direct": self.get_direct,
-        }
-        conditions = {"timed": "python", "objects": len(self.boxes)}
-        return [
-            Variant(name, timed(way), self.got, self.target.spoil, conditions)
-            for name, way in ways.items()
-        ]
+    def spoil(self) -> None:
+        """So that a get that does nothing is found out."""
+        data: Bytes = np.empty(self.data.nbytes, np.uint8)
+        spoil(data)
+        self.bare(data, self.receiver.target)
 
     def got(self) -> bool:
         """Whether all of it is on the GPU."""
-        return same(self.target.read(), self.data.reshape(-1).view(np.uint8))
+        data = np.empty_like(self.data)
+        self.bare(self.receiver.target, data)
+        return same(data, self.data)
+
+    def puts(self) -> list[Variant]:
+        """All designs of the sender."""
+        conditions = {"timed": "python"}
+        return [
+            Variant(design, self.timed_put(design), self.arrived, lambda: None, conditions)
+            for design in SENDERS
+        ]
+
+    def gets(self) -> list[Variant]:
+        """All designs of the receiver."""
+        conditions = {"timed": "python", "objects": len(self.receiver.objects)}
+        return [
+            Variant(design, self.timed_get(design), self.got, self.spoil, conditions)
+            for design in RECEIVERS
+        ]
+
+    def timed_put(self, design: str) -> Callable[[], float]:
+        """One put."""
+        return timed(lambda: self.put(design))
+
+    def timed_get(self, design: str) -> Callable[[], float]:
+        """One get."""
+        return timed(lambda: self.receiver.get(design, self.parts_name, 1))

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -216,6 +216,18 @@ class Bench:
         }
         self._report(line)
         return line
+
+
+def check_options(given: Iterable[str], kind: Any) -> None:
+    """Whether the names are fields of a dataclass of options.
+
+    Raises:
+        InvalidArgument: one is not.
+    """
+    known = [entry.name for entry in fields(kind)]
+    for name in given:
+        if name not in known:
+            raise InvalidArgument(f"there is no option {name!r}; there are {', '.join(known)}")
 
 
 def as_bytes(array: Array) -> Bytes:

@@ -97,16 +97,22 @@ class Program(Closing):
             self._process.wait()
 
 
+def child_path() -> str:
+    """The PYTHONPATH with which a child runs the package that runs here; links stay links."""
+    package = os.path.abspath(Path(__file__).parents[2])
+    return os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def child_environment() -> dict[str, str]:
+    """This process's environment, with that path."""
+    return {**os.environ, "PYTHONPATH": child_path()}
+
+
 class Other(Program):
     """A child process with an engine, and this process's connection to it."""
 
     def __init__(self, engine: Engine) -> None:
-        package = os.fspath(Path(__file__).resolve().parents[2])
-        paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-        super().__init__(
-            [sys.executable, "-m", "tranship.bench.child"],
-            {**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        )
+        super().__init__([sys.executable, "-m", "tranship.bench.child"], child_environment())
         self._name = "the other process"
         self._engine = engine
         self.peer: Peer = engine.connect(self.answer()["contact"])

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +15,7 @@ from .. import _core
 from ..engine import Engine
 from ..errors import Error
 from .harness import Array, MismatchError
-from .peer import Program
+from .peer import Program, child_path
 from .remote_gpu_network import Link
 from .remote_gpu_parts import NAMES, PARTS, WAIT_SECONDS, wait_for
 from .remote_gpu_sum import address_of, device_triple, prepare
@@ -181,10 +179,7 @@ class ServerProgram(Program):
     """The server's process."""
 
     def __init__(self, link: Link, settings: dict[str, Any]) -> None:
-        # Not resolved: the package that runs here is the one that runs there.
-        package = os.path.abspath(Path(__file__).parents[2])
-        paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-        words = ["env", f"PYTHONPATH={os.pathsep.join(paths)}", sys.executable, "-m"]
+        words = ["env", f"PYTHONPATH={child_path()}", sys.executable, "-m"]
         words += ["tranship.bench.remote_gpu_server", json.dumps(settings)]
         if link.far:
             words = [shlex.quote(word) for word in words]  # a shell takes them apart there

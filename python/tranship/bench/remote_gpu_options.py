@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidArgument
-from .harness import Bench
+from .harness import Bench, check_options
 
 __all__ = ["TRANSPORTS", "Options", "Procedure", "elements_text", "fitting_elements"]
 
@@ -58,10 +58,7 @@ class Options:
         Raises:
             InvalidArgument: one is not known, or its value cannot be.
         """
-        known = [entry.name for entry in fields(Options)]
-        for name in given:
-            if name not in known:
-                raise InvalidArgument(f"there is no option {name!r}; there are {', '.join(known)}")
+        check_options(given, Options)
         options = Options(**given)
         for name in options.transports:
             if name not in TRANSPORTS:

@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from ..staging import Staging
 from .data import seeded
 from .harness import Array, Bench, MismatchError, SkippedError, Variant, blank, same, spoil
 from .host import engine_run
-from .peer import Other
+from .peer import Other, child_environment
 from .sst import SETTINGS, Sst, beside
 
 Box = tuple[slice, ...]
@@ -37,22 +36,28 @@ KEPT = 2
 
 
 @contextmanager
-def server(memory: int) -> Iterator[str]:
-    """A server in a process of its own: its contact file."""
-    package = os.fspath(Path(__file__).resolve().parents[2])
-    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+def server(memory: int, servers: int = 1, kind: str = "host") -> Iterator[str]:
+    """A server in a process of its own, or several, of so much memory each: the contact file."""
+    with server_process(memory, servers, kind) as (contact, _):
+        yield contact
+
+
+@contextmanager
+def server_process(memory: int, servers: int = 1, kind: str = "host") -> Iterator[tuple[str, int]]:
+    """The same, and the number of the first one's process."""
     with tempfile.TemporaryDirectory() as folder:
         contact = os.path.join(folder, "staging.contact")
         options = ["--contact", contact, "--memory", str(memory), "--versions", str(KEPT)]
+        options += ["--servers", str(servers), "--memory-kind", kind]
         process = subprocess.Popen(
             [sys.executable, "-m", "tranship.cli", "serve", *options],
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            env=child_environment(),
         )
         try:
             if process.stdout is None or not process.stdout.readline():
                 raise Error(f"the server ended with code {process.wait()}; its text is above")
-            yield contact
+            yield contact, process.pid
         finally:
             process.terminate()
             process.wait(10)

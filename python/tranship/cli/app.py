@@ -11,7 +11,7 @@ import typer
 
 from .. import __version__
 from ..errors import Error, InvalidArgument
-from . import bench, calibrate, config, copy, demo, figures, plan, serve, staging, topology
+from . import bench, calibrate, config, copy, demo, figures, plan, serve, staging, topology, trace
 from .talk import CommandError, complain, say, split_hint
 
 __all__ = ["build", "main"]
@@ -33,6 +33,7 @@ COMMANDS: tuple[tuple[Callable[..., Any], str], ...] = (
     (staging.put, staging.PUT_EXAMPLES),
     (staging.get, staging.GET_EXAMPLES),
     (staging.ls, staging.LS_EXAMPLES),
+    (trace.trace, trace.EXAMPLES),
     (bench.bench, bench.EXAMPLES),
     (figures.figures, figures.EXAMPLES),
     (config.config, config.EXAMPLES),

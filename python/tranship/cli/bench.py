@@ -23,14 +23,17 @@ tranship bench contiguous --json results.jsonl
 tranship bench contiguous --size small --json -
 tranship bench isometry-figure9a --machine sapling
 tranship bench remote-gpu --quick --limit 28M --transports shared,ipc
+tranship bench staging-workflow --processes 4,4,2 --sizes 8,64
 """
 
 PANEL = "Of remote-gpu alone"
+STAGING_PANEL = "Of staging-workflow; --iterations, --sender and --receiver of staging-shock too"
 
 SIZES = ("small", "full")
 
 QuickOption = Annotated[
-    bool, typer.Option("--quick", help="Fewer runs, fewer sizes.", rich_help_panel=PANEL)
+    bool,
+    typer.Option("--quick", help="Of some benches: fewer runs, fewer sizes, a minute or two."),
 ]
 LimitOption = Annotated[
     str | None,
@@ -73,6 +76,49 @@ LoopbackOption = Annotated[
         "--loopback", help="No network namespace of its own for TCP.", rich_help_panel=PANEL
     ),
 ]
+ProcessesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="W,R,S",
+        help="Writers, readers and servers. Default: a writer and a reader a GPU, or two of each.",
+        rich_help_panel=STAGING_PANEL,
+    ),
+]
+SizesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIST",
+        help="MiB of each writer. Default: 8,64,256.",
+        rich_help_panel=STAGING_PANEL,
+    ),
+]
+IterationsOption = Annotated[
+    int | None, typer.Option(help="That count. Default: 10; 5.", rich_help_panel=STAGING_PANEL)
+]
+IntervalOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="From the begin of an iteration to that of the next. Default: 0.",
+        rich_help_panel=STAGING_PANEL,
+    ),
+]
+SenderOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DESIGN",
+        help="Of puts, beside the baseline: 'strong baseline' or direct. Default: all.",
+        rich_help_panel=STAGING_PANEL,
+    ),
+]
+ReceiverOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DESIGN",
+        help="Of gets, beside the baseline: 'strong baseline', hybrid or direct. Default: all.",
+        rich_help_panel=STAGING_PANEL,
+    ),
+]
 
 
 def bench(
@@ -100,6 +146,12 @@ def bench(
     launch: LaunchOption = None,
     addresses: AddressesOption = None,
     loopback: LoopbackOption = False,
+    processes: ProcessesOption = None,
+    sizes: SizesOption = None,
+    iterations: IterationsOption = None,
+    interval: IntervalOption = None,
+    sender: SenderOption = None,
+    receiver: ReceiverOption = None,
 ) -> int:
     """Run a bench with verified data, or a simulated one, and print its results."""
     if size not in SIZES:
@@ -122,6 +174,12 @@ def bench(
         "launch": launch,
         "addresses": addresses,
         "loopback": loopback or None,
+        "processes": counts_of(processes, "--processes") if processes is not None else None,
+        "sizes": counts_of(sizes, "--sizes") if sizes is not None else None,
+        "iterations": iterations,
+        "interval": interval,
+        "sender": sender,
+        "receiver": receiver,
     }
     options = {name: value for name, value in given.items() if value is not None}
     run: Callable[..., int] = functools.partial(benches.run, options=options)
@@ -152,6 +210,16 @@ def count_of(text: str) -> int:
             f"--limit {text} is no number of elements", "write it as 1000, 10k or 28M"
         )
     return count
+
+
+def counts_of(text: str, option: str) -> tuple[int, ...]:
+    """Whole numbers, of "4,4,2"."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise CommandError(
+            f"{option} {text} are no whole numbers", f"write them as: {option} 4,4,2"
+        ) from None
 
 
 def list_names(known: list[tuple[str, str]], json_file: Path | None) -> None:

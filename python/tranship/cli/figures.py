@@ -18,6 +18,7 @@ tranship figures
 tranship figures contiguous --output figures
 tranship figures isometry
 tranship figures remote-gpus
+tranship figures staging
 """
 
 

@@ -26,6 +26,7 @@ __all__ = ["EXAMPLES", "serve"]
 EXAMPLES = """
 tranship serve --contact staging.contact --memory 8GiB
 tranship serve --servers 2 --versions 10 --full discard-oldest
+tranship serve --memory 8GiB --full spill --spill /scratch --spill-max 500GiB
 srun -n 4 tranship serve --servers 4 --contact /scratch/staging.contact
 tranship serve --config staging.toml
 """
@@ -48,6 +49,7 @@ class FullMemory(StrEnum):
 
     block = "block"
     discard_oldest = "discard-oldest"
+    spill = "spill"
 
 
 def serve(
@@ -67,6 +69,15 @@ def serve(
             help="What objects may take in each server. Default: 1GiB.",
         ),
     ] = None,
+    memory_kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            envvar="TRANSHIP_SERVE_MEMORY_KIND",
+            help="Where objects lie: host, a GPU (device0, ...), or device: each server of a group "
+            "on another GPU. Default: host.",
+        ),
+    ] = None,
     versions: Annotated[
         int | None,
         typer.Option(
@@ -79,7 +90,25 @@ def serve(
         FullMemory | None,
         typer.Option(
             envvar="TRANSHIP_SERVE_FULL",
-            help="What becomes of a put when the memory is full. Default: block.",
+            help="What becomes of a put when the memory is full: it waits; the oldest versions are "
+            "discarded; the oldest objects go to disk. Default: block.",
+        ),
+    ] = None,
+    spill: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            envvar="TRANSHIP_SERVE_SPILL",
+            help="Where --full spill puts objects, in a file of each server that has no name and "
+            "leaves nothing behind. Default: the temporary folder.",
+        ),
+    ] = None,
+    spill_max: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            envvar="TRANSHIP_SERVE_SPILL_MAX",
+            help="What they may take there, in each server. Default: what the disk has.",
         ),
     ] = None,
     servers: Annotated[
@@ -109,12 +138,16 @@ def serve(
     given = {
         "contact": contact,
         "memory": memory,
+        "memory_kind": memory_kind,
         "versions": versions,
         "full": full,
+        "spill": spill,
+        "spill_max": spill_max,
         "servers": servers,
     }
     options = DEFAULTS | read | {k: v for k, v in given.items() if v is not None}
     count = options.pop("servers")
+    limit = options["spill_max"]
     here = rank if rank is not None else rank_of_launcher(count, os.environ)
     # A server that is told to end while it starts does so at once; afterwards it drains.
     ended = EndSignals()
@@ -122,8 +155,11 @@ def serve(
         server = StagingServer(
             options["contact"],
             memory=parse_size(str(options["memory"]), "--memory"),
+            memory_kind=str(options["memory_kind"]),
             versions=options["versions"],
             full=FullMemory(options["full"]).value,
+            spill=options["spill"],
+            spill_max=None if limit is None else parse_size(str(limit), "--spill-max"),
             rank=here or 0,
             servers=count,
             **settings,
@@ -133,7 +169,9 @@ def serve(
             announce(server, options["contact"], here or 0, count, ended)
             while not ended.come:
                 time.sleep(LOOK_S)
-            say(f"closing: {server.clients} clients, {bytes_text(server.memory_used)} in use")
+            used, spilled = bytes_text(server.memory_used), bytes_text(server.spilled)
+            on_disk = f", {spilled} on disk" if server.spilled else ""
+            say(f"closing: {server.clients} clients, {used} in use{on_disk}")
 
 
 class EndSignals:
@@ -154,8 +192,11 @@ class EndSignals:
 DEFAULTS: dict[str, Any] = {
     "contact": Path("staging.contact"),
     "memory": "1GiB",
+    "memory_kind": "host",
     "versions": 0,
     "full": "block",
+    "spill": None,
+    "spill_max": None,
     "servers": 1,
 }
 
@@ -170,6 +211,7 @@ def read_config(path: Path | None) -> dict[str, Any]:
         raise CommandError(
             f"{path} is not TOML: {error}", "write lines as: memory = '8GiB'"
         ) from None
+    read = {name.replace("-", "_"): value for name, value in read.items()}
     unknown = sorted(set(read) - set(DEFAULTS) - {"settings"})
     if unknown:
         raise CommandError(
@@ -207,7 +249,12 @@ def others(count: int, options: dict[str, Any], config: Path | None) -> Iterator
     """Starts servers 1 to `count` - 1 as processes of their own, and ends them."""
     words = [sys.executable, "-m", "tranship.cli", "serve", "--servers", str(count)]
     for name, value in options.items():
-        words += [f"--{name}", value.value if isinstance(value, StrEnum) else str(value)]
+        if value is None:
+            continue
+        words += [
+            f"--{name.replace('_', '-')}",
+            value.value if isinstance(value, StrEnum) else str(value),
+        ]
     if config is not None:
         words += ["--config", str(config)]
     running = [

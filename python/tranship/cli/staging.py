@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.table import Table
 
 from ..staging import Staging
 from .inputs import JsonOption, bytes_text
@@ -24,6 +30,7 @@ tranship get staging.contact energy latest out.npy
 """
 LS_EXAMPLES = """
 tranship ls staging.contact
+tranship ls staging.contact --watch 2 --paths
 tranship ls staging.contact --json
 """
 
@@ -36,6 +43,7 @@ LowerOption = Annotated[
     str | None,
     typer.Option(metavar="I,J,…", help="The box's first indices. Default: put 0, get the first."),
 ]
+WAYS = ("puts", "gets")
 FIND_S = 2.0
 """How long a command looks for a server that may be about to start."""
 TimeoutOption = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait.")]
@@ -96,23 +104,88 @@ def get(
     say(f"{bytes_text(array.nbytes)} of {name} are in {file}")
 
 
-def ls(server: ServerArgument, as_json: JsonOption = False) -> None:
-    """List the variables of staging servers, and the servers."""
+def ls(
+    server: ServerArgument,
+    watch: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", min=0.01, help="Look again and again, so often, and show rates."
+        ),
+    ] = None,
+    looks: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="With --watch: end after N of them.")
+    ] = None,
+    paths: Annotated[
+        bool, typer.Option("--paths", help="Show by which paths puts and gets went.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the variables of staging servers, what was put and got, and the servers."""
+    if looks is not None and watch is None:
+        raise CommandError("--looks needs --watch", "say how often: --watch 1")
     with Staging(server, timeout=FIND_S) as staging:
-        variables, servers = staging.ls(), staging.servers()
+        if watch is None:
+            show(staging.ls(), staging.servers(), paths, as_json)
+            return
+        for number, variables in enumerate(looks_at(staging, watch, looks)):
+            if as_json:
+                print(json.dumps({"variables": variables, "servers": staging.servers()}))
+            else:
+                print("\n" if number > 0 else "", end="")
+                show(variables, staging.servers(), paths, as_json)
+            sys.stdout.flush()
+
+
+def looks_at(staging: Staging, seconds: float, count: int | None) -> Iterator[list[dict[str, Any]]]:
+    """The variables, again and again, with what was moved a second since the look before."""
+    before, since = totals_of(staging.ls()), time.monotonic()
+    for _ in itertools.count() if count is None else range(count):
+        time.sleep(seconds)
+        variables, now = staging.ls(), time.monotonic()
+        for variable in variables:
+            for way in WAYS:
+                grown = variable[way]["bytes"] - before.get((variable["name"], way), 0)
+                variable[way]["bytes_per_second"] = grown / (now - since)
+        yield variables
+        before, since = totals_of(variables), now
+
+
+def totals_of(variables: list[dict[str, Any]]) -> dict[tuple[str, str], int]:
+    """Bytes by variable and way."""
+    return {(one["name"], way): one[way]["bytes"] for one in variables for way in WAYS}
+
+
+def show(
+    variables: list[dict[str, Any]], servers: list[dict[str, Any]], paths: bool, as_json: bool
+) -> None:
+    """One look, as JSON or as tables."""
     if as_json:
         print_json({"variables": variables, "servers": servers})
         return
-    table = table_of("variable", "type", "bounds", "versions", ">objects", ">memory", ">producers")
+    columns = ["variable", "type", "bounds", "versions", ">objects", ">memory", ">producers"]
+    rates = any("bytes_per_second" in variable["puts"] for variable in variables)
+    table = table_of(*columns, ">puts", ">gets", *((">put rate", ">get rate") if rates else ()))
     for variable in variables:
         table.add_row(*row_of(variable))
     print_table(table)
-    table = table_of(">server", "at", ">memory", ">in use", ">clients", "names")
+    if paths:
+        print_table(table_of_paths(variables))
+    table = table_of(">server", "at", ">memory", ">in use", ">on disk", ">clients", "names")
     for one in servers:
-        memory, used = bytes_text(one["memory"]), bytes_text(one["memory_used"])
+        sizes = [bytes_text(one[key]) for key in ("memory", "memory_used", "spilled")]
         names = ", ".join(one["names"])
-        table.add_row(str(one["server"]), one["contact"], memory, used, str(one["clients"]), names)
+        table.add_row(str(one["server"]), one["contact"], *sizes, str(one["clients"]), names)
     print_table(table)
+
+
+def table_of_paths(variables: list[dict[str, Any]]) -> Table:
+    """How many puts and gets went by which path."""
+    table = table_of("variable", "moved by", "path", ">times")
+    for variable in variables:
+        for way in WAYS:
+            for path, times in variable[way]["paths"].items():
+                table.add_row(variable["name"], way, path, str(times))
+    return table
 
 
 def row_of(variable: dict[str, Any]) -> tuple[str, ...]:
@@ -120,6 +193,7 @@ def row_of(variable: dict[str, Any]) -> tuple[str, ...]:
     versions = variable["versions"]
     first_last = [str(versions[k]["version"]) for k in ((0, -1) if len(versions) > 1 else (0,))]
     bounds = zip(variable["lower"], variable["upper"], strict=True)
+    moved = [variable[way] for way in WAYS]
     return (
         variable["name"],
         variable["type"],
@@ -128,4 +202,6 @@ def row_of(variable: dict[str, Any]) -> tuple[str, ...]:
         str(sum(version["objects"] for version in versions)),
         bytes_text(sum(version["bytes"] for version in versions)),
         str(variable["producers"]),
+        *(f"{way['count']}, {bytes_text(way['bytes'])}" for way in moved),
+        *(bytes_text(way["bytes_per_second"]) + "/s" for way in moved if "bytes_per_second" in way),
     )

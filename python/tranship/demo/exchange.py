@@ -60,8 +60,9 @@ class Signals:
     def send(self, remote: Any, place: int, value: int) -> None:
         """Set counter `place` of another process's signals; returns when it is set."""
         self.outgoing[0] = value
-        event = self.engine.copy(self.outgoing, remote[place : place + 1], priority=10)
-        event.wait(timeout=self.timeout_s)
+        with self.engine.span("signal", self.outgoing.nbytes):
+            event = self.engine.copy(self.outgoing, remote[place : place + 1], priority=10)
+            event.wait(timeout=self.timeout_s)
 
     def wait(self, places: list[int], value: int) -> None:
         """Return when the counters at `places` have all reached `value`.
@@ -131,7 +132,7 @@ class HaloExchange:
         extent = self.decomposition.shape[axis]
         first_cells, last_cells = (GHOST, 2 * GHOST), (extent, extent + GHOST)
         ghosts_below, ghosts_above = (0, GHOST), (extent + GHOST, extent + 2 * GHOST)
-        copies = []
+        slabs = []
         for direction, mine, theirs in (
             (-1, first_cells, ghosts_above),
             (+1, last_cells, ghosts_below),
@@ -139,10 +140,14 @@ class HaloExchange:
             neighbour = self.decomposition.neighbour(self.rank, axis, direction)
             if neighbour is not None:
                 remote = self.peers[neighbour]["state"][slab(axis, *theirs)]
-                event = self.engine.copy(self.state[slab(axis, *mine)], remote)
-                copies.append((neighbour, event))
-        for neighbour, event in copies:
-            event.wait(timeout=self.timeout_s)
+                slabs.append((neighbour, self.state[slab(axis, *mine)], remote))
+        if not slabs:
+            return
+        with self.engine.span("halo", sum(cells.nbytes for _, cells, _ in slabs)):
+            events = [self.engine.copy(cells, remote) for _, cells, remote in slabs]
+            for event in events:
+                event.wait(timeout=self.timeout_s)
+        for neighbour, _, _ in slabs:
             place = 3 * self.rank + axis
             self.halo_signals.send(self.peers[neighbour]["halo_signals"], place, number)
 
@@ -159,7 +164,8 @@ class HaloExchange:
         mine = self.candidates[row : row + 1, self.rank : self.rank + 1]
         for peer in self.peers.values():
             remote = peer["candidates"][row : row + 1, self.rank : self.rank + 1]
-            self.engine.copy(mine, remote, priority=10).wait(timeout=self.timeout_s)
+            with self.engine.span("signal", mine.nbytes):
+                self.engine.copy(mine, remote, priority=10).wait(timeout=self.timeout_s)
             self.maximum_signals.send(peer["maximum_signals"], self.rank, number)
         self.maximum_signals.wait(list(self.peers), number)
         return float(self.candidates[row].max())

@@ -14,14 +14,17 @@ from matplotlib.patches import Arc, Patch
 from tranship.demo import profiles
 from tranship.demo.exact import SedovSolution
 from tranship.demo.settings import Settings
+from tranship.tracing import MergedTrace
 
 EXACT_COLOUR = "#d62728"
 CELL_COLOUR = "#4c78a8"
-# What a transfer is, by its bytes: the demo's signals and reduced values are single numbers.
-SIGNAL_BYTES_MAX = 64
-KINDS = (("signals and the time step", "#9e9e9e"), ("halo slabs", "#4c78a8"))
-PUT_KIND = ("put: blocks into the staging servers", "#59a14f")
-GET_KIND = ("get: boxes out of them, transposed", "#f28e2b")
+# What a process waits for when it moves something: what the spans of the trace are called.
+KINDS = {
+    "signal": ("signals and the time step", "#9e9e9e"),
+    "halo": ("halo slabs", "#4c78a8"),
+    "put": ("put: blocks into the staging servers", "#59a14f"),
+    "get": ("get: boxes out of them, transposed", "#f28e2b"),
+}
 
 
 def draw_shock(
@@ -78,13 +81,9 @@ def draw_shock(
     figure.savefig(path)
 
 
-def kind_of(event: dict[str, Any]) -> tuple[str, str]:
-    """Return the label and the colour of a transfer."""
-    if event["name"] == "put":
-        return PUT_KIND
-    if event["name"] == "get":
-        return GET_KIND
-    return KINDS[event_bytes(event) > SIGNAL_BYTES_MAX]
+def kind_of(event: dict[str, Any]) -> str:
+    """Return which of KINDS a span is, or what else it is called."""
+    return str(event.get("args", {}).get("call", event["name"]))
 
 
 def event_bytes(event: dict[str, Any]) -> int:
@@ -93,11 +92,14 @@ def event_bytes(event: dict[str, Any]) -> int:
     return int(arguments.get("bytes", 0))
 
 
-def draw_timeline(events: list[dict[str, Any]], path: Path) -> None:
+def draw_timeline(trace: MergedTrace, path: Path) -> None:
     """Draw one row for each process: above the whole run's rates, below a few steps' transfers."""
-    spans = [event for event in events if event.get("ph") == "X"]
-    transfers = [event for event in spans if event.get("cat") == "transfer"] or spans
-    processes = sorted({str(event["process"]) for event in spans}, key=row_order)
+    transfers = [
+        {**event, "process": trace.processes[event["pid"]]}
+        for event in trace.events
+        if event["ph"] == "X" and kind_of(event) in KINDS
+    ]
+    processes = sorted({str(event["process"]) for event in transfers}, key=row_order)
     figure = Figure(figsize=(13.5, 7.4), layout="constrained", dpi=130)
     FigureCanvasAgg(figure)
     above, below = figure.subplots(2, 1)
@@ -106,7 +108,7 @@ def draw_timeline(events: list[dict[str, Any]], path: Path) -> None:
     above.set(xlabel="time [s]")
     draw_bars(below, transfers, processes, snapshot_window(transfers))
     below.set(title="A few steps around one snapshot: each transfer", xlabel="time [ms]")
-    handles = [Patch(color=colour, label=label) for label, colour in (*KINDS, PUT_KIND, GET_KIND)]
+    handles = [Patch(color=colour, label=label) for label, colour in KINDS.values()]
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
     figure.savefig(path)
 
@@ -119,11 +121,11 @@ def row_order(process: str) -> tuple[bool, str]:
 def snapshot_window(transfers: list[dict[str, Any]]) -> tuple[float, float]:
     """Return an interval around a snapshot in the middle of the run, in us."""
     end = max(float(event["ts"]) + float(event["dur"]) for event in transfers)
-    reads = [float(event["ts"]) for event in transfers if kind_of(event) == PUT_KIND]
+    reads = [float(event["ts"]) for event in transfers if kind_of(event) == "put"]
     centre = min(reads, key=lambda begin: abs(begin - end / 2), default=end / 2)
-    halos = np.array([float(event["ts"]) for event in transfers if kind_of(event) == KINDS[1]])
+    halos = np.array([float(event["ts"]) for event in transfers if kind_of(event) == "halo"])
     before, after = np.sort(halos[halos < centre]), np.sort(halos[halos > centre])
-    # A step has eight halo copies (two axes, four processes).
+    # A step has eight of them (two axes, four processes).
     first = float(before[-min(9, len(before))]) if len(before) else 0.0
     last = float(after[min(17, len(after) - 1)]) if len(after) else end
     margin = 0.02 * (last - first)
@@ -137,13 +139,13 @@ def draw_rates(axes: Any, transfers: list[dict[str, Any]], processes: list[str])
     labels = []
     for row, process in enumerate(processes):
         mine = [event for event in transfers if event["process"] == process]
-        staged = [event for event in mine if kind_of(event) in (PUT_KIND, GET_KIND)]
-        others = [event for event in mine if kind_of(event) not in (PUT_KIND, GET_KIND)]
+        staged = [event for event in mine if kind_of(event) in ("put", "get")]
+        others = [event for event in mine if kind_of(event) not in ("put", "get")]
         below, above = (rates_of(part, edges) for part in (others, staged))
         highest = max(float((below + above).max()), 1e-9)
-        colour = GET_KIND[1] if process.startswith("analysis") else PUT_KIND[1]
+        colour = KINDS["get" if process.startswith("analysis") else "put"][1]
         base = row + 0.42
-        for rates, fill in ((below + above, colour), (below, KINDS[1][1])):
+        for rates, fill in ((below + above, colour), (below, KINDS["halo"][1])):
             axes.stairs(
                 base - 0.84 * rates / highest, edges * 1e-6, baseline=base, fill=True, fc=fill
             )
@@ -165,7 +167,7 @@ def draw_bars(
     """Draw the transfers inside `window` (us) as bars, none thinner than can be seen."""
     first, last = window
     thinnest = (last - first) / 700
-    bars: dict[tuple[str, str], list[Any]] = {}
+    bars: dict[str, list[Any]] = {}
     for event in transfers:
         begin = float(event["ts"])
         finish = begin + max(float(event["dur"]), thinnest)
@@ -175,8 +177,8 @@ def draw_bars(
         left, right = (begin - first) * 1e-3, (finish - first) * 1e-3
         box = [(left, low), (right, low), (right, high), (left, high)]
         bars.setdefault(kind_of(event), []).append(box)
-    for kind in (*KINDS, PUT_KIND, GET_KIND):
-        axes.add_collection(PolyCollection(bars.get(kind, []), facecolors=kind[1], lw=0))
+    for kind, (_, colour) in KINDS.items():
+        axes.add_collection(PolyCollection(bars.get(kind, []), facecolors=colour, lw=0))
     axes.set_xlim(0, (last - first) * 1e-3)
     finish_rows(axes, processes)
 

@@ -36,7 +36,7 @@ from tranship.demo.settings import (
     Options,
     Settings,
 )
-from tranship.demo.traces import merge_traces
+from tranship.tracing import MergedTrace, merge_traces
 
 # The folders of a run inside the output folder; a new run empties them.
 FOLDERS = ("contacts", "logs", "traces", "reference", "compressed", "fields")
@@ -292,9 +292,9 @@ def write_results(
     """Write the trace, the figures and the report; return their names."""
     out = Path(settings.out)
     written = []
-    events: list[dict[str, Any]] = []
+    trace: MergedTrace | None = None
     if settings.trace:
-        events = merge_traces(out / "traces", out / "trace.json")
+        trace = merge_traces([settings.trace_folder], out / "trace.json")
         written.append("trace.json")
     if figures:
         # Imported late: a run without figures needs no matplotlib.
@@ -303,8 +303,8 @@ def write_results(
         fields = assemble(settings)
         draw_shock(settings, exact, fields, collected.rows[-1], out / "sedov.png")
         written.append("sedov.png")
-        if any(event.get("ph") == "X" for event in events):
-            draw_timeline(events, out / "timeline.png")
+        if trace is not None:
+            draw_timeline(trace, out / "timeline.png")
             written.append("timeline.png")
     (out / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     written.append("report.json")

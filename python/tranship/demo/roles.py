@@ -7,13 +7,10 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import tranship as ts
 from tranship.demo.settings import Settings
-from tranship.demo.traces import TimedEngine, TimedStaging
 
 
 class Parent:
@@ -50,27 +47,14 @@ def start_role(description: str) -> tuple[Settings, int, Parent]:
     return Settings.load(arguments.settings), arguments.rank, Parent()
 
 
-@contextmanager
-def open_engine(settings: Settings, role: str, rank: int) -> Iterator[Any]:
-    """Give a process its engine, and write the traces at the end if the run has any."""
-    contact = settings.contact(role, rank)
-    with ts.Engine(contact=contact, trace=settings.trace_file(role, rank, "engine")) as engine:
-        calls = settings.trace_file(role, rank, "calls")
-        if calls is None:
-            yield engine
-            return
-        timed = TimedEngine(engine)
-        yield timed
-        timed.save(calls)
+def open_engine(settings: Settings, role: str, rank: int) -> ts.Engine:
+    """Give a process its engine, which writes a trace when it closes if the run has any."""
+    return ts.Engine(contact=settings.contact(role, rank), trace_folder=settings.trace_folder)
 
 
-@contextmanager
-def open_staging(settings: Settings, engine: Any, name: str) -> Iterator[Any]:
+def open_staging(settings: Settings, engine: ts.Engine, name: str) -> ts.Staging:
     """Give a process its client of the staging servers, which copies with the process's engine."""
-    timed = isinstance(engine, TimedEngine)
-    raw = engine.engine if timed else engine
-    with ts.Staging(settings.staging, engine=raw, name=name, timeout=settings.timeout_s) as staging:
-        yield TimedStaging(staging, engine) if timed else staging
+    return ts.Staging(settings.staging, engine=engine, name=name, timeout=settings.timeout_s)
 
 
 def report(kind: str, **values: Any) -> None:

@@ -14,7 +14,12 @@ def main() -> None:
     """Serve until the parent says that all is done."""
     settings, rank, parent = start_role("a staging server of the Tranship demo")
     with ts.StagingServer(
-        settings.staging, rank=rank, servers=SERVERS, memory=settings.server_bytes, threads=1
+        settings.staging,
+        rank=rank,
+        servers=SERVERS,
+        memory=settings.server_bytes,
+        threads=1,
+        trace_folder=settings.trace_folder,
     ):
         parent.finish(None)
 

@@ -109,12 +109,10 @@ class Settings:
         """Return the contact file of a process."""
         return str(Path(self.out) / "contacts" / f"{role}-{rank}")
 
-    def trace_file(self, role: str, rank: int, kind: str) -> str | None:
-        """Return where a process writes a trace, or None if the run has no traces.
-
-        `kind` is "engine" for the engine's own, "calls" for the copies that the program asked for.
-        """
-        return str(Path(self.out) / "traces" / f"{role}-{rank}.{kind}.json") if self.trace else None
+    @property
+    def trace_folder(self) -> str:
+        """Where the processes write their traces; empty if the run has none."""
+        return str(Path(self.out) / "traces") if self.trace else ""
 
     def reference(self, step: int, rank: int, field: str) -> Path:
         """Return the file with what simulation `rank` held of `field` at `step`."""

@@ -13,6 +13,8 @@ GpuFlight::~GpuFlight() {
 
 bool GpuFlight::done() const {
   if (done_.load(std::memory_order_acquire)) return true;
+  // Let go of behind the lock: an array's owner may take locks of its own, such as Python's.
+  std::vector<std::shared_ptr<void>> over;
   std::lock_guard lock(mutex_);
   if (done_.load(std::memory_order_relaxed)) return true;
   auto reached = channel_->options_.gpus->reached(mark_);
@@ -22,7 +24,7 @@ bool GpuFlight::done() const {
   } else if (final_check_) {
     status_ = final_check_();
   }
-  leases_.clear();
+  over.swap(leases_);
   done_.store(true, std::memory_order_release);
   return true;
 }
@@ -107,6 +109,16 @@ void CudaChannel::give_back(const GpuMark& mark, std::unique_ptr<GpuWork> work) 
   if (work) works_.push_back(std::move(work));
 }
 
+/// Some of a request's work may have begun before it failed: it must not outlive the answer.
+void CudaChannel::abandon(const GpuMark& mark, bool marked, std::unique_ptr<GpuWork> work) {
+  while (marked) {
+    const auto reached = options_.gpus->reached(mark);
+    if (!reached || *reached) break;
+    std::this_thread::yield();
+  }
+  give_back(mark, std::move(work));
+}
+
 Status CudaChannel::submit(const Request& request) {
   if (request.nests.empty() && request.source.attachment != nullptr) {
     in_flight_.push_back(
@@ -119,10 +131,10 @@ Status CudaChannel::submit(const Request& request) {
   const GpuStream& stream = stream_for(request.priority);
   Status status = work->enqueue(stream, request.nests, request.source.address,
                                 request.target.address, way_of(request));
-  if (Status recorded = options_.gpus->record(mark, stream); status) status = recorded;
-  if (!status) {
-    give_back(mark, std::move(work));
-    return status;
+  const Status recorded = options_.gpus->record(mark, stream);
+  if (!status || !recorded) {
+    abandon(mark, recorded.ok(), std::move(work));
+    return status ? recorded : status;
   }
   in_flight_.push_back({request.tag, mark, std::move(work), nullptr});
   return {};
@@ -185,10 +197,10 @@ Result<std::shared_ptr<GpuFlight>> CudaChannel::start(const Request& request,
     if (!status) return status.error();
     return std::shared_ptr<GpuFlight>();
   }
-  if (Status recorded = options_.gpus->record(mark, chosen); status) status = recorded;
-  if (!status) {
-    give_back(mark, std::move(work));
-    return status.error();
+  const Status recorded = options_.gpus->record(mark, chosen);
+  if (!status || !recorded) {
+    abandon(mark, recorded.ok(), std::move(work));
+    return status ? recorded.error() : status.error();
   }
   return std::make_shared<GpuFlight>(shared_from_this(), mark, std::move(work));
 }

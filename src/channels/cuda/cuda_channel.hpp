@@ -99,6 +99,7 @@ class CudaChannel : public Channel, public std::enable_shared_from_this<CudaChan
     std::unique_ptr<GpuWork> work;
   };
   Result<Tools> take();
+  void abandon(const GpuMark& mark, bool marked, std::unique_ptr<GpuWork> work);
   void give_back(const GpuMark& mark, std::unique_ptr<GpuWork> work);
 
   Options options_;

@@ -207,6 +207,8 @@ class CudaGpus final : public Gpus {
                 std::byte* target) override;
   Status launch(const GpuStream& stream, const cuda::Piece* pieces, std::int64_t count,
                 const std::byte* source, std::byte* target) override;
+  Status launch(const GpuStream& stream, const cuda::NestTable& table, const std::byte* source,
+                std::byte* target) override;
 
   Result<GpuTicket> ticket(const std::byte* address) const override;
   Result<std::byte*> open_ticket(const GpuTicket& ticket, int device) override;
@@ -552,6 +554,13 @@ Status CudaGpus::launch(const GpuStream& stream, const cuda::Piece* pieces, std:
   return run("a kernel's launch", stream.device, [&] {
     return static_cast<cudaError_t>(
         cuda::launch_pieces(pieces, count, source, target, stream.handle));
+  });
+}
+
+Status CudaGpus::launch(const GpuStream& stream, const cuda::NestTable& table,
+                        const std::byte* source, std::byte* target) {
+  return run("a kernel's launch", stream.device, [&] {
+    return static_cast<cudaError_t>(cuda::launch_list(table, source, target, stream.handle));
   });
 }
 

@@ -97,6 +97,8 @@ class EmulatedGpus final : public Gpus {
                 std::byte* target) override;
   Status launch(const GpuStream& stream, const cuda::Piece* pieces, std::int64_t count,
                 const std::byte* source, std::byte* target) override;
+  Status launch(const GpuStream& stream, const cuda::NestTable& table, const std::byte* source,
+                std::byte* target) override;
 
   Result<GpuTicket> ticket(const std::byte* address) const override;
   Result<std::byte*> open_ticket(const GpuTicket& ticket, int device) override;
@@ -115,6 +117,7 @@ class EmulatedGpus final : public Gpus {
   Status fits(const char* side, const std::byte* address, std::int64_t bytes) const;
   /// Whether a kernel of that GPU may read and write there.
   Status reaches(int device, const char* side, const std::byte* address) const;
+  Status reaches(int device, const std::byte* source, const std::byte* target) const;
   Result<std::shared_ptr<EmulatedStream>> stream_of(const GpuStream& stream) const;
 
   std::vector<GpuInfo> list_;
@@ -357,21 +360,22 @@ Status EmulatedGpus::fits(const char* side, const std::byte* address, std::int64
 }
 
 Status EmulatedGpus::reaches(int device, const char* side, const std::byte* address) const {
-  {
-    std::shared_lock held(memory_lock_);
-    const auto found = find(address);
-    const bool elsewhere =
-        found != ranges_.end() && found->second.opened && found->second.info.device != device;
-    if (elsewhere) {
-      return Error{ErrorCode::invalid_argument,
-                   std::string("a kernel of GPU ") + std::to_string(device) + " cannot reach the " +
-                       side + " of another process, which is open for GPU " +
-                       std::to_string(found->second.info.device)};
-    }
+  std::shared_lock held(memory_lock_);
+  const auto found = find(address);
+  if (found == ranges_.end()) {
+    return Error{ErrorCode::invalid_argument, std::string("a kernel cannot reach the pageable ") +
+                                                  side + ": pin it, or copy through pinned memory"};
   }
-  if (where(address).kind != PointerKind::pageable) return {};
-  return Error{ErrorCode::invalid_argument, std::string("a kernel cannot reach the pageable ") +
-                                                side + ": pin it, or copy through pinned memory"};
+  if (!found->second.opened || found->second.info.device == device) return {};
+  return Error{ErrorCode::invalid_argument,
+               std::string("a kernel of GPU ") + std::to_string(device) + " cannot reach the " +
+                   side + " of another process, which is open for GPU " +
+                   std::to_string(found->second.info.device)};
+}
+
+Status EmulatedGpus::reaches(int device, const std::byte* source, const std::byte* target) const {
+  if (Status status = reaches(device, "source", source); !status) return status;
+  return reaches(device, "target", target);
 }
 
 Status EmulatedGpus::copy(const GpuStream& stream, const std::byte* source, std::byte* target,
@@ -416,9 +420,9 @@ Status EmulatedGpus::launch(const GpuStream& stream, const cuda::KernelPlan& pla
                             const std::byte* source, std::byte* target) {
   auto lane = stream_of(stream);
   if (!lane) return lane.error();
-  if (auto status = reaches(stream.device, "source", source + plan.source_offset); !status)
-    return status;
-  if (auto status = reaches(stream.device, "target", target + plan.target_offset); !status)
+  if (auto status =
+          reaches(stream.device, source + plan.source_offset, target + plan.target_offset);
+      !status)
     return status;
   std::lock_guard running((*lane)->lock);
   cuda::run_on_host(plan, source, target);
@@ -434,13 +438,29 @@ Status EmulatedGpus::launch(const GpuStream& stream, const cuda::Piece* pieces, 
         "a kernel reads its list of pieces from pinned memory");
   for (std::int64_t k = 0; k < count; ++k) {
     const auto& piece = pieces[k];
-    if (auto status = reaches(stream.device, "source", source + piece.source_offset); !status)
-      return status;
-    if (auto status = reaches(stream.device, "target", target + piece.target_offset); !status)
+    if (auto status =
+            reaches(stream.device, source + piece.source_offset, target + piece.target_offset);
+        !status)
       return status;
   }
   std::lock_guard running((*lane)->lock);
   cuda::run_pieces_on_host(pieces, count, source, target);
+  return {};
+}
+
+Status EmulatedGpus::launch(const GpuStream& stream, const cuda::NestTable& table,
+                            const std::byte* source, std::byte* target) {
+  auto lane = stream_of(stream);
+  if (!lane) return lane.error();
+  CHECK(where(table.groups).kind != PointerKind::pageable,
+        "a kernel reads its list of nests from memory that the GPU reaches");
+  for (std::int32_t k = 0; k < table.nests_count; ++k) {
+    const cuda::NestOffsets& nest = table.nests[k];
+    if (auto status = reaches(stream.device, source + nest.source, target + nest.target); !status)
+      return status;
+  }
+  std::lock_guard running((*lane)->lock);
+  cuda::run_list_on_host(table, source, target);
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include "channels/cuda/gpu_work.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 namespace tranship {
@@ -8,6 +9,8 @@ namespace {
 
 /// From so many separate runs on, one kernel carries them all.
 constexpr std::size_t pieces_least = 4;
+/// From so many nests on, a table costs less than their launches.
+constexpr std::size_t list_least = 3;
 /// Rows from which a copy engine is as fast over the link as with long runs.
 constexpr std::int64_t engine_row_least = 64;
 /// Copy commands that one nest may take: each costs the caller a few microseconds.
@@ -41,10 +44,16 @@ std::int64_t outer_count(const LoopNest& nest) {
   return count;
 }
 
+template <typename Entry>
+std::int64_t size_of(std::size_t count) {
+  return static_cast<std::int64_t>(count * sizeof(Entry));
+}
+
 }  // namespace
 
 GpuWork::~GpuWork() {
-  if (table_ != nullptr) gpus_->release_pinned(reinterpret_cast<std::byte*>(table_));
+  if (table_ != nullptr) gpus_->release_pinned(table_);
+  if (on_gpu_ != nullptr) gpus_->release(on_gpu_device_, on_gpu_);
 }
 
 Status GpuWork::enqueue(const GpuStream& stream, std::span<const LoopNest> nests,
@@ -53,12 +62,21 @@ Status GpuWork::enqueue(const GpuStream& stream, std::span<const LoopNest> nests
       std::all_of(nests.begin(), nests.end(), [](const LoopNest& nest) { return nest.rank == 0; });
   if (runs && nests.size() >= pieces_least) return enqueue_pieces(stream, nests, source, target);
   for_kernels_.clear();
-  for (const LoopNest& nest : nests) {
-    if (Status s = enqueue_nest(stream, nest, source, target, way); !s) return s;
+  if (way == GpuWay::over_link || nests.size() < list_least) {
+    for (const LoopNest& nest : nests) {
+      if (Status s = enqueue_nest(stream, nest, source, target, way); !s) return s;
+    }
+    nests = for_kernels_;
   }
-  if (for_kernels_.empty()) return {};
+  if (nests.empty()) return {};
   plans_.clear();
-  cuda::plan_kernels(for_kernels_, source, target, plans_);
+  if (!cuda::plan_fields(nests, source, target, plans_)) {
+    if (nests.size() >= list_least) {
+      if (Status s = enqueue_list(stream, nests, source, target, way); !s) return s;
+      nests = rest_;
+    }
+    for (const LoopNest& nest : nests) cuda::plan_kernels(nest, source, target, plans_);
+  }
   for (const cuda::KernelPlan& plan : plans_) {
     if (Status s = gpus_->launch(stream, plan, source, target); !s) return s;
   }
@@ -67,24 +85,61 @@ Status GpuWork::enqueue(const GpuStream& stream, std::span<const LoopNest> nests
 
 Status GpuWork::enqueue(const GpuStream& stream, const LoopNest& run, const Pages& pages,
                         const std::byte* source, std::byte* target) {
-  const auto count = static_cast<std::int64_t>(pages.source.size());
-  if (Status status = reserve_table(count); !status) return status;
-  for (std::size_t k = 0; k < pages.source.size(); ++k) {
-    table_[k] = {run.source_offset + pages.source[k] * pages.source_stride,
+  const std::size_t count = pages.source.size();
+  if (Status status = reserve_table(size_of<cuda::Piece>(count)); !status) return status;
+  auto* pieces = reinterpret_cast<cuda::Piece*>(table_);
+  for (std::size_t k = 0; k < count; ++k) {
+    pieces[k] = {run.source_offset + pages.source[k] * pages.source_stride,
                  run.target_offset + pages.target[k] * pages.target_stride, run.element_bytes};
   }
-  return gpus_->launch(stream, table_, count, source, target);
+  return gpus_->launch(stream, pieces, static_cast<std::int64_t>(count), source, target);
 }
 
-Status GpuWork::reserve_table(std::int64_t count) {
-  if (table_count_ >= count) return {};
-  if (table_ != nullptr) gpus_->release_pinned(reinterpret_cast<std::byte*>(table_));
+Status GpuWork::enqueue_list(const GpuStream& stream, std::span<const LoopNest> nests,
+                             const std::byte* source, std::byte* target, GpuWay way) {
+  rest_.clear();
+  cuda::plan_list(nests, source, target, list_, rest_);
+  if (list_.groups.empty()) return {};
+  const std::int64_t groups_bytes = size_of<cuda::NestGroup>(list_.groups.size());
+  const std::int64_t bytes = groups_bytes + size_of<cuda::NestOffsets>(list_.nests.size());
+  if (Status status = reserve_table(bytes); !status) return status;
+  std::memcpy(table_, list_.groups.data(), static_cast<std::size_t>(groups_bytes));
+  std::memcpy(table_ + groups_bytes, list_.nests.data(),
+              static_cast<std::size_t>(bytes - groups_bytes));
+  const std::byte* table = table_;
+  // A GPU without room for the table reads it where it is.
+  if (way != GpuWay::past_engines && reserve_on_gpu(stream.device, bytes)) {
+    if (Status status = gpus_->copy(stream, table_, on_gpu_, bytes); !status) return status;
+    table = on_gpu_;
+  }
+  const cuda::NestTable launched =
+      cuda::table_of(list_, reinterpret_cast<const cuda::NestGroup*>(table),
+                     reinterpret_cast<const cuda::NestOffsets*>(table + groups_bytes));
+  return gpus_->launch(stream, launched, source, target);
+}
+
+Status GpuWork::reserve_table(std::int64_t bytes) {
+  if (table_bytes_ >= bytes) return {};
+  if (table_ != nullptr) gpus_->release_pinned(table_);
   table_ = nullptr;
-  table_count_ = 0;
-  auto table = gpus_->allocate_pinned(count * static_cast<std::int64_t>(sizeof(cuda::Piece)));
+  table_bytes_ = 0;
+  auto table = gpus_->allocate_pinned(bytes);
   if (!table) return table.error();
-  table_ = reinterpret_cast<cuda::Piece*>(*table);
-  table_count_ = count;
+  table_ = *table;
+  table_bytes_ = bytes;
+  return {};
+}
+
+Status GpuWork::reserve_on_gpu(int device, std::int64_t bytes) {
+  if (on_gpu_bytes_ >= bytes && on_gpu_device_ == device) return {};
+  if (on_gpu_ != nullptr) gpus_->release(on_gpu_device_, on_gpu_);
+  on_gpu_ = nullptr;
+  on_gpu_bytes_ = 0;
+  auto made = gpus_->allocate(device, bytes);
+  if (!made) return made.error();
+  on_gpu_ = *made;
+  on_gpu_bytes_ = bytes;
+  on_gpu_device_ = device;
   return {};
 }
 
@@ -123,12 +178,12 @@ Status GpuWork::enqueue_nest(const GpuStream& stream, const LoopNest& nest, cons
 
 Status GpuWork::enqueue_pieces(const GpuStream& stream, std::span<const LoopNest> nests,
                                const std::byte* source, std::byte* target) {
-  const auto count = static_cast<std::int64_t>(nests.size());
-  if (Status status = reserve_table(count); !status) return status;
+  if (Status status = reserve_table(size_of<cuda::Piece>(nests.size())); !status) return status;
+  auto* pieces = reinterpret_cast<cuda::Piece*>(table_);
   for (std::size_t k = 0; k < nests.size(); ++k) {
-    table_[k] = {nests[k].source_offset, nests[k].target_offset, nests[k].element_bytes};
+    pieces[k] = {nests[k].source_offset, nests[k].target_offset, nests[k].element_bytes};
   }
-  return gpus_->launch(stream, table_, count, source, target);
+  return gpus_->launch(stream, pieces, static_cast<std::int64_t>(nests.size()), source, target);
 }
 
 }  // namespace tranship

@@ -38,13 +38,22 @@ class GpuWork {
                       std::byte* target, GpuWay way);
   Status enqueue_pieces(const GpuStream& stream, std::span<const LoopNest> nests,
                         const std::byte* source, std::byte* target);
-  Status reserve_table(std::int64_t count);
+  /// Those that one launch carries; the others are left in `rest_`.
+  Status enqueue_list(const GpuStream& stream, std::span<const LoopNest> nests,
+                      const std::byte* source, std::byte* target, GpuWay way);
+  Status reserve_table(std::int64_t bytes);
+  Status reserve_on_gpu(int device, std::int64_t bytes);
 
   std::shared_ptr<Gpus> gpus_;
   std::vector<LoopNest> for_kernels_;    ///< of this request
   std::vector<cuda::KernelPlan> plans_;  ///< kept, so that a request allocates nothing
-  cuda::Piece* table_ = nullptr;
-  std::int64_t table_count_ = 0;
+  std::vector<LoopNest> rest_;
+  cuda::NestList list_;
+  std::byte* table_ = nullptr;  ///< pinned
+  std::int64_t table_bytes_ = 0;
+  std::byte* on_gpu_ = nullptr;  ///< a table that every block reads a part of
+  std::int64_t on_gpu_bytes_ = 0;
+  int on_gpu_device_ = 0;
 };
 
 }  // namespace tranship

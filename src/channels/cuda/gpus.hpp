@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "channels/cuda/kernels/kernel_plan.hpp"
+#include "channels/cuda/kernels/nest_list.hpp"
 #include "tranship/error.hpp"
 
 namespace tranship {
@@ -110,6 +111,9 @@ class Gpus {
                         const std::byte* source, std::byte* target) = 0;
   /// `pieces` lies in pinned memory and stays valid until the kernel has ended.
   virtual Status launch(const GpuStream& stream, const cuda::Piece* pieces, std::int64_t count,
+                        const std::byte* source, std::byte* target) = 0;
+  /// The table lies in memory that the GPU reads, and stays valid until the kernel has ended.
+  virtual Status launch(const GpuStream& stream, const cuda::NestTable& table,
                         const std::byte* source, std::byte* target) = 0;
 
   virtual Result<GpuTicket> ticket(const std::byte* address) const = 0;

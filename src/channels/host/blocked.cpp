@@ -15,8 +15,6 @@ constexpr std::int64_t block_bytes_max = 128 << 10;
 /// Shorter runs are not worth streaming: their ends share lines with other runs.
 constexpr std::int64_t streamed_run_bytes_min = 128;
 
-constexpr std::int64_t line_bytes = 64;
-
 /// Prefetches in a row where no stores are there to mix them with.
 constexpr std::int64_t lines_at_once = 1024;
 

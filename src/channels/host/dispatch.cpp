@@ -15,7 +15,6 @@ constexpr std::int64_t streamed_run_bytes_min = 512;
 
 /// Shorter runs end before the hardware has seen them coming.
 constexpr std::int64_t foreseen_run_bytes_min = 4 << 10;
-constexpr std::int64_t line_bytes = 64;
 
 void prefetch(const std::byte* run, std::int64_t bytes) {
   for (std::int64_t at = 0; at < bytes; at += line_bytes) __builtin_prefetch(run + at, 0, 2);

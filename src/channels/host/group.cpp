@@ -13,8 +13,6 @@ namespace {
 /// Payload of one block of a group.
 constexpr std::int64_t block_bytes_max = 64 << 10;
 
-constexpr std::int64_t line_bytes = 64;
-
 /// Prefetches in one go that the processor takes without waiting for the first of them.
 constexpr std::int64_t lines_at_once = 256;
 

@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 
+#include "channels/host/shape.hpp"
 #include "channels/host/transpose.hpp"
 
 #define TRANSHIP_AVX2 __attribute__((target("avx2")))
@@ -11,8 +12,6 @@
 
 namespace tranship::host {
 namespace {
-
-constexpr std::int64_t line_bytes = 64;
 
 /// Copies what precedes the target's next cache line; returns how many bytes that was.
 TRANSHIP_INLINE std::int64_t copy_head(const std::byte* source, std::byte* target,

@@ -21,8 +21,6 @@ class Prefetcher {
   void advance(std::int64_t count);
 
  private:
-  static constexpr std::int64_t line_bytes = 64;
-
   void next_run();
 
   /// Begins with the line that holds the run's first byte.

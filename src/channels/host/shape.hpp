@@ -8,6 +8,9 @@
 
 namespace tranship::host {
 
+/// Of the caches.
+constexpr std::int64_t line_bytes = 64;
+
 /// One loop. Unlike `Loop` it is left uninitialised, so that an array of them costs nothing.
 struct Axis {
   std::int64_t extent;

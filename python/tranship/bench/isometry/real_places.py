@@ -28,7 +28,7 @@ from ..data import seeded
 from ..disk import file_holds, forget, spoil_file, write_file
 from ..gpu import Side
 from ..harness import Array, Bench, as_bytes, blank, same, spoil
-from ..peer import Program
+from ..peer import Program, child_environment
 
 FIELDS = 8
 SEED = 7
@@ -210,11 +210,8 @@ class Neighbour(Program):
     """A process with an engine, in the place of another node, and the connection to it."""
 
     def __init__(self, engine: Engine) -> None:
-        package = os.fspath(Path(__file__).resolve().parents[3])
-        paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
         super().__init__(
-            [sys.executable, "-m", "tranship.bench.isometry.neighbour"],
-            {**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            [sys.executable, "-m", "tranship.bench.isometry.neighbour"], child_environment()
         )
         self._name = "the other process"
         self._asking = threading.Lock()

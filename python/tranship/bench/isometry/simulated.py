@@ -93,8 +93,12 @@ class Run:
         after: Sequence[int] = (),
         at: float = 0.0,
         through: list[str] | None = None,
+        lanes: int = 1,
     ) -> int:
-        """A copy from `ends[0]` to `ends[1]`; its number. `through` forces the path."""
+        """A copy from `ends[0]` to `ends[1]`; its number.
+
+        `through` forces the path, `lanes` are most paths that it may use at once.
+        """
         if through is None and self.style.stage:
             through = staged_path(ends, self.style.stage, converts=shape.converts)
         source_layout, target_layout = shape.layouts
@@ -113,15 +117,18 @@ class Run:
                 at=at,
                 through=through,
                 whole=self.style.whole,
+                lanes=lanes,
             )
         )
         self.copies[task] = (ends, shape)
         return task
 
-    def compute(self, place: str, seconds: float, *, after: Sequence[int] = ()) -> int:
+    def compute(
+        self, place: str, seconds: float, *, after: Sequence[int] = (), at: float = 0.0
+    ) -> int:
         """A task of `seconds` at a place; its number."""
         self.count += 1
-        return int(self.simulation.compute(place, seconds, after=list(after)))
+        return int(self.simulation.compute(place, seconds, after=list(after), at=at))
 
     def batch(self, ends: tuple[str, str], shape: Shape, number: int) -> list[int]:
         """`number` copies of the same kind, as far as the style allows at once."""

@@ -212,7 +212,7 @@ TRANSHIP_DEVICE void move_direct(const NestPlan& plan, const Place& place, std::
   constexpr int together = 4;
   const std::uint32_t count = static_cast<std::uint32_t>(plan.box_elements);
   for (std::uint32_t first = thread; first < count; first += together * kernel_threads) {
-    Words<element_bytes> held[together];
+    Words<element_bytes> held[together] = {};
     std::int64_t offsets[together];
     bool moves[together];
     TRANSHIP_UNROLL
@@ -284,7 +284,7 @@ TRANSHIP_DEVICE void load_box(const NestPlan& plan, const Place& place, std::uin
   const std::uint32_t count =
       static_cast<std::uint32_t>(plan.box_elements / (vector_bytes / element_bytes));
   for (std::uint32_t first = thread; first < count; first += together * kernel_threads) {
-    Words<vector_bytes> held[together];
+    Words<vector_bytes> held[together] = {};
     TRANSHIP_UNROLL
     for (int r = 0; r < together; ++r) {
       const std::uint32_t vector = first + static_cast<std::uint32_t>(r * kernel_threads);

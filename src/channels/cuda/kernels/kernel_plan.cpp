@@ -45,11 +45,12 @@ void join(Work& work) {
 }
 
 /// Cuts elements into units that one access moves, as an innermost loop.
-void cut_elements(Work& work, const std::byte* source, const std::byte* target) {
+void cut_elements(Work& work, const std::byte* source, const std::byte* target,
+                  std::int64_t bytes_max) {
   std::int64_t bits = work.element_bytes | address_bits(source, work.source_offset) |
                       address_bits(target, work.target_offset);
   for (const Loop& loop : work.loops) bits |= loop.source_stride | loop.target_stride;
-  const std::int64_t unit = common_bytes(bits);
+  const std::int64_t unit = std::min(common_bytes(bits), bytes_max);
   const std::int64_t units = work.element_bytes / unit;
   if (units > 1 || work.loops.empty()) {
     work.loops.insert(work.loops.begin(), Loop{units, unit, unit});
@@ -435,12 +436,12 @@ void plan_kernels(const LoopNest& nest, const std::byte* source, const std::byte
   Work work = normalise(nest);
   join(work);
   const Work whole = work;
-  cut_elements(work, source, target);
+  cut_elements(work, source, target, tuning.element_bytes_max);
   const bool direct = whole.element_bytes >= long_run_bytes || same_order(work.loops);
   const KernelKind direct_kind =
       whole.element_bytes >= row_bytes_min ? KernelKind::rows : KernelKind::elements;
   const Way way{direct, direct ? direct_kind : KernelKind::box, tuning};
-  if (direct && direct_kind == KernelKind::elements &&
+  if (direct && !tuning.in_list && direct_kind == KernelKind::elements &&
       plan_shuffle(std::span(&whole, 1), source, target, tuning, plans)) {
     return;
   }
@@ -460,16 +461,36 @@ void plan_kernels(const LoopNest& nest, const std::byte* source, const std::byte
   if (plan_transpose(whole, source, target, tuning, plans)) plans.erase(plans.end() - 2);
 }
 
-void plan_kernels(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
-                  std::vector<KernelPlan>& plans, const KernelTuning& tuning) {
+namespace {
+
+/// Whether the nests begin as near each other as fields of a record that fits a box do.
+bool near_on_one_side(std::span<const LoopNest> nests) {
+  const auto spread = [&](auto offset) {
+    const auto [low, high] = std::minmax_element(
+        nests.begin(), nests.end(),
+        [&](const LoopNest& a, const LoopNest& b) { return a.*offset < b.*offset; });
+    return (*high).*offset - (*low).*offset;
+  };
+  return nests.size() > 1 && std::min(spread(&LoopNest::source_offset),
+                                      spread(&LoopNest::target_offset)) < box_bytes_max;
+}
+
+}  // namespace
+
+bool plan_fields(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
+                 std::vector<KernelPlan>& plans, const KernelTuning& tuning) {
+  if (!near_on_one_side(nests)) return false;
   std::vector<Work> works;
   for (const LoopNest& nest : nests) {
     if (nest.bytes() != 0) works.push_back(normalise(nest));
   }
-  if (works.size() > 1 && (plan_records(works, source, target, tuning, plans) ||
-                           plan_shuffle(works, source, target, tuning, plans))) {
-    return;
-  }
+  return works.size() > 1 && (plan_records(works, source, target, tuning, plans) ||
+                              plan_shuffle(works, source, target, tuning, plans));
+}
+
+void plan_kernels(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
+                  std::vector<KernelPlan>& plans, const KernelTuning& tuning) {
+  if (plan_fields(nests, source, target, plans, tuning)) return;
   for (const LoopNest& nest : nests) plan_kernels(nest, source, target, plans, tuning);
 }
 

@@ -130,6 +130,10 @@ struct KernelTuning {
   /// Neighbouring blocks go over so many boxes along the target's fastest loop before they go on
   /// along the next one; 0: over all. It applies where the boxes divide the loop.
   std::int64_t group_boxes = 0;
+  /// Nests that share a launch: none of them goes through shared memory that need not, and accesses
+  /// are as narrow as the narrowest of them needs.
+  bool in_list = false;
+  std::int64_t element_bytes_max = 16;
 };
 
 /// Appends what carries `nest` between two addresses: usually one plan, several if the nest has
@@ -137,8 +141,12 @@ struct KernelTuning {
 void plan_kernels(const LoopNest& nest, const std::byte* source, const std::byte* target,
                   std::vector<KernelPlan>& plans, const KernelTuning& tuning = {});
 
-/// The same for nests that are carried together. If all are the fields of the same records, one
-/// plan carries them; else each is planned alone.
+/// Appends one plan for nests that are the fields of the same records. False, with nothing
+/// appended: they are not, and each is planned alone.
+bool plan_fields(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
+                 std::vector<KernelPlan>& plans, const KernelTuning& tuning = {});
+
+/// The same for nests that are carried together, however they are.
 void plan_kernels(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
                   std::vector<KernelPlan>& plans, const KernelTuning& tuning = {});
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "channels/cuda/kernels/kernel_plan.hpp"
+#include "channels/cuda/kernels/nest_list.hpp"
 
 namespace tranship::cuda {
 
@@ -15,10 +16,14 @@ int launch(const KernelPlan& plan, const std::byte* source, std::byte* target, v
 int launch_pieces(const Piece* pieces, std::int64_t count, const std::byte* source,
                   std::byte* target, void* stream);
 
+/// The table's parts must be readable by the GPU until the kernel has ended.
+int launch_list(const NestTable& table, const std::byte* source, std::byte* target, void* stream);
+
 /// The same accesses in the same order of blocks, in memory of the host: for tests, and for
 /// emulated GPUs.
 void run_on_host(const KernelPlan& plan, const std::byte* source, std::byte* target);
 void run_pieces_on_host(const Piece* pieces, std::int64_t count, const std::byte* source,
                         std::byte* target);
+void run_list_on_host(const NestTable& table, const std::byte* source, std::byte* target);
 
 }  // namespace tranship::cuda

@@ -31,7 +31,7 @@ TRANSHIP_DEVICE void move_vectors(const std::byte* source, std::byte* target, st
   constexpr std::int64_t together = 4;
   constexpr std::int64_t chunk = together * warp_lanes;
   for (std::int64_t first = warp * chunk; first < vectors; first += warps * chunk) {
-    Words<bytes> held[together];
+    Words<bytes> held[together] = {};
     TRANSHIP_UNROLL
     for (int r = 0; r < together; ++r) {
       const std::int64_t vector = first + r * warp_lanes + lane;

@@ -4,6 +4,7 @@
 #include "base/check.hpp"
 #include "channels/cuda/kernels/kernel_body.hpp"
 #include "channels/cuda/kernels/launch.hpp"
+#include "channels/cuda/kernels/nest_list_body.hpp"
 #include "channels/cuda/kernels/pieces_body.hpp"
 #include "channels/cuda/kernels/records_body.hpp"
 #include "channels/cuda/kernels/select_kernel.hpp"
@@ -106,10 +107,33 @@ struct HostRun {
   }
 };
 
+/// What select_list() calls.
+struct HostList {
+  const NestTable& table;
+  const std::byte* source;
+  std::byte* target;
+
+  template <int element_bytes, int loops>
+  int list() const {
+    for (std::uint32_t block = 0; block < table.blocks; ++block) {
+      const NestGroup& group = table.groups[find_group(table.groups, table.groups_count, block)];
+      for (std::uint32_t thread = 0; thread < threads; ++thread) {
+        move_listed<element_bytes, loops>(group, table.nests, block, source, target, thread);
+      }
+    }
+    return 0;
+  }
+};
+
 }  // namespace
 
 void run_on_host(const KernelPlan& plan, const std::byte* source, std::byte* target) {
   const int result = select_kernel(plan, HostRun{plan, source, target});
+  CHECK(result == 0, "a kernel failed on the host");
+}
+
+void run_list_on_host(const NestTable& table, const std::byte* source, std::byte* target) {
+  const int result = select_list(table, HostList{table, source, target});
   CHECK(result == 0, "a kernel failed on the host");
 }
 

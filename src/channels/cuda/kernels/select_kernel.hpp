@@ -3,6 +3,7 @@
 
 #include "base/check.hpp"
 #include "channels/cuda/kernels/kernel_plan.hpp"
+#include "channels/cuda/kernels/nest_list.hpp"
 
 namespace tranship::cuda {
 
@@ -62,6 +63,26 @@ int select_kernel(const KernelPlan& plan, const Run& run) {
     case 8: return select_source<8>(plan, run);
     case 16: return select_source<16>(plan, run);
     default: CHECK(false, "a plan's elements fit no kernel");
+  }
+  return 1;
+}
+
+template <int element_bytes, typename Run>
+int select_list_loops(const NestTable& table, const Run& run) {
+  if (table.loops <= 2) return run.template list<element_bytes, 2>();
+  return run.template list<element_bytes, box_loops_max>();
+}
+
+/// The same for a list: calls `run.list<...>()`.
+template <typename Run>
+int select_list(const NestTable& table, const Run& run) {
+  switch (table.element_bytes) {
+    case 1: return select_list_loops<1>(table, run);
+    case 2: return select_list_loops<2>(table, run);
+    case 4: return select_list_loops<4>(table, run);
+    case 8: return select_list_loops<8>(table, run);
+    case 16: return select_list_loops<16>(table, run);
+    default: CHECK(false, "a list's elements fit no kernel");
   }
   return 1;
 }

@@ -1,0 +1,43 @@
+"""DataSpaces-GPU's evaluation (Euro-Par 2023, section 5), simulated on Perlmutter's nodes.
+
+Each benchmark is one figure. Real plans and the scheduler run on virtual time, objects lie where
+the service's own placement puts them, and questions to servers take their time. Lines say so:
+``"simulated": true``. ``checked`` means that every simulated task ended and that the bytes add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from ..harness import Report
+from ..isometry.simulated import SimulatedBench
+from . import reassembly, workflows
+
+__all__ = ["BENCHES", "run"]
+
+Body = Callable[[SimulatedBench], None]
+
+BENCHES: dict[str, tuple[str, Body]] = {
+    "staging-figure9a": (
+        "puts and gets by design, 64 writers and 64 readers, simulated",
+        workflows.figure9a,
+    ),
+    "staging-figure9b": ("objects put together, by design, simulated", reassembly.figure9b),
+    "staging-figure10": (
+        "weak scaling of a workflow on 8 to 16,384 GPUs, simulated",
+        workflows.figure10,
+    ),
+}
+
+
+def run(name: str, *, size: Literal["small", "full"], machine: str | None, report: Report) -> None:
+    """Runs one of them.
+
+    Raises:
+        OffError: a result is not what is expected of it; its lines are reported.
+        IncompleteError: a simulated task did not end.
+    """
+    bench = SimulatedBench(name, size=size, machine=machine, report=report)
+    BENCHES[name][1](bench)
+    bench.close()

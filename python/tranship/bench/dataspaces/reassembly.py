@@ -1,0 +1,89 @@
+"""Figure 9b: the objects of a get put together, without what brings them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..isometry.simulated import TRANSHIP as STYLE
+from ..isometry.simulated import Run, SimulatedBench
+from .grids import Grid, cube_of
+from .machine import Channels, Cluster, Place
+from .transfers import ELEMENT_BYTES, vector
+from .workflows import MACHINE, SYNTHETIC_BYTES
+
+__all__ = ["figure9b"]
+
+OBJECTS = (8, 64, 512)
+BASELINE = "host, line by line"
+
+Design = Callable[["Together"], float]
+
+
+class Together:
+    """The objects of one get, on the GPU or in the memory of one process.
+
+    Args:
+        machine: the profile.
+        size: of the box that they make together, in bytes.
+        objects: how many, cut as near to cubes as they can be.
+    """
+
+    def __init__(self, machine: str, size: int, objects: int) -> None:
+        self.machine = machine
+        self.channels = Channels(machine)
+        cells = cube_of(size // ELEMENT_BYTES)
+        self.boxes = Grid(cells, cube_of(objects)).boxes()
+        self.place: Place = Cluster(1, 1, self.channels.apart).reader(0)
+
+    def on_host(self) -> float:
+        """One thread, one line at a time."""
+        line = self.boxes[0].shape[-1] * ELEMENT_BYTES
+        count = sum(box.cells for box in self.boxes) * ELEMENT_BYTES
+        return count / self.channels.line_rate(line)
+
+    def launches(self, *, waiting: bool) -> float:
+        """A launch an object: each after the one before has ended, or all at once."""
+        run = Run(self.machine, STYLE, nodes=2)
+        before: list[int] = []
+        for box in self.boxes:
+            task = self.launch(run, box.cells, before)
+            before = [task] if waiting else []
+        return run.finish()
+
+    def one_launch(self) -> float:
+        """All objects in one."""
+        run = Run(self.machine, STYLE, nodes=2)
+        self.launch(run, sum(box.cells for box in self.boxes), [])
+        return run.finish()
+
+    def launch(self, run: Run, cells: int, after: list[int]) -> int:
+        """A copy within the GPU."""
+        device = self.place.device
+        return run.copy((device, device), vector(cells), after=after, through=[device, device])
+
+
+DESIGNS: dict[str, Design] = {
+    BASELINE: Together.on_host,
+    "a launch an object, one by one": lambda objects: objects.launches(waiting=True),
+    "a launch an object, at once": lambda objects: objects.launches(waiting=False),
+    "one launch": Together.one_launch,
+}
+
+
+def figure9b(bench: SimulatedBench) -> None:
+    """8 MiB to 1 GiB of 8 to 512 objects."""
+    machine = bench.machine(MACHINE)
+    for objects in bench.choose(OBJECTS, OBJECTS[:1]):
+        for size in bench.choose(SYNTHETIC_BYTES, SYNTHETIC_BYTES[:2]):
+            together = Together(machine, size, objects)
+            found = {name: design(together) for name, design in DESIGNS.items()}
+            for name, seconds in found.items():
+                bench.emit(
+                    f"{size >> 20} MiB of {objects} objects",
+                    name,
+                    machine=machine,
+                    count=size,
+                    seconds=[seconds],
+                    against=None if name == BASELINE else (BASELINE, found[BASELINE]),
+                    values={"bytes_each": size, "objects": objects},
+                )

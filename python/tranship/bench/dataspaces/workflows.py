@@ -1,0 +1,262 @@
+"""Figures 9a and 10: iterations of puts and gets, simulated on Perlmutter's nodes."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..harness import machine_name
+from ..isometry.simulated import TRANSHIP as STYLE
+from ..isometry.simulated import Run, SimulatedBench
+from .grids import Grid, cube_of
+from .machine import SERVICE_S, Channels, Cluster
+from .transfers import ELEMENT_BYTES, TRANSHIP, Workflow
+
+__all__ = ["figure9a", "figure10"]
+
+MACHINE = "perlmutter-processes"
+"""Each process has a GPU and a card of its own, as in the paper."""
+SHARED_MACHINE = "perlmutter"
+"""The same nodes, where a process may use all cards."""
+INTERVAL_S = 2.0
+"""Between iterations: none waits for the one before it (Table 1)."""
+ITERATIONS = 10
+
+SYNTHETIC_GPUS = 64
+SYNTHETIC_SERVERS = 32
+"""Table 1."""
+SYNTHETIC_BYTES = tuple((8 << k) << 20 for k in range(8))
+
+SHOCK_VARIABLES = ("energy", "pressure", "mass")
+SHOCK_CELLS = 256
+"""Of a process, along each side (Table 2)."""
+SHOCK_SERVERS = {8: 4, 27: 16, 64: 32, 128: 64, 256: 128}
+"""Table 2; beyond it, in the same ratio."""
+FURTHER = (512, 1024, 2048, 4096, 8192, 16384)
+FURTHER_ITERATIONS = 1
+"""All iterations take the same virtual time."""
+
+Seconds = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A way to put and a way to get that are simulated together."""
+
+    sender: str
+    receiver: str
+
+    def design(self, way: str) -> str:
+        """What lines of a put, of a get or of both call it."""
+        both = self.sender if self.sender == self.receiver else f"{self.sender}, {self.receiver}"
+        return {"put": self.sender, "get": self.receiver}.get(way, both)
+
+
+PAIRS = (
+    Pair("baseline", "baseline"),
+    Pair("strong baseline", "strong baseline"),
+    Pair("pipeline", "hybrid"),
+    Pair("direct", "direct"),
+    Pair(TRANSHIP, TRANSHIP),
+)
+OWN = PAIRS[-1]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a case asks for.
+
+    Attributes:
+        machine: the profile.
+        gpus: of the writers, and as many of the readers.
+        servers: processes that keep the objects.
+        grid: the domain, as the writers cut it.
+        variables: put and got one after another by each process.
+        iterations: how many.
+    """
+
+    machine: str
+    gpus: int
+    servers: int
+    grid: Grid
+    variables: tuple[str, ...]
+    iterations: int
+
+    @property
+    def bytes(self) -> int:
+        """Put in an iteration, and got."""
+        return math.prod(self.grid.cells) * ELEMENT_BYTES * len(self.variables)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Seconds of each iteration: until the last process was done, and the mean of all."""
+
+    slowest: list[float]
+    mean: list[float]
+
+    def __add__(self, other: Timed) -> Timed:
+        return Timed(
+            [a + b for a, b in zip(self.slowest, other.slowest, strict=True)],
+            [a + b for a, b in zip(self.mean, other.mean, strict=True)],
+        )
+
+    @property
+    def slowest_s(self) -> float:
+        """The median over iterations."""
+        return statistics.median(self.slowest)
+
+    @property
+    def mean_s(self) -> float:
+        """The same of the means."""
+        return statistics.median(self.mean)
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """One workload with one pair of designs."""
+
+    put: Timed
+    get: Timed
+    path: str
+    """Of a put's bytes, at the planner's choice or not."""
+    costs: dict[str, float]
+    """Of the simulation itself."""
+
+    def time(self, way: str) -> Timed:
+        """Of the puts, of the gets, or of a whole iteration."""
+        return {"put": self.put, "get": self.get}.get(way) or self.put + self.get
+
+
+def simulate(load: Workload, pair: Pair) -> Simulated:
+    """All iterations: everybody puts, and when all is there, everybody gets."""
+    channels = Channels(load.machine)
+    cluster = Cluster(load.gpus, load.servers, channels.apart)
+    run = Run(load.machine, STYLE, nodes=cluster.nodes)
+    work = Workflow(run, cluster, channels, load.grid)
+    begins: list[int] = []
+    phases: list[list[int]] = []
+    for iteration in range(load.iterations):
+        clock = run.compute("clock", 0.0, at=iteration * INTERVAL_S)
+        for each, design in ((work.put, pair.sender), (work.get, pair.receiver)):
+            ends = []
+            for rank in range(load.gpus):
+                tasks = [clock]
+                for variable in load.variables:
+                    tasks = each(design, rank, variable, tasks)
+                ends.append(run.compute("ends", 0.0, after=tasks))
+            begins.append(clock)
+            phases.append(ends)
+            clock = run.compute("clock", 0.0, after=ends)
+    run.finish()
+    times: Seconds = np.asarray(run.simulation.times())[:, 1]
+    seconds = [times[ends] - times[begin] for begin, ends in zip(begins, phases, strict=True)]
+    found = run.simulation.statistics
+    costs = {
+        "tasks": int(found["tasks"]),
+        "events": int(found["events"]),
+        "simulating_s": float(found["run_s"]),
+        "peak_rss_bytes": int(found["peak_rss_bytes"]),
+    }
+    path = " > ".join(run.path_of(min(run.copies)))
+    return Simulated(timed(seconds[::2]), timed(seconds[1::2]), path, costs)
+
+
+def timed(phases: list[Seconds]) -> Timed:
+    """What all processes took in each of some phases."""
+    return Timed([float(each.max()) for each in phases], [float(each.mean()) for each in phases])
+
+
+def figure9a(bench: SimulatedBench) -> None:
+    """Table 1: one variable, 8 MiB to 1 GiB of each writer."""
+    machine = bench.machine(MACHINE)
+    gpus = bench.pick(SYNTHETIC_GPUS, 8)
+    parts = cube_of(gpus)
+    for size in bench.choose(SYNTHETIC_BYTES, SYNTHETIC_BYTES[:2]):
+        block = cube_of(size // ELEMENT_BYTES)
+        cells = tuple(a * b for a, b in zip(parts, block, strict=True))
+        servers = gpus * SYNTHETIC_SERVERS // SYNTHETIC_GPUS
+        iterations = bench.pick(ITERATIONS, 2)
+        load = Workload(machine, gpus, servers, Grid(cells, parts), ("field",), iterations)
+        found = {pair: simulate(load, pair) for pair in PAIRS}
+        for way in ("put", "get"):
+            for pair, one in found.items():
+                values = {"bytes_each": size} | less_than(found, pair, way)
+                emit(bench, f"{way} {size >> 20} MiB", pair, way, load, one, values)
+
+
+def figure10(bench: SimulatedBench) -> None:
+    """Table 2: 256^3 cells of three variables of each GPU, on 8 to 16,384 GPUs."""
+    scale(bench, bench.machine(MACHINE), PAIRS)
+    if bench.chosen_machine is None:
+        scale(bench, bench.machine(SHARED_MACHINE), (OWN,))
+
+
+def scale(bench: SimulatedBench, machine: str, pairs: Iterable[Pair]) -> None:
+    """All sizes on one machine."""
+    first: dict[tuple[Pair, str], Timed] = {}
+    for gpus in bench.choose((*SHOCK_SERVERS, *FURTHER), (8, 64)):
+        parts = cube_of(gpus)
+        cells = tuple(bench.pick(SHOCK_CELLS, SHOCK_CELLS // 4) * part for part in parts)
+        iterations = bench.pick(ITERATIONS if gpus in SHOCK_SERVERS else FURTHER_ITERATIONS, 2)
+        servers = SHOCK_SERVERS.get(gpus, gpus // 2)
+        load = Workload(machine, gpus, servers, Grid(cells, parts), SHOCK_VARIABLES, iterations)
+        found = {pair: simulate(load, pair) for pair in pairs}
+        for way in ("put", "get", "iteration"):
+            for pair, one in found.items():
+                time = one.time(way)
+                least = first.setdefault((pair, way), time)
+                values = {
+                    "gpus": gpus,
+                    "relative": time.slowest_s / least.slowest_s,
+                    "relative_mean": time.mean_s / least.mean_s,
+                } | less_than(found, pair, way)
+                emit(bench, f"{way}, {gpus} GPUs", pair, way, load, one, values)
+
+
+def less_than(found: dict[Pair, Simulated], pair: Pair, way: str) -> dict[str, float]:
+    """By which part the mean process needs less time than with the other designs."""
+    mine = found[pair].time(way).mean_s
+    return {
+        f"less_than_{other.design(way).replace(' ', '_')}": 1 - mine / one.time(way).mean_s
+        for other, one in found.items()
+        if other not in (pair, OWN) and way != "iteration"
+    }
+
+
+def emit(
+    bench: SimulatedBench,
+    case: str,
+    pair: Pair,
+    way: str,
+    load: Workload,
+    one: Simulated,
+    values: dict[str, float],
+) -> None:
+    """The line of a case: seconds until the last process was done, and the mean of all."""
+    time = one.time(way)
+    variant = pair.design(way)
+    if pair == OWN and load.machine == SHARED_MACHINE:
+        variant = f"{variant}, all cards"
+    bench.emit(
+        case,
+        variant,
+        machine=load.machine,
+        count=load.bytes * (2 if way == "iteration" else 1),
+        seconds=time.slowest,
+        values={**values, "mean_s": time.mean_s, **one.costs},
+        conditions={
+            "gpus": load.gpus,
+            "servers": load.servers,
+            "iterations": load.iterations,
+            "path_of_a_put": one.path,
+            "question_us": 1e6 * (2 * Channels(load.machine).message_s() + SERVICE_S),
+            "service_us": 1e6 * SERVICE_S,
+            "simulated_on": machine_name(),
+        },
+    )

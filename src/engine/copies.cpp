@@ -1,0 +1,141 @@
+// Several copies that are asked for together, which an engine makes one where a GPU can.
+#include <algorithm>
+#include <utility>
+
+#include "data/lowering.hpp"
+#include "engine/checks.hpp"
+#include "engine/engine.hpp"
+
+namespace tranship {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+bool same_place(const Array& a, const Array& b) {
+  return a.where == b.where && a.device == b.device && a.place.attachment == b.place.attachment &&
+         (a.liveness == nullptr) == (b.liveness == nullptr);
+}
+
+/// Appends what copies a pair, counted from the addresses of another.
+Status append(const CopyPair& pair, const View& target_view, const CopyPair& base,
+              std::vector<LoopNest>& nests) {
+  const View& source = pair.source.view;
+  auto fields = match_fields(*source.mapping, *target_view.mapping);
+  if (!fields) return fields.error();
+  const std::size_t first = nests.size();
+  lower({source.mapping.get(), source.lower}, {target_view.mapping.get(), target_view.lower},
+        source.extents, *fields, nests);
+  for (std::size_t k = first; k < nests.size(); ++k) {
+    nests[k].source_offset += pair.source.place.address - base.source.place.address;
+    nests[k].target_offset += pair.target.place.address - base.target.place.address;
+  }
+  return {};
+}
+
+/// What keeps all of them alive, and says at the end whether they were.
+class Guards {
+ public:
+  Status add(const CopyPair& pair) {
+    auto leases = leases_of(pair.source, pair.target);
+    if (!leases) return leases.error();
+    for (auto& lease : *leases) held_.push_back(std::move(lease));
+    for (const Array* array : {&pair.source, &pair.target}) {
+      if (held_.empty() || held_.back() != array->owner) held_.push_back(array->owner);
+      if (array->liveness && (lives_.empty() || lives_.back() != array->liveness)) {
+        lives_.push_back(array->liveness);
+      }
+    }
+    return {};
+  }
+
+  void give_to(GpuFlight& flight) {
+    flight.hold(std::move(held_));
+    if (lives_.empty()) return;
+    flight.check_at_end([lives = std::move(lives_)] {
+      for (const auto& life : lives) {
+        if (Status status = life->check(); !status) return status;
+      }
+      return Status{};
+    });
+  }
+
+ private:
+  Leases held_;
+  std::vector<std::shared_ptr<const Liveness>> lives_;
+};
+
+}  // namespace
+
+Result<Event> Engine::copy_all(std::span<const CopyPair> pairs, const CopyOptions& options) {
+  if (Status status = usable(); !status) return status.error();
+  std::vector<CopyPair> resolved;
+  const bool known = std::all_of(pairs.begin(), pairs.end(), [](const CopyPair& pair) {
+    return is_resolved(pair.source) && is_resolved(pair.target);
+  });
+  if (!known) {
+    resolved.assign(pairs.begin(), pairs.end());
+    for (CopyPair& pair : resolved) {
+      if (Status status = resolve(pair.source, pair.target); !status) return status.error();
+    }
+    pairs = resolved;
+  }
+  if (pairs.size() > 1) {
+    auto together = start_together(pairs, options);
+    if (!together) return together.error();
+    if (*together) return std::move(**together);
+  }
+  return copy_each(pairs, options);
+}
+
+Result<std::optional<Event>> Engine::start_together(std::span<const CopyPair> pairs,
+                                                    const CopyOptions& options) {
+  const auto& largest =
+      *std::max_element(pairs.begin(), pairs.end(), [](const CopyPair& a, const CopyPair& b) {
+        return a.source.view.bytes() < b.source.view.bytes();
+      });
+  auto query = query_of(largest.source, largest.target, options);
+  if (!query) return query.error();
+  auto plan = plan_of(*query);
+  if (!plan) return plan.error();
+  const bool one_gpu_hop = (*plan)->hops.size() == 1 &&
+                           on_gpu(options_.profile.channels[at((*plan)->hops[0].channel)].kind);
+  const bool alike = std::all_of(pairs.begin(), pairs.end(), [&](const CopyPair& pair) {
+    return same_place(pair.source, largest.source) && same_place(pair.target, largest.target);
+  });
+  if (!one_gpu_hop || !alike) return std::optional<Event>();
+  auto made = std::make_shared<Plan>(**plan);
+  made->nests.clear();
+  made->nests.reserve(pairs.size());
+  made->bytes = 0;
+  Guards guards;
+  for (const CopyPair& pair : pairs) {
+    auto target = check_pair(pair.source, pair.target);
+    if (!target) return target.error();
+    if (Status s = check_overlap(pair.source, pair.target, *target); !s) return s.error();
+    if (Status s = append(pair, *target, pairs[0], made->nests); !s) return s.error();
+    if (Status s = guards.add(pair); !s) return s.error();
+    made->bytes += pair.source.view.bytes();
+  }
+  auto event = start_on_gpu(made, pairs[0].source, pairs[0].target, options, {});
+  if (!event) return event.error();
+  if (event->flight()) guards.give_to(*event->flight());
+  return std::optional(std::move(*event));
+}
+
+Result<Event> Engine::copy_each(std::span<const CopyPair> pairs, const CopyOptions& options) {
+  std::vector<Event> events;
+  for (const CopyPair& pair : pairs) {
+    auto event = copy_resolved(pair.source, pair.target, options);
+    if (!event) {
+      for (const Event& started : events) started.cancel();
+      for (const Event& started : events) (void)started.wait({});
+      return event.error();
+    }
+    const bool over = event->done() && event->wait({});
+    if (events.empty() || !over) events.push_back(std::move(*event));
+  }
+  if (events.empty()) return Event(std::make_shared<const Plan>(), nullptr, this);
+  return events.size() == 1 ? std::move(events[0]) : Event(std::move(events));
+}
+
+}  // namespace tranship

@@ -1,0 +1,112 @@
+"""Several copies at once: the parts of arrays, between all memories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_support import content, filled
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tranship as ts
+
+PLACES = ("host", "pinned", "device0", "device1")
+ON_GPUS = ("pinned", "device0", "device1")
+
+
+@pytest.fixture(scope="module")
+def gpus() -> Iterator[ts.Engine]:
+    """An engine with two emulated GPUs."""
+    with ts.Engine(emulated_gpus=2, threads=2) as opened:
+        yield opened
+
+
+def cuts(data: st.DataObject, extent: int) -> list[slice]:
+    """An extent in parts."""
+    inner = data.draw(st.sets(st.integers(1, extent - 1), max_size=3)) if extent > 1 else set()
+    edges = [0, *sorted(inner), extent]
+    return [slice(a, b) for a, b in pairwise(edges)]
+
+
+@settings(max_examples=80)
+@given(data=st.data())
+def test_objects_become_one_array(gpus: ts.Engine, data: st.DataObject) -> None:
+    shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=5)))
+    kind = data.draw(st.sampled_from(["u1", "f2", "f4", "f8", "c16", "V3", "V7", "V12"]))
+    raw = np.random.default_rng(len(shape)).bytes(int(np.prod(shape)) * np.dtype(kind).itemsize)
+    values = np.frombuffer(raw, kind).reshape(shape)
+    boxes: list[tuple[slice, ...]] = [()]
+    for extent in shape:
+        boxes = [(*box, part) for box in boxes for part in cuts(data, extent)]
+    order = data.draw(st.sampled_from(["C", "F"]))
+    places = data.draw(st.sampled_from([PLACES, ON_GPUS, ("device0",)]))
+    sources = [filled(gpus, values[box], data.draw(st.sampled_from(places))) for box in boxes]
+    target: Any = gpus.empty(shape, kind, memory=data.draw(st.sampled_from(places)))
+    if order == "F":  # the parts are turned on the way
+        target = gpus.empty(shape[::-1], kind, memory=data.draw(st.sampled_from(places)))
+        target = target.transpose()
+    pairs = [(source, target[box]) for source, box in zip(sources, boxes, strict=True)]
+    gpus.copy_all(pairs).wait(timeout=20)
+    assert content(gpus, target).tobytes() == values.tobytes()
+
+
+def test_many_objects_are_one_copy(gpus: ts.Engine) -> None:
+    values = np.random.default_rng(1).random((16, 16, 32))
+    boxes = [
+        (slice(x, x + 2), slice(y, y + 2), slice(z, z + 4))
+        for x in range(0, 16, 2)
+        for y in range(0, 16, 2)
+        for z in range(0, 32, 4)
+    ]
+    target: Any = gpus.empty(values.shape, "f8", memory="device1")
+    event = gpus.copy_all([(filled(gpus, values[box], "device0"), target[box]) for box in boxes])
+    event.wait(timeout=20)
+    assert len(boxes) == 512
+    assert (event.plan.path, event.plan.bytes) == ("node0/device0 > node0/device1", values.nbytes)
+    assert np.array_equal(content(gpus, target), values)
+
+
+def test_objects_of_several_memories_are_copies_of_their_own(gpus: ts.Engine) -> None:
+    values = np.arange(12.0).reshape(2, 6)
+    target: Any = gpus.empty(values.shape, "f8", memory="device1")
+    sources = [filled(gpus, values[0], "device0"), values[1].copy()]
+    gpus.copy_all([(sources[0], target[0]), (sources[1], target[1])]).wait(timeout=20)
+    assert np.array_equal(content(gpus, target), values)
+
+
+def test_a_high_priority_goes_past_copy_engines(gpus: ts.Engine) -> None:
+    values = np.random.default_rng(2).random((4, 64, 8))
+    target: Any = gpus.empty((64, 32), "f8", memory="device0")
+    pairs = [
+        (filled(gpus, part, "pinned"), target[:, 8 * k : 8 * k + 8])
+        for k, part in enumerate(values)
+    ]
+    gpus.copy_all(pairs, priority=5).wait(timeout=20)
+    assert np.array_equal(content(gpus, target), np.concatenate(list(values), axis=1))
+
+
+def test_nothing_is_over_at_once(gpus: ts.Engine) -> None:
+    event = gpus.copy_all([])
+    assert event.done()
+    assert (event.plan.path, event.plan.bytes) == ("", 0)
+    event.wait(timeout=0)
+
+
+def test_what_is_no_pair_is_refused(gpus: ts.Engine) -> None:
+    for wrong in ([1], [(np.zeros(3),)], [(np.zeros(3), np.zeros(3), np.zeros(3))]):
+        with pytest.raises(ts.InvalidArgument, match="pairs"):
+            gpus.copy_all(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("memory", ["host", "device0"])
+def test_one_bad_pair_stops_all(gpus: ts.Engine, memory: str) -> None:
+    values = np.ones(4)
+    sources = [filled(gpus, values, memory) for _ in range(2)]
+    targets = [filled(gpus, np.zeros(n), memory) for n in (4, 5)]
+    with pytest.raises(ts.InvalidArgument, match="differ in extent"):
+        gpus.copy_all(zip(sources, targets, strict=True))
+    assert np.array_equal(content(gpus, targets[1]), np.zeros(5))

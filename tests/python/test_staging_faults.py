@@ -1,0 +1,168 @@
+"""What goes wrong around a staging service: others go on, and whoever cannot is told why."""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from staging_servers import PATIENCE, Servers
+
+import tranship as ts
+
+READER = """
+import sys
+import numpy as np
+import tranship as ts
+with ts.Staging(sys.argv[1], name="reader") as staging:
+    out = np.empty((4096, 2048))
+    staging.get("large", int(sys.argv[2]), (0, 0), out.shape, out)
+    print("ready", flush=True)
+    while True:
+        staging.get("large", int(sys.argv[2]), (0, 0), out.shape, out)
+"""
+LARGE = (4096, 2048)
+"""64 MiB of float64, which take far longer than a question."""
+ATTEMPTS = 20
+
+
+@pytest.fixture
+def serve(profile: str, tmp_path: Path) -> Iterator[Servers]:
+    servers = Servers(tmp_path)
+    yield servers
+    servers.end()
+
+
+def restart(serve: Servers, contact: Path, *options: str) -> None:
+    """Kills the server that was started last, and starts another one with its contact file."""
+    serve.processes[-1].kill()
+    serve.processes[-1].wait(PATIENCE)
+    process = serve.start("--contact", str(contact), *options)
+    assert process.stdout is not None and process.stdout.readline().startswith("serving at")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_a_restarted_server_has_new_clients_and_tells_old_ones(serve: Servers) -> None:
+    contact = serve()
+    old_file = contact.with_name("old.contact")
+    old_file.write_bytes(contact.read_bytes())
+    old = ts.Staging(contact)
+    old.put("energy", 1, np.arange(4.0))
+    waiting = old.get_async("energy", 2, (0,), (4,), timeout=PATIENCE)
+    restart(serve, contact)
+    with ts.Staging(contact) as new:
+        with pytest.raises(ts.Timeout, match="nothing has been put"):
+            new.get("energy", 1, (0,), (4,), timeout=0.1)  # it is empty
+        new.put("energy", 1, np.full(4, 7.0))
+        with pytest.raises(ts.PeerLost, match=r"process \d+ on .* was lost"):
+            waiting.result(PATIENCE)
+        for work in (lambda: old.put("energy", 3, np.zeros(4)), lambda: old.get("energy", 1)):
+            with pytest.raises(ts.PeerLost, match=r"process \d+ on .* was lost"):
+                work()
+        with pytest.raises(ts.PeerLost, match=r"wrote the contact file .* is gone"):
+            ts.Staging(old_file)
+        assert np.array_equal(new.get("energy", 1), np.full(4, 7.0))
+    old.close()
+
+
+def test_an_old_contact_file_does_not_lead_to_another_server(serve: Servers) -> None:
+    """Of another machine nobody sees that the process is gone: there may be one at its address."""
+    address = f"127.0.0.1:{free_port()}"
+    config = serve.folder / "staging.toml"
+    config.write_text(f'[settings]\nlisten = "{address}"\n')
+    contact = serve("--config", str(config))
+    text = contact.read_text()
+    assert address in text
+    elsewhere = contact.with_name("elsewhere.contact")
+    elsewhere.write_text(re.sub(r"(?m)^boot .*$", "boot of-yesterday", text))
+    with pytest.raises(ts.PeerLost, match="another one listens at its address: use the contact"):
+        ts.Staging(elsewhere)
+    restart(serve, contact, "--config", str(config))
+    with ts.Staging(contact) as client:
+        client.put("energy", 1, np.arange(4.0))
+        assert np.array_equal(client.get("energy", 1), np.arange(4.0))
+    with ts.Staging(address) as client:  # by its address alone nobody in particular is meant
+        assert np.array_equal(client.get("energy", 1), np.arange(4.0))
+
+
+def stopped_while_it_reads(reader: subprocess.Popen[str], writer: ts.Staging, version: int) -> bool:
+    """Stops a reader; whether a lease keeps the version that it reads."""
+    time.sleep(random.uniform(0.0, 0.02))
+    reader.send_signal(signal.SIGSTOP)
+    writer.discard("large", version)
+    return int(writer.servers()[0]["memory_used"]) >= 8 * LARGE[0] * LARGE[1]
+
+
+@pytest.mark.parametrize("transport", ["automatic", "network"])
+def test_a_reader_killed_within_a_get_leaves_nothing_behind(
+    serve: Servers, transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRANSHIP_TRANSPORT", transport)
+    contact = serve("--memory", "96MiB")  # for one of the large ones
+    block = np.random.default_rng(1).random(LARGE)
+    with ts.Staging(contact) as writer, ts.Staging(contact) as other:
+        for version in range(ATTEMPTS):
+            writer.put("large", version, block, timeout=PATIENCE)
+            reader = subprocess.Popen(
+                [sys.executable, "-c", READER, str(contact), str(version)],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            assert reader.stdout is not None and reader.stdout.readline() == "ready\n"
+            within = stopped_while_it_reads(reader, writer, version)
+            if within:
+                writer.put("small", 1, np.arange(9.0))
+                assert np.array_equal(other.get("small", 1), np.arange(9.0))
+                with pytest.raises(ts.Timeout, match="is full"):
+                    writer.put("large", version + 1, block, timeout=0.1)
+            reader.kill()
+            reader.wait(PATIENCE)
+            if within:
+                begin = time.monotonic()
+                writer.put("large", ATTEMPTS, block, timeout=PATIENCE)
+                assert time.monotonic() - begin < 5
+                assert np.array_equal(other.get("large", ATTEMPTS), block)
+                assert other.servers()[0]["clients"] == 2
+                return
+    pytest.fail(f"the reader was not once within a get when it was stopped, of {ATTEMPTS} times")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-c", "import tranship, sys; print(1, flush=True); tranship.Staging('none', timeout=60)"),
+        ("-c", "import tranship, sys; print(1, flush=True);"
+               "tranship.StagingServer('none', rank=1, servers=2)"),
+    ],
+    ids=["client", "server"],
+)  # fmt: skip
+def test_the_wait_for_a_contact_file_can_be_interrupted(
+    profile: str, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, *words],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "1\n"
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert time.monotonic() - begin < 5
+    assert errors.rstrip().endswith("KeyboardInterrupt")

@@ -1,0 +1,152 @@
+"""What was put and got of each variable, how fast and by which paths."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from staging_servers import PATIENCE, Servers
+
+import tranship as ts
+from tranship.cli.app import main
+
+PUT_PATH = "node0/host0 > node0/shared0"
+GET_PATH = "node0/shared0 > node0/host0"
+
+
+@pytest.fixture
+def serve(profile: str, tmp_path: Path) -> Iterator[Servers]:
+    servers = Servers(tmp_path)
+    yield servers
+    servers.end()
+
+
+def move_some(staging: ts.Staging) -> None:
+    """Ten puts inside messages, and a large one in two objects; a few gets of each."""
+    for k in range(10):
+        staging.put("few", k, np.full(4, 1.0 * k))
+    for _ in range(3):
+        staging.get("few", 9)
+    for k in range(2):
+        staging.put("many", 1, np.ones((200, 300)), (200 * k, 0))
+    staging.get("many", 1)
+    staging.get("many", 1, (150, 0), (250, 300))
+    with pytest.raises(ts.Timeout):
+        staging.get("many", 2, (0, 0), (400, 300), timeout=0.1)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_clients_and_servers_count_the_same(serve: Servers, count: int) -> None:
+    contact = serve("--servers", str(count))
+    with ts.Staging(contact) as staging:
+        move_some(staging)
+        own = staging.statistics()
+        listed = {one["name"]: one for one in staging.ls()}
+    assert own["few"]["puts"]["count"] == 10 and own["few"]["puts"]["bytes"] == 10 * 32
+    assert own["few"]["gets"]["count"] == 3 and own["few"]["gets"]["bytes"] == 3 * 32
+    assert own["few"]["puts"]["paths"] == {"message": 10}
+    assert own["many"]["puts"]["paths"] == {PUT_PATH: 2}
+    assert own["many"]["puts"]["bytes"] == 2 * 200 * 300 * 8
+    assert own["many"]["gets"]["count"] == 2
+    assert own["many"]["gets"]["bytes"] == (400 + 100) * 300 * 8
+    assert own["many"]["gets"]["paths"] == {GET_PATH: 2}
+    assert all(one[way]["seconds"] > 0 for one in own.values() for way in ("puts", "gets"))
+    for name, one in own.items():
+        for way in ("puts", "gets"):
+            assert listed[name][way] == {k: v for k, v in one[way].items() if k != "seconds"}
+
+
+def test_all_clients_are_counted_together_and_after_their_end(serve: Servers) -> None:
+    contact = serve()
+    for _ in range(2):
+        with ts.Staging(contact) as staging:
+            move_some(staging)
+            assert staging.statistics()["few"]["puts"]["count"] == 10
+    with ts.Staging(contact) as staging:
+        assert staging.statistics() == {}
+        few, many = staging.ls()
+    assert (few["puts"]["count"], many["gets"]["count"]) == (20, 4)
+
+
+def test_another_transport_has_another_path(serve: Servers) -> None:
+    contact = serve()
+    with ts.Staging(contact, transport="network") as staging:
+        staging.put("far", 1, np.ones(100_000))
+        (path,) = staging.statistics()["far"]["puts"]["paths"]
+        assert path == "node0/host0 > node1/host0"
+        assert staging.ls()[0]["puts"]["paths"] == {path: 1}
+
+
+def test_many_variables_and_paths_still_fit_the_messages(profile: str, tmp_path: Path) -> None:
+    contact = tmp_path / "contact"
+    names = [f"{k:04d}{'x' * 1020}" for k in range(40)]
+    with (
+        ts.StagingServer(contact, profile=profile, slot_bytes=4096),
+        ts.Staging(contact, profile=profile, slot_bytes=4096) as staging,
+    ):
+        for name in names:
+            for version in range(120):  # more than one message lists
+                staging.put(name, version, np.ones(2))
+        listed = staging.ls()
+    assert [one["name"] for one in listed] == names
+    assert {one["puts"]["count"] for one in listed} == {120}
+    assert {len(one["versions"]) for one in listed} == {120}
+
+
+def test_ls_shows_what_was_moved(serve: Servers, capsys: pytest.CaptureFixture[str]) -> None:
+    contact = str(serve())
+    with ts.Staging(contact) as staging:
+        move_some(staging)
+        assert main(["ls", contact, "--paths"]) == 0
+        shown = capsys.readouterr().out
+        assert "10, 320 B" in shown and "2, 937.5 KiB" in shown and "put rate" not in shown
+        assert any(line.split() == ["few", "puts", "message", "10"] for line in shown.splitlines())
+        assert PUT_PATH in shown
+        assert main(["ls", contact, "--json"]) == 0
+        listed = json.loads(capsys.readouterr().out)["variables"]
+        assert listed[0]["gets"] == {"count": 3, "bytes": 96, "paths": {"message": 3}}
+        assert main(["ls", contact, "--looks", "1"]) == 2
+        assert "say how often" in capsys.readouterr().err
+
+
+def test_rates_are_those_since_the_last_look(serve: Servers) -> None:
+    contact = str(serve())
+    words = ["ls", contact, "--watch", "0.5", "--looks", "2"]
+    end = threading.Event()
+    with ts.Staging(contact) as staging:
+        staging.put("steady", 0, np.ones(1000))
+
+        def put() -> None:
+            version = 1
+            while not end.wait(0.01):
+                staging.put("steady", version, np.ones(1000))
+                version += 1
+
+        thread = threading.Thread(target=put)
+        thread.start()
+        try:
+            looks = [
+                subprocess.run(
+                    [sys.executable, "-m", "tranship.cli", *words, *more],
+                    capture_output=True,
+                    text=True,
+                    timeout=PATIENCE,
+                    check=True,
+                ).stdout
+                for more in ((), ("--json",))
+            ]
+        finally:
+            end.set()
+            thread.join()
+    assert looks[0].count("put rate") == 2 and "KiB/s" in looks[0]
+    for line in looks[1].splitlines():
+        (variable,) = json.loads(line)["variables"]
+        # One of 8000 bytes every 10 ms and what it takes; a busy machine is slower.
+        assert 8_000 < variable["puts"]["bytes_per_second"] <= 800_000
+        assert variable["gets"]["bytes_per_second"] == 0
