@@ -171,8 +171,7 @@ bool Requester::fill_slot() {
   }
   const bool reads = header.operation == static_cast<std::uint32_t>(Operation::read);
   const std::int64_t write_bytes = reads ? 0 : header.bytes;
-  segment.control(head_).state.store(static_cast<std::uint32_t>(SlotState::submitted),
-                                     std::memory_order_release);
+  segment.set_state(head_, SlotState::submitted);
   options_.publish(head_, command_bytes, write_bytes);
   ++pending->slots_out;
   ++used_;
@@ -217,11 +216,7 @@ bool Requester::take_answer() {
   const SlotSegment& segment = options_.segment;
   const int slots = segment.geometry().slots;
   const int tail = (head_ - used_ + slots) % slots;
-  SlotControl& control = segment.control(tail);
-  if (control.state.load(std::memory_order_acquire) !=
-      static_cast<std::uint32_t>(SlotState::done)) {
-    return false;
-  }
+  if (segment.state(tail) != SlotState::done) return false;
   Slot& slot = slots_[static_cast<std::size_t>(tail)];
   Pending& pending = *slot.pending;
   const Request& request = pending.transfer.request;
@@ -233,7 +228,7 @@ bool Requester::take_answer() {
   } else if (status && pending.transfer.operation == Operation::read) {
     options_.copy(slot.local, segment.data(tail), request.target.address, request.cold);
   }
-  control.state.store(static_cast<std::uint32_t>(SlotState::free), std::memory_order_relaxed);
+  segment.set_state(tail, SlotState::free);
   --used_;
   --pending.slots_out;
   answers_.fetch_add(1, std::memory_order_relaxed);

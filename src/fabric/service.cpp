@@ -189,15 +189,14 @@ void FabricCore::on_submitted(Session& session, const MessageHeader& header,
                       command.size() >= sizeof(CommandHeader) &&
                       command.size() <= static_cast<std::size_t>(command_bytes_max) &&
                       inside.size() <= static_cast<std::size_t>(segment.geometry().slot_bytes);
-  const auto submitted = static_cast<std::uint32_t>(SlotState::submitted);
   const int slot = static_cast<int>(header.slot);
-  if (!usable || segment.control(slot).state.load(std::memory_order_acquire) == submitted) {
+  if (!usable || segment.state(slot) == SlotState::submitted) {
     lose(session, {ErrorCode::invalid_argument, session.label + " breaks the protocol"});
     return;
   }
   std::memcpy(segment.command(slot), command.data(), command.size());
   if (!inside.empty()) std::memcpy(segment.data(slot), inside.data(), inside.size());
-  segment.control(slot).state.store(submitted, std::memory_order_release);
+  segment.set_state(slot, SlotState::submitted);
   segment.header().doorbell.ring();
 }
 
@@ -256,7 +255,7 @@ void FabricCore::on_answered(Session& session, const MessageHeader& header,
   control.text_bytes = static_cast<std::uint32_t>(text.size());
   if (!text.empty()) std::memcpy(segment.command(slot), text.data(), text.size());
   if (!inside.empty()) std::memcpy(segment.data(slot), inside.data(), inside.size());
-  control.state.store(static_cast<std::uint32_t>(SlotState::done), std::memory_order_release);
+  segment.set_state(slot, SlotState::done);
   bell().ring();
 }
 

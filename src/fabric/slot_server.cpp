@@ -32,10 +32,8 @@ void SlotServer::run() {
   int head = 0;
   while (!stopping_.load(std::memory_order_relaxed)) {
     const std::uint32_t seen = segment.header().doorbell.rings();
-    const auto submitted = static_cast<std::uint32_t>(SlotState::submitted);
     Work& work = work_[static_cast<std::size_t>(head)];
-    if (segment.control(head).state.load(std::memory_order_acquire) != submitted ||
-        work.busy.load(std::memory_order_acquire)) {
+    if (segment.state(head) != SlotState::submitted || work.busy.load(std::memory_order_acquire)) {
       segment.header().doorbell.wait(seen, sleep_max);
       continue;
     }
@@ -146,7 +144,7 @@ void SlotServer::finish(int slot, const Status& status) {
     read_bytes = static_cast<std::int64_t>(work.reply_bytes);
   }
   work.busy.store(false, std::memory_order_release);
-  control.state.store(static_cast<std::uint32_t>(SlotState::done), std::memory_order_release);
+  segment.set_state(slot, SlotState::done);
   options_.answered(slot, read_bytes);
 }
 

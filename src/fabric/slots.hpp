@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/thread_order.hpp"
 #include "fabric/bell.hpp"
 #include "fabric/command.hpp"
 #include "fabric/shared_memory.hpp"
@@ -75,6 +76,19 @@ class SlotSegment {
   const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
   SlotHeader& header() const { return *reinterpret_cast<SlotHeader*>(memory_->data()); }
   SlotControl& control(int slot) const { return header().control[static_cast<std::size_t>(slot)]; }
+
+  /// What lies in a slot belongs to whom its state names. Who sees a state sees all that was done
+  /// before it was set.
+  SlotState state(int slot) const {
+    const auto value = control(slot).state.load(std::memory_order_acquire);
+    order_after(order_key(slot));
+    return static_cast<SlotState>(value);
+  }
+  void set_state(int slot, SlotState state) const {
+    order_before(order_key(slot));
+    control(slot).state.store(static_cast<std::uint32_t>(state), std::memory_order_release);
+  }
+
   std::byte* command(int slot) const {
     return memory_->data() + header_bytes + slot * command_bytes_max;
   }
@@ -87,6 +101,12 @@ class SlotSegment {
  private:
   static constexpr std::int64_t header_bytes =
       (static_cast<std::int64_t>(sizeof(SlotHeader)) + 4095) / 4096 * 4096;
+
+  /// Both ends of a link may be in one process (tests), which then sees a state at two addresses.
+  static void* order_key(int slot) {
+    static std::array<char, slots_max> keys{};
+    return &keys[static_cast<std::size_t>(slot)];
+  }
 
   std::shared_ptr<SharedMemory> memory_;
   SlotGeometry geometry_;
