@@ -439,3 +439,29 @@ TEST(ucx_exports_with_an_attachment) {
     EXPECT(contains(failed.error().message, std::to_string(getpid())));
   }
 }
+
+TEST(ucx_answers_to_others_do_not_wake_it) {
+  auto options = options_for(Transport::automatic);
+  options.answer = [](RequesterId, std::span<const std::byte>,
+                      std::span<std::byte>) -> Result<std::size_t> { return std::size_t{0}; };
+  auto exporter = open_fabric(options);
+  auto requester = open_fabric(options_for(Transport::automatic));
+  const PeerId peer = connect_to(*requester, exporter->contact());
+  UcxChannel channel(*requester, {});
+  std::array<Finished, 1> none;
+  REQUIRE(channel.poll(none) == 0);
+  std::atomic<bool> awake{false};
+  std::thread sleeper([&] {
+    channel.idle(patience);
+    awake = true;
+  });
+  std::byte reply{};
+  for (int k = 0; k < 200; ++k) {
+    if (!requester->ask(peer, {}, {&reply, 1}, patience)) record_failure(__FILE__, __LINE__, "ask");
+  }
+  EXPECT(!awake.load());
+  const auto begin = std::chrono::steady_clock::now();
+  channel.wake();
+  sleeper.join();
+  EXPECT(std::chrono::steady_clock::now() - begin < patience / 2);
+}

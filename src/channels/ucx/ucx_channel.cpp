@@ -69,7 +69,7 @@ UcxChannel::UcxChannel(Fabric& fabric, Options options)
           std::lock_guard lock(mutex_);
           returned_.push_back(std::move(job));
         }
-        fabric_.bell().ring();
+        wake();
       });
 }
 
@@ -123,6 +123,7 @@ Status UcxChannel::submit(const Request& request) {
 
 std::size_t UcxChannel::poll(std::span<Finished> finished) {
   rings_seen_ = fabric_.bell().rings();
+  wakes_seen_ = bell_.rings();
   if (carriers_) submit_returned();
   for (std::size_t k = 0; k < active_.size();) {
     Requester& requester = *active_[k]->requester;
@@ -138,10 +139,18 @@ std::size_t UcxChannel::poll(std::span<Finished> finished) {
 }
 
 void UcxChannel::idle(std::chrono::nanoseconds at_most) {
-  if (finished_->empty()) fabric_.bell().wait(rings_seen_, at_most);
+  if (!finished_->empty()) return;
+  if (active_.empty()) {
+    bell_.wait(wakes_seen_, at_most);
+  } else {
+    fabric_.bell().wait(rings_seen_, at_most);
+  }
 }
 
-void UcxChannel::wake() { fabric_.bell().ring(); }
+void UcxChannel::wake() {
+  bell_.ring();
+  fabric_.bell().ring();
+}
 
 std::string UcxChannel::explain(const Request& request) const {
   const auto ends = ends_of(request);

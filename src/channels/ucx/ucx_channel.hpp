@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "channels/ucx/carriers.hpp"
+#include "fabric/bell.hpp"
 #include "fabric/fabric.hpp"
 #include "runtime/channel.hpp"
 
@@ -59,6 +60,10 @@ class UcxChannel : public Channel {
   std::shared_ptr<FinishedQueue> finished_ = std::make_shared<FinishedQueue>();
   std::vector<std::shared_ptr<Link>> active_;  ///< links with requests of this channel
   std::uint32_t rings_seen_ = 0;
+  /// Wakes it while it waits for no answer: those ring the fabric's bell, and a caller that asked
+  /// takes them itself.
+  Bell bell_;
+  std::uint32_t wakes_seen_ = 0;
   std::mutex mutex_;                     ///< guards what follows
   std::vector<Carriers::Job> returned_;  ///< by carriers: for slots after all
   std::unique_ptr<Carriers> carriers_;   ///< ends before what it uses
