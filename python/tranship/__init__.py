@@ -11,6 +11,7 @@ from .errors import (
     InvalidArgument,
     NoRoute,
     NotFound,
+    OutOfRange,
     PeerLost,
     Timeout,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "InvalidArgument",
     "NoRoute",
     "NotFound",
+    "OutOfRange",
     "Peer",
     "PeerLost",
     "Plan",

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from .errors import InvalidArgument
+from .errors import InvalidArgument, OutOfRange
 
 __all__ = ["File", "Instance", "RemoteArray", "to_core"]
 
@@ -95,7 +95,11 @@ class CoreArray:
         return self._core.bytes
 
     def __getitem__(self, key: Any) -> CoreArray:
-        """A part, as NumPy writes it; it refers to the same memory."""
+        """A part, as NumPy writes it; it refers to the same memory.
+
+        Raises:
+            OutOfRange: an index outside its dimension. InvalidArgument: no index at all.
+        """
         part = object.__new__(type(self))
         part.__dict__.update(self.__dict__)
         part._core = self._core.slice(cuts_of(key, self.shape))
@@ -130,7 +134,7 @@ def cuts_of(key: Any, shape: tuple[int, ...]) -> list[Cut]:
                 f"{one!r} is no index; slice with numbers and ranges (start:stop:step)"
             ) from None
         if not -extent <= index < extent:
-            raise InvalidArgument(f"index {index} is outside a dimension of {extent} indices")
+            raise OutOfRange(f"index {index} is outside a dimension of {extent} indices")
         cuts.append((index % extent, 1, 1, True))
     return cuts
 
@@ -195,7 +199,7 @@ class File(CoreArray):
 
     Raises:
         NotFound: no such file. InvalidArgument: a directory, a pipe, extents that do not fit.
-        Error: too short (``code="out_of_range"``), no permission, a full disk (``code="io"``).
+        OutOfRange: too short. Error: no permission, a full disk (``code="io"``).
     """
 
     def __init__(

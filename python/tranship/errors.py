@@ -9,6 +9,7 @@ __all__ = [
     "InvalidArgument",
     "NoRoute",
     "NotFound",
+    "OutOfRange",
     "PeerLost",
     "Timeout",
     "make",
@@ -29,6 +30,12 @@ class InvalidArgument(Error, ValueError):
     """The call cannot be carried out as written; nothing was moved."""
 
     code = "invalid_argument"
+
+
+class OutOfRange(InvalidArgument, IndexError):
+    """An index, a region or a file is smaller than what was asked of it."""
+
+    code = "out_of_range"
 
 
 class NotFound(Error, LookupError):
@@ -69,7 +76,7 @@ class Closed(Error):
 
 _CLASSES: dict[str, type[Error]] = {
     "invalid_argument": InvalidArgument,
-    "out_of_range": InvalidArgument,
+    "out_of_range": OutOfRange,
     "not_found": NotFound,
     "no_route": NoRoute,
     "peer_lost": PeerLost,

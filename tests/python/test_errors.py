@@ -136,8 +136,10 @@ def test_regions_that_are_none(any_engine: ts.Engine, region: Any) -> None:
 
 def test_indices_outside(any_engine: ts.Engine) -> None:
     array = grid({"x": 5, "y": 4})
-    with pytest.raises(ts.InvalidArgument, match="index 5 is outside a dimension of 5"):
+    with pytest.raises(ts.OutOfRange, match="index 5 is outside a dimension of 5") as raised:
         array[5]
+    assert isinstance(raised.value, IndexError) and isinstance(raised.value, ts.InvalidArgument)
+    assert [row.shape for row in array] == [(4,)] * 5
     with pytest.raises(ts.InvalidArgument, match="3 indices for an array of 2"):
         array[1, 2, 3]
     with pytest.raises(ts.InvalidArgument, match="one ellipsis"):
@@ -262,7 +264,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_files_that_are_too_short(tmp_path: Path) -> None:
     path = tmp_path / "short.bin"
     path.write_bytes(bytes(100))
-    with pytest.raises(ts.InvalidArgument, match="has 100 bytes and the array needs 104") as raised:
+    with pytest.raises(ts.OutOfRange, match="has 100 bytes and the array needs 104") as raised:
         ts.File(path, extents=(13,))
     assert raised.value.code == "out_of_range"
     with pytest.raises(ts.InvalidArgument, match="needs 104"):

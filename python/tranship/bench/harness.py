@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import InvalidArgument
+
 __all__ = ["Bench", "MismatchError", "Report", "SkippedError", "Variant"]
 
 Array = npt.NDArray[Any]

@@ -70,7 +70,8 @@ def blocks(shape: tuple[int, ...], parts: int) -> list[Box]:
 
 
 class Workload:
-    """One variable, and an array of the other process beside it."""
+    """One variable, and arrays of the other process beside it: one of its shape, and one with room
+    for eight of its blocks."""
 
     def __init__(self, staging: Staging, engine: Engine, other: Other, data: Array) -> None:
         self.staging = staging
@@ -78,7 +79,10 @@ class Workload:
         self.data = data
         self.version = 0
         self.there = other.array("there", "shared", data.shape, "f8")
+        self.apart = other.array("apart", "shared", (8, *(n // 2 for n in data.shape)), "f8")
         engine.copy(data, self.there).wait(timeout=60)
+        for box, block in zip(blocks(data.shape, 2), self.apart, strict=True):
+            engine.copy(data[box], block).wait(timeout=60)
 
     def put(self, name: str, boxes: list[Box]) -> float:
         """A new version, one object after another."""
@@ -144,6 +148,31 @@ class Workload:
         run = engine_run(self.engine, source, target)
         return Variant("copy", run, check, lambda: spoil(out), {"timed": "core"})
 
+    def bare_blocks(self, out: Array, *, put: bool) -> Variant:
+        """The engine's own copies of eight blocks, one after another."""
+        back = blank(out.nbytes).view("f8").reshape(out.shape)
+        boxes = blocks(self.data.shape, 2)
+        runs = [
+            engine_run(self.engine, self.data[box], block)
+            if put
+            else engine_run(self.engine, block, out[box])
+            for box, block in zip(boxes, self.apart, strict=True)
+        ]
+
+        def check() -> bool:
+            if put:
+                for box, block in zip(boxes, self.apart, strict=True):
+                    self.engine.copy(block, back[box]).wait(timeout=60)
+            return same(back if put else out, self.data)
+
+        return Variant(
+            "copies, 8 objects",
+            lambda: sum(run() for run in runs),
+            check,
+            lambda: spoil(out),
+            {"timed": "core"},
+        )
+
 
 def staging(bench: Bench) -> None:
     """256 MiB whole and as 8 objects; 32 MiB of their middle; 8 KiB again and again."""
@@ -191,13 +220,21 @@ def large(bench: Bench, work: Workload, streams: dict[str, Sst]) -> None:
     cases: list[Case] = [
         (
             f"put {size}",
-            [work.bare(whole, out, put=True), *(work.putting(n, b) for n, b in names.items())],
+            [
+                work.bare(whole, out, put=True),
+                work.bare_blocks(out, put=True),
+                *(work.putting(n, b) for n, b in names.items()),
+            ],
             work.data.nbytes,
             "copy",
         ),
         (
             f"get {size}",
-            [work.bare(whole, out, put=False), *(work.getting(n, whole, out) for n in names)],
+            [
+                work.bare(whole, out, put=False),
+                work.bare_blocks(out, put=False),
+                *(work.getting(n, whole, out) for n in names),
+            ],
             work.data.nbytes,
             "copy",
         ),
