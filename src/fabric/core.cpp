@@ -238,10 +238,7 @@ void FabricCore::lose(Session& session, Error error) {
   session.calls.clear();
   if (session.server) {
     session.server->stop();
-    const bool cleanly = error.code == ErrorCode::closed;
-    if (options_.on_requester_gone) {
-      options_.on_requester_gone(RequesterId{session.connection}, cleanly);
-    }
+    tell_gone(*session.server, RequesterId{session.connection}, error.code == ErrorCode::closed);
   }
   if (session.pidfd >= 0) {
     epoll_ctl(epoll_, EPOLL_CTL_DEL, session.pidfd, nullptr);
@@ -251,6 +248,13 @@ void FabricCore::lose(Session& session, Error error) {
   wire_->close(session.connection);
   if (session.link && options_.on_peer_lost) options_.on_peer_lost(session.peer, error);
   bell().ring();
+}
+
+/// A requester is gone when nothing writes for it any more: what it wrote to may be others' then.
+void FabricCore::tell_gone(SlotServer& server, RequesterId requester, bool cleanly) {
+  if (!options_.on_requester_gone) return;
+  const auto tell = [this, requester, cleanly] { options_.on_requester_gone(requester, cleanly); };
+  if (!server.call_when_idle([inbox = inbox_, tell] { inbox->post(tell); })) tell();
 }
 
 void FabricCore::bury() {

@@ -58,6 +58,7 @@ class FabricCore {
   void tick();
   void check_stuck(Session& session, Clock::time_point now);
   void lose(Session& session, Error error);
+  void tell_gone(SlotServer& server, RequesterId requester, bool cleanly);
   void bury();
   void say_goodbye();
   void leave(Session& session);

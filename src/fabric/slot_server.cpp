@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 namespace tranship {
 namespace {
@@ -116,11 +117,31 @@ Status SlotServer::execute(int slot, const std::shared_ptr<Export>& one, bool& p
   request.bytes = command.header.bytes;
   request.cold = command.header.cold != 0;
   pending = true;
+  {
+    std::lock_guard lock(executing_mutex_);
+    ++executing_;
+  }
   options_.execute(request, [self = shared_from_this(), slot, held = one](Status status) {
     self->options_.exports->release(*held);
     self->finish(slot, status);
+    self->executed();
   });
   return {};
+}
+
+void SlotServer::executed() {
+  std::function<void()> then;
+  {
+    std::lock_guard lock(executing_mutex_);
+    if (--executing_ == 0) then = std::exchange(when_idle_, nullptr);
+  }
+  if (then) then();
+}
+
+bool SlotServer::call_when_idle(std::function<void()> then) {
+  std::lock_guard lock(executing_mutex_);
+  if (executing_ > 0) when_idle_ = std::move(then);
+  return executing_ > 0;
 }
 
 void SlotServer::finish(int slot, const Status& status) {

@@ -6,6 +6,7 @@
 #include <compare>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
@@ -62,6 +63,10 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   /// to nobody.
   void stop();
 
+  /// After stop(): whether `execute` still holds commands. Then the last one's end calls `then`, on
+  /// its own thread.
+  bool call_when_idle(std::function<void()> then);
+
   const SlotSegment& segment() const { return options_.segment; }
 
  private:
@@ -78,11 +83,15 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   Status start(int slot, bool& pending);
   Status answer(int slot);
   Status execute(int slot, const std::shared_ptr<Export>& one, bool& pending);
+  void executed();
   void finish(int slot, const Status& status);
 
   Options options_;
   std::array<Work, slots_max> work_;
   std::atomic<bool> stopping_{false};
+  std::mutex executing_mutex_;  ///< guards what follows
+  int executing_ = 0;           ///< commands that `execute` holds
+  std::function<void()> when_idle_;
   std::thread thread_;
 };
 

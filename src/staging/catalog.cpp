@@ -594,12 +594,14 @@ Status Catalog::release(const Held& held, std::string_view path) {
     if (path.empty()) break;
     bytes[held.objects[part.object].home] += part.box.points() * held.element_bytes;
   }
+  // A server that holds some of it counts the get: others list what they hold, and not this.
   bool counted = path.empty();
   for (const auto& [server, lease] : held.leases) {
+    const std::int64_t moved = std::exchange(bytes[server], 0);
+    const bool counts = !counted && moved > 0;
+    counted = counted || counts;
     MessageWriter question = question_of(Ask::release).add(lease);
-    question.text(held.variable).add(flag(!counted)).add(std::exchange(bytes[server], 0));
-    question.text(std::string(path));
-    counted = true;
+    question.text(held.variable).add(flag(counts)).add(moved).text(std::string(path));
     const auto answer = servers_.ask(server, question, reply);
     if (!answer && status) status = answer.error();
   }

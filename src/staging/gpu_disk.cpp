@@ -1,10 +1,12 @@
 #include "staging/gpu_disk.hpp"
 
-#include <new>
 #include <string>
 
 namespace tranship::staging {
 namespace {
+
+/// Whole pages, so that they may go around the system's cache of files.
+constexpr std::size_t page_bytes = 4096;
 
 Array bytes_at(std::byte* address, std::size_t bytes) {
   Array array;
@@ -22,7 +24,8 @@ Result<std::span<std::byte>> GpuDisk::buffer(std::size_t bytes) {
   if (buffer_bytes_ < bytes) {
     buffer_.reset();
     buffer_bytes_ = 0;
-    buffer_.reset(new (std::nothrow) std::byte[bytes]);
+    const std::size_t whole = (bytes + page_bytes - 1) / page_bytes * page_bytes;
+    buffer_.reset(static_cast<std::byte*>(std::aligned_alloc(page_bytes, whole)));
     if (!buffer_) {
       return Error{ErrorCode::out_of_memory, "the host has no " + std::to_string(bytes) +
                                                  " bytes for an object of a GPU on its way between "

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <span>
 
@@ -31,7 +32,10 @@ class GpuDisk final : public Disk {
   std::unique_ptr<Disk> disk_;
   Engine& engine_;
   int device_;
-  std::unique_ptr<std::byte[]> buffer_;
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte, Free> buffer_;
   std::size_t buffer_bytes_ = 0;
 };
 

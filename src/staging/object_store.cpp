@@ -137,11 +137,12 @@ Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& re
   if (bytes > options_.memory_bytes) return refusal("");
   while (true) {
     const auto placed = places_.place(object, bytes);
-    if (!placed && !last) return std::variant<Range, Waiting>(Waiting{placed.error().message});
-    if (!placed) return no_memory(bytes, placed.error());
-    if (*placed) return std::variant<Range, Waiting>(places_.range(object));
-    if (discards && discard_oldest(request)) continue;
-    if (spills && places_.let_go(bytes)) continue;
+    if (placed && *placed) return std::variant<Range, Waiting>(places_.range(object));
+    const bool helps = placed || places_.could_hold(bytes);
+    if (helps && discards && discard_oldest(request)) continue;
+    if (helps && spills && places_.let_go(bytes)) continue;
+    if (!placed && last && !places_.leaving()) return no_memory(bytes, placed.error());
+    if (!placed) return std::variant<Range, Waiting>(Waiting{placed.error().message});
     // What is there is free, and yet too small in each piece: nothing will ever change that.
     if (places_.empty() && last) return refusal(" in pieces that are smaller");
     return std::variant<Range, Waiting>(Waiting{places_.why_full()});

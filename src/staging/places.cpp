@@ -5,6 +5,9 @@
 namespace tranship::staging {
 namespace {
 
+/// Older objects that do not fit what is left on disk, before it counts as full.
+constexpr int misfits_max = 64;
+
 /// Objects go to disk in batches, so that not every put of a full server has to wait for one.
 std::int64_t batch_bytes(std::int64_t memory_bytes) {
   return std::min(memory_bytes / 16, std::int64_t{64} << 20);
@@ -46,6 +49,7 @@ Result<std::optional<Range>> Places::allocate(std::int64_t bytes) {
       std::max(heap_.rounded(bytes), std::min(options_.segment_bytes, left));
   if (Status status = options_.make_segment(segment); !status) return status.error();
   heap_.add_segment(segments_++, segment);
+  segment_largest_ = std::max(segment_largest_, segment);
   return heap_.allocate(bytes);
 }
 
@@ -148,10 +152,13 @@ bool Places::let_go(std::int64_t bytes) {
   if (leaving_bytes_ > 0 || (disk_failure_ && !may_try_disk_)) return false;
   may_try_disk_ = false;
   const std::int64_t goal = disk_failure_ ? 1 : std::max(bytes, batch_bytes(options_.memory_bytes));
-  while (leaving_bytes_ < goal && !idle_.empty()) {
-    const std::uint64_t object = idle_.begin()->second;
-    if (!send_out(object, places_.at(object))) break;
+  int misfits = 0;
+  for (auto next = idle_.begin();
+       leaving_bytes_ < goal && next != idle_.end() && misfits < misfits_max;) {
+    const std::uint64_t object = next++->second;
+    if (!send_out(object, places_.at(object))) ++misfits;
   }
+  if (misfits > 0 && leaving_bytes_ == 0) disk_failure_ = disk_is_full(options_.spill_bytes);
   return false;
 }
 
@@ -162,12 +169,10 @@ void Places::leave_memory(Place& place) {
   freed_ = true;
 }
 
+/// False if the disk has no room for it.
 bool Places::send_out(std::uint64_t object, Place& place) {
   const auto disk = disk_.allocate(place.bytes);
-  if (!disk) {
-    disk_failure_ = disk_is_full(options_.spill_bytes);
-    return false;
-  }
+  if (!disk) return false;
   strike(place);
   place.moving = Moving::out;
   leaving_bytes_ += place.bytes;

@@ -72,6 +72,10 @@ class Places {
   /// Its memory. Of no segment while it is not there.
   Range range(std::uint64_t object) const;
   bool spills() const { return options_.spill_bytes > 0; }
+  /// Whether it would have room if nothing else were there, without more memory of the system.
+  bool could_hold(std::int64_t bytes) const { return heap_.rounded(bytes) <= segment_largest_; }
+  /// Objects are on their way to disk.
+  bool leaving() const { return leaving_bytes_ > 0; }
   /// Nothing is in memory.
   bool empty() const { return heap_.bytes_free() == heap_.bytes(); }
   /// Why there is no room.
@@ -120,7 +124,8 @@ class Places {
   ByAge copied_;                     ///< that may leave at once: the disk has them, too
   std::deque<std::uint64_t> queue_;  ///< objects that are wanted and have no room yet
   std::vector<Move> moves_;          ///< not handed out yet
-  std::int64_t leaving_bytes_ = 0;   ///< of the moves out that have not ended
+  std::int64_t segment_largest_ = 0;
+  std::int64_t leaving_bytes_ = 0;  ///< of the moves out that have not ended
   std::int64_t spilled_bytes_ = 0;
   std::optional<Error> disk_failure_;  ///< of the last move out
   bool may_try_disk_ = true;           ///< after a failure: once each time that somebody asks

@@ -5,6 +5,12 @@
 #include "staging/gpu_disk.hpp"
 
 namespace tranship::staging {
+namespace {
+
+/// How soon a server that found nothing but a dead group's contact file looks again.
+constexpr std::chrono::milliseconds look_again{50};
+
+}  // namespace
 
 Server::Server(Options options) : options_(std::move(options)) {}
 
@@ -100,9 +106,24 @@ Service::Options Server::service_options() {
 }
 
 /// Tells the first server of the group where this one is.
+/// A group that was killed leaves its contact file, until the first server writes another.
+Result<PeerId> Server::find_first() {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + options_.join.timeout;
+  while (true) {
+    Patience left = options_.join;
+    left.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    const auto first = connect_when_there(*processes_, options_.first, left);
+    const bool stale = !first && first.error().code == ErrorCode::peer_lost;
+    const bool interrupted = left.interrupted && left.interrupted();
+    if (!stale || interrupted || Clock::now() + look_again >= end) return first;
+    std::this_thread::sleep_for(look_again);
+  }
+}
+
 Status Server::join() {
   if (options_.rank == 0) return {};
-  const auto first = connect_when_there(*processes_, options_.first, options_.join);
+  const auto first = find_first();
   if (!first) return first.error();
   MessageWriter question;
   question.add(Ask::join)

@@ -70,6 +70,7 @@ class Server {
   Status open_disk();
   void start_moving();
   Service::Options service_options();
+  Result<PeerId> find_first();
   Status join();
   Result<std::size_t> answer(RequesterId from, std::span<const std::byte> question,
                              std::span<std::byte> reply);

@@ -389,6 +389,15 @@ struct Vault : Attachment {
   std::vector<std::byte> data = pattern(100'000, 8);
 };
 
+bool eventually(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
 struct Executor {
   ~Executor() {
     for (auto& thread : threads) thread.join();
@@ -464,4 +473,42 @@ TEST(ucx_answers_to_others_do_not_wake_it) {
   channel.wake();
   sleeper.join();
   EXPECT(std::chrono::steady_clock::now() - begin < patience / 2);
+}
+
+TEST(ucx_a_requester_is_gone_when_nothing_writes_for_it_any_more) {
+  for (const auto transport : transports) {
+    Vault vault;
+    std::mutex mutex;
+    std::function<void(Status)> end;
+    std::atomic<bool> begun{false};
+    std::atomic<bool> gone{false};
+    auto options = options_for(transport);
+    options.execute = [&](const Request&, std::function<void(Status)> done) {
+      std::lock_guard lock(mutex);
+      end = std::move(done);
+      begun = true;
+    };
+    options.on_requester_gone = [&](RequesterId, bool) { gone = true; };
+    auto exporter = open_fabric(options);
+    REQUIRE(exporter->export_array({"vault", "", {nullptr, &vault}, 100'000, true, nullptr}).ok());
+    auto mine = pattern(1000, 9);
+    const LoopNest all = run_of(1000);
+    {
+      auto requester = open_fabric(options_for(transport));
+      const PeerId peer = connect_to(*requester, exporter->contact());
+      const auto array = look_up(*requester, peer, "vault");
+      UcxChannel channel(*requester, {});
+      REQUIRE(channel.submit(write_request({&all, 1}, mine.data(), *array)).ok());
+      REQUIRE(eventually([&] { return begun.load(); }));
+      (void)requester->close();
+    }
+    std::this_thread::sleep_for(200ms);
+    EXPECT(!gone.load());
+    {
+      std::lock_guard lock(mutex);
+      end(Status{});
+      end = nullptr;
+    }
+    EXPECT(eventually([&] { return gone.load(); }));
+  }
 }

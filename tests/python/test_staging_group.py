@@ -16,7 +16,8 @@ import pytest
 from staging_servers import PATIENCE, Servers
 
 import tranship as ts
-from tranship.cli.serve import rank_of_launcher
+from tranship.cli.serve import EndSignals, await_group, rank_of_launcher
+from tranship.cli.talk import CommandError
 
 COUNT = 3
 SIDE = 64
@@ -293,6 +294,36 @@ def is_running(pid: str) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_group_starts_beside_the_contact_file_of_a_dead_one(serve: Servers) -> None:
+    contact = serve("--servers", "2")
+    dead = serve.processes[0]
+    dead.kill()
+    dead.wait(PATIENCE)
+    assert contact.exists()
+    words = ("--contact", str(contact), "--servers", "2")
+    serve.start(*words, "--rank", "1")
+    time.sleep(0.5)  # it has found the file that was left
+    serve.start(*words, "--rank", "0")
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            with ts.Staging(contact, timeout=PATIENCE) as client:
+                assert len(client.servers()) == 2
+            break
+        except ts.PeerLost:  # the file that was left, still
+            assert time.monotonic() < end
+
+
+def test_a_group_of_which_one_has_ended_is_given_up() -> None:
+    class First:
+        complete = False
+
+    ended = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    ended.wait(PATIENCE)
+    with pytest.raises(CommandError, match="server 1 of 2 ended with code 3"):
+        await_group(First(), [ended], EndSignals())  # type: ignore[arg-type]
 
 
 def test_the_rank_is_the_launchers() -> None:

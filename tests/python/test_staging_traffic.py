@@ -74,6 +74,18 @@ def test_all_clients_are_counted_together_and_after_their_end(serve: Servers) ->
     assert (few["puts"]["count"], many["gets"]["count"]) == (20, 4)
 
 
+def test_gets_of_boxes_on_several_servers_are_counted(serve: Servers) -> None:
+    names = [f"v{k}" for k in range(12)]
+    with ts.Staging(serve("--servers", "3")) as staging:
+        for name in names:
+            staging.put(name, 1, np.ones((64, 200)), (0, 0))  # the cells
+            staging.put(name, 2, np.ones((64, 200)), (32, 100))  # in four of them
+            staging.get(name, 2, (32, 100), (96, 300))
+        listed = {one["name"]: one["gets"] for one in staging.ls()}
+    assert {name: listed[name]["count"] for name in names} == dict.fromkeys(names, 1)
+    assert all(listed[name]["bytes"] == 64 * 200 * 8 for name in names)
+
+
 def test_another_transport_has_another_path(serve: Servers) -> None:
     contact = serve()
     with ts.Staging(contact, transport="network") as staging:

@@ -173,6 +173,37 @@ TEST(a_machine_without_memory_says_so_and_what_is_there_stays) {
   put(store, put_of(3, 0, 256));
 }
 
+TEST(where_the_system_has_no_more_memory_objects_make_room_as_told) {
+  for (const Full full : {Full::discard_oldest, Full::spill}) {
+    ObjectStore::Options options = options_of(1 << 20);
+    options.full = full;
+    options.spill_bytes = 1 << 30;
+    bool none = false;
+    options.make_segment = [&](std::int64_t) {
+      return none ? Status(Error{ErrorCode::out_of_memory, "the system has none"}) : Status{};
+    };
+    ObjectStore store(options);
+    put(store, put_of(1, 0, 256));
+    none = true;
+    put(store, put_of(2, 0, 256));
+    auto third = store.begin(writer, put_of(3, 0, 256));
+    REQUIRE(third.ok());
+    if (full == Full::spill) {
+      REQUIRE(std::holds_alternative<Waiting>(*third));
+      EXPECT(says(std::get<Waiting>(*third).why, "the system has none"));
+      const auto moves = store.take_moves();
+      REQUIRE(!moves.empty());
+      for (const Move& move : moves) store.ended(move, {});
+      third = store.begin(writer, put_of(3, 0, 256));
+      REQUIRE(third.ok());
+    }
+    EXPECT(std::holds_alternative<Begun>(*third));
+    // Nothing is given up for what would not fit then either.
+    EXPECT(!store.begin(writer, put_of(4, 0, 1024)).ok());
+    EXPECT_EQ(got(store, get_of(Which::exact, 2, 0, 256)).version, 2);
+  }
+}
+
 TEST(no_more_versions_are_kept_than_asked_for) {
   ObjectStore::Options options = options_of(1 << 20);
   options.versions_max = 2;

@@ -201,6 +201,29 @@ TEST(a_disk_with_a_limit_is_full) {
   EXPECT(place(places, 4));
 }
 
+TEST(what_fits_the_disk_goes_where_the_oldest_does_not) {
+  Places places = places_of(16, 2 * disk_alignment);
+  REQUIRE(place(places, 1, 12 * slot));
+  places.settle(1, 1);
+  for (std::uint64_t object = 2; object <= 5; ++object) {
+    REQUIRE(place(places, object));
+    places.settle(object, object);
+  }
+  REQUIRE(!place(places, 6));
+  EXPECT(!places.let_go(slot));
+  EXPECT(carry_out(places) == (std::vector<std::uint64_t>{2}));
+  EXPECT(place(places, 6));
+  EXPECT(is_here(places, 1));
+  REQUIRE(!place(places, 7));
+  EXPECT(!places.let_go(slot));
+  EXPECT(carry_out(places) == (std::vector<std::uint64_t>{3}));
+  EXPECT(place(places, 7));
+  REQUIRE(!place(places, 8));
+  EXPECT(!places.let_go(slot));
+  EXPECT(carry_out(places).empty());
+  EXPECT(says(places.why_full(), "are full"));
+}
+
 TEST(what_is_dropped_while_it_moves_goes_when_the_move_has_ended) {
   for (const bool well : {true, false}) {
     Places places = places_of(2);

@@ -10,7 +10,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,6 +30,8 @@ tranship serve --memory 8GiB --full spill --spill /scratch --spill-max 500GiB
 srun -n 4 tranship serve --servers 4 --contact /scratch/staging.contact
 tranship serve --config staging.toml
 """
+
+Process = subprocess.Popen[bytes]
 
 LAUNCHERS = (
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
@@ -151,7 +153,10 @@ def serve(
     here = rank if rank is not None else rank_of_launcher(count, os.environ)
     # A server that is told to end while it starts does so at once; afterwards it drains.
     ended = EndSignals()
-    with others(count, options, config) if here is None else nullcontext():
+    group: AbstractContextManager[list[Process]] = (
+        others(count, options, config) if here is None else nullcontext([])
+    )
+    with group as running:
         server = StagingServer(
             options["contact"],
             memory=parse_size(str(options["memory"]), "--memory"),
@@ -166,7 +171,11 @@ def serve(
         )
         ended.listen()
         with server:
-            announce(server, options["contact"], here or 0, count, ended)
+            if here:
+                print(f"server {here} of {count} at {server.contact}", flush=True)
+            else:
+                await_group(server, running, ended)
+                announce(server, options["contact"], count)
             while not ended.come:
                 time.sleep(LOOK_S)
             used, spilled = bytes_text(server.memory_used), bytes_text(server.spilled)
@@ -231,21 +240,31 @@ def rank_of_launcher(count: int, environment: Mapping[str, str]) -> int | None:
     return None
 
 
-def announce(
-    server: StagingServer, contact: Path, rank: int, count: int, ended: EndSignals
-) -> None:
-    """Says that the group serves, once all of it does."""
-    if rank > 0:
-        print(f"server {rank} of {count} at {server.contact}", flush=True)
-        return
+def await_group(server: StagingServer, running: list[Process], ended: EndSignals) -> None:
+    """Until all servers have come.
+
+    Raises:
+        CommandError: one that was started here has ended.
+    """
     while not server.complete and not ended.come:
+        for rank, process in enumerate(running, 1):
+            if process.poll() is not None and not ended.come:
+                raise CommandError(
+                    f"server {rank} of {len(running) + 1} ended with code {process.returncode}",
+                    "its own text is above",
+                    exit_code=1,
+                )
         time.sleep(LOOK_S / 4)
+
+
+def announce(server: StagingServer, contact: Path, count: int) -> None:
+    """Says that the group serves."""
     group = f" with {count} servers" if count > 1 else ""
     print(f"serving at {server.contact}{group}, in {contact}", flush=True)
 
 
 @contextmanager
-def others(count: int, options: dict[str, Any], config: Path | None) -> Iterator[None]:
+def others(count: int, options: dict[str, Any], config: Path | None) -> Iterator[list[Process]]:
     """Starts servers 1 to `count` - 1 as processes of their own, and ends them."""
     words = [sys.executable, "-m", "tranship.cli", "serve", "--servers", str(count)]
     for name, value in options.items():
@@ -264,7 +283,7 @@ def others(count: int, options: dict[str, Any], config: Path | None) -> Iterator
         for rank in range(1, count)
     ]
     try:
-        yield
+        yield running
     finally:
         for process in running:
             process.terminate()

@@ -9,6 +9,8 @@ namespace {
 
 /// From so many separate runs on, one kernel carries them all.
 constexpr std::size_t pieces_least = 4;
+/// Runs from which a copy engine's command costs less than what a kernel loses over the link.
+constexpr std::int64_t engine_run_least = 256 * 1024;
 /// From so many nests on, a table costs less than their launches.
 constexpr std::size_t list_least = 3;
 /// Rows from which a copy engine is as fast over the link as with long runs.
@@ -44,6 +46,12 @@ std::int64_t outer_count(const LoopNest& nest) {
   return count;
 }
 
+bool long_runs(std::span<const LoopNest> nests) {
+  std::int64_t bytes = 0;
+  for (const LoopNest& nest : nests) bytes += nest.bytes();
+  return bytes / static_cast<std::int64_t>(nests.size()) >= engine_run_least;
+}
+
 template <typename Entry>
 std::int64_t size_of(std::size_t count) {
   return static_cast<std::int64_t>(count * sizeof(Entry));
@@ -60,7 +68,10 @@ Status GpuWork::enqueue(const GpuStream& stream, std::span<const LoopNest> nests
                         const std::byte* source, std::byte* target, GpuWay way) {
   const bool runs =
       std::all_of(nests.begin(), nests.end(), [](const LoopNest& nest) { return nest.rank == 0; });
-  if (runs && nests.size() >= pieces_least) return enqueue_pieces(stream, nests, source, target);
+  if (runs && nests.size() >= pieces_least) {
+    const bool by_engines = way == GpuWay::over_link && long_runs(nests);
+    if (!by_engines) return enqueue_pieces(stream, nests, source, target);
+  }
   for_kernels_.clear();
   if (way == GpuWay::over_link || nests.size() < list_least) {
     for (const LoopNest& nest : nests) {
