@@ -76,6 +76,9 @@ Array strided_array(std::uintptr_t address, const std::vector<std::int64_t>& sha
 Array placed(const Array& array, const std::string& where, int device,
              std::optional<std::uintptr_t> stream);
 
+/// The events that a put starts after: None, one, or several.
+std::vector<Event> events_of(nb::handle after);
+
 /// A stream that a caller or an array names.
 struct CallerStream {
   std::uintptr_t handle = 0;  ///< cudaStream_t

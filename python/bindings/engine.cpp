@@ -136,6 +136,23 @@ Before before_of(nb::handle after, nb::handle stream) {
   return before;
 }
 
+}  // namespace
+
+std::vector<Event> events_of(nb::handle after) {
+  if (after.is_none()) return {};
+  if (nb::isinstance<BoundEvent>(after)) return {nb::cast<const BoundEvent&>(after).event};
+  std::vector<Event> events;
+  try {
+    for (nb::handle one : after) events.push_back(nb::cast<const BoundEvent&>(one).event);
+  } catch (const std::exception&) {
+    raise(Error{ErrorCode::invalid_argument,
+                "`after` is an event that Engine.copy() returned, or several of them"});
+  }
+  return events;
+}
+
+namespace {
+
 /// The two arrays of a copy, both restricted to the region.
 CopyPair ends_of(nb::handle source, nb::handle target, nb::handle region) {
   CopyPair ends{array_of(source, false), array_of(target, true)};

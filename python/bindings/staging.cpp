@@ -2,6 +2,7 @@
 #include "staging/client.hpp"
 
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -56,8 +57,8 @@ std::shared_ptr<Server> open_server(const std::string& profile,
                                     const std::string& contact_file, std::int64_t memory_bytes,
                                     const std::string& memory_kind, int versions_max,
                                     const std::string& full, const std::string& spill_folder,
-                                    std::int64_t spill_bytes_max, int rank, int servers,
-                                    const std::string& first) {
+                                    std::optional<std::int64_t> spill_bytes_max, int rank,
+                                    int servers, const std::string& first) {
   Server::Options options;
   options.config = config_with(overrides);
   options.profile = unwrap(Profile::from_json(profile));
@@ -69,7 +70,7 @@ std::shared_ptr<Server> open_server(const std::string& profile,
                  : full == "discard-oldest" ? staging::Full::discard_oldest
                                             : staging::Full::block;
   options.spill_folder = spill_folder;
-  if (spill_bytes_max > 0) options.spill_bytes_max = spill_bytes_max;
+  if (spill_bytes_max) options.spill_bytes_max = *spill_bytes_max;
   options.rank = rank;
   options.servers = servers;
   options.first = first;
@@ -130,7 +131,8 @@ void bind_staging_server(nb::module_& module) {
       .def_static("open", &open_server, nb::arg("profile"), nb::arg("overrides"),
                   nb::arg("contact_file"), nb::arg("memory_bytes"), nb::arg("memory_kind"),
                   nb::arg("versions_max"), nb::arg("full"), nb::arg("spill_folder"),
-                  nb::arg("spill_bytes_max"), nb::arg("rank"), nb::arg("servers"), nb::arg("first"))
+                  nb::arg("spill_bytes_max").none(), nb::arg("rank"), nb::arg("servers"),
+                  nb::arg("first"))
       .def_prop_ro("contact", &Server::contact)
       .def_prop_ro("clients", &Server::clients)
       .def_prop_ro("complete", &Server::complete)
@@ -143,10 +145,12 @@ void bind_staging_server(nb::module_& module) {
 }
 
 void put(BoundClient& self, const std::string& variable, std::int64_t version, nb::handle array,
-         const std::vector<std::int64_t>& lower, double timeout) {
+         const std::vector<std::int64_t>& lower, double timeout, nb::handle after) {
   const Array source = array_of(array, false);
-  unwrap(run(
-      [&] { return self.client->put(variable, version, source, lower, milliseconds(timeout)); }));
+  const std::vector<Event> events = events_of(after);
+  unwrap(run([&] {
+    return self.client->put(variable, version, source, lower, milliseconds(timeout), events);
+  }));
 }
 
 std::int64_t get(BoundClient& self, const std::string& variable, const std::string& which,
@@ -223,7 +227,7 @@ void bind_staging_client(nb::module_& module) {
       .def_static("open", &open_client, nb::arg("engine"), nb::arg("contact"), nb::arg("name"),
                   nb::arg("timeout"))
       .def("put", &put, nb::arg("variable"), nb::arg("version"), nb::arg("array"), nb::arg("lower"),
-           nb::arg("timeout"))
+           nb::arg("timeout"), nb::arg("after").none())
       .def("get", &get, nb::arg("variable"), nb::arg("which"), nb::arg("version"), nb::arg("lower"),
            nb::arg("upper"), nb::arg("out"), nb::arg("timeout"))
       .def("wait", &wait, nb::arg("variable"), nb::arg("which"), nb::arg("version"),

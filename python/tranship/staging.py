@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core, profiles
+from ._core import Event
 from .arrays import dtype_fields
 from .closing import Closing
-from .communicator import Communicator, hear_first, tell_others
+from .communicator import Communicator, agree, hear_first, tell_others
 from .engine import Engine, read_profile, setting_overrides
 from .errors import Closed, Error, InvalidArgument, NotFound, Timeout
 
@@ -107,7 +108,7 @@ class StagingServer(Closing):
             versions,
             full,
             "" if spill is None else os.fspath(spill),
-            0 if spill_max is None else spill_max,
+            spill_max,
             rank,
             servers,
             os.fspath(contact) if rank > 0 and contact is not None else "",
@@ -172,11 +173,11 @@ class Staging(Closing):
         engine: the engine that copies; None: one of its own.
         name: what the server knows this client by; None: host and process.
         timeout: seconds to find the server, which may be about to start.
-        comm: an mpi4py communicator, or anything with its Get_rank, Get_size, bcast and barrier;
-            None: this process alone. All its processes open their clients, and close them,
-            together: the first one looks for the server, and measures the machine if nobody has;
-            the others hear from it where the server is. What its processes put counts as a whole:
-            see `define`.
+        comm: an mpi4py communicator, or anything with its Get_rank, Get_size, bcast, allgather and
+            barrier; None: this process alone. All its processes open their clients, and close
+            them, together: the first one looks for the server, and measures the machine if nobody
+            has; the others hear from it where the server is. If one cannot, all raise. What its
+            processes put counts as a whole: see `define`.
         **settings: of its own engine, as of `tranship config`.
 
     Raises:
@@ -203,12 +204,18 @@ class Staging(Closing):
         if comm is not None and comm.Get_rank() > 0:
             where = hear_first(comm)
         label = name if name is not None else f"{socket.gethostname()}:{os.getpid()}"
+        failure: BaseException | None = None
         try:
             self._open(where, engine, label, timeout, settings)
-        except Exception as failure:
-            tell_others(comm, "", failure)
+        except BaseException as raised:
+            failure = raised
+        tell_others(comm, "" if failure else self._core.contact, failure)
+        try:
+            agree(comm, failure)
+        except BaseException:
+            if failure is None:
+                self._disconnect()
             raise
-        tell_others(comm, self._core.contact)
 
     def _open(
         self,
@@ -270,6 +277,7 @@ class Staging(Closing):
         lower: Corner | None = None,
         *,
         timeout: float = 30.0,
+        after: Event | Iterable[Event] | None = None,
     ) -> None:
         """Puts an array as a box of a variable at a version.
 
@@ -284,16 +292,20 @@ class Staging(Closing):
                 any strides, of up to 8 dimensions.
             lower: the box's first indices; None: all 0. The box is as large as the array.
             timeout: seconds.
+            after: events of `Engine.copy` that write the array: it is read when they have ended,
+                and the server finds room meanwhile. What is in the stream that a GPU's array
+                names is waited for by itself.
 
         Raises:
             InvalidArgument: the array does not fit the variable.
             NotFound: the version was discarded, or is older than those that are kept.
-            Timeout: the memory was full for so long.
+            Timeout: the memory was full, or an event had not ended, for so long.
             PeerLost: a server is gone.
+            Error: what an event failed with; nothing was put.
         """
         core = array if isinstance(array, _core.Array) else _core.array_of(array)
         corner = lower if lower is not None else (0,) * len(core.extents)
-        self._core.put(name, version, array, list(corner), timeout)
+        self._core.put(name, version, array, list(corner), timeout, after)
 
     def put_async(
         self,
@@ -303,13 +315,16 @@ class Staging(Closing):
         lower: Corner | None = None,
         *,
         timeout: float = 30.0,
+        after: Event | Iterable[Event] | None = None,
     ) -> Future[None]:
         """Begins a `put` and returns at once; ``result()`` waits for it, and raises what it raises.
 
         The array must stay as it is until then. Several may be under way; they end in any order.
         close() waits for all of them.
         """
-        return self._begin(lambda: self.put(name, version, array, lower, timeout=timeout))
+        return self._begin(
+            lambda: self.put(name, version, array, lower, timeout=timeout, after=after)
+        )
 
     def get_async(
         self,
@@ -489,12 +504,18 @@ class Staging(Closing):
         """Waits for what was begun, says that nothing more will be put, and disconnects.
 
         With a communicator it waits until all its processes close; but not at the end of a
-        ``with`` statement that an exception leaves.
+        ``with`` statement that an exception leaves. The others still do: start MPI programs with
+        ``python -m mpi4py``, which ends all of them when one fails.
         """
         self._workers.shutdown(wait=True)
-        if self._comm is not None:
-            self._comm.barrier()
-            self._comm = None
+        comm, self._comm = self._comm, None
+        try:
+            if comm is not None:
+                comm.barrier()
+        finally:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
         self._core.close()
         if self._own is not None:
             self._own.close()
@@ -606,13 +627,16 @@ class Subscription(Closing):
             if self._box is None:
                 self._box = self._staging._box(self._name, self._lower, self._upper, LOOK_S)
             lower, upper = list(self._box.lower), list(self._box.upper)
-            out = self._box.empty()
             version = core.wait(self._name, "next", self._version, lower, upper, LOOK_S)
-            core.get(self._name, "exact", version, lower, upper, out, READ_S)
-        except (Timeout, NotFound):  # it may have been discarded in between
+        except (Timeout, NotFound):
             return True
         except Closed:
             return False
+        out = self._box.empty()
+        try:
+            core.get(self._name, "exact", version, lower, upper, out, READ_S)
+        except NotFound:  # it was discarded in between
+            return True
         self._version = version
         self._callback(version, out)
         return True
@@ -626,7 +650,8 @@ class Subscription(Closing):
         """Until all who put to the variable have closed, and the last call has returned.
 
         Raises:
-            Timeout: it has not ended.
+            Timeout: it has not ended; or a version that is there could not be read for a minute,
+                and the message says why.
             PeerLost: somebody who put to the variable has died, or the server.
             Exception: what the callback raised; it was not called again.
         """

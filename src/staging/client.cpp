@@ -1,5 +1,7 @@
 #include "staging/client.hpp"
 
+#include <algorithm>
+
 #include "channels/host/copy.hpp"
 #include "data/lowering.hpp"
 #include "engine/checks.hpp"
@@ -119,7 +121,8 @@ Result<std::unique_ptr<Client>> Client::open(Engine& engine, const std::string& 
 Client::~Client() { (void)close(); }
 
 Status Client::put(const std::string& variable, std::int64_t version, const Array& array,
-                   const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout) {
+                   const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout,
+                   std::span<const Event> after) {
   const std::int64_t begin = links_->now_ns();
   if (Status status = check_one_field(array); !status) return status;
   auto box = box_of(array, lower);
@@ -129,7 +132,8 @@ Status Client::put(const std::string& variable, std::int64_t version, const Arra
   Timed call(engine_.trace(), *links_,
              [&] { return call_span("put", variable, *box, array.view.bytes()); });
   call.note("version", version);
-  const auto path = put_object(request, array, begin + std::chrono::nanoseconds(timeout).count());
+  const std::int64_t end = begin + std::chrono::nanoseconds(timeout).count();
+  const auto path = put_object(request, array, end, after);
   if (!path) {
     call.note("failed", path.error().message);
     return path.error();
@@ -140,23 +144,24 @@ Status Client::put(const std::string& variable, std::int64_t version, const Arra
 }
 
 Result<std::string> Client::put_object(const PutRequest& request, const Array& array,
-                                       std::int64_t end) {
+                                       std::int64_t end, std::span<const Event> after) {
   const std::int64_t bytes = array.view.bytes();
   if (bytes <= links_->data_bytes() && array.where == Where::host) {
+    if (Status status = await(after, end); !status) return status.error();
     const auto fill = [&](std::byte* data) { return copy_dense(array, data, false); };
     const auto done = catalog_.put(request, static_cast<std::size_t>(bytes), fill, end);
     if (!done) return done.error();
     if (*done) return std::string(message_path);
   }
-  return put_by_copy(request, array, end);
+  return put_by_copy(request, array, end, after);
 }
 
 Result<std::string> Client::put_by_copy(const PutRequest& request, const Array& array,
-                                        std::int64_t end) {
+                                        std::int64_t end, std::span<const Event> after) {
   const auto room = catalog_.begin(request, end);
   if (!room) return room.error();
   auto target = object_array(room->home, room->range, request.box, array);
-  Status status = target ? Status{} : Status(target.error());
+  Status status = target ? await(after, end) : Status(target.error());
   std::string path;
   if (status) {
     const Timed part(engine_.trace(), *links_,
@@ -270,6 +275,15 @@ Status Client::finish(const Event& event, std::int64_t end) const {
   event.cancel();
   (void)event.wait({});
   return status;
+}
+
+/// They end by themselves: a put that fails cancels none of them.
+Status Client::await(std::span<const Event> after, std::int64_t end) const {
+  for (const Event& event : after) {
+    const std::int64_t left = std::max<std::int64_t>(end - links_->now_ns(), 0);
+    if (Status status = event.wait(std::chrono::nanoseconds(left)); !status) return status;
+  }
+  return {};
 }
 
 Result<Array> Client::segment(int server, int number) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,10 +30,12 @@ class Client {
 
   /// Puts `array` as the box whose lower corner is `lower` (as many indices as it has dimensions).
   /// When it returns, the object is visible to everybody, whole. Waits while the server is full.
+  /// Reads the array when the events `after` have ended; room is found meanwhile.
   /// @error invalid_argument for arrays of several fields, or that do not fit the variable;
-  ///        timeout; peer_lost; what the server said
+  ///        timeout; peer_lost; what the server said; the first of the events' errors
   Status put(const std::string& variable, std::int64_t version, const Array& array,
-             const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout);
+             const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout,
+             std::span<const Event> after = {});
 
   /// Waits until the whole box is there, and copies it into `target`, whose extents are the box's.
   /// Returns its version.
@@ -78,10 +81,11 @@ class Client {
     return links_->now_ns() + std::chrono::nanoseconds(timeout).count();
   }
   /// Returns its path.
-  Result<std::string> put_object(const PutRequest& request, const Array& array,
-                                 std::int64_t end_ns);
+  Result<std::string> put_object(const PutRequest& request, const Array& array, std::int64_t end_ns,
+                                 std::span<const Event> after);
   Result<std::string> put_by_copy(const PutRequest& request, const Array& array,
-                                  std::int64_t end_ns);
+                                  std::int64_t end_ns, std::span<const Event> after);
+  Status await(std::span<const Event> after, std::int64_t end_ns) const;
   struct Got {
     std::int64_t version = 0;
     std::string path;

@@ -10,6 +10,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
+import tranship as ts
+
 
 def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
     """Whether `condition` becomes true within `seconds`."""
@@ -54,3 +58,24 @@ def shared_segments() -> set[str]:
     """Names in /dev/shm."""
     folder = Path("/dev/shm")
     return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+
+
+class Slow:
+    """A copy that takes a tenth of a second or so, and that says how it ended.
+
+    A transpose of single bytes that lie apart on both sides: no channel is fast at that.
+    """
+
+    def __init__(self) -> None:
+        rows, columns = 8192, 4096
+        self.source = np.ones((rows, columns, 2), np.uint8)[..., 0]
+        self.target = np.zeros((columns, rows, 2), np.uint8)[..., 0]
+
+    def start(self, engine: ts.Engine, **options: object) -> ts.Event:
+        event = engine.copy(self.source, self.target.T, **options)  # type: ignore[arg-type]
+        assert not event.plan.direct
+        return event
+
+    @property
+    def done(self) -> bool:
+        return bool(self.target.all())

@@ -12,30 +12,7 @@ import numpy as np
 import pytest
 
 import tranship as ts
-from support import eventually
-
-SLOW_SHAPE = (8192, 4096)
-
-
-class Slow:
-    """A copy that takes a tenth of a second or so, and that says how it ended.
-
-    A transpose of single bytes that lie apart on both sides: no channel is fast at that.
-    """
-
-    def __init__(self) -> None:
-        rows, columns = SLOW_SHAPE
-        self.source = np.ones((rows, columns, 2), np.uint8)[..., 0]
-        self.target = np.zeros((columns, rows, 2), np.uint8)[..., 0]
-
-    def start(self, engine: ts.Engine, **options: object) -> ts.Event:
-        event = engine.copy(self.source, self.target.T, **options)  # type: ignore[arg-type]
-        assert not event.plan.direct
-        return event
-
-    @property
-    def done(self) -> bool:
-        return bool(self.target.all())
+from support import Slow, eventually
 
 
 def test_waiting_ends_with_the_copy(any_engine: ts.Engine) -> None:

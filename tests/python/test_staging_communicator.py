@@ -25,6 +25,7 @@ class Group:
     def __init__(self) -> None:
         self.barrier = threading.Barrier(SIZE, timeout=PATIENCE)
         self.told: Any = None
+        self.all: list[Any] = [None] * SIZE
 
 
 class Member:
@@ -46,6 +47,13 @@ class Member:
             self.group.told = obj
         self.group.barrier.wait()
         told = self.group.told
+        self.group.barrier.wait()
+        return told
+
+    def allgather(self, sendobj: Any) -> list[Any]:
+        self.group.all[self.rank] = sendobj
+        self.group.barrier.wait()
+        told = list(self.group.all)
         self.group.barrier.wait()
         return told
 
@@ -119,6 +127,20 @@ def test_all_hear_why_the_first_one_failed(profile: str, tmp_path: Path) -> None
 def test_all_hear_of_a_setting_that_there_is_not(contact: Path) -> None:
     raised = on_all(lambda comm: ts.Staging(contact, comm=comm, no_such_setting=1))
     assert all(isinstance(one, ts.InvalidArgument) for one in raised)
+
+
+def test_all_hear_why_a_later_one_failed(contact: Path) -> None:
+    def work(comm: Member) -> None:
+        settings = {"no_such_setting": 1} if comm.rank == 1 else {"threads": 1}
+        ts.Staging(contact, comm=comm, **settings)
+
+    first, failed, last = on_all(work)
+    assert isinstance(failed, ts.InvalidArgument)
+    for other in (first, last):
+        assert isinstance(other, ts.InvalidArgument)
+        assert str(other) == f"rank 1 of the communicator: {failed}"
+    with ts.Staging(contact, threads=1) as staging:
+        assert staging.servers()[0]["clients"] == 1  # those that had come have left
 
 
 def test_who_fails_does_not_wait_for_the_others(contact: Path) -> None:

@@ -176,6 +176,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     assert libc.umount2(bytes(folder), 2) == 0
 
 
+@pytest.mark.parametrize("limit", [0, -5, 4096])
+def test_a_limit_that_leaves_no_room_on_disk(profile: str, limit: int) -> None:
+    with pytest.raises(ts.InvalidArgument, match="at least 1 MiB on disk: raise --spill-max"):
+        ts.StagingServer(full="spill", spill_max=limit, profile=profile)
+
+
 def test_a_disk_that_is_full(serve: Servers, small_disk: Path) -> None:
     contact = serve("--memory", "2MiB", "--full", "spill", "--spill", str(small_disk))
     with ts.Staging(contact) as staging:

@@ -32,7 +32,7 @@ MiB = 1 << 20
 PAIRS = (
     (BASELINE, BASELINE),
     ("strong baseline", "strong baseline"),
-    ("direct", "hybrid"),
+    ("pipeline", "hybrid"),
     ("direct", "direct"),
 )
 """How writers put and readers get in one turn of an iteration."""

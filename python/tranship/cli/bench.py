@@ -107,7 +107,7 @@ SenderOption = Annotated[
     str | None,
     typer.Option(
         metavar="DESIGN",
-        help="Of puts, beside the baseline: 'strong baseline' or direct. Default: all.",
+        help="Of puts, beside the baseline: pipeline, 'strong baseline' or direct. Default: all.",
         rich_help_panel=STAGING_PANEL,
     ),
 ]
