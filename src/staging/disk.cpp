@@ -14,8 +14,7 @@
 namespace tranship::staging {
 namespace {
 
-/// Direct runs, and their addresses, are multiples of it everywhere.
-constexpr std::size_t page_bytes = 4096;
+constexpr auto unit_bytes = static_cast<std::size_t>(disk_alignment);
 /// Smaller ones are as fast through the cache.
 constexpr std::size_t direct_bytes_least = 64 * 1024;
 
@@ -88,9 +87,9 @@ Error SpillFile::failure(const char* operation, int error_number) const {
 
 std::size_t SpillFile::direct_bytes(std::int64_t offset, std::span<const std::byte> data) const {
   const auto address = reinterpret_cast<std::uintptr_t>(data.data());
-  const bool aligned = address % page_bytes == 0 && offset % std::int64_t{page_bytes} == 0;
+  const bool aligned = address % unit_bytes == 0 && offset % disk_alignment == 0;
   if (direct_descriptor_ < 0 || !aligned || data.size() < direct_bytes_least) return 0;
-  return data.size() / page_bytes * page_bytes;
+  return data.size() / unit_bytes * unit_bytes;
 }
 
 Status SpillFile::write(std::int64_t offset, std::span<const std::byte> data) {

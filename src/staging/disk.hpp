@@ -11,6 +11,9 @@
 
 namespace tranship::staging {
 
+/// What begins at whole multiples of it, on disk and in memory, may go around the page cache.
+constexpr std::int64_t disk_alignment = 4096;
+
 /// Bytes by their offset. One thread at a time.
 class Disk {
  public:

@@ -5,9 +5,6 @@
 namespace tranship::staging {
 namespace {
 
-/// Whole pages, so that they may go around the system's cache of files.
-constexpr std::size_t page_bytes = 4096;
-
 Array bytes_at(std::byte* address, std::size_t bytes) {
   Array array;
   array.view = View::whole(Mapping::make({{"byte", static_cast<std::int64_t>(bytes)}},
@@ -24,8 +21,10 @@ Result<std::span<std::byte>> GpuDisk::buffer(std::size_t bytes) {
   if (buffer_bytes_ < bytes) {
     buffer_.reset();
     buffer_bytes_ = 0;
-    const std::size_t whole = (bytes + page_bytes - 1) / page_bytes * page_bytes;
-    buffer_.reset(static_cast<std::byte*>(std::aligned_alloc(page_bytes, whole)));
+    // Aligned, so that it may go around the system's cache of files.
+    constexpr auto unit = static_cast<std::size_t>(disk_alignment);
+    const std::size_t whole = (bytes + unit - 1) / unit * unit;
+    buffer_.reset(static_cast<std::byte*>(std::aligned_alloc(unit, whole)));
     if (!buffer_) {
       return Error{ErrorCode::out_of_memory, "the host has no " + std::to_string(bytes) +
                                                  " bytes for an object of a GPU on its way between "

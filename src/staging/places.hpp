@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/heap.hpp"
+#include "staging/disk.hpp"
 #include "staging/move.hpp"
 #include "tranship/error.hpp"
 
@@ -20,8 +21,6 @@ namespace tranship::staging {
 
 /// Objects begin at whole multiples of it.
 constexpr std::int64_t object_alignment = 256;
-/// On disk they begin on a page.
-constexpr std::int64_t disk_alignment = 4096;
 /// More than any disk has.
 constexpr std::int64_t spill_bytes_unlimited = std::int64_t{1} << 60;
 

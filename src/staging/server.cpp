@@ -105,7 +105,6 @@ Service::Options Server::service_options() {
   return service;
 }
 
-/// Tells the first server of the group where this one is.
 /// A group that was killed leaves its contact file, until the first server writes another.
 Result<PeerId> Server::find_first() {
   using Clock = std::chrono::steady_clock;
@@ -121,6 +120,7 @@ Result<PeerId> Server::find_first() {
   }
 }
 
+/// Tells the first server of the group where this one is.
 Status Server::join() {
   if (options_.rank == 0) return {};
   const auto first = find_first();

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from exporters import Exporter
 from hypothesis import HealthCheck, settings
+from staging_servers import Servers
 
 import tranship as ts
 from tranship import profiles
@@ -102,3 +103,11 @@ def exporter(tmp_path: Path) -> Iterator[Callable[..., Exporter]]:
     yield start
     for one in started:
         one.end()
+
+
+@pytest.fixture
+def serve(profile: str, tmp_path: Path) -> Iterator[Servers]:
+    """Starts staging servers, which end with the test."""
+    servers = Servers(tmp_path)
+    yield servers
+    servers.end()

@@ -31,13 +31,6 @@ if sys.stdin.readline() == "close\\n":
 """
 
 
-@pytest.fixture
-def serve(profile: str, tmp_path: Path) -> Iterator[Servers]:
-    servers = Servers(tmp_path)
-    yield servers
-    servers.end()
-
-
 @pytest.fixture(params=[1, 3])
 def staging(serve: Servers, request: pytest.FixtureRequest) -> Iterator[ts.Staging]:
     """A client of one server, and of a group."""

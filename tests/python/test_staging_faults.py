@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -32,13 +31,6 @@ with ts.Staging(sys.argv[1], name="reader") as staging:
 LARGE = (4096, 2048)
 """64 MiB of float64, which take far longer than a question."""
 ATTEMPTS = 20
-
-
-@pytest.fixture
-def serve(profile: str, tmp_path: Path) -> Iterator[Servers]:
-    servers = Servers(tmp_path)
-    yield servers
-    servers.end()
 
 
 def restart(serve: Servers, contact: Path, *options: str) -> None:

@@ -23,13 +23,6 @@ COUNT = 3
 SIDE = 64
 
 
-@pytest.fixture
-def serve(profile: str, tmp_path: Path) -> Iterator[Servers]:
-    servers = Servers(tmp_path)
-    yield servers
-    servers.end()
-
-
 def start_group(serve: Servers, *options: str) -> Path:
     """Each server as a process of its own, started in no particular order."""
     contact = serve.folder / "group.contact"

@@ -6,7 +6,6 @@ from __future__ import annotations
 import resource
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +20,6 @@ HELD = 8
 VERSIONS = 60
 PAUSE_S = 0.02
 """What the reader does between two versions; the writer does nothing."""
-
-
-@pytest.fixture
-def serve(profile: str, tmp_path: Path) -> Iterator[Servers]:
-    servers = Servers(tmp_path)
-    yield servers
-    servers.end()
 
 
 def block(version: int) -> np.ndarray:

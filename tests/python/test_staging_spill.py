@@ -24,13 +24,6 @@ BLOCK = 64 * 1024
 """Elements of a block: 512 KiB."""
 
 
-@pytest.fixture
-def serve(profile: str, tmp_path: Path) -> Iterator[Servers]:
-    servers = Servers(tmp_path)
-    yield servers
-    servers.end()
-
-
 def block(version: int, k: int = 0) -> np.ndarray:
     return np.arange(BLOCK, dtype="f8") + version * 1e9 + k * 1e6
 

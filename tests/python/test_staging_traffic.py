@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +17,6 @@ from tranship.cli.app import main
 
 PUT_PATH = "node0/host0 > node0/shared0"
 GET_PATH = "node0/shared0 > node0/host0"
-
-
-@pytest.fixture
-def serve(profile: str, tmp_path: Path) -> Iterator[Servers]:
-    servers = Servers(tmp_path)
-    yield servers
-    servers.end()
 
 
 def move_some(staging: ts.Staging) -> None:
