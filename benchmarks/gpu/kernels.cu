@@ -1,6 +1,7 @@
 // Conversion kernels against cudaMemcpy inside one GPU. Prints a table, and writes JSON lines to
-// the file named by the first argument; a second one measures only cases whose names contain it. A
-// third and a fourth give the bytes of a box and the boxes of a group (KernelTuning).
+// the file named by the first argument; a second one measures only cases whose names contain it.
+// Further ones are settings: bytes=N to move, and of KernelTuning box_bytes=N, direct_box_bytes=N,
+// group_boxes=N, shifted_run_bytes=N, shifted_rows=N, band_nests=N.
 // Build:
 //   nvcc -std=c++20 -O3 -arch=sm_90 -Iinclude -Isrc benchmarks/gpu/kernels.cu
 //     src/channels/cuda/kernels/*.cu src/channels/cuda/kernels/*.cpp src/base/error.cpp -o kernels
@@ -16,6 +17,7 @@
 
 #include "channels/cuda/kernels/kernel_plan.hpp"
 #include "channels/cuda/kernels/launch.hpp"
+#include "channels/cuda/kernels/nest_list.hpp"
 
 namespace tranship::cuda {
 namespace {
@@ -177,6 +179,45 @@ class Bench {
     const std::int64_t bytes = count * piece_bytes;
     report(name, "pieces", bytes, seconds, 2 * static_cast<double>(bytes) / copy_s(bytes), wrong);
     require(cudaFreeHost(pieces), "the list cannot be freed");
+  }
+
+  /// Nests in as few launches as there are lists, the tables of which lie on the GPU.
+  void run_list(const std::string& name, const std::vector<LoopNest>& nests) {
+    if (name.find(only_) == std::string::npos) return;
+    NestLists lists;
+    std::vector<LoopNest> rest;
+    plan_lists(nests, source_, target_, lists, rest, tuning_);
+    std::vector<NestTable> tables;
+    std::vector<std::byte*> memory;
+    for (const NestList* list : {&lists.aligned, &lists.shifted}) {
+      const auto bytes = static_cast<std::size_t>(table_bytes(*list));
+      if (bytes == 0) continue;
+      std::vector<std::int64_t> words(bytes / sizeof(std::int64_t));
+      write_table(*list, reinterpret_cast<std::byte*>(words.data()));
+      require(cudaMalloc(&memory.emplace_back(), bytes), "no memory for a table");
+      require(cudaMemcpy(memory.back(), words.data(), bytes, cudaMemcpyDefault), "no table");
+      tables.push_back(table_of(*list, memory.back()));
+    }
+    poison();
+    const double seconds = median_s([&] {
+      int error = 0;
+      for (const NestTable& table : tables) {
+        error = std::max(error, launch_list(table, source_, target_, stream_));
+      }
+      return error;
+    });
+    std::int64_t bytes = 0;
+    for (const LoopNest& nest : nests) {
+      bytes += nest.bytes();
+      compare<<<512, 256, 0, stream_>>>(nest, nest.bytes() / nest.element_bytes, source_, target_,
+                                        wrong_);
+      require(cudaGetLastError(), "a comparison cannot be launched");
+    }
+    const std::string kernel = std::to_string(lists.aligned.groups.size()) + " shapes, and " +
+                               std::to_string(lists.shifted.groups.size()) + " shifted";
+    report(name, kernel, bytes, seconds, 2 * static_cast<double>(bytes) / copy_s(bytes),
+           count_wrong() + rest.size());
+    for (std::byte* table : memory) require(cudaFree(table), "a table cannot be freed");
   }
 
   /// 0 if all cases were right.
@@ -457,6 +498,89 @@ void blocks(Bench& bench) {
   bench.run(one_column);
 }
 
+/// A dense object becomes a part of an array, the rows of which are twice as long or longer.
+Case part_case(const std::string& name, std::int64_t element_bytes,
+               const std::vector<std::int64_t>& part) {
+  Case one;
+  one.name = name;
+  one.nest.element_bytes = element_bytes;
+  one.nest.rank = static_cast<int>(part.size());
+  std::int64_t source_stride = element_bytes, target_stride = element_bytes;
+  for (std::size_t k = 0; k < part.size(); ++k) {
+    one.nest.loops[k] = {part[k], source_stride, target_stride};
+    source_stride *= part[k];
+    target_stride *= part[k] + (k == 0 ? part[0] | 1 : 1);
+  }
+  return one;
+}
+
+void parts(Bench& bench) {
+  for (const std::int64_t bytes : {1, 2, 4, 8}) {
+    for (const std::int64_t run : {24, 72, 168, 648, 4008}) {
+      const std::int64_t count = run / bytes + 1 - run / bytes % 2;  // odd
+      const std::int64_t rows = bytes_wanted * 3 / 8 / (bytes * count) / 161;
+      bench.run(part_case(
+          "part with rows of " + std::to_string(count) + " x " + std::to_string(bytes) + " B, odd",
+          bytes, {count, 161, rows}));
+    }
+  }
+  for (const std::int64_t run : {4, 8, 16}) {
+    const std::int64_t rest = bytes_wanted / 8 / (16 * run) / (4 * 4 * 4 * 4 * 4);
+    bench.run(part_case("part with rows of " + std::to_string(run) + " x 16 B, 7-D", 16,
+                        {run, 4, 4, 4, 4, 4, rest}));
+  }
+}
+
+/// Dense objects, one behind the other, become a dense array, the first dimension fastest; each is
+/// cut into as equal parts as can be.
+std::vector<LoopNest> reassembly(std::int64_t element_bytes,
+                                 const std::vector<std::int64_t>& extents, std::int64_t parts) {
+  std::vector<LoopNest> nests;
+  std::int64_t objects = 1, source = 0;
+  for (std::size_t k = 0; k < extents.size(); ++k) objects *= parts;
+  for (std::int64_t number = 0; number < objects; ++number) {
+    LoopNest nest;
+    nest.element_bytes = element_bytes;
+    nest.rank = static_cast<int>(extents.size());
+    nest.source_offset = source;
+    std::int64_t rest = number, inside = element_bytes, whole = element_bytes;
+    for (std::size_t k = 0; k < extents.size(); ++k) {
+      const std::int64_t lower = rest % parts * extents[k] / parts;
+      const std::int64_t extent = (rest % parts + 1) * extents[k] / parts - lower;
+      nest.loops[k] = {extent, inside, whole};
+      nest.target_offset += lower * whole;
+      inside *= extent;
+      whole *= extents[k];
+      rest /= parts;
+    }
+    source += (inside + 255) / 256 * 256;
+    nests.push_back(nest);
+  }
+  return nests;
+}
+
+void reassemblies(Bench& bench) {
+  const auto cubes = [&](std::int64_t bytes, std::int64_t side, std::int64_t parts) {
+    const std::int64_t planes = bytes_wanted / bytes / (side * side);
+    const std::string name = "reassembly of " + std::to_string(parts * parts * parts) +
+                             ", rows of " + std::to_string(side) + " x " + std::to_string(bytes) +
+                             " B";
+    bench.run_list(name, reassembly(bytes, {side, side, planes}, parts));
+  };
+  for (const std::int64_t parts : {2, 4, 8}) {
+    cubes(8, 512, parts);
+    cubes(8, 500, parts);
+    cubes(8, 475, parts);
+    cubes(4, 647, parts);
+    cubes(2, 647, parts);
+    cubes(1, 647, parts);
+  }
+  const std::int64_t rest = bytes_wanted / 8 / (16 * 16 * 16 * 32 * 16);
+  bench.run_list("reassembly of 64, 6-D, 8 B", reassembly(8, {16, 32, 16, 16, 16, rest}, 2));
+  const std::int64_t last = bytes_wanted / 16 / (8 * 8 * 8 * 8 * 8 * 8 * 8);
+  bench.run_list("reassembly of 256, 8-D, 16 B", reassembly(16, {8, 8, 8, 8, 8, 8, 8, last}, 2));
+}
+
 void lists(Bench& bench) {
   bench.run_pieces("16384 pieces of 4 KiB", 16384, 4096, 0);
   bench.run_pieces("131072 pieces of 4 KiB", 131072, 4096, 0);
@@ -465,20 +589,41 @@ void lists(Bench& bench) {
   bench.run_pieces("32768 pieces of 16 KiB, off by 4 bytes", 32768, 16384, 4);
 }
 
+/// Takes a setting such as "box_bytes=8192".
+bool set(KernelTuning& tuning, const std::string& setting) {
+  const std::size_t equals = setting.find('=');
+  if (equals == std::string::npos) return false;
+  const std::string name = setting.substr(0, equals);
+  const std::int64_t number = std::atoll(setting.c_str() + equals + 1);
+  if (name == "bytes") return bytes_wanted = number, true;
+  if (name == "box_bytes") return tuning.box_bytes = number, true;
+  if (name == "direct_box_bytes") return tuning.direct_box_bytes = number, true;
+  if (name == "group_boxes") return tuning.group_boxes = number, true;
+  if (name == "shifted_run_bytes") return tuning.shifted_run_bytes = number, true;
+  if (name == "shifted_rows") return tuning.shifted_rows = number, true;
+  if (name == "band_nests") return tuning.band_nests = number, true;
+  return false;
+}
+
 }  // namespace
 }  // namespace tranship::cuda
 
 int main(int argc, char** argv) {
   using namespace tranship::cuda;
   KernelTuning tuning;
-  if (argc > 3) tuning.box_bytes = std::atoll(argv[3]);
-  if (argc > 4) tuning.group_boxes = std::atoll(argv[4]);
-  if (argc > 5) bytes_wanted = std::atoll(argv[5]);
+  for (int k = 3; k < argc; ++k) {
+    if (!set(tuning, argv[k])) {
+      std::fprintf(stderr, "%s is no setting; see the first lines of kernels.cu\n", argv[k]);
+      return 2;
+    }
+  }
   Bench bench(argc > 1 ? argv[1] : nullptr, argc > 2 ? argv[2] : "", tuning);
   bench.copy();
   transposes(bench);
   records(bench);
   blocks(bench);
+  parts(bench);
+  reassemblies(bench);
   lists(bench);
   return bench.finish();
 }

@@ -40,7 +40,7 @@ class Guards {
     if (!leases) return leases.error();
     for (auto& lease : *leases) held_.push_back(std::move(lease));
     for (const Array* array : {&pair.source, &pair.target}) {
-      if (held_.empty() || held_.back() != array->owner) held_.push_back(array->owner);
+      if (!held(array->owner)) held_.push_back(array->owner);
       if (array->liveness && (lives_.empty() || lives_.back() != array->liveness)) {
         lives_.push_back(array->liveness);
       }
@@ -60,6 +60,12 @@ class Guards {
   }
 
  private:
+  /// One of the last two, as owners of sources and targets take turns.
+  bool held(const std::shared_ptr<void>& owner) const {
+    const std::size_t count = held_.size();
+    return (count > 0 && held_[count - 1] == owner) || (count > 1 && held_[count - 2] == owner);
+  }
+
   Leases held_;
   std::vector<std::shared_ptr<const Liveness>> lives_;
 };
@@ -104,7 +110,7 @@ Result<std::optional<Event>> Engine::start_together(std::span<const CopyPair> pa
   });
   if (!one_gpu_hop || !alike) return std::optional<Event>();
   auto made = std::make_shared<Plan>(**plan);
-  made->nests.clear();
+  made->nests = take_spare_nests();
   made->nests.reserve(pairs.size());
   made->bytes = 0;
   Guards guards;
@@ -117,9 +123,24 @@ Result<std::optional<Event>> Engine::start_together(std::span<const CopyPair> pa
     made->bytes += pair.source.view.bytes();
   }
   auto event = start_on_gpu(made, pairs[0].source, pairs[0].target, options, {});
+  give_spare_nests(std::move(made->nests));  // the GPU has its own
   if (!event) return event.error();
   if (event->flight()) guards.give_to(*event->flight());
   return std::optional(std::move(*event));
+}
+
+std::vector<LoopNest> Engine::take_spare_nests() {
+  const std::lock_guard lock(spare_nests_mutex_);
+  std::vector<LoopNest> nests = std::move(spare_nests_);
+  nests.clear();
+  return nests;
+}
+
+void Engine::give_spare_nests(std::vector<LoopNest> nests) {
+  constexpr std::size_t most = 4096;
+  if (nests.capacity() > most) return;
+  const std::lock_guard lock(spare_nests_mutex_);
+  if (nests.capacity() > spare_nests_.capacity()) spare_nests_ = std::move(nests);
 }
 
 Result<Event> Engine::copy_each(std::span<const CopyPair> pairs, const CopyOptions& options) {

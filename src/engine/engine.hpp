@@ -188,6 +188,8 @@ class Engine {
                           std::span<const std::int64_t> target_pages, const CopyOptions& options);
   Result<Event> copy_each(std::span<const CopyPair> pairs, const CopyOptions& options);
   /// Nothing if no single launch carries them.
+  std::vector<LoopNest> take_spare_nests();
+  void give_spare_nests(std::vector<LoopNest> nests);
   Result<std::optional<Event>> start_together(std::span<const CopyPair> pairs,
                                               const CopyOptions& options);
   Result<Event> copy_resolved(const Array& source, const Array& target, const CopyOptions& options);
@@ -237,6 +239,10 @@ class Engine {
   std::shared_ptr<ThreadDriver> driver_;
   std::mutex processes_mutex_;
   std::unique_ptr<Processes> processes_;
+  /// Of the last list of nests that was started: hundreds of kilobytes that are not to be touched
+  /// for the first time again.
+  std::vector<LoopNest> spare_nests_;
+  std::mutex spare_nests_mutex_;
   std::atomic<bool> closed_{false};
   std::uint64_t fork_generation_ = 0;
 };

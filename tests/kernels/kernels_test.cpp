@@ -220,7 +220,7 @@ TEST(misaligned_rows_move_as_walked) {
     test.target_shift = random.below(33);
     KernelKind kind = KernelKind::rows;
     EXPECT_EQ(moves_as_walked(test, random, &kind) ? seed : ~seed, seed);
-    shifted += kind == KernelKind::runs ? 1 : 0;
+    shifted += kind == KernelKind::shifted ? 1 : 0;
   }
   EXPECT(shifted > 100);
 }

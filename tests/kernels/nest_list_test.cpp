@@ -37,14 +37,20 @@ Outcome carry(const std::vector<LoopNest>& nests, std::int64_t shift, Random& ra
     });
   }
   std::byte* to = target.data() + guard_bytes;
-  NestList list;
+  NestLists lists;
   std::vector<LoopNest> rest;
-  plan_list(nests, source.data(), to, list, rest);
-  run_list_on_host(table_of(list, list.groups.data(), list.nests.data()), source.data(), to);
+  plan_lists(nests, source.data(), to, lists, rest);
+  for (const NestList& list : {lists.aligned, lists.shifted}) {
+    std::vector<std::int64_t> table(static_cast<std::size_t>(table_bytes(list)) / 8);
+    auto* at = reinterpret_cast<std::byte*>(table.data());
+    write_table(list, at);
+    run_list_on_host(table_of(list, at), source.data(), to);
+  }
   std::vector<KernelPlan> plans;
   for (const LoopNest& nest : rest) plan_kernels(nest, source.data(), to, plans);
   for (const KernelPlan& plan : plans) run_on_host(plan, source.data(), to);
-  return {target.equals(expected, target_bytes), list.groups.size(), rest.size()};
+  return {target.equals(expected, target_bytes),
+          lists.aligned.groups.size() + lists.shifted.groups.size(), rest.size()};
 }
 
 /// An array that is put together from dense objects: the nest of each of them.
@@ -140,14 +146,17 @@ TEST(lists_of_any_nests_move_as_walked) {
 }
 
 TEST(a_list_of_nothing_launches_nothing) {
-  NestList list;
+  NestLists lists;
   std::vector<LoopNest> rest;
   LoopNest empty;
   empty.element_bytes = 8;
   add(empty, 0, 8, 8);
-  plan_list(std::vector<LoopNest>{empty, empty}, nullptr, nullptr, list, rest);
-  EXPECT_EQ(list.blocks, 0);
-  EXPECT(list.groups.empty() && rest.empty());
+  plan_lists(std::vector<LoopNest>{empty, empty}, nullptr, nullptr, lists, rest);
+  for (const NestList& list : {lists.aligned, lists.shifted}) {
+    EXPECT_EQ(list.blocks, 0);
+    EXPECT(list.groups.empty());
+  }
+  EXPECT(rest.empty());
 }
 
 }  // namespace

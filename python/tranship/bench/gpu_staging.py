@@ -1,10 +1,15 @@
 """Arrays of a GPU through a staging server that keeps them in its host's memory, or on a GPU.
 
 The baseline is the driver's bare copy of as many bytes: between the GPU and pinned memory, or to
-and from the GPU that the server uses: the second one, or the same if there is no other.
+and from the GPU that the server uses: the second one, or the same if there is no other. Several of
+either follow each other, each waited for, as the steps of a program do; a call after a pause of
+some milliseconds finds the server asleep, and is a case of its own.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +24,7 @@ from .staging import KEPT, blocks, server
 MiB = 1 << 20
 DRIVER = "cudaMemcpyAsync"
 TIMED = {"timed": "python"}
+IN_A_ROW = 16
 
 
 def gpu_staging(bench: Bench) -> None:
@@ -75,6 +81,7 @@ def measure(bench: Bench, client: Staging, sides: tuple[Side, Side, Side], data:
     for _ in range(KEPT + 2):
         put()  # the server's memory has been touched, and pinned
         put_objects()
+    other.write(data)
     up = Variant(
         DRIVER,
         lambda: raw(source.engine, [raw_copy(source.array, other.array, 0)]),
@@ -92,13 +99,18 @@ def measure(bench: Bench, client: Staging, sides: tuple[Side, Side, Side], data:
         Variant(variant, timed(work), lambda: same(target.read(), data), target.spoil, TIMED)
         for variant, work in (("get", get), ("get of 8 objects", get_objects))
     )
-    other.write(data)
     for case, variants in (("put", [up, puts]), ("get", [down, gets, gets_of_8])):
-        bench.measure(
-            f"{case} {name} of a GPU{there}",
-            variants,
-            size,
-            repetitions=bench.pick(7, 1),
-            baseline=DRIVER,
-            cold=False,
-        )
+        for times, when in ((IN_A_ROW, ""), (1, ", after a pause")):
+            bench.measure(
+                f"{case} {name} of a GPU{there}{when}",
+                [replace(one, run=in_a_row(one.run, times)) for one in variants],
+                size * times,
+                repetitions=bench.pick(7, 1),
+                baseline=DRIVER,
+                cold=False,
+            )
+
+
+def in_a_row(run: Callable[[], float], times: int) -> Callable[[], float]:
+    """Seconds of several runs, each begun when the one before has ended."""
+    return lambda: sum(run() for _ in range(times))

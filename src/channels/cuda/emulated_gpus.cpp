@@ -455,7 +455,7 @@ Status EmulatedGpus::launch(const GpuStream& stream, const cuda::NestTable& tabl
   CHECK(where(table.groups).kind != PointerKind::pageable,
         "a kernel reads its list of nests from memory that the GPU reaches");
   for (std::int32_t k = 0; k < table.nests_count; ++k) {
-    const cuda::NestOffsets& nest = table.nests[k];
+    const cuda::ListedNest& nest = table.nests[k];
     if (auto status = reaches(stream.device, source + nest.source, target + nest.target); !status)
       return status;
   }

@@ -1,6 +1,7 @@
 #include "channels/cuda/gpu_work.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 
@@ -83,7 +84,7 @@ Status GpuWork::enqueue(const GpuStream& stream, std::span<const LoopNest> nests
   plans_.clear();
   if (!cuda::plan_fields(nests, source, target, plans_)) {
     if (nests.size() >= list_least) {
-      if (Status s = enqueue_list(stream, nests, source, target, way); !s) return s;
+      if (Status s = enqueue_lists(stream, nests, source, target, way); !s) return s;
       nests = rest_;
     }
     for (const LoopNest& nest : nests) cuda::plan_kernels(nest, source, target, plans_);
@@ -106,27 +107,33 @@ Status GpuWork::enqueue(const GpuStream& stream, const LoopNest& run, const Page
   return gpus_->launch(stream, pieces, static_cast<std::int64_t>(count), source, target);
 }
 
-Status GpuWork::enqueue_list(const GpuStream& stream, std::span<const LoopNest> nests,
-                             const std::byte* source, std::byte* target, GpuWay way) {
+Status GpuWork::enqueue_lists(const GpuStream& stream, std::span<const LoopNest> nests,
+                              const std::byte* source, std::byte* target, GpuWay way) {
   rest_.clear();
-  cuda::plan_list(nests, source, target, list_, rest_);
-  if (list_.groups.empty()) return {};
-  const std::int64_t groups_bytes = size_of<cuda::NestGroup>(list_.groups.size());
-  const std::int64_t bytes = groups_bytes + size_of<cuda::NestOffsets>(list_.nests.size());
+  cuda::plan_lists(nests, source, target, lists_, rest_);
+  const std::array lists{&lists_.aligned, &lists_.shifted};
+  std::int64_t bytes = 0;
+  for (const cuda::NestList* list : lists) bytes += table_bytes(*list);
+  if (bytes == 0) return {};
   if (Status status = reserve_table(bytes); !status) return status;
-  std::memcpy(table_, list_.groups.data(), static_cast<std::size_t>(groups_bytes));
-  std::memcpy(table_ + groups_bytes, list_.nests.data(),
-              static_cast<std::size_t>(bytes - groups_bytes));
+  std::byte* at = table_;
+  for (const cuda::NestList* list : lists) {
+    write_table(*list, at);
+    at += table_bytes(*list);
+  }
   const std::byte* table = table_;
   // A GPU without room for the table reads it where it is.
   if (way != GpuWay::past_engines && reserve_on_gpu(stream.device, bytes)) {
     if (Status status = gpus_->copy(stream, table_, on_gpu_, bytes); !status) return status;
     table = on_gpu_;
   }
-  const cuda::NestTable launched =
-      cuda::table_of(list_, reinterpret_cast<const cuda::NestGroup*>(table),
-                     reinterpret_cast<const cuda::NestOffsets*>(table + groups_bytes));
-  return gpus_->launch(stream, launched, source, target);
+  for (const cuda::NestList* list : lists) {
+    if (list->blocks == 0) continue;
+    const cuda::NestTable launched = cuda::table_of(*list, table);
+    if (Status s = gpus_->launch(stream, launched, source, target); !s) return s;
+    table += table_bytes(*list);
+  }
+  return {};
 }
 
 Status GpuWork::reserve_table(std::int64_t bytes) {

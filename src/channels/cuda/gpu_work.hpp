@@ -39,8 +39,8 @@ class GpuWork {
   Status enqueue_pieces(const GpuStream& stream, std::span<const LoopNest> nests,
                         const std::byte* source, std::byte* target);
   /// Those that one launch carries; the others are left in `rest_`.
-  Status enqueue_list(const GpuStream& stream, std::span<const LoopNest> nests,
-                      const std::byte* source, std::byte* target, GpuWay way);
+  Status enqueue_lists(const GpuStream& stream, std::span<const LoopNest> nests,
+                       const std::byte* source, std::byte* target, GpuWay way);
   Status reserve_table(std::int64_t bytes);
   Status reserve_on_gpu(int device, std::int64_t bytes);
 
@@ -48,7 +48,7 @@ class GpuWork {
   std::vector<LoopNest> for_kernels_;    ///< of this request
   std::vector<cuda::KernelPlan> plans_;  ///< kept, so that a request allocates nothing
   std::vector<LoopNest> rest_;
-  cuda::NestList list_;
+  cuda::NestLists lists_;
   std::byte* table_ = nullptr;  ///< pinned
   std::int64_t table_bytes_ = 0;
   std::byte* on_gpu_ = nullptr;  ///< a table that every block reads a part of

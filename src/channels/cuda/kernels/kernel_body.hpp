@@ -1,7 +1,7 @@
 // What one thread of one block does, for the GPU and, phase by phase, for the CPU. A block moves a
-// box of the nest. `move_direct` reads and writes at once; `load_box` and `store_box`, with a
-// barrier between them, pass the box through shared memory, where it lies in the source's order
-// with a gap after each 128 bytes, so that reads across it spread over the banks.
+// box of the nest: `load_box` and `store_box`, with a barrier between them, pass the box through
+// shared memory, where it lies in the source's order with a gap after each 128 bytes, so that reads
+// across it spread over the banks.
 #pragma once
 
 #include <cstddef>
@@ -204,36 +204,6 @@ TRANSHIP_DEVICE bool inside(const Indices<loops>& indices, const Place& place) {
   TRANSHIP_UNROLL
   for (int k = 0; k < loops; ++k) all = all && indices.at[k] < limit_of(place, k);
   return all;
-}
-
-/// Moves elements of a box without shared memory; several are read before the first is written.
-template <int element_bytes, int loops, bool full>
-TRANSHIP_DEVICE void move_direct(const NestPlan& plan, const Place& place, std::uint32_t thread) {
-  constexpr int together = 4;
-  const std::uint32_t count = static_cast<std::uint32_t>(plan.box_elements);
-  for (std::uint32_t first = thread; first < count; first += together * kernel_threads) {
-    Words<element_bytes> held[together] = {};
-    std::int64_t offsets[together];
-    bool moves[together];
-    TRANSHIP_UNROLL
-    for (int r = 0; r < together; ++r) {
-      const std::uint32_t number = first + static_cast<std::uint32_t>(r * kernel_threads);
-      const Indices<loops> indices = target_indices<loops>(plan, number);
-      moves[r] = number < count && (full || inside(indices, place));
-      std::int64_t from = 0;
-      offsets[r] = 0;
-      TRANSHIP_UNROLL
-      for (int k = 0; k < loops; ++k) {
-        from += indices.at[k] * plan.loops[k].source_stride;
-        offsets[r] += indices.at[k] * plan.loops[k].target_stride;
-      }
-      if (moves[r]) held[r] = read<element_bytes>(place.source + from);
-    }
-    TRANSHIP_UNROLL
-    for (int r = 0; r < together; ++r) {
-      if (moves[r]) write(place.target + offsets[r], held[r]);
-    }
-  }
 }
 
 /// A vector of the source, the elements of which may lie beyond the edge.

@@ -19,10 +19,6 @@ constexpr std::int64_t box_bytes_max = 32768;
 constexpr std::int64_t long_run_bytes = 128;
 constexpr std::int64_t row_bytes_min = 32;
 constexpr std::int64_t line_bytes = 128;
-/// Of a run at any alignment, a warp moves so much at least; fewer bytes have longer ends.
-constexpr std::int64_t warp_run_bytes = 4096;
-constexpr std::int64_t run_warps_most = std::int64_t{1} << 20;
-constexpr std::int64_t shifted_run_bytes = 256;
 
 /// Joins loops that continue each other on both sides, and the first ones with the element.
 void join(Work& work) {
@@ -74,11 +70,17 @@ std::vector<std::size_t> source_order(const std::vector<Loop>& loops) {
   return order;
 }
 
+struct BoxLimits {
+  std::int64_t elements_wanted = 0;
+  std::int64_t elements_max = 0;
+  int loops_max = box_loops_max;
+};
+
 /// Chooses the extents of a box so that runs grow evenly on both sides.
 class BoxShape {
  public:
-  BoxShape(const std::vector<Loop>& loops, std::int64_t elements_max)
-      : loops_(loops), extents_(loops.size(), 1), elements_max_(elements_max) {
+  BoxShape(const std::vector<Loop>& loops, const BoxLimits& limits)
+      : loops_(loops), extents_(loops.size(), 1), limits_(limits) {
     target_order_.resize(loops.size());
     for (std::size_t k = 0; k < loops.size(); ++k) target_order_[k] = k;
     source_order_ = source_order(loops);
@@ -104,14 +106,14 @@ class BoxShape {
     for (std::size_t k = 0; k < extents_.size(); ++k) {
       std::int64_t& extent = extents_[k];
       if (extent == 1) continue;
-      const std::int64_t room = elements_max_ / (elements() / extent);
+      const std::int64_t room = limits_.elements_wanted / (elements() / extent);
       extent = std::min(room, loops_[k].extent);
       if (extent == loops_[k].extent) continue;
       const std::int64_t line = line_bytes / element_bytes;
       const std::int64_t vector = vector_bytes_max / element_bytes;
       const std::int64_t step = extent >= 4 * line ? line : extent >= 2 * vector ? vector : 1;
       extent = extent / step * step;
-      const std::int64_t most = box_bytes_max / element_bytes / (elements() / extent);
+      const std::int64_t most = limits_.elements_max / (elements() / extent);
       const std::int64_t sector = std::max(step, 2 * vector);
       // Along other loops, larger boxes were measured to cost more than cut ones.
       if (loops_.size() == 2 && k == 1) {
@@ -147,8 +149,8 @@ class BoxShape {
       const std::int64_t wider = std::min(2 * extents_[k], loops_[k].extent);
       const auto active =
           std::count_if(extents_.begin(), extents_.end(), [](std::int64_t e) { return e > 1; });
-      if (extents_[k] == 1 && active == box_loops_max) return false;
-      if (elements() / extents_[k] * wider > elements_max_) return false;
+      if (extents_[k] == 1 && active == limits_.loops_max) return false;
+      if (elements() / extents_[k] * wider > limits_.elements_wanted) return false;
       extents_[k] = wider;
       return true;
     }
@@ -157,7 +159,7 @@ class BoxShape {
 
   const std::vector<Loop>& loops_;
   std::vector<std::int64_t> extents_;
-  std::int64_t elements_max_;
+  BoxLimits limits_;
   std::vector<std::size_t> target_order_;
   std::vector<std::size_t> source_order_;
 };
@@ -172,7 +174,8 @@ void set_loops(const Work& work, const std::vector<std::int64_t>& extents, Kerne
   plan.blocks = 1;
   for (const bool in_box : {true, false}) {
     for (std::size_t k = 0; k < work.loops.size(); ++k) {
-      if ((extents[k] > 1) != in_box) continue;
+      const bool counts_vectors = k == 0 && plan.kind == KernelKind::shifted;
+      if ((extents[k] > 1 || counts_vectors) != in_box) continue;
       plan.loops[plan.rank] = work.loops[k];
       plan.box[plan.rank] = static_cast<std::int32_t>(extents[k]);
       const std::int64_t boxes = ceil_divide(work.loops[k].extent, extents[k]);
@@ -303,13 +306,32 @@ struct Way {
   KernelTuning tuning;
 };
 
+/// Blocks from which larger boxes are better than more of them.
+constexpr std::int64_t blocks_wanted = 4096;
+
+BoxLimits limits_of(const Work& work, const Way& way) {
+  const KernelTuning& tuning = way.tuning;
+  if (!way.direct) {
+    CHECK(tuning.box_bytes <= box_bytes_max, "a box is larger than the kernels can index");
+    return {tuning.box_bytes / work.element_bytes, box_bytes_max / work.element_bytes};
+  }
+  std::int64_t bytes = work.element_bytes;
+  for (const Loop& loop : work.loops) bytes *= loop.extent;
+  bytes = std::max(bytes, tuning.list_bytes);
+  const std::int64_t box_bytes =
+      std::clamp(bytes / blocks_wanted, std::min(tuning.box_bytes, tuning.direct_box_bytes),
+                 tuning.direct_box_bytes);
+  const std::int64_t rows = way.kind == KernelKind::shifted ? tuning.shifted_rows : box_rows_max;
+  const std::int64_t most = rows * work.loops[0].extent;
+  return {std::min(box_bytes / work.element_bytes, most), most, kernel_loops_max};
+}
+
 KernelPlan make_plan(const Work& work, const std::byte* source, const std::byte* target,
                      const Way& way) {
   KernelPlan plan;
   plan.kind = way.kind;
   const bool direct = way.direct;
-  CHECK(way.tuning.box_bytes <= box_bytes_max, "a box is larger than the kernels can index");
-  BoxShape shape(work.loops, way.tuning.box_bytes / work.element_bytes);
+  BoxShape shape(work.loops, limits_of(work, way));
   if (direct) {
     shape.grow_target();
   } else {
@@ -319,6 +341,8 @@ KernelPlan make_plan(const Work& work, const std::byte* source, const std::byte*
   set_loops(work, shape.extents(), plan);
   if (direct) {
     set_target_steps(plan);
+    plan.rows = plan.box_elements / plan.box[0];
+    if (plan.box_rank > 1) plan.inner_rows = plan.rows / plan.box[plan.box_rank - 1];
     return plan;
   }
   const std::vector<Loop> loops(plan.loops, plan.loops + plan.box_rank);
@@ -333,29 +357,34 @@ KernelPlan make_plan(const Work& work, const std::byte* source, const std::byte*
   return plan;
 }
 
-/// Runs that only narrow accesses could move as they lie.
-bool plan_runs(const Work& work, std::vector<KernelPlan>& plans) {
-  KernelPlan plan;
-  plan.kind = KernelKind::runs;
-  plan.rank = static_cast<std::int32_t>(work.loops.size());
-  plan.source_offset = work.source_offset;
-  plan.target_offset = work.target_offset;
-  plan.run_bytes = work.element_bytes;
-  std::int64_t runs = 1;
-  if (work.loops.size() > kernel_loops_max) return false;
-  for (std::size_t k = 0; k < work.loops.size(); ++k) {
-    plan.loops[k] = work.loops[k];
-    runs *= work.loops[k].extent;
-    if (runs >= std::int64_t{1} << 31) return false;
-    plan.boxes[k] = make_divisor(work.loops[k].extent);
+/// The runs of a nest as whole vectors of the target, of which they have so many at most.
+Work in_vectors(const Work& runs) {
+  Work work = runs;
+  work.element_bytes = vector_bytes_max;
+  const std::int64_t vectors = std::max<std::int64_t>(1, runs.element_bytes / vector_bytes_max);
+  work.loops.insert(work.loops.begin(), Loop{vectors, vector_bytes_max, vector_bytes_max});
+  return work;
+}
+
+/// Completes the plans of in_vectors().
+void set_runs(const Work& runs, std::span<KernelPlan> plans) {
+  for (KernelPlan& plan : plans) {
+    plan.run_bytes = runs.element_bytes;
+    plan.source_low = runs.source_offset;
+    plan.source_high = runs.source_offset + runs.element_bytes;
+    for (const Loop& loop : runs.loops) {
+      const std::int64_t reach = (loop.extent - 1) * loop.source_stride;
+      (reach < 0 ? plan.source_low : plan.source_high) += reach;
+    }
   }
-  const std::int64_t warps = std::min(ceil_divide(plan.run_bytes, warp_run_bytes), run_warps_most);
-  if (runs * warps + kernel_threads >= std::int64_t{1} << 31) return false;
-  plan.run_warps = make_divisor(warps);
-  plan.box_elements = static_cast<std::int32_t>(runs);
-  plan.blocks = ceil_divide(runs * warps, kernel_threads / 32);
-  plans.push_back(plan);
-  return true;
+}
+
+/// Whether runs are faster in vectors that are shifted than in units that are aligned.
+bool better_shifted(const Work& runs, const Work& units, const KernelTuning& tuning) {
+  constexpr std::int64_t wide_bytes = 8;
+  constexpr std::int64_t more_each = 32;
+  return units.element_bytes < wide_bytes &&
+         runs.element_bytes >= tuning.shifted_run_bytes + more_each * units.element_bytes;
 }
 
 /// Rows of a box from which on margins around each of them are few.
@@ -445,11 +474,11 @@ void plan_kernels(const LoopNest& nest, const std::byte* source, const std::byte
       plan_shuffle(std::span(&whole, 1), source, target, tuning, plans)) {
     return;
   }
-  if (direct && work.element_bytes <= 2 && whole.element_bytes >= shifted_run_bytes &&
-      plan_runs(whole, plans)) {
-    return;
-  }
   const std::size_t before = plans.size();
+  if (direct && better_shifted(whole, work, tuning)) {
+    plan_work(in_vectors(whole), source, target, {true, KernelKind::shifted, tuning}, plans);
+    return set_runs(whole, std::span(plans).subspan(before));
+  }
   plan_work(work, source, target, way, plans);
   if (direct || plans.size() != before + 1) return;
   const std::vector<Work> fields = misaligned_fields(whole, plans.back());
@@ -502,7 +531,7 @@ std::string explain(const KernelPlan& plan) {
            " bytes in " + element + " accesses, " + std::to_string(plan.blocks) + " blocks";
   }
   if (plan.kind == KernelKind::records) return explain_records(plan);
-  if (plan.kind == KernelKind::runs) {
+  if (plan.kind == KernelKind::shifted) {
     return "runs of " + std::to_string(plan.run_bytes) + " bytes, shifted, " +
            std::to_string(plan.blocks) + " blocks";
   }

@@ -14,7 +14,7 @@ namespace tranship::cuda {
 /// How a kernel walks the nest.
 enum class KernelKind : std::int32_t {
   rows,      ///< runs that are contiguous on both sides, in vectors of up to 16 bytes
-  runs,      ///< the same where no wide vector is aligned: read in vectors and shifted
+  shifted,   ///< the same at any alignment: vectors of the target are put together of two
   box,       ///< a box of the nest passes through shared memory: long runs on either side
   elements,  ///< one element a thread, in the target's order
   records,   ///< a box of whole records passes through shared memory, to or from runs of fields
@@ -29,6 +29,7 @@ struct Divisor {
 
 constexpr int kernel_loops_max = 8;
 constexpr int box_loops_max = 4;
+constexpr int box_rows_max = 1024;
 constexpr int kernel_threads = 256;
 
 /// A step through a box in the source's order: loops that follow each other there are one.
@@ -53,7 +54,9 @@ struct NestPlan {
   std::int32_t source_vector_bytes = 1;  ///< of one access to global memory at the source
   std::int32_t target_vector_bytes = 1;
   std::int32_t rank = 0;
-  std::int32_t box_rank = 0;  ///< loops of more than one index in a box; they come first
+  /// Loops of more than one index in a box; they come first. Boxes that pass through shared memory
+  /// have box_loops_max at most.
+  std::int32_t box_rank = 0;
   std::int32_t source_rank = 0;
   std::int32_t box_elements = 1;
   bool straddles = false;  ///< a vector at the target may hold indices of several loops
@@ -61,16 +64,21 @@ struct NestPlan {
   std::int32_t shared_step = 0;
   std::int64_t source_offset = 0;
   std::int64_t target_offset = 0;
-  Loop loops[kernel_loops_max];             ///< of a box first; then fastest in the target first
-  std::int32_t box[kernel_loops_max] = {};  ///< indices of each loop in a box
-  Divisor boxes[kernel_loops_max];          ///< boxes along each loop
-  SourceStep source_steps[box_loops_max];   ///< fastest in the source first
-  TargetStep target_steps[box_loops_max];   ///< of loops[0], loops[1], ...
-  std::int64_t blocks = 0;                  ///< of the launch
-  std::int32_t threads = kernel_threads;    ///< of a block
-  std::int64_t run_bytes = 0;               ///< KernelKind::runs alone
-  Divisor run_warps;                        ///< that share one run
+  Loop loops[kernel_loops_max];               ///< of a box first; then fastest in the target first
+  std::int32_t box[kernel_loops_max] = {};    ///< indices of each loop in a box
+  Divisor boxes[kernel_loops_max];            ///< boxes along each loop
+  SourceStep source_steps[box_loops_max];     ///< fastest in the source first
+  TargetStep target_steps[kernel_loops_max];  ///< of loops[0], loops[1], ...
+  std::int64_t blocks = 0;                    ///< of the launch
+  std::int32_t threads = kernel_threads;      ///< of a block
   std::int32_t shared_bytes = 0;
+  std::int32_t rows = 1;  ///< of a box that needs no shared memory: of its loops but the first
+  std::int32_t inner_rows = 1;  ///< for each index of its last loop
+  /// KernelKind::shifted alone: loop 0 counts the vectors of a run, which has so many bytes; the
+  /// source lies between two bytes.
+  std::int64_t run_bytes = 0;
+  std::int64_t source_low = 0;
+  std::int64_t source_high = 0;
 };
 
 constexpr int record_fields_max = 16;
@@ -127,13 +135,21 @@ struct KernelPlan : NestPlan {
 struct KernelTuning {
   /// What a block moves: larger for longer runs, smaller for more blocks on a multiprocessor.
   std::int64_t box_bytes = 16384;
+  /// The same where nothing passes through shared memory, if there are blocks enough.
+  std::int64_t direct_box_bytes = 32768;
   /// Neighbouring blocks go over so many boxes along the target's fastest loop before they go on
   /// along the next one; 0: over all. It applies where the boxes divide the loop.
   std::int64_t group_boxes = 0;
   /// Nests that share a launch: none of them goes through shared memory that need not, and accesses
   /// are as narrow as the narrowest of them needs.
   bool in_list = false;
+  std::int64_t list_bytes = 0;  ///< that they move together
+  /// Runs that only narrow units could move are shifted if they have so many bytes, and 32 more for
+  /// each byte of a unit.
+  std::int64_t shifted_run_bytes = 48;
+  std::int64_t shifted_rows = 128;  ///< of a box, at most
   std::int64_t element_bytes_max = 16;
+  std::int64_t band_nests = 64;  ///< of a list, at most
 };
 
 /// Appends what carries `nest` between two addresses: usually one plan, several if the nest has

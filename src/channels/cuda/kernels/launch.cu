@@ -1,7 +1,7 @@
 // The device side of launch.hpp: kernels around the bodies, and their launches.
 #include <cuda_runtime.h>
 
-#include "channels/cuda/kernels/kernel_body.hpp"
+#include "channels/cuda/kernels/direct_body.hpp"
 #include "channels/cuda/kernels/launch.hpp"
 #include "channels/cuda/kernels/pieces_body.hpp"
 #include "channels/cuda/kernels/records_body.hpp"
@@ -10,16 +10,15 @@
 namespace tranship::cuda {
 namespace {
 
-template <int element_bytes, int loops>
+template <int element_bytes, bool shifted>
 __global__ void __launch_bounds__(kernel_threads)
     direct_kernel(const __grid_constant__ NestPlan plan, const std::byte* source,
                   std::byte* target) {
-  const Place place = locate(plan, blockIdx.x, source, target);
-  if (place.full) {
-    move_direct<element_bytes, loops, true>(plan, place, threadIdx.x);
-  } else {
-    move_direct<element_bytes, loops, false>(plan, place, threadIdx.x);
-  }
+  __shared__ Row rows[box_rows_max];
+  const DirectPlace place = locate_direct(plan, blockIdx.x, source, target);
+  list_rows(plan, place, threadIdx.x, rows);
+  __syncthreads();
+  move_rows<element_bytes, shifted>(plan, place, rows, source, threadIdx.x);
 }
 
 template <int element_bytes, int source_bytes, int target_bytes, int loops>
@@ -61,11 +60,6 @@ __global__ void __launch_bounds__(kernel_threads, 4)
 }
 
 __global__ void __launch_bounds__(kernel_threads)
-    runs_kernel(const __grid_constant__ NestPlan plan, const std::byte* source, std::byte* target) {
-  move_run(plan, source, target, blockIdx.x, threadIdx.x);
-}
-
-__global__ void __launch_bounds__(kernel_threads)
     pieces_kernel(const Piece* pieces, std::int64_t count, const std::byte* source,
                   std::byte* target, std::int32_t warps, std::int32_t warps_log2) {
   __shared__ Piece held[piece_warps];
@@ -93,15 +87,9 @@ struct Launch {
   std::byte* target;
   cudaStream_t stream;
 
-  int runs() const {
-    runs_kernel<<<static_cast<unsigned>(plan.blocks), kernel_threads, 0, stream>>>(plan, source,
-                                                                                   target);
-    return cudaGetLastError();
-  }
-
-  template <int element_bytes, int loops>
+  template <int element_bytes, bool shifted>
   int direct() const {
-    direct_kernel<element_bytes, loops>
+    direct_kernel<element_bytes, shifted>
         <<<static_cast<unsigned>(plan.blocks), kernel_threads, 0, stream>>>(plan, source, target);
     return cudaGetLastError();
   }

@@ -8,19 +8,25 @@
 namespace tranship::cuda {
 namespace {
 
-template <int element_bytes, int loops>
+template <int element_bytes, bool shifted>
 __global__ void __launch_bounds__(kernel_threads)
-    list_kernel(const NestGroup* groups, std::int32_t groups_count, const NestOffsets* nests,
-                const std::byte* source, std::byte* target) {
-  constexpr std::uint32_t words = sizeof(NestGroup) / sizeof(std::uint32_t);
-  static_assert(sizeof(NestGroup) % sizeof(std::uint32_t) == 0);
-  __shared__ alignas(NestGroup) std::uint32_t held[words];
-  const NestGroup* group = groups + find_group(groups, groups_count, blockIdx.x);
-  const auto* from = reinterpret_cast<const std::uint32_t*>(group);
+    list_kernel(const __grid_constant__ NestTable table, const std::byte* source,
+                std::byte* target) {
+  constexpr std::uint32_t words = sizeof(NestPlan) / sizeof(std::uint32_t);
+  static_assert(sizeof(NestPlan) % sizeof(std::uint32_t) == 0);
+  __shared__ alignas(NestPlan) std::uint32_t held[words];
+  __shared__ Row rows[box_rows_max];
+  const ListedBlock block = find_block(table, blockIdx.x);
+  const auto* from = reinterpret_cast<const std::uint32_t*>(&table.groups[block.nest.group].plan);
   for (std::uint32_t k = threadIdx.x; k < words; k += kernel_threads) held[k] = from[k];
   __syncthreads();
-  move_listed<element_bytes, loops>(*reinterpret_cast<const NestGroup*>(held), nests, blockIdx.x,
-                                    source, target, threadIdx.x);
+  const NestPlan& plan = *reinterpret_cast<const NestPlan*>(held);
+  if (block.number >= plan.blocks) return;
+  source += block.nest.source;
+  const DirectPlace place = locate_direct(plan, block.number, source, target + block.nest.target);
+  list_rows(plan, place, threadIdx.x, rows);
+  __syncthreads();
+  move_rows<element_bytes, shifted>(plan, place, rows, source, threadIdx.x);
 }
 
 /// What select_list() calls.
@@ -30,11 +36,10 @@ struct Launch {
   std::byte* target;
   cudaStream_t stream;
 
-  template <int element_bytes, int loops>
+  template <int element_bytes, bool shifted>
   int list() const {
-    list_kernel<element_bytes, loops>
-        <<<static_cast<unsigned>(table.blocks), kernel_threads, 0, stream>>>(
-            table.groups, table.groups_count, table.nests, source, target);
+    list_kernel<element_bytes, shifted>
+        <<<static_cast<unsigned>(table.blocks), kernel_threads, 0, stream>>>(table, source, target);
     return cudaGetLastError();
   }
 };

@@ -1,6 +1,8 @@
 #include "channels/cuda/kernels/nest_list.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -49,6 +51,8 @@ struct Alike {
     for (KernelPlan& plan : plans) {
       plan.source_offset -= any.source_offset;
       plan.target_offset -= any.target_offset;
+      plan.source_low -= any.source_offset;
+      plan.source_high -= any.source_offset;
     }
   }
 
@@ -59,18 +63,12 @@ struct Alike {
     });
   }
 
-  std::int64_t blocks() const {
-    std::int64_t sum = 0;
-    for (const KernelPlan& plan : plans) sum += plan.blocks;
-    return sum * static_cast<std::int64_t>(nests.size());
-  }
+  bool shifted() const { return plans[0].kind == KernelKind::shifted; }
 
-  /// The narrowest access, or a whole vector.
+  /// The narrowest access.
   std::int32_t element_bytes() const {
     std::int32_t least = vector_bytes_max;
-    for (const KernelPlan& plan : plans) {
-      if (plan.kind != KernelKind::runs) least = std::min(least, plan.element_bytes);
-    }
+    for (const KernelPlan& plan : plans) least = std::min(least, plan.element_bytes);
     return least;
   }
 };
@@ -92,53 +90,124 @@ Shapes shapes_of(std::span<const LoopNest> nests, const std::byte* source,
   return shapes;
 }
 
-void append(const Alike& alike, NestList& list) {
-  const auto first = static_cast<std::int32_t>(list.nests.size());
-  for (const LoopNest* nest : alike.nests) {
-    list.nests.push_back({nest->source_offset, nest->target_offset});
-  }
+/// A nest of a list that is being made, and the blocks that it takes.
+struct Entry {
+  ListedNest nest;
+  std::int64_t blocks;
+};
+
+void append(const Alike& alike, NestList& list, std::vector<Entry>& entries) {
   for (const KernelPlan& plan : alike.plans) {
-    NestGroup& group = list.groups.emplace_back();
-    group.plan = plan;
-    group.blocks = make_divisor(plan.blocks);
-    group.first_block = static_cast<std::uint32_t>(list.blocks);
-    group.first_nest = first;
-    list.blocks += plan.blocks * static_cast<std::int64_t>(alike.nests.size());
-    if (plan.box_rank > list.loops) list.loops = box_loops_max;
+    const auto group = static_cast<std::int32_t>(list.groups.size());
+    list.groups.push_back({plan});
+    for (const LoopNest* nest : alike.nests) {
+      entries.push_back({{nest->source_offset, nest->target_offset, group}, plan.blocks});
+    }
   }
+}
+
+/// Nests that go into one band, from `first` on: so many that their blocks fill it well.
+std::size_t band_end(const std::vector<Entry>& entries, std::size_t first, std::int64_t nests_max) {
+  std::int64_t most = entries[first].blocks, least = most;
+  std::size_t end = first;
+  for (; end < entries.size() && static_cast<std::int64_t>(end - first) < nests_max; ++end) {
+    most = std::max(most, entries[end].blocks);
+    least = std::min(least, entries[end].blocks);
+    if (8 * (most - least) > most) break;
+  }
+  return end;
+}
+
+/// Puts the nests in the order of the target, and in bands. False: they need too many blocks.
+bool complete(NestList& list, std::vector<Entry>& entries, std::int64_t nests_max) {
+  const auto by_target = [](const Entry& a, const Entry& b) {
+    return a.nest.target < b.nest.target;
+  };
+  if (!std::is_sorted(entries.begin(), entries.end(), by_target)) {
+    std::stable_sort(entries.begin(), entries.end(), by_target);
+  }
+  for (std::size_t first = 0; first < entries.size();) {
+    const std::size_t end = band_end(entries, first, nests_max);
+    const auto count = static_cast<std::int64_t>(end - first);
+    list.bands.push_back({static_cast<std::uint32_t>(list.blocks), static_cast<std::int32_t>(first),
+                          make_divisor(count)});
+    std::int64_t most = 0;
+    for (; first < end; ++first) {
+      most = std::max(most, entries[first].blocks);
+      list.nests.push_back(entries[first].nest);
+    }
+    list.blocks += most * count;
+    if (list.blocks > blocks_most) return false;
+  }
+  return true;
+}
+
+template <typename Entry>
+std::int64_t size_of(const std::vector<Entry>& entries) {
+  return static_cast<std::int64_t>(entries.size() * sizeof(Entry));
+}
+
+template <typename Entry>
+std::byte* put(const std::vector<Entry>& entries, std::byte* at) {
+  static_assert(sizeof(Entry) % alignof(std::int64_t) == 0);
+  if (!entries.empty()) std::memcpy(at, entries.data(), entries.size() * sizeof(Entry));
+  return at + size_of(entries);
 }
 
 }  // namespace
 
-NestTable table_of(const NestList& list, const NestGroup* groups, const NestOffsets* nests) {
-  return {groups,
-          nests,
-          static_cast<std::int32_t>(list.groups.size()),
-          static_cast<std::int32_t>(list.nests.size()),
-          list.element_bytes,
-          list.loops,
-          list.blocks};
+std::int64_t table_bytes(const NestList& list) {
+  return size_of(list.groups) + size_of(list.nests) + size_of(list.bands);
 }
 
-void plan_list(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
-               NestList& list, std::vector<LoopNest>& rest) {
-  list = {};
+void write_table(const NestList& list, std::byte* at) {
+  put(list.bands, put(list.nests, put(list.groups, at)));
+}
+
+NestTable table_of(const NestList& list, const std::byte* at) {
+  NestTable table;
+  table.groups = reinterpret_cast<const NestGroup*>(at);
+  table.nests = reinterpret_cast<const ListedNest*>(at += size_of(list.groups));
+  table.bands = reinterpret_cast<const NestBand*>(at += size_of(list.nests));
+  table.nests_count = static_cast<std::int32_t>(list.nests.size());
+  table.bands_count = static_cast<std::int32_t>(list.bands.size());
+  table.shifted = list.shifted;
+  table.element_bytes = list.element_bytes;
+  table.blocks = list.blocks;
+  return table;
+}
+
+void plan_lists(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
+                NestLists& lists, std::vector<LoopNest>& rest, const KernelTuning& given) {
+  lists = {};
+  lists.shifted.shifted = true;
+  std::int32_t& narrowest = lists.aligned.element_bytes;
   Shapes shapes = shapes_of(nests, source, target);
-  KernelTuning tuning;
+  KernelTuning tuning = given;
   tuning.in_list = true;
+  for (const LoopNest& nest : nests) tuning.list_bytes += nest.bytes();
   for (auto& [nest, alike] : shapes) {
     alike.plan(tuning);
-    if (alike.listed()) list.element_bytes = std::min(list.element_bytes, alike.element_bytes());
+    if (alike.listed()) narrowest = std::min(narrowest, alike.element_bytes());
   }
-  tuning.element_bytes_max = list.element_bytes;
+  // What is aligned stays so, in narrower accesses.
+  tuning.element_bytes_max = narrowest;
+  tuning.shifted_run_bytes = std::numeric_limits<std::int64_t>::max() / 2;
+  std::vector<Entry> aligned, shifted;
   for (auto& [nest, alike] : shapes) {
-    if (alike.listed() && alike.element_bytes() != list.element_bytes) alike.plan(tuning);
-    if (alike.listed() && list.blocks + alike.blocks() <= blocks_most) {
-      append(alike, list);
-    } else {
+    const bool askew = alike.shifted();
+    if (!alike.listed()) {
       for (const LoopNest* one : alike.nests) rest.push_back(*one);
+      continue;
     }
+    if (!askew && alike.element_bytes() != narrowest) alike.plan(tuning);
+    append(alike, askew ? lists.shifted : lists.aligned, askew ? shifted : aligned);
   }
+  const bool fit = complete(lists.aligned, aligned, tuning.band_nests) &&
+                   complete(lists.shifted, shifted, tuning.band_nests);
+  if (fit) return;
+  lists = {};
+  rest.assign(nests.begin(), nests.end());
 }
 
 }  // namespace tranship::cuda

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "channels/cuda/kernels/kernel_body.hpp"
+#include "channels/cuda/kernels/direct_body.hpp"
 
 namespace tranship::cuda {
 
@@ -45,27 +45,10 @@ TRANSHIP_DEVICE void move_vectors(const std::byte* source, std::byte* target, st
   }
 }
 
-/// The part of two neighbouring vectors that begins `words` words and `bits` bits after the first.
-template <int words>
-TRANSHIP_DEVICE Words<16> shift_vectors(const Words<16>& low, const Words<16>& high,
-                                        std::uint32_t bits) {
-  Words<16> result{};
-  TRANSHIP_UNROLL
-  for (int k = 0; k < 4; ++k) {
-    const int at = k + words;
-    const std::uint32_t first = at < 4 ? low.word[at % 4] : high.word[at % 4];
-    const std::uint32_t second = at + 1 < 4 ? low.word[(at + 1) % 4] : high.word[(at + 1) % 4];
-    const std::uint64_t both = static_cast<std::uint64_t>(second) << 32 | first;
-    result.word[k] = static_cast<std::uint32_t>(both >> bits);
-  }
-  return result;
-}
-
 /// As move_vectors() with 16 bytes, where the source lies askew: it is read in aligned vectors,
 /// each of them twice, the second time from the cache.
-template <int words>
-TRANSHIP_DEVICE void move_shifted(const std::byte* source, std::byte* target, std::int64_t vectors,
-                                  std::uint32_t warp, std::uint32_t warps, std::uint32_t lane) {
+TRANSHIP_DEVICE void move_askew(const std::byte* source, std::byte* target, std::int64_t vectors,
+                                std::uint32_t warp, std::uint32_t warps, std::uint32_t lane) {
   constexpr std::int64_t together = 4;
   constexpr std::int64_t chunk = together * warp_lanes;
   const auto askew = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(source) % 16);
@@ -84,7 +67,7 @@ TRANSHIP_DEVICE void move_shifted(const std::byte* source, std::byte* target, st
     for (int r = 0; r < together; ++r) {
       const std::int64_t vector = first + r * warp_lanes + lane;
       if (vector >= vectors) continue;
-      write(target + vector * 16, shift_vectors<words>(low[r], high[r], askew % 4 * 8));
+      write(target + vector * 16, shift_vectors(low[r], high[r], askew));
     }
   }
 }
@@ -119,35 +102,7 @@ TRANSHIP_DEVICE void move_piece(const Piece& piece, const std::byte* source, std
   source += begin;
   target += begin;
   if (!askew) return move_vectors<16>(source, target, vectors, warp, warps, lane);
-  switch (reinterpret_cast<std::uintptr_t>(source) % 16 / 4) {
-    case 0: return move_shifted<0>(source, target, vectors, warp, warps, lane);
-    case 1: return move_shifted<1>(source, target, vectors, warp, warps, lane);
-    case 2: return move_shifted<2>(source, target, vectors, warp, warps, lane);
-    default: return move_shifted<3>(source, target, vectors, warp, warps, lane);
-  }
-}
-
-/// One run of a nest, by its number.
-TRANSHIP_DEVICE Piece run_of(const NestPlan& plan, std::uint32_t number) {
-  Piece piece{plan.source_offset, plan.target_offset, plan.run_bytes};
-  for (int k = 0; k < plan.rank; ++k) {
-    const std::uint32_t next = divide(number, plan.boxes[k]);
-    const std::int64_t index = number - next * plan.boxes[k].divisor;
-    piece.source_offset += index * plan.loops[k].source_stride;
-    piece.target_offset += index * plan.loops[k].target_stride;
-    number = next;
-  }
-  return piece;
-}
-
-/// What a thread does for KernelKind::runs.
-TRANSHIP_DEVICE void move_run(const NestPlan& plan, const std::byte* source, std::byte* target,
-                              std::uint32_t block, std::uint32_t thread) {
-  const std::uint32_t warp = block * static_cast<std::uint32_t>(piece_warps) + thread / 32;
-  const std::uint32_t run = divide(warp, plan.run_warps);
-  if (run >= static_cast<std::uint32_t>(plan.box_elements)) return;
-  move_piece(run_of(plan, run), source, target, warp - run * plan.run_warps.divisor,
-             plan.run_warps.divisor, thread % 32);
+  move_askew(source, target, vectors, warp, warps, lane);
 }
 
 }  // namespace tranship::cuda

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "channels/cuda/kernels/kernel_body.hpp"
+#include "channels/cuda/kernels/direct_body.hpp"
 #include "channels/cuda/kernels/launch.hpp"
 #include "channels/cuda/kernels/nest_list_body.hpp"
 #include "channels/cuda/kernels/pieces_body.hpp"
@@ -14,32 +14,30 @@ namespace {
 
 constexpr std::uint32_t threads = kernel_threads;
 
+template <int element_bytes, bool shifted>
+void move_block(const NestPlan& plan, std::uint32_t block, const std::byte* source,
+                std::byte* target) {
+  CHECK(plan.rows <= box_rows_max, "a box has more rows than fit");
+  std::vector<Row> rows(static_cast<std::size_t>(plan.rows));
+  const DirectPlace place = locate_direct(plan, block, source, target);
+  for (std::uint32_t thread = 0; thread < threads; ++thread) {
+    list_rows(plan, place, thread, rows.data());
+  }
+  for (std::uint32_t thread = 0; thread < threads; ++thread) {
+    move_rows<element_bytes, shifted>(plan, place, rows.data(), source, thread);
+  }
+}
+
 /// The addresses of a run; what select_kernel() calls.
 struct HostRun {
   const KernelPlan& plan;
   const std::byte* source;
   std::byte* target;
 
-  int runs() const {
-    for (std::uint32_t block = 0; block < plan.blocks; ++block) {
-      for (std::uint32_t thread = 0; thread < threads; ++thread) {
-        move_run(plan, source, target, block, thread);
-      }
-    }
-    return 0;
-  }
-
-  template <int element_bytes, int loops>
+  template <int element_bytes, bool shifted>
   int direct() const {
     for (std::uint32_t block = 0; block < plan.blocks; ++block) {
-      const Place place = locate(plan, block, source, target);
-      for (std::uint32_t thread = 0; thread < threads; ++thread) {
-        if (place.full) {
-          move_direct<element_bytes, loops, true>(plan, place, thread);
-        } else {
-          move_direct<element_bytes, loops, false>(plan, place, thread);
-        }
-      }
+      move_block<element_bytes, shifted>(plan, block, source, target);
     }
     return 0;
   }
@@ -113,13 +111,14 @@ struct HostList {
   const std::byte* source;
   std::byte* target;
 
-  template <int element_bytes, int loops>
+  template <int element_bytes, bool shifted>
   int list() const {
-    for (std::uint32_t block = 0; block < table.blocks; ++block) {
-      const NestGroup& group = table.groups[find_group(table.groups, table.groups_count, block)];
-      for (std::uint32_t thread = 0; thread < threads; ++thread) {
-        move_listed<element_bytes, loops>(group, table.nests, block, source, target, thread);
-      }
+    for (std::uint32_t number = 0; number < table.blocks; ++number) {
+      const ListedBlock block = find_block(table, number);
+      const NestPlan& plan = table.groups[block.nest.group].plan;
+      if (block.number >= plan.blocks) continue;
+      move_block<element_bytes, shifted>(plan, block.number, source + block.nest.source,
+                                         target + block.nest.target);
     }
     return 0;
   }

@@ -30,10 +30,7 @@ int select_target(const KernelPlan& plan, const Run& run) {
 template <int element_bytes, typename Run>
 int select_source(const KernelPlan& plan, const Run& run) {
   constexpr int word = element_bytes < 4 ? 4 : element_bytes;
-  if (plan.kind != KernelKind::box) {
-    if (plan.box_rank <= 2) return run.template direct<element_bytes, 2>();
-    return run.template direct<element_bytes, box_loops_max>();
-  }
+  if (plan.kind != KernelKind::box) return run.template direct<element_bytes, false>();
   if (plan.source_vector_bytes == 16) return select_target<element_bytes, 16>(plan, run);
   if (plan.source_vector_bytes == word) return select_target<element_bytes, word>(plan, run);
   CHECK(plan.source_vector_bytes == element_bytes, "a plan's reads fit no kernel");
@@ -47,15 +44,15 @@ int select_records(const RecordsPlan& plan, const Run& run) {
   return run.template records<to_columns, false, false>();
 }
 
-/// Calls `run.box<...>()`, `run.direct<...>()`, `run.runs()` or `run.records<...>()` with the
-/// numbers of the plan.
+/// Calls `run.box<...>()`, `run.direct<...>()` or `run.records<...>()` with
+/// the numbers of the plan.
 template <typename Run>
 int select_kernel(const KernelPlan& plan, const Run& run) {
   if (plan.kind == KernelKind::records) {
     return plan.records.to_columns ? select_records<true>(plan.records, run)
                                    : select_records<false>(plan.records, run);
   }
-  if (plan.kind == KernelKind::runs) return run.runs();
+  if (plan.kind == KernelKind::shifted) return run.template direct<16, true>();
   switch (plan.element_bytes) {
     case 1: return select_source<1>(plan, run);
     case 2: return select_source<2>(plan, run);
@@ -67,21 +64,16 @@ int select_kernel(const KernelPlan& plan, const Run& run) {
   return 1;
 }
 
-template <int element_bytes, typename Run>
-int select_list_loops(const NestTable& table, const Run& run) {
-  if (table.loops <= 2) return run.template list<element_bytes, 2>();
-  return run.template list<element_bytes, box_loops_max>();
-}
-
 /// The same for a list: calls `run.list<...>()`.
 template <typename Run>
 int select_list(const NestTable& table, const Run& run) {
+  if (table.shifted) return run.template list<16, true>();
   switch (table.element_bytes) {
-    case 1: return select_list_loops<1>(table, run);
-    case 2: return select_list_loops<2>(table, run);
-    case 4: return select_list_loops<4>(table, run);
-    case 8: return select_list_loops<8>(table, run);
-    case 16: return select_list_loops<16>(table, run);
+    case 1: return run.template list<1, false>();
+    case 2: return run.template list<2, false>();
+    case 4: return run.template list<4, false>();
+    case 8: return run.template list<8, false>();
+    case 16: return run.template list<16, false>();
     default: CHECK(false, "a list's elements fit no kernel");
   }
   return 1;
