@@ -2,12 +2,14 @@
 """Checks the rules of the house that no linter knows; see CONTRIBUTING.md.
 
 Layers point down only, functions and files stay short, lines fit, only one file reads the
-environment, no bandwidth is a literal. The list of exceptions may only shrink.
+environment, no bandwidth is a literal, no large file is part of the project. The list of exceptions
+may only shrink.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -28,6 +30,7 @@ LAYERS = [
 LINES_MAX = {".hpp": 800, ".cpp": 800, ".py": 800, ".h": 800, ".c": 800, ".f90": 800}
 PUBLIC_HEADER_LINES_MAX = 300
 COLUMNS_MAX = 100
+TRACKED_BYTES_MAX = 512 * 1024
 FUNCTION_LINES_MAX = 70
 
 # path: why it may break a rule. Remove a line here when the reason is gone.
@@ -139,6 +142,17 @@ def check_rates(path: Path, lines: list[str]) -> list[str]:
     ]
 
 
+def check_tracked() -> list[str]:
+    """No large file is part of the project, such as a package that was downloaded."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    paths = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    return [
+        f"{path}: {path.stat().st_size} bytes; leave it out, or raise TRACKED_BYTES_MAX"
+        for path in paths
+        if path.is_file() and path.stat().st_size > TRACKED_BYTES_MAX
+    ]
+
+
 def check(path: Path) -> list[str]:
     """Everything that is wrong with one file."""
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -156,6 +170,7 @@ def main() -> int:
         name = str(path.relative_to(ROOT))
         if name not in EXCEPTIONS:
             found += [text.replace(str(ROOT) + "/", "") for text in check(path)]
+    found += [text.replace(str(ROOT) + "/", "") for text in check_tracked()]
     stale = [name for name in EXCEPTIONS if not (ROOT / name).exists()]
     found += [f"{name}: an exception for a file that is gone" for name in stale]
     print("\n".join(found) if found else f"tidy: {len(sources())} files, nothing to mend")
