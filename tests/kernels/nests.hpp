@@ -1,6 +1,8 @@
 // Nests for the tests of kernels: random ones, their naive walks, and memory to move between.
 #pragma once
 
+#include <sanitizer/asan_interface.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -54,14 +56,21 @@ inline std::int64_t reach(const LoopNest& nest, bool source) {
   return end;
 }
 
-/// Memory that begins so many bytes after a multiple of 256.
+/// Memory that begins so many bytes after a multiple of 256. The address sanitizer sees what is
+/// read or written beyond it.
 class Memory {
  public:
   Memory(std::int64_t bytes, std::int64_t shift)
       : bytes_(static_cast<std::size_t>(bytes + shift + 512), std::byte{0xa5}) {
     const auto at = reinterpret_cast<std::uintptr_t>(bytes_.data());
     begin_ = static_cast<std::size_t>((256 - at % 256) % 256) + static_cast<std::size_t>(shift);
+    end_ = begin_ + static_cast<std::size_t>(bytes);
+    ASAN_POISON_MEMORY_REGION(bytes_.data(), begin_);
+    ASAN_POISON_MEMORY_REGION(bytes_.data() + end_, bytes_.size() - end_);
   }
+  ~Memory() { ASAN_UNPOISON_MEMORY_REGION(bytes_.data(), bytes_.size()); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
   std::byte* data() { return bytes_.data() + begin_; }
   bool equals(Memory& other, std::int64_t bytes) {
     return std::memcmp(data(), other.data(), static_cast<std::size_t>(bytes)) == 0;
@@ -70,6 +79,7 @@ class Memory {
  private:
   std::vector<std::byte> bytes_;
   std::size_t begin_ = 0;
+  std::size_t end_ = 0;
 };
 
 /// A nest of random loops whose target is without overlaps and whose source is some permutation.
