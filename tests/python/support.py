@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -9,10 +10,12 @@ import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import tranship as ts
+from tranship import bench
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
@@ -23,6 +26,13 @@ def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
             return False
         time.sleep(0.01)
     return True
+
+
+@functools.cache
+def run_small(name: str) -> tuple[int, list[dict[str, Any]]]:
+    """Exit status and lines of a benchmark in small size; it runs once."""
+    lines: list[dict[str, Any]] = []
+    return bench.run(name, size="small", report=lines.append), lines
 
 
 def run_script(text: str, *arguments: object, seconds: float = 60.0) -> str:

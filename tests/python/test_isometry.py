@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support import run_small
 from tranship import Error, NotFound, bench
 from tranship.bench import figures, isometry
 from tranship.bench.isometry import expectations, measured_priorities, places, simulated
@@ -16,13 +17,6 @@ from tranship.bench.isometry.applications import APPLICATIONS, VGG_LAYERS
 
 NAMES = list(isometry.BENCHES)
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-
-
-@functools.cache
-def run_small(name):
-    """Exit status and lines of a benchmark in small size."""
-    lines = []
-    return bench.run(name, size="small", report=lines.append), lines
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import math
@@ -13,6 +12,7 @@ import pytest
 from staging_servers import Servers
 
 import tranship as ts
+from support import run_small
 from tranship import InvalidArgument, NotFound, _core, bench
 from tranship.bench import dataspaces, figures
 from tranship.bench.dataspaces import transfers, workflows
@@ -29,13 +29,6 @@ from tranship.cli.talk import CommandError
 
 NAMES = list(dataspaces.BENCHES)
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-
-
-@functools.cache
-def run_small(name):
-    """Exit status and lines of a simulated benchmark in small size."""
-    lines = []
-    return bench.run(name, size="small", report=lines.append), lines
 
 
 # Grids
