@@ -188,10 +188,10 @@ class Engine {
                           std::span<const std::int64_t> target_pages, const CopyOptions& options);
   Result<Event> copy_each(std::span<const CopyPair> pairs, const CopyOptions& options);
   /// Nothing if no single launch carries them.
-  std::vector<LoopNest> take_spare_nests();
-  void give_spare_nests(std::vector<LoopNest> nests);
   Result<std::optional<Event>> start_together(std::span<const CopyPair> pairs,
                                               const CopyOptions& options);
+  std::vector<LoopNest> take_spare_nests();
+  void give_spare_nests(std::vector<LoopNest> nests);
   Result<Event> copy_resolved(const Array& source, const Array& target, const CopyOptions& options);
   /// Says of both ends in which memory they lie.
   Status resolve(Array& source, Array& target) const;

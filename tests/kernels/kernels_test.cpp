@@ -108,7 +108,10 @@ TEST(boxes_of_all_sizes_and_orders_move_as_walked) {
       add(test.nest, 256, 128 * test.nest.element_bytes, test.nest.element_bytes);
       add(test.nest, 128, test.nest.element_bytes, 256 * test.nest.element_bytes);
     }
-    const KernelTuning tuning{std::int64_t{1024} << random.below(6), random.below(5)};
+    KernelTuning tuning;
+    tuning.box_bytes = std::int64_t{1024} << random.below(6);
+    tuning.direct_box_bytes = std::int64_t{256} << random.below(8);
+    tuning.group_boxes = random.below(5);
     EXPECT_EQ(moves_as_walked(test, random, nullptr, tuning) ? seed : ~seed, seed);
   }
 }
@@ -197,7 +200,7 @@ TEST(fields_of_records_move_together_as_walked) {
     if (random.chance(0.4)) test.target_shift = random.below(64);
     // Fields may be left behind: then their bytes of the records are not to be touched.
     if (random.chance(0.2)) test.nests.erase(test.nests.begin() + random.below(2));
-    const KernelTuning tuning{std::int64_t{2048} << random.below(5), 0};
+    const KernelTuning tuning{.box_bytes = std::int64_t{2048} << random.below(5)};
     EXPECT_EQ(moves_as_walked(test, random, plans, tuning) ? seed : ~seed, seed);
     together += plans.size() == 1 ? 1 : 0;
   }
@@ -219,7 +222,9 @@ TEST(misaligned_rows_move_as_walked) {
     test.source_shift = random.below(33);
     test.target_shift = random.below(33);
     KernelKind kind = KernelKind::rows;
-    EXPECT_EQ(moves_as_walked(test, random, &kind) ? seed : ~seed, seed);
+    const KernelTuning tuning{.direct_box_bytes = std::int64_t{256} << random.below(8),
+                              .shifted_rows = std::int64_t{1} << random.below(9)};
+    EXPECT_EQ(moves_as_walked(test, random, &kind, tuning) ? seed : ~seed, seed);
     shifted += kind == KernelKind::shifted ? 1 : 0;
   }
   EXPECT(shifted > 100);
@@ -279,7 +284,7 @@ TEST(misaligned_transposes_move_as_walked) {
     test.source_shift = random.below(33);
     test.target_shift = random.below(33);
     KernelKind kind = KernelKind::rows;
-    const KernelTuning tuning{std::int64_t{4096} << random.below(4), 0};
+    const KernelTuning tuning{.box_bytes = std::int64_t{4096} << random.below(4)};
     EXPECT_EQ(moves_as_walked(test, random, &kind, tuning) ? seed : ~seed, seed);
     askew += kind == KernelKind::records ? 1 : 0;
   }
@@ -301,6 +306,25 @@ TEST(nests_of_more_loops_than_a_kernel_walks_become_several_plans) {
   plan_kernels(test.nest, nullptr, nullptr, plans);
   EXPECT_EQ(plans.size(), 4u);  // the first loop is part of the element
   EXPECT(moves_as_walked(test, random));
+}
+
+TEST(misaligned_runs_of_more_loops_than_a_kernel_walks_move_as_walked) {
+  Case test;
+  constexpr std::int64_t run = 81;
+  test.nest.element_bytes = run;
+  std::int64_t source = run + 2, target = run + 5;
+  for (int k = 0; k < 9; ++k) {
+    add(test.nest, 2, source, target);
+    source = 2 * source + 1;
+    target = 2 * target + 3;
+  }
+  Random random(5);
+  for (test.source_shift = 0; test.source_shift < 16; ++test.source_shift) {
+    test.target_shift = (5 * test.source_shift + 1) % 16;
+    KernelKind kind = KernelKind::rows;
+    EXPECT(moves_as_walked(test, random, &kind));
+    EXPECT_EQ(static_cast<int>(kind), static_cast<int>(KernelKind::shifted));
+  }
 }
 
 TEST(empty_nests_need_no_kernel_and_single_elements_need_one) {

@@ -15,10 +15,20 @@ namespace {
 
 /// What became of a list.
 struct Outcome {
-  bool right = false;      ///< it moved what naive walks move, and touched nothing else
-  std::size_t groups = 0;  ///< of the one launch
-  std::size_t left = 0;    ///< nests for launches of their own
+  bool right = false;       ///< it moved what naive walks move, and touched nothing else
+  std::size_t groups = 0;   ///< of both launches
+  std::size_t shifted = 0;  ///< nests of the launch for what lies askew
+  std::size_t left = 0;     ///< nests for launches of their own
 };
+
+/// Boxes and bands of all sizes.
+KernelTuning random_tuning(Random& random) {
+  KernelTuning tuning;
+  tuning.direct_box_bytes = std::int64_t{256} << random.below(8);
+  tuning.shifted_rows = std::int64_t{1} << random.below(8);
+  tuning.band_nests = std::int64_t{1} << random.below(7);
+  return tuning;
+}
 
 Outcome carry(const std::vector<LoopNest>& nests, std::int64_t shift, Random& random) {
   std::int64_t source_bytes = 0, target_bytes = 2 * guard_bytes;
@@ -39,7 +49,7 @@ Outcome carry(const std::vector<LoopNest>& nests, std::int64_t shift, Random& ra
   std::byte* to = target.data() + guard_bytes;
   NestLists lists;
   std::vector<LoopNest> rest;
-  plan_lists(nests, source.data(), to, lists, rest);
+  plan_lists(nests, source.data(), to, lists, rest, random_tuning(random));
   for (const NestList& list : {lists.aligned, lists.shifted}) {
     std::vector<std::int64_t> table(static_cast<std::size_t>(table_bytes(list)) / 8);
     auto* at = reinterpret_cast<std::byte*>(table.data());
@@ -50,7 +60,8 @@ Outcome carry(const std::vector<LoopNest>& nests, std::int64_t shift, Random& ra
   for (const LoopNest& nest : rest) plan_kernels(nest, source.data(), to, plans);
   for (const KernelPlan& plan : plans) run_on_host(plan, source.data(), to);
   return {target.equals(expected, target_bytes),
-          lists.aligned.groups.size() + lists.shifted.groups.size(), rest.size()};
+          lists.aligned.groups.size() + lists.shifted.groups.size(), lists.shifted.nests.size(),
+          rest.size()};
 }
 
 /// An array that is put together from dense objects: the nest of each of them.
@@ -87,6 +98,7 @@ Reassembly reassembly(const std::vector<std::vector<std::int64_t>>& cuts,
 }
 
 TEST(objects_become_an_array_in_one_launch) {
+  std::size_t shifted = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     Random random(seed + 5);
     const int rank = static_cast<int>(random.between(1, 8));
@@ -107,7 +119,39 @@ TEST(objects_become_an_array_in_one_launch) {
     const Outcome outcome = carry(one.nests, random.chance(0.3) ? random.below(16) : 0, random);
     EXPECT_EQ(outcome.right ? seed : ~seed, seed);
     EXPECT_EQ(outcome.left, std::size_t{0});
+    shifted += outcome.shifted;
   }
+  EXPECT(shifted > 400);
+}
+
+/// A nest in single bytes must not narrow the long runs of others.
+TEST(long_runs_beside_narrow_ones_are_shifted) {
+  Random random(3);
+  std::vector<LoopNest> nests(3);
+  for (std::size_t k = 0; k < 3; ++k) {
+    nests[k].element_bytes = k < 2 ? 4096 : 1;
+    nests[k].source_offset = nests[k].target_offset = static_cast<std::int64_t>(k) * 4096;
+  }
+  add(nests[2], 100, 3, 5);
+  const Outcome outcome = carry(nests, 0, random);
+  EXPECT(outcome.right);
+  EXPECT_EQ(outcome.shifted, std::size_t{2});
+  EXPECT_EQ(outcome.left, std::size_t{0});
+}
+
+/// The second one begins off the alignment of both together.
+TEST(nests_that_walk_backwards_are_not_listed) {
+  Random random(4);
+  std::vector<LoopNest> nests(2);
+  for (LoopNest& nest : nests) {
+    nest.element_bytes = 1;
+    add(nest, 16, -1, -1);
+  }
+  nests[0].source_offset = nests[0].target_offset = 15;
+  nests[1].source_offset = nests[1].target_offset = 46;
+  const Outcome outcome = carry(nests, 0, random);
+  EXPECT(outcome.right);
+  EXPECT_EQ(outcome.left, std::size_t{2});
 }
 
 TEST(equal_objects_are_one_group) {

@@ -1,8 +1,6 @@
 // Nests for the tests of kernels: random ones, their naive walks, and memory to move between.
 #pragma once
 
-#include <sanitizer/asan_interface.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +11,13 @@
 
 #include "base/random.hpp"
 #include "data/loop_nest.hpp"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
+#endif
 
 namespace tranship::cuda {
 

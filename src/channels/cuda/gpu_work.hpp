@@ -38,7 +38,7 @@ class GpuWork {
                       std::byte* target, GpuWay way);
   Status enqueue_pieces(const GpuStream& stream, std::span<const LoopNest> nests,
                         const std::byte* source, std::byte* target);
-  /// Those that one launch carries; the others are left in `rest_`.
+  /// Those that lists carry, in a launch or two; the others are left in `rest_`.
   Status enqueue_lists(const GpuStream& stream, std::span<const LoopNest> nests,
                        const std::byte* source, std::byte* target, GpuWay way);
   Status reserve_table(std::int64_t bytes);

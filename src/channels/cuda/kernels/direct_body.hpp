@@ -1,6 +1,7 @@
-// Boxes of a nest that both sides walk in the same order: without shared memory. `move_direct`
-// moves units that are aligned on both sides; `move_shifted` moves runs at any alignment, in
-// aligned vectors of the target, each put together of two of the source.
+// Boxes of a nest that both sides walk in the same order, or in long runs: their data need not pass
+// through shared memory. `list_rows` writes there where the runs of the box begin; behind a
+// barrier, `move_direct` moves units that are aligned on both sides, and `move_shifted` runs at any
+// alignment, in aligned vectors of the target, each put together of two of the source.
 #pragma once
 
 #include "channels/cuda/kernels/kernel_body.hpp"
@@ -19,7 +20,7 @@ struct DirectPlace {
   std::byte* target;
   std::uint32_t rows;          ///< inside
   std::uint32_t row_elements;  ///< along loop 0; all of a box, if there are several rows
-  std::uint32_t first;         ///< index of loop 0
+  std::int64_t first;          ///< index of loop 0
 };
 
 TRANSHIP_DEVICE DirectPlace locate_direct(const NestPlan& plan, std::uint32_t block,
@@ -36,7 +37,7 @@ TRANSHIP_DEVICE DirectPlace locate_direct(const NestPlan& plan, std::uint32_t bl
     place.target += first * plan.loops[k].target_stride;
     const std::int64_t left = plan.loops[k].extent - first;
     const bool cut = left < plan.box[k];
-    if (k == 0) place.first = static_cast<std::uint32_t>(first);
+    if (k == 0) place.first = first;
     if (k == 0 && cut) place.row_elements = static_cast<std::uint32_t>(left);
     if (k > 0 && cut) place.rows = static_cast<std::uint32_t>(left * plan.inner_rows);
   }
@@ -247,7 +248,7 @@ TRANSHIP_DEVICE void move_shifted(const NestPlan& plan, const DirectPlace& place
       // The box begins at a vector of the run, and the row where that one would be in the first
       // run.
       const std::int64_t from = before + std::int64_t{at.index} * 16;
-      if (from + 16 > plan.run_bytes - std::int64_t{place.first} * 16) continue;
+      if (from + 16 > plan.run_bytes - place.first * 16) continue;
       vectors[r] = {row.source + from, row.target + from, 0, 16};
       pairs[r] = read_pair(vectors[r], span);
     }

@@ -321,7 +321,9 @@ BoxLimits limits_of(const Work& work, const Way& way) {
   const std::int64_t box_bytes =
       std::clamp(bytes / blocks_wanted, std::min(tuning.box_bytes, tuning.direct_box_bytes),
                  tuning.direct_box_bytes);
-  const std::int64_t rows = way.kind == KernelKind::shifted ? tuning.shifted_rows : box_rows_max;
+  const std::int64_t rows = way.kind == KernelKind::shifted
+                                ? std::min<std::int64_t>(tuning.shifted_rows, box_rows_max)
+                                : box_rows_max;
   const std::int64_t most = rows * work.loops[0].extent;
   return {std::min(box_bytes / work.element_bytes, most), most, kernel_loops_max};
 }
@@ -342,6 +344,7 @@ KernelPlan make_plan(const Work& work, const std::byte* source, const std::byte*
   if (direct) {
     set_target_steps(plan);
     plan.rows = plan.box_elements / plan.box[0];
+    CHECK(plan.rows <= box_rows_max, "a box has more rows than fit");
     if (plan.box_rank > 1) plan.inner_rows = plan.rows / plan.box[plan.box_rank - 1];
     return plan;
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <tuple>
 
@@ -75,12 +74,22 @@ struct Alike {
 
 using Shapes = std::map<const LoopNest*, Alike, ByShape>;
 
-Shapes shapes_of(std::span<const LoopNest> nests, const std::byte* source,
-                 const std::byte* target) {
+/// Where such a nest begins says nothing of its lowest address.
+bool walks_backwards(const LoopNest& nest) {
+  return std::any_of(nest.loops.begin(), nest.loops.begin() + nest.rank,
+                     [](const Loop& loop) { return loop.target_stride < 0; });
+}
+
+Shapes shapes_of(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
+                 std::vector<LoopNest>& rest) {
   Shapes shapes;
   auto last = shapes.end();
   for (const LoopNest& nest : nests) {
     if (nest.bytes() == 0) continue;
+    if (walks_backwards(nest)) {
+      rest.push_back(nest);
+      continue;
+    }
     const bool again = last != shapes.end() && same_shape(nest, *last->first);
     if (!again) last = shapes.try_emplace(&nest).first;
     last->second.nests.push_back(&nest);
@@ -182,7 +191,7 @@ void plan_lists(std::span<const LoopNest> nests, const std::byte* source, const 
   lists = {};
   lists.shifted.shifted = true;
   std::int32_t& narrowest = lists.aligned.element_bytes;
-  Shapes shapes = shapes_of(nests, source, target);
+  Shapes shapes = shapes_of(nests, source, target, rest);
   KernelTuning tuning = given;
   tuning.in_list = true;
   for (const LoopNest& nest : nests) tuning.list_bytes += nest.bytes();
@@ -190,17 +199,16 @@ void plan_lists(std::span<const LoopNest> nests, const std::byte* source, const 
     alike.plan(tuning);
     if (alike.listed()) narrowest = std::min(narrowest, alike.element_bytes());
   }
-  // What is aligned stays so, in narrower accesses.
+  // Long runs of which others need narrower accesses are shifted, too.
   tuning.element_bytes_max = narrowest;
-  tuning.shifted_run_bytes = std::numeric_limits<std::int64_t>::max() / 2;
   std::vector<Entry> aligned, shifted;
   for (auto& [nest, alike] : shapes) {
-    const bool askew = alike.shifted();
     if (!alike.listed()) {
       for (const LoopNest* one : alike.nests) rest.push_back(*one);
       continue;
     }
-    if (!askew && alike.element_bytes() != narrowest) alike.plan(tuning);
+    if (!alike.shifted() && alike.element_bytes() != narrowest) alike.plan(tuning);
+    const bool askew = alike.shifted();
     append(alike, askew ? lists.shifted : lists.aligned, askew ? shifted : aligned);
   }
   const bool fit = complete(lists.aligned, aligned, tuning.band_nests) &&

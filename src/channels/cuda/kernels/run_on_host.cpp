@@ -17,7 +17,6 @@ constexpr std::uint32_t threads = kernel_threads;
 template <int element_bytes, bool shifted>
 void move_block(const NestPlan& plan, std::uint32_t block, const std::byte* source,
                 std::byte* target) {
-  CHECK(plan.rows <= box_rows_max, "a box has more rows than fit");
   std::vector<Row> rows(static_cast<std::size_t>(plan.rows));
   const DirectPlace place = locate_direct(plan, block, source, target);
   for (std::uint32_t thread = 0; thread < threads; ++thread) {
