@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/random.hpp"
+#include "channels/cuda/kernels/direct_body.hpp"
 #include "channels/cuda/kernels/kernel_plan.hpp"
 #include "channels/cuda/kernels/launch.hpp"
 #include "kernels/nests.hpp"
@@ -306,6 +307,21 @@ TEST(nests_of_more_loops_than_a_kernel_walks_become_several_plans) {
   plan_kernels(test.nest, nullptr, nullptr, plans);
   EXPECT_EQ(plans.size(), 4u);  // the first loop is part of the element
   EXPECT(moves_as_walked(test, random));
+}
+
+TEST(boxes_of_runs_of_many_gibibytes_begin_where_they_should) {
+  LoopNest run;
+  run.element_bytes = (std::int64_t{1} << 36) + (std::int64_t{1} << 20) + 1;
+  alignas(16) static std::byte memory[32];  // only addresses are worked out
+  std::vector<KernelPlan> plans;
+  plan_kernels(run, memory + 1, memory, plans);
+  EXPECT_EQ(plans.size(), 1u);
+  EXPECT_EQ(static_cast<int>(plans[0].kind), static_cast<int>(KernelKind::shifted));
+  const auto block = static_cast<std::uint32_t>(plans[0].blocks - 1);
+  const DirectPlace place = locate_direct(plans[0], block, memory + 1, memory);
+  EXPECT_EQ(place.first, std::int64_t{block} * plans[0].box[0]);
+  EXPECT(place.first > std::int64_t{1} << 32);
+  EXPECT_EQ(place.target - memory, place.first * 16);
 }
 
 TEST(misaligned_runs_of_more_loops_than_a_kernel_walks_move_as_walked) {
