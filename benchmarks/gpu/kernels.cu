@@ -145,13 +145,7 @@ class Bench {
       }
       return 0;
     });
-    std::int64_t bytes = 0;
-    for (const LoopNest& nest : nests) {
-      bytes += nest.bytes();
-      compare<<<2048, 256, 0, stream_>>>(nest, nest.bytes() / nest.element_bytes, source, target_,
-                                         wrong_);
-      require(cudaGetLastError(), "a comparison cannot be launched");
-    }
+    const std::int64_t bytes = compare_all(nests, source);
     const std::string more =
         plans.size() > 1 ? " and " + std::to_string(plans.size() - 1) + " more" : "";
     report(one.name, explain(plans[0]) + more, bytes, seconds, copy_rate_ * one.attainable,
@@ -206,15 +200,9 @@ class Bench {
       }
       return error;
     });
-    std::int64_t bytes = 0;
-    for (const LoopNest& nest : nests) {
-      bytes += nest.bytes();
-      compare<<<512, 256, 0, stream_>>>(nest, nest.bytes() / nest.element_bytes, source_, target_,
-                                        wrong_);
-      require(cudaGetLastError(), "a comparison cannot be launched");
-    }
-    const std::string kernel = std::to_string(lists.aligned.groups.size()) + " shapes, and " +
-                               std::to_string(lists.shifted.groups.size()) + " shifted";
+    const std::int64_t bytes = compare_all(nests, source_);
+    const std::string kernel = std::to_string(lists.aligned.plans.size()) + " shapes, and " +
+                               std::to_string(lists.shifted.plans.size()) + " shifted";
     report(name, kernel, bytes, seconds, 2 * static_cast<double>(bytes) / copy_s(bytes),
            count_wrong() + rest.size());
     for (std::byte* table : memory) require(cudaFree(table), "a table cannot be freed");
@@ -235,6 +223,18 @@ class Bench {
   void poison() {
     require(cudaMemsetAsync(target_, 0x5a, bytes_room(), stream_), "the target cannot be poisoned");
     require(cudaMemsetAsync(wrong_, 0, sizeof(*wrong_), stream_), "a counter cannot be cleared");
+  }
+
+  /// Begins to count what is wrong; returns how many bytes should have been moved.
+  std::int64_t compare_all(const std::vector<LoopNest>& nests, const std::byte* source) {
+    std::int64_t bytes = 0;
+    for (const LoopNest& nest : nests) {
+      bytes += nest.bytes();
+      compare<<<2048, 256, 0, stream_>>>(nest, nest.bytes() / nest.element_bytes, source, target_,
+                                         wrong_);
+      require(cudaGetLastError(), "a comparison cannot be launched");
+    }
+    return bytes;
   }
 
   std::uint64_t count_wrong() {

@@ -70,6 +70,15 @@ class Guards {
   std::vector<std::shared_ptr<const Liveness>> lives_;
 };
 
+constexpr std::size_t spare_nests_max = 4096;
+
+/// Of the last list that this thread started, and of which the GPU has its own by then: hundreds of
+/// kilobytes that are not to be touched for the first time again.
+std::vector<LoopNest>& spare_nests() {
+  thread_local std::vector<LoopNest> kept;
+  return kept;
+}
+
 }  // namespace
 
 Result<Event> Engine::copy_all(std::span<const CopyPair> pairs, const CopyOptions& options) {
@@ -110,7 +119,8 @@ Result<std::optional<Event>> Engine::start_together(std::span<const CopyPair> pa
   });
   if (!one_gpu_hop || !alike) return std::optional<Event>();
   auto made = std::make_shared<Plan>(**plan);
-  made->nests = take_spare_nests();
+  made->nests = std::move(spare_nests());
+  made->nests.clear();
   made->nests.reserve(pairs.size());
   made->bytes = 0;
   Guards guards;
@@ -123,24 +133,10 @@ Result<std::optional<Event>> Engine::start_together(std::span<const CopyPair> pa
     made->bytes += pair.source.view.bytes();
   }
   auto event = start_on_gpu(made, pairs[0].source, pairs[0].target, options, {});
-  give_spare_nests(std::move(made->nests));  // the GPU has its own
+  if (made->nests.capacity() <= spare_nests_max) spare_nests() = std::move(made->nests);
   if (!event) return event.error();
   if (event->flight()) guards.give_to(*event->flight());
   return std::optional(std::move(*event));
-}
-
-std::vector<LoopNest> Engine::take_spare_nests() {
-  const std::lock_guard lock(spare_nests_mutex_);
-  std::vector<LoopNest> nests = std::move(spare_nests_);
-  nests.clear();
-  return nests;
-}
-
-void Engine::give_spare_nests(std::vector<LoopNest> nests) {
-  constexpr std::size_t most = 4096;
-  if (nests.capacity() > most) return;
-  const std::lock_guard lock(spare_nests_mutex_);
-  if (nests.capacity() > spare_nests_.capacity()) spare_nests_ = std::move(nests);
 }
 
 Result<Event> Engine::copy_each(std::span<const CopyPair> pairs, const CopyOptions& options) {

@@ -190,8 +190,6 @@ class Engine {
   /// Nothing if no single launch carries them.
   Result<std::optional<Event>> start_together(std::span<const CopyPair> pairs,
                                               const CopyOptions& options);
-  std::vector<LoopNest> take_spare_nests();
-  void give_spare_nests(std::vector<LoopNest> nests);
   Result<Event> copy_resolved(const Array& source, const Array& target, const CopyOptions& options);
   /// Says of both ends in which memory they lie.
   Status resolve(Array& source, Array& target) const;
@@ -239,10 +237,6 @@ class Engine {
   std::shared_ptr<ThreadDriver> driver_;
   std::mutex processes_mutex_;
   std::unique_ptr<Processes> processes_;
-  /// Of the last list of nests that was started: hundreds of kilobytes that are not to be touched
-  /// for the first time again.
-  std::vector<LoopNest> spare_nests_;
-  std::mutex spare_nests_mutex_;
   std::atomic<bool> closed_{false};
   std::uint64_t fork_generation_ = 0;
 };

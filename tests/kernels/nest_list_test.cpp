@@ -60,7 +60,7 @@ Outcome carry(const std::vector<LoopNest>& nests, std::int64_t shift, Random& ra
   for (const LoopNest& nest : rest) plan_kernels(nest, source.data(), to, plans);
   for (const KernelPlan& plan : plans) run_on_host(plan, source.data(), to);
   return {target.equals(expected, target_bytes),
-          lists.aligned.groups.size() + lists.shifted.groups.size(), lists.shifted.nests.size(),
+          lists.aligned.plans.size() + lists.shifted.plans.size(), lists.shifted.nests.size(),
           rest.size()};
 }
 
@@ -198,7 +198,7 @@ TEST(a_list_of_nothing_launches_nothing) {
   plan_lists(std::vector<LoopNest>{empty, empty}, nullptr, nullptr, lists, rest);
   for (const NestList& list : {lists.aligned, lists.shifted}) {
     EXPECT_EQ(list.blocks, 0);
-    EXPECT(list.groups.empty());
+    EXPECT(list.plans.empty());
   }
   EXPECT(rest.empty());
 }

@@ -452,7 +452,7 @@ Status EmulatedGpus::launch(const GpuStream& stream, const cuda::NestTable& tabl
                             const std::byte* source, std::byte* target) {
   auto lane = stream_of(stream);
   if (!lane) return lane.error();
-  CHECK(where(table.groups).kind != PointerKind::pageable,
+  CHECK(where(table.plans).kind != PointerKind::pageable,
         "a kernel reads its list of nests from memory that the GPU reaches");
   for (std::int32_t k = 0; k < table.nests_count; ++k) {
     const cuda::ListedNest& nest = table.nests[k];

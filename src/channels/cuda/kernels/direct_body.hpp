@@ -29,12 +29,7 @@ TRANSHIP_DEVICE DirectPlace locate_direct(const NestPlan& plan, std::uint32_t bl
                     static_cast<std::uint32_t>(plan.rows), static_cast<std::uint32_t>(plan.box[0]),
                     0};
   for (int k = 0; k < plan.rank; ++k) {
-    const std::uint32_t next = divide(block, plan.boxes[k]);
-    const std::int64_t first =
-        static_cast<std::int64_t>(block - next * plan.boxes[k].divisor) * plan.box[k];
-    block = next;
-    place.source += first * plan.loops[k].source_stride;
-    place.target += first * plan.loops[k].target_stride;
+    const std::int64_t first = enter_loop(plan, k, block, place);
     const std::int64_t left = plan.loops[k].extent - first;
     const bool cut = left < plan.box[k];
     if (k == 0) place.first = first;
@@ -245,8 +240,7 @@ TRANSHIP_DEVICE void move_shifted(const NestPlan& plan, const DirectPlace& place
       const InRow at = in_row(plan, number);
       const Row row = rows[at.row];
       const std::int32_t before = (16 - askew_of(row.target)) % 16;
-      // The box begins at a vector of the run, and the row where that one would be in the first
-      // run.
+      // A row of the box begins as many vectors behind its run's beginning as the box does.
       const std::int64_t from = before + std::int64_t{at.index} * 16;
       if (from + 16 > plan.run_bytes - place.first * 16) continue;
       vectors[r] = {row.source + from, row.target + from, 0, 16};

@@ -153,18 +153,27 @@ TRANSHIP_DEVICE std::uint32_t limit_of(const Place& place, int loop) {
   return static_cast<std::uint32_t>(place.limits >> (16 * loop)) & 0xffffu;
 }
 
+/// Goes to the block's box along one loop, and leaves in `block` its number along the loops behind;
+/// returns the box's first index.
+template <typename AnyPlace>
+TRANSHIP_DEVICE std::int64_t enter_loop(const NestPlan& plan, int loop, std::uint32_t& block,
+                                        AnyPlace& place) {
+  const std::uint32_t next = divide(block, plan.boxes[loop]);
+  const std::int64_t first =
+      static_cast<std::int64_t>(block - next * plan.boxes[loop].divisor) * plan.box[loop];
+  block = next;
+  place.source += first * plan.loops[loop].source_stride;
+  place.target += first * plan.loops[loop].target_stride;
+  return first;
+}
+
 TRANSHIP_DEVICE Place locate(const NestPlan& plan, std::uint32_t block, const std::byte* source,
                              std::byte* target) {
   Place place{source + plan.source_offset, target + plan.target_offset, 0x0001000100010001u, true};
   TRANSHIP_UNROLL
   for (int k = 0; k < kernel_loops_max; ++k) {
     if (k >= plan.rank) continue;
-    const std::uint32_t next = divide(block, plan.boxes[k]);
-    const std::int64_t first =
-        static_cast<std::int64_t>(block - next * plan.boxes[k].divisor) * plan.box[k];
-    block = next;
-    place.source += first * plan.loops[k].source_stride;
-    place.target += first * plan.loops[k].target_stride;
+    const std::int64_t first = enter_loop(plan, k, block, place);
     const std::int64_t left = plan.loops[k].extent - first;
     const bool cut = left < plan.box[k];
     place.full = place.full && !cut;

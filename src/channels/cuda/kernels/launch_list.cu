@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kernel_threads)
   __shared__ alignas(NestPlan) std::uint32_t held[words];
   __shared__ Row rows[box_rows_max];
   const ListedBlock block = find_block(table, blockIdx.x);
-  const auto* from = reinterpret_cast<const std::uint32_t*>(&table.groups[block.nest.group].plan);
+  const auto* from = reinterpret_cast<const std::uint32_t*>(&table.plans[block.nest.plan]);
   for (std::uint32_t k = threadIdx.x; k < words; k += kernel_threads) held[k] = from[k];
   __syncthreads();
   const NestPlan& plan = *reinterpret_cast<const NestPlan*>(held);

@@ -107,10 +107,10 @@ struct Entry {
 
 void append(const Alike& alike, NestList& list, std::vector<Entry>& entries) {
   for (const KernelPlan& plan : alike.plans) {
-    const auto group = static_cast<std::int32_t>(list.groups.size());
-    list.groups.push_back({plan});
+    const auto number = static_cast<std::int32_t>(list.plans.size());
+    list.plans.push_back(plan);
     for (const LoopNest* nest : alike.nests) {
-      entries.push_back({{nest->source_offset, nest->target_offset, group}, plan.blocks});
+      entries.push_back({{nest->source_offset, nest->target_offset, number}, plan.blocks});
     }
   }
 }
@@ -166,17 +166,17 @@ std::byte* put(const std::vector<Entry>& entries, std::byte* at) {
 }  // namespace
 
 std::int64_t table_bytes(const NestList& list) {
-  return size_of(list.groups) + size_of(list.nests) + size_of(list.bands);
+  return size_of(list.plans) + size_of(list.nests) + size_of(list.bands);
 }
 
 void write_table(const NestList& list, std::byte* at) {
-  put(list.bands, put(list.nests, put(list.groups, at)));
+  put(list.bands, put(list.nests, put(list.plans, at)));
 }
 
 NestTable table_of(const NestList& list, const std::byte* at) {
   NestTable table;
-  table.groups = reinterpret_cast<const NestGroup*>(at);
-  table.nests = reinterpret_cast<const ListedNest*>(at += size_of(list.groups));
+  table.plans = reinterpret_cast<const NestPlan*>(at);
+  table.nests = reinterpret_cast<const ListedNest*>(at += size_of(list.plans));
   table.bands = reinterpret_cast<const NestBand*>(at += size_of(list.nests));
   table.nests_count = static_cast<std::int32_t>(list.nests.size());
   table.bands_count = static_cast<std::int32_t>(list.bands.size());

@@ -10,15 +10,10 @@
 
 namespace tranship::cuda {
 
-/// How a nest of one shape is moved; its plan's offsets are added to the nest's own.
-struct NestGroup {
-  NestPlan plan;
-};
-
 struct ListedNest {
-  std::int64_t source = 0;
+  std::int64_t source = 0;  ///< the plan's offsets are added
   std::int64_t target = 0;
-  std::int32_t group = 0;
+  std::int32_t plan = 0;  ///< of its shape
 };
 
 /// Neighbours in the target that are moved side by side: sectors in which one of them ends and
@@ -31,7 +26,7 @@ struct alignas(8) NestBand {
 
 /// One launch. A block looks its nest up, and from there on does what it would do for one alone.
 struct NestList {
-  std::vector<NestGroup> groups;
+  std::vector<NestPlan> plans;      ///< one of each shape, or several
   std::vector<ListedNest> nests;    ///< by target
   std::vector<NestBand> bands;      ///< by first block
   bool shifted = false;             ///< all plans are KernelKind::shifted, or none is
@@ -41,7 +36,7 @@ struct NestList {
 
 /// The same where the GPU reads it: table_of().
 struct NestTable {
-  const NestGroup* groups = nullptr;
+  const NestPlan* plans = nullptr;
   const ListedNest* nests = nullptr;
   const NestBand* bands = nullptr;
   std::int32_t nests_count = 0;

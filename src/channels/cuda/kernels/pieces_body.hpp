@@ -51,7 +51,7 @@ TRANSHIP_DEVICE void move_askew(const std::byte* source, std::byte* target, std:
                                 std::uint32_t warp, std::uint32_t warps, std::uint32_t lane) {
   constexpr std::int64_t together = 4;
   constexpr std::int64_t chunk = together * warp_lanes;
-  const auto askew = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(source) % 16);
+  const auto askew = static_cast<std::uint32_t>(askew_of(source));
   const std::byte* from = source - askew;
   for (std::int64_t first = warp * chunk; first < vectors; first += warps * chunk) {
     Words<16> low[together];

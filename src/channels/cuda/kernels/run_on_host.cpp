@@ -114,7 +114,7 @@ struct HostList {
   int list() const {
     for (std::uint32_t number = 0; number < table.blocks; ++number) {
       const ListedBlock block = find_block(table, number);
-      const NestPlan& plan = table.groups[block.nest.group].plan;
+      const NestPlan& plan = table.plans[block.nest.plan];
       if (block.number >= plan.blocks) continue;
       move_block<element_bytes, shifted>(plan, block.number, source + block.nest.source,
                                          target + block.nest.target);
