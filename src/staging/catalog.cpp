@@ -47,6 +47,17 @@ Error not_a_server() {
           "what answers there is no staging server; start one with: tranship serve"};
 }
 
+/// The question ends with the ticket. What the server grants when nobody waits for its answer any
+/// more is given up.
+Catalog::Answer Catalog::ask_for(int server, const MessageWriter& question, Ticket ticket,
+                                 ReplyBuffer& reply) {
+  auto answer = servers_.ask(server, question, reply);
+  if (!answer && answer.error().code == ErrorCode::timeout) {
+    servers_.tell(server, question_of(Ask::undo).add(ticket));
+  }
+  return answer;
+}
+
 Catalog::Answer Catalog::ask_until_done(int server, const MessageWriter& question,
                                         ReplyBuffer& reply, std::int64_t end_ns) {
   while (true) {
@@ -152,16 +163,40 @@ Result<bool> Catalog::put(const PutRequest& request, std::size_t bytes,
                           ? ask_until_done(owners[0], question, reply, end_ns)
                           : servers_.ask(owners[0], question, reply);
   if (!answer) return answer.error();
-  return MessageReader(*answer).get<Said>() == Said::done;
+  MessageReader in(*answer);
+  if (in.get<Said>() != Said::done) return false;
+  pass_on_strays(owners[0], in);
+  return true;
+}
+
+/// Tells the homes of a server's strays, which the rest of its answer names. A home that does not
+/// hear of them keeps them for longer, and no more than that.
+void Catalog::pass_on_strays(int server, MessageReader& in) {
+  std::vector<Stray> strays;
+  if (!read(in, strays)) return;
+  std::map<int, std::vector<Stray>> by_home;
+  for (const Stray& stray : strays) by_home[stray.home].push_back(stray);
+  for (const auto& [home, its] : by_home) {
+    if (home < 0 || home >= distribution_.servers()) continue;
+    MessageWriter question = question_of(Ask::forget);
+    question.add(server);
+    add(question, its);
+    servers_.tell(home, question);
+  }
 }
 
 /// Asks one server for room; false if it has none, and why.
-Result<bool> Catalog::ask_room(int server, Effort effort, Room& room, std::string& why) {
+Result<bool> Catalog::ask_room(int server, Effort effort, const std::vector<int>& owners,
+                               Room& room, std::string& why) {
+  room.guest = std::find(owners.begin(), owners.end(), server) == owners.end();
   MessageWriter question = question_of(Ask::begin);
   add(question, room.request);
-  question.add(effort);
+  question.add(effort).add(static_cast<std::uint32_t>(room.guest ? owners.size() : 0));
+  for (std::size_t k = 0; room.guest && k < owners.size(); ++k) question.add(owners[k]);
+  const Ticket ticket = ++last_ticket_;
+  question.add(ticket);
   ReplyBuffer reply;
-  const auto answer = servers_.ask(server, question, reply);
+  const auto answer = ask_for(server, question, ticket, reply);
   if (!answer) return answer.error();
   MessageReader in(*answer);
   if (in.get<Said>() == Said::waiting) {
@@ -171,25 +206,28 @@ Result<bool> Catalog::ask_room(int server, Effort effort, Room& room, std::strin
   room.home = server;
   room.object = in.get<std::uint64_t>();
   room.range = read_range(in);
-  return in.ok() ? Result<bool>(true) : Result<bool>(not_a_server());
+  if (!in.ok()) return not_a_server();
+  pass_on_strays(server, in);
+  return true;
 }
 
 /// The first of `homes` decides: others only help it out, and their errors are not the put's. Those
 /// that have no room say so when they have.
-Status Catalog::find_room(const std::vector<int>& homes, Room& room, std::int64_t end_ns) {
+Status Catalog::find_room(const std::vector<int>& homes, const std::vector<int>& owners, Room& room,
+                          std::int64_t end_ns) {
   while (true) {
     const std::uint64_t seen = servers_.notices();
     std::string why;
     if (homes.size() > 1) {
-      const auto placed = ask_room(homes[0], Effort::home, room, why);
+      const auto placed = ask_room(homes[0], Effort::home, owners, room, why);
       if (!placed) return placed.error();
       if (*placed) return {};
     }
     for (std::size_t k = 1; k < homes.size() && servers_.now_ns() < end_ns; ++k) {
-      const auto placed = ask_room(homes[k], Effort::guest, room, why);
+      const auto placed = ask_room(homes[k], Effort::guest, owners, room, why);
       if (placed && *placed) return {};
     }
-    const auto placed = ask_room(homes[0], Effort::all, room, why);
+    const auto placed = ask_room(homes[0], Effort::all, owners, room, why);
     if (!placed) return placed.error();
     if (*placed) return {};
     if (Status status = pause(seen, end_ns, why); !status) return status;
@@ -202,22 +240,24 @@ Result<Room> Catalog::begin(const PutRequest& request, std::int64_t end_ns) {
   Room room;
   room.request = request;
   const auto homes = distribution_.homes(request.variable, known->facts.cells, request.box);
-  if (Status status = find_room(homes, room, end_ns); !status) return status.error();
+  const auto owners = distribution_.owners(request.variable, known->facts.cells, request.box);
+  if (Status status = find_room(homes, owners, room, end_ns); !status) return status.error();
   ReplyBuffer reply;
   MessageWriter entry = question_of(Ask::enter);
   add(entry, request);
-  entry.add(room.home).add(room.object);
-  for (const int owner : distribution_.owners(request.variable, known->facts.cells, request.box)) {
+  entry.add(room.home).add(room.object).add(flag(room.guest));
+  for (const int owner : owners) {
     if (owner == room.home) continue;
+    room.entered.push_back(owner);  // it may be, even if no answer comes
     const auto entered = servers_.ask(owner, entry, reply);
     if (!entered) {
       abort(room);
       return entered.error();
     }
-    room.entered.push_back(owner);
-    MessageReader order(*entered);
-    (void)order.get<Said>();
-    room.order_before = std::max(room.order_before, order.get<std::uint64_t>());
+    MessageReader in(*entered);
+    (void)in.get<Said>();
+    room.order_before = std::max(room.order_before, in.get<std::uint64_t>());
+    pass_on_strays(owner, in);
   }
   return room;
 }
@@ -233,6 +273,7 @@ Status Catalog::commit(const Room& room, std::string_view path) {
   MessageReader in(*answer);
   (void)in.get<Said>();
   const auto order = in.get<std::uint64_t>();
+  pass_on_strays(room.home, in);
   // It is visible. A server that is lost here has lost its own objects, and not this one.
   for (const int server : room.entered) {
     (void)servers_.ask(server, question_of(Ask::settle).add(order), reply);
@@ -241,12 +282,11 @@ Status Catalog::commit(const Room& room, std::string_view path) {
 }
 
 void Catalog::abort(const Room& room) {
-  ReplyBuffer reply;
-  (void)servers_.ask(room.home, question_of(Ask::abort).add(room.object), reply);
+  servers_.tell(room.home, question_of(Ask::abort).add(room.object));
   for (const int server : room.entered) {
     MessageWriter question = question_of(Ask::leave);
     question.text(room.request.variable).add(room.request.version).add(room.home).add(room.object);
-    (void)servers_.ask(server, question, reply);
+    servers_.tell(server, question);
   }
 }
 
@@ -305,7 +345,9 @@ Catalog::Look Catalog::ask_one(const GetRequest& request, bool wants_data, int s
   using Outcome = std::variant<Held, Waiting, Spread>;
   MessageWriter question = question_of(wants_data ? Ask::get : Ask::wait);
   add(question, request);
-  const auto answer = servers_.ask(server, question, reply);
+  const Ticket ticket = ++last_ticket_;
+  question.add(ticket);
+  const auto answer = ask_for(server, question, ticket, reply);
   if (!answer) return answer.error();
   MessageReader in(*answer);
   const auto said = in.get<Said>();
@@ -402,9 +444,10 @@ Status Catalog::find_at(const std::vector<int>& servers, const GetRequest& reque
                         ReplyBuffer& reply, Answers& answers, std::string& why) {
   MessageWriter question = question_of(Ask::find);
   add(question, request);
-  question.add(flag(watch));
+  const Ticket ticket = ++last_ticket_;
+  question.add(flag(watch)).add(ticket);
   for (const int server : servers) {
-    const auto answer = servers_.ask(server, question, reply);
+    const auto answer = ask_for(server, question, ticket, reply);
     if (!answer) return answer.error();
     MessageReader in(*answer);
     if (in.get<Said>() == Said::waiting) {
@@ -505,7 +548,9 @@ Status Catalog::lease_at(int home, const GetRequest& request, bool watch, const 
     question.text(request.variable).add(held.version).add(flag(watch));
     question.add(static_cast<std::uint32_t>(count));
     for (std::size_t k = first; k < first + count; ++k) question.add(asked[k]->object);
-    const auto answer = servers_.ask(home, question, reply);
+    const Ticket ticket = ++last_ticket_;
+    question.add(ticket);
+    const auto answer = ask_for(home, question, ticket, reply);
     if (!answer) return answer.error();
     MessageReader in(*answer);
     (void)in.get<Said>();
@@ -524,8 +569,7 @@ Status Catalog::lease_at(int home, const GetRequest& request, bool watch, const 
       // Its writer has died. Nobody needs to ask for it again.
       MessageWriter leave = question_of(Ask::leave);
       leave.text(request.variable).add(held.version).add(home).add(seen.object);
-      ReplyBuffer ignored;
-      (void)servers_.ask(named_by.at({home, seen.object}), leave, ignored);
+      servers_.tell(named_by.at({home, seen.object}), leave);
     }
   }
   return {};

@@ -1,6 +1,7 @@
 // A client's side of the protocol: who holds what, which get sees which objects. Moves no arrays.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -41,6 +42,9 @@ class Servers : public Clock {
   /// @error what the server said; peer_lost; timeout
   virtual Result<std::span<const std::byte>> ask(int server, const MessageWriter& question,
                                                  ReplyBuffer& reply) = 0;
+  /// The same for what needs no answer, and waits hardly for it. It comes after what the same
+  /// thread has asked before, answered or not.
+  virtual void tell(int server, const MessageWriter& question) = 0;
   /// How many notices have come, of all servers.
   virtual std::uint64_t notices() const = 0;
   /// Until more than `seen` notices have come, a server was lost, or time is up.
@@ -53,6 +57,7 @@ struct Room {
   int home = 0;
   std::uint64_t object = 0;
   Range range;               ///< of the home's memory
+  bool guest = false;        ///< the home owns no part of the box
   std::vector<int> entered;  ///< other servers that know of it
   std::uint64_t order_before = 0;
 };
@@ -135,13 +140,17 @@ class Catalog {
   /// Waiting: not whole yet, and why. Spread: one server does not know all.
   using Look = Result<std::variant<Held, Waiting, Spread>>;
 
+  Answer ask_for(int server, const MessageWriter& question, Ticket ticket, ReplyBuffer& reply);
   Answer ask_until_done(int server, const MessageWriter& question, ReplyBuffer& reply,
                         std::int64_t end_ns);
   Status pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why);
 
   Result<Known> declare(const PutRequest& request);
-  Result<bool> ask_room(int server, Effort effort, Room& room, std::string& why);
-  Status find_room(const std::vector<int>& homes, Room& room, std::int64_t end_ns);
+  Result<bool> ask_room(int server, Effort effort, const std::vector<int>& owners, Room& room,
+                        std::string& why);
+  Status find_room(const std::vector<int>& homes, const std::vector<int>& owners, Room& room,
+                   std::int64_t end_ns);
+  void pass_on_strays(int server, MessageReader& in);
   Result<Facts> ask_facts(const std::string& variable, bool watch, std::int64_t end_ns);
   Result<std::vector<int>> owners_of(const std::string& variable, const Box& box,
                                      std::int64_t end_ns);
@@ -170,6 +179,7 @@ class Catalog {
   Servers& servers_;
   Distribution distribution_;
   std::function<bool()> interrupted_;
+  std::atomic<Ticket> last_ticket_{0};
   std::mutex mutex_;  ///< guards what follows
   std::map<std::string, Known> known_;
 };

@@ -10,6 +10,8 @@ namespace tranship::staging {
 namespace {
 
 constexpr std::chrono::milliseconds control_wait_max{10'000};
+/// A question that needs no answer has been sent by then.
+constexpr std::chrono::milliseconds tell_wait_max{100};
 constexpr int servers_max = 1 << 16;
 /// A server of a group that could not be reached is not tried again for so long.
 constexpr std::int64_t failure_lasts_ns = 10'000'000'000;
@@ -117,7 +119,7 @@ Status Links::greet(PeerId peer, int rank, std::int64_t end_ns) {
   ReplyBuffer reply;
   while (true) {
     const std::uint64_t seen = notices();
-    const auto answer = ask(peer, question, reply);
+    const auto answer = ask(peer, question, reply, control_wait_max);
     if (!answer) {
       const bool foreign = answer.error().code == ErrorCode::unsupported;
       return foreign ? not_a_server() : answer.error();
@@ -187,11 +189,11 @@ Result<PeerId> Links::peer(int server) {
 }
 
 Result<std::span<const std::byte>> Links::ask(PeerId peer, const MessageWriter& question,
-                                              ReplyBuffer& reply) const {
+                                              ReplyBuffer& reply,
+                                              std::chrono::milliseconds wait) const {
   const auto room = static_cast<std::size_t>(message_bytes_);
   if (!reply) reply = std::make_unique_for_overwrite<std::byte[]>(room);
-  const auto length =
-      processes_->ask(peer, question.bytes(), {reply.get(), room}, control_wait_max);
+  const auto length = processes_->ask(peer, question.bytes(), {reply.get(), room}, wait);
   if (!length) return length.error();
   return std::span<const std::byte>(reply.get(), *length);
 }
@@ -202,7 +204,14 @@ Result<std::span<const std::byte>> Links::ask(int server, const MessageWriter& q
   if (!known) return known.error();
   const Timed part(engine_.trace(), clock_,
                    [&] { return question_span(question.bytes(), server); });
-  return ask(*known, question, reply);
+  return ask(*known, question, reply, control_wait_max);
+}
+
+void Links::tell(int server, const MessageWriter& question) {
+  const auto known = peer(server);
+  if (!known) return;
+  ReplyBuffer reply;
+  (void)ask(*known, question, reply, tell_wait_max);
 }
 
 std::uint64_t Links::notices() const { return listener_->notices(); }

@@ -54,6 +54,7 @@ class Links final : public Servers {
   std::int64_t data_bytes() const { return data_bytes_; }
   Result<std::span<const std::byte>> ask(int server, const MessageWriter& question,
                                          ReplyBuffer& reply) override;
+  void tell(int server, const MessageWriter& question) override;
   std::uint64_t notices() const override;
   void wait(std::uint64_t seen, std::int64_t until_ns) override;
 
@@ -70,7 +71,7 @@ class Links final : public Servers {
   /// Connects to a server and says hello; the first one's answer says who the others are.
   Result<Link> connect(const std::string& contact, int rank, std::chrono::milliseconds timeout);
   Result<std::span<const std::byte>> ask(PeerId peer, const MessageWriter& question,
-                                         ReplyBuffer& reply) const;
+                                         ReplyBuffer& reply, std::chrono::milliseconds wait) const;
   Status greet(PeerId peer, int rank, std::int64_t end_ns);
   Status read_greeting(std::span<const std::byte> answer, int rank);
 

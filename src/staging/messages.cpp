@@ -48,6 +48,8 @@ const char* to_string(Ask ask) {
     case Ask::more: return "more";
     case Ask::recall: return "recall";
     case Ask::release: return "release";
+    case Ask::undo: return "undo";
+    case Ask::forget: return "forget";
     case Ask::wait: return "wait";
     case Ask::discard: return "discard";
     case Ask::list: return "list";
@@ -199,6 +201,22 @@ bool read(MessageReader& in, Facts& facts) {
   facts.producers = in.get<int>();
   facts.lost_producer = in.get<std::uint32_t>() != 0;
   return ok && in.ok() && facts.element_bytes >= 1 && facts.element_bytes <= 16;
+}
+
+void add(MessageWriter& out, const std::vector<Stray>& strays) {
+  out.add(static_cast<std::uint32_t>(strays.size()));
+  for (const Stray& stray : strays) out.add(stray.home).add(stray.object);
+}
+
+bool read(MessageReader& in, std::vector<Stray>& strays) {
+  const auto count = in.get<std::uint32_t>();
+  if (count > strays_max) return false;
+  for (std::uint32_t k = 0; k < count && in.ok(); ++k) {
+    Stray& stray = strays.emplace_back();
+    stray.home = in.get<int>();
+    stray.object = in.get<std::uint64_t>();
+  }
+  return in.ok();
 }
 
 void add(MessageWriter& out, const Leased& leased) {

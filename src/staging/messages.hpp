@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "fabric/protocol.hpp"
 #include "staging/object_store.hpp"
@@ -13,7 +14,7 @@
 
 namespace tranship::staging {
 
-constexpr std::uint32_t staging_version = 4;
+constexpr std::uint32_t staging_version = 5;
 
 /// What a question begins with. Those of a variable go to its keeper, those of an object to its
 /// home, those of a box to the servers that own it (staging/distribution.hpp).
@@ -37,6 +38,8 @@ enum class Ask : std::uint32_t {
   more,     ///< objects of a get or find that the answer had no room for
   recall,   ///< of an object of a lease that lies on disk: it is to be in memory
   release,  ///< of what a get, find or lease returned
+  undo,     ///< of a begin, get, find or lease whose answer did not come, by its ticket
+  forget,   ///< to the home of objects that an answer named as strays
   wait,     ///< the version that a get would return now
   discard,
   list,
@@ -88,6 +91,10 @@ void add(MessageWriter& out, const ServerInfo& info);
 bool read(MessageReader& in, ServerInfo& info);
 void add(MessageWriter& out, const Facts& facts);
 bool read(MessageReader& in, Facts& facts);
+/// What an answer to a put, begin, enter or commit ends with: as many as are told at once.
+void add(MessageWriter& out, const std::vector<Stray>& strays);
+bool read(MessageReader& in, std::vector<Stray>& strays);
+constexpr std::size_t strays_max = 64;
 void add(MessageWriter& out, const Leased& leased);
 bool read(MessageReader& in, Leased& leased);
 void add(MessageWriter& out, const VariableInfo& info);

@@ -98,12 +98,12 @@ Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& reque
 }
 
 Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRequest& request,
-                                                        Effort effort) {
+                                                        const Asking& asking) {
   const bool is_new = !variables_.contains(request.variable);
   auto variable = variable_for(request);
   if (!variable) return variable.error();
   const std::uint64_t number = ++last_object_;
-  auto room = make_room(request, number, effort);
+  auto room = make_room(request, number, asking.effort);
   if (!room || std::holds_alternative<Waiting>(*room)) {
     if (is_new) variables_.erase(request.variable);
     if (!room) return room.error();
@@ -116,6 +116,8 @@ Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRe
   const Begun begun{number, std::get<Range>(*room)};
   object.bytes = begun.range.bytes;
   object.owner = owner;
+  object.ticket = asking.ticket;
+  object.owners = asking.owners;
   objects_.emplace(number, std::move(object));
   ++(*variable)->versions[request.version].begun;
   ++begun_;
@@ -216,8 +218,8 @@ Status ObjectStore::abort(Owner owner, std::uint64_t number) {
   return {};
 }
 
-Result<std::uint64_t> ObjectStore::enter(const PutRequest& request, int home,
-                                         std::uint64_t object) {
+Result<std::uint64_t> ObjectStore::enter(const PutRequest& request, int home, std::uint64_t object,
+                                         bool guest) {
   auto variable = variable_for(request);
   if (!variable) return variable.error();
   Version& version = (*variable)->versions[request.version];
@@ -227,7 +229,7 @@ Result<std::uint64_t> ObjectStore::enter(const PutRequest& request, int home,
   }
   (*variable)->held += version.empty() ? 1 : 0;
   version.entered.emplace(Elsewhere{home, object}, number);
-  entered_.emplace(number, Entered{{home, object}, request.box});
+  entered_.emplace(number, Entered{{home, object}, request.box, guest});
   version.elsewhere.add(number, request.box);
   changes_.insert(request.variable);
   keep_to_versions(request.variable, **variable);
@@ -284,12 +286,42 @@ void ObjectStore::discard_version(const std::string& name, Variable& variable,
       }
     }
   }
-  for (const auto& [where, number] : held->second.entered) entered_.erase(number);
+  for (const auto& [where, number] : held->second.entered) {
+    if (entered_.at(number).guest) strays_.push_back({where.first, where.second});
+    entered_.erase(number);
+  }
   variable.held -= held->second.empty() ? 0 : 1;
   variable.versions.erase(held);
   variable.discarded.insert(version);
   if (options_.on_discard) options_.on_discard(name, version);
   changes_.insert(name);
+}
+
+std::vector<Stray> ObjectStore::take_strays(std::size_t count_max) {
+  const auto count = static_cast<std::ptrdiff_t>(std::min(count_max, strays_.size()));
+  std::vector<Stray> taken(strays_.end() - count, strays_.end());
+  strays_.resize(strays_.size() - taken.size());
+  return taken;
+}
+
+void ObjectStore::forget(std::uint64_t number, int owner) {
+  const auto found = objects_.find(number);
+  if (found == objects_.end() || found->second.discarded) return;
+  Object& object = found->second;
+  if (std::erase(object.owners, owner) == 0 || !object.owners.empty()) return;
+  object.discarded = true;
+  Variable& variable = variables_.at(object.variable);
+  Version& version = variable.versions.at(object.version);
+  if (object.order == 0) {
+    --version.begun;  // its commit fails
+  } else {
+    version.index.remove(number, object.box);
+    version.bytes -= object.bytes;
+    variable.held -= version.empty() ? 1 : 0;
+  }
+  drop_if_unused(variable, object.version);
+  changes_.insert(object.variable);
+  if (object.order > 0 && object.leases == 0) drop(number);
 }
 
 Status ObjectStore::discard(const std::string& name, std::int64_t version) {
@@ -323,9 +355,10 @@ bool ObjectStore::meets(const Version& version, const Box& box) const {
   return version.index.meets(box) || version.elsewhere.meets(box);
 }
 
-std::uint64_t ObjectStore::keep(Owner owner, std::vector<std::uint64_t> objects) {
+std::uint64_t ObjectStore::keep(Owner owner, Ticket ticket, std::vector<std::uint64_t> objects) {
   Lease lease;
   lease.owner = owner;
+  lease.ticket = ticket;
   for (const std::uint64_t number : objects) {
     ++objects_.at(number).leases;
     if (places_.pin(number)) lease.pinned.push_back(number);
@@ -356,7 +389,8 @@ Result<const ObjectStore::Variable*> ObjectStore::variable_of(const GetRequest& 
 }
 
 Result<std::variant<Found, Waiting, Spread>> ObjectStore::get(Owner owner,
-                                                              const GetRequest& request) {
+                                                              const GetRequest& request,
+                                                              Ticket ticket) {
   using Answer = std::variant<Found, Waiting, Spread>;
   const auto variable = variable_of(request);
   if (!variable) return variable.error();
@@ -365,17 +399,17 @@ Result<std::variant<Found, Waiting, Spread>> ObjectStore::get(Owner owner,
   }
   const auto& versions = (*variable)->versions;
   if (request.which == Which::exact) {
-    return get_version(owner, request, **variable, request.version);
+    return get_version(owner, request, **variable, request.version, ticket);
   }
   if (request.which == Which::next) {
     auto next = versions.upper_bound(request.version);
     while (next != versions.end() && !meets(next->second, request.box)) ++next;
-    if (next != versions.end()) return get_version(owner, request, **variable, next->first);
-    return Answer(none_after(request));
+    if (next == versions.end()) return Answer(none_after(request));
+    return get_version(owner, request, **variable, next->first, ticket);
   }
   for (auto one = versions.upper_bound(request.version); one != versions.begin();) {
     --one;
-    auto answer = get_version(owner, request, **variable, one->first);
+    auto answer = get_version(owner, request, **variable, one->first, ticket);
     if (!std::holds_alternative<Waiting>(*answer)) return answer;
   }
   return Answer(none_covers(request));
@@ -384,7 +418,8 @@ Result<std::variant<Found, Waiting, Spread>> ObjectStore::get(Owner owner,
 Result<std::variant<Found, Waiting, Spread>> ObjectStore::get_version(Owner owner,
                                                                       const GetRequest& request,
                                                                       const Variable& variable,
-                                                                      std::int64_t version) {
+                                                                      std::int64_t version,
+                                                                      Ticket ticket) {
   using Answer = std::variant<Found, Waiting, Spread>;
   const auto held = variable.versions.find(version);
   if (held == variable.versions.end()) {
@@ -406,11 +441,12 @@ Result<std::variant<Found, Waiting, Spread>> ObjectStore::get_version(Owner owne
     found.objects.push_back(objects[parts[k].object]);
     numbers.push_back(objects[parts[k].object].object);
   }
-  found.lease = keep(owner, std::move(numbers));
+  found.lease = keep(owner, ticket, std::move(numbers));
   return Answer(std::move(found));
 }
 
-Result<std::variant<Found, Waiting>> ObjectStore::find(Owner owner, const GetRequest& request) {
+Result<std::variant<Found, Waiting>> ObjectStore::find(Owner owner, const GetRequest& request,
+                                                       Ticket ticket) {
   using Answer = std::variant<Found, Waiting>;
   const auto variable = variable_of(request);
   if (!variable) return variable.error();
@@ -440,7 +476,7 @@ Result<std::variant<Found, Waiting>> ObjectStore::find(Owner owner, const GetReq
               own_objects(held->second, request.box)};
   std::vector<std::uint64_t> numbers;
   for (const Seen& object : found.objects) numbers.push_back(object.object);
-  found.lease = keep(owner, numbers);
+  found.lease = keep(owner, ticket, numbers);
   numbers.clear();
   held->second.elsewhere.find(request.box, numbers);
   for (const std::uint64_t number : numbers) {
@@ -453,7 +489,7 @@ Result<std::variant<Found, Waiting>> ObjectStore::find(Owner owner, const GetReq
 Result<std::vector<Leased>> ObjectStore::lease(Owner owner, const std::string& name,
                                                std::int64_t version,
                                                std::span<const std::uint64_t> objects,
-                                               std::uint64_t& lease) {
+                                               std::uint64_t& lease, Ticket ticket) {
   const auto variable = variables_.find(name);
   if (variable != variables_.end() && variable->second.discarded.contains(version)) {
     return discarded(name, variable->second, version);
@@ -472,7 +508,7 @@ Result<std::vector<Leased>> ObjectStore::lease(Owner owner, const std::string& n
     if (answer.state == Leased::State::here) here.push_back(number);
     answers.push_back(answer);
   }
-  lease = keep(owner, std::move(here));
+  lease = keep(owner, ticket, std::move(here));
   return answers;
 }
 
@@ -538,20 +574,33 @@ void ObjectStore::end_lease(Lease& lease) {
   }
 }
 
-void ObjectStore::gone(Owner owner) {
+std::vector<std::uint64_t> ObjectStore::undo(Owner owner, Ticket ticket) {
+  if (ticket == 0) return {};
+  return end_all(owner, ticket);
+}
+
+void ObjectStore::gone(Owner owner) { (void)end_all(owner, {}); }
+
+std::vector<std::uint64_t> ObjectStore::end_all(Owner owner, std::optional<Ticket> ticket) {
+  const auto is_one = [&](const auto& one) {
+    return one.owner == owner && (!ticket || one.ticket == *ticket);
+  };
   std::vector<std::uint64_t> begun;
   for (const auto& [number, object] : objects_) {
-    if (object.owner == owner && object.order == 0) begun.push_back(number);
+    if (is_one(object) && object.order == 0) begun.push_back(number);
   }
   for (const std::uint64_t number : begun) (void)abort(owner, number);
+  std::vector<std::uint64_t> ended;
   for (auto lease = leases_.begin(); lease != leases_.end();) {
     const auto next = std::next(lease);
-    if (lease->second.owner == owner) {
+    if (is_one(lease->second)) {
       end_lease(lease->second);
+      ended.push_back(lease->first);
       leases_.erase(lease);
     }
     lease = next;
   }
+  return ended;
 }
 
 std::optional<VariableInfo> ObjectStore::describe(const std::string& name) const {

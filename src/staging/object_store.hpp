@@ -41,12 +41,31 @@ enum class Effort : std::uint32_t {
   all,        ///< whatever its policy allows
 };
 
+/// A client's name for a question that takes something, by which it can give that up without having
+/// heard the answer. 0: none.
+using Ticket = std::uint64_t;
+
 struct PutRequest {
   std::string variable;
   std::int64_t version = 0;
   Box box;
   std::string type;  ///< of an element, as NumPy writes it: f8
   std::int64_t element_bytes = 0;
+};
+
+/// How room is asked for.
+struct Asking {
+  Effort effort = Effort::all;
+  Ticket ticket = 0;
+  /// Of a server that owns no part of the box: those that do, by which alone the object is found.
+  std::vector<int> owners{};
+};
+
+/// An object that lies on a server which owns no part of its box, and that this server, which does,
+/// has discarded.
+struct Stray {
+  int home = 0;
+  std::uint64_t object = 0;
 };
 
 /// Room for an object: dense, the last dimension fastest.
@@ -151,7 +170,7 @@ class ObjectStore {
   /// @error invalid_argument if it does not fit the variable; out_of_memory if no room could ever
   ///        be made; not_found if the version was discarded
   Result<std::variant<Begun, Waiting>> begin(Owner owner, const PutRequest& request,
-                                             Effort effort = Effort::all);
+                                             const Asking& asking = {});
   /// The object is visible from now on. Its order, which is returned, is above that of every object
   /// that this server knows of, and above `order_before`.
   /// @error not_found if the owner has begun no such object, or its version was discarded meanwhile
@@ -159,26 +178,37 @@ class ObjectStore {
   Status abort(Owner owner, std::uint64_t object);
 
   /// Enters the box of an object that lies on server `home`: before its commit there. Returns an
-  /// order that is above that of every object that this server knows of.
+  /// order that is above that of every object that this server knows of. `guest`: its home owns no
+  /// part of the box, and hears of it by take_strays() alone that the version was discarded.
   /// @error as begin()
-  Result<std::uint64_t> enter(const PutRequest& request, int home, std::uint64_t object);
+  Result<std::uint64_t> enter(const PutRequest& request, int home, std::uint64_t object,
+                              bool guest = false);
   /// Takes back what was entered.
   void leave(const std::string& variable, std::int64_t version, int home, std::uint64_t object);
   /// An object that was entered here was committed with that order.
   void settle(std::uint64_t order) { order_ = std::max(order_, order); }
 
+  /// What the homes of objects that were entered here are to forget(); at most so many, each once.
+  std::vector<Stray> take_strays(std::size_t count_max);
+  /// An owner of the object's box knows it no longer. When all have said so, nobody can find it: it
+  /// goes.
+  void forget(std::uint64_t object, int owner);
+
   /// Objects of this server that cover the box.
   /// @error not_found if the version was discarded; invalid_argument if the box has another rank
-  Result<std::variant<Found, Waiting, Spread>> get(Owner owner, const GetRequest& request);
+  Result<std::variant<Found, Waiting, Spread>> get(Owner owner, const GetRequest& request,
+                                                   Ticket ticket = 0);
   /// The objects that share points with the box, of this server and of others, at the version that
   /// `which` says; of `latest`, the highest one that has something of the box.
   /// @error as get()
-  Result<std::variant<Found, Waiting>> find(Owner owner, const GetRequest& request);
+  Result<std::variant<Found, Waiting>> find(Owner owner, const GetRequest& request,
+                                            Ticket ticket = 0);
   /// What became of objects of this server that find() named elsewhere. `lease` keeps those that
   /// are here.
   /// @error not_found if the version was discarded
   Result<std::vector<Leased>> lease(Owner owner, const std::string& variable, std::int64_t version,
-                                    std::span<const std::uint64_t> objects, std::uint64_t& lease);
+                                    std::span<const std::uint64_t> objects, std::uint64_t& lease,
+                                    Ticket ticket = 0);
   /// Brings an object of a lease back into memory, where it stays until the next recall() of this
   /// lease, or its end; the lease's other objects may go to disk meanwhile. Object 0: all may. It
   /// is kept from being discarded in any case.
@@ -186,6 +216,9 @@ class ObjectStore {
   Result<std::variant<Range, Waiting>> recall(Owner owner, std::uint64_t lease,
                                               std::uint64_t object);
   Status release(Owner owner, std::uint64_t lease);
+  /// Gives up what the owner asked for with that ticket, if it was granted: room, or leases, which
+  /// it returns.
+  std::vector<std::uint64_t> undo(Owner owner, Ticket ticket);
 
   /// Between memory and disk, to be carried out in this order. Ask after each call of the others.
   std::vector<Move> take_moves() { return places_.take_moves(); }
@@ -220,6 +253,8 @@ class ObjectStore {
     std::int64_t bytes = 0;   ///< in whole units
     std::uint64_t order = 0;  ///< of its commit; 0: not visible
     Owner owner = 0;          ///< who writes it, until its commit
+    Ticket ticket = 0;
+    std::vector<int> owners;  ///< as Asking says
     int leases = 0;
     bool discarded = false;
   };
@@ -235,6 +270,7 @@ class ObjectStore {
   struct Entered {
     Elsewhere where;
     Box box;
+    bool guest = false;
   };
   struct Variable {
     std::string type;
@@ -247,6 +283,7 @@ class ObjectStore {
   };
   struct Lease {
     Owner owner = 0;
+    Ticket ticket = 0;
     std::vector<std::uint64_t> objects;
     std::vector<std::uint64_t> pinned;  ///< of them: they stay in memory
     std::uint64_t wanted = 0;           ///< the one that is to come back; 0: none
@@ -259,10 +296,12 @@ class ObjectStore {
   Result<const Variable*> variable_of(const GetRequest& request) const;
   Result<std::variant<Found, Waiting, Spread>> get_version(Owner owner, const GetRequest& request,
                                                            const Variable& variable,
-                                                           std::int64_t version);
+                                                           std::int64_t version, Ticket ticket);
   bool meets(const Version& version, const Box& box) const;
   std::vector<Seen> own_objects(const Version& version, const Box& box) const;
-  std::uint64_t keep(Owner owner, std::vector<std::uint64_t> objects);
+  std::uint64_t keep(Owner owner, Ticket ticket, std::vector<std::uint64_t> objects);
+  /// Ends what the owner has begun and reads; of one ticket, or all. Returns the leases.
+  std::vector<std::uint64_t> end_all(Owner owner, std::optional<Ticket> ticket);
   Error discarded(const std::string& name, const Variable& variable, std::int64_t version) const;
   void discard_version(const std::string& name, Variable& variable, std::int64_t version);
   void keep_to_versions(const std::string& name, Variable& variable);
@@ -280,6 +319,7 @@ class ObjectStore {
   std::uint64_t last_object_ = 0;  ///< numbers of objects, and of those elsewhere
   std::uint64_t last_lease_ = 0;
   std::uint64_t order_ = 0;  ///< the highest that is known
+  std::vector<Stray> strays_;
   int begun_ = 0;
   std::set<std::string> changes_;
 };

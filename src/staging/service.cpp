@@ -79,6 +79,8 @@ Result<std::size_t> Service::carry_out(Owner from, Ask ask, MessageReader& in, R
     case Ask::more: return on_more(from, in, reply);
     case Ask::recall: return on_recall(from, in, reply);
     case Ask::release: return on_release(from, in, reply);
+    case Ask::undo: return on_undo(from, in, reply);
+    case Ask::forget: return on_forget(in, reply);
     case Ask::discard: return on_discard(in, reply);
     case Ask::list: return on_list(in, reply);
     case Ask::status: return on_status(reply);
@@ -203,7 +205,7 @@ Result<std::size_t> Service::on_put(Owner from, MessageReader& in, Reply reply) 
   if (request.box.points() * request.element_bytes != bytes || bytes > data_bytes()) {
     return unreadable();
   }
-  auto begun = store_.begin(from, request, options_.servers > 1 ? Effort::home : Effort::all);
+  auto begun = store_.begin(from, request, {options_.servers > 1 ? Effort::home : Effort::all});
   if (!begun) return begun.error();
   if (const auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", *waiting, reply);
   const Begun& object = std::get<Begun>(*begun);
@@ -211,16 +213,20 @@ Result<std::size_t> Service::on_put(Owner from, MessageReader& in, Reply reply) 
   const auto order = store_.commit(from, object.object);
   if (!order) return order.error();
   traffic_[request.variable].puts.add(1, static_cast<std::int64_t>(data.size()), message_path);
-  return done(reply);
+  return put_answer(MessageWriter().add(Said::done), reply);
 }
 
 Result<std::size_t> Service::on_begin(Owner from, MessageReader& in, Reply reply) {
   PutRequest request;
   if (!read(in, request)) return unreadable();
-  const auto effort = in.get<Effort>();
-  if (!in.ok() || effort < Effort::guest || effort > Effort::all) return unreadable();
+  Asking asking;
+  asking.effort = in.get<Effort>();
+  const auto owners = in.get<std::uint32_t>();
+  for (std::uint32_t k = 0; k < owners && in.ok(); ++k) asking.owners.push_back(in.get<int>());
+  asking.ticket = in.get<Ticket>();
+  if (!in.ok() || asking.effort < Effort::guest || asking.effort > Effort::all) return unreadable();
   if (draining_) return closing();
-  auto begun = store_.begin(from, request, effort);
+  auto begun = store_.begin(from, request, asking);
   if (!begun) return begun.error();
   if (const auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", *waiting, reply);
   const Begun& object = std::get<Begun>(*begun);
@@ -228,6 +234,12 @@ Result<std::size_t> Service::on_begin(Owner from, MessageReader& in, Reply reply
   MessageWriter out;
   out.add(Said::done).add(object.object);
   add(out, object.range);
+  return put_answer(std::move(out), reply);
+}
+
+/// What a put may have made this server discard is told to whoever puts.
+Result<std::size_t> Service::put_answer(MessageWriter out, Reply reply) {
+  add(out, store_.take_strays(strays_max));
   return written(out, reply);
 }
 
@@ -243,7 +255,7 @@ Result<std::size_t> Service::on_commit(Owner from, MessageReader& in, Reply repl
   if (const auto known = traffic_.find(variable); known != traffic_.end()) {
     known->second.puts.add(1, bytes, path);
   }
-  return written(MessageWriter().add(Said::done).add(*order), reply);
+  return put_answer(MessageWriter().add(Said::done).add(*order), reply);
 }
 
 Result<std::size_t> Service::on_abort(Owner from, MessageReader& in, Reply reply) {
@@ -258,13 +270,14 @@ Result<std::size_t> Service::on_enter(MessageReader& in, Reply reply) {
   if (!read(in, request)) return unreadable();
   const auto home = in.get<int>();
   const auto object = in.get<std::uint64_t>();
+  const bool guest = in.get<std::uint32_t>() != 0;
   if (!in.ok() || home < 0 || home >= options_.servers || home == options_.store.server) {
     return unreadable();
   }
-  const auto order = store_.enter(request, home, object);
+  const auto order = store_.enter(request, home, object, guest);
   if (!order) return order.error();
   traffic_.try_emplace(request.variable);
-  return written(MessageWriter().add(Said::done).add(*order), reply);
+  return put_answer(MessageWriter().add(Said::done).add(*order), reply);
 }
 
 Result<std::size_t> Service::on_leave(MessageReader& in, Reply reply) {
@@ -287,7 +300,9 @@ Result<std::size_t> Service::on_settle(MessageReader& in, Reply reply) {
 Result<std::size_t> Service::on_get(Owner from, MessageReader& in, bool wants_data, Reply reply) {
   GetRequest request;
   if (!read(in, request)) return unreadable();
-  auto got = store_.get(from, request);
+  const auto ticket = in.get<Ticket>();
+  if (!in.ok()) return unreadable();
+  auto got = store_.get(from, request, ticket);
   if (!got) return got.error();
   if (std::holds_alternative<Spread>(*got))
     return written(MessageWriter().add(Said::spread), reply);
@@ -317,9 +332,10 @@ Result<std::size_t> Service::on_find(Owner from, MessageReader& in, Reply reply)
   GetRequest request;
   if (!read(in, request)) return unreadable();
   const bool watch = in.get<std::uint32_t>() != 0;
+  const auto ticket = in.get<Ticket>();
   if (!in.ok()) return unreadable();
   if (watch) waiting_[request.variable].insert(from);
-  auto got = store_.find(from, request);
+  auto got = store_.find(from, request, ticket);
   if (!got) return got.error();
   if (const auto* waiting = std::get_if<Waiting>(&*got)) {
     return written(MessageWriter().add(Said::waiting).text(waiting->why), reply);
@@ -334,10 +350,11 @@ Result<std::size_t> Service::on_lease(Owner from, MessageReader& in, Reply reply
   const auto count = in.get<std::uint32_t>();
   std::vector<std::uint64_t> objects;
   for (std::uint32_t k = 0; k < count && in.ok(); ++k) objects.push_back(in.get<std::uint64_t>());
+  const auto ticket = in.get<Ticket>();
   if (!in.ok()) return unreadable();
   if (watch) waiting_[variable].insert(from);
   std::uint64_t lease = 0;
-  const auto answers = store_.lease(from, variable, version, objects, lease);
+  const auto answers = store_.lease(from, variable, version, objects, lease, ticket);
   if (!answers) return answers.error();
   MessageWriter out;
   out.add(Said::done).add(lease);
@@ -415,6 +432,23 @@ Result<std::size_t> Service::on_release(Owner from, MessageReader& in, Reply rep
   if (Status status = store_.release(from, lease); !status) return status.error();
   if (const auto known = traffic_.find(variable); known != traffic_.end()) {
     known->second.gets.add(gets, bytes, path);
+  }
+  return done(reply);
+}
+
+Result<std::size_t> Service::on_undo(Owner from, MessageReader& in, Reply reply) {
+  const auto ticket = in.get<Ticket>();
+  if (!in.ok()) return unreadable();
+  for (const std::uint64_t lease : store_.undo(from, ticket)) long_answers_.erase({from, lease});
+  return done(reply);
+}
+
+Result<std::size_t> Service::on_forget(MessageReader& in, Reply reply) {
+  const auto owner = in.get<int>();
+  std::vector<Stray> strays;
+  if (!read(in, strays)) return unreadable();
+  for (const Stray& stray : strays) {
+    if (stray.home == options_.store.server) store_.forget(stray.object, owner);
   }
   return done(reply);
 }

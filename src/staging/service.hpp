@@ -87,12 +87,16 @@ class Service {
   Answer on_more(Owner from, MessageReader& in, Reply reply);
   Answer on_recall(Owner from, MessageReader& in, Reply reply);
   Answer on_release(Owner from, MessageReader& in, Reply reply);
+  Answer on_undo(Owner from, MessageReader& in, Reply reply);
+  Answer on_forget(MessageReader& in, Reply reply);
   Answer on_discard(MessageReader& in, Reply reply);
   Answer on_list(MessageReader& in, Reply reply) const;
   Answer on_status(Reply reply) const;
 
   Answer objects_of(Owner from, const Found& found, Reply reply);
   Answer data_of(Owner from, const Found& found, const Box& box, Reply reply);
+  /// With the strays that there are.
+  Answer put_answer(MessageWriter out, Reply reply);
   Answer wait(Owner from, const std::string& variable, const Waiting& waiting, Reply reply);
   void conclude();
 

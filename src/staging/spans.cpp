@@ -18,6 +18,8 @@ bool names_variable(Ask ask) {
     case Ask::more:
     case Ask::recall:
     case Ask::release:
+    case Ask::undo:
+    case Ask::forget:
     case Ask::list:
     case Ask::status: return false;
     default: return true;

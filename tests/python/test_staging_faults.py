@@ -132,6 +132,32 @@ def test_a_reader_killed_within_a_get_leaves_nothing_behind(
     pytest.fail(f"the reader was not once within a get when it was stopped, of {ATTEMPTS} times")
 
 
+def test_what_a_server_grants_too_late_is_given_back(
+    serve: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRANSHIP_PEER_TIMEOUT_MS", "60000")
+    contact = serve("--memory", "16MiB")
+    half = np.arange(1 << 20, dtype="f8")
+    with ts.Staging(contact) as late, ts.Staging(contact) as other:
+        late.put("energy", 1, half)
+        serve.processes[0].send_signal(signal.SIGSTOP)
+        try:
+            futures = [
+                late.put_async("energy", 2, half),
+                late.get_async("energy", 1, (0,), half.shape),
+            ]
+            for future in futures:
+                with pytest.raises(ts.Timeout, match="did not answer within"):
+                    future.result(PATIENCE)
+        finally:
+            serve.processes[0].send_signal(signal.SIGCONT)
+        # Neither the room of the put nor the lease of the get is left; their client is still there.
+        other.put("energy", 3, half, timeout=PATIENCE)
+        other.discard("energy", 1)
+        other.put("energy", 4, half, timeout=PATIENCE)
+        np.testing.assert_array_equal(late.get("energy", 3), half)
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -42,6 +42,7 @@ struct Record {
   std::int64_t came_back = 0;  ///< objects, from disk
   bool spills = false;
   bool reads_fail = false;
+  bool answers_late = false;
   bool may_stay_full = true;  ///< memory, or the disk, as long as anybody's patience lasts
   std::int64_t versions_kept = 0;
 
@@ -91,7 +92,7 @@ struct Run {
 
 /// A put may fail because of deaths, of versions that are gone, and of memory that stays full.
 void judge_failed_put(const StagingWorld& world, Record& record, const Error& error) {
-  if (error.code != ErrorCode::timeout || record.may_stay_full) return;
+  if (error.code != ErrorCode::timeout || record.may_stay_full || record.answers_late) return;
   if (world.all_alive() && !world.any_client_died()) {
     record.complain("a put waited for ever: " + error.message);
   }
@@ -154,6 +155,7 @@ void judge_failure(const StagingWorld& world, Record& record, const GetRequest& 
   const bool gone = !record.discarded.empty() || record.versions_kept > 0;
   if (error.code == ErrorCode::not_found && gone) return;
   if (error.code == ErrorCode::io && record.reads_fail) return;
+  if (error.code == ErrorCode::timeout && record.answers_late) return;
   if (error.code == ErrorCode::timeout && record.spills && record.may_stay_full) return;
   if (error.code == ErrorCode::peer_lost && (!world.all_alive() || world.any_client_died())) {
     if (!world.all_alive()) return;
@@ -279,7 +281,11 @@ void write(StagingWorld& world, int client, SimulatedServers& servers, Record& r
     const std::vector<std::int64_t> far(static_cast<std::size_t>(run.rank), 300);
     const std::vector<std::int64_t> near(static_cast<std::size_t>(run.rank), -300);
     const auto domain = *Box::make(near, far);
-    (void)catalog.define({"energy", 0, domain, "i8", run.element_bytes}, run.writers);
+    const auto define = [&] {
+      return catalog.define({"energy", 0, domain, "i8", run.element_bytes}, run.writers);
+    };
+    Status defined = define();
+    while (!defined && defined.error().code == ErrorCode::timeout) defined = define();
   }
   const auto count = world.random().between(1, run.calls_max);
   for (std::int64_t k = 0; k < count; ++k) {
@@ -354,7 +360,9 @@ Record run_of(std::uint64_t seed) {
   options.full = policies[random.below(3)];
   options.client_death = random.chance(0.5) ? 0.005 : 0;
   options.server_death = random.chance(0.3) ? 0.002 : 0;
+  options.late = random.chance(0.3) ? 0.03 : 0;
   Record record;
+  record.answers_late = options.late > 0;
   if (options.full == Full::spill) let_spill(random, options, record);
   Run run;
   run.rank = static_cast<int>(random.between(1, 3));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tranship::test {
 namespace {
@@ -55,6 +56,12 @@ Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
   auto& there = world_.servers_[static_cast<std::size_t>(server)];
   if (!there.alive) return lost(server);
   world_.clients_[static_cast<std::size_t>(client_)]->connected.insert(server);
+  if (world_.random().chance(world_.options_.late)) {
+    there.late[client_].push_back(question.bytes());
+    if (!world_.step(client_)) return dead();
+    return Error{ErrorCode::timeout, "server " + std::to_string(server) + " did not answer"};
+  }
+  world_.answer_late(there, client_);
   if (!reply) reply = std::make_unique<std::byte[]>(4096);
   auto length = there.service->answer(static_cast<staging::Owner>(client_), question.bytes(),
                                       {reply.get(), 4096});
@@ -62,6 +69,14 @@ Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
   if (!there.alive) return lost(server);
   if (!length) return length.error();
   return std::span<const std::byte>(reply.get(), *length);
+}
+
+/// A client that tells has the turn, and keeps it.
+void SimulatedServers::tell(int server, const MessageWriter& question) {
+  auto& there = world_.servers_[static_cast<std::size_t>(server)];
+  const bool alive = world_.clients_[static_cast<std::size_t>(client_)]->alive;
+  if (!alive || !there.alive || !hello(server)) return;
+  there.late[client_].push_back(question.bytes());
 }
 
 StagingWorld::StagingWorld(Options options)
@@ -131,8 +146,25 @@ int StagingWorld::choose() {
     if (!ready.empty()) return ready[at(static_cast<int>(random_.below(std::ssize(ready))))];
     if (next_ns == INT64_MAX) return -1;
     if (move_something()) continue;
+    answer_late();
     now_ns_ = next_ns;
     deliver_partings(true);  // servers notice deaths long before anybody's patience ends
+  }
+}
+
+void StagingWorld::answer_late(Server& server, int client) {
+  std::byte reply[4096];
+  const auto questions = std::exchange(server.late[client], {});
+  for (const auto& question : questions) {
+    (void)server.service->answer(static_cast<staging::Owner>(client), question, reply);
+  }
+}
+
+void StagingWorld::answer_late() {
+  for (Server& server : servers_) {
+    for (std::size_t k = 0; k < clients_.size() && server.alive; ++k) {
+      answer_late(server, static_cast<int>(k));
+    }
   }
 }
 
@@ -152,6 +184,7 @@ void StagingWorld::deliver_partings(bool all) {
     partings_.erase(partings_.begin() + static_cast<std::ptrdiff_t>(k));
     Server& server = servers_[at(parting.server)];
     if (server.alive) {
+      answer_late(server, parting.client);
       server.service->gone(static_cast<staging::Owner>(parting.client), parting.cleanly);
     }
   }
@@ -210,6 +243,7 @@ void StagingWorld::fate() {
     for (auto& client : clients_) ++client->notices;
   }
   if (random_.chance(0.2)) (void)move_something();
+  if (random_.chance(0.2)) answer_late();
   deliver_partings(false);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <semaphore>
 #include <set>
@@ -29,6 +30,7 @@ class SimulatedServers final : public staging::Servers {
   std::int64_t message_bytes() const override { return 4096; }
   Result<std::span<const std::byte>> ask(int server, const MessageWriter& question,
                                          staging::ReplyBuffer& reply) override;
+  void tell(int server, const MessageWriter& question) override;
   std::uint64_t notices() const override;
   void wait(std::uint64_t seen, std::int64_t until_ns) override;
 
@@ -56,6 +58,7 @@ class StagingWorld {
     double server_death = 0;
     double write_failure = 0;  ///< of a move to disk
     double read_failure = 0;
+    double late = 0;  ///< a question is answered when nobody waits for it any more
   };
   using Script = std::function<void(StagingWorld&, int client, SimulatedServers&)>;
 
@@ -72,6 +75,8 @@ class StagingWorld {
   std::byte* memory(int server, const Range& range);
   /// Says that the client has ended in good order.
   void close(int client);
+  /// Servers answer what has been asked of them, whether or not anybody waits for it.
+  void answer_late();
   Random& random() { return random_; }
   std::int64_t now_ns() const { return now_ns_; }
   std::int64_t steps() const { return steps_; }
@@ -89,6 +94,8 @@ class StagingWorld {
     std::vector<std::vector<std::byte>> segments;
     std::vector<std::byte> disk;
     std::deque<staging::Move> moves;  ///< that have not been carried out
+    /// Of each client, in order: what nobody waits for any more.
+    std::map<int, std::deque<std::vector<std::byte>>> late;
     bool alive = true;
   };
   struct Client {
@@ -112,6 +119,7 @@ class StagingWorld {
   bool can_run(const Client& client) const;
   int choose();
   void fate();
+  void answer_late(Server& server, int client);
   void part(int client, bool cleanly);
   void deliver_partings(bool all);
   bool move_something();

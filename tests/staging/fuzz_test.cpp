@@ -74,7 +74,7 @@ struct Fixture {
     MessageWriter get;
     get.add(Ask::get);
     add(get, GetRequest{"honest", Which::exact, version, *Box::make({0}, {16})});
-    const auto length = ask(honest, get);
+    const auto length = ask(honest, get.add(Ticket{0}));
     REQUIRE(length.ok());
     MessageReader in({reply.data(), *length});
     std::int64_t value = -1;
@@ -123,7 +123,7 @@ MessageWriter put_message(const PutRequest& request, std::int64_t value) {
 
 /// Something of the protocol, well formed.
 MessageWriter some_question(std::mt19937_64& random) {
-  const auto ask = static_cast<Ask>(random() % 25);
+  const auto ask = static_cast<Ask>(random() % 27);
   const std::string name = random() % 8 == 0 ? "honest" : "v" + std::to_string(random() % 4);
   const auto version = static_cast<std::int64_t>(random() % 6);
   const PutRequest put = put_of(name, version);
@@ -136,22 +136,29 @@ MessageWriter some_question(std::mt19937_64& random) {
     case Ask::declare: add(question, put); break;
     case Ask::begin:
       add(question, put);
-      question.add(static_cast<std::uint32_t>(random() % 5));
+      question.add(static_cast<std::uint32_t>(random() % 5)).add(std::uint32_t{1});
+      question.add(static_cast<int>(random() % 3)).add(random() % 9);
       break;
     case Ask::enter:
       add(question, put);
       question.add(static_cast<int>(random() % 3)).add(random() % 50);
+      question.add(static_cast<std::uint32_t>(random() % 2));
       break;
     case Ask::get:
     case Ask::wait:
     case Ask::find:
       add(question, GetRequest{name, static_cast<Which>(random() % 3), version, put.box});
-      question.add(std::uint32_t{0});
+      if (ask == Ask::find) question.add(std::uint32_t{0});
+      question.add(random() % 9);
       break;
     case Ask::leave: question.text(name).add(version).add(1).add(random() % 50); break;
     case Ask::lease:
       question.text(name).add(version).add(std::uint32_t{0}).add(std::uint32_t{2});
-      question.add(random() % 50).add(random() % 50);
+      question.add(random() % 50).add(random() % 50).add(random() % 9);
+      break;
+    case Ask::undo: question.add(random() % 9); break;
+    case Ask::forget:
+      question.add(static_cast<int>(random() % 3)).add(std::uint32_t{1}).add(0).add(random() % 50);
       break;
     case Ask::recall: question.add(random() % 200).add(random() % 200); break;
     case Ask::settle: question.add(random() % 2 == 0 ? random() : random() % 50); break;
@@ -210,7 +217,7 @@ TEST(a_million_strange_questions_do_no_harm) {
     MessageWriter get;
     get.add(Ask::get);
     add(get, GetRequest{"honest", Which::exact, version, *Box::make({0}, {16})});
-    const auto got = server.ask(honest, get);
+    const auto got = server.ask(honest, get.add(Ticket{0}));
     REQUIRE(got.ok());
     std::int64_t value = -1;
     if (*got >= 8) std::memcpy(&value, server.reply.data() + *got - 8, 8);

@@ -280,6 +280,74 @@ TEST(objects_of_other_servers_are_named_and_leased_there) {
   EXPECT(!owner.enter(put_of(5, 0, 8), 0, 100).ok());
 }
 
+TEST(what_was_granted_by_a_ticket_can_be_given_up) {
+  ObjectStore store(options_of(1 << 16));
+  put(store, put_of(1, 0, 4));
+  const std::int64_t used = store.memory_bytes_used();
+  REQUIRE(store.begin(writer, put_of(2, 0, 4), {Effort::all, 7}).ok());
+  REQUIRE(store.begin(writer, put_of(3, 0, 4), {Effort::all, 8}).ok());
+  REQUIRE(store.get(reader, get_of(Which::exact, 1, 0, 4), 7).ok());
+  REQUIRE(store.find(reader, get_of(Which::exact, 1, 0, 4), 7).ok());
+  EXPECT(store.undo(reader, 8).empty());  // the writer's ticket
+  EXPECT(store.undo(reader, 0).empty());
+  EXPECT_EQ(store.undo(reader, 7).size(), 2U);
+  EXPECT(store.undo(writer, 7).empty());  // no lease, but room
+  EXPECT_EQ(store.memory_bytes_used(), 2 * used);
+  EXPECT(store.undo(writer, 8).empty());
+  EXPECT_EQ(store.memory_bytes_used(), used);
+  EXPECT(!store.busy());
+  const std::uint64_t object = begun(store, put_of(4, 0, 4));
+  EXPECT(store.undo(writer, 0).empty());  // no question has that ticket
+  EXPECT(store.commit(writer, object).ok());
+}
+
+TEST(an_object_that_no_owner_knows_any_more_goes) {
+  ObjectStore::Options one = options_of(1 << 16);
+  one.versions_max = 1;
+  ObjectStore owner(one);
+  ObjectStore helper(options_of(1 << 16));
+  const auto helped = [&](std::int64_t version) {
+    const PutRequest request = put_of(version, 0, 4);
+    const auto room = helper.begin(writer, request, {Effort::guest, 0, {0, 2}});
+    REQUIRE(room.ok());
+    const std::uint64_t object = std::get<Begun>(*room).object;
+    REQUIRE(owner.enter(request, 1, object, true).ok());
+    return object;
+  };
+  const std::uint64_t first = helped(1);
+  REQUIRE(helper.commit(writer, first).ok());
+  const std::uint64_t second = helped(2);
+  auto strays = owner.take_strays(8);
+  REQUIRE(strays.size() == 1);
+  EXPECT_EQ(strays[0].home, 1);
+  EXPECT_EQ(strays[0].object, first);
+  EXPECT(owner.take_strays(8).empty());
+  helper.forget(first, 0);
+  helper.forget(first, 0);  // said twice
+  const Found read = got(helper, get_of(Which::exact, 1, 0, 4));
+  helper.forget(first, 2);
+  EXPECT(says(waits(helper, get_of(Which::exact, 1, 0, 4)), "is not there"));
+  const std::int64_t used = helper.memory_bytes_used();
+  REQUIRE(helper.release(reader, read.lease).ok());  // it was kept until then
+  EXPECT(helper.memory_bytes_used() < used);
+  // One that is being written is not committed any more.
+  helper.forget(second, 2);
+  helper.forget(second, 0);
+  const auto late = helper.commit(writer, second);
+  EXPECT(!late && late.error().code == ErrorCode::not_found);
+  EXPECT_EQ(helper.memory_bytes_used(), 0);
+  EXPECT(!helper.busy());
+  // Others' objects are not theirs to forget.
+  put(helper, put_of(3, 0, 4));
+  helper.forget(3, 0);
+  EXPECT_EQ(got(helper, get_of(Which::exact, 3, 0, 4)).version, 3);
+  // An owner that holds the object itself hears of it in no other way.
+  REQUIRE(owner.enter(put_of(3, 0, 4), 2, 9).ok());
+  REQUIRE(owner.take_strays(8).size() == 1);
+  REQUIRE(owner.enter(put_of(4, 0, 4), 2, 10).ok());
+  EXPECT(owner.take_strays(8).empty());
+}
+
 TEST(a_reader_that_is_gone_reads_no_more) {
   ObjectStore store(options_of(2048));
   put(store, put_of(1, 0, 256));
@@ -418,10 +486,10 @@ TEST(memory_in_pieces_leaves_an_object_to_other_servers_first) {
   REQUIRE(store.discard("energy", 1).ok());
   REQUIRE(store.discard("energy", 2).ok());
   const PutRequest large = put_of(3, 0, 1024);
-  const auto first = store.begin(writer, large, Effort::home);
+  const auto first = store.begin(writer, large, {Effort::home});
   REQUIRE(first.ok());
   EXPECT(std::holds_alternative<Waiting>(*first));
-  const auto last = store.begin(writer, large, Effort::all);
+  const auto last = store.begin(writer, large, {Effort::all});
   REQUIRE(!last.ok());
   EXPECT(says(last.error().message, "in pieces that are smaller"));
 }
@@ -432,7 +500,7 @@ TEST(nothing_makes_room_for_a_guest) {
     options.full = full;
     ObjectStore store(options);
     const auto begin = [&](std::int64_t version, Effort effort) {
-      const auto room = store.begin(writer, put_of(version, 0, 256), effort);
+      const auto room = store.begin(writer, put_of(version, 0, 256), {effort});
       REQUIRE(room.ok());
       return std::holds_alternative<Begun>(*room);
     };

@@ -1,0 +1,102 @@
+// What puts and gets leave on servers that were slow to answer, or that helped each other out.
+#include <set>
+
+#include "sim/staging_world.hpp"
+#include "support/test.hpp"
+
+using namespace tranship;
+using namespace tranship::staging;
+using tranship::test::SimulatedServers;
+using tranship::test::StagingWorld;
+
+namespace {
+
+constexpr std::uint64_t seeds = 1000;
+constexpr std::int64_t patience_ns = 1'000'000'000;
+
+Box box_of(std::int64_t lower, std::int64_t extent) {
+  return *Box::make({lower}, {lower + extent});
+}
+
+PutRequest put_of(std::int64_t version, const Box& box) {
+  return {"energy", version, box, "i8", 8};
+}
+
+Result<int> put(Catalog& catalog, const PutRequest& request, std::int64_t end_ns) {
+  const auto room = catalog.begin(request, end_ns);
+  if (!room) return room.error();
+  if (Status status = catalog.commit(*room); !status) return status.error();
+  return room->home;
+}
+
+Result<std::int64_t> get(Catalog& catalog, const GetRequest& request, std::int64_t end_ns) {
+  ReplyBuffer reply;
+  const auto held = catalog.get(request, reply, end_ns);
+  if (!held) return held.error();
+  if (Status status = catalog.release(*held); !status) return status.error();
+  return held->version;
+}
+
+std::int64_t memory_used(const StagingWorld& world) {
+  std::int64_t bytes = 0;
+  for (int k = 0; k < world.servers(); ++k) bytes += world.service(k).memory_bytes_used();
+  return bytes;
+}
+
+}  // namespace
+
+TEST(questions_that_are_answered_too_late_take_nothing) {
+  std::int64_t late = 0;
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+    StagingWorld::Options options;
+    options.seed = seed;
+    options.servers = static_cast<int>(1 + seed % 3);
+    options.memory_bytes = seed % 2 == 0 ? 16384 : 1 << 20;
+    options.cell_bytes = 64;
+    options.late = 0.2;
+    StagingWorld world(options);
+    const auto script = [&](StagingWorld& w, int client, SimulatedServers& servers) {
+      Catalog catalog(servers);
+      for (std::int64_t version = 0; version < 10; ++version) {
+        const Box box = box_of(w.random().below(40), w.random().between(1, 200));
+        const std::int64_t end_ns = w.now_ns() + (version % 2 == 0 ? 0 : patience_ns);
+        const auto home = put(catalog, put_of(version, box), end_ns);
+        const auto got = get(catalog, {"energy", Which::exact, version, box}, w.now_ns());
+        late += !home && home.error().code == ErrorCode::timeout ? 1 : 0;
+        w.answer_late();
+        for (int k = 0; k < w.servers(); ++k) EXPECT(!w.service(k).busy());
+        EXPECT(home.ok() || !got || *got == version);
+      }
+      w.close(client);
+    };
+    REQUIRE(world.run({script}, 200'000));
+  }
+  EXPECT(late > static_cast<std::int64_t>(seeds));
+}
+
+TEST(who_helped_out_hears_that_a_version_was_discarded) {
+  StagingWorld::Options options;
+  options.servers = 3;
+  options.memory_bytes = 8192;
+  options.versions_max = 2;
+  StagingWorld world(options);
+  const auto script = [&](StagingWorld& w, int client, SimulatedServers& servers) {
+    Catalog catalog(servers);
+    const Box box = box_of(0, 1000);  // a server has memory for one
+    std::set<int> homes;
+    for (std::int64_t version = 0; version < 20; ++version) {
+      const auto home = put(catalog, put_of(version, box), w.now_ns() + patience_ns);
+      REQUIRE(home.ok());
+      homes.insert(*home);
+      w.answer_late();
+      EXPECT(memory_used(w) <= 2 * 8192);
+    }
+    EXPECT_EQ(homes.size(), 3U);
+    for (std::int64_t version = 0; version < 20; ++version) {
+      const auto got = get(catalog, {"energy", Which::exact, version, box}, w.now_ns());
+      EXPECT_EQ(got.ok(), version >= 18);
+    }
+    w.close(client);
+  };
+  REQUIRE(world.run({script}, 10'000));
+}
