@@ -251,11 +251,16 @@ using Corners = std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>;
 /// Of each box the server that holds it, then the others that know it: as clients find them.
 std::vector<std::vector<int>> places(const std::string& variable, int servers,
                                      std::int64_t element_bytes, const Corners& first,
-                                     const std::vector<Corners>& boxes) {
+                                     const std::vector<Corners>& boxes,
+                                     const std::optional<Corners>& domain) {
   if (servers < 1) raise({ErrorCode::invalid_argument, "a group has at least one server"});
   const staging::Distribution distribution(servers);
-  const auto cells = staging::Cells::around(unwrap(Box::make(first.first, first.second)),
-                                            element_bytes, staging::Cells::bytes_least);
+  std::optional<Box> known;
+  if (domain) known = unwrap(Box::make(domain->first, domain->second));
+  const Box cell = unwrap(Box::make(first.first, first.second));
+  if (known && known->rank != cell.rank) raise(staging::wrong_rank(variable, cell.rank, *known));
+  const auto cells =
+      staging::Cells::around(cell, element_bytes, staging::Cells::bytes_least, known);
   std::vector<std::vector<int>> found;
   for (const auto& [lower, upper] : boxes) {
     const Box box = unwrap(Box::make(lower, upper));
@@ -274,7 +279,8 @@ void bind_staging(nb::module_& module) {
   bind_staging_server(module);
   bind_staging_client(module);
   module.def("staging_places", &places, nb::arg("variable"), nb::arg("servers"),
-             nb::arg("element_bytes"), nb::arg("first"), nb::arg("boxes"));
+             nb::arg("element_bytes"), nb::arg("first"), nb::arg("boxes"),
+             nb::arg("domain") = nb::none());
 }
 
 }  // namespace tranship::python

@@ -248,7 +248,8 @@ class Staging(Closing):
 
         With its domain known, a `get` without a box, and `versions()`, mean all of it. With the
         number of its writers known, it does not end before all of them have put to it and closed:
-        without that, it has ended whenever all who have put to it so far have closed.
+        without that, it has ended whenever all who have put to it so far have closed. Said before
+        the first put, it lets the servers of a group share the boxes as evenly as can be.
 
         Args:
             name: of the variable.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace tranship::staging {
 namespace {
@@ -24,7 +25,50 @@ std::int64_t remainder_of(std::int64_t index, std::int64_t extent) {
 
 }  // namespace
 
-Cells Cells::around(const Box& first, std::int64_t element_bytes, std::int64_t cell_bytes) {
+CellOrder::CellOrder(const Point& lower, const Point& upper, int rank)
+    : rank_(rank), lower_(lower), upper_(upper) {
+  Point last = upper;
+  for (std::size_t k = 0; k < at(rank); ++k) --last[k];
+  std::vector<std::pair<std::uint64_t, Point>> along;
+  Point cell = lower;
+  do {
+    along.emplace_back(hilbert_index(cell, rank), cell);
+  } while (step(cell, lower, last, rank));
+  std::sort(along.begin(), along.end());
+  places_.resize(along.size());
+  for (std::size_t place = 0; place < along.size(); ++place) {
+    places_[number_of(along[place].second)] = static_cast<std::uint32_t>(place);
+  }
+}
+
+std::shared_ptr<const CellOrder> CellOrder::of(const Point& lower, const Point& upper, int rank) {
+  std::int64_t count = 1;
+  for (std::size_t k = 0; k < at(rank); ++k) {
+    std::int64_t extent = 0;
+    if (__builtin_sub_overflow(upper[k], lower[k], &extent) || extent < 1) return nullptr;
+    if (extent > cells_max / count) return nullptr;
+    count *= extent;
+  }
+  return std::shared_ptr<const CellOrder>(new CellOrder(lower, upper, rank));
+}
+
+std::size_t CellOrder::number_of(const Point& cell) const {
+  std::int64_t number = 0;
+  for (std::size_t k = 0; k < at(rank_); ++k) {
+    number = number * (upper_[k] - lower_[k]) + cell[k] - lower_[k];
+  }
+  return static_cast<std::size_t>(number);
+}
+
+std::optional<std::uint64_t> CellOrder::place(const Point& cell) const {
+  for (std::size_t k = 0; k < at(rank_); ++k) {
+    if (cell[k] < lower_[k] || cell[k] >= upper_[k]) return std::nullopt;
+  }
+  return places_[number_of(cell)];
+}
+
+Cells Cells::around(const Box& first, std::int64_t element_bytes, std::int64_t cell_bytes,
+                    const std::optional<Box>& domain) {
   Cells cells;
   cells.rank = first.rank;
   cells.extents.fill(1);
@@ -37,6 +81,12 @@ Cells Cells::around(const Box& first, std::int64_t element_bytes, std::int64_t c
   for (std::size_t k = 0; k < at(first.rank); ++k) {
     cells.origin[k] = remainder_of(first.lower[k], cells.extents[k]);
   }
+  if (!domain) return cells;
+  Point upper = domain->upper;
+  for (std::size_t k = 0; k < at(first.rank); ++k) --upper[k];
+  upper = cells.cell_of(upper);
+  for (std::size_t k = 0; k < at(first.rank); ++k) ++upper[k];
+  cells.order = CellOrder::of(cells.cell_of(domain->lower), upper, first.rank);
   return cells;
 }
 
@@ -88,16 +138,19 @@ int Distribution::keeper(const std::string& variable) const {
   return static_cast<int>(hash_of(variable) % static_cast<std::uint64_t>(servers_));
 }
 
-int Distribution::owner_of(const std::string& variable, const Point& cell, int rank) const {
+int Distribution::owner_of(const std::string& variable, const Cells& cells,
+                           const Point& cell) const {
+  const auto known = cells.order ? cells.order->place(cell) : std::nullopt;
   // Two numbers below the servers', so that the sum does not wrap: neighbours stay neighbours.
   const auto servers = static_cast<std::uint64_t>(servers_);
-  const std::uint64_t place = hilbert_index(cell, rank) % servers;
-  return static_cast<int>((static_cast<std::uint64_t>(keeper(variable)) + place) % servers);
+  const std::uint64_t place = known ? *known : hilbert_index(cell, cells.rank);
+  return static_cast<int>((static_cast<std::uint64_t>(keeper(variable)) + place % servers) %
+                          servers);
 }
 
 std::vector<int> Distribution::homes(const std::string& variable, const Cells& cells,
                                      const Box& box) const {
-  const int first = owner_of(variable, cells.cell_of(box.lower), cells.rank);
+  const int first = owner_of(variable, cells, cells.cell_of(box.lower));
   std::vector<int> homes;
   for (int k = 0; k < std::min(servers_, 1 + guests_max); ++k) {
     homes.push_back((first + k) % servers_);
@@ -123,7 +176,7 @@ std::vector<int> Distribution::owners(const std::string& variable, const Cells& 
   std::vector<bool> is_owner(at(servers_));
   Point cell = first;
   do {
-    is_owner[at(owner_of(variable, cell, cells.rank))] = true;
+    is_owner[at(owner_of(variable, cells, cell))] = true;
   } while (step(cell, first, last, box.rank));
   for (int server = 0; server < servers_; ++server) {
     if (is_owner[at(server)]) owners.push_back(server);

@@ -2,12 +2,44 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "staging/box.hpp"
 
 namespace tranship::staging {
+
+/// A cell's place along a Hilbert curve in up to 8 dimensions, which repeats itself after
+/// 2^min(16, 64 / rank) cells in each (Skilling, "Programming the Hilbert curve", AIP Conference
+/// Proceedings 707, 2004). Neighbours along it are neighbours in space.
+std::uint64_t hilbert_index(const Point& cell, int rank);
+
+/// The order of the cells of a box of cells along a Hilbert curve, all others left out: where the
+/// sides are no powers of two, every n-th cell of the whole curve may be none of the box's.
+class CellOrder {
+ public:
+  static constexpr std::int64_t cells_max = 1 << 16;
+
+  /// Of the cells from `lower` to below `upper`. Null if there are none, or too many to be listed.
+  /// Cost: some 100 ns a cell.
+  static std::shared_ptr<const CellOrder> of(const Point& lower, const Point& upper, int rank);
+
+  const Point& lower() const { return lower_; }
+  const Point& upper() const { return upper_; }
+  /// Counted from 0; nothing for a cell that is none of the box's.
+  std::optional<std::uint64_t> place(const Point& cell) const;
+
+ private:
+  CellOrder(const Point& lower, const Point& upper, int rank);
+  std::size_t number_of(const Point& cell) const;
+
+  int rank_;
+  Point lower_;
+  Point upper_;
+  std::vector<std::uint32_t> places_;  ///< by number, the last dimension fastest
+};
 
 /// The cells into which a variable's index space is cut. They are as large as the variable's first
 /// box and aligned with it, so that each box of a regular decomposition lies in one; those of small
@@ -19,19 +51,20 @@ struct Cells {
   int rank = 0;
   Point origin{};   ///< where one of them begins, from 0 to the extent
   Point extents{};  ///< at least 1
+  /// Of those of the domain, if it was known when the cells were made.
+  std::shared_ptr<const CellOrder> order{};
 
   /// Of at least `cell_bytes` each.
-  static Cells around(const Box& first, std::int64_t element_bytes, std::int64_t cell_bytes);
+  static Cells around(const Box& first, std::int64_t element_bytes, std::int64_t cell_bytes,
+                      const std::optional<Box>& domain = {});
   /// The cell of a point, by its number in each dimension.
   Point cell_of(const Point& point) const;
-
-  bool operator==(const Cells&) const = default;
 };
 
 /// Cells go to the servers round about along a Hilbert curve: any compact box is spread evenly over
-/// as many servers as it has cells (Faloutsos and Bhagwat, PDIS'93). Nothing depends on the bounds
-/// of the domain, so that it may grow in any direction. Values. Cost: of owners(), at most
-/// cells_max cells.
+/// as many servers as it has cells (Faloutsos and Bhagwat, PDIS'93), and a domain that was known
+/// from the start as evenly as can be. It may grow in any direction: nothing that is placed changes
+/// with it. Values. Cost: of owners(), at most cells_max cells.
 class Distribution {
  public:
   /// Boxes that meet more cells belong to all servers.
@@ -52,14 +85,9 @@ class Distribution {
   std::vector<int> owners(const std::string& variable, const Cells& cells, const Box& box) const;
 
  private:
-  int owner_of(const std::string& variable, const Point& cell, int rank) const;
+  int owner_of(const std::string& variable, const Cells& cells, const Point& cell) const;
 
   int servers_;
 };
-
-/// A cell's place along a Hilbert curve in up to 8 dimensions, which repeats itself after
-/// 2^min(16, 64 / rank) cells in each (Skilling, "Programming the Hilbert curve", AIP Conference
-/// Proceedings 707, 2004). Neighbours along it are neighbours in space.
-std::uint64_t hilbert_index(const Point& cell, int rank);
 
 }  // namespace tranship::staging

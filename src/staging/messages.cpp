@@ -176,6 +176,9 @@ void add(MessageWriter& out, const Facts& facts) {
   out.text(facts.type).add(facts.element_bytes);
   add(out, facts.first);
   out.add(facts.cells.origin).add(facts.cells.extents);
+  const CellOrder* order = facts.cells.order.get();
+  out.add(static_cast<std::uint32_t>(order != nullptr ? 1 : 0));
+  if (order != nullptr) out.add(order->lower()).add(order->upper());
   out.add(static_cast<std::uint32_t>(facts.domain ? 1 : 0));
   if (facts.domain) add(out, *facts.domain);
   out.add(facts.writers).add(facts.came).add(facts.producers);
@@ -193,6 +196,13 @@ bool read(MessageReader& in, Facts& facts) {
   for (std::size_t k = 0; k < facts.cells.extents.size(); ++k) {
     ok = ok && facts.cells.extents[k] >= 1 && facts.cells.origin[k] >= 0 &&
          facts.cells.origin[k] < facts.cells.extents[k];
+  }
+  if (in.get<std::uint32_t>() != 0) {
+    const auto lower = in.get<Point>();
+    const auto upper = in.get<Point>();
+    ok = ok && in.ok();
+    if (ok) facts.cells.order = CellOrder::of(lower, upper, facts.cells.rank);
+    ok = ok && facts.cells.order != nullptr;
   }
   if (in.get<std::uint32_t>() != 0) facts.domain = read_box(in, ok);
   ok = ok && (!facts.domain || facts.domain->rank == facts.first.rank);

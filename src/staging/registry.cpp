@@ -75,7 +75,7 @@ Result<Facts> Registry::declare(Owner owner, const PutRequest& request) {
     made.writers = definition->second.writers;
     if (status = check_within(request, made); !status) return status.error();
   }
-  made.cells = Cells::around(request.box, request.element_bytes, cell_bytes_);
+  made.cells = Cells::around(request.box, request.element_bytes, cell_bytes_, made.domain);
   Facts& facts = variables_.emplace(request.variable, std::move(made)).first->second;
   if (Status status = check_fits(request, facts.type, facts.element_bytes, facts.first.rank);
       !status) {

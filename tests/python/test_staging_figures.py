@@ -79,21 +79,28 @@ def test_readers_cut_the_domain_otherwise_and_take_whole_slabs(count):
 # Placement
 
 
-def test_objects_lie_where_python_is_told(profile, tmp_path):
+@pytest.mark.parametrize("defined", [False, True])
+def test_objects_lie_where_python_is_told(profile, tmp_path, defined):
     serve = Servers(tmp_path)
-    grid = Grid((128, 128, 64), (4, 4, 2))
+    grid = Grid((160, 160, 96), (5, 5, 3))
+    domain = ([0, 0, 0], list(grid.cells))
     try:
         contact = serve("--servers", "3", "--memory", "64MiB")
         with ts.Staging(contact) as staging:
+            if defined:
+                staging.define("energy", "f8", *domain)
             for box in grid.boxes():
                 staging.put("energy", 1, np.zeros(box.shape), box.lower)
             held = [row["memory_used"] for row in staging._core.servers()]
     finally:
         serve.end()
     boxes = [box.corners for box in grid.boxes()]
-    homes = [places[0] for places in _core.staging_places("energy", 3, 8, boxes[0], boxes)]
+    known = domain if defined else None
+    places = _core.staging_places("energy", 3, 8, boxes[0], boxes, known)
+    homes = [home for home, *_ in places]
     each = grid.box(0).cells * 8
     assert held == [each * homes.count(server) for server in range(3)]
+    assert not defined or held == [each * 25] * 3
 
 
 def test_boxes_over_several_cells_have_further_owners():

@@ -90,6 +90,49 @@ TEST(a_compact_box_is_spread_evenly) {
   }
 }
 
+TEST(boxes_of_a_known_domain_are_spread_as_evenly_as_can_be) {
+  const Box first = box_of({7, 0, 7}, {39, 32, 39});
+  for (const std::int64_t side : {1, 3, 4, 5, 6}) {
+    const Box domain = box_of({7, 0, 7}, {7 + 32 * side, 32 * side, 7 + 32 * side});
+    const Cells cells = Cells::around(first, 8, Cells::bytes_least, domain);
+    for (const int servers : {1, 2, 5, 16, 40}) {
+      const Distribution distribution(servers);
+      std::vector<std::int64_t> boxes(static_cast<std::size_t>(servers));
+      for (std::int64_t k = 0; k < side * side * side; ++k) {
+        const std::int64_t a = 7 + 32 * (k / (side * side));
+        const std::int64_t b = 32 * (k / side % side);
+        const std::int64_t c = 7 + 32 * (k % side);
+        const Box box = box_of({a, b, c}, {a + 32, b + 32, c + 32});
+        EXPECT_EQ(distribution.owners("v", cells, box).size(), 1U);
+        ++boxes[static_cast<std::size_t>(distribution.homes("v", cells, box).front())];
+      }
+      const auto [least, most] = std::minmax_element(boxes.begin(), boxes.end());
+      EXPECT(*most - *least <= 1);
+    }
+  }
+}
+
+TEST(a_domain_that_grows_or_has_many_cells_is_spread_too) {
+  const Box cell = box_of({0, 0}, {128, 128});
+  const Box domain = box_of({0, 0}, {384, 384});
+  const Cells known = Cells::around(cell, 8, 64, domain);
+  const Cells unknown = Cells::around(cell, 8, 64);
+  const Distribution distribution(16);
+  for (std::int64_t k = 3; k < 50; ++k) {  // outside of what was known
+    const Box box = box_of({128 * k, 0}, {128 * k + 128, 128});
+    EXPECT(distribution.homes("v", known, box) == distribution.homes("v", unknown, box));
+  }
+  const Cells many = Cells::around(cell, 8, 64, box_of({0, 0}, {1 << 30, 1 << 30}));
+  EXPECT(many.order == nullptr);
+  EXPECT(distribution.homes("v", many, cell) == distribution.homes("v", unknown, cell));
+  // Where all sides are the same power of two, both are the same curve.
+  const Cells square = Cells::around(cell, 8, 64, box_of({0, 0}, {512, 512}));
+  for (std::int64_t k = 0; k < 16; ++k) {
+    const Box box = box_of({128 * (k / 4), 128 * (k % 4)}, {128 * (k / 4 + 1), 128 * (k % 4 + 1)});
+    EXPECT(distribution.homes("v", square, box) == distribution.homes("v", unknown, box));
+  }
+}
+
 TEST(whoever_looks_for_a_box_asks_somebody_who_knows) {
   std::mt19937_64 random(5);
   const auto number = [&](std::int64_t low, std::int64_t high) {
@@ -106,7 +149,9 @@ TEST(whoever_looks_for_a_box_asks_somebody_who_knows) {
       }
       return box_of(lower, upper);
     };
-    const Cells cells = Cells::around(any_box(40), number(1, 17), number(1, 4096));
+    const Box first = any_box(40);
+    const std::optional<Box> domain = run % 2 == 0 ? std::optional(any_box(300)) : std::nullopt;
+    const Cells cells = Cells::around(first, number(1, 17), number(1, 4096), domain);
     const Distribution distribution(static_cast<int>(number(1, 40)));
     const Box put = any_box(300);
     const Box get = any_box(300);

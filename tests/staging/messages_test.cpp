@@ -24,9 +24,11 @@ TEST(what_is_written_is_read) {
   info.traffic.gets.add(0, 24, "a > b");
   add(out, info);
   const Box first = box_of({1}, {2});
-  Facts facts{"f2", 2, first, Cells::around(first, 2, 64), first, 7, 5, 3, true};
+  const Box domain = box_of({-100}, {400});
+  Facts facts{"f2", 2, first, Cells::around(first, 2, 64, domain), domain, 7, 5, 3, true};
   add(out, facts);
   facts.domain.reset();
+  facts.cells = Cells::around(first, 2, 64);
   add(out, facts);
   add(out, Leased{Leased::State::here, 9, {4, 5, 6}});
   MessageReader in(out.bytes());
@@ -56,9 +58,15 @@ TEST(what_is_written_is_read) {
   EXPECT(traffic.puts.count == 1 && traffic.puts.bytes == 96 && traffic.puts.paths.size() == 1);
   EXPECT(traffic.gets.count == 1 && traffic.gets.bytes == 1024);
   EXPECT_EQ(traffic.gets.paths.at("a > b"), 1);
-  EXPECT(facts_read.type == "f2" && facts_read.producers == 3 &&
-         facts_read.cells == Cells::around(first, 2, 64) && facts_read.lost_producer);
-  EXPECT(facts_read.domain == first && facts_read.writers == 7 && facts_read.came == 5);
+  EXPECT(facts_read.type == "f2" && facts_read.producers == 3 && facts_read.cells.origin[0] == 1 &&
+         facts_read.cells.extents[0] == 32 && facts_read.lost_producer);
+  REQUIRE(facts_read.cells.order != nullptr);
+  for (const Point cell : {Point{-4}, Point{5}, Point{12}, Point{13}}) {
+    EXPECT(facts_read.cells.order->place(cell) ==
+           Cells::around(first, 2, 64, domain).order->place(cell));
+  }
+  EXPECT(undefined_read.cells.order == nullptr);
+  EXPECT(facts_read.domain == domain && facts_read.writers == 7 && facts_read.came == 5);
   EXPECT(!undefined_read.domain.has_value());
   EXPECT(leased_read.order == 9 && leased_read.range.offset == 5);
 }

@@ -93,6 +93,7 @@ class Workflow:
                 ELEMENT_BYTES,
                 self.grid.box(0).corners,
                 [box.corners for box in grid.boxes()],
+                ([0] * len(grid.cells), list(grid.cells)),
             )
         return self._owners[key]
 
