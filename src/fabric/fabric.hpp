@@ -28,8 +28,8 @@ struct FabricOptions {
   std::string contact_file;
   /// A peer that does not answer for so long is lost. Raise it on overloaded machines.
   std::chrono::milliseconds peer_timeout{2000};
-  /// The progress thread looks for messages so long before it sleeps: raise it where cores are
-  /// many, since waking costs more than an answer.
+  /// The progress thread looks for messages so long before it sleeps, and threads that answer calls
+  /// for the next one: raise it where cores are many, since waking costs more than an answer.
   std::chrono::microseconds spin{20};
   int slots_per_peer = 8;                ///< in flight on one link; raise it for far networks
   std::int64_t slot_bytes = 256 * 1024;  ///< a slot should stay in a core's cache

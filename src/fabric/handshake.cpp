@@ -254,6 +254,7 @@ void FabricCore::start_server(Session& session) {
   options.answer = options_.answer;
   options.id = RequesterId{session.connection};
   options.requester = session.label;
+  options.spin = options_.spin;
   if (session.mode == LinkMode::shared) {
     options.answered = [bell = session.client_bell](int, std::int64_t) {
       reinterpret_cast<Bell*>(bell->data())->ring();

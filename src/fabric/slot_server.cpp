@@ -9,6 +9,16 @@ namespace tranship {
 namespace {
 
 constexpr std::chrono::milliseconds sleep_max{250};
+constexpr std::chrono::microseconds spin_least{20};
+
+/// Threads of this process that stay awake for longer than that. Of many requesters some are served
+/// by threads that have to be woken.
+std::atomic<int> awake{0};
+
+int awake_max() {
+  static const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  return cores / 4;
+}
 
 }  // namespace
 
@@ -35,12 +45,21 @@ void SlotServer::run() {
     const std::uint32_t seen = segment.header().doorbell.rings();
     Work& work = work_[static_cast<std::size_t>(head)];
     if (segment.state(head) != SlotState::submitted || work.busy.load(std::memory_order_acquire)) {
-      segment.header().doorbell.wait(seen, sleep_max);
+      wait_for_command(seen);
       continue;
     }
     carry_out(head);
     head = (head + 1) % segment.geometry().slots;
   }
+}
+
+void SlotServer::wait_for_command(std::uint32_t seen) {
+  Bell& doorbell = options_.segment.header().doorbell;
+  const auto left = called_ + options_.spin - std::chrono::steady_clock::now();
+  if (left <= spin_least) return doorbell.wait(seen, sleep_max, spin_least);
+  const bool may = awake.fetch_add(1, std::memory_order_relaxed) < awake_max();
+  doorbell.wait(seen, sleep_max, may ? left : spin_least);
+  awake.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void SlotServer::carry_out(int slot) {
@@ -98,6 +117,7 @@ Status SlotServer::answer(int slot) {
       options_.answer(options_.id, work.question, std::span(segment.data(slot), room));
   if (!written) return written.error();
   work.reply_bytes = *written;
+  called_ = std::chrono::steady_clock::now();
   return {};
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <compare>
 #include <functional>
 #include <memory>
@@ -52,6 +53,9 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
     RequesterId id;
     std::function<void(int slot, std::int64_t read_bytes)> answered;  ///< tells the requester
     std::string requester;                                            ///< for messages
+    /// How long the thread stays awake after a call: a requester that has asked for room, and
+    /// copies, soon calls again.
+    std::chrono::microseconds spin{20};
   };
 
   explicit SlotServer(Options options);
@@ -79,6 +83,7 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   };
 
   void run();
+  void wait_for_command(std::uint32_t seen);
   void carry_out(int slot);
   Status start(int slot, bool& pending);
   Status answer(int slot);
@@ -88,6 +93,7 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
 
   Options options_;
   std::array<Work, slots_max> work_;
+  std::chrono::steady_clock::time_point called_{};  ///< when the last call was answered
   std::atomic<bool> stopping_{false};
   std::mutex executing_mutex_;  ///< guards what follows
   int executing_ = 0;           ///< commands that `execute` holds

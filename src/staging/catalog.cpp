@@ -115,7 +115,8 @@ Result<Catalog::Known> Catalog::declare(const PutRequest& request) {
   return known;
 }
 
-Result<Facts> Catalog::ask_facts(const std::string& variable, bool watch, std::int64_t end_ns) {
+Result<Catalog::Described> Catalog::ask_keeper(const std::string& variable, bool watch,
+                                               std::int64_t end_ns) {
   MessageWriter question = question_of(Ask::describe);
   question.text(variable).add(flag(watch));
   ReplyBuffer reply;
@@ -123,8 +124,11 @@ Result<Facts> Catalog::ask_facts(const std::string& variable, bool watch, std::i
   if (!answer) return answer.error();
   MessageReader in(*answer);
   (void)in.get<Said>();
-  Facts facts;
-  return read(in, facts) ? Result<Facts>(facts) : Result<Facts>(not_a_server());
+  Described described;
+  bool ok = read(in, described.facts);
+  if (ok) described.bounds = read_optional_box(in, ok);
+  ok = ok && (!described.bounds || described.bounds->rank == described.facts.first.rank);
+  return ok && in.ok() ? Result<Described>(described) : Result<Described>(not_a_server());
 }
 
 /// Waits until somebody has put to the variable, if there are several servers.
@@ -138,9 +142,9 @@ Result<std::vector<int>> Catalog::owners_of(const std::string& variable, const B
     if (found != known_.end()) known = found->second;
   }
   if (!known) {
-    const auto facts = ask_facts(variable, false, end_ns);
-    if (!facts) return facts.error();
-    known = Known{*facts, false};
+    const auto described = ask_keeper(variable, false, end_ns);
+    if (!described) return described.error();
+    known = Known{described->facts, false};
     std::lock_guard lock(mutex_);
     known_.emplace(variable, *known);
   }
@@ -317,9 +321,9 @@ Result<Held> Catalog::look_until_whole(const GetRequest& request, bool wants_dat
     // that is keeper and only owner says itself that nothing will come any more.
     std::optional<Facts> facts;
     if (watch && !(alone && owners->front() == keeper)) {
-      const auto known = ask_facts(request.variable, true, end_ns);
+      const auto known = ask_keeper(request.variable, true, end_ns);
       if (!known) return known.error();
-      facts = *known;
+      facts = known->facts;
     }
     auto look = alone ? ask_one(request, wants_data, owners->front(), reply)
                       : ask_all(request, *owners, watch, reply);
@@ -654,28 +658,28 @@ Status Catalog::release(const Held& held, std::string_view path) {
 
 Result<VariableInfo> Catalog::describe(const std::string& variable, bool bounds,
                                        std::int64_t end_ns) {
-  const auto facts = ask_facts(variable, false, end_ns);
-  if (!facts) return facts.error();
-  VariableInfo info{variable,     facts->type, facts->element_bytes,
-                    facts->first, {},          facts->producers};
-  if (facts->domain) {
-    info.bounds = *facts->domain;
+  const auto described = ask_keeper(variable, false, end_ns);
+  if (!described) return described.error();
+  const Facts& facts = described->facts;
+  VariableInfo info{variable, facts.type, facts.element_bytes, facts.first, {}, facts.producers};
+  if (facts.domain) {
+    info.bounds = *facts.domain;
     return info;
   }
-  bool any = false;
+  std::optional<Box> all = described->bounds;
   ReplyBuffer reply;
   for (int server = 0; bounds && server < distribution_.servers(); ++server) {
+    if (server == distribution_.keeper(variable)) continue;
     const auto answer = servers_.ask(server, question_of(Ask::bounds).text(variable), reply);
     if (!answer) return answer.error();
     MessageReader in(*answer);
     (void)in.get<Said>();
-    if (in.get<std::uint32_t>() == 0) continue;
     bool ok = true;
-    const Box box = read_box(in, ok);
-    if (!ok || box.rank != info.bounds.rank) return not_a_server();
-    info.bounds = any ? around(info.bounds, box) : box;
-    any = true;
+    const auto box = read_optional_box(in, ok);
+    if (!ok || !in.ok() || (box && box->rank != info.bounds.rank)) return not_a_server();
+    if (box) all = all ? around(*all, *box) : *box;
   }
+  if (bounds && all) info.bounds = *all;
   return info;
 }
 

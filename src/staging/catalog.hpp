@@ -151,7 +151,11 @@ class Catalog {
   Status find_room(const std::vector<int>& homes, const std::vector<int>& owners, Room& room,
                    std::int64_t end_ns);
   void pass_on_strays(int server, MessageReader& in);
-  Result<Facts> ask_facts(const std::string& variable, bool watch, std::int64_t end_ns);
+  struct Described {
+    Facts facts;
+    std::optional<Box> bounds;  ///< around what was put to it at its keeper
+  };
+  Result<Described> ask_keeper(const std::string& variable, bool watch, std::int64_t end_ns);
   Result<std::vector<int>> owners_of(const std::string& variable, const Box& box,
                                      std::int64_t end_ns);
 

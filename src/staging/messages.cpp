@@ -88,6 +88,16 @@ Box read_box(MessageReader& in, bool& ok) {
   return ok ? *box : Box{};
 }
 
+void add(MessageWriter& out, const std::optional<Box>& box) {
+  out.add(static_cast<std::uint32_t>(box ? 1 : 0));
+  if (box) add(out, *box);
+}
+
+std::optional<Box> read_optional_box(MessageReader& in, bool& ok) {
+  if (in.get<std::uint32_t>() == 0) return std::nullopt;
+  return read_box(in, ok);
+}
+
 void add(MessageWriter& out, const PutRequest& request) {
   out.text(request.variable).add(request.version);
   add(out, request.box);
@@ -179,8 +189,7 @@ void add(MessageWriter& out, const Facts& facts) {
   const CellOrder* order = facts.cells.order.get();
   out.add(static_cast<std::uint32_t>(order != nullptr ? 1 : 0));
   if (order != nullptr) out.add(order->lower()).add(order->upper());
-  out.add(static_cast<std::uint32_t>(facts.domain ? 1 : 0));
-  if (facts.domain) add(out, *facts.domain);
+  add(out, facts.domain);
   out.add(facts.writers).add(facts.came).add(facts.producers);
   out.add(static_cast<std::uint32_t>(facts.lost_producer ? 1 : 0));
 }
@@ -204,7 +213,7 @@ bool read(MessageReader& in, Facts& facts) {
     if (ok) facts.cells.order = CellOrder::of(lower, upper, facts.cells.rank);
     ok = ok && facts.cells.order != nullptr;
   }
-  if (in.get<std::uint32_t>() != 0) facts.domain = read_box(in, ok);
+  facts.domain = read_optional_box(in, ok);
   ok = ok && (!facts.domain || facts.domain->rank == facts.first.rank);
   facts.writers = in.get<int>();
   facts.came = in.get<int>();

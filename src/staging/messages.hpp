@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -76,6 +77,8 @@ Range read_range(MessageReader& in);
 void add(MessageWriter& out, const Box& box);
 /// A box that holds no point makes the reader fail.
 Box read_box(MessageReader& in, bool& ok);
+void add(MessageWriter& out, const std::optional<Box>& box);
+std::optional<Box> read_optional_box(MessageReader& in, bool& ok);
 
 void add(MessageWriter& out, const PutRequest& request);
 bool read(MessageReader& in, PutRequest& request);

@@ -181,17 +181,23 @@ Result<std::size_t> Service::on_describe(Owner from, MessageReader& in, Reply re
   MessageWriter out;
   out.add(Said::done);
   add(out, *facts);
+  add(out, bounds_of(name));
   return written(out, reply);
 }
 
 Result<std::size_t> Service::on_bounds(MessageReader& in, Reply reply) const {
   const std::string name = in.text();
   if (!in.ok()) return unreadable();
-  const auto info = store_.describe(name);
   MessageWriter out;
-  out.add(Said::done).add(static_cast<std::uint32_t>(info ? 1 : 0));
-  if (info) add(out, info->bounds);
+  out.add(Said::done);
+  add(out, bounds_of(name));
   return written(out, reply);
+}
+
+/// Around what was put to the variable here.
+std::optional<Box> Service::bounds_of(const std::string& variable) const {
+  const auto info = store_.describe(variable);
+  return info ? std::optional(info->bounds) : std::nullopt;
 }
 
 Result<std::size_t> Service::on_put(Owner from, MessageReader& in, Reply reply) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -93,6 +94,7 @@ class Service {
   Answer on_list(MessageReader& in, Reply reply) const;
   Answer on_status(Reply reply) const;
 
+  std::optional<Box> bounds_of(const std::string& variable) const;
   Answer objects_of(Owner from, const Found& found, Reply reply);
   Answer data_of(Owner from, const Found& found, const Box& box, Reply reply);
   /// With the strays that there are.
