@@ -259,8 +259,8 @@ std::vector<std::vector<int>> places(const std::string& variable, int servers,
   if (domain) known = unwrap(Box::make(domain->first, domain->second));
   const Box cell = unwrap(Box::make(first.first, first.second));
   if (known && known->rank != cell.rank) raise(staging::wrong_rank(variable, cell.rank, *known));
-  const auto cells =
-      staging::Cells::around(cell, element_bytes, staging::Cells::bytes_least, known);
+  auto cells = staging::Cells::around(cell, element_bytes, staging::Cells::bytes_least, known);
+  cells.find_order();
   std::vector<std::vector<int>> found;
   for (const auto& [lower, upper] : boxes) {
     const Box box = unwrap(Box::make(lower, upper));

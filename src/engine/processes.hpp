@@ -49,10 +49,13 @@ class Processes {
     return fabric_->names(peer, timeout);
   }
 
-  /// As Fabric::ask() and Fabric::notify().
+  /// As Fabric::ask(), Fabric::tell() and Fabric::notify().
   Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
                           std::span<std::byte> reply, std::chrono::milliseconds timeout) {
     return fabric_->ask(peer, question, reply, timeout);
+  }
+  Status tell(PeerId peer, std::span<const std::byte> question) {
+    return fabric_->tell(peer, question);
   }
   Status notify(RequesterId requester, std::vector<std::byte> body) {
     return fabric_->notify(requester, std::move(body));

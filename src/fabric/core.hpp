@@ -34,6 +34,7 @@ class FabricCore {
   Result<std::vector<std::string>> names(PeerId peer, std::chrono::milliseconds timeout);
   Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
                           std::span<std::byte> reply, std::chrono::milliseconds timeout);
+  Status tell(PeerId peer, std::span<const std::byte> question);
   Status notify(RequesterId requester, std::vector<std::byte> body);
   Status close();
   std::shared_ptr<Link> link(PeerId peer) const;

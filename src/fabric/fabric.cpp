@@ -46,6 +46,10 @@ Result<std::size_t> Fabric::ask(PeerId peer, std::span<const std::byte> question
   return core_->ask(peer, question, reply, timeout);
 }
 
+Status Fabric::tell(PeerId peer, std::span<const std::byte> question) {
+  return core_->tell(peer, question);
+}
+
 Status Fabric::notify(RequesterId requester, std::vector<std::byte> body) {
   return core_->notify(requester, std::move(body));
 }

@@ -92,6 +92,11 @@ class Fabric {
   Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
                           std::span<std::byte> reply, std::chrono::milliseconds timeout);
 
+  /// The same without an answer: the question is sent, in order, unless the peer is lost. Returns
+  /// at once.
+  /// @error peer_lost; invalid_argument if it does not fit
+  Status tell(PeerId peer, std::span<const std::byte> question);
+
   /// Sends a requester of this process something that it did not ask for: its `on_notice` is
   /// called. Nothing if it is gone. In order for each requester.
   Status notify(RequesterId requester, std::vector<std::byte> body);

@@ -83,12 +83,31 @@ void Requester::enqueue(Pending& pending) {
   operations_.fetch_add(1, std::memory_order_release);
 }
 
+Status Requester::check_question(std::span<const std::byte> question) const {
+  const std::int64_t room = options_.segment.geometry().slot_bytes;
+  if (static_cast<std::int64_t>(question.size()) <= room) return {};
+  return Error{ErrorCode::invalid_argument, "a call of " + std::to_string(question.size()) +
+                                                " bytes does not fit a slot of the link"};
+}
+
+Status Requester::tell(std::span<const std::byte> question) {
+  if (Status status = check_question(question); !status) return status;
+  {
+    std::lock_guard lock(mutex_);
+    if (lost()) return lost_;
+    Pending* pending = new_pending();
+    pending->told.assign(question.begin(), question.end());
+    pending->to_send = true;
+    to_tell_.fetch_add(1, std::memory_order_release);
+    enqueue(*pending);
+  }
+  progress();
+  return {};
+}
+
 Result<std::size_t> Requester::call(std::span<const std::byte> question, std::span<std::byte> reply,
                                     std::chrono::milliseconds timeout, Bell& bell) {
-  if (static_cast<std::int64_t>(question.size()) > options_.segment.geometry().slot_bytes) {
-    return Error{ErrorCode::invalid_argument, "a call of " + std::to_string(question.size()) +
-                                                  " bytes does not fit a slot of the link"};
-  }
+  if (Status status = check_question(question); !status) return status.error();
   const auto end = std::chrono::steady_clock::now() + timeout;
   Call call;
   call.question = question;
@@ -180,7 +199,9 @@ bool Requester::fill_slot() {
 }
 
 void Requester::fill_call(Pending& pending, CommandHeader& header) {
-  const auto question = pending.call->question;
+  const bool told = pending.call == nullptr;
+  const std::span<const std::byte> question = told ? pending.told : pending.call->question;
+  if (told) to_tell_.fetch_sub(1, std::memory_order_release);
   header.operation = static_cast<std::uint32_t>(Operation::call);
   header.bytes = static_cast<std::int64_t>(question.size());
   if (!question.empty()) {

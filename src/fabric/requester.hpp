@@ -93,6 +93,13 @@ class Requester {
   Result<std::size_t> call(std::span<const std::byte> question, std::span<std::byte> reply,
                            std::chrono::milliseconds timeout, Bell& bell);
 
+  /// Sends a question whose answer nobody needs, after all that was submitted before, as soon as a
+  /// slot is free: it is lost with the peer alone. Returns at once.
+  /// @error invalid_argument if it does not fit a slot; the reason if the peer was lost
+  Status tell(std::span<const std::byte> question);
+  /// Whether something of tell() has not been sent; then somebody must call progress().
+  bool has_to_tell() const { return to_tell_.load(std::memory_order_acquire) != 0; }
+
   /// Takes answers and fills free slots until neither is possible. Returns whether any was.
   bool progress();
 
@@ -119,8 +126,9 @@ class Requester {
   };
   struct Pending {
     Transfer transfer;
-    Call* call = nullptr;  ///< null: a transfer, or a call whose caller waits no longer
-    bool to_send = false;  ///< a call's question lies in no slot yet
+    Call* call = nullptr;           ///< null: a transfer, or a call whose caller waits no longer
+    bool to_send = false;           ///< a call's question lies in no slot yet
+    std::vector<std::byte> told{};  ///< the question of one that nobody waits for
     PieceCursor cursor;
     int slots_out = 0;
     Status status;
@@ -140,6 +148,7 @@ class Requester {
   void fill_call(Pending& pending, CommandHeader& header);
   void take_reply(Pending& pending, int slot);
   void enqueue(Pending& pending);
+  Status check_question(std::span<const std::byte> question) const;
   Status answer_of(int slot);
   void end_if_done(Pending& pending);
   Pending* new_pending();
@@ -158,6 +167,7 @@ class Requester {
   Error lost_;
   std::atomic<bool> lost_flag_{false};
   std::atomic<int> operations_{0};
+  std::atomic<int> to_tell_{0};
   std::atomic<std::uint64_t> answers_{0};
 };
 

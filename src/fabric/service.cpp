@@ -275,6 +275,12 @@ Result<std::size_t> FabricCore::ask(PeerId peer, std::span<const std::byte> ques
   return link->requester->call(question, reply, at_least_one(timeout), bell());
 }
 
+Status FabricCore::tell(PeerId peer, std::span<const std::byte> question) {
+  const auto link = this->link(peer);
+  if (!link) return Error{ErrorCode::invalid_argument, "there is no such connection"};
+  return link->requester->tell(question);
+}
+
 std::shared_ptr<Link> FabricCore::link(PeerId peer) const {
   std::lock_guard lock(links_mutex_);
   const auto found = links_.find(peer);

@@ -87,6 +87,21 @@ Status Catalog::define(const PutRequest& domain, int writers) {
   return answer ? Status{} : Status(answer.error());
 }
 
+/// The cells of a variable never change: their order is found once.
+Catalog::Known Catalog::remember(const std::string& variable, Known known) {
+  std::lock_guard lock(mutex_);
+  const auto before = known_.find(variable);
+  Cells& cells = known.facts.cells;
+  if (before == known_.end()) {
+    cells.find_order();
+  } else {
+    cells.order = before->second.facts.cells.order;
+    known.declared = known.declared || before->second.declared;
+  }
+  known_[variable] = known;
+  return known;
+}
+
 /// The first put to a variable tells its keeper; so does one that lies outside the domain, which
 /// may have grown.
 Result<Catalog::Known> Catalog::declare(const PutRequest& request) {
@@ -110,9 +125,7 @@ Result<Catalog::Known> Catalog::declare(const PutRequest& request) {
   Known known;
   if (!read(in, known.facts)) return not_a_server();
   known.declared = true;
-  std::lock_guard lock(mutex_);
-  known_[request.variable] = known;
-  return known;
+  return remember(request.variable, std::move(known));
 }
 
 Result<Catalog::Described> Catalog::ask_keeper(const std::string& variable, bool watch,
@@ -144,9 +157,7 @@ Result<std::vector<int>> Catalog::owners_of(const std::string& variable, const B
   if (!known) {
     const auto described = ask_keeper(variable, false, end_ns);
     if (!described) return described.error();
-    known = Known{described->facts, false};
-    std::lock_guard lock(mutex_);
-    known_.emplace(variable, *known);
+    known = remember(variable, {described->facts, false});
   }
   if (known->facts.cells.rank != box.rank)
     return wrong_rank(variable, known->facts.cells.rank, box);

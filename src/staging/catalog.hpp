@@ -42,8 +42,9 @@ class Servers : public Clock {
   /// @error what the server said; peer_lost; timeout
   virtual Result<std::span<const std::byte>> ask(int server, const MessageWriter& question,
                                                  ReplyBuffer& reply) = 0;
-  /// The same for what needs no answer, and waits hardly for it. It comes after what the same
-  /// thread has asked before, answered or not.
+  /// The same for what needs no answer; returns at once. It comes after what was asked before,
+  /// answered or not, unless the server is lost. A server that was never asked anything hears it
+  /// when it is.
   virtual void tell(int server, const MessageWriter& question) = 0;
   /// How many notices have come, of all servers.
   virtual std::uint64_t notices() const = 0;
@@ -145,6 +146,7 @@ class Catalog {
                         std::int64_t end_ns);
   Status pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why);
 
+  Known remember(const std::string& variable, Known known);
   Result<Known> declare(const PutRequest& request);
   Result<bool> ask_room(int server, Effort effort, const std::vector<int>& owners, Room& room,
                         std::string& why);

@@ -18,6 +18,9 @@ std::uint64_t hash_of(const std::string& text) {
   return hash;
 }
 
+/// After 2^that cells in a dimension the curve repeats itself.
+int bits_of(int rank) { return rank == 0 ? 16 : std::min(16, 64 / rank); }
+
 std::int64_t remainder_of(std::int64_t index, std::int64_t extent) {
   const std::int64_t rest = index % extent;
   return rest < 0 ? rest + extent : rest;
@@ -27,44 +30,42 @@ std::int64_t remainder_of(std::int64_t index, std::int64_t extent) {
 
 CellOrder::CellOrder(const Point& lower, const Point& upper, int rank)
     : rank_(rank), lower_(lower), upper_(upper) {
-  Point last = upper;
-  for (std::size_t k = 0; k < at(rank); ++k) --last[k];
-  std::vector<std::pair<std::uint64_t, Point>> along;
-  Point cell = lower;
+  Point last{};
+  for (std::size_t k = 0; k < at(rank); ++k) last[k] = upper[k] - lower[k] - 1;
+  std::vector<std::pair<std::uint64_t, std::uint32_t>>
+      along;  // cells by number, which step() counts
+  Point cell{};
   do {
-    along.emplace_back(hilbert_index(cell, rank), cell);
-  } while (step(cell, lower, last, rank));
+    along.emplace_back(hilbert_index(cell, rank), static_cast<std::uint32_t>(along.size()));
+  } while (step(cell, {}, last, rank));
   std::sort(along.begin(), along.end());
   places_.resize(along.size());
   for (std::size_t place = 0; place < along.size(); ++place) {
-    places_[number_of(along[place].second)] = static_cast<std::uint32_t>(place);
+    places_[along[place].second] = static_cast<std::uint32_t>(place);
   }
 }
 
 std::shared_ptr<const CellOrder> CellOrder::of(const Point& lower, const Point& upper, int rank) {
   std::int64_t count = 1;
+  const std::int64_t side_max = std::int64_t{1} << bits_of(rank);
   for (std::size_t k = 0; k < at(rank); ++k) {
     std::int64_t extent = 0;
     if (__builtin_sub_overflow(upper[k], lower[k], &extent) || extent < 1) return nullptr;
-    if (extent > cells_max / count) return nullptr;
+    if (extent > side_max || extent > cells_max / count) return nullptr;
     count *= extent;
   }
   return std::shared_ptr<const CellOrder>(new CellOrder(lower, upper, rank));
-}
-
-std::size_t CellOrder::number_of(const Point& cell) const {
-  std::int64_t number = 0;
-  for (std::size_t k = 0; k < at(rank_); ++k) {
-    number = number * (upper_[k] - lower_[k]) + cell[k] - lower_[k];
-  }
-  return static_cast<std::size_t>(number);
 }
 
 std::optional<std::uint64_t> CellOrder::place(const Point& cell) const {
   for (std::size_t k = 0; k < at(rank_); ++k) {
     if (cell[k] < lower_[k] || cell[k] >= upper_[k]) return std::nullopt;
   }
-  return places_[number_of(cell)];
+  std::int64_t number = 0;
+  for (std::size_t k = at(rank_); k-- > 0;) {
+    number = number * (upper_[k] - lower_[k]) + (cell[k] - lower_[k]);
+  }
+  return places_[static_cast<std::size_t>(number)];
 }
 
 Cells Cells::around(const Box& first, std::int64_t element_bytes, std::int64_t cell_bytes,
@@ -82,12 +83,16 @@ Cells Cells::around(const Box& first, std::int64_t element_bytes, std::int64_t c
     cells.origin[k] = remainder_of(first.lower[k], cells.extents[k]);
   }
   if (!domain) return cells;
-  Point upper = domain->upper;
-  for (std::size_t k = 0; k < at(first.rank); ++k) --upper[k];
-  upper = cells.cell_of(upper);
-  for (std::size_t k = 0; k < at(first.rank); ++k) ++upper[k];
-  cells.order = CellOrder::of(cells.cell_of(domain->lower), upper, first.rank);
+  Point last = domain->upper;
+  for (std::size_t k = 0; k < at(first.rank); ++k) --last[k];
+  last = cells.cell_of(last);
+  cells.lower = cells.cell_of(domain->lower);
+  for (std::size_t k = 0; k < at(first.rank); ++k) cells.upper[k] = last[k] + 1;
   return cells;
+}
+
+void Cells::find_order() {
+  if (lower != upper) order = CellOrder::of(lower, upper, rank);
 }
 
 Point Cells::cell_of(const Point& point) const {
@@ -103,7 +108,7 @@ Point Cells::cell_of(const Point& point) const {
 
 std::uint64_t hilbert_index(const Point& cell, int rank) {
   if (rank == 0) return 0;
-  const int bits = std::min(16, 64 / rank);
+  const int bits = bits_of(rank);
   std::array<std::uint32_t, dimensions_max> x{};
   for (std::size_t k = 0; k < at(rank); ++k) {
     x[k] = static_cast<std::uint32_t>(cell[k]) & ((std::uint32_t{1} << bits) - 1);

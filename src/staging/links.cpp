@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <thread>
+#include <utility>
 
 #include "staging/spans.hpp"
 
@@ -10,8 +11,8 @@ namespace tranship::staging {
 namespace {
 
 constexpr std::chrono::milliseconds control_wait_max{10'000};
-/// A question that needs no answer has been sent by then.
-constexpr std::chrono::milliseconds tell_wait_max{100};
+/// What a server is told before there is a connection to it waits for that; so many at most.
+constexpr std::size_t owed_max = 1024;
 constexpr int servers_max = 1 << 16;
 /// A server of a group that could not be reached is not tried again for so long.
 constexpr std::int64_t failure_lasts_ns = 10'000'000'000;
@@ -76,7 +77,7 @@ Result<std::unique_ptr<Links>> Links::open(Engine& engine, const std::string& co
   if (!processes) return processes.error();
   std::unique_ptr<Links> links(new Links(engine, name, patience.interrupted));
   links->processes_ = *processes;
-  links->links_.push_back({contact, {}, {}, 0});
+  links->links_.push_back({contact, {}, {}, 0, {}});
   auto first = links->connect(contact, 0, patience.timeout);
   if (!first) return first.error();
   links->links_[0].peer = first->peer;
@@ -110,7 +111,7 @@ Result<Links::Link> Links::connect(const std::string& contact, int rank,
     (void)processes_->disconnect(*peer);
     return status.error();
   }
-  return Link{contact, *peer, {}, 0};
+  return Link{contact, *peer, {}, 0, {}};
 }
 
 Status Links::greet(PeerId peer, int rank, std::int64_t end_ns) {
@@ -119,7 +120,7 @@ Status Links::greet(PeerId peer, int rank, std::int64_t end_ns) {
   ReplyBuffer reply;
   while (true) {
     const std::uint64_t seen = notices();
-    const auto answer = ask(peer, question, reply, control_wait_max);
+    const auto answer = ask(peer, question, reply);
     if (!answer) {
       const bool foreign = answer.error().code == ErrorCode::unsupported;
       return foreign ? not_a_server() : answer.error();
@@ -156,7 +157,7 @@ Status Links::read_greeting(std::span<const std::byte> answer, int rank) {
   message_bytes_ = message_bytes;
   data_bytes_ = data_bytes;
   contact_ = in.text();
-  for (int k = 1; k < servers; ++k) links_.push_back({in.text(), {}, {}, 0});
+  for (int k = 1; k < servers; ++k) links_.push_back({in.text(), {}, {}, 0, {}});
   return in.ok() ? Status{} : Status(not_a_server());
 }
 
@@ -176,6 +177,9 @@ Result<PeerId> Links::peer(int server) {
   std::lock_guard lock(mutex_);
   if (made) {
     link.peer = made->peer;
+    for (const MessageWriter& question : std::exchange(link.owed, {})) {
+      (void)processes_->tell(*link.peer, question.bytes());
+    }
     return *link.peer;
   }
   Error error = made.error();
@@ -189,11 +193,11 @@ Result<PeerId> Links::peer(int server) {
 }
 
 Result<std::span<const std::byte>> Links::ask(PeerId peer, const MessageWriter& question,
-                                              ReplyBuffer& reply,
-                                              std::chrono::milliseconds wait) const {
+                                              ReplyBuffer& reply) const {
   const auto room = static_cast<std::size_t>(message_bytes_);
   if (!reply) reply = std::make_unique_for_overwrite<std::byte[]>(room);
-  const auto length = processes_->ask(peer, question.bytes(), {reply.get(), room}, wait);
+  const auto length =
+      processes_->ask(peer, question.bytes(), {reply.get(), room}, control_wait_max);
   if (!length) return length.error();
   return std::span<const std::byte>(reply.get(), *length);
 }
@@ -204,14 +208,21 @@ Result<std::span<const std::byte>> Links::ask(int server, const MessageWriter& q
   if (!known) return known.error();
   const Timed part(engine_.trace(), clock_,
                    [&] { return question_span(question.bytes(), server); });
-  return ask(*known, question, reply, control_wait_max);
+  return ask(*known, question, reply);
 }
 
 void Links::tell(int server, const MessageWriter& question) {
-  const auto known = peer(server);
-  if (!known) return;
-  ReplyBuffer reply;
-  (void)ask(*known, question, reply, tell_wait_max);
+  const Timed part(engine_.trace(), clock_,
+                   [&] { return question_span(question.bytes(), server); });
+  std::unique_lock lock(mutex_);
+  Link& link = links_[static_cast<std::size_t>(server)];
+  if (!link.peer) {
+    if (link.owed.size() < owed_max) link.owed.push_back(question);
+    return;
+  }
+  const PeerId known = *link.peer;
+  lock.unlock();
+  (void)processes_->tell(known, question.bytes());
 }
 
 std::uint64_t Links::notices() const { return listener_->notices(); }

@@ -65,13 +65,14 @@ class Links final : public Servers {
     std::optional<PeerId> peer;
     std::optional<Error> failure;  ///< of the last connecting
     std::int64_t failed_ns = 0;
+    std::vector<MessageWriter> owed;  ///< to be told when there is a connection
   };
 
   Links(Engine& engine, std::string name, std::function<bool()> interrupted);
   /// Connects to a server and says hello; the first one's answer says who the others are.
   Result<Link> connect(const std::string& contact, int rank, std::chrono::milliseconds timeout);
   Result<std::span<const std::byte>> ask(PeerId peer, const MessageWriter& question,
-                                         ReplyBuffer& reply, std::chrono::milliseconds wait) const;
+                                         ReplyBuffer& reply) const;
   Status greet(PeerId peer, int rank, std::int64_t end_ns);
   Status read_greeting(std::span<const std::byte> answer, int rank);
 

@@ -186,9 +186,7 @@ void add(MessageWriter& out, const Facts& facts) {
   out.text(facts.type).add(facts.element_bytes);
   add(out, facts.first);
   out.add(facts.cells.origin).add(facts.cells.extents);
-  const CellOrder* order = facts.cells.order.get();
-  out.add(static_cast<std::uint32_t>(order != nullptr ? 1 : 0));
-  if (order != nullptr) out.add(order->lower()).add(order->upper());
+  out.add(facts.cells.lower).add(facts.cells.upper);
   add(out, facts.domain);
   out.add(facts.writers).add(facts.came).add(facts.producers);
   out.add(static_cast<std::uint32_t>(facts.lost_producer ? 1 : 0));
@@ -206,13 +204,8 @@ bool read(MessageReader& in, Facts& facts) {
     ok = ok && facts.cells.extents[k] >= 1 && facts.cells.origin[k] >= 0 &&
          facts.cells.origin[k] < facts.cells.extents[k];
   }
-  if (in.get<std::uint32_t>() != 0) {
-    const auto lower = in.get<Point>();
-    const auto upper = in.get<Point>();
-    ok = ok && in.ok();
-    if (ok) facts.cells.order = CellOrder::of(lower, upper, facts.cells.rank);
-    ok = ok && facts.cells.order != nullptr;
-  }
+  facts.cells.lower = in.get<Point>();
+  facts.cells.upper = in.get<Point>();
   facts.domain = read_optional_box(in, ok);
   ok = ok && (!facts.domain || facts.domain->rank == facts.first.rank);
   facts.writers = in.get<int>();

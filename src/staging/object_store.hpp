@@ -205,7 +205,7 @@ class ObjectStore {
                                             Ticket ticket = 0);
   /// What became of objects of this server that find() named elsewhere. `lease` keeps those that
   /// are here.
-  /// @error not_found if the version was discarded
+  /// @error not_found if the version was discarded, here or where the objects' owners are
   Result<std::vector<Leased>> lease(Owner owner, const std::string& variable, std::int64_t version,
                                     std::span<const std::uint64_t> objects, std::uint64_t& lease,
                                     Ticket ticket = 0);
@@ -280,6 +280,7 @@ class ObjectStore {
     std::map<std::int64_t, Version> versions;
     int held = 0;  ///< versions that are not empty
     std::set<std::int64_t> discarded;
+    std::set<std::int64_t> forgotten;  ///< that owners of some boxes have discarded
   };
   struct Lease {
     Owner owner = 0;

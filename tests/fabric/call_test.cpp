@@ -175,6 +175,60 @@ TEST(calls_of_many_threads_go_beside_copies) {
   }
 }
 
+TEST(what_is_told_arrives_in_order_though_all_slots_are_taken) {
+  for (const auto transport : {Transport::automatic, Transport::network}) {
+    Heard asked;
+    std::atomic<bool> answers{false};
+    Talkers talkers(transport,
+                    [&](RequesterId, std::span<const std::byte> question,
+                        std::span<std::byte>) -> Result<std::size_t> {
+                      while (!answers) std::this_thread::sleep_for(1ms);
+                      asked.add(text_of(question));
+                      return 0UL;
+                    });
+    // More than there are slots are asked by callers that wait no longer when answers begin.
+    std::vector<std::thread> callers;
+    constexpr int count = 12;
+    for (int k = 0; k < count; ++k) {
+      callers.emplace_back([&] {
+        std::vector<std::byte> reply(slot_bytes);
+        const auto late =
+            talkers.requester->ask(talkers.peer, bytes_of_text("asked"), reply, 100ms);
+        EXPECT(!late && late.error().code == ErrorCode::timeout);
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+    for (int k = 0; k < count; ++k) {
+      REQUIRE(
+          talkers.requester->tell(talkers.peer, bytes_of_text("told " + std::to_string(k))).ok());
+    }
+    answers = true;
+    const auto told = [](const std::string& text) { return text.starts_with("told"); };
+    const auto all_came = [&] {
+      std::lock_guard lock(asked.mutex);
+      return std::count_if(asked.texts.begin(), asked.texts.end(), told) == count;
+    };
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (!all_came() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(5ms);
+    REQUIRE(all_came());  // though nobody asks anything any more
+    std::lock_guard lock(asked.mutex);
+    const auto first = std::find_if(asked.texts.begin(), asked.texts.end(), told);
+    int number = 0;
+    for (auto one = first; one != asked.texts.end(); ++one) {
+      EXPECT_EQ(*one, "told " + std::to_string(number++));
+    }
+  }
+}
+
+TEST(nothing_too_long_and_nobody_who_is_gone_is_told_anything) {
+  Talkers talkers(Transport::automatic);
+  const auto long_one = talkers.requester->tell(talkers.peer, pattern(slot_bytes + 1, 1));
+  EXPECT(!long_one && long_one.error().code == ErrorCode::invalid_argument);
+  REQUIRE(talkers.exporter->close().ok());
+  REQUIRE(talkers.lost.wait_for(1));
+  EXPECT(!talkers.requester->tell(talkers.peer, bytes_of_text("x")).ok());
+}
+
 TEST(notices_come_in_order) {
   for (const auto transport : {Transport::automatic, Transport::network}) {
     std::atomic<std::uint64_t> id{0};

@@ -136,22 +136,26 @@ def test_what_a_server_grants_too_late_is_given_back(
     serve: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRANSHIP_PEER_TIMEOUT_MS", "60000")
+    monkeypatch.setenv("TRANSHIP_SLOTS_PER_PEER", "2")  # fewer than questions on their way
     contact = serve("--memory", "16MiB")
     half = np.arange(1 << 20, dtype="f8")
+    few = np.arange(1 << 14, dtype="f8")  # 128 KiB
     with ts.Staging(contact) as late, ts.Staging(contact) as other:
         late.put("energy", 1, half)
         serve.processes[0].send_signal(signal.SIGSTOP)
         try:
             futures = [
-                late.put_async("energy", 2, half),
+                late.put_async("energy", 2, few),
                 late.get_async("energy", 1, (0,), half.shape),
+                late.put_async("energy", 5, few),
+                late.put_async("energy", 6, few),
             ]
             for future in futures:
                 with pytest.raises(ts.Timeout, match="did not answer within"):
                     future.result(PATIENCE)
         finally:
             serve.processes[0].send_signal(signal.SIGCONT)
-        # Neither the room of the put nor the lease of the get is left; their client is still there.
+        # Neither room for a put nor the lease of the get is left, though their client is there.
         other.put("energy", 3, half, timeout=PATIENCE)
         other.discard("energy", 1)
         other.put("energy", 4, half, timeout=PATIENCE)

@@ -22,6 +22,11 @@ std::int64_t distance(const Point& a, const Point& b) {
   return sum;
 }
 
+Cells ordered(Cells cells) {
+  cells.find_order();
+  return cells;
+}
+
 }  // namespace
 
 TEST(the_curve_visits_each_cell_once_and_goes_to_a_neighbour) {
@@ -94,7 +99,7 @@ TEST(boxes_of_a_known_domain_are_spread_as_evenly_as_can_be) {
   const Box first = box_of({7, 0, 7}, {39, 32, 39});
   for (const std::int64_t side : {1, 3, 4, 5, 6}) {
     const Box domain = box_of({7, 0, 7}, {7 + 32 * side, 32 * side, 7 + 32 * side});
-    const Cells cells = Cells::around(first, 8, Cells::bytes_least, domain);
+    const Cells cells = ordered(Cells::around(first, 8, Cells::bytes_least, domain));
     for (const int servers : {1, 2, 5, 16, 40}) {
       const Distribution distribution(servers);
       std::vector<std::int64_t> boxes(static_cast<std::size_t>(servers));
@@ -115,18 +120,33 @@ TEST(boxes_of_a_known_domain_are_spread_as_evenly_as_can_be) {
 TEST(a_domain_that_grows_or_has_many_cells_is_spread_too) {
   const Box cell = box_of({0, 0}, {128, 128});
   const Box domain = box_of({0, 0}, {384, 384});
-  const Cells known = Cells::around(cell, 8, 64, domain);
+  const Cells known = ordered(Cells::around(cell, 8, 64, domain));
   const Cells unknown = Cells::around(cell, 8, 64);
   const Distribution distribution(16);
   for (std::int64_t k = 3; k < 50; ++k) {  // outside of what was known
     const Box box = box_of({128 * k, 0}, {128 * k + 128, 128});
     EXPECT(distribution.homes("v", known, box) == distribution.homes("v", unknown, box));
   }
-  const Cells many = Cells::around(cell, 8, 64, box_of({0, 0}, {1 << 30, 1 << 30}));
+  const Cells many = ordered(Cells::around(cell, 8, 64, box_of({0, 0}, {1 << 30, 1 << 30})));
   EXPECT(many.order == nullptr);
   EXPECT(distribution.homes("v", many, cell) == distribution.homes("v", unknown, cell));
+  // Longer than the curve in eight dimensions: its cells would come together.
+  const Box small = box_of({0, 0, 0, 0, 0, 0, 0, 0}, {1, 1, 1, 1, 1, 1, 1, 1});
+  const Box row = box_of({0, 0, 0, 0, 0, 0, 0, 0}, {257, 1, 1, 1, 1, 1, 1, 1});
+  EXPECT(ordered(Cells::around(small, 8, 8, row)).order == nullptr);
+  // As far from 0 as indices go.
+  const std::int64_t far = INT64_MAX - 3;
+  const Box edge = box_of({0, far}, {2, far + 1});
+  const Cells last = ordered(Cells::around(edge, 8, 8, box_of({0, far}, {6, far + 3})));
+  REQUIRE(last.order != nullptr);
+  std::set<std::uint64_t> places;
+  for (std::int64_t k = 0; k < 9; ++k) {
+    places.insert(last.order->place({last.lower[0] + k % 3, last.lower[1] + k / 3}).value());
+  }
+  EXPECT_EQ(places.size(), 9U);
+  EXPECT_EQ(*places.rbegin(), 8U);
   // Where all sides are the same power of two, both are the same curve.
-  const Cells square = Cells::around(cell, 8, 64, box_of({0, 0}, {512, 512}));
+  const Cells square = ordered(Cells::around(cell, 8, 64, box_of({0, 0}, {512, 512})));
   for (std::int64_t k = 0; k < 16; ++k) {
     const Box box = box_of({128 * (k / 4), 128 * (k % 4)}, {128 * (k / 4 + 1), 128 * (k % 4 + 1)});
     EXPECT(distribution.homes("v", square, box) == distribution.homes("v", unknown, box));
@@ -151,7 +171,7 @@ TEST(whoever_looks_for_a_box_asks_somebody_who_knows) {
     };
     const Box first = any_box(40);
     const std::optional<Box> domain = run % 2 == 0 ? std::optional(any_box(300)) : std::nullopt;
-    const Cells cells = Cells::around(first, number(1, 17), number(1, 4096), domain);
+    const Cells cells = ordered(Cells::around(first, number(1, 17), number(1, 4096), domain));
     const Distribution distribution(static_cast<int>(number(1, 40)));
     const Box put = any_box(300);
     const Box get = any_box(300);

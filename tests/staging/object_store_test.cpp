@@ -326,10 +326,17 @@ TEST(an_object_that_no_owner_knows_any_more_goes) {
   helper.forget(first, 0);  // said twice
   const Found read = got(helper, get_of(Which::exact, 1, 0, 4));
   helper.forget(first, 2);
+  // Whoever has read of it at an owner before must not take it for one that was never committed.
+  std::uint64_t lease = 0;
+  REQUIRE(helper.lease(reader, "energy", 1, {&first, 1}, lease).ok());  // still kept by a read
+  REQUIRE(helper.release(reader, lease).ok());
   EXPECT(says(waits(helper, get_of(Which::exact, 1, 0, 4)), "is not there"));
   const std::int64_t used = helper.memory_bytes_used();
   REQUIRE(helper.release(reader, read.lease).ok());  // it was kept until then
   EXPECT(helper.memory_bytes_used() < used);
+  const auto leased = helper.lease(reader, "energy", 1, {&first, 1}, lease);
+  EXPECT(!leased && leased.error().code == ErrorCode::not_found);
+  EXPECT(says(leased.error().message, "was discarded"));
   // One that is being written is not committed any more.
   helper.forget(second, 2);
   helper.forget(second, 0);

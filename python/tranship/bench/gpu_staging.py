@@ -2,8 +2,8 @@
 
 The baseline is the driver's bare copy of as many bytes: between the GPU and pinned memory, or to
 and from the GPU that the server uses: the second one, or the same if there is no other. Several of
-either follow each other, each waited for, as the steps of a program do, and the first is not timed: a
-call after a pause of some milliseconds finds the server asleep, and is a case of its own.
+either follow each other, each waited for, as the steps of a program do, and the first is not timed:
+a call after a pause of some milliseconds finds the server asleep, and is a case of its own.
 """
 
 from __future__ import annotations
