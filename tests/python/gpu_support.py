@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 import tranship as ts
+from tranship import _core
+
+REAL = os.environ.get("TRANSHIP_TEST_GPUS") == "real"
+EMULATED = 0 if REAL else 2
+
+
+def gpu_count() -> int:
+    """How many GPUs an engine of the tests has."""
+    with ts.Engine(emulated_gpus=EMULATED, threads=1) as engine:
+        return len(_core.list_gpus(engine._core)[0])
+
+
+two_gpus = pytest.mark.skipif(REAL and gpu_count() < 2, reason="needs two GPUs")
 
 
 class Foreign:

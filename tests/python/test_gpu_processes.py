@@ -4,20 +4,19 @@ TRANSHIP_TEST_GPUS is "real"."""
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from exporters import Exporter
-from gpu_support import content, filled
+from gpu_support import EMULATED, content, filled, two_gpus
 
 import tranship as ts
 
 Start = Callable[..., Exporter]
 BYTES = 1 << 20
-EMULATED = 0 if os.environ.get("TRANSHIP_TEST_GPUS") == "real" else 2
+pytestmark = two_gpus
 VALUES = np.resize(np.arange(256, dtype=np.uint8), BYTES)
 
 

@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from gpu_support import content, filled
+from gpu_support import EMULATED, content, filled, two_gpus
 from staging_servers import PATIENCE, Servers
 
 import tranship as ts
 
-EMULATED = 0 if os.environ.get("TRANSHIP_TEST_GPUS") == "real" else 2
 Start = Callable[..., Path]
 
 
@@ -45,6 +43,7 @@ def places(engine: ts.Engine) -> list[str]:
     return ["host", "device0", "device1"] if has_gpus else ["host"]
 
 
+@two_gpus
 def test_what_was_put_is_got_from_any_memory(serve: Start, client: ts.Engine) -> None:
     contact = serve("--memory-kind", "device1")
     values = np.random.default_rng(1).random((48, 40, 30))
@@ -113,6 +112,7 @@ def test_what_is_no_memory_is_refused(serve: Servers, tmp_path: Path, kind: str,
     assert not (tmp_path / "no.contact").exists()
 
 
+@two_gpus
 def test_objects_of_a_gpu_spill_and_come_back(serve: Start) -> None:
     contact = serve("--memory-kind", "device0", "--memory", "2MiB", "--full", "spill")
     with (
