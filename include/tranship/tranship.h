@@ -93,7 +93,8 @@ TRANSHIP_API tranship_code tranship_close(tranship_staging* staging);
  * known.
  * Any process may, before or after the first put; a later domain may be larger. Said before the
  * first put, it lets the servers of a group share the boxes evenly. A variable whose writers are
- * counted does not end before all of them have put and closed; puts outside the domain are refused. */
+ * counted does not end before all of them have put and closed; puts outside the domain are
+ * refused. */
 TRANSHIP_API tranship_code tranship_define(tranship_staging* staging, const char* variable,
                                            const char* type, const tranship_array* domain,
                                            int writers);
