@@ -198,7 +198,7 @@ void FabricCore::tick() {
       lose(*session, {ErrorCode::timeout, "a connection that never said hello"});
     } else if (session->link) {
       check_stuck(*session, now);
-      if (session->link->requester->has_to_tell()) (void)session->link->requester->progress();
+      if (session->link->requester->unattended()) (void)session->link->requester->progress();
     }
   }
 }

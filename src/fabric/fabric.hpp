@@ -92,8 +92,8 @@ class Fabric {
   Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
                           std::span<std::byte> reply, std::chrono::milliseconds timeout);
 
-  /// The same without an answer: the question is sent, in order, unless the peer is lost. Returns
-  /// at once.
+  /// The same without waiting: the question is sent, in order, unless the peer is lost or the
+  /// connection ends before.
   /// @error peer_lost; invalid_argument if it does not fit
   Status tell(PeerId peer, std::span<const std::byte> question);
 

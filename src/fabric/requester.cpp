@@ -98,11 +98,16 @@ Status Requester::tell(std::span<const std::byte> question) {
     Pending* pending = new_pending();
     pending->told.assign(question.begin(), question.end());
     pending->to_send = true;
-    to_tell_.fetch_add(1, std::memory_order_release);
+    leave_unattended(*pending);
     enqueue(*pending);
   }
   progress();
   return {};
+}
+
+void Requester::leave_unattended(Pending& pending) {
+  pending.unattended = true;
+  unattended_.fetch_add(1, std::memory_order_release);
 }
 
 Result<std::size_t> Requester::call(std::span<const std::byte> question, std::span<std::byte> reply,
@@ -137,6 +142,7 @@ Result<std::size_t> Requester::call(std::span<const std::byte> question, std::sp
       if (pending->call != &call) continue;
       pending->call = nullptr;
       pending->to_send = false;
+      leave_unattended(*pending);
       end_if_done(*pending);
       break;
     }
@@ -201,7 +207,6 @@ bool Requester::fill_slot() {
 void Requester::fill_call(Pending& pending, CommandHeader& header) {
   const bool told = pending.call == nullptr;
   const std::span<const std::byte> question = told ? pending.told : pending.call->question;
-  if (told) to_tell_.fetch_sub(1, std::memory_order_release);
   header.operation = static_cast<std::uint32_t>(Operation::call);
   header.bytes = static_cast<std::int64_t>(question.size());
   if (!question.empty()) {
@@ -289,6 +294,7 @@ void Requester::end_if_done(Pending& pending) {
   for (Pending* other = first_; other != &pending; other = other->next) before = other;
   (before != nullptr ? before->next : first_) = pending.next;
   if (last_ == &pending) last_ = before;
+  if (pending.unattended) unattended_.fetch_sub(1, std::memory_order_release);
   if (pending.queue) {
     pending.queue->push({pending.transfer.request.tag, std::move(pending.status)});
     pending.queue.reset();

@@ -94,11 +94,12 @@ class Requester {
                            std::chrono::milliseconds timeout, Bell& bell);
 
   /// Sends a question whose answer nobody needs, after all that was submitted before, as soon as a
-  /// slot is free: it is lost with the peer alone. Returns at once.
+  /// slot is free, unless the link ends before that.
   /// @error invalid_argument if it does not fit a slot; the reason if the peer was lost
   Status tell(std::span<const std::byte> question);
-  /// Whether something of tell() has not been sent; then somebody must call progress().
-  bool has_to_tell() const { return to_tell_.load(std::memory_order_acquire) != 0; }
+  /// Whether questions are on their way for whose answers nobody waits: then somebody must call
+  /// progress().
+  bool unattended() const { return unattended_.load(std::memory_order_acquire) != 0; }
 
   /// Takes answers and fills free slots until neither is possible. Returns whether any was.
   bool progress();
@@ -128,7 +129,8 @@ class Requester {
     Transfer transfer;
     Call* call = nullptr;           ///< null: a transfer, or a call whose caller waits no longer
     bool to_send = false;           ///< a call's question lies in no slot yet
-    std::vector<std::byte> told{};  ///< the question of one that nobody waits for
+    std::vector<std::byte> told{};  ///< the question of tell()
+    bool unattended = false;        ///< nobody waits for its answer
     PieceCursor cursor;
     int slots_out = 0;
     Status status;
@@ -148,6 +150,7 @@ class Requester {
   void fill_call(Pending& pending, CommandHeader& header);
   void take_reply(Pending& pending, int slot);
   void enqueue(Pending& pending);
+  void leave_unattended(Pending& pending);
   Status check_question(std::span<const std::byte> question) const;
   Status answer_of(int slot);
   void end_if_done(Pending& pending);
@@ -167,7 +170,7 @@ class Requester {
   Error lost_;
   std::atomic<bool> lost_flag_{false};
   std::atomic<int> operations_{0};
-  std::atomic<int> to_tell_{0};
+  std::atomic<int> unattended_{0};
   std::atomic<std::uint64_t> answers_{0};
 };
 

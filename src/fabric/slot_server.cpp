@@ -56,10 +56,13 @@ void SlotServer::run() {
 void SlotServer::wait_for_command(std::uint32_t seen) {
   Bell& doorbell = options_.segment.header().doorbell;
   const auto left = called_ + options_.spin - std::chrono::steady_clock::now();
-  if (left <= spin_least) return doorbell.wait(seen, sleep_max, spin_least);
-  const bool may = awake.fetch_add(1, std::memory_order_relaxed) < awake_max();
-  doorbell.wait(seen, sleep_max, may ? left : spin_least);
-  awake.fetch_sub(1, std::memory_order_relaxed);
+  if (left > spin_least) {
+    const bool may = awake.fetch_add(1, std::memory_order_relaxed) < awake_max();
+    if (may) doorbell.wait(seen, left, left);
+    awake.fetch_sub(1, std::memory_order_relaxed);
+    if (doorbell.rings() != seen) return;
+  }
+  doorbell.wait(seen, sleep_max, spin_least);
 }
 
 void SlotServer::carry_out(int slot) {

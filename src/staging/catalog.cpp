@@ -184,8 +184,8 @@ Result<bool> Catalog::put(const PutRequest& request, std::size_t bytes,
   return true;
 }
 
-/// Tells the homes of a server's strays, which the rest of its answer names. A home that does not
-/// hear of them keeps them for longer, and no more than that.
+/// Says it to the homes of a server's strays, which the rest of its answer names: nobody else will.
+/// A home that cannot be reached has lost them, or keeps them for longer.
 void Catalog::pass_on_strays(int server, MessageReader& in) {
   std::vector<Stray> strays;
   if (!read(in, strays)) return;
@@ -196,7 +196,8 @@ void Catalog::pass_on_strays(int server, MessageReader& in) {
     MessageWriter question = question_of(Ask::forget);
     question.add(server);
     add(question, its);
-    servers_.tell(home, question);
+    ReplyBuffer reply;
+    (void)servers_.ask(home, question, reply);
   }
 }
 

@@ -42,9 +42,8 @@ class Servers : public Clock {
   /// @error what the server said; peer_lost; timeout
   virtual Result<std::span<const std::byte>> ask(int server, const MessageWriter& question,
                                                  ReplyBuffer& reply) = 0;
-  /// The same for what needs no answer; returns at once. It comes after what was asked before,
-  /// answered or not, unless the server is lost. A server that was never asked anything hears it
-  /// when it is.
+  /// The same for what needs no answer, without waiting: it comes after what was asked before,
+  /// answered or not. It is lost with the connection, and where there is none.
   virtual void tell(int server, const MessageWriter& question) = 0;
   /// How many notices have come, of all servers.
   virtual std::uint64_t notices() const = 0;

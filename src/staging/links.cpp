@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <condition_variable>
 #include <thread>
-#include <utility>
 
 #include "staging/spans.hpp"
 
@@ -11,8 +10,6 @@ namespace tranship::staging {
 namespace {
 
 constexpr std::chrono::milliseconds control_wait_max{10'000};
-/// What a server is told before there is a connection to it waits for that; so many at most.
-constexpr std::size_t owed_max = 1024;
 constexpr int servers_max = 1 << 16;
 /// A server of a group that could not be reached is not tried again for so long.
 constexpr std::int64_t failure_lasts_ns = 10'000'000'000;
@@ -77,7 +74,7 @@ Result<std::unique_ptr<Links>> Links::open(Engine& engine, const std::string& co
   if (!processes) return processes.error();
   std::unique_ptr<Links> links(new Links(engine, name, patience.interrupted));
   links->processes_ = *processes;
-  links->links_.push_back({contact, {}, {}, 0, {}});
+  links->links_.push_back({contact, {}, {}, 0});
   auto first = links->connect(contact, 0, patience.timeout);
   if (!first) return first.error();
   links->links_[0].peer = first->peer;
@@ -111,7 +108,7 @@ Result<Links::Link> Links::connect(const std::string& contact, int rank,
     (void)processes_->disconnect(*peer);
     return status.error();
   }
-  return Link{contact, *peer, {}, 0, {}};
+  return Link{contact, *peer, {}, 0};
 }
 
 Status Links::greet(PeerId peer, int rank, std::int64_t end_ns) {
@@ -157,7 +154,7 @@ Status Links::read_greeting(std::span<const std::byte> answer, int rank) {
   message_bytes_ = message_bytes;
   data_bytes_ = data_bytes;
   contact_ = in.text();
-  for (int k = 1; k < servers; ++k) links_.push_back({in.text(), {}, {}, 0, {}});
+  for (int k = 1; k < servers; ++k) links_.push_back({in.text(), {}, {}, 0});
   return in.ok() ? Status{} : Status(not_a_server());
 }
 
@@ -177,9 +174,6 @@ Result<PeerId> Links::peer(int server) {
   std::lock_guard lock(mutex_);
   if (made) {
     link.peer = made->peer;
-    for (const MessageWriter& question : std::exchange(link.owed, {})) {
-      (void)processes_->tell(*link.peer, question.bytes());
-    }
     return *link.peer;
   }
   Error error = made.error();
@@ -214,15 +208,12 @@ Result<std::span<const std::byte>> Links::ask(int server, const MessageWriter& q
 void Links::tell(int server, const MessageWriter& question) {
   const Timed part(engine_.trace(), clock_,
                    [&] { return question_span(question.bytes(), server); });
-  std::unique_lock lock(mutex_);
-  Link& link = links_[static_cast<std::size_t>(server)];
-  if (!link.peer) {
-    if (link.owed.size() < owed_max) link.owed.push_back(question);
-    return;
+  std::optional<PeerId> known;
+  {
+    std::lock_guard lock(mutex_);
+    known = links_[static_cast<std::size_t>(server)].peer;
   }
-  const PeerId known = *link.peer;
-  lock.unlock();
-  (void)processes_->tell(known, question.bytes());
+  if (known) (void)processes_->tell(*known, question.bytes());
 }
 
 std::uint64_t Links::notices() const { return listener_->notices(); }

@@ -65,7 +65,6 @@ class Links final : public Servers {
     std::optional<PeerId> peer;
     std::optional<Error> failure;  ///< of the last connecting
     std::int64_t failed_ns = 0;
-    std::vector<MessageWriter> owed;  ///< to be told when there is a connection
   };
 
   Links(Engine& engine, std::string name, std::function<bool()> interrupted);

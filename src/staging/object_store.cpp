@@ -311,7 +311,7 @@ void ObjectStore::forget(std::uint64_t number, int owner) {
   if (std::erase(object.owners, owner) == 0 || !object.owners.empty()) return;
   object.discarded = true;
   Variable& variable = variables_.at(object.variable);
-  variable.forgotten.insert(object.version);
+  forgotten_.insert(number);
   Version& version = variable.versions.at(object.version);
   if (object.order == 0) {
     --version.begun;  // its commit fails
@@ -495,13 +495,13 @@ Result<std::vector<Leased>> ObjectStore::lease(Owner owner, const std::string& n
   if (variable != variables_.end() && variable->second.discarded.contains(version)) {
     return discarded(name, variable->second, version);
   }
-  const bool forgotten =
-      variable != variables_.end() && variable->second.forgotten.contains(version);
   std::vector<Leased> answers;
   std::vector<std::uint64_t> here;
   for (const std::uint64_t number : objects) {
     const auto found = objects_.find(number);
-    if (forgotten && found == objects_.end()) return discarded(name, variable->second, version);
+    if (variable != variables_.end() && forgotten_.contains(number)) {
+      return discarded(name, variable->second, version);
+    }
     Leased answer;
     if (found != objects_.end() && found->second.variable == name &&
         found->second.version == version) {

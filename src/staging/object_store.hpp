@@ -280,7 +280,6 @@ class ObjectStore {
     std::map<std::int64_t, Version> versions;
     int held = 0;  ///< versions that are not empty
     std::set<std::int64_t> discarded;
-    std::set<std::int64_t> forgotten;  ///< that owners of some boxes have discarded
   };
   struct Lease {
     Owner owner = 0;
@@ -321,6 +320,7 @@ class ObjectStore {
   std::uint64_t last_lease_ = 0;
   std::uint64_t order_ = 0;  ///< the highest that is known
   std::vector<Stray> strays_;
+  std::set<std::uint64_t> forgotten_;  ///< objects whose owners have discarded their versions
   int begun_ = 0;
   std::set<std::string> changes_;
 };

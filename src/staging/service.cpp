@@ -228,7 +228,7 @@ Result<std::size_t> Service::on_begin(Owner from, MessageReader& in, Reply reply
   Asking asking;
   asking.effort = in.get<Effort>();
   const auto owners = in.get<std::uint32_t>();
-  if (owners > Distribution::cells_max) return unreadable();
+  if (owners > static_cast<std::uint32_t>(options_.servers)) return unreadable();
   for (std::uint32_t k = 0; k < owners && in.ok(); ++k) asking.owners.push_back(in.get<int>());
   asking.ticket = in.get<Ticket>();
   if (!in.ok() || asking.effort < Effort::guest || asking.effort > Effort::all) return unreadable();

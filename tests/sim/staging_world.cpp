@@ -73,9 +73,9 @@ Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
 
 /// A client that tells has the turn, and keeps it.
 void SimulatedServers::tell(int server, const MessageWriter& question) {
+  const auto& client = *world_.clients_[static_cast<std::size_t>(client_)];
   auto& there = world_.servers_[static_cast<std::size_t>(server)];
-  const bool alive = world_.clients_[static_cast<std::size_t>(client_)]->alive;
-  if (!alive || !there.alive || !hello(server)) return;
+  if (!client.alive || !there.alive || !client.greeted.contains(server)) return;
   there.late[client_].push_back(question.bytes());
 }
 
