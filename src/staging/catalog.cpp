@@ -47,10 +47,11 @@ Error not_a_server() {
           "what answers there is no staging server; start one with: tranship serve"};
 }
 
-/// The question ends with the ticket. What the server grants when nobody waits for its answer any
-/// more is given up.
-Catalog::Answer Catalog::ask_for(int server, const MessageWriter& question, Ticket ticket,
-                                 ReplyBuffer& reply) {
+/// For what a server grants: the question gets a ticket, by which that is given up if nobody waits
+/// for the answer any more.
+Catalog::Answer Catalog::ask_for(int server, MessageWriter question, ReplyBuffer& reply) {
+  const Ticket ticket = ++last_ticket_;
+  question.add(ticket);
   auto answer = servers_.ask(server, question, reply);
   if (!answer && answer.error().code == ErrorCode::timeout) {
     servers_.tell(server, question_of(Ask::undo).add(ticket));
@@ -209,10 +210,8 @@ Result<bool> Catalog::ask_room(int server, Effort effort, const std::vector<int>
   add(question, room.request);
   question.add(effort).add(static_cast<std::uint32_t>(room.guest ? owners.size() : 0));
   for (std::size_t k = 0; room.guest && k < owners.size(); ++k) question.add(owners[k]);
-  const Ticket ticket = ++last_ticket_;
-  question.add(ticket);
   ReplyBuffer reply;
-  const auto answer = ask_for(server, question, ticket, reply);
+  const auto answer = ask_for(server, std::move(question), reply);
   if (!answer) return answer.error();
   MessageReader in(*answer);
   if (in.get<Said>() == Said::waiting) {
@@ -361,9 +360,7 @@ Catalog::Look Catalog::ask_one(const GetRequest& request, bool wants_data, int s
   using Outcome = std::variant<Held, Waiting, Spread>;
   MessageWriter question = question_of(wants_data ? Ask::get : Ask::wait);
   add(question, request);
-  const Ticket ticket = ++last_ticket_;
-  question.add(ticket);
-  const auto answer = ask_for(server, question, ticket, reply);
+  const auto answer = ask_for(server, std::move(question), reply);
   if (!answer) return answer.error();
   MessageReader in(*answer);
   const auto said = in.get<Said>();
@@ -460,10 +457,9 @@ Status Catalog::find_at(const std::vector<int>& servers, const GetRequest& reque
                         ReplyBuffer& reply, Answers& answers, std::string& why) {
   MessageWriter question = question_of(Ask::find);
   add(question, request);
-  const Ticket ticket = ++last_ticket_;
-  question.add(flag(watch)).add(ticket);
+  question.add(flag(watch));
   for (const int server : servers) {
-    const auto answer = ask_for(server, question, ticket, reply);
+    const auto answer = ask_for(server, question, reply);
     if (!answer) return answer.error();
     MessageReader in(*answer);
     if (in.get<Said>() == Said::waiting) {
@@ -564,9 +560,7 @@ Status Catalog::lease_at(int home, const GetRequest& request, bool watch, const 
     question.text(request.variable).add(held.version).add(flag(watch));
     question.add(static_cast<std::uint32_t>(count));
     for (std::size_t k = first; k < first + count; ++k) question.add(asked[k]->object);
-    const Ticket ticket = ++last_ticket_;
-    question.add(ticket);
-    const auto answer = ask_for(home, question, ticket, reply);
+    const auto answer = ask_for(home, std::move(question), reply);
     if (!answer) return answer.error();
     MessageReader in(*answer);
     (void)in.get<Said>();

@@ -140,7 +140,7 @@ class Catalog {
   /// Waiting: not whole yet, and why. Spread: one server does not know all.
   using Look = Result<std::variant<Held, Waiting, Spread>>;
 
-  Answer ask_for(int server, const MessageWriter& question, Ticket ticket, ReplyBuffer& reply);
+  Answer ask_for(int server, MessageWriter question, ReplyBuffer& reply);
   Answer ask_until_done(int server, const MessageWriter& question, ReplyBuffer& reply,
                         std::int64_t end_ns);
   Status pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why);

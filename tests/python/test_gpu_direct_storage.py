@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu_support import REAL
 
 import tranship as ts
 from tranship import profiles
 
 BUILDS = Path(__file__).parents[2] / "build"
-REAL = os.environ.get("TRANSHIP_TEST_GPUS") == "real"
 EMULATED_GPUS = 0 if REAL else 1
 
 
