@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from . import _core, profiles
 from ._core import Event
-from .arrays import dtype_fields
 from .closing import Closing
 from .communicator import Communicator, agree, hear_first, tell_others
+from .dtypes import dtype_fields, dtype_of
 from .engine import Engine, read_profile, setting_overrides
 from .errors import Closed, Error, InvalidArgument, NotFound, Timeout
 
@@ -417,7 +417,7 @@ class Staging(Closing):
         return VariableBox(
             tuple(info["lower"]) if lower is None else lower,
             tuple(info["upper"]) if upper is None else upper,
-            np.dtype(info["type"]),
+            dtype_of(info["type"]),
         )
 
     def __getitem__(self, name: str) -> Variable:
