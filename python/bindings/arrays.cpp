@@ -294,12 +294,25 @@ nb::list lowered(nb::handle source, nb::handle target) {
   return result;
 }
 
+/// Whether the buffer of an object may leave out what the object means, such as a mask: Python
+/// looks at it then. Arrays of exactly NumPy's type, and Python's own buffers, have nothing else.
+bool has_more_than_buffer(nb::handle object) {
+  static const PyTypeObject* const plain_array = reinterpret_cast<PyTypeObject*>(
+      nb::object(nb::module_::import_("numpy").attr("ndarray")).release().ptr());
+  PyTypeObject* type = Py_TYPE(object.ptr());
+  if (type == plain_array || type == &PyByteArray_Type || type == &PyMemoryView_Type ||
+      type == &PyBytes_Type) {
+    return false;
+  }
+  return PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "mask") != 0;
+}
+
 }  // namespace
 
 Array array_of(nb::handle object, bool writable) {
   if (nb::isinstance<Array>(object)) return nb::cast<Array>(object);
   Array array;
-  if (from_buffer(object, array)) {
+  if (!has_more_than_buffer(object) && from_buffer(object, array)) {
     array.owner = keep(object);
     return array;
   }

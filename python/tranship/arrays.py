@@ -134,6 +134,7 @@ class Instance(CoreArray):
         text = layout if layout is not None else c_order(names)
         if buffer is None:
             buffer = np.zeros(_core.layout_bytes(names, specs, text) + offset, np.uint8)
+        refuse_lossy(buffer)
         self.buffer = buffer
         self._core = _core.instance(buffer, names, specs, text, offset)
 
@@ -253,6 +254,7 @@ def to_core(array: Any, writable: bool) -> _core.Array:
     """The core's form of what has no plain buffer: structured types, DLPack, our own classes."""
     if isinstance(array, CoreArray):
         return array._core
+    refuse_lossy(array)
     if isinstance(array, np.ndarray):
         return from_numpy(array)
     interface = cuda_array_interface(array)
@@ -263,10 +265,41 @@ def to_core(array: Any, writable: bool) -> _core.Array:
     if hasattr(array, "__array_interface__"):
         return from_numpy(np.asarray(array))
     verb = "written" if writable else "read"
+    if hasattr(array, "__array__"):
+        raise InvalidArgument(
+            f"a {type(array).__name__} cannot be {verb} as an array by itself: give its values, as "
+            "in x.values or np.asarray(x)"
+        )
+    try:
+        return from_numpy(np.asarray(memoryview(array)))
+    except (TypeError, ValueError, BufferError):
+        pass
     raise InvalidArgument(
         f"a {type(array).__name__} cannot be {verb} as an array: give a NumPy array, anything with "
         "the buffer protocol or __dlpack__, an Instance, a File or a remote array"
     )
+
+
+def refuse_lossy(array: Any) -> None:
+    """Refuses arrays whose memory does not say all that they mean.
+
+    Raises:
+        InvalidArgument: it has a mask, or is a view that is conjugated or negated when it is read.
+    """
+    interface = getattr(array, "__array_interface__", None)
+    masked = isinstance(interface, Mapping) and interface.get("mask") is not None
+    if masked or isinstance(array, np.ma.MaskedArray):
+        raise InvalidArgument(
+            "the array has a mask, which a copy would lose; copy array.filled(), or its data "
+            "(array.data) and its mask (np.ma.getmaskarray(array)) by themselves"
+        )
+    for flag, what in (("conj", "conjugated"), ("neg", "negated")):
+        lazily = getattr(array, f"is_{flag}", None)
+        if callable(lazily) and lazily():
+            raise InvalidArgument(
+                f"the array is {what} only when it is read, and its memory holds the values before "
+                f"that; copy array.resolve_{flag}()"
+            )
 
 
 def cuda_array_interface(array: Any) -> Mapping[str, Any] | None:
@@ -352,7 +385,7 @@ def from_dlpack(array: Any) -> _core.Array:
     try:
         device_type = int(array.__dlpack_device__()[0])
         if device_type == CPU:
-            return from_numpy(np.from_dlpack(array))
+            return from_host_dlpack(array)
         if device_type not in (CUDA, CUDA_HOST, CUDA_MANAGED):
             raise InvalidArgument(
                 f"the array lies on a DLPack device of type {device_type}; memory of the host and "
@@ -363,6 +396,18 @@ def from_dlpack(array: Any) -> _core.Array:
         raise
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         raise InvalidArgument(f"the array cannot be read through DLPack: {error}") from error
+
+
+def from_host_dlpack(array: Any) -> _core.Array:
+    """By NumPy, or by ourselves where NumPy has no such type."""
+    try:
+        return from_numpy(np.from_dlpack(array))
+    except (BufferError, RuntimeError, TypeError):
+        try:
+            capsule = array.__dlpack__(max_version=(1, 0))
+        except TypeError:  # a producer from before versions were
+            capsule = array.__dlpack__()
+        return _core.from_dlpack(capsule)
 
 
 def core_of_capsule(array: Any, device_type: int) -> _core.Array:

@@ -28,6 +28,10 @@ COPIED_KINDS = "biufcmMSUV"
 """Kinds of NumPy types whose elements mean the same wherever their bytes lie."""
 
 
+USER_DEFINED = 2
+"""What NumPy says of a type that a library adds to it."""
+
+
 def type_name(dtype: np.dtype[Any]) -> str:
     """The text of a type.
 
@@ -53,8 +57,8 @@ def name_of(dtype: np.dtype[Any]) -> str:
         return f"({name_of(base)!r}, {tuple(int(n) for n in shape)})"
     if dtype.names is not None:
         return structure_name(dtype)
-    if dtype.kind == "V" and dtype.type is not np.void:
-        return dtype.name  # of a library that adds types to NumPy
+    if dtype.isbuiltin == USER_DEFINED:
+        return dtype.name
     name = str(dtype.str)
     return name[1:] if name[0] in "<=|" else name
 

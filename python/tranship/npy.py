@@ -138,7 +138,9 @@ def npy_dtype(
 ) -> np.dtype[Any]:
     """The type that the header names: as it was given, subarrays and all, but without padding."""
     if isinstance(fields, Mapping):
-        items: list[Any] = [(name, np.dtype(kind)) for name, kind in fields.items()]
+        items: list[Any] = [
+            (name, np.dtype(kind)) for name, kind in cast("Mapping[str, Any]", fields).items()
+        ]
         return cast("np.dtype[Any]", items[0][1]) if len(items) == 1 else np.dtype(items)
     dtype: np.dtype[Any] = np.dtype(cast(Any, fields))
     if dtype.names is None:
