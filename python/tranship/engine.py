@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import operator
 import os
 import sys
 import time
@@ -284,7 +285,7 @@ class Engine(Closing):
             Error: there is no GPU, or too little memory.
         """
         kind = np.dtype(dtype)
-        extents = (shape,) if isinstance(shape, int) else tuple(shape)
+        extents = tuple(shape) if np.iterable(shape) else (operator.index(shape),)
         if any(extent < 0 for extent in extents):
             raise InvalidArgument(f"a shape has no negative extents: {extents}")
         dtype_fields(kind)  # refuses objects
@@ -391,7 +392,8 @@ class Peer:
             NotFound: it exports none by that name; the text lists those that it does.
             PeerLost: it died.
         """
-        return RemoteArray(_core.lookup(self._core, self._peer, name, self._timeout), name)
+        found = _core.lookup(self._core, self._peer, name, self._timeout)
+        return RemoteArray(found, name, self._core)
 
     def names(self) -> list[str]:
         """Names of the arrays that the peer exports now."""
