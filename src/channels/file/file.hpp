@@ -94,7 +94,7 @@ class File : public Attachment, public std::enable_shared_from_this<File> {
 
   /// Whether a request may read it, or write it.
   /// @error permission if it was opened for the other direction
-  /// @error closed
+  /// @error closed; io if its header could not be marked before it is changed
   Status admits(bool reading) const;
 
   std::function<void(const Status&)> note_transfer(const std::string& label,
@@ -147,6 +147,7 @@ class File : public Attachment, public std::enable_shared_from_this<File> {
   std::atomic<bool> direct_in_use_ = false;
   std::atomic<bool> incomplete_ = false;
   std::atomic<bool> closed_ = false;
+  std::atomic<bool> unmarked_ = false;  ///< it should bear a mark and does not
   pid_t opener_ = 0;
   bool durable_ = false;
   std::int64_t payload_bytes_ = 0;

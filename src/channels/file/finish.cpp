@@ -25,6 +25,11 @@ Status File::admits(bool reading) const {
     return Error{ErrorCode::permission,
                  "'" + path_ + "' was opened for reading: open it for writing to copy into it"};
   }
+  if (!reading && unmarked_.load(std::memory_order_acquire)) {
+    return Error{ErrorCode::io, "'" + path_ +
+                                    "' could not be marked as being changed, and so is "
+                                    "not changed; look at flush(), which says why"};
+  }
   if (reading && !readable_) {
     return Error{
         ErrorCode::permission,
@@ -41,8 +46,9 @@ std::function<void(const Status&)> File::note_transfer(const std::string& label,
   ++transfers_active_;
   if (!new_file_ && mark_ && !mark_->set()) {
     const int refusal = mark_->add();
-    if (refusal != 0 && failed_.empty()) {
-      failed_ = file_error("mark the header of", path_, refusal).message;
+    if (refusal != 0) {
+      unmarked_.store(true, std::memory_order_release);
+      if (failed_.empty()) failed_ = file_error("mark the header of", path_, refusal).message;
     }
     // After a power failure a part of the data may be on the disk: then the mark must be, too.
     if (durable_) (void)sync();
