@@ -1,6 +1,5 @@
 #include "engine/engine.hpp"
 
-#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -82,13 +81,6 @@ std::function<Status()> liveness_of(const Array& source, const Array& target) {
 }
 
 }  // namespace
-
-std::uint64_t fork_generation() {
-  static std::atomic<std::uint64_t> generation{0};
-  static const int registered = pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1); });
-  (void)registered;
-  return generation.load(std::memory_order_relaxed);
-}
 
 namespace {
 

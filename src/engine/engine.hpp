@@ -21,6 +21,7 @@
 #include "engine/trace_file.hpp"
 #include "fabric/slot_server.hpp"
 #include "machine/profile.hpp"
+#include "os/fork.hpp"
 #include "plan/cache.hpp"
 #include "plan/plan.hpp"
 #include "plan/planner.hpp"
@@ -97,7 +98,8 @@ class Engine {
     bool accept = false;       ///< listen for other processes
     std::string contact_file;  ///< where to write how to connect, if not empty
     AnswerCall answer;         ///< answers what other processes ask of this one; empty: refused
-    /// Somebody who had connected is gone. On the fabric's thread: it must not block.
+    /// As FabricOptions says. On the fabric's thread: they must not block.
+    std::function<void(RequesterId, bool cleanly)> on_requester_lost;
     std::function<void(RequesterId, bool cleanly)> on_requester_gone;
   };
 
@@ -240,8 +242,5 @@ class Engine {
   std::atomic<bool> closed_{false};
   std::uint64_t fork_generation_ = 0;
 };
-
-/// How often this process has been forked from one that used Tranship: a child must open its own.
-std::uint64_t fork_generation();
 
 }  // namespace tranship

@@ -1,6 +1,7 @@
 #include "engine/processes.hpp"
 
 #include <algorithm>
+#include <sstream>
 #include <thread>
 
 #include "channels/host/copy.hpp"
@@ -15,6 +16,29 @@ Result<FabricOptions::Transport> transport_of(const std::string& text) {
   if (text == "network") return FabricOptions::Transport::network;
   return Error{ErrorCode::invalid_argument,
                "transport is automatic, shared or network, not \"" + text + "\""};
+}
+
+/// Reads "1000,1001".
+Result<std::vector<uid_t>> users_of(const std::string& text) {
+  std::vector<uid_t> users;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const bool digits = !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits || part.size() > 9) {
+      return Error{ErrorCode::invalid_argument,
+                   "users are numbers separated by commas, as in 1000,1001, not \"" + text + "\""};
+    }
+    users.push_back(static_cast<uid_t>(std::stoul(part)));
+  }
+  return users;
+}
+
+int service_threads(const Config& config) {
+  if (config.service_threads > 0) {
+    return static_cast<int>(std::min<std::int64_t>(config.service_threads, 256));
+  }
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(2 * cores, 8, 32);
 }
 
 constexpr std::int64_t carried_bytes_in_flight = std::int64_t{64} << 20;
@@ -94,7 +118,19 @@ Result<std::unique_ptr<Processes>> Processes::open(Engine& engine) {
   auto transport = transport_of(config.transport);
   if (!transport) return transport.error();
   FabricOptions options;
+  options.accept = engine.options_.accept || !engine.options_.contact_file.empty();
   options.listen = config.listen;
+  if (!config.key.empty()) {
+    const auto key = key_from_hex(config.key);
+    if (!key) return key.error();
+    options.key = *key;
+  }
+  auto users = users_of(config.users);
+  if (!users) return users.error();
+  options.users = std::move(*users);
+  options.reconnect = std::chrono::milliseconds(config.reconnect_ms);
+  options.peers_max = static_cast<int>(std::clamp<std::int64_t>(config.clients_max, 1, 65536));
+  options.service_threads = service_threads(config);
   options.contact_file = engine.options_.contact_file;
   options.peer_timeout = std::chrono::milliseconds(config.peer_timeout_ms);
   options.slots_per_peer = static_cast<int>(config.slots_per_peer);
@@ -110,6 +146,7 @@ Result<std::unique_ptr<Processes>> Processes::open(Engine& engine) {
     engine.run_nests(request, std::move(done));
   };
   options.answer = engine.options_.answer;
+  options.on_requester_lost = engine.options_.on_requester_lost;
   options.on_requester_gone = engine.options_.on_requester_gone;
   std::unique_ptr<Processes> processes(new Processes(engine));
   options.on_notice = [raw = processes.get()](PeerId peer, std::span<const std::byte> body) {

@@ -34,7 +34,10 @@ class Processes {
   static Result<std::unique_ptr<Processes>> open(Engine& engine);
   ~Processes();
 
-  /// host:port of this process, for connect() elsewhere.
+  /// Lets in, over a network, who has the key of a group.
+  void accept_key(const Key& key) { fabric_->accept_key(key); }
+
+  /// Where this process listens, for connect() elsewhere; empty if it does not.
   std::string contact() const { return fabric_->contact(); }
 
   /// Lets others read `array` and, if it is writable, write it, until withdraw().

@@ -104,6 +104,10 @@ void ThreadDriver::cancel(const std::shared_ptr<Transfer>& transfer) {
   std::unique_lock lock(mutex_);
   Scheduler::Changes changes;
   scheduler_.cancel(transfer, {ErrorCode::cancelled, transfer->label + " was cancelled"}, changes);
+  drains_.fetch_add(1, std::memory_order_release);
+  for (const Descriptor& descriptor : transfer->descriptors) {
+    changes.channels.push_back(descriptor.channel);  // requests in flight there may end early
+  }
   apply(lock, changes);
 }
 
@@ -116,6 +120,7 @@ void ThreadDriver::close(const Error& error) {
   for (const auto& transfer : open) {
     scheduler_.cancel(transfer, {error.code, transfer->label + ": " + error.message}, changes);
   }
+  drains_.fetch_add(1, std::memory_order_release);
   for (int number = 0; number < static_cast<int>(workers_.size()); ++number) {
     changes.channels.push_back(number);
   }
@@ -224,6 +229,7 @@ void ThreadDriver::carry(Job& job, int number, int row, std::vector<LoopNest>& n
   lock.unlock();
   const std::int64_t begin_ns = options_.trace ? options_.clock->now_ns() : 0;
   Status status = self.channel->submit(prepare(job, nests));
+  if (!status) drains_.fetch_add(1, std::memory_order_release);
   record(job, self, row, begin_ns);
   lock.lock();
   scheduler_.complete(job, std::move(status), changes);
@@ -276,6 +282,7 @@ void ThreadDriver::run_asynchronous(int number) {
     const std::uint64_t seen = self->signals;
     bool moved = collect(number, *self, flights);
     moved |= issue(number, *self, flights);
+    cancel_drained(*self, flights);
     worked |= moved;
     if (moved) continue;
     const bool busy = std::any_of(flights.begin(), flights.end(),
@@ -305,6 +312,7 @@ bool ThreadDriver::issue(int number, Worker& worker, std::vector<InFlight>& flig
       flight.job = std::move(*job);
     }
     flight.used = true;
+    flight.cancelled = false;
     flight.begin_ns = options_.trace ? options_.clock->now_ns() : 0;
     Request request = prepare(flight.job, flight.nests);
     request.tag = k;
@@ -319,6 +327,22 @@ bool ThreadDriver::issue(int number, Worker& worker, std::vector<InFlight>& flig
     }
   }
   return moved;
+}
+
+/// What belongs to transfers that were cancelled, or failed, need not wait for a peer.
+void ThreadDriver::cancel_drained(Worker& worker, std::vector<InFlight>& flights) {
+  const std::uint64_t drains = drains_.load(std::memory_order_acquire);
+  if (worker.drains_seen == drains) return;
+  worker.drains_seen = drains;
+  for (std::size_t k = 0; k < flights.size(); ++k) {
+    InFlight& flight = flights[k];
+    if (!flight.used || flight.cancelled) continue;
+    {
+      std::lock_guard lock(mutex_);
+      flight.cancelled = flight.job.transfer->state == TransferState::draining;
+    }
+    if (flight.cancelled) worker.channel->cancel(k);
+  }
 }
 
 bool ThreadDriver::collect(int number, Worker& worker, std::vector<InFlight>& flights) {

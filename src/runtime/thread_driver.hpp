@@ -71,12 +71,14 @@ class ThreadDriver {
     std::condition_variable help;                    ///< threads that wait for a transfer wait here
     std::atomic<std::uint64_t> signals{0};           ///< written under the driver's mutex
     std::vector<std::thread> threads;
+    std::uint64_t drains_seen = 0;  ///< Of drains_, by an asynchronous channel's thread.
   };
   struct InFlight {
     Job job;
     std::vector<LoopNest> nests;
     std::int64_t begin_ns = 0;
     bool used = false;
+    bool cancelled = false;  ///< The channel was told that its end is not waited for.
   };
 
   void run_synchronous(int number, int thread);
@@ -86,6 +88,7 @@ class ThreadDriver {
   void run_asynchronous(int number);
   bool issue(int number, Worker& worker, std::vector<InFlight>& flights);
   bool collect(int number, Worker& worker, std::vector<InFlight>& flights);
+  void cancel_drained(Worker& worker, std::vector<InFlight>& flights);
   bool look_for_signal(const Worker& worker, std::uint64_t seen) const;
   void apply(std::unique_lock<std::mutex>& lock, Scheduler::Changes& changes);
   void record(const Job& job, const Worker& worker, int row, std::int64_t begin_ns);
@@ -97,6 +100,8 @@ class ThreadDriver {
   Scheduler scheduler_;
   std::deque<std::unique_ptr<Worker>> workers_;
   bool stopping_ = false;
+  /// Counts what may have let transfers drain: cancels and failures.
+  std::atomic<std::uint64_t> drains_{0};
 };
 
 }  // namespace tranship
