@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <random>
 #include <thread>
 
 #include "staging/spans.hpp"
@@ -16,6 +17,13 @@ constexpr std::int64_t failure_lasts_ns = 10'000'000'000;
 /// Even the last attempt has so long.
 constexpr std::chrono::milliseconds connect_least{250};
 constexpr std::chrono::milliseconds look_again{20};
+
+/// Two halves that are not zero.
+ClientId new_identity() {
+  std::random_device random;
+  const auto half = [&] { return (std::uint64_t{random()} << 32 | random()) | 1; };
+  return {half(), half()};
+}
 
 Error interruption() { return {ErrorCode::cancelled, "interrupted"}; }
 
@@ -65,6 +73,7 @@ class Links::Listener : public PeerListener {
 Links::Links(Engine& engine, std::string name, std::function<bool()> interrupted)
     : engine_(engine),
       name_(std::move(name)),
+      identity_(new_identity()),
       interrupted_(std::move(interrupted)),
       listener_(std::make_shared<Listener>()) {}
 
@@ -113,7 +122,7 @@ Result<Links::Link> Links::connect(const std::string& contact, int rank,
 
 Status Links::greet(PeerId peer, int rank, std::int64_t end_ns) {
   MessageWriter question;
-  question.add(Ask::hello).add(staging_version).text(name_);
+  question.add(Ask::hello).add(staging_version).text(name_).add(identity_);
   ReplyBuffer reply;
   while (true) {
     const std::uint64_t seen = notices();

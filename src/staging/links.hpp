@@ -78,6 +78,7 @@ class Links final : public Servers {
   Engine& engine_;
   Processes* processes_ = nullptr;
   std::string name_;
+  const ClientId identity_;  ///< of this client, whatever connections it has
   std::string contact_;
   std::function<bool()> interrupted_;
   SteadyClock clock_;
