@@ -176,30 +176,75 @@ Array strided(nb::handle owner, std::uintptr_t address, const std::vector<std::i
   return array;
 }
 
+FileMode file_mode(const std::string& mode) {
+  if (mode == "r") return FileMode::read;
+  return mode == "w" ? FileMode::replace : FileMode::update;
+}
+
+/// An owner that lets go of a file without the interpreter's lock: a new file may then be written
+/// to the disk and named.
+std::shared_ptr<void> file_owner(std::shared_ptr<File> file) {
+  File* address = file.get();
+  return {address, [held = std::move(file)](File*) mutable {
+            if (Py_IsInitialized() && PyGILState_Check()) {
+              nb::gil_scoped_release released;
+              held.reset();
+            } else {
+              held.reset();
+            }
+          }};
+}
+
+/// `header`: what a new file begins with; `mode`: "r", "w" or "r+".
 Array file(const std::string& path, const Extents& extents, const Fields& fields,
            const std::string& layout, std::int64_t offset, const std::string& mode, bool direct,
-           bool named) {
+           bool named, bool durable, const nb::bytes& header, bool npy) {
   auto mapping = mapping_of(extents, fields, layout);
   FileOptions options;
-  options.mode = mode == "r"   ? FileMode::read
-                 : mode == "w" ? FileMode::write
-                               : FileMode::read_write;
+  options.mode = file_mode(mode);
   options.bytes_min = offset + mapping->end_bytes();
   options.direct = direct;
+  options.durable = durable;
+  options.npy = npy;
+  options.head.assign(header.c_str(), header.size());
+  const View view = View::whole(mapping);
+  options.payload_bytes = view.bytes();
   auto opened = [&] {
     nb::gil_scoped_release released;
     return File::open(path, options);
   }();
   auto shared = unwrap(std::move(opened));
   Array array;
-  array.view = View::whole(mapping);
+  array.view = view;
   array.place = {reinterpret_cast<std::byte*>(offset), shared.get()};
   array.where = Where::file;
   array.writable = mode != "r";
   array.named = named;
   array.name = path;
-  array.owner = shared;
+  array.owner = file_owner(std::move(shared));
   return array;
+}
+
+File* file_in(const Array& array) { return dynamic_cast<File*>(array.place.attachment); }
+
+/// Waits until the copies into a file have ended, in slices, so that Ctrl-C is heard; then calls
+/// `end`, which is File::flush or File::close.
+void end_file(const Array& array, Status (File::*end)()) {
+  File* opened = file_in(array);
+  if (opened == nullptr) return;
+  while (true) {
+    const bool ended = [&] {
+      nb::gil_scoped_release released;
+      return opened->wait_for_transfers(std::chrono::milliseconds(50));
+    }();
+    if (ended) break;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+  Status status = [&] {
+    nb::gil_scoped_release released;
+    return (opened->*end)();
+  }();
+  unwrap(status);
 }
 
 Array sliced(const Array& array,
@@ -249,12 +294,25 @@ nb::list lowered(nb::handle source, nb::handle target) {
   return result;
 }
 
+/// Whether the buffer of an object may leave out what the object means, such as a mask: Python
+/// looks at it then. Arrays of exactly NumPy's type, and Python's own buffers, have nothing else.
+bool has_more_than_buffer(nb::handle object) {
+  static const PyTypeObject* const plain_array = reinterpret_cast<PyTypeObject*>(
+      nb::object(nb::module_::import_("numpy").attr("ndarray")).release().ptr());
+  PyTypeObject* type = Py_TYPE(object.ptr());
+  if (type == plain_array || type == &PyByteArray_Type || type == &PyMemoryView_Type ||
+      type == &PyBytes_Type) {
+    return false;
+  }
+  return PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "mask") != 0;
+}
+
 }  // namespace
 
 Array array_of(nb::handle object, bool writable) {
   if (nb::isinstance<Array>(object)) return nb::cast<Array>(object);
   Array array;
-  if (from_buffer(object, array)) {
+  if (!has_more_than_buffer(object) && from_buffer(object, array)) {
     array.owner = keep(object);
     return array;
   }
@@ -299,11 +357,10 @@ void bind_arrays(nb::module_& module) {
       .def_prop_ro("device", [](const Array& array) { return array.device; })
       .def_prop_ro("stream", [](const Array& array) { return array.stream; })
       .def("slice", &sliced, nb::arg("cuts"))
-      .def("flush", [](const Array& array) {
-        auto* opened = dynamic_cast<File*>(array.place.attachment);
-        if (opened == nullptr) return;
-        nb::gil_scoped_release released;
-        unwrap(opened->flush());
+      .def("flush", [](const Array& array) { end_file(array, &File::flush); })
+      .def("close", [](const Array& array) { end_file(array, &File::close); })
+      .def("discard", [](const Array& array) {
+        if (File* opened = file_in(array)) opened->discard();
       });
   module.def("instance", &instance, nb::arg("buffer"), nb::arg("extents"), nb::arg("fields"),
              nb::arg("layout"), nb::arg("offset"));
@@ -311,7 +368,7 @@ void bind_arrays(nb::module_& module) {
              nb::arg("strides"), nb::arg("fields"), nb::arg("writable"));
   module.def("file", &file, nb::arg("path"), nb::arg("extents"), nb::arg("fields"),
              nb::arg("layout"), nb::arg("offset"), nb::arg("mode"), nb::arg("direct"),
-             nb::arg("named"));
+             nb::arg("named"), nb::arg("durable"), nb::arg("header"), nb::arg("npy"));
   module.def(
       "array_of", [](nb::handle object) { return array_of(object, false); }, nb::arg("object"));
   module.def("lower", &lowered, nb::arg("source"), nb::arg("target"),

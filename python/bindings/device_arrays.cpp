@@ -48,6 +48,15 @@ std::string type_name(const nb::dlpack::dtype& type, std::int64_t bytes) {
       case Code::Bool: return "b" + size;
       default: break;
     }
+    // Types that ml_dtypes adds to NumPy, by the standard's number; 16 bits are bfloat16 alone.
+    static constexpr std::array<const char*, 15> added{
+        nullptr,         nullptr,           nullptr,       nullptr,           "bfloat16",
+        nullptr,         nullptr,           "float8_e3m4", "float8_e4m3",     "float8_e4m3b11fnuz",
+        "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"};
+    if (type.code < added.size() && added[type.code] != nullptr &&
+        bytes == (type.code == 4 ? 2 : 1)) {
+      return added[type.code];
+    }
   }
   return "V" + size;
 }

@@ -7,55 +7,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core
+from .closing import Closing
+from .dtypes import dtype_fields, field_specs, numpy_dtype
 from .errors import InvalidArgument, OutOfRange
+from .extents import c_order, extent_specs
+from .npy import new_npy, read_header
 
 __all__ = ["File", "Instance", "RemoteArray", "to_core"]
 
-FieldSpec = tuple[str, str, int]
 Cut = tuple[int, int, int, bool]
-
-
-def field_specs(fields: Mapping[str, Any] | npt.DTypeLike) -> list[FieldSpec]:
-    """Names, types and sizes in bytes of `fields`, a mapping of names to types or a dtype."""
-    if isinstance(fields, Mapping):
-        items = list(fields.items())
-    else:
-        dtype = np.dtype(fields)
-        if dtype.names is None:
-            return [("f0", type_name(dtype), dtype.itemsize)]
-        table = cast(Mapping[str, Any], dtype.fields)
-        items = [(name, table[name][0]) for name in dtype.names]
-    specs = []
-    for name, kind in items:
-        dtype = np.dtype(kind)
-        specs.append((name, type_name(dtype), dtype.itemsize))
-    if not specs:
-        raise InvalidArgument("an array needs at least one field, as in fields={'f0': 'f8'}")
-    return specs
-
-
-def type_name(dtype: np.dtype[Any]) -> str:
-    """NumPy's short name of a type without the native byte order: "f4", ">i2", "V12"."""
-    if dtype.hasobject:
-        raise InvalidArgument(
-            "an array of Python objects cannot be copied: its elements are addresses that mean "
-            "nothing elsewhere; convert it to a numeric type"
-        )
-    name = str(dtype.str)
-    return name[1:] if name[0] in "<=|" else name
-
-
-def numpy_dtype(fields: Sequence[tuple[str, str, int, int]]) -> np.dtype[Any]:
-    """The dtype of a point with these fields."""
-    if len(fields) == 1:
-        return np.dtype(fields[0][1])
-    return np.dtype([(name, kind) for name, kind, _, _ in fields])
 
 
 class CoreArray:
@@ -139,18 +105,6 @@ def cuts_of(key: Any, shape: tuple[int, ...]) -> list[Cut]:
     return cuts
 
 
-def extent_specs(extents: Mapping[str, int] | Sequence[int]) -> tuple[list[tuple[str, int]], bool]:
-    """Names and extents, and whether the names are the user's."""
-    if isinstance(extents, Mapping):
-        return [(name, int(extent)) for name, extent in extents.items()], True
-    return [(f"d{k}", int(extent)) for k, extent in enumerate(extents)], False
-
-
-def c_order(extents: Sequence[tuple[str, int]]) -> str:
-    """The layout of a C-ordered array: the last dimension fastest."""
-    return ", ".join(["F", *(name for name, _ in reversed(extents))])
-
-
 class Instance(CoreArray):
     """Memory of this process, read through an index space, fields and a layout.
 
@@ -180,26 +134,40 @@ class Instance(CoreArray):
         text = layout if layout is not None else c_order(names)
         if buffer is None:
             buffer = np.zeros(_core.layout_bytes(names, specs, text) + offset, np.uint8)
+        refuse_lossy(buffer)
         self.buffer = buffer
         self._core = _core.instance(buffer, names, specs, text, offset)
 
 
-class File(CoreArray):
+class File(CoreArray, Closing):
     """A file as one end of a copy; parts of it are read and written where they lie.
+
+    With mode "w" the file is new: it is written beside its name and takes it when it is whole, at
+    `flush` or `close`, or at the end of a ``with`` statement. Until then whatever has the name
+    stays as it is. After a copy into it that failed or was cancelled, nothing takes the name; nor
+    if the process dies. Without any of these calls, the file takes its name when nobody refers to
+    it any more, if copies of as many bytes as it has have ended well.
+
+    With mode "r+" a file is changed in place, where several processes may write different parts of
+    it. While one does, a .npy file is marked as not whole, and NumPy and `File` refuse to read it:
+    from the first copy into it until `flush` or `close`, and for good if a copy failed or the
+    process died. Raw files have no place for such a mark.
 
     Args:
         path: a ``.npy`` file, whose header gives extents, type and layout, or any binary file.
         extents: indices of each dimension, by name or in order. Not for an existing .npy file.
         fields: types by name, or a dtype. Not for an existing .npy file.
         layout: order of the terms, fastest first; default as C has it.
-        mode: ``"r"`` reads a file that exists; ``"w"`` makes it or writes into it, and keeps the
-            bytes that are not written; ``"r+"`` both.
+        mode: ``"r"`` reads a file that exists; ``"w"`` makes it, and replaces what has its name;
+            ``"r+"`` reads and changes a file that exists.
         offset: bytes from the start of the file to the first element (of raw files).
         direct: go around the page cache for large runs, where the file system lets us.
+        durable: `flush` and `close` return when the folder is on the disk, too, so that the file
+            has its name even after a power failure.
 
     Raises:
-        NotFound: no such file. InvalidArgument: a directory, a pipe, extents that do not fit.
-        OutOfRange: too short. Error: no permission, a full disk (``code="io"``).
+        NotFound: no such file, or folder. InvalidArgument: a directory, a pipe, extents that do
+        not fit. OutOfRange: too short. Error: no permission, a full disk (``code="io"``).
     """
 
     def __init__(
@@ -212,16 +180,28 @@ class File(CoreArray):
         mode: str = "r",
         offset: int = 0,
         direct: bool = True,
+        durable: bool = False,
     ) -> None:
         if mode not in ("r", "w", "r+"):
             raise InvalidArgument(f'mode is "r", "w" or "r+", not {mode!r}')
         self.path = os.fspath(path)
-        if self.path.endswith(".npy"):
-            from .npy import open_npy
-
-            names, specs, text, offset, named, self._dtype = open_npy(
-                self.path, extents, fields, layout, mode
-            )
+        npy = self.path.endswith(".npy")
+        head = b""
+        if npy and mode == "w":
+            if extents is None:
+                raise InvalidArgument(
+                    f"{self.path} is to be made: say its extents, fields and layout, or change the "
+                    'file that is there with mode="r+"'
+                )
+            header, head = new_npy(self.path, extents, fields, layout)
+            names, specs, text, offset, named, self._dtype = header
+        elif npy:
+            if extents is not None or layout is not None:
+                raise InvalidArgument(
+                    f"the header of {self.path} gives its extents and layout; leave them out, or "
+                    'make a new file with mode="w"'
+                )
+            names, specs, text, offset, named, self._dtype = read_header(self.path, mode == "r+")
         else:
             if extents is None:
                 raise InvalidArgument(
@@ -230,11 +210,36 @@ class File(CoreArray):
             names, named = extent_specs(extents)
             specs = field_specs(fields)
             text = layout if layout is not None else c_order(names)
-        self._core = _core.file(self.path, names, specs, text, offset, mode, direct, named)
+        self._core = _core.file(
+            self.path, names, specs, text, offset, mode, direct, named, durable, head, npy
+        )
 
     def flush(self) -> None:
-        """Waits until what was written is on the disk."""
+        """Waits until copies into the file have ended and what they wrote is on the disk.
+
+        A new file then has its name. What is copied into it later changes it in place.
+
+        Raises:
+            Error: a copy into it failed or was cancelled, and the text says which; or the disk
+                refused. The file is not whole, and a new one does not take its name.
+            Closed: it was closed.
+        """
         self._core.flush()
+
+    def close(self) -> None:
+        """Flushes what was written, or a new file, and ends all use of it. May be repeated.
+
+        Raises:
+            Error: as `flush`. Nothing is left of a new file.
+        """
+        self._core.close()
+
+    def __exit__(self, kind: object = None, *_: object) -> None:
+        """Closes; after an exception, a new file is dropped, and a mark stays."""
+        if kind is None:
+            self.close()
+        else:
+            self._core.discard()
 
 
 class RemoteArray(CoreArray):
@@ -249,6 +254,7 @@ def to_core(array: Any, writable: bool) -> _core.Array:
     """The core's form of what has no plain buffer: structured types, DLPack, our own classes."""
     if isinstance(array, CoreArray):
         return array._core
+    refuse_lossy(array)
     if isinstance(array, np.ndarray):
         return from_numpy(array)
     interface = cuda_array_interface(array)
@@ -259,10 +265,41 @@ def to_core(array: Any, writable: bool) -> _core.Array:
     if hasattr(array, "__array_interface__"):
         return from_numpy(np.asarray(array))
     verb = "written" if writable else "read"
+    if hasattr(array, "__array__"):
+        raise InvalidArgument(
+            f"a {type(array).__name__} cannot be {verb} as an array by itself: give its values, as "
+            "in x.values or np.asarray(x)"
+        )
+    try:
+        return from_numpy(np.asarray(memoryview(array)))
+    except (TypeError, ValueError, BufferError):
+        pass
     raise InvalidArgument(
         f"a {type(array).__name__} cannot be {verb} as an array: give a NumPy array, anything with "
         "the buffer protocol or __dlpack__, an Instance, a File or a remote array"
     )
+
+
+def refuse_lossy(array: Any) -> None:
+    """Refuses arrays whose memory does not say all that they mean.
+
+    Raises:
+        InvalidArgument: it has a mask, or is a view that is conjugated or negated when it is read.
+    """
+    interface = getattr(array, "__array_interface__", None)
+    masked = isinstance(interface, Mapping) and interface.get("mask") is not None
+    if masked or isinstance(array, np.ma.MaskedArray):
+        raise InvalidArgument(
+            "the array has a mask, which a copy would lose; copy array.filled(), or its data "
+            "(array.data) and its mask (np.ma.getmaskarray(array)) by themselves"
+        )
+    for flag, what in (("conj", "conjugated"), ("neg", "negated")):
+        lazily = getattr(array, f"is_{flag}", None)
+        if callable(lazily) and lazily():
+            raise InvalidArgument(
+                f"the array is {what} only when it is read, and its memory holds the values before "
+                f"that; copy array.resolve_{flag}()"
+            )
 
 
 def cuda_array_interface(array: Any) -> Mapping[str, Any] | None:
@@ -348,7 +385,7 @@ def from_dlpack(array: Any) -> _core.Array:
     try:
         device_type = int(array.__dlpack_device__()[0])
         if device_type == CPU:
-            return from_numpy(np.from_dlpack(array))
+            return from_host_dlpack(array)
         if device_type not in (CUDA, CUDA_HOST, CUDA_MANAGED):
             raise InvalidArgument(
                 f"the array lies on a DLPack device of type {device_type}; memory of the host and "
@@ -359,6 +396,18 @@ def from_dlpack(array: Any) -> _core.Array:
         raise
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         raise InvalidArgument(f"the array cannot be read through DLPack: {error}") from error
+
+
+def from_host_dlpack(array: Any) -> _core.Array:
+    """By NumPy, or by ourselves where NumPy has no such type."""
+    try:
+        return from_numpy(np.from_dlpack(array))
+    except (BufferError, RuntimeError, TypeError):
+        try:
+            capsule = array.__dlpack__(max_version=(1, 0))
+        except TypeError:  # a producer from before versions were
+            capsule = array.__dlpack__()
+        return _core.from_dlpack(capsule)
 
 
 def core_of_capsule(array: Any, device_type: int) -> _core.Array:
@@ -382,15 +431,3 @@ def from_numpy(array: npt.NDArray[Any]) -> _core.Array:
     return _core.strided(
         array, address, list(array.shape), list(array.strides), fields, array.flags.writeable
     )
-
-
-def dtype_fields(dtype: np.dtype[Any]) -> list[tuple[str, str, int, int]]:
-    """Names, types, sizes and offsets of the fields of a point."""
-    if dtype.names is None:
-        return [("f0", type_name(dtype), dtype.itemsize, 0)]
-    table = cast(Mapping[str, Any], dtype.fields)
-    fields = []
-    for name in dtype.names:
-        kind, offset = table[name][:2]
-        fields.append((name, type_name(kind), kind.itemsize, offset))
-    return fields

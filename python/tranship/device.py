@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from .arrays import CoreArray, c_strides, cuts_of, dtype_fields
+from .arrays import CoreArray, c_strides, cuts_of
+from .dtypes import dtype_fields
 from .errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from . import _core, profiles
 from ._core import Event, Pinned, Plan
-from .arrays import RemoteArray, dtype_fields, to_core
+from .arrays import RemoteArray, to_core
 from .closing import Closing
 from .device import DeviceArray, device_number, empty_device
+from .dtypes import dtype_fields
 from .errors import InvalidArgument
 from .topology import describe as describe_topology
 from .topology import hardware_lines

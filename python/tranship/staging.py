@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from . import _core, profiles
 from ._core import Event
-from .arrays import dtype_fields
 from .closing import Closing
 from .communicator import Communicator, agree, hear_first, tell_others
+from .dtypes import dtype_fields, dtype_of
 from .engine import Engine, read_profile, setting_overrides
 from .errors import Closed, Error, InvalidArgument, NotFound, Timeout
 
@@ -36,6 +36,8 @@ FIRST = -(2**63)
 """Below every version."""
 WORKERS = 4
 """Puts and gets of one client that go on behind its caller's back."""
+ELEMENT_BYTES_MAX = 16
+"""Bytes of one element of a variable."""
 LOOK_S = 0.25
 """How soon a subscription sees that it is to end."""
 READ_S = 60.0
@@ -146,6 +148,31 @@ class StagingServer(Closing):
     def close(self) -> None:
         """Ends the service; clients that wait are told."""
         self._core.close()
+
+
+def check_element(dtype: np.dtype[Any]) -> None:
+    """A variable has elements of one type, without a name.
+
+    Raises:
+        InvalidArgument: it is a structure, an array, or too large.
+    """
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        raise InvalidArgument(
+            f"a variable has no arrays as its elements ({dtype}); give the type {base}, and "
+            f"{len(shape)} more dimensions"
+        )
+    if dtype.names is not None:
+        raise InvalidArgument(
+            "an array with several fields is put field by field, each as its own variable; put "
+            f"array[{(*dtype.names, 'name')[0]!r}], for example"
+        )
+    if dtype.itemsize > ELEMENT_BYTES_MAX:
+        raise InvalidArgument(
+            f"elements of type {dtype} have {dtype.itemsize} bytes, and a variable's have at most "
+            f"{ELEMENT_BYTES_MAX}; put the bytes as one more dimension, as in "
+            "array[..., np.newaxis].view('u1')"
+        )
 
 
 @dataclass(frozen=True)
@@ -264,9 +291,8 @@ class Staging(Closing):
                 domain raises it, too.
         """
         kind = np.dtype(dtype)
+        check_element(kind)
         fields = dtype_fields(kind)
-        if len(fields) != 1:
-            raise InvalidArgument("an array with several fields is put field by field")
         count = self._writers if writers is None else writers
         self._core.define(name, fields[0][1], kind.itemsize, list(lower), list(upper), count)
 
@@ -304,6 +330,10 @@ class Staging(Closing):
             PeerLost: a server is gone.
             Error: what an event failed with; nothing was put.
         """
+        if isinstance(array, np.ndarray) and (
+            array.itemsize > ELEMENT_BYTES_MAX or array.dtype.names is not None
+        ):
+            check_element(array.dtype)
         core = array if isinstance(array, _core.Array) else _core.array_of(array)
         corner = lower if lower is not None else (0,) * len(core.extents)
         self._core.put(name, version, array, list(corner), timeout, after)
@@ -417,7 +447,7 @@ class Staging(Closing):
         return VariableBox(
             tuple(info["lower"]) if lower is None else lower,
             tuple(info["upper"]) if upper is None else upper,
-            np.dtype(info["type"]),
+            dtype_of(info["type"]),
         )
 
     def __getitem__(self, name: str) -> Variable:

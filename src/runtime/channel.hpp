@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <string>
@@ -20,6 +21,14 @@ namespace tranship {
 class Attachment {
  public:
   virtual ~Attachment() = default;
+
+  /// Called when a transfer of `bytes` into what is attached is submitted. Returns what is called
+  /// when it has ended, with how it did, on the thread that ends it; empty: nobody asks.
+  virtual std::function<void(const Status&)> note_transfer(const std::string& label,
+                                                           std::int64_t bytes) {
+    (void)label, (void)bytes;
+    return {};
+  }
 };
 
 /// One end of a request. Loop nest offsets count from `address`, or, with an attachment, from the

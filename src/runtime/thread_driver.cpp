@@ -72,6 +72,10 @@ int ThreadDriver::add_channel(Channel& channel) {
 
 void ThreadDriver::submit(std::shared_ptr<Transfer> transfer,
                           const std::vector<std::shared_ptr<Completion>>& after) {
+  if (Attachment* attached = transfer->target.attachment; attached != nullptr) {
+    auto ended = attached->note_transfer(transfer->label, transfer->plan->bytes);
+    if (ended) transfer->completion->on_end(std::move(ended));
+  }
   std::vector<std::shared_ptr<Completion>> pending;
   for (const auto& event : after) {
     if (event) pending.push_back(event);

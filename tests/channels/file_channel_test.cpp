@@ -488,6 +488,61 @@ TEST(file_open_without_permission) {
   EXPECT(says(refused.error(), "check the permissions"));
 }
 
+TEST(file_replaces_what_is_there_when_it_is_whole) {
+  Folder folder(parents().front());
+  const std::string path = folder.file("array");
+  put_content(path, Bytes(10));
+  FileOptions options{.mode = FileMode::replace, .bytes_min = 5000};
+  options.head = "head";
+  auto opened = File::open(path, options);
+  REQUIRE(opened.ok());
+  const std::shared_ptr<File> file = *opened;
+  EXPECT_EQ(content(path).size(), 10u);
+  auto failed = file->note_transfer("a copy", 100);
+  EXPECT(!file->wait_for_transfers(std::chrono::milliseconds(1)));
+  failed({});
+  EXPECT(file->flush().ok());
+  EXPECT_EQ(content(path).size(), 5000u);
+  EXPECT(std::memcmp(content(path).data(), "head", 4) == 0);
+}
+
+TEST(file_gets_no_name_after_a_failed_transfer) {
+  Folder folder(parents().front());
+  const std::string path = folder.file("array");
+  for (const bool closes : {false, true}) {
+    auto opened = File::open(path, {.mode = FileMode::replace, .bytes_min = 50});
+    REQUIRE(opened.ok());
+    (*opened)->note_transfer("host0 > file0", 100)(Error{ErrorCode::cancelled, "was cancelled"});
+    const Status ended = closes ? (*opened)->close() : (*opened)->flush();
+    REQUIRE(!ended.ok());
+    EXPECT(says(ended.error(), "copy 1 into it (100 bytes, host0 > file0) ended with: was canc"));
+    opened->reset();
+    EXPECT(::access(path.c_str(), F_OK) != 0);
+  }
+}
+
+TEST(file_that_is_let_go_takes_its_name_if_all_was_written) {
+  Folder folder(parents().front());
+  const std::string path = folder.file("array");
+  for (const std::int64_t written : {0, 50}) {
+    FileOptions options{.mode = FileMode::replace, .bytes_min = 50};
+    options.payload_bytes = 50;
+    auto opened = File::open(path, options);
+    REQUIRE(opened.ok());
+    if (written > 0) (*opened)->note_transfer("a copy", written)({});
+    opened->reset();
+    EXPECT_EQ(::access(path.c_str(), F_OK) == 0, written == 50);
+  }
+}
+
+TEST(file_to_be_changed_must_exist) {
+  Folder folder(parents().front());
+  auto missing = File::open(folder.file("none"), {.mode = FileMode::update, .bytes_min = 50});
+  REQUIRE(!missing.ok());
+  EXPECT(missing.error().code == ErrorCode::not_found);
+  EXPECT(::access(folder.file("none").c_str(), F_OK) != 0);
+}
+
 TEST(file_keeps_what_is_there_and_extends) {
   Folder folder(parents().front());
   std::mt19937_64 random(5);

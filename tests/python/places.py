@@ -176,12 +176,12 @@ def raw_place(
         extents=extents,
         fields=fields,
         layout=grid.layout,
-        mode=draw(st.sampled_from(["r", "r+"] if source else ["w", "r+"])),
+        mode=draw(st.sampled_from(["r", "r+"] if source else ["r+"])),
         offset=start,
         direct=draw(st.booleans()),
     )
     offsets = {name: one + start for name, one in grid.offsets().items()}
-    return Place(array, offsets, lambda: np.fromfile(path, np.uint8), True)
+    return Place(array, offsets, lambda: bytes_of(array), True)
 
 
 def npy_place(
@@ -205,7 +205,13 @@ def npy_place(
     start = path.stat().st_size - values.size
     view = np.lib.format.open_memmap(path, mode="r") if count else flat.reshape(shape)
     base = view.__array_interface__["data"][0] - start
-    return Place(array, strided_offsets(view, base), lambda: np.fromfile(path, np.uint8), False)
+    return Place(array, strided_offsets(view, base), lambda: bytes_of(array), False)
+
+
+def bytes_of(file: ts.File) -> np.ndarray:
+    """What the file holds once it is whole."""
+    file.flush()
+    return np.fromfile(file.path, np.uint8)
 
 
 def remote_place(draw: st.DrawFn, world: World, inner: Place) -> Place:

@@ -202,13 +202,15 @@ def test_files_to_files_with_little_memory(any_engine: ts.Engine, tmp_path: Path
     )
     event = any_engine.copy(ts.File(tmp_path / "in.npy"), target, buffer_bytes=1 << 20)
     event.wait(timeout=20)
+    target.flush()
     assert np.array_equal(np.load(tmp_path / "out.npy"), source)
 
 
 def test_writing_a_part_keeps_the_rest_of_a_file(any_engine: ts.Engine, tmp_path: Path) -> None:
     path = tmp_path / "grid.npy"
     np.save(path, np.zeros((64, 64)))
-    any_engine.copy(np.ones((10, 20)), ts.File(path, mode="r+")[5:15, 30:50]).wait(timeout=5)
+    with ts.File(path, mode="r+") as file:
+        any_engine.copy(np.ones((10, 20)), file[5:15, 30:50]).wait(timeout=5)
     loaded = np.load(path)
     assert loaded.sum() == 200 and loaded[5:15, 30:50].all()
 

@@ -597,17 +597,24 @@ def test_copy_to_a_full_disk_is_refused(
     assert not Path("out.npy").exists()
 
 
-def test_a_failed_copy_says_that_the_target_is_incomplete(
-    tranship: Run, random_file: np.ndarray, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("old", [None, b"old"])
+def test_a_failed_copy_says_what_became_of_the_target(
+    tranship: Run, random_file: np.ndarray, monkeypatch: pytest.MonkeyPatch, old: bytes | None
 ) -> None:
+    if old is not None:
+        Path("out.npy").write_bytes(old)
+
     def fail(event: ts.Event, count: int) -> None:
         event.wait()
         raise errors.make("io", "the disk broke; look at the system's log")
 
     monkeypatch.setattr(copy_command, "follow", fail)
-    outcome = tranship("copy", "in.npy", "out.npy")
-    assert_refused(outcome, "the disk broke ('out.npy' is incomplete)", "do not use", code=1)
-    assert "look at the system's log" in outcome.err
+    outcome = tranship("copy", "in.npy", "out.npy", "--force")
+    text = "the disk broke ('out.npy' was not made" + ("" if old is None else "; the old file")
+    assert_refused(outcome, text, "look at the system's log", code=1)
+    assert Path("out.npy").exists() == (old is not None)
+    assert old is None or Path("out.npy").read_bytes() == old
+    assert not list(Path().glob("*.tranship-part"))
 
 
 def test_verification_finds_every_wrong_byte(tranship: Run, folder: Path) -> None:
@@ -668,7 +675,8 @@ def test_ctrl_c_ends_a_copy_and_says_what_is_left(
     monkeypatch.setattr(copy_command, "follow", interrupt)
     outcome = tranship("copy", "in.npy", "out.npy")
     assert outcome.code == 130
-    assert outcome.err == "'out.npy' is incomplete: do not use it\ninterrupted\n"
+    assert outcome.err == "'out.npy' was not made\ninterrupted\n"
+    assert not Path("out.npy").exists()
 
 
 # config

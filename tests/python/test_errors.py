@@ -80,6 +80,7 @@ def test_overlap_within_a_file(any_engine: ts.Engine, tmp_path: Path) -> None:
     with pytest.raises(ts.InvalidArgument, match="overlap"):
         any_engine.copy(file[:60], file[40:])
     any_engine.copy(file[:50], file[50:]).wait(timeout=5)
+    file.flush()
     assert np.array_equal(np.load(path), np.tile(np.arange(50.0), 2))
 
 

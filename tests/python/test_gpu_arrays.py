@@ -379,15 +379,23 @@ def test_dlpack_of_pinned_memory(gpus: ts.Engine, device: tuple[int, int]) -> No
     assert tensor.streams == [None]
 
 
-def test_types_without_a_name_move_as_bytes(gpus: ts.Engine) -> None:
+def test_types_that_numpy_lacks_keep_their_names(gpus: ts.Engine) -> None:
     values = np.arange(6, dtype="u2")
-    array = on_gpu(gpus, values)
-    bfloats = Exported(array, kind=(CODES["bfloat"], 16, 1))
-    target = np.zeros(6, "V2")
-    gpus.copy(bfloats, target).wait(timeout=10)
-    assert np.array_equal(target.view("u2"), values)
-    with pytest.raises(ts.InvalidArgument, match="does not convert types"):
-        gpus.copy(Exported(array, kind=(CODES["bfloat"], 16, 1)), np.zeros(6, "f2"))
+    array, target = on_gpu(gpus, values), on_gpu(gpus, np.zeros(6, "u2"))
+    kind = (CODES["bfloat"], 16, 1)
+    gpus.copy(Exported(array, kind=kind), Exported(target, kind=kind)).wait(timeout=10)
+    assert np.array_equal(target.numpy(), values)
+    for other in ("f2", "V2", "u2"):
+        with pytest.raises(ts.InvalidArgument, match=r"bfloat16.*does not convert types"):
+            gpus.copy(Exported(array, kind=kind), np.zeros(6, other))
+
+
+def test_types_without_a_name_move_as_bytes(gpus: ts.Engine) -> None:
+    values = np.arange(6, dtype="u4")
+    target = np.zeros(6, "V4")
+    pairs = Exported(on_gpu(gpus, values), kind=(CODES["bfloat"], 16, 2))
+    gpus.copy(pairs, target).wait(timeout=10)
+    assert np.array_equal(target.view("u4"), values)
 
 
 BAD_TENSORS: dict[str, tuple[dict[str, Any], str]] = {

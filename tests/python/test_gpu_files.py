@@ -89,7 +89,7 @@ def test_written_and_read_again(
     view = device if name == "same layout" else device.transpose((1, 0))
     expected = ORDERS[name](matrix)
     path = tmp_path / "f.bin"
-    file = ts.File(path, extents=expected.shape, fields="f8", mode="r+", offset=offset)
+    file = ts.File(path, extents=expected.shape, fields="f8", mode="w", offset=offset)
     engine.copy(view, file, buffer_bytes=buffer_bytes).wait()
     file.flush()
     assert path.read_bytes()[offset:] == expected.tobytes()

@@ -76,7 +76,8 @@ def test_files_of_many_threads(queueing_engine: ts.Engine, tmp_path: Path) -> No
         disk = ts.File(path, mode="w", extents=(150, 130), fields="f8", layout="d0, d1")
         event = queueing_engine.copy(source, disk, buffer_bytes=1 << 20)
         back = np.zeros((130, 150))
-        queueing_engine.copy(ts.File(path), back.T, after=event).wait(timeout=30)
+        queueing_engine.copy(disk, back.T, after=event).wait(timeout=30)
+        disk.close()
         assert np.array_equal(back.T, source)
         assert np.array_equal(np.load(path), source)
 

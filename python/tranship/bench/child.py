@@ -72,7 +72,7 @@ class Service:
 
     def file(self, name: str, path: str, shape: list[int], dtype: str) -> dict[str, Any]:
         """Exports a file to be written."""
-        self.files[name] = File(path, extents=shape, fields=dtype, mode="w")
+        self.files[name] = File(path, extents=shape, fields=dtype, mode="r+")
         self.engine.export(name, self.files[name])
         return {}
 

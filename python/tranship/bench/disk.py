@@ -134,7 +134,7 @@ def reading(
 
 def writing(engine: Engine, path: Path, name: str, source: Array, expected: Array) -> Variant:
     """From an array to a file that has its blocks already; until it is on the disk."""
-    target = File(path, extents=source.shape, fields="f4", mode="w")
+    target = File(path, extents=source.shape, fields="f4", mode="r+")
     return Variant(
         name,
         timed_copy(engine, source, target, target.flush),

@@ -120,7 +120,7 @@ def writing(
     source = Side(engine, memory, conversion.shape, "f4")
     source.write(as_bytes(array))
     view = source.array.transpose(conversion.order)
-    target = File(path, extents=conversion.turned, fields="f4", mode="w")
+    target = File(path, extents=conversion.turned, fields="f4", mode="r+")
     expected = conversion.applied(array)
     return variant(
         engine,

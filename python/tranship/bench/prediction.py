@@ -146,7 +146,7 @@ class Cases:
         write_file(path, None, self.source.nbytes)
         view = self.source.T if converts else self.source
         wanted = np.ascontiguousarray(view)
-        target = File(path, extents=view.shape, fields="f4", mode="w")
+        target = File(path, extents=view.shape, fields="f4", mode="r+")
         return (
             "memory to file",
             view,

@@ -203,7 +203,7 @@ def open_source(request: Request) -> File:
 
 
 def open_target(request: Request, source: File) -> File:
-    """Makes the target, with the extents and fields of the source."""
+    """A new file, with the extents and fields of the source; it gets its name in the end."""
     path = str(request.target)
     extents = dict(zip(source.dimensions, source.shape, strict=True))
     layout = source.layout
@@ -212,11 +212,7 @@ def open_target(request: Request, source: File) -> File:
     elif path.endswith(".npy") and not fits_npy(source):
         layout = parse_layout(None, extents)
     check_space(request, source)
-    if request.target.exists() and not path.endswith(".npy"):
-        request.target.unlink()
-    fields = {name: kind for name, kind, _, _ in source._core.fields}
-    dtype: Any = source.dtype if source.dtype.names is None else fields
-    return File(path, extents=extents, fields=dtype, layout=layout, mode="w")
+    return File(path, extents=extents, fields=source.dtype, layout=layout, mode="w")
 
 
 def fits_npy(source: File) -> bool:
@@ -227,10 +223,9 @@ def fits_npy(source: File) -> bool:
 
 
 def check_space(request: Request, source: File) -> None:
-    """A full disk, said before the copy rather than at its end."""
+    """A full disk, said before the copy rather than at its end. An old file stays until then."""
     folder = request.target.absolute().parent
-    old = request.target.stat().st_size if request.target.is_file() else 0
-    free = shutil.disk_usage(folder).free + old
+    free = shutil.disk_usage(folder).free
     if source.nbytes > free:
         raise CommandError(
             f"the target needs {bytes_text(source.nbytes)} and '{folder}' has {bytes_text(free)} "
@@ -241,19 +236,17 @@ def check_space(request: Request, source: File) -> None:
 
 
 def carry_out(request: Request) -> dict[str, Any]:
-    """Copies, flushes and verifies; a target that is not whole is not left unsaid."""
+    """Copies, flushes and verifies; a target that is not whole does not get its name."""
     source = open_source(request)
     profile = profile_of(None)
     trace = str(request.trace) if request.trace is not None else None
-    with Engine(profile=profile, trace=trace, buffer_bytes=request.memory_bytes) as engine:
-        target = open_target(request, source)
-        try:
-            plan = engine.plan(
-                source, target, planner=request.planner, buffer_bytes=request.memory_bytes
-            )
-        except Error:
-            request.target.unlink()
-            raise
+    with (
+        Engine(profile=profile, trace=trace, buffer_bytes=request.memory_bytes) as engine,
+        open_target(request, source) as target,
+    ):
+        plan = engine.plan(
+            source, target, planner=request.planner, buffer_bytes=request.memory_bytes
+        )
         if request.explain and not request.as_json:
             print(plan.explain(), end="")
         times = run(request, engine, source, target)
@@ -273,9 +266,9 @@ def run(request: Request, engine: Engine, source: File, target: File) -> tuple[f
         seconds = time.perf_counter() - begin
         target.flush()
     except Error as error:
-        raise incomplete(request.target, error) from error
+        raise not_made(request.target, error) from error
     except KeyboardInterrupt:
-        say(f"'{request.target}' is incomplete: do not use it")
+        say(f"'{request.target}' was not made" + old_text(request.target))
         raise
     return seconds, time.perf_counter() - begin - seconds
 
@@ -296,15 +289,19 @@ def summary(request: Request, plan: Plan, seconds: float, flush_s: float) -> dic
     }
 
 
-def incomplete(target: Path, error: Error) -> CommandError:
+def not_made(target: Path, error: Error) -> CommandError:
     """The error, with what became of the target."""
     message, hint = split_hint(str(error))
-    also = f"; {hint}" if hint else ""
     return CommandError(
-        f"{message} ('{target}' is incomplete)",
-        f"do not use the target: remove it, or copy again with --force{also}",
+        f"{message} ('{target}' was not made{old_text(target)})",
+        hint or "copy again when the reason is gone",
         exit_code=1,
     )
+
+
+def old_text(target: Path) -> str:
+    """What is there instead."""
+    return "; the old file is as it was" if target.exists() else ""
 
 
 def follow(event: Event, count: int) -> None:

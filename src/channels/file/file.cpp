@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 namespace tranship {
 namespace {
@@ -79,9 +80,35 @@ Error file_error(const char* operation, const std::string& path, int error_numbe
 
 Result<std::shared_ptr<File>> File::open(const std::string& path, const FileOptions& options) {
   std::shared_ptr<File> file(new File(path));
-  if (Status opened = file->open_cached(options); !opened) return opened.error();
+  file->opener_ = ::getpid();
+  file->durable_ = options.durable;
+  file->payload_bytes_ = options.payload_bytes;
+  const bool is_new = options.mode == FileMode::replace;
+  Status opened = is_new ? file->open_new(options) : file->open_cached(options);
+  if (!opened) return opened.error();
   if (options.direct) file->open_direct();
+  if (options.npy && file->writable_ && file->readable_) {
+    file->mark_ = std::make_unique<NpyMark>(file->cached_descriptor_);
+  }
   return file;
+}
+
+Status File::open_new(const FileOptions& options) {
+  auto made = NewFile::make(path_);
+  if (!made) return made.error();
+  new_file_ = std::move(*made);
+  cached_descriptor_ = new_file_->descriptor();
+  readable_ = writable_ = true;
+  if (Status reserved = reserve(options.bytes_min, false); !reserved) return reserved;
+  std::string_view left = options.head;
+  while (!left.empty()) {
+    const ssize_t put = ::pwrite(cached_descriptor_, left.data(), left.size(),
+                                 static_cast<off_t>(options.head.size() - left.size()));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return file_error("write", path_, put == 0 ? EIO : errno);
+    left.remove_prefix(static_cast<std::size_t>(put));
+  }
+  return {};
 }
 
 Status File::open_cached(const FileOptions& options) {
@@ -93,7 +120,7 @@ Status File::open_cached(const FileOptions& options) {
   }
   writable_ = options.mode != FileMode::read;
   readable_ = true;
-  const int create = writable_ ? O_CREAT : 0;
+  const int create = writable_ && options.mode != FileMode::update ? O_CREAT : 0;
   cached_descriptor_ =
       ::open(path_.c_str(), (writable_ ? O_RDWR : O_RDONLY) | create | O_CLOEXEC, 0666);
   if (cached_descriptor_ < 0 && errno == EACCES && options.mode == FileMode::write) {
@@ -115,6 +142,7 @@ Status File::open_cached(const FileOptions& options) {
 
 Status File::reserve(std::int64_t bytes_min, bool created) {
   const std::int64_t size_bytes = size();
+  if (size_bytes >= bytes_min) return {};
   int refusal = refusal_to_extend(cached_descriptor_, size_bytes, bytes_min);
   if (refusal == 0 && ::fallocate(cached_descriptor_, 0, size_bytes, bytes_min - size_bytes) != 0) {
     refusal = errno;
@@ -143,14 +171,21 @@ void File::open_direct() {
   }
 #endif
   const int access = !writable_ ? O_RDONLY : readable_ ? O_RDWR : O_WRONLY;
-  direct_descriptor_ = ::open(path_.c_str(), access | O_DIRECT | O_CLOEXEC);
+  direct_descriptor_ = reopen(access | O_DIRECT | O_CLOEXEC);
   direct_in_use_ = direct_descriptor_ >= 0;
   // Read-ahead would put pages into the cache that another request is just writing around it.
   if (direct()) ::posix_fadvise(cached_descriptor_, 0, 0, POSIX_FADV_RANDOM);
 #endif
 }
 
+/// By its descriptor: the path may have become another file's, and a new file has none.
+int File::reopen(int flags) const {
+  const std::string self = "/proc/self/fd/" + std::to_string(cached_descriptor_);
+  return ::open(self.c_str(), flags);
+}
+
 File::~File() {
+  let_go();
   companion_.reset();  // it may use the descriptors
   if (direct_descriptor_ >= 0) ::close(direct_descriptor_);
   if (cached_descriptor_ >= 0) ::close(cached_descriptor_);
@@ -158,7 +193,7 @@ File::~File() {
 
 Result<std::shared_ptr<void>> File::companion(
     const std::function<Result<std::shared_ptr<void>>()>& make) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(companion_mutex_);
   if (companion_) return companion_;
   auto made = make();
   if (made) companion_ = *made;
@@ -182,21 +217,6 @@ bool File::same_as(const File& other) const {
   struct stat two {};
   return ::fstat(cached_descriptor_, &one) == 0 && ::fstat(other.cached_descriptor_, &two) == 0 &&
          one.st_dev == two.st_dev && one.st_ino == two.st_ino;
-}
-
-Status File::flush() {
-  if (incomplete()) {
-    return Error{ErrorCode::io, "'" + path_ +
-                                    "' is incomplete: an earlier write to it failed; "
-                                    "remove it, or make room and copy the whole array again"};
-  }
-  if (!writable_) return {};
-  if (::fsync(cached_descriptor_) == 0) return {};
-  const int error_number = errno;
-  mark_incomplete();
-  Error error = file_error("flush", path_, error_number);
-  error.message += "; the file is incomplete: do not use it";
-  return error;
 }
 
 }  // namespace tranship

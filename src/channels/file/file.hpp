@@ -1,13 +1,19 @@
 // An open file as one end of a copy.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 
+#include "channels/file/new_file.hpp"
+#include "channels/file/npy_mark.hpp"
 #include "runtime/channel.hpp"
 #include "tranship/error.hpp"
 
@@ -17,6 +23,8 @@ enum class FileMode {
   read,        ///< the file must exist and hold `bytes_min` bytes
   write,       ///< created or extended to `bytes_min`; bytes already there are kept
   read_write,  ///< as write, and it must also be readable
+  update,      ///< as read_write, and it must exist
+  replace,     ///< a new file, which takes the path's name at flush() or close(); see NewFile
 };
 
 struct FileOptions {
@@ -27,12 +35,24 @@ struct FileOptions {
   /// Go around the page cache for large runs where the file system lets us. Turn it off when the
   /// file fits memory and is read again soon.
   bool direct = true;
+  /// FileMode::replace: what the file begins with, within `bytes_min`.
+  std::string head;
+  /// FileMode::replace: bytes of all elements. A file that is let go of without flush() or close()
+  /// takes its name if copies of so many bytes have ended well.
+  std::int64_t payload_bytes = 0;
+  /// flush() and close() write the folder to the disk, too: the name survives a power failure.
+  bool durable = false;
+  /// It has the header of a .npy file, which says while the file is changed in place that it is
+  /// not whole; see NpyMark.
+  bool npy = false;
 };
 
 /// A regular file or a block device. Owns two descriptors of it: one through the page cache, one
 /// around it (O_DIRECT). The kernel keeps the two coherent page by page; see file_io.hpp.
+/// It counts the transfers into it (note_transfer): flush() waits for those under way, and fails if
+/// one of them failed or was cancelled. In a child of the process that opened it, it does nothing.
 /// Threads: all functions from any thread. A channel's requests must end before it is destroyed.
-class File : public Attachment {
+class File : public Attachment, public std::enable_shared_from_this<File> {
  public:
   /// @error not_found if there is no such file (reading) or folder (writing)
   /// @error permission if the operating system forbids it or the file system is read-only
@@ -54,9 +74,31 @@ class File : public Attachment {
   /// Whether large runs go around the page cache.
   bool direct() const { return direct_in_use_.load(std::memory_order_relaxed); }
 
-  /// Waits until what was written is on the disk.
-  /// @error io if the disk refuses, or if an earlier write to this File failed
+  /// Waits until the transfers into the file have ended and what they wrote is on the disk; then
+  /// the file is whole: a new one takes its name, and a mark in the header is taken away. What is
+  /// written later changes the file in place.
+  /// @error io if the disk refuses, or if an earlier transfer to this File failed or was cancelled
+  /// @error closed after close(), and in a child of the process that opened it
   Status flush();
+
+  /// Waits for the transfers into the file, at most so long; whether all have ended.
+  bool wait_for_transfers(std::chrono::nanoseconds timeout);
+
+  /// flush() if something was written since the last one, or the file is new. Later requests are
+  /// refused. If it fails, nothing is left under the name of a new file. May be repeated.
+  /// @error as flush()
+  Status close();
+
+  /// Closes without flush(): a new file gets no name, and a mark stays.
+  void discard();
+
+  /// Whether a request may read it, or write it.
+  /// @error permission if it was opened for the other direction
+  /// @error closed
+  Status admits(bool reading) const;
+
+  std::function<void(const Status&)> note_transfer(const std::string& label,
+                                                   std::int64_t bytes) override;
 
   /// Writes back what the page cache holds of the file and drops it, so that the next read comes
   /// from the disk: for measuring.
@@ -82,8 +124,18 @@ class File : public Attachment {
  private:
   explicit File(std::string path) : path_(std::move(path)) {}
   Status open_cached(const FileOptions& options);
+  Status open_new(const FileOptions& options);
   Status reserve(std::int64_t bytes_min, bool created);
   void open_direct();
+  int reopen(int flags) const;
+  Status usable() const;
+  Status failure() const;
+  Status sync();
+  Status finish(std::unique_lock<std::mutex>& lock);
+  Status complete();
+  void end_transfer(std::int64_t number, const std::string& label, std::int64_t bytes,
+                    const Status& status);
+  void let_go();
 
   std::string path_;
   int cached_descriptor_ = -1;
@@ -94,8 +146,22 @@ class File : public Attachment {
   bool writable_ = false;
   std::atomic<bool> direct_in_use_ = false;
   std::atomic<bool> incomplete_ = false;
-  std::mutex mutex_;  ///< guards what follows
+  std::atomic<bool> closed_ = false;
+  pid_t opener_ = 0;
+  bool durable_ = false;
+  std::int64_t payload_bytes_ = 0;
+  std::mutex companion_mutex_;
   std::shared_ptr<void> companion_;
+
+  mutable std::mutex mutex_;  ///< guards what follows
+  std::condition_variable ended_;
+  std::unique_ptr<NewFile> new_file_;  ///< until it has its name; null: the file is in its place
+  std::unique_ptr<NpyMark> mark_;      ///< null: not a .npy file that is changed in place
+  std::int64_t transfers_begun_ = 0;
+  std::int64_t transfers_active_ = 0;
+  std::int64_t transfers_flushed_ = 0;  ///< of those begun
+  std::int64_t bytes_written_ = 0;      ///< by transfers that ended well
+  std::string failed_;                  ///< the first transfer that failed, and why
 };
 
 /// What the operating system refused, as an Error whose text says what to do about it.

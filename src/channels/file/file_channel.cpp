@@ -74,16 +74,7 @@ Status FileChannel::submit(const Request& request) {
   File* file = reading ? source : target;
   CHECK(file != nullptr, "a file channel's request has a file at one end");
   CHECK(memory_end.attachment == nullptr, "the other end of a file request is plain memory");
-  if (!reading && !file->writable()) {
-    return Error{ErrorCode::permission, "'" + file->path() +
-                                            "' was opened for reading: open it "
-                                            "for writing to copy into it"};
-  }
-  if (reading && !file->readable()) {
-    return Error{ErrorCode::permission, "'" + file->path() +
-                                            "' may be written and not read: "
-                                            "change its permissions to copy from it"};
-  }
+  if (Status admitted = file->admits(reading); !admitted) return admitted;
   const auto file_base =
       static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(file_end.address));
   const FileDirection direction = reading ? FileDirection::read : FileDirection::write;

@@ -72,6 +72,7 @@ Status GpuFileChannel::submit(const Request& request) {
   const Place& in_file = reads ? request.source : request.target;
   auto* file = dynamic_cast<File*>(in_file.attachment);
   CHECK(file != nullptr, "one side of the request is a file");
+  if (Status admitted = file->admits(reads); !admitted) return admitted;
   auto handle = handle_of(*file, *options_.library);
   if (!handle) return handle.error();
   if (Status status = options_.gpus->enter(options_.device); !status) return status;

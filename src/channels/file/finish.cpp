@@ -1,0 +1,164 @@
+// How a File ends: what its transfers came to, and when it is whole.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "channels/file/file.hpp"
+
+namespace tranship {
+
+Status File::usable() const {
+  if (::getpid() != opener_) {
+    return Error{ErrorCode::closed, "'" + path_ +
+                                        "' was opened by the process that this one was forked "
+                                        "from; open it here to use it"};
+  }
+  if (!closed_.load(std::memory_order_acquire)) return {};
+  return Error{ErrorCode::closed, "'" + path_ + "' was closed; open it again to use it"};
+}
+
+Status File::admits(bool reading) const {
+  if (closed_.load(std::memory_order_acquire)) return usable();
+  if (!reading && !writable_) {
+    return Error{ErrorCode::permission,
+                 "'" + path_ + "' was opened for reading: open it for writing to copy into it"};
+  }
+  if (reading && !readable_) {
+    return Error{
+        ErrorCode::permission,
+        "'" + path_ + "' may be written and not read: change its permissions to copy from it"};
+  }
+  return {};
+}
+
+std::function<void(const Status&)> File::note_transfer(const std::string& label,
+                                                       std::int64_t bytes) {
+  if (!writable_ || closed_.load(std::memory_order_acquire)) return {};
+  std::lock_guard lock(mutex_);
+  const std::int64_t number = ++transfers_begun_;
+  ++transfers_active_;
+  if (!new_file_ && mark_ && !mark_->set()) {
+    const int refusal = mark_->add();
+    if (refusal != 0 && failed_.empty()) {
+      failed_ = file_error("mark the header of", path_, refusal).message;
+    }
+    // After a power failure a part of the data may be on the disk: then the mark must be, too.
+    if (durable_) (void)sync();
+  }
+  return [self = shared_from_this(), number, label, bytes](const Status& status) {
+    self->end_transfer(number, label, bytes, status);
+  };
+}
+
+void File::end_transfer(std::int64_t number, const std::string& label, std::int64_t bytes,
+                        const Status& status) {
+  std::lock_guard lock(mutex_);
+  --transfers_active_;
+  if (status) {
+    bytes_written_ += bytes;
+  } else if (failed_.empty()) {
+    failed_ = "copy " + std::to_string(number) + " into it (" + std::to_string(bytes) + " bytes, " +
+              label + ") ended with: " + status.error().message;
+  }
+  ended_.notify_all();
+}
+
+bool File::wait_for_transfers(std::chrono::nanoseconds timeout) {
+  std::unique_lock lock(mutex_);
+  return ended_.wait_for(lock, timeout, [&] { return transfers_active_ == 0; });
+}
+
+/// What makes the file incomplete. Under the mutex.
+Status File::failure() const {
+  if (failed_.empty() && !incomplete()) return {};
+  const std::string why = failed_.empty() ? "an earlier write to it failed" : failed_;
+  return Error{ErrorCode::io, "'" + path_ + "' is incomplete: " + why +
+                                  "; open it anew with mode \"w\" and copy the whole array again"};
+}
+
+Status File::sync() {
+  if (::fdatasync(cached_descriptor_) == 0) return {};
+  const int error_number = errno;
+  if (error_number == EINVAL || error_number == EROFS) return {};  // nothing to sync there
+  mark_incomplete();
+  Error error = file_error("flush", path_, error_number);
+  error.message += "; the file is incomplete: do not use it";
+  return error;
+}
+
+/// The file takes its name, or loses its mark. Under the mutex.
+Status File::complete() {
+  if (new_file_) {
+    if (Status published = new_file_->publish(durable_); !published) return published;
+    new_file_.reset();
+    return {};
+  }
+  if (!mark_ || !mark_->set()) return {};
+  if (const int refusal = mark_->remove(); refusal != 0) {
+    return file_error("write the header of", path_, refusal);
+  }
+  return durable_ ? sync() : Status{};
+}
+
+/// Under the mutex, which it gives away while it waits.
+Status File::finish(std::unique_lock<std::mutex>& lock) {
+  while (true) {
+    ended_.wait(lock, [&] { return transfers_active_ == 0; });
+    if (Status failed = failure(); !failed) return failed;
+    const std::int64_t begun = transfers_begun_;
+    lock.unlock();
+    Status synced = sync();
+    lock.lock();
+    if (!synced) return synced;
+    if (transfers_begun_ != begun) continue;
+    if (Status completed = complete(); !completed) return completed;
+    transfers_flushed_ = begun;
+    return {};
+  }
+}
+
+Status File::flush() {
+  if (Status status = usable(); !status) return status;
+  if (!writable_) return {};
+  std::unique_lock lock(mutex_);
+  return finish(lock);
+}
+
+Status File::close() {
+  if (::getpid() != opener_ || closed_.load(std::memory_order_acquire)) return {};
+  std::unique_lock lock(mutex_);
+  Status status;
+  if (writable_ && (new_file_ || transfers_begun_ != transfers_flushed_)) status = finish(lock);
+  closed_.store(true, std::memory_order_release);
+  new_file_.reset();
+  return status;
+}
+
+void File::discard() {
+  std::lock_guard lock(mutex_);
+  closed_.store(true, std::memory_order_release);
+  new_file_.reset();
+}
+
+/// Nobody refers to the file any more, and no transfer is under way.
+void File::let_go() {
+  if (::getpid() != opener_ || !writable_ || closed_.load(std::memory_order_acquire)) return;
+  std::unique_lock lock(mutex_);
+  if (!failure() || (!new_file_ && (!mark_ || !mark_->set()))) return;
+  if (new_file_ && bytes_written_ < payload_bytes_) {
+    if (transfers_begun_ == 0) return;
+    std::fprintf(stderr,
+                 "tranship: '%s' was not made: %lld of its %lld bytes were written when it was "
+                 "dropped; call flush() or close() to make it as it is\n",
+                 path_.c_str(), static_cast<long long>(bytes_written_),
+                 static_cast<long long>(payload_bytes_));
+    return;
+  }
+  if (Status status = finish(lock); !status) {
+    std::fprintf(stderr, "tranship: %s\n", status.error().message.c_str());
+  }
+}
+
+}  // namespace tranship
