@@ -79,6 +79,7 @@ class Server {
   Status choose_memory();
   Status make_segment(std::int64_t bytes);
   Result<Array> allocate(std::int64_t bytes);
+  void on_lost(RequesterId requester, bool cleanly);
   void on_gone(RequesterId requester, bool cleanly);
 
   Options options_;
