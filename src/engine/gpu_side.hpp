@@ -53,6 +53,9 @@ class GpuSide {
   /// The driver's number of a GPU's channel to or from the host.
   int number_of(ChannelKind kind, int device) const;
 
+  /// Waits until no copy that a caller's thread has started runs any more, or until `deadline`.
+  void wait_for_flights(std::chrono::steady_clock::time_point deadline) const;
+
   /// What intermediate buffers there are made of; nothing for memory that is not ours.
   BufferSource buffers(const Memory& memory) const;
 

@@ -49,7 +49,16 @@ class ThreadDriver {
   /// Ends the transfer as cancelled, once what is in flight has ended. Does nothing if it ended.
   void cancel(const std::shared_ptr<Transfer>& transfer);
 
-  /// Ends every transfer with `error` and joins the workers. A second call does nothing.
+  /// Asks every transfer to end with `error`; from now on submit() ends what it is given with
+  /// `closed`. A second call does nothing.
+  void stop(const Error& error);
+
+  /// After stop(): waits until all transfers have ended and no thread helps any more; returns false
+  /// if some have not after `at_most`.
+  bool wait_ended(std::chrono::nanoseconds at_most);
+
+  /// Calls stop(), waits until all transfers have ended, and joins the workers. A second call does
+  /// nothing.
   void close(const Error& error);
 
   /// Looks for the end of a transfer for the time that workers look for work.
@@ -82,6 +91,8 @@ class ThreadDriver {
   };
 
   void run_synchronous(int number, int thread);
+  void help_with(const Transfer& transfer, std::chrono::steady_clock::time_point deadline,
+                 std::unique_lock<std::mutex>& lock);
   static void wake(Worker& worker, int count);
   void carry(Job& job, int number, int row, std::vector<LoopNest>& nests,
              std::unique_lock<std::mutex>& lock, Scheduler::Changes& changes);
@@ -102,6 +113,12 @@ class ThreadDriver {
   bool stopping_ = false;
   /// Counts what may have let transfers drain: cancels and failures.
   std::atomic<std::uint64_t> drains_{0};
+  int helpers_ = 0;                ///< threads inside help()
+  std::condition_variable ended_;  ///< of transfers and helpers, after stop()
+  std::mutex joining_;             ///< of who joins the workers
+  /// What callbacks of other transfers' ends refer to. They may run on threads of another engine
+  /// while this driver is destroyed: the destructor waits until none of them holds it.
+  std::shared_ptr<ThreadDriver> self_{this, [](ThreadDriver*) {}};
 };
 
 }  // namespace tranship

@@ -125,7 +125,7 @@ Result<PeerId> Server::find_first() {
   while (true) {
     Patience left = options_.join;
     left.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    const auto first = connect_when_there(*processes_, options_.first, left);
+    const auto first = connect_when_there(processes_, options_.first, left);
     const bool stale = !first && first.error().code == ErrorCode::peer_lost;
     const bool interrupted = left.interrupted && left.interrupted();
     if (!stale || interrupted || Clock::now() + look_again >= end) return first;
@@ -155,8 +155,20 @@ Status Server::join() {
 
 Server::~Server() { (void)close(); }
 
+Status Server::usable() const {
+  if (closed_.load()) {
+    return Error{ErrorCode::closed, "this staging server was closed; start another one"};
+  }
+  if (fork_generation_ == fork_generation()) return {};
+  return Error{ErrorCode::closed,
+               "this process was forked after the staging server was started; start one of its own "
+               "here (or start processes with spawn)"};
+}
+
 Status Server::close(std::chrono::milliseconds drain_max) {
-  if (!engine_) return {};
+  if (!engine_ || fork_generation_ != fork_generation()) return {};
+  const std::lock_guard closing(closing_);
+  if (closed_.exchange(true)) return {};
   const auto end = std::chrono::steady_clock::now() + drain_max;
   const auto busy = [&] {
     std::lock_guard lock(mutex_);
