@@ -5,13 +5,19 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
+#include <limits>
+#include <span>
 #include <utility>
 
 #include "bindings.hpp"
 #include "channels/file/file.hpp"
+#include "channels/host/copy.hpp"
 #include "data/lowering.hpp"
 #include "data/slice.hpp"
 
@@ -318,6 +324,69 @@ nb::list described_extents(const Array& array) {
   return extents;
 }
 
+/// The bytes of a file between the first and the last one that the nests read.
+Result<std::vector<std::byte>> read_span(const File& file, std::span<const LoopNest> nests,
+                                         std::int64_t base, std::int64_t& first) {
+  std::int64_t last = 0;
+  first = std::numeric_limits<std::int64_t>::max();
+  for (const LoopNest& nest : nests) {
+    std::int64_t low = base + nest.source_offset;
+    std::int64_t high = low + nest.element_bytes;
+    for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
+      const std::int64_t reach = (nest.loops[k].extent - 1) * nest.loops[k].source_stride;
+      (reach < 0 ? low : high) += reach;
+    }
+    first = std::min(first, low);
+    last = std::max(last, high);
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(last - first));
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t got = ::pread(file.cached_descriptor(), bytes.data() + done, bytes.size() - done,
+                                first + static_cast<std::int64_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return file_error("read", file.path(), errno);
+    if (got == 0) {
+      return Error{ErrorCode::io, "'" + file.path() + "' was cut short after it was opened: open " +
+                                      "it again when it is whole"};
+    }
+    done += static_cast<std::size_t>(got);
+  }
+  return bytes;
+}
+
+/// Copies an array in host memory, or of a file, without an engine: for NumPy's conversions.
+void read_into(const Array& source, nb::handle target) {
+  const Array to = array_of(target, true);
+  const auto fields = unwrap(match_fields(*source.view.mapping, *to.view.mapping));
+  std::vector<LoopNest> nests;
+  lower({source.view.mapping.get(), source.view.lower}, {to.view.mapping.get(), to.view.lower},
+        source.view.extents, fields, nests);
+  if (source.view.bytes() == 0) return;
+  const auto* opened = dynamic_cast<const File*>(source.place.attachment);
+  if (opened == nullptr) {
+    if (source.where != Where::host) {
+      raise({ErrorCode::invalid_argument,
+             source.name + " is not read by NumPy: copy it with Engine.copy() to an array"});
+    }
+    nb::gil_scoped_release released;
+    copy_nests(nests, source.place.address, to.place.address, false);
+    return;
+  }
+  unwrap(opened->admits(true));
+  Status status = [&]() -> Status {
+    nb::gil_scoped_release released;
+    const auto base =
+        static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(source.place.address));
+    std::int64_t first = 0;
+    auto bytes = read_span(*opened, nests, base, first);
+    if (!bytes) return bytes.error();
+    for (LoopNest& nest : nests) nest.source_offset += base - first;
+    copy_nests(nests, bytes->data(), to.place.address, false);
+    return {};
+  }();
+  unwrap(status);
+}
+
 /// The nests that copy one array to the other, as tuples: for tests and for looking at.
 nb::list lowered(nb::handle source, nb::handle target) {
   const Array from = array_of(source, false);
@@ -401,7 +470,10 @@ void bind_arrays(nb::module_& module) {
              nb::arg("layout"), nb::arg("offset"), nb::arg("mode"), nb::arg("direct"),
              nb::arg("named"), nb::arg("durable"), nb::arg("header"), nb::arg("npy"));
   module.def(
-      "array_of", [](nb::handle object) { return array_of(object, false); }, nb::arg("object"));
+      "array_of", [](nb::handle object) { return array_of(object, false); },
+      nb::arg("object").none());
+  module.def("read_into", &read_into, nb::arg("source"), nb::arg("target"),
+             nb::sig("def read_into(source: Array, target: object) -> None"));
   module.def("lower", &lowered, nb::arg("source"), nb::arg("target"),
              nb::sig("def lower(source: object, target: object) -> "
                      "list[tuple[int, int, int, list[tuple[int, int, int]]]]"));

@@ -71,6 +71,29 @@ class CoreArray:
         part._core = self._core.slice(cuts_of(key, self.shape))
         return part
 
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Any:
+        """A NumPy array with its own copy of the elements.
+
+        Raises:
+            Error: they cannot be read.
+        """
+        if copy is False:
+            raise ValueError(
+                f"the elements of {self._core.name} are copied when NumPy reads them; leave "
+                "copy=False out"
+            )
+        if self.dtype.subdtype is not None:
+            raise TypeError(
+                f"NumPy has no arrays of {self.dtype}; copy to an array of a structure with one "
+                "field of that type"
+            )
+        out = np.empty(self.shape, self.dtype)
+        self._read_into(out)
+        return out if dtype is None else out.astype(dtype, copy=False)
+
+    def _read_into(self, out: npt.NDArray[Any]) -> None:
+        _core.read_into(self._core, out)
+
     def __repr__(self) -> str:
         extents = ", ".join(f"{name}={extent}" for name, extent in self._core.extents)
         return f"<{type(self).__name__} {self._core.name}: {extents}; {self.dtype}; {self.layout}>"
@@ -245,9 +268,13 @@ class File(CoreArray, Closing):
 class RemoteArray(CoreArray):
     """An array that another process exports; see `Engine.connect`."""
 
-    def __init__(self, core: _core.Array, name: str) -> None:
+    def __init__(self, core: _core.Array, name: str, engine: _core.EngineCore) -> None:
         self._core = core
         self.name = name
+        self._engine = engine
+
+    def _read_into(self, out: npt.NDArray[Any]) -> None:
+        self._engine.copy(self._core, out, None, 0, None, "automatic", 0, None).wait()
 
 
 def to_core(array: Any, writable: bool) -> _core.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import sys
 import time
@@ -269,7 +270,7 @@ class Engine(Closing):
             Error: there is no GPU, or too little memory.
         """
         kind = np.dtype(dtype)
-        extents = (shape,) if isinstance(shape, int) else tuple(shape)
+        extents = tuple(shape) if np.iterable(shape) else (operator.index(shape),)
         if any(extent < 0 for extent in extents):
             raise InvalidArgument(f"a shape has no negative extents: {extents}")
         dtype_fields(kind)  # refuses objects
@@ -384,7 +385,8 @@ class Peer:
             Closed: this connection, or the engine, was closed.
         """
         self._check()
-        return RemoteArray(_core.lookup(self._core, self._peer, name, self._timeout), name)
+        found = _core.lookup(self._core, self._peer, name, self._timeout)
+        return RemoteArray(found, name, self._core)
 
     def names(self) -> list[str]:
         """Names of the arrays that the peer exports now."""

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,15 @@ from .dtypes import dtype_fields, dtype_of
 from .engine import Engine, read_profile, setting_overrides
 from .errors import Closed, Error, InvalidArgument, NotFound, Timeout
 from .futures import Workers
+from .staging_arguments import (
+    ELEMENT_BYTES_MAX,
+    box_of_index,
+    bytes_of,
+    check_box,
+    check_element,
+    which_version,
+    whole_version,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -37,8 +46,6 @@ FIRST = -(2**63)
 """Below every version."""
 WORKERS = 4
 """Puts and gets of one client that go on behind its caller's back."""
-ELEMENT_BYTES_MAX = 16
-"""Bytes of one element of a variable."""
 LOOK_S = 0.25
 """How soon a subscription sees that it is to end."""
 CLOSED = "this client of the staging service was closed; open another one"
@@ -56,7 +63,7 @@ class StagingServer(Closing):
     Args:
         contact: a file to write, through which clients find the server; None: by `contact` alone.
             For a rank above 0 the first server's file, or host:port.
-        memory: bytes that its objects may take.
+        memory: bytes that its objects may take; or a text, such as "8GiB".
         memory_kind: where they lie: "host", in memory that other processes map; "device0" and so
             on, on that GPU, or "device": on GPU `rank`, counted round. Clients reach it from their
             own GPUs without a detour, and copy even what is small: take it where writers and
@@ -87,12 +94,12 @@ class StagingServer(Closing):
         self,
         contact: str | os.PathLike[str] | None = None,
         *,
-        memory: int = 1 << 30,
+        memory: int | str = 1 << 30,
         memory_kind: str = "host",
         versions: int = 0,
         full: Literal["block", "discard-oldest", "spill"] = "block",
         spill: str | os.PathLike[str] | None = None,
-        spill_max: int | None = None,
+        spill_max: int | str | None = None,
         rank: int = 0,
         servers: int = 1,
         profile: str | os.PathLike[str] | None = None,
@@ -110,12 +117,12 @@ class StagingServer(Closing):
             text if text is not None else read_profile(os.fspath(profile or "")),
             overrides,
             "" if contact is None else os.fspath(contact),
-            memory,
+            bytes_of(memory, "memory"),
             memory_kind,
             versions,
             full,
             "" if spill is None else os.fspath(spill),
-            spill_max,
+            None if spill_max is None else bytes_of(spill_max, "spill_max"),
             rank,
             servers,
             os.fspath(contact) if rank > 0 and contact is not None else "",
@@ -159,31 +166,6 @@ class StagingServer(Closing):
         self._core.close()
 
 
-def check_element(dtype: np.dtype[Any]) -> None:
-    """A variable has elements of one type, without a name.
-
-    Raises:
-        InvalidArgument: it is a structure, an array, or too large.
-    """
-    if dtype.subdtype is not None:
-        base, shape = dtype.subdtype
-        raise InvalidArgument(
-            f"a variable has no arrays as its elements ({dtype}); give the type {base}, and "
-            f"{len(shape)} more dimensions"
-        )
-    if dtype.names is not None:
-        raise InvalidArgument(
-            "an array with several fields is put field by field, each as its own variable; put "
-            f"array[{(*dtype.names, 'name')[0]!r}], for example"
-        )
-    if dtype.itemsize > ELEMENT_BYTES_MAX:
-        raise InvalidArgument(
-            f"elements of type {dtype} have {dtype.itemsize} bytes, and a variable's have at most "
-            f"{ELEMENT_BYTES_MAX}; put the bytes as one more dimension, as in "
-            "array[..., np.newaxis].view('u1')"
-        )
-
-
 @dataclass(frozen=True)
 class VariableBox:
     """A box of a variable, and the type of its elements."""
@@ -194,6 +176,7 @@ class VariableBox:
 
     def empty(self) -> npt.NDArray[Any]:
         """An array for it."""
+        check_box(self.lower, self.upper)
         shape = tuple(b - a for a, b in zip(self.lower, self.upper, strict=True))
         return np.empty(shape, self.dtype)
 
@@ -337,7 +320,7 @@ class Staging(Closing):
                 names is waited for by itself.
 
         Raises:
-            InvalidArgument: the array does not fit the variable.
+            InvalidArgument: the array does not fit the variable, or the version is no number.
             NotFound: the version was discarded, or is older than those that are kept.
             Timeout: the memory was full, or an event had not ended, for so long.
             PeerLost: a server is gone.
@@ -349,7 +332,8 @@ class Staging(Closing):
             check_element(array.dtype)
         core = array if isinstance(array, _core.Array) else _core.array_of(array)
         corner = lower if lower is not None else (0,) * len(core.extents)
-        self._core.put(name, version, array, list(corner), timeout, after)
+        number = whole_version(version)
+        self._core.put(name, number, array, list(corner), timeout, after)
 
     def put_async(
         self,
@@ -440,14 +424,14 @@ class Staging(Closing):
             NotFound: the version was discarded.
             Closed: all who put to the variable have ended, and the box is not whole.
             PeerLost: one of them has died, or the server is gone.
-            InvalidArgument: `out` has another shape or element type.
+            InvalidArgument: `out` has another shape or element type; or the version is neither a
+                whole number nor "latest".
         """
+        which, number = which_version(version)
         if lower is None or upper is None or out is None:
             box = self._box(name, lower, upper, timeout)
             lower, upper = box.lower, box.upper
             out = box.empty() if out is None else out
-        which = "latest" if version == "latest" else "exact"
-        number = 0 if isinstance(version, str) else version
         self._core.get(name, which, number, list(lower), list(upper), out, timeout)
         return out
 
@@ -456,7 +440,14 @@ class Staging(Closing):
     ) -> VariableBox:
         """A box of a variable, as soon as that exists; None: the bounds of all that was put."""
         bounds = lower is None or upper is None
-        info: Info = dict(self._core.describe(name, bounds, timeout))
+        try:
+            info: Info = dict(self._core.describe(name, bounds, timeout))
+        except Timeout as error:
+            names = self._names()
+            if name in names:
+                raise
+            held = ", ".join(names) if names else "none"
+            raise Timeout(f"{error}; look at its name: the variables are {held}") from None
         return VariableBox(
             tuple(info["lower"]) if lower is None else lower,
             tuple(info["upper"]) if upper is None else upper,
@@ -464,8 +455,34 @@ class Staging(Closing):
         )
 
     def __getitem__(self, name: str) -> Variable:
-        """A variable, to be indexed as a NumPy array: ``staging["energy"][3, 0:64, :]``."""
+        """A variable, to be indexed as a NumPy array: ``staging["energy"][3, 0:64, :]``.
+
+        It need not be there yet.
+        """
+        if not isinstance(name, str):
+            raise InvalidArgument(
+                f'{name!r} is no name of a variable; index by name, as in staging["energy"]'
+            )
         return Variable(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the variables that are there now."""
+        return iter(self._names())
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a variable of that name now."""
+        return name in self._names()
+
+    def __len__(self) -> int:
+        """How many variables there are now."""
+        return len(self._names())
+
+    def _names(self) -> list[str]:
+        return [str(info["name"]) for info in self._core.variables()]
+
+    def __bool__(self) -> bool:
+        """True, whether there are variables or not."""
+        return True
 
     def to_xarray(
         self,
@@ -537,7 +554,7 @@ class Staging(Closing):
         Raises:
             NotFound: it is not there.
         """
-        self._core.discard(name, version)
+        self._core.discard(name, whole_version(version))
 
     def __exit__(self, kind: object = None, *_: object) -> None:
         if kind is None:
@@ -600,26 +617,34 @@ class Variable:
         """``variable[version, 0:64, :, 7]``: a version (or "latest"), then slices or indices.
 
         Raises:
-            InvalidArgument: steps, or more indices than the variable has dimensions.
+            InvalidArgument: steps, lists of indices, more indices than the variable has dimensions,
+                or a version that is neither a whole number nor "latest".
         """
-        version, *cuts = index if isinstance(index, tuple) else (index,)
+        which_version(index[0] if isinstance(index, tuple) and index else index)
         box = self.staging._box(self.name, None, None, 30.0)
-        lower, upper, single = list(box.lower), list(box.upper), []
-        if len(cuts) > len(lower):
-            raise InvalidArgument(
-                f'"{self.name}" has {len(lower)} dimensions, and {len(cuts)} indices were given'
-            )
-        for k, cut in enumerate(cuts):
-            if isinstance(cut, slice):
-                if cut.step not in (None, 1):
-                    raise InvalidArgument("a box has no steps: get it whole, and take every n-th")
-                lower[k] = lower[k] if cut.start is None else int(cut.start)
-                upper[k] = upper[k] if cut.stop is None else int(cut.stop)
-            else:
-                lower[k], upper[k] = int(cut), int(cut) + 1
-                single.append(k)
-        found = self.staging.get(self.name, version, tuple(lower), tuple(upper))
-        return np.asarray(np.squeeze(found, axis=tuple(single)))
+        version, lower, upper, single = box_of_index(self.name, index, box.lower, box.upper)
+        found = self.staging.get(self.name, version, lower, upper)
+        return np.asarray(np.squeeze(found, axis=single))
+
+    def __contains__(self, version: object) -> bool:
+        """Whether something of that version is held now."""
+        held = [info["versions"] for info in self.staging.ls() if info["name"] == self.name]
+        return version in [one["version"] for versions in held for one in versions]
+
+    def __iter__(self) -> NoReturn:
+        """Refused: versions may still be coming."""
+        raise TypeError(
+            f'a variable is followed: for version in staging["{self.name}"].versions(): ...'
+        )
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Any:
+        """Refused: a variable has versions."""
+        raise TypeError(
+            f'a variable has versions; take one, as in staging["{self.name}"]["latest", ...]'
+        )
+
+    def __repr__(self) -> str:
+        return f"<Variable {self.name!r} of the staging service>"
 
     def versions(
         self,
@@ -645,8 +670,8 @@ class Variable:
             Closed: this client was closed.
         """
         core = self.staging._core
+        version = FIRST if after is None else whole_version(after)
         box = self.staging._box(self.name, lower, upper, timeout)
-        version = FIRST if after is None else after
         while True:
             try:
                 version = core.wait(
@@ -677,7 +702,7 @@ class Subscription(Closing):
         self._lower = lower
         self._upper = upper
         self._box: VariableBox | None = None
-        self._version = FIRST if after is None else after
+        self._version = FIRST if after is None else whole_version(after)
         self._failure: BaseException | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"tranship-{name}", daemon=True)

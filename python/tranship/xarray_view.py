@@ -16,6 +16,7 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from .errors import Error, InvalidArgument, NotFound
+from .staging_arguments import whole_version
 
 if TYPE_CHECKING:
     from .staging import Corner, Staging, VariableBox
@@ -183,9 +184,10 @@ def versions_of(
         if not found:
             raise NotFound(f'no version of "{name}" is held')
         return found
-    if isinstance(version, str):
-        raise InvalidArgument(f'version is a whole number, several, "latest" or "all": {version}')
-    return tuple(int(v) for v in version) if isinstance(version, Sequence) else int(version)
+    spellings = ', several of them, "latest" or "all"'
+    if isinstance(version, str | bytes) or not isinstance(version, Sequence):
+        return whole_version(version, spellings)
+    return tuple(whole_version(one, spellings) for one in version)
 
 
 def box_text(bounds: VariableBox) -> str:

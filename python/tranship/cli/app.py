@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -102,6 +103,12 @@ def explain_failure(error: Exception, words: list[str]) -> int:
     if isinstance(error, UsageError):
         format_message: Callable[[], str] = getattr(error, "format_message", lambda: str(error))
         message = format_message().rstrip(".").replace("Value error, ", "")
+        if number := re.search(r"No such option: (-[0-9]+)", message):
+            complain(
+                f"{number[1]} is read as an option",
+                f"write -- between the options and a negative version, as in {negative(words)}",
+            )
+            return EXIT_USAGE
         known = any(function.__name__ in words[:1] for function, _ in COMMANDS)
         complain(message, help_hint if known else "`tranship --help` lists the commands")
         return EXIT_USAGE
@@ -113,6 +120,12 @@ def explain_failure(error: Exception, words: list[str]) -> int:
         complain("there is not enough memory", "lower --memory, or the extents")
         return EXIT_FAILED
     raise error
+
+
+def negative(words: list[str]) -> str:
+    """A command line that can have a negative version."""
+    name = words[0] if words[:1] in (["put"], ["get"]) else "put"
+    return f"`tranship {name} --lower 0,0 -- staging.contact energy -1 block.npy`"
 
 
 def silence_stdout() -> None:

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
+import re
 import sys
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import numpy.typing as npt
 import typer
 from rich.table import Table
 
+from ..errors import InvalidArgument
+from ..npy import beside, read_header
 from ..staging import Staging
 from .inputs import JsonOption, bytes_text
-from .talk import CommandError, print_json, print_table, say, table_of
+from .talk import CommandError, print_json, print_table, say, split_hint, table_of
 
 __all__ = ["GET_EXAMPLES", "LS_EXAMPLES", "PUT_EXAMPLES", "get", "ls", "put"]
 
 PUT_EXAMPLES = """
 tranship put staging.contact energy 3 block.npy --lower 0,0,128
+tranship put staging.contact energy 3 fields.npz --member energy
+tranship put --lower 0,0,128 -- staging.contact energy -1 block.npy
 """
 GET_EXAMPLES = """
 tranship get staging.contact energy 3 out.npy --lower 0,0,0 --upper 64,64,64
@@ -61,18 +67,61 @@ def corner(text: str | None, option: str) -> tuple[int, ...] | None:
         ) from None
 
 
+def load(file: Path, member: str | None) -> npt.NDArray[Any]:
+    """The array of a .npy file, or one of an archive.
+
+    Raises:
+        CommandError: it is an archive, and `member` does not name one of its arrays; or no array.
+    """
+    try:
+        loaded = np.load(file, mmap_mode="r")
+        if isinstance(loaded, np.ndarray):
+            if member is not None:
+                raise CommandError(f"'{file}' is no archive", "leave out --member")
+            return np.asarray(loaded)
+        with loaded:
+            names = ", ".join(loaded.files) or "none"
+            if member is None:
+                raise CommandError(
+                    f"'{file}' is an archive of several arrays",
+                    f"choose one with --member; its arrays are {names}",
+                )
+            if member not in loaded.files:
+                raise CommandError(
+                    f"'{file}' has no array {member!r}", f"choose another: its arrays are {names}"
+                )
+            return np.asarray(loaded[member])
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        explain_refusal(file)
+        raise CommandError(
+            f"'{file}' holds no array that can be put: {error}", "save it again with numpy.save"
+        ) from None
+
+
+def explain_refusal(file: Path) -> None:
+    """Says more than NumPy does of a file that it does not load, if there is more to say."""
+    try:
+        read_header(str(file))
+    except InvalidArgument as error:
+        message, hint = split_hint(str(error))
+        raise CommandError(message, hint or "save it again with numpy.save") from None
+
+
 def put(
     server: ServerArgument,
     name: NameArgument,
     version: Annotated[int, typer.Argument(metavar="VERSION")],
-    file: Annotated[Path, typer.Argument(metavar="FILE.npy")],
+    file: Annotated[Path, typer.Argument(metavar="FILE.npy|FILE.npz")],
     lower: LowerOption = None,
+    member: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which array of an archive (.npz).")
+    ] = None,
     timeout: TimeoutOption = 30.0,
 ) -> None:
-    """Put an array of a .npy file as a box of a variable."""
-    array = np.load(file, mmap_mode="r")
+    """Put an array of a .npy file, or of an .npz archive, as a box of a variable."""
+    array = load(file, member)
     with Staging(server, timeout=FIND_S) as staging:
-        staging.put(name, version, np.asarray(array), corner(lower, "--lower"), timeout=timeout)
+        staging.put(name, version, array, corner(lower, "--lower"), timeout=timeout)
     say(f"put {bytes_text(array.nbytes)} as version {version} of {name}")
 
 
@@ -88,8 +137,8 @@ def get(
     timeout: TimeoutOption = 30.0,
 ) -> None:
     """Get a box of a variable into a .npy file. Default: all that was ever put."""
-    if version != "latest" and not version.lstrip("-").isdigit():
-        raise CommandError(f"{version} is no version", 'give a whole number, or "latest"')
+    if version != "latest" and not re.fullmatch(r"-?[0-9]+", version):
+        raise CommandError(f"{version!r} is no version", 'give a whole number, or "latest"')
     with Staging(server, timeout=FIND_S) as staging:
         array = staging.get(
             name,
@@ -98,9 +147,8 @@ def get(
             corner(upper, "--upper"),
             timeout=timeout,
         )
-    partial = file.with_name(file.name + ".part.npy")
-    np.save(partial, array)
-    os.replace(partial, file)
+    with beside(file) as opened:
+        np.save(opened, array)
     say(f"{bytes_text(array.nbytes)} of {name} are in {file}")
 
 
