@@ -5,7 +5,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 BUILD := build/python
 JOBS ?= $(shell nproc)
 
-.PHONY: all demo test test-cpp test-python lint format sanitize clean
+.PHONY: all demo test test-cpp test-python soak lint format sanitize clean
 
 all: $(VENV)/.installed
 
@@ -37,6 +37,11 @@ test-cpp: $(VENV)/.installed
 
 test-python: $(VENV)/.installed
 	$(BIN)/python -m pytest -q -m "not large"
+
+# Threads that share an engine, with every kind of memory; `make soak SOAK_SECONDS=600` by hand.
+SOAK_SECONDS ?= 60
+soak: $(VENV)/.installed
+	$(BIN)/python tests/python/soak.py --seconds $(SOAK_SECONDS)
 
 lint: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-lint.txt

@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
     "base",
+    "os",
     "data",
     "machine",
     "plan",

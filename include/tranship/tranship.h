@@ -6,7 +6,8 @@
  *
  * Every function returns TRANSHIP_OK or says what went wrong; tranship_last_error() has the words.
  * Every wait ends: timeouts are seconds, from 0 to at most 1e6. Threads may share a
- * tranship_staging and call all functions but tranship_close() at the same time. */
+ * tranship_staging and call all functions at the same time. In a fork of the process that opened
+ * it, every call fails with TRANSHIP_CLOSED: open one there. */
 #ifndef TRANSHIP_TRANSHIP_H
 #define TRANSHIP_TRANSHIP_H
 
@@ -36,7 +37,7 @@ typedef enum tranship_code {
   TRANSHIP_PEER_LOST = 9,        /* a process has died: the server, or one that put */
   TRANSHIP_TIMEOUT = 10,         /* the time was up before it was there, or done */
   TRANSHIP_CANCELLED = 11,       /* it was cancelled */
-  TRANSHIP_CLOSED = 12           /* it can never come: all who put to the variable have ended */
+  TRANSHIP_CLOSED = 12 /* all who put to the variable have ended, or `staging` was closed */
 } tranship_code;
 
 /* The code's name, such as "peer_lost". */
@@ -83,9 +84,10 @@ typedef struct tranship_staging tranship_staging;
 TRANSHIP_API tranship_code tranship_open(const char* contact, const char* name, double timeout,
                                          tranship_staging** staging);
 
-/* Waits for requests that have not ended, says that nothing more will be put, and disconnects. A
- * process that ends without this counts as dead. No other call may use `staging` at the same time,
- * or later. NULL is ignored. */
+/* Waits for puts that were begun, says that nothing more will be put, and disconnects. Calls of
+ * other threads, and gets that were begun, end with TRANSHIP_CLOSED, as does every later call with
+ * `staging`. A process that ends without this counts as dead. NULL, and what is closed already, is
+ * ignored. */
 TRANSHIP_API tranship_code tranship_close(tranship_staging* staging);
 
 /* Says what a variable will be: the type of its elements, as in tranship_array; its domain, of

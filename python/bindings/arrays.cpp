@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "bindings.hpp"
 #include "channels/file/file.hpp"
@@ -82,18 +84,15 @@ const char* type_name(const char* format, std::int64_t bytes) {
 class MappingCache {
  public:
   std::shared_ptr<const Mapping> find(const Py_buffer& buffer, const char* type) {
-    Key key{};
-    key.rank = buffer.ndim;
-    key.bytes = buffer.itemsize;
-    std::memcpy(key.type.data(), type, std::strlen(type));
-    std::uint64_t hash = static_cast<std::uint64_t>(buffer.ndim * 64 + buffer.itemsize);
-    for (int k = 0; k < buffer.ndim; ++k) {
-      const auto index = static_cast<std::size_t>(k);
-      key.shape[index] = buffer.shape[k];
-      key.strides[index] = buffer.strides[k];
-      hash = (hash ^ static_cast<std::uint64_t>(buffer.shape[k])) * 0x9e3779b97f4a7c15u;
-      hash = (hash ^ static_cast<std::uint64_t>(buffer.strides[k])) * 0x9e3779b97f4a7c15u;
-    }
+#if defined(Py_GIL_DISABLED)
+    // No lock of the interpreter's guards it: a thread that finds another one here makes its own.
+    if (taken_.test_and_set(std::memory_order_acquire)) return make(key_of(buffer, type).first);
+    struct GiveBack {
+      std::atomic_flag& taken;
+      ~GiveBack() { taken.clear(std::memory_order_release); }
+    } give_back{taken_};
+#endif
+    const auto [key, hash] = key_of(buffer, type);
     Entry& entry = entries_[(hash >> 32) % entries_.size()];
     if (!entry.mapping || !(entry.key == key)) entry = {key, make(key)};
     return entry.mapping;
@@ -113,6 +112,22 @@ class MappingCache {
     std::shared_ptr<const Mapping> mapping;
   };
 
+  static std::pair<Key, std::uint64_t> key_of(const Py_buffer& buffer, const char* type) {
+    Key key{};
+    key.rank = buffer.ndim;
+    key.bytes = buffer.itemsize;
+    std::memcpy(key.type.data(), type, std::strlen(type));
+    std::uint64_t hash = static_cast<std::uint64_t>(buffer.ndim * 64 + buffer.itemsize);
+    for (int k = 0; k < buffer.ndim; ++k) {
+      const auto index = static_cast<std::size_t>(k);
+      key.shape[index] = buffer.shape[k];
+      key.strides[index] = buffer.strides[k];
+      hash = (hash ^ static_cast<std::uint64_t>(buffer.shape[k])) * 0x9e3779b97f4a7c15u;
+      hash = (hash ^ static_cast<std::uint64_t>(buffer.strides[k])) * 0x9e3779b97f4a7c15u;
+    }
+    return {key, hash};
+  }
+
   static std::shared_ptr<const Mapping> make(const Key& key) {
     IndexSpace space;
     Mapping::StridedField field{{"f0", key.type.data(), key.bytes}, 0, {}};
@@ -124,10 +139,15 @@ class MappingCache {
   }
 
   std::array<Entry, 512> entries_;
+#if defined(Py_GIL_DISABLED)
+  std::atomic_flag taken_ = ATOMIC_FLAG_INIT;
+#endif
 };
 
+PyTypeObject* numpy_array = nullptr;
+
 /// From the buffer protocol. False if the element type needs a closer look.
-bool from_buffer(nb::handle object, Array& array) {
+bool from_buffer(nb::handle object, Array& array, bool borrowed) {
   Py_buffer buffer;
   if (PyObject_GetBuffer(object.ptr(), &buffer, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
     PyErr_Clear();
@@ -136,15 +156,41 @@ bool from_buffer(nb::handle object, Array& array) {
   const char* type = type_name(buffer.format, buffer.itemsize);
   const bool usable = type != nullptr && buffer.ndim <= dimensions_max;
   if (usable) {
-    // Guarded by the interpreter's lock, as everything here is.
-    static MappingCache cache;
+    // Guarded by the interpreter's lock, where there is one. Never destroyed: threads of a program
+    // that ends may still be here.
+    static MappingCache& cache = *new MappingCache;
     array.view = View::whole(cache.find(buffer, type));
     array.place.address = static_cast<std::byte*>(buffer.buf);
     array.writable = !buffer.readonly;
     array.name = "an array in host memory";
+    if (!PyObject_TypeCheck(object.ptr(), numpy_array)) {
+      array.owner = keep(buffer);
+      return true;
+    }
+    if (!borrowed) array.owner = keep(object);
   }
   PyBuffer_Release(&buffer);
   return usable;
+}
+
+/// Whether the buffer of an object may leave out what the object means, such as a mask: Python
+/// looks at it then. Arrays of exactly NumPy's type, and Python's own buffers, have nothing else.
+bool has_more_than_buffer(nb::handle object) {
+  PyTypeObject* type = Py_TYPE(object.ptr());
+  if (type == numpy_array || type == &PyByteArray_Type || type == &PyMemoryView_Type ||
+      type == &PyBytes_Type) {
+    return false;
+  }
+  return PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "mask") != 0;
+}
+
+Array find_array(nb::handle object, bool writable, bool borrowed) {
+  if (nb::isinstance<Array>(object)) return nb::cast<Array>(object);
+  Array array;
+  if (!has_more_than_buffer(object) && from_buffer(object, array, borrowed)) return array;
+  nb::object converted =
+      nb::module_::import_("tranship.arrays").attr("to_core")(nb::borrow(object), writable);
+  return nb::cast<Array>(converted);
 }
 
 Array instance(nb::handle memory, const Extents& extents, const Fields& fields,
@@ -162,9 +208,8 @@ Array instance(nb::handle memory, const Extents& extents, const Fields& fields,
   array.writable = !buffer.readonly;
   array.named = true;
   array.name = "an instance in host memory";
-  array.owner = keep(memory);
+  array.owner = keep(buffer);
   const std::int64_t bytes = buffer.len;
-  PyBuffer_Release(&buffer);
   if (offset < 0 || bytes - offset < mapping->end_bytes()) {
     raise({ErrorCode::invalid_argument,
            "the buffer has " + std::to_string(bytes - offset) + " bytes and the layout \"" +
@@ -193,7 +238,7 @@ std::shared_ptr<void> file_owner(std::shared_ptr<File> file) {
   File* address = file.get();
   return {address, [held = std::move(file)](File*) mutable {
             if (Py_IsInitialized() && PyGILState_Check()) {
-              nb::gil_scoped_release released;
+              const Released released;
               held.reset();
             } else {
               held.reset();
@@ -216,7 +261,7 @@ Array file(const std::string& path, const Extents& extents, const Fields& fields
   const View view = View::whole(mapping);
   options.payload_bytes = view.bytes();
   auto opened = [&] {
-    nb::gil_scoped_release released;
+    const Released released;
     return File::open(path, options);
   }();
   auto shared = unwrap(std::move(opened));
@@ -240,14 +285,14 @@ void end_file(const Array& array, Status (File::*end)()) {
   if (opened == nullptr) return;
   while (true) {
     const bool ended = [&] {
-      nb::gil_scoped_release released;
+      const Released released;
       return opened->wait_for_transfers(std::chrono::milliseconds(50));
     }();
     if (ended) break;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
   Status status = [&] {
-    nb::gil_scoped_release released;
+    const Released released;
     return (opened->*end)();
   }();
   unwrap(status);
@@ -363,31 +408,17 @@ nb::list lowered(nb::handle source, nb::handle target) {
   return result;
 }
 
-/// Whether the buffer of an object may leave out what the object means, such as a mask: Python
-/// looks at it then. Arrays of exactly NumPy's type, and Python's own buffers, have nothing else.
-bool has_more_than_buffer(nb::handle object) {
-  static const PyTypeObject* const plain_array = reinterpret_cast<PyTypeObject*>(
-      nb::object(nb::module_::import_("numpy").attr("ndarray")).release().ptr());
-  PyTypeObject* type = Py_TYPE(object.ptr());
-  if (type == plain_array || type == &PyByteArray_Type || type == &PyMemoryView_Type ||
-      type == &PyBytes_Type) {
-    return false;
-  }
-  return PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "mask") != 0;
-}
-
 }  // namespace
 
-Array array_of(nb::handle object, bool writable) {
-  if (nb::isinstance<Array>(object)) return nb::cast<Array>(object);
-  Array array;
-  if (!has_more_than_buffer(object) && from_buffer(object, array)) {
-    array.owner = keep(object);
-    return array;
-  }
-  nb::object converted =
-      nb::module_::import_("tranship.arrays").attr("to_core")(nb::borrow(object), writable);
-  return nb::cast<Array>(converted);
+void prepare_arrays() {
+  nb::object type = nb::module_::import_("numpy").attr("ndarray");
+  numpy_array = reinterpret_cast<PyTypeObject*>(type.release().ptr());
+}
+
+Array array_of(nb::handle object, bool writable) { return find_array(object, writable, false); }
+
+Array borrowed_array_of(nb::handle object, bool writable) {
+  return find_array(object, writable, true);
 }
 
 CopyPair pair_of(nb::handle pair) {

@@ -17,11 +17,10 @@
 
 #include "engine/array.hpp"
 #include "engine/engine.hpp"
+#include "interpreter.hpp"
 #include "tranship/error.hpp"
 
 namespace tranship::python {
-
-namespace nb = nanobind;
 
 /// Raises the Python exception of the error's code (tranship.errors).
 [[noreturn]] void raise(const Error& error);
@@ -35,6 +34,9 @@ T unwrap(Result<T> result) {
 inline void unwrap(const Status& status) {
   if (!status) raise(status.error());
 }
+
+/// Raises Closed if the interpreter is ending: nothing new is opened then.
+void check_interpreter();
 
 /// A timeout that Python gives in seconds; some days at most.
 inline std::chrono::milliseconds milliseconds(double seconds) {
@@ -52,12 +54,13 @@ using Fields = std::vector<std::tuple<std::string, std::string, std::int64_t>>;
 std::shared_ptr<const Mapping> mapping_of(const Extents& extents, const Fields& fields,
                                           const std::string& layout);
 
-/// Keeps a Python object alive from C++; let go with the interpreter's lock held.
-std::shared_ptr<void> keep(nb::handle object);
-
 /// Any array that Python may hand over: our own, one with the buffer protocol, or one that
-/// tranship.arrays.to_core knows (structured types, DLPack).
+/// tranship.arrays.to_core knows (structured types, DLPack). It keeps what it lies in: a NumPy
+/// array by a reference, as NumPy resizes none that has several; any other buffer exported.
 Array array_of(nb::handle object, bool writable);
+
+/// The same for as long as the caller holds the object: a NumPy array has no owner then.
+Array borrowed_array_of(nb::handle object, bool writable);
 
 /// Tuples of a source and a target.
 using Pairs = nb::typed<nb::iterable, nb::typed<nb::tuple, nb::object, nb::object>>;
@@ -96,9 +99,12 @@ struct Streams {
 
 /// One stream behind the work of those given and of those that the arrays name; nothing if none is
 /// named. The source keeps alive what was made for it.
-std::optional<std::uintptr_t> joined(const Engine& engine, const Streams& given, Array& source,
-                                     Array& target);
+/// Without the interpreter's lock.
+/// @error what the driver refused; invalid_argument for streams without a GPU
+Result<std::optional<std::uintptr_t>> joined(const Engine& engine, const Streams& given,
+                                             Array& source, Array& target);
 
+void prepare_arrays();
 void bind_arrays(nb::module_& module);
 void bind_device_arrays(nb::module_& module);
 void bind_device_memory(nb::module_& module);

@@ -99,18 +99,24 @@ Array array_of_tensor(const nb::dlpack::dltensor& tensor, bool writable,
   }
 }
 
-/// Takes the tensor out of its capsule; the producer's deleter runs when the last user ends.
+/// A tensor whose producer gets it back.
+template <typename Managed>
+struct KeptTensor : Kept {
+  explicit KeptTensor(Managed* given) : tensor(given) {}
+  ~KeptTensor() override {
+    if (tensor->deleter != nullptr) tensor->deleter(tensor);
+  }
+  Managed* tensor;
+};
+
+/// Takes the tensor out of its capsule; the producer's deleter runs when the last user has ended.
 template <typename Managed>
 std::shared_ptr<void> take(PyObject* capsule, const char* name, const char* used_name,
                            Managed*& managed) {
   managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
   if (managed == nullptr) throw nb::python_error();
   if (PyCapsule_SetName(capsule, used_name) != 0) throw nb::python_error();
-  return {managed, [](Managed* held) {
-            if (held->deleter == nullptr || !Py_IsInitialized()) return;
-            nb::gil_scoped_acquire lock;
-            held->deleter(held);
-          }};
+  return hold(std::make_unique<KeptTensor<Managed>>(managed), managed);
 }
 
 Array from_dlpack(nb::handle capsule) {

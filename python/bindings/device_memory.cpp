@@ -20,8 +20,22 @@ namespace {
 constexpr std::uintptr_t legacy_stream = 1;
 constexpr std::uintptr_t per_thread_stream = 2;
 
+/// Lets go of memory of a GPU, or pinned memory, which may wait for what a GPU does.
+void let_go(std::shared_ptr<void>& memory) {
+  if (!attached()) return memory.reset();
+  const Released released;
+  memory.reset();
+}
+
 /// Memory that an engine allocated, as long as Python refers to it.
 struct DeviceMemory {
+  DeviceMemory(std::shared_ptr<void> given, int number, std::int64_t size)
+      : owner(std::move(given)), device(number), bytes(size) {}
+  DeviceMemory(DeviceMemory&&) = default;
+  ~DeviceMemory() {
+    if (owner) let_go(owner);
+  }
+
   std::shared_ptr<void> owner;
   int device = -1;
   std::int64_t bytes = 0;
@@ -30,7 +44,7 @@ struct DeviceMemory {
 DeviceMemory allocate(Engine& engine, const std::string& where, int device, std::int64_t bytes) {
   const Where place = where == "pinned" ? Where::pinned : Where::device;
   auto owner = [&] {
-    nb::gil_scoped_release released;
+    const Released released;
     return engine.allocate(place, device, bytes);
   }();
   return {unwrap(std::move(owner)), device, bytes};
@@ -38,22 +52,24 @@ DeviceMemory allocate(Engine& engine, const std::string& where, int device, std:
 
 /// Memory that is pinned where it lies; it keeps the array alive.
 struct Pinned {
-  std::shared_ptr<void> pages;
-  nb::object array;
+  Pinned(std::shared_ptr<void> given, nb::object owner)
+      : pages(std::move(given)), array(std::move(owner)) {}
+  Pinned(Pinned&&) = default;
+  ~Pinned() { release(); }
 
   void release() {
-    {
-      nb::gil_scoped_release released;
-      pages.reset();
-    }
+    if (pages) let_go(pages);
     array.reset();
   }
+
+  std::shared_ptr<void> pages;
+  nb::object array;
 };
 
 Pinned pin(Engine& engine, nb::object array) {
   const Array pinned = array_of(array, false);
   auto pages = [&] {
-    nb::gil_scoped_release released;
+    const Released released;
     return engine.pin(pinned);
   }();
   return {unwrap(std::move(pages)), std::move(array)};
@@ -90,7 +106,7 @@ nb::tuple list_gpus(const Engine& engine) {
   if (engine.gpus() != nullptr) return nb::make_tuple(described(*engine.gpus()), "");
   if (!engine.config().gpus) return nb::make_tuple(nb::list(), "the setting gpus is 0");
   const auto found = [] {
-    nb::gil_scoped_release released;
+    const Released released;
     return Gpus::open();
   }();
   return nb::make_tuple(nb::list(), found ? "the engine could not use them; open another one"
@@ -102,13 +118,13 @@ nb::tuple find_gpus() {
   const Config config = config_with({});
   if (!config.gpus) return nb::make_tuple(nb::list(), "the setting gpus is 0");
   auto found = [&] {
-    nb::gil_scoped_release released;
+    const Released released;
     return GpuSide::open(config);
   }();
   const std::unique_ptr<GpuSide> side = unwrap(std::move(found));
   if (side) return nb::make_tuple(described(*side->gpus()), "");
   const auto refused = [] {
-    nb::gil_scoped_release released;
+    const Released released;
     return Gpus::open();
   }();
   return nb::make_tuple(nb::list(), refused ? "they could not be used at first; run it again"
@@ -138,12 +154,13 @@ struct JoinedStream {
 };
 
 /// Lets later work of `follower` start after what is in `stream` now.
-void follow(Gpus& gpus, const GpuStream& follower, const CallerStream& stream) {
-  const GpuMark mark = unwrap(gpus.make_mark(stream.device));
-  Status status = gpus.record(mark, {stream.device, reinterpret_cast<void*>(stream.handle)});
-  if (status) status = gpus.wait(follower, mark);
-  gpus.release(mark);
-  unwrap(status);
+Status follow(Gpus& gpus, const GpuStream& follower, const CallerStream& stream) {
+  const auto mark = gpus.make_mark(stream.device);
+  if (!mark) return mark.error();
+  Status status = gpus.record(*mark, {stream.device, reinterpret_cast<void*>(stream.handle)});
+  if (status) status = gpus.wait(follower, *mark);
+  gpus.release(*mark);
+  return status;
 }
 
 /// The GPU of an array in device memory, or -1.
@@ -193,13 +210,14 @@ std::optional<CallerStream> stream_in(nb::handle object) {
   return CallerStream{*handle == 0 ? legacy_stream : *handle, number ? -1 : device_in(object)};
 }
 
-std::optional<std::uintptr_t> joined(const Engine& engine, const Streams& given, Array& source,
-                                     Array& target) {
-  if (!given.own && given.others.empty() && !source.stream && !target.stream) return {};
+Result<std::optional<std::uintptr_t>> joined(const Engine& engine, const Streams& given,
+                                             Array& source, Array& target) {
+  using Stream = std::optional<std::uintptr_t>;
+  if (!given.own && given.others.empty() && !source.stream && !target.stream) return Stream();
   const std::shared_ptr<Gpus> gpus = engine.gpus();
   if (gpus == nullptr) {
-    raise({ErrorCode::invalid_argument,
-           "a stream was given, and this engine has no GPU; `tranship topology` says why"});
+    return Error({ErrorCode::invalid_argument,
+                  "a stream was given, and this engine has no GPU; `tranship topology` says why"});
   }
   const int source_device = device_of(*gpus, source);
   const int target_device = device_of(*gpus, target);
@@ -212,8 +230,8 @@ std::optional<std::uintptr_t> joined(const Engine& engine, const Streams& given,
   for (CallerStream& stream : streams) {
     if (stream.device < 0) stream.device = device;
     if (gpus->emulated() && stream.handle > per_thread_stream) {
-      raise({ErrorCode::invalid_argument,
-             "emulated GPUs have no streams but the default ones; give stream=1 or none"});
+      return Error({ErrorCode::invalid_argument,
+                    "emulated GPUs have no streams but the default ones; give stream=1 or none"});
     }
   }
   const CallerStream& first = streams[0];
@@ -223,13 +241,18 @@ std::optional<std::uintptr_t> joined(const Engine& engine, const Streams& given,
   // The caller's own stream carries the copy where it can, so that its later work comes after it.
   if (first.device == device && (given.own || one)) {
     const GpuStream own{device, reinterpret_cast<void*>(first.handle)};
-    for (std::size_t k = 1; !one && k < streams.size(); ++k) follow(*gpus, own, streams[k]);
-    return first.handle;
+    for (std::size_t k = 1; !one && k < streams.size(); ++k) {
+      if (Status status = follow(*gpus, own, streams[k]); !status) return status.error();
+    }
+    return Stream(first.handle);
   }
-  const GpuStream stream = unwrap(gpus->make_stream(device, false));
-  source.owner = std::make_shared<JoinedStream>(gpus, stream, std::move(source.owner));
-  for (const CallerStream& before : streams) follow(*gpus, stream, before);
-  return reinterpret_cast<std::uintptr_t>(stream.handle);
+  const auto stream = gpus->make_stream(device, false);
+  if (!stream) return stream.error();
+  source.owner = std::make_shared<JoinedStream>(gpus, *stream, std::move(source.owner));
+  for (const CallerStream& before : streams) {
+    if (Status status = follow(*gpus, *stream, before); !status) return status.error();
+  }
+  return Stream(reinterpret_cast<std::uintptr_t>(stream->handle));
 }
 
 void bind_device_memory(nb::module_& module) {

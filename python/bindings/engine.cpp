@@ -153,9 +153,14 @@ std::vector<Event> events_of(nb::handle after) {
 
 namespace {
 
-/// The two arrays of a copy, both restricted to the region.
-CopyPair ends_of(nb::handle source, nb::handle target, nb::handle region) {
-  CopyPair ends{array_of(source, false), array_of(target, true)};
+/// Copies within this process's memory up to here are shorter than giving the interpreter's lock
+/// away and taking it back; they keep it where they need nobody.
+constexpr std::int64_t small_bytes = 64 << 10;
+
+/// The two arrays of a copy, both restricted to the region; without owners where the caller holds
+/// NumPy arrays.
+CopyPair borrowed_ends_of(nb::handle source, nb::handle target, nb::handle region) {
+  CopyPair ends{borrowed_array_of(source, false), borrowed_array_of(target, true)};
   if (region.is_none()) return ends;
   // A plain array's dimensions match the other side's by position, and so does the region.
   const View names = ends.source.named ? ends.source.view : ends.target.view;
@@ -164,23 +169,50 @@ CopyPair ends_of(nb::handle source, nb::handle target, nb::handle region) {
   return ends;
 }
 
+/// Makes what the arrays lie in outlive the call.
+void own(CopyPair& ends, nb::handle source, nb::handle target) {
+  if (!ends.source.owner) ends.source.owner = keep(source);
+  if (!ends.target.owner) ends.target.owner = keep(target);
+}
+
+CopyPair ends_of(nb::handle source, nb::handle target, nb::handle region) {
+  CopyPair ends = borrowed_ends_of(source, target, region);
+  own(ends, source, target);
+  return ends;
+}
+
+/// Behind the streams that the arrays and the caller name.
+template <typename Copy>
+BoundEvent start(const std::shared_ptr<Engine>& engine, const Streams& streams, CopyPair& ends,
+                 CopyOptions& options, const Copy& copy) {
+  auto event = [&]() -> Result<Event> {
+    const Released released;
+    auto stream = joined(*engine, streams, ends.source, ends.target);
+    if (!stream) return stream.error();
+    options.stream = *stream;
+    return copy();
+  }();
+  return {unwrap(std::move(event)), engine};
+}
+
 BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                 nb::handle region, int priority, nb::handle after, const std::string& planner,
                 std::int64_t buffer_bytes, nb::handle stream) {
-  CopyPair ends = ends_of(source, target, region);
+  drop_kept();
+  CopyPair ends = borrowed_ends_of(source, target, region);
   CopyOptions options = copy_options(priority, planner, buffer_bytes);
   Before before = before_of(after, stream);
   options.after = std::move(before.events);
-  options.stream = joined(*engine, before.streams, ends.source, ends.target);
-  // Small copies are shorter than giving the interpreter's lock away and taking it back.
-  if (ends.source.view.bytes() <= 65536) {
-    return {unwrap(engine->copy(ends.source, ends.target, options)), engine};
+  const bool streams = before.streams.own || !before.streams.others.empty() || ends.source.stream ||
+                       ends.target.stream;
+  if (!streams && ends.source.view.bytes() <= small_bytes) {
+    if (auto event = engine->copy_now(ends.source, ends.target, options)) {
+      return {std::move(*event), engine};
+    }
   }
-  auto event = [&] {
-    nb::gil_scoped_release released;
-    return engine->copy(ends.source, ends.target, options);
-  }();
-  return {unwrap(std::move(event)), engine};
+  own(ends, source, target);
+  return start(engine, before.streams, ends, options,
+               [&] { return engine->copy(ends.source, ends.target, options); });
 }
 
 BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, int priority,
@@ -196,14 +228,9 @@ BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, i
       if (array->stream) before.streams.others.push_back({*array->stream, array->device});
     }
   }
-  if (!pairs.empty()) {
-    options.stream = joined(*engine, before.streams, pairs[0].source, pairs[0].target);
-  }
-  auto event = [&] {
-    nb::gil_scoped_release released;
-    return engine->copy_all(pairs, options);
-  }();
-  return {unwrap(std::move(event)), engine};
+  CopyPair none;
+  return start(engine, pairs.empty() ? Streams{} : before.streams, pairs.empty() ? none : pairs[0],
+               options, [&] { return engine->copy_all(pairs, options); });
 }
 
 using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -216,13 +243,10 @@ BoundEvent copy_pages(const std::shared_ptr<Engine>& engine, nb::handle source, 
   options.priority = priority;
   Before before = before_of(after, stream);
   options.after = std::move(before.events);
-  options.stream = joined(*engine, before.streams, ends.source, ends.target);
-  auto event = [&] {
-    nb::gil_scoped_release released;
+  return start(engine, before.streams, ends, options, [&] {
     return engine->copy_pages(ends.source, ends.target, {source_pages.data(), source_pages.size()},
                               {target_pages.data(), target_pages.size()}, options);
-  }();
-  return {unwrap(std::move(event)), engine};
+  });
 }
 
 BoundPlan plan(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
@@ -230,28 +254,41 @@ BoundPlan plan(const std::shared_ptr<Engine>& engine, nb::handle source, nb::han
                std::int64_t buffer_bytes) {
   const CopyPair ends = ends_of(source, target, region);
   const CopyOptions options = copy_options(priority, planner, buffer_bytes);
-  return {unwrap(engine->plan(ends.source, ends.target, options)), engine};
+  auto made = [&] {
+    const Released released;
+    return engine->plan(ends.source, ends.target, options);
+  }();
+  return {unwrap(std::move(made)), engine};
+}
+
+bool done(const BoundEvent& self) {
+  if (self.event.ended_well()) return true;
+  const Released released;
+  return self.event.done();
 }
 
 /// Waits in slices, so that Ctrl-C is heard.
 void wait(const BoundEvent& self, std::optional<double> timeout) {
   const Event& event = self.event;
   using Seconds = std::chrono::duration<double>;
-  if (event.done()) return unwrap(event.wait({}));
+  if (event.ended_well()) return;
   const auto deadline =
       std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
                                              Seconds(std::min(timeout.value_or(1e9), 1e9)));
   while (true) {
     const auto left = deadline - std::chrono::steady_clock::now();
     const auto slice = std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds{0},
-                                                            std::chrono::milliseconds{100});
-    Status status = [&] {
-      nb::gil_scoped_release released;
-      return event.wait(slice);
+                                                            std::chrono::milliseconds{50});
+    bool ended = false;
+    const Status status = [&] {
+      const Released released;
+      Status waited = event.wait(slice);
+      ended = waited || event.done();
+      return !waited && ended ? event.wait({}) : waited;
     }();
     const bool again =
-        !status && status.error().code == ErrorCode::timeout && !event.done() && left > slice;
-    if (!again) return unwrap(event.done() ? event.wait({}) : status);
+        !ended && !status && status.error().code == ErrorCode::timeout && left > slice;
+    if (!again) return unwrap(status);
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
 }
@@ -260,6 +297,7 @@ std::shared_ptr<Engine> open(const std::string& profile,
                              const std::map<std::string, std::string>& overrides,
                              const std::string& trace_file, const std::string& program, bool accept,
                              const std::string& contact_file) {
+  check_interpreter();
   Engine::Options options;
   options.config = config_with(overrides);
   options.profile = unwrap(Profile::from_json(profile));
@@ -268,18 +306,10 @@ std::shared_ptr<Engine> open(const std::string& profile,
   options.accept = accept;
   options.contact_file = contact_file;
   auto opened = [&] {
-    nb::gil_scoped_release released;
+    const Released released;
     return Engine::open(std::move(options));
   }();
-  // Closing joins threads that may be waiting for the interpreter's lock.
-  return {unwrap(std::move(opened)).release(), [](Engine* engine) {
-            if (Py_IsInitialized() && PyGILState_Check()) {
-              nb::gil_scoped_release released;
-              delete engine;
-            } else {
-              delete engine;
-            }
-          }};
+  return owned(unwrap(std::move(opened)));
 }
 
 /// What the caller did from `begin_ns` until now.
@@ -288,6 +318,7 @@ void add_span(const Engine& engine, const std::string& name, std::int64_t begin_
   if (engine.trace() == nullptr) return;
   Span span{name, "program", begin_ns, SteadyClock().now_ns(), bytes};
   span.thread = own_row();
+  const Released released;
   engine.trace()->add(std::move(span));
 }
 
@@ -320,15 +351,13 @@ void bind_plan(nb::module_& module) {
 
 void bind_event(nb::module_& module) {
   nb::class_<BoundEvent>(module, "Event", "The end of a copy, to wait for.")
-      .def(
-          "done", [](const BoundEvent& self) { return self.event.done(); },
-          "Whether the copy has ended, well or not.")
+      .def("done", &done, "Whether the copy has ended, well or not.")
       .def("wait", &wait, nb::arg("timeout") = nb::none(),
            "Waits for the end, at most `timeout` seconds; raises what the copy failed with.")
       .def(
           "cancel",
           [](const BoundEvent& self) {
-            nb::gil_scoped_release released;
+            const Released released;
             self.event.cancel();
           },
           "Asks the copy to end as cancelled; what was written stays written.")
@@ -366,14 +395,18 @@ void bind_engine(nb::module_& module) {
       .def("close",
            [](Engine& engine) {
              Status status = [&] {
-               nb::gil_scoped_release released;
+               const Released released;
                return engine.close();
              }();
              unwrap(status);
            })
       .def_prop_ro("closed", &Engine::closed)
       .def_prop_ro("threads", &Engine::threads)
-      .def_prop_ro("buffer_bytes_in_use", &Engine::buffer_bytes_in_use)
+      .def_prop_ro("buffer_bytes_in_use",
+                   [](const Engine& engine) {
+                     const Released released;
+                     return engine.buffer_bytes_in_use();
+                   })
       .def_prop_ro("profile", [](const Engine& engine) { return engine.profile().to_json(); })
       .def_prop_ro(
           "cache_counters",

@@ -23,18 +23,46 @@
 namespace tranship::python {
 namespace {
 
-Processes& processes(Engine& engine) {
-  auto opened = [&] {
-    nb::gil_scoped_release released;
-    return engine.processes();
-  }();
-  return *unwrap(std::move(opened));
+std::shared_ptr<Processes> processes(Engine& engine) {
+  return unwrap(run([&] { return engine.processes(); }));
+}
+
+/// Ends an export. After Ctrl-C the withdrawal goes on by itself.
+void withdraw(Engine& engine, const std::string& name) {
+  const auto links = processes(engine);
+  const std::function<Result<bool>()> work = [links, name]() -> Result<bool> {
+    if (Status status = links->withdraw(name); !status) return status.error();
+    return true;
+  };
+  unwrap(run_apart<bool>(work, [](bool) {}));
+}
+
+PeerId connect(Engine& engine, const std::string& contact, double timeout) {
+  const auto links = processes(engine);
+  const auto patience = milliseconds(timeout);
+  return unwrap(run_apart<PeerId>([=] { return links->connect(contact, patience); },
+                                  [links](PeerId unwanted) { (void)links->disconnect(unwanted); }));
+}
+
+std::vector<std::string> names(Engine& engine, PeerId peer, double timeout) {
+  using Names = std::vector<std::string>;
+  const auto links = processes(engine);
+  const auto patience = milliseconds(timeout);
+  return unwrap(
+      run_apart<Names>([=] { return links->names(peer, patience); }, [](const Names&) {}));
+}
+
+Array lookup(Engine& engine, PeerId peer, const std::string& name, double timeout) {
+  const auto links = processes(engine);
+  const auto patience = milliseconds(timeout);
+  return unwrap(
+      run_apart<Array>([=] { return links->lookup(peer, name, patience); }, [](const Array&) {}));
 }
 
 /// Runs `body` without the interpreter's lock.
 template <typename Body>
-auto released(Body body) {
-  nb::gil_scoped_release unlocked;
+auto released(const Body& body) {
+  const Released unlocked;
   return body();
 }
 
@@ -42,8 +70,8 @@ auto released(Body body) {
 std::function<void(double, const std::string&)> progress_to(const nb::object& report) {
   if (report.is_none()) return {};
   return [&report](double share, const std::string& what) {
-    nb::gil_scoped_acquire held;
-    report(share, what);
+    const Acquired held;
+    if (held) report(share, what);
   };
 }
 
@@ -159,9 +187,16 @@ double time_pairs(Engine& engine, const Pairs& given, bool together, int count) 
 double time_plans(Engine& engine, nb::handle source, nb::handle target, int count) {
   const Array from = array_of(source, false);
   const Array to = array_of(target, true);
-  unwrap(engine.plan(from, to, {}));
-  const auto begin = std::chrono::steady_clock::now();
-  for (int k = 0; k < count; ++k) unwrap(engine.plan(from, to, {}));
+  Status failure;
+  const auto begin = released([&] {
+    if (auto first = engine.plan(from, to, {}); !first) failure = first.error();
+    const auto after_first = std::chrono::steady_clock::now();
+    for (int k = 0; k < count && failure; ++k) {
+      if (auto plan = engine.plan(from, to, {}); !plan) failure = plan.error();
+    }
+    return after_first;
+  });
+  unwrap(failure);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / count;
 }
 
@@ -191,7 +226,9 @@ void bind_shared_memory(nb::module_& module) {
   nb::class_<PeerId>(module, "PeerId");
   module.def(
       "allocate_shared",
-      [](Engine& engine, std::int64_t bytes) { return unwrap(engine.allocate_shared(bytes)); },
+      [](Engine& engine, std::int64_t bytes) {
+        return unwrap(released([&] { return engine.allocate_shared(bytes); }));
+      },
       nb::arg("engine"), nb::arg("bytes"));
 }
 
@@ -327,54 +364,34 @@ void bind_measuring(nb::module_& module) {
              nb::arg("count"));
   module.def("time_memcpy", &time_memcpy, nb::arg("source"), nb::arg("target"), nb::arg("count"));
   module.def(
-      "contact", [](Engine& engine) { return processes(engine).contact(); }, nb::arg("engine"));
+      "contact", [](Engine& engine) { return processes(engine)->contact(); }, nb::arg("engine"));
   module.def(
       "export_array",
       [](Engine& engine, const std::string& name, nb::handle array) {
-        Processes& links = processes(engine);
+        const auto links = processes(engine);
         const Array exported = array_of(array, false);
-        unwrap(released([&] { return links.export_array(name, exported); }));
+        unwrap(released([&] { return links->export_array(name, exported); }));
       },
       nb::arg("engine"), nb::arg("name"), nb::arg("array"));
-  module.def(
-      "withdraw",
-      [](Engine& engine, const std::string& name) {
-        Processes& links = processes(engine);
-        unwrap(released([&] { return links.withdraw(name); }));
-      },
-      nb::arg("engine"), nb::arg("name"));
-  module.def(
-      "connect",
-      [](Engine& engine, const std::string& contact, double timeout) {
-        Processes& links = processes(engine);
-        return unwrap(released([&] { return links.connect(contact, milliseconds(timeout)); }));
-      },
-      nb::arg("engine"), nb::arg("contact"), nb::arg("timeout"));
+  module.def("withdraw", &withdraw, nb::arg("engine"), nb::arg("name"));
+  module.def("connect", &connect, nb::arg("engine"), nb::arg("contact"), nb::arg("timeout"));
   module.def(
       "disconnect",
       [](Engine& engine, PeerId peer) {
-        Processes& links = processes(engine);
-        unwrap(released([&] { return links.disconnect(peer); }));
+        const auto links = processes(engine);
+        unwrap(released([&] { return links->disconnect(peer); }));
       },
       nb::arg("engine"), nb::arg("peer"));
   module.def(
       "describe_peer",
-      [](Engine& engine, PeerId peer) { return processes(engine).describe_peer(peer); },
+      [](Engine& engine, PeerId peer) {
+        const auto links = processes(engine);
+        return released([&] { return links->describe_peer(peer); });
+      },
       nb::arg("engine"), nb::arg("peer"));
-  module.def(
-      "names",
-      [](Engine& engine, PeerId peer, double timeout) {
-        Processes& links = processes(engine);
-        return unwrap(released([&] { return links.names(peer, milliseconds(timeout)); }));
-      },
-      nb::arg("engine"), nb::arg("peer"), nb::arg("timeout"));
-  module.def(
-      "lookup",
-      [](Engine& engine, PeerId peer, const std::string& name, double timeout) {
-        Processes& links = processes(engine);
-        return unwrap(released([&] { return links.lookup(peer, name, milliseconds(timeout)); }));
-      },
-      nb::arg("engine"), nb::arg("peer"), nb::arg("name"), nb::arg("timeout"));
+  module.def("names", &names, nb::arg("engine"), nb::arg("peer"), nb::arg("timeout"));
+  module.def("lookup", &lookup, nb::arg("engine"), nb::arg("peer"), nb::arg("name"),
+             nb::arg("timeout"));
 }
 
 }  // namespace tranship::python

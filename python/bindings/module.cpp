@@ -10,13 +10,8 @@ void raise(const Error& error) {
   throw nb::python_error();
 }
 
-std::shared_ptr<void> keep(nb::handle object) {
-  object.inc_ref();
-  return {object.ptr(), [](void* held) {
-            if (!Py_IsInitialized()) return;
-            nb::gil_scoped_acquire lock;
-            Py_DECREF(static_cast<PyObject*>(held));
-          }};
+void check_interpreter() {
+  if (interpreter_ends()) raise({ErrorCode::closed, "the interpreter is ending: open it earlier"});
 }
 
 }  // namespace tranship::python
@@ -24,6 +19,8 @@ std::shared_ptr<void> keep(nb::handle object) {
 NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);  // what scripts keep until the interpreter ends is no leak
   module.doc() = "The C++ core of Tranship; use the names of the package tranship instead.";
+  tranship::python::prepare_arrays();
+  tranship::python::bind_interpreter(module);
   tranship::python::bind_arrays(module);
   tranship::python::bind_device_arrays(module);
   tranship::python::bind_planning(module);

@@ -86,13 +86,12 @@ std::vector<int> computes(Simulation& simulation, const std::vector<std::string>
   return numbers;
 }
 
-void run(Simulation& simulation) {
+void run_all(Simulation& simulation) {
   bool signalled = false;
   const Status status = [&] {
-    nb::gil_scoped_release released;
+    const Released released;
     return simulation.run([&] {
-      nb::gil_scoped_acquire held;
-      signalled = PyErr_CheckSignals() != 0;
+      signalled = interrupted();
       return !signalled;
     });
   }();
@@ -146,7 +145,7 @@ void bind_simulation(nb::module_& module) {
            nb::arg("at_s"))
       .def("computes", &computes, nb::arg("places"), nb::arg("seconds"), nb::arg("after"),
            nb::arg("at_s"))
-      .def("run", &run)
+      .def("run", &run_all)
       .def("tasks", &Simulation::tasks)
       .def("begin_s", &Simulation::begin_s, nb::arg("task"))
       .def("end_s", &Simulation::end_s, nb::arg("task"))

@@ -24,32 +24,27 @@ using staging::Which;
 
 /// A client and the engine that it uses.
 struct BoundClient {
+  BoundClient(std::shared_ptr<Engine> used, std::unique_ptr<Client> opened)
+      : engine(std::move(used)), client(std::move(opened)) {}
+
   std::shared_ptr<Engine> engine;
   std::unique_ptr<Client> client;
 };
 
-/// Runs `work` without the interpreter's lock; what a signal handler raised goes first.
-template <typename Work>
-auto run(const Work& work) {
-  auto result = [&] {
-    nb::gil_scoped_release released;
-    return work();
-  }();
-  if (PyErr_Occurred() != nullptr) throw nb::python_error();
-  return result;
-}
-
-/// Whether a signal handler has raised: Ctrl-C ends what waits.
-bool interrupted() {
-  nb::gil_scoped_acquire held;
-  return PyErr_CheckSignals() != 0;
+/// What a server answers without waiting for other processes.
+template <typename Call>
+auto ask(const Server& server, const Call& call) {
+  unwrap(server.usable());
+  const Released released;
+  return call();
 }
 
 std::shared_ptr<BoundClient> open_client(std::shared_ptr<Engine> engine, const std::string& contact,
                                          const std::string& name, double timeout) {
+  check_interpreter();
   const staging::Patience patience{milliseconds(timeout), interrupted};
   auto client = unwrap(run([&] { return Client::open(*engine, contact, name, patience); }));
-  return std::make_shared<BoundClient>(BoundClient{std::move(engine), std::move(client)});
+  return owned(std::make_unique<BoundClient>(std::move(engine), std::move(client)));
 }
 
 std::shared_ptr<Server> open_server(const std::string& profile,
@@ -59,6 +54,7 @@ std::shared_ptr<Server> open_server(const std::string& profile,
                                     const std::string& full, const std::string& spill_folder,
                                     std::optional<std::int64_t> spill_bytes_max, int rank,
                                     int servers, const std::string& first) {
+  check_interpreter();
   Server::Options options;
   options.config = config_with(overrides);
   options.profile = unwrap(Profile::from_json(profile));
@@ -75,7 +71,7 @@ std::shared_ptr<Server> open_server(const std::string& profile,
   options.servers = servers;
   options.first = first;
   options.join.interrupted = interrupted;
-  return {unwrap(run([&] { return Server::open(std::move(options)); }))};
+  return owned(unwrap(run([&] { return Server::open(std::move(options)); })));
 }
 
 GetRequest request_of(const std::string& variable, const std::string& which, std::int64_t version,
@@ -134,12 +130,19 @@ void bind_staging_server(nb::module_& module) {
                   nb::arg("spill_bytes_max").none(), nb::arg("rank"), nb::arg("servers"),
                   nb::arg("first"))
       .def_prop_ro("contact", &Server::contact)
-      .def_prop_ro("clients", &Server::clients)
-      .def_prop_ro("complete", &Server::complete)
-      .def_prop_ro("memory_bytes_used", &Server::memory_bytes_used)
-      .def_prop_ro("spilled_bytes", &Server::spilled_bytes)
+      .def_prop_ro("clients",
+                   [](const Server& self) { return ask(self, [&] { return self.clients(); }); })
+      .def_prop_ro("complete",
+                   [](const Server& self) { return ask(self, [&] { return self.complete(); }); })
+      .def_prop_ro(
+          "memory_bytes_used",
+          [](const Server& self) { return ask(self, [&] { return self.memory_bytes_used(); }); })
+      .def_prop_ro(
+          "spilled_bytes",
+          [](const Server& self) { return ask(self, [&] { return self.spilled_bytes(); }); })
       .def(
-          "variables", [](const Server& self) { return described(self.list()); },
+          "variables",
+          [](const Server& self) { return described(ask(self, [&] { return self.list(); })); },
           nb::sig("def variables(self) -> list[dict[str, object]]"))
       .def("close", [](Server& self) { unwrap(run([&] { return self.close(); })); });
 }
@@ -193,7 +196,7 @@ nb::dict timed(const staging::Moved& moved) {
 
 nb::dict statistics(const BoundClient& self) {
   nb::dict all;
-  for (const auto& [name, traffic] : self.client->traffic()) {
+  for (const auto& [name, traffic] : run([&] { return self.client->traffic(); })) {
     nb::dict one;
     one["puts"] = timed(traffic.puts);
     one["gets"] = timed(traffic.gets);
@@ -240,6 +243,7 @@ void bind_staging_client(nb::module_& module) {
       .def("variables", &variables, nb::sig("def variables(self) -> list[dict[str, object]]"))
       .def("servers", &servers, nb::sig("def servers(self) -> list[dict[str, object]]"))
       .def_prop_ro("contact", [](const BoundClient& self) { return self.client->contact(); })
+      .def_prop_ro("closed", [](const BoundClient& self) { return self.client->closed(); })
       .def("statistics", &statistics,
            nb::sig("def statistics(self) -> dict[str, dict[str, dict[str, object]]]"))
       .def("discard", &discard, nb::arg("variable"), nb::arg("version"))

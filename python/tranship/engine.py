@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import operator
 import os
 import sys
 import time
-import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -19,27 +17,14 @@ import numpy.typing as npt
 from . import _core, profiles
 from ._core import Event, Pinned, Plan
 from .arrays import RemoteArray, to_core
-from .closing import Closing
+from .closing import Closing, close_at_exit
 from .device import DeviceArray, device_number, empty_device
 from .dtypes import dtype_fields
-from .errors import InvalidArgument
+from .errors import Closed, Error, InvalidArgument
 from .topology import describe as describe_topology
 from .topology import hardware_lines
 
 __all__ = ["Engine", "Peer"]
-
-# Engines that are still open when the interpreter ends are closed before it does: their threads
-# let go of Python objects.
-_open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-
-
-@atexit.register
-def close_all() -> None:
-    """Closes every engine that is still open, even if one of them cannot write its trace."""
-    with ExitStack() as stack:
-        for engine in list(_open_engines):
-            stack.callback(engine.close)
-
 
 Region = Mapping[str, tuple[int, int]]
 
@@ -82,7 +67,7 @@ class Engine(Closing):
         program = os.path.basename(sys.argv[0]) or "python"
         accept = contact is True or file != ""
         self._core = _core.EngineCore.open(text, overrides, trace_file, program, accept, file)
-        _open_engines.add(self)
+        close_at_exit(self)
 
     def copy(
         self,
@@ -369,11 +354,12 @@ class Engine(Closing):
     def close(self) -> None:
         """Ends everything outstanding with `Closed`, within a bounded time. May be repeated.
 
+        Copies that are under way are cancelled, and have ended when it returns; calls of other
+        threads, and all later ones, raise `Closed`.
+
         Raises:
             Error: the trace could not be written; the engine is closed all the same.
         """
-        if self._core.closed:
-            return
         self._core.close()
 
 
@@ -384,6 +370,11 @@ class Peer:
         self._core = core
         self._peer = peer
         self._timeout = timeout
+        self._closed = False
+
+    def _check(self) -> None:
+        if self._closed:
+            raise Closed("the connection was closed; connect again with Engine.connect()")
 
     def __getitem__(self, name: str) -> RemoteArray:
         """The array that the peer exports by this name.
@@ -391,23 +382,33 @@ class Peer:
         Raises:
             NotFound: it exports none by that name; the text lists those that it does.
             PeerLost: it died.
+            Closed: this connection, or the engine, was closed.
         """
+        self._check()
         found = _core.lookup(self._core, self._peer, name, self._timeout)
         return RemoteArray(found, name, self._core)
 
     def names(self) -> list[str]:
         """Names of the arrays that the peer exports now."""
+        self._check()
         return list(_core.names(self._core, self._peer, self._timeout))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Ends the connection. May be repeated."""
+        if self._closed or self._core.closed:
+            return
+        self._closed = True
         _core.disconnect(self._core, self._peer)
 
     def __repr__(self) -> str:
-        return f"<Peer {_core.describe_peer(self._core, self._peer)}>"
+        try:
+            description = "" if self._closed else _core.describe_peer(self._core, self._peer)
+        except Error:
+            description = ""
+        return f"<Peer {description or 'closed'}>"
 
 
 class MemoryBuffer:

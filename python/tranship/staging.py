@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from . import _core, profiles
 from ._core import Event
-from .closing import Closing
+from .closing import Closing, close_at_exit
 from .communicator import Communicator, agree, hear_first, tell_others
 from .dtypes import dtype_fields, dtype_of
 from .engine import Engine, read_profile, setting_overrides
 from .errors import Closed, Error, InvalidArgument, NotFound, Timeout
+from .futures import Workers
 from .staging_arguments import (
     ELEMENT_BYTES_MAX,
     box_of_index,
@@ -47,6 +48,8 @@ WORKERS = 4
 """Puts and gets of one client that go on behind its caller's back."""
 LOOK_S = 0.25
 """How soon a subscription sees that it is to end."""
+CLOSED = "this client of the staging service was closed; open another one"
+"""What jobs fail with that never began."""
 READ_S = 60.0
 """How long it tries to read a version that is there: it may have to come back from disk."""
 
@@ -85,6 +88,8 @@ class StagingServer(Closing):
             there.
     """
 
+    exit_order = 1
+
     def __init__(
         self,
         contact: str | os.PathLike[str] | None = None,
@@ -122,6 +127,7 @@ class StagingServer(Closing):
             servers,
             os.fspath(contact) if rank > 0 and contact is not None else "",
         )
+        close_at_exit(self)
 
     @property
     def contact(self) -> str:
@@ -153,7 +159,10 @@ class StagingServer(Closing):
         return [dict(info) for info in self._core.variables()]
 
     def close(self) -> None:
-        """Ends the service; clients that wait are told."""
+        """Ends the service; clients that wait are told. Later calls raise `Closed`.
+
+        It may be repeated. In a process that was forked from the server's it does nothing.
+        """
         self._core.close()
 
 
@@ -197,6 +206,8 @@ class Staging(Closing):
         Error: what answers there is no staging server.
     """
 
+    exit_order = 2
+
     def __init__(
         self,
         contact: str | os.PathLike[str],
@@ -207,7 +218,8 @@ class Staging(Closing):
         comm: Communicator | None = None,
         **settings: Any,
     ) -> None:
-        self._workers = ThreadPoolExecutor(WORKERS, "tranship-staging")  # starts what is needed
+        self._workers = Workers("tranship-staging", WORKERS, CLOSED)
+        self._pid = os.getpid()
         self._comm = comm
         self._writers = 0 if comm is None else comm.Get_size()
         where = os.fspath(contact)
@@ -226,6 +238,7 @@ class Staging(Closing):
             if failure is None:
                 self._disconnect()
             raise
+        close_at_exit(self)
 
     def _open(
         self,
@@ -337,8 +350,9 @@ class Staging(Closing):
         The array must stay as it is until then. Several may be under way; they end in any order.
         close() waits for all of them.
         """
-        return self._begin(
-            lambda: self.put(name, version, array, lower, timeout=timeout, after=after)
+        return self._workers.run(
+            lambda: self.put(name, version, array, lower, timeout=timeout, after=after),
+            lasting=True,
         )
 
     def get_async(
@@ -351,14 +365,13 @@ class Staging(Closing):
         *,
         timeout: float = 30.0,
     ) -> Future[Any]:
-        """Begins a `get` and returns at once; ``result()`` is what `get` returns or raises."""
-        return self._begin(lambda: self.get(name, version, lower, upper, out, timeout=timeout))
+        """Begins a `get` and returns at once; ``result()`` is what `get` returns or raises.
 
-    def _begin(self, work: Callable[[], Any]) -> Future[Any]:
-        try:
-            return self._workers.submit(work)
-        except RuntimeError:
-            raise Closed("this client of the staging service was closed") from None
+        close() does not wait for it: it raises `Closed` then.
+        """
+        return self._workers.run(
+            lambda: self.get(name, version, lower, upper, out, timeout=timeout), lasting=False
+        )
 
     def subscribe(
         self,
@@ -544,20 +557,44 @@ class Staging(Closing):
         self._core.discard(name, whole_version(version))
 
     def __exit__(self, kind: object = None, *_: object) -> None:
-        if kind is not None:
-            self._comm = None  # the others may never come
-        self.close()
+        if kind is None:
+            self.close()
+        else:
+            self._abandon()
+
+    def _close_at_exit(self) -> None:
+        self._abandon()
+
+    def _abandon(self) -> None:
+        """Closes without waiting for what was begun, or for other processes, which may not come."""
+        self._comm = None
+        if self._pid == os.getpid():
+            self._workers.close(finish=False)
+            self._disconnect()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the client was closed."""
+        return self._core.closed
 
     def close(self) -> None:
-        """Waits for what was begun, says that nothing more will be put, and disconnects.
+        """Waits for the puts that were begun, says that nothing more will be put, and disconnects.
+
+        All else that runs is ended: calls of other threads, gets that were begun, subscriptions.
+        They raise `Closed`, as every later call does. At the end of a ``with`` statement that an
+        exception leaves, and when the interpreter ends, that is true of puts, too: what was not
+        whole was never put. A second call does nothing, nor does one in a process that was forked
+        from the client's.
 
         With a communicator it waits until all its processes close; but not at the end of a
         ``with`` statement that an exception leaves. The others still do: start MPI programs with
         ``python -m mpi4py``, which ends all of them when one fails.
         """
-        self._workers.shutdown(wait=True)
-        comm, self._comm = self._comm, None
+        if self._pid != os.getpid():
+            return
         try:
+            self._workers.close(finish=True)
+            comm, self._comm = self._comm, None
             if comm is not None:
                 comm.barrier()
         finally:
@@ -630,6 +667,7 @@ class Variable:
         Raises:
             PeerLost: somebody who put to it has died, or the server.
             Timeout: no version came for so long.
+            Closed: this client was closed.
         """
         core = self.staging._core
         version = FIRST if after is None else whole_version(after)
@@ -640,6 +678,8 @@ class Variable:
                     self.name, "next", version, list(box.lower), list(box.upper), timeout
                 )
             except Closed:
+                if self.staging.closed:
+                    raise
                 return
             yield version
 
@@ -687,6 +727,8 @@ class Subscription(Closing):
         except (Timeout, NotFound):
             return True
         except Closed:
+            if self._staging.closed:
+                raise
             return False
         out = self._box.empty()
         try:
@@ -709,6 +751,7 @@ class Subscription(Closing):
             Timeout: it has not ended; or a version that is there could not be read for a minute,
                 and the message says why.
             PeerLost: somebody who put to the variable has died, or the server.
+            Closed: its client was closed before.
             Exception: what the callback raised; it was not called again.
         """
         self._thread.join(timeout)

@@ -39,6 +39,15 @@ Setting word(const char* name, std::string Config::*member, const char* help) {
           [member](const Config& config) { return config.*member; }};
 }
 
+/// A word that is not shown.
+Setting secret(const char* name, std::string Config::*member, const char* help) {
+  Setting setting = word(name, member, help);
+  setting.show = [member](const Config& config) {
+    return std::string((config.*member).empty() ? "" : "(set)");
+  };
+  return setting;
+}
+
 Setting flag(const char* name, bool Config::*member, const char* help) {
   return {name, help,
           [member](Config& config, const std::string& text) -> Status {
@@ -61,8 +70,16 @@ std::vector<Setting> settings() {
       number("file_queue_depth", &Config::file_queue_depth, "file reads and writes at once"),
       number("file_io_bytes", &Config::file_io_bytes, "largest single file read or write"),
       flag("file_direct", &Config::file_direct, "large runs go around the page cache"),
-      word("listen", &Config::listen, "address on which other processes connect"),
-      number("peer_timeout_ms", &Config::peer_timeout_ms, "silence after which a peer is lost"),
+      word("listen", &Config::listen, "HOST:PORT for other machines to connect; empty: none"),
+      secret("key", &Config::key, "64 hexadecimal digits that connections over a network prove"),
+      word("users", &Config::users, "numbers of other users of this machine that are trusted"),
+      number("clients_max", &Config::clients_max, "processes that may be connected at once"),
+      number("service_threads", &Config::service_threads,
+             "threads that answer them; 0: by the number of cores"),
+      number("peer_timeout_ms", &Config::peer_timeout_ms,
+             "how long withdrawing and closing wait for others' copies"),
+      number("reconnect_ms", &Config::reconnect_ms,
+             "how long a broken network connection may take to be made anew"),
       number("slots_per_peer", &Config::slots_per_peer, "slots to each peer"),
       number("slot_bytes", &Config::slot_bytes, "bytes of each slot"),
       number("peer_threads", &Config::peer_threads,

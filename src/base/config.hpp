@@ -26,18 +26,31 @@ struct Config {
   std::int64_t file_io_bytes = std::int64_t{1} << 20;
   /// Whether large runs of a file go around the page cache.
   bool file_direct = true;
-  /// Address on which other processes connect. Name a network interface's to be reached from
-  /// other machines; there is no authentication yet, so only on a network that you trust.
-  std::string listen = "127.0.0.1:0";
-  /// How long a peer may be silent before it counts as lost.
+  /// HOST:PORT on which this process listens for other machines, if it lets others connect at all;
+  /// port 0 takes a free one. Empty: none, and only this machine's processes of the same user can
+  /// connect. 0.0.0.0:0 is every interface.
+  std::string listen;
+  /// 64 hexadecimal digits that both sides of a connection over a network prove to each other that
+  /// they have. Empty: a random one, which the contact file carries.
+  std::string key;
+  /// Other users of this machine, by number and separated by commas, that are trusted: they may
+  /// connect, and this process connects to them.
+  std::string users;
+  /// Processes that may be connected at once.
+  std::int64_t clients_max = 4096;
+  /// Threads that answer them; 0: twice the cores, 8 to 32.
+  std::int64_t service_threads = 0;
+  /// How long withdrawing an array, and closing, wait for others' copies that have begun.
   std::int64_t peer_timeout_ms = 2000;
+  /// How long a connection over a network that broke may take to be made anew.
+  std::int64_t reconnect_ms = 1000;
   /// Slots through which a peer's arrays are reached, and their size.
   std::int64_t slots_per_peer = 8;
   std::int64_t slot_bytes = std::int64_t{256} << 10;
   /// Threads that copy straight to and from another process's memory, where the system lets them.
   /// -1: half the cores, at most 10, on machines of eight or more; 0: copies take slots.
   std::int64_t peer_threads = -1;
-  /// automatic, shared (this machine only) or network (UCX over TCP or RDMA even on one machine).
+  /// automatic, shared (this machine only) or network (TCP even on one machine).
   std::string transport = "automatic";
   /// automatic, full, simple, spsl or spdl.
   std::string planner = "automatic";

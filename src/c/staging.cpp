@@ -27,14 +27,60 @@ using staging::GetRequest;
 using staging::VariableInfo;
 using staging::Which;
 
+namespace {
+
 /// What the workers do uses the client, which uses the engine: they end in this order.
-struct tranship_staging {
+struct Open {
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Client> client;
   std::unique_ptr<Workers> workers = std::make_unique<Workers>();
 };
 
+}  // namespace
+
+/// Never freed, so that a call after tranship_close() is refused instead of using memory that is
+/// somebody else's by then: a few bytes for each client that was opened.
+struct tranship_staging {
+  std::mutex mutex;
+  std::shared_ptr<Open> open;  ///< shared by the calls that run; null: closed
+  std::uint64_t generation = fork_generation();
+};
+
 namespace {
+
+Error closed_error() {
+  return {ErrorCode::closed, "this staging client was closed; open another one"};
+}
+
+Error forked_error() {
+  return {ErrorCode::closed,
+          "this process was forked after the staging client was opened; open one of its own here"};
+}
+
+/// Gives out a handle. All that there ever were stand in a list, by which leak checkers find them.
+tranship_staging* handle_of(std::shared_ptr<Open> open) {
+  static std::mutex mutex;
+  static auto& all = *new std::vector<std::unique_ptr<tranship_staging>>;
+  auto made = std::make_unique<tranship_staging>();
+  made->open = std::move(open);
+  const std::lock_guard lock(mutex);
+  return all.emplace_back(std::move(made)).get();
+}
+
+/// What a call uses, if none of its other arguments is null.
+/// @error invalid_argument; closed, also in a fork
+Result<std::shared_ptr<Open>> use(
+    tranship_staging* staging,
+    std::initializer_list<std::pair<const char*, const void*>> arguments) {
+  Status given = check_given({{"staging", staging}});
+  if (given) given = check_given(arguments);
+  if (!given) return given.error();
+  // Before the lock, which a thread of the parent may hold in a fork.
+  if (staging->generation != fork_generation()) return forked_error();
+  const std::lock_guard lock(staging->mutex);
+  if (!staging->open) return closed_error();
+  return staging->open;
+}
 
 /// How a put or get behind its caller's back has ended.
 struct Outcome {
@@ -81,8 +127,7 @@ std::string own_name() {
   return std::string(host) + ":" + std::to_string(getpid());
 }
 
-Result<std::unique_ptr<tranship_staging>> open_staging(const char* contact, const char* name,
-                                                       double timeout) {
+Result<std::shared_ptr<Open>> open_staging(const char* contact, const char* name, double timeout) {
   const auto patience = duration(timeout);
   if (!patience) return patience.error();
   Engine::Options options;
@@ -96,10 +141,10 @@ Result<std::unique_ptr<tranship_staging>> open_staging(const char* contact, cons
   if (!engine) return engine.error();
   auto client = Client::open(**engine, contact, name != nullptr ? name : own_name(), {*patience});
   if (!client) return client.error();
-  auto staging = std::make_unique<tranship_staging>();
-  staging->engine = std::move(*engine);
-  staging->client = std::move(*client);
-  return staging;
+  auto open = std::make_shared<Open>();
+  open->engine = std::move(*engine);
+  open->client = std::move(*client);
+  return open;
 }
 
 /// What a put or get was given, checked.
@@ -111,12 +156,9 @@ struct Move {
   std::chrono::milliseconds timeout{};
 };
 
-Result<Move> checked(const tranship_staging* staging, const char* variable,
-                     const tranship_array* array, double timeout) {
-  Status given = check_given({{"staging", staging}, {"variable", variable}, {"array", array}});
-  if (given) given = staging->engine->usable();
-  if (!given) return given.error();
-  auto made = array_of(*array, staging->engine->gpus().get());
+Result<Move> checked(const Open& open, const char* variable, const tranship_array* array,
+                     double timeout) {
+  auto made = array_of(*array, open.engine->gpus().get());
   if (!made) return made.error();
   const auto patience = duration(timeout);
   if (!patience) return patience.error();
@@ -134,18 +176,43 @@ Status get(Client& client, Which which, std::int64_t& version, const Move& move)
   return found ? Status{} : Status(found.error());
 }
 
-/// Lets the workers run `work(client, move)`.
+/// Runs `work(client, move)`, checked.
 template <typename Work>
-Status begin(tranship_staging* staging, Result<Move> move, tranship_request** request, Work work) {
-  if (Status given = check_given({{"request", request}}); !given) return given;
-  *request = nullptr;
+Status move_now(tranship_staging* staging, const char* variable, const tranship_array* array,
+                double timeout, const Work& work) {
+  const auto open = use(staging, {{"variable", variable}, {"array", array}});
+  if (!open) return open.error();
+  const auto move = checked(**open, variable, array, timeout);
+  return move ? work(*(*open)->client, *move) : Status(move.error());
+}
+
+struct Later {
+  tranship_request** request;
+  bool lasting;  ///< closing waits for it
+};
+
+/// Lets the workers run `work(client, move)`. Their jobs do not share what is open: whoever drops
+/// it last joins them.
+template <typename Work>
+Status move_later(tranship_staging* staging, const char* variable, const tranship_array* array,
+                  double timeout, const Later& later, Work work) {
+  if (Status given = check_given({{"request", later.request}}); !given) return given;
+  *later.request = nullptr;
+  const auto open = use(staging, {{"variable", variable}, {"array", array}});
+  if (!open) return open.error();
+  auto move = checked(**open, variable, array, timeout);
   if (!move) return move.error();
   auto made = std::make_unique<tranship_request>();
   made->outcome = std::make_shared<Outcome>();
-  staging->workers->run(
-      [outcome = made->outcome, client = staging->client.get(), what = std::move(*move),
-       work = std::move(work)] { outcome->end(caught([&] { return work(*client, what); })); });
-  *request = made.release();
+  Workers::Job job;
+  job.work = [outcome = made->outcome, client = (*open)->client.get(), what = std::move(*move),
+              work = std::move(work)] {
+    outcome->end(caught([&] { return work(*client, what); }));
+  };
+  job.refuse = [outcome = made->outcome] { outcome->end(closed_error()); };
+  job.lasting = later.lasting;
+  if (!(*open)->workers->run(std::move(job))) return closed_error();
+  *later.request = made.release();
   return {};
 }
 
@@ -173,7 +240,7 @@ tranship_code tranship_open(const char* contact, const char* name, double timeou
     if (Status given = check_given({{"contact", contact}}); !given) return given;
     auto opened = open_staging(contact, name, timeout);
     if (!opened) return opened.error();
-    *staging = opened->release();
+    *staging = handle_of(std::move(*opened));
     return {};
   });
 }
@@ -182,27 +249,35 @@ tranship_code tranship_close(tranship_staging* staging) {
   return guarded([&]() -> Status {
     if (staging == nullptr) return {};
     // In a fork the threads live in the parent only: to wait for them would never end.
-    if (!staging->engine->usable()) return {};
-    const std::unique_ptr<tranship_staging> ended(staging);
-    ended->workers.reset();
+    if (staging->generation != fork_generation()) return {};
+    std::shared_ptr<Open> ended;
+    {
+      const std::lock_guard lock(staging->mutex);
+      ended.swap(staging->open);
+    }
+    if (!ended) return {};
+    ended->workers->finish();
+    const Status left = ended->client->close();
     // The engine takes its leave until the server has read it; the process may end right after.
-    return ended->engine->close();
+    const Status closed = ended->engine->close();
+    return closed ? left : closed;
   });
 }
 
 tranship_code tranship_put(tranship_staging* staging, const char* variable, int64_t version,
                            const tranship_array* array, double timeout) {
   return guarded([&]() -> Status {
-    const auto move = checked(staging, variable, array, timeout);
-    return move ? put(*staging->client, version, *move) : Status(move.error());
+    return move_now(staging, variable, array, timeout,
+                    [&](Client& client, const Move& move) { return put(client, version, move); });
   });
 }
 
 tranship_code tranship_get(tranship_staging* staging, const char* variable, int64_t version,
                            const tranship_array* array, double timeout) {
   return guarded([&]() -> Status {
-    const auto move = checked(staging, variable, array, timeout);
-    return move ? get(*staging->client, Which::exact, version, *move) : Status(move.error());
+    return move_now(staging, variable, array, timeout, [&](Client& client, const Move& move) {
+      return get(client, Which::exact, version, move);
+    });
   });
 }
 
@@ -210,11 +285,11 @@ tranship_code tranship_get_next(tranship_staging* staging, const char* variable,
                                 const tranship_array* array, double timeout, int64_t* version) {
   return guarded([&]() -> Status {
     if (Status given = check_given({{"version", version}}); !given) return given;
-    const auto move = checked(staging, variable, array, timeout);
-    if (!move) return move.error();
-    Status status = get(*staging->client, Which::next, after, *move);
-    if (status) *version = after;
-    return status;
+    return move_now(staging, variable, array, timeout, [&](Client& client, const Move& move) {
+      Status status = get(client, Which::next, after, move);
+      if (status) *version = after;
+      return status;
+    });
   });
 }
 
@@ -222,27 +297,25 @@ tranship_code tranship_get_latest(tranship_staging* staging, const char* variabl
                                   const tranship_array* array, double timeout, int64_t* version) {
   return guarded([&]() -> Status {
     if (Status given = check_given({{"version", version}}); !given) return given;
-    const auto move = checked(staging, variable, array, timeout);
-    if (!move) return move.error();
-    std::int64_t found = INT64_MAX;  // of all versions
-    Status status = get(*staging->client, Which::latest, found, *move);
-    if (status) *version = found;
-    return status;
+    return move_now(staging, variable, array, timeout, [&](Client& client, const Move& move) {
+      std::int64_t found = INT64_MAX;  // of all versions
+      Status status = get(client, Which::latest, found, move);
+      if (status) *version = found;
+      return status;
+    });
   });
 }
 
 tranship_code tranship_wait_next(tranship_staging* staging, const char* variable, int64_t after,
                                  const tranship_array* box, double timeout, int64_t* version) {
   return guarded([&]() -> Status {
-    Status given = check_given(
-        {{"staging", staging}, {"variable", variable}, {"box", box}, {"version", version}});
-    if (given) given = staging->engine->usable();
-    if (!given) return given;
+    const auto open = use(staging, {{"variable", variable}, {"box", box}, {"version", version}});
+    if (!open) return open.error();
     const auto whole = box_of(*box);
     if (!whole) return whole.error();
     const auto patience = duration(timeout);
     if (!patience) return patience.error();
-    const auto found = staging->client->wait({variable, Which::next, after, *whole}, *patience);
+    const auto found = (*open)->client->wait({variable, Which::next, after, *whole}, *patience);
     if (!found) return found.error();
     *version = *found;
     return {};
@@ -252,35 +325,31 @@ tranship_code tranship_wait_next(tranship_staging* staging, const char* variable
 tranship_code tranship_define(tranship_staging* staging, const char* variable, const char* type,
                               const tranship_array* domain, int writers) {
   return guarded([&]() -> Status {
-    Status given = check_given(
-        {{"staging", staging}, {"variable", variable}, {"type", type}, {"domain", domain}});
-    if (given) given = staging->engine->usable();
-    if (!given) return given;
+    const auto open = use(staging, {{"variable", variable}, {"type", type}, {"domain", domain}});
+    if (!open) return open.error();
     const auto field = field_of(type);
     if (!field) return field.error();
     const auto whole = box_of(*domain);
     if (!whole) return whole.error();
-    return staging->client->define(variable, *field, *whole, writers);
+    return (*open)->client->define(variable, *field, *whole, writers);
   });
 }
 
 tranship_code tranship_discard(tranship_staging* staging, const char* variable, int64_t version) {
   return guarded([&]() -> Status {
-    Status given = check_given({{"staging", staging}, {"variable", variable}});
-    if (given) given = staging->engine->usable();
-    return given ? staging->client->discard(variable, version) : given;
+    const auto open = use(staging, {{"variable", variable}});
+    return open ? (*open)->client->discard(variable, version) : Status(open.error());
   });
 }
 
 tranship_code tranship_describe(tranship_staging* staging, const char* name, double timeout,
                                 tranship_variable* variable) {
   return guarded([&]() -> Status {
-    Status given = check_given({{"staging", staging}, {"name", name}, {"variable", variable}});
-    if (given) given = staging->engine->usable();
-    if (!given) return given;
+    const auto open = use(staging, {{"name", name}, {"variable", variable}});
+    if (!open) return open.error();
     const auto patience = duration(timeout);
     if (!patience) return patience.error();
-    const auto info = staging->client->describe(name, *patience);
+    const auto info = (*open)->client->describe(name, *patience);
     return info ? fill(*variable, *info) : Status(info.error());
   });
 }
@@ -289,8 +358,8 @@ tranship_code tranship_put_async(tranship_staging* staging, const char* variable
                                  const tranship_array* array, double timeout,
                                  tranship_request** request) {
   return guarded([&] {
-    return begin(
-        staging, checked(staging, variable, array, timeout), request,
+    return move_later(
+        staging, variable, array, timeout, {request, true},
         [version](Client& client, const Move& move) { return put(client, version, move); });
   });
 }
@@ -299,17 +368,18 @@ tranship_code tranship_get_async(tranship_staging* staging, const char* variable
                                  const tranship_array* array, double timeout,
                                  tranship_request** request) {
   return guarded([&] {
-    return begin(staging, checked(staging, variable, array, timeout), request,
-                 [version](Client& client, const Move& move) {
-                   std::int64_t same = version;
-                   return get(client, Which::exact, same, move);
-                 });
+    return move_later(staging, variable, array, timeout, {request, false},
+                      [version](Client& client, const Move& move) {
+                        std::int64_t same = version;
+                        return get(client, Which::exact, same, move);
+                      });
   });
 }
 
 tranship_code tranship_request_wait(tranship_request* request, double timeout) {
   return guarded([&]() -> Status {
     if (Status given = check_given({{"request", request}}); !given) return given;
+    if (request->generation != fork_generation()) return forked_error();
     const auto patience = duration(timeout);
     if (!patience) return patience.error();
     Outcome& outcome = *request->outcome;
@@ -325,6 +395,7 @@ tranship_code tranship_request_wait(tranship_request* request, double timeout) {
 tranship_code tranship_request_test(tranship_request* request, int* ended) {
   return guarded([&]() -> Status {
     if (Status given = check_given({{"request", request}, {"ended", ended}}); !given) return given;
+    if (request->generation != fork_generation()) return forked_error();
     const std::lock_guard lock(request->outcome->mutex);
     *ended = request->outcome->ended ? 1 : 0;
     return {};
@@ -344,11 +415,10 @@ void tranship_request_free(tranship_request* request) {
 
 tranship_code tranship_ls(tranship_staging* staging, tranship_listing** listing) {
   return guarded([&]() -> Status {
-    Status given = check_given({{"staging", staging}, {"listing", listing}});
-    if (given) given = staging->engine->usable();
-    if (!given) return given;
+    const auto open = use(staging, {{"listing", listing}});
+    if (!open) return open.error();
     *listing = nullptr;
-    auto variables = staging->client->list();
+    auto variables = (*open)->client->list();
     if (!variables) return variables.error();
     *listing = std::make_unique<tranship_listing>(std::move(*variables)).release();
     return {};

@@ -21,8 +21,9 @@ Workers::~Workers() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Workers::run(std::function<void()> job) {
+bool Workers::run(Job job) {
   const std::lock_guard lock(mutex_);
+  if (finished_) return false;
   if (jobs_.size() >= idle_ && threads_.size() < threads_most) {
     try {
       threads_.emplace_back([this] { serve(); });
@@ -31,7 +32,26 @@ void Workers::run(std::function<void()> job) {
     }
   }
   jobs_.push_back(std::move(job));
-  changed_.notify_one();
+  changed_.notify_all();
+  return true;
+}
+
+void Workers::finish() {
+  std::deque<Job> jobs;
+  {
+    const std::lock_guard lock(mutex_);
+    finished_ = true;
+    jobs.swap(jobs_);
+  }
+  for (const Job& job : jobs) {
+    if (job.lasting) {
+      job.work();
+    } else if (job.refuse) {
+      job.refuse();
+    }
+  }
+  std::unique_lock lock(mutex_);
+  while (lasting_ > 0) changed_.wait_for(lock, look_again);
 }
 
 void Workers::serve() {
@@ -43,10 +63,14 @@ void Workers::serve() {
     if (jobs_.empty()) return;
     auto job = std::move(jobs_.front());
     jobs_.pop_front();
+    const bool lasting = job.lasting;
+    if (lasting) ++lasting_;
     lock.unlock();
-    job();
-    job = nullptr;
+    job.work();
+    job = {};
     lock.lock();
+    if (lasting) --lasting_;
+    if (finished_) changed_.notify_all();
   }
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/mapping.hpp"
-#include "fabric/shared_memory.hpp"
+#include "os/shared_memory.hpp"
 #include "runtime/channel.hpp"
 
 namespace tranship {

@@ -518,7 +518,7 @@ Status Calibration::measure_peer(Engine& other, int memory, const char* name) {
   const std::int64_t bytes = options_.sample_bytes;
   Array exported = matrix(target_.data(), 1, bytes, 1, "F, x, y");
   if (Status status = (*there)->export_array(name, exported); !status) return status;
-  auto here = engine_->processes();
+  const auto here = engine_->processes();
   if (!here) return here.error();
   const auto patience = std::chrono::seconds(5);
   auto peer = (*here)->connect((*there)->contact(), patience);

@@ -82,7 +82,8 @@ std::vector<LoopNest>& spare_nests() {
 }  // namespace
 
 Result<Event> Engine::copy_all(std::span<const CopyPair> pairs, const CopyOptions& options) {
-  if (Status status = usable(); !status) return status.error();
+  const auto entered = enter();
+  if (!entered) return entered.error();
   std::vector<CopyPair> resolved;
   const bool known = std::all_of(pairs.begin(), pairs.end(), [](const CopyPair& pair) {
     return is_resolved(pair.source) && is_resolved(pair.target);

@@ -1,6 +1,5 @@
 #include "engine/engine.hpp"
 
-#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -14,12 +13,16 @@
 #include "data/lowering.hpp"
 #include "engine/checks.hpp"
 #include "engine/processes.hpp"
+#include "engine/waiting.hpp"
 
 namespace tranship {
 namespace {
 
 /// Pinned arrays from this size on lie in memory of their own, which other processes can map.
 constexpr std::int64_t shared_pinned_least = std::int64_t{64} << 10;
+/// Copies that a closing engine has cancelled have so long to end before the links go over which
+/// they run: a peer that is stopped must not keep the engine open.
+constexpr std::chrono::seconds copies_end_max{10};
 /// A short copy may stand behind others in its stream; a GPU that is silent for so long is lost.
 constexpr std::chrono::seconds staged_wait_max{60};
 /// More threads than this do not copy faster in one memory.
@@ -81,17 +84,6 @@ std::function<Status()> liveness_of(const Array& source, const Array& target) {
   return [a = source.liveness, b = target.liveness] { return check_liveness(a, b); };
 }
 
-}  // namespace
-
-std::uint64_t fork_generation() {
-  static std::atomic<std::uint64_t> generation{0};
-  static const int registered = pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1); });
-  (void)registered;
-  return generation.load(std::memory_order_relaxed);
-}
-
-namespace {
-
 /// Other processes keep their arrays until the copy is done, and are asked then whether they did.
 void guard_until_done(GpuFlight& flight, const Array& source, const Array& target, Leases leases) {
   if (!source.liveness && !target.liveness) return;
@@ -115,71 +107,17 @@ std::shared_ptr<Transfer> one_request(std::string label, int channel, std::int64
   return transfer;
 }
 
-/// Looks often at first, since most copies are short, and then less often.
-Status wait_for_flight(const GpuFlight& flight, std::chrono::steady_clock::time_point deadline) {
-  constexpr std::chrono::milliseconds eager{50};  // a sleep would outlast a hundredth of less
-  const auto begin = std::chrono::steady_clock::now();
-  while (!flight.done()) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now >= deadline) {
-      return Error{ErrorCode::timeout,
-                   "the copy on the GPU has not ended within the timeout; it goes on"};
-    }
-    if (now - begin < eager) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
+/// Whether somebody must wait for what a GPU cannot wait for by itself.
+bool waits_for_transfers(const std::vector<Event>& after) {
+  for (const Event& given : after) {
+    for (const Event& event : given.parts()) {
+      if (!event.flight() && !event.done()) return true;
     }
   }
-  return flight.status();
+  return false;
 }
 
 }  // namespace
-
-Event::Event(std::shared_ptr<const Plan> plan, std::shared_ptr<Transfer> transfer, Engine* engine)
-    : plan_(std::move(plan)), transfer_(std::move(transfer)), driver_(engine->driver_) {}
-
-bool Event::done() const {
-  if (!parts_.empty()) {
-    return std::all_of(parts_.begin(), parts_.end(), [](const Event& part) { return part.done(); });
-  }
-  if (flight_) return flight_->done();
-  return !transfer_ || transfer_->completion->done();
-}
-
-Status Event::wait(std::optional<std::chrono::nanoseconds> timeout) const {
-  using Clock = std::chrono::steady_clock;
-  const auto deadline = timeout ? Clock::now() + *timeout : Clock::time_point::max();
-  if (!parts_.empty()) {
-    Status first;
-    for (const Event& part : parts_) {
-      Status status = part.wait(timeout ? std::optional(deadline - Clock::now()) : std::nullopt);
-      if (first) first = std::move(status);
-    }
-    return first;
-  }
-  if (!transfer_ && !flight_) return {};
-  if (flight_) return wait_for_flight(*flight_, deadline);
-  if (!done()) {
-    if (const auto driver = driver_.lock()) {
-      driver->help(*transfer_, deadline);
-      driver->look_out(*transfer_->completion);
-    }
-  }
-  if (!timeout) return transfer_->completion->wait({});
-  const auto left = std::max<std::chrono::nanoseconds>(deadline - Clock::now(), {});
-  return transfer_->completion->wait(left);
-}
-
-void Event::cancel() const {
-  for (const Event& part : parts_) part.cancel();
-  if (done() || flight_) return;  // what a GPU has begun it ends
-  if (const auto driver = driver_.lock()) driver->cancel(transfer_);
-}
-
-std::shared_ptr<Completion> Event::completion() const {
-  return transfer_ ? transfer_->completion : nullptr;
-}
 
 Engine::Engine(Options options) : options_(std::move(options)) {}
 
@@ -271,25 +209,43 @@ void Engine::drop_absent_gpus() {
 
 Engine::~Engine() { (void)close(); }
 
+/// In a fork: the threads live in the parent only, so that joining them would never end.
+void Engine::leak() {
+  (void)new std::shared_ptr<ThreadDriver>(driver_);
+  (void)new std::shared_ptr<Processes>(processes_);
+  for (auto& channel : channels_) (void)channel.release();
+  (void)gpu_side_.release();
+}
+
 Status Engine::close() {
-  if (closed_.exchange(true)) return {};
-  const bool forked = fork_generation() != fork_generation_;
-  if (forked) {
-    // The threads live in the parent only: joining them would never end.
-    (void)new std::shared_ptr<ThreadDriver>(std::move(driver_));
-    (void)processes_.release();
-    for (auto& channel : channels_) (void)channel.release();
-    (void)gpu_side_.release();
+  if (fork_generation() != fork_generation_) {
+    if (!closed_.exchange(true)) leak();
     return {};
   }
+  const std::lock_guard closing(closing_);
+  if (closed_.exchange(true)) return {};
+  copying_.close();
+  if (!driver_) return {};  // it was refused before it started
+  const Error why{ErrorCode::closed, "the engine was closed before the transfer ended"};
+  driver_->stop(why);
+  // Peers learn that this process leaves when it touches their memory no more.
+  const auto end = std::chrono::steady_clock::now() + copies_end_max;
+  const auto left = [&] { return end - std::chrono::steady_clock::now(); };
+  (void)copying_.wait_empty(left());
+  (void)driver_->wait_ended(left());
+  if (gpu_side_) gpu_side_->wait_for_flights(end);
+  std::shared_ptr<Processes> processes;
   {
     std::lock_guard lock(processes_mutex_);
-    if (processes_) processes_->stop();
+    processes = processes_;
   }
-  if (!driver_) return {};  // it was refused before it started
-  driver_->close({ErrorCode::closed, "the engine was closed before the transfer ended"});
-  std::lock_guard lock(processes_mutex_);
-  processes_.reset();
+  if (processes) processes->stop();
+  driver_->close(why);
+  if (processes) processes->release();
+  {
+    std::lock_guard lock(processes_mutex_);
+    processes_.reset();
+  }
   return trace_file_ ? trace_file_->write() : Status{};
 }
 
@@ -298,11 +254,16 @@ Status Engine::usable() const {
     return Error{ErrorCode::closed, "the engine is closed; open another with tranship.Engine()"};
   }
   if (fork_generation() != fork_generation_) {
-    return Error{ErrorCode::closed,
-                 "this process was forked after the engine was opened, and threads do not "
-                 "survive a fork; open an engine of its own here (or start processes with spawn)"};
+    return forked_error();
   }
   return {};
+}
+
+Result<Gate::Pass> Engine::enter() {
+  if (Status status = usable(); !status) return status.error();
+  auto pass = copying_.enter();
+  if (!pass) return usable().error();
+  return pass;
 }
 
 Status Engine::resolve(Array& source, Array& target) const {
@@ -342,9 +303,10 @@ int Engine::channel_number(const ChannelSpec& channel, int opened_on) const {
   return to_gpu ? gpu_side_->number_of(channel, opened_on) : channel_numbers_.at(channel.kind);
 }
 
-Result<std::shared_ptr<SharedMemory>> Engine::allocate_shared(std::int64_t bytes) {
+Result<std::shared_ptr<SharedMemory>> Engine::allocate_shared(std::int64_t bytes,
+                                                              bool reserve) {
   if (Status status = usable(); !status) return status.error();
-  return shared_memories_.allocate(bytes);
+  return shared_memories_.allocate(bytes, reserve);
 }
 
 Result<std::shared_ptr<void>> Engine::pin(const Array& array) {
@@ -475,7 +437,8 @@ std::vector<double> Engine::waiting_s(int priority) const {
 }
 
 Result<Event> Engine::copy(const Array& source, const Array& target, const CopyOptions& options) {
-  if (Status status = usable(); !status) return status.error();
+  const auto entered = enter();
+  if (!entered) return entered.error();
   if (source.where != Where::device && target.where != Where::device) {
     return copy_resolved(source, target, options);
   }
@@ -489,6 +452,26 @@ Result<Event> Engine::copy(const Array& source, const Array& target, const CopyO
     if (Status status = resolve(to.emplace(target)); !status) return status.error();
   }
   return copy_resolved(from ? *from : source, to ? *to : target, options);
+}
+
+std::optional<Event> Engine::copy_now(const Array& source, const Array& target,
+                                      const CopyOptions& options) {
+  const bool inside = in_memory(source.where) && in_memory(target.where) && !source.liveness &&
+                      !target.liveness && !options.stream && !trace_file_;
+  if (!inside) return {};
+  for (const Event& event : options.after) {
+    if (!event.ended_well()) return {};
+  }
+  const auto entered = enter();
+  if (!entered) return {};
+  auto query = query_of(source, target, options);
+  if (!query || !check_overlap(source, target, query->target)) return {};
+  auto plan = cache_.find_now(*query);
+  if (!plan || !(plan->bytes == 0 || (plan->direct && plan->hops.size() == 1))) return {};
+  if (plan->bytes > 0) {
+    copy_nests(plan->nests, source.place.address, target.place.address, cold(*plan, options));
+  }
+  return Event(std::move(plan), nullptr, this);
 }
 
 Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
@@ -510,7 +493,8 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
   if (!leases) return leases.error();
   const bool one_gpu_hop = (*plan)->hops.size() == 1 &&
                            on_gpu(options_.profile.channels[at((*plan)->hops[0].channel)].kind);
-  if (one_gpu_hop) {
+  // In a stream of the caller's the copy must stand before this returns.
+  if (one_gpu_hop && (options.stream || !waits_for_transfers(options.after))) {
     return start_on_gpu(*plan, source, target, options, std::move(*leases));
   }
   const bool ready = std::all_of(options.after.begin(), options.after.end(),
@@ -599,7 +583,8 @@ Result<Event> Engine::carry_staged(const std::shared_ptr<const Plan>& plan, cons
   auto flight =
       gpu_side_->channel(options_.profile.channels[at(hop.channel)]).start(request, nullptr, {});
   if (!flight) return flight.error();
-  (*flight)->keep_alive({source.owner, target.owner, *buffer});
+  // The GPU reads what lies in the buffer by now, and writes nothing but the buffer.
+  (*flight)->keep_alive({up ? nullptr : source.owner, up ? target.owner : nullptr, *buffer});
   guard_until_done(**flight, source, target, std::move(leases));
   if (up) return Event(plan, std::move(*flight));
   using Clock = std::chrono::steady_clock;
@@ -624,6 +609,10 @@ Result<std::vector<std::shared_ptr<Completion>>> Engine::waits_of(const Plan& pl
   for (const Event& given : options.after) {
     for (const Event& event : given.parts()) {
       if (event.flight() && !event.done()) {
+        if (gpu_hop == nullptr) {  // it is another engine's, and this one has no GPU
+          if (Status status = event.wait({}); !status) return status.error();
+          continue;
+        }
         after.push_back(completion_of(event.flight(), channel_number(*gpu_hop)));
       } else {
         after.push_back(event.completion());
@@ -728,10 +717,13 @@ void Engine::run_nests(const Request& request, std::function<void(Status)> done)
 }
 
 std::int64_t Engine::buffer_bytes_in_use() const {
+  if (!usable()) return 0;
   return driver_->buffer_bytes_in_use(options_.profile.find_memory("node0/host0"));
 }
 
-Result<Processes*> Engine::processes() {
+Result<std::shared_ptr<Processes>> Engine::processes() {
+  // Before the lock, which a thread of the parent may have held when this process was forked.
+  if (Status status = usable(); !status) return status.error();
   std::lock_guard lock(processes_mutex_);
   if (Status status = usable(); !status) return status.error();
   if (!processes_) {
@@ -739,7 +731,7 @@ Result<Processes*> Engine::processes() {
     if (!opened) return opened.error();
     processes_ = std::move(*opened);
   }
-  return processes_.get();
+  return processes_;
 }
 
 }  // namespace tranship

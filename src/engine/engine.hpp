@@ -15,6 +15,8 @@
 
 #include "base/clock.hpp"
 #include "base/config.hpp"
+#include "os/fork.hpp"
+#include "base/gate.hpp"
 #include "base/trace.hpp"
 #include "engine/array.hpp"
 #include "engine/gpu_side.hpp"
@@ -42,12 +44,18 @@ class Event {
       : plan_(std::move(plan)), flight_(std::move(flight)) {}
 
   bool done() const;
-  /// @error timeout if the transfer has not ended by then; else how it ended
+  /// Whether it is known, without a look at a GPU or a lock, that the copy has ended well.
+  bool ended_well() const;
+  /// @error timeout if the transfer has not ended by then; closed in a fork of the process that
+  ///        started it; else how it ended
   Status wait(std::optional<std::chrono::nanoseconds> timeout) const;
   /// Asks the transfer to end as cancelled. What had been written stays written.
   void cancel() const;
   /// Copies that end together.
   explicit Event(std::vector<Event> parts) : plan_(parts[0].plan_), parts_(std::move(parts)) {}
+  /// Whether its threads live in the process that this one was forked from: then it never ends
+  /// here.
+  bool forked() const { return fork_generation_ != fork_generation(); }
   /// The copies that it stands for: itself, if it is one.
   std::vector<Event> parts() const { return parts_.empty() ? std::vector{*this} : parts_; }
   /// Null for a copy of nothing; of several copies that of the first.
@@ -63,6 +71,7 @@ class Event {
   std::shared_ptr<GpuFlight> flight_;
   std::weak_ptr<ThreadDriver> driver_;
   std::vector<Event> parts_;
+  std::uint64_t fork_generation_ = fork_generation();
 };
 
 struct CopyOptions {
@@ -97,7 +106,8 @@ class Engine {
     bool accept = false;       ///< listen for other processes
     std::string contact_file;  ///< where to write how to connect, if not empty
     AnswerCall answer;         ///< answers what other processes ask of this one; empty: refused
-    /// Somebody who had connected is gone. On the fabric's thread: it must not block.
+    /// As FabricOptions says. On the fabric's thread: they must not block.
+    std::function<void(RequesterId, bool cleanly)> on_requester_lost;
     std::function<void(RequesterId, bool cleanly)> on_requester_gone;
   };
 
@@ -108,6 +118,13 @@ class Engine {
   /// @error invalid_argument for arrays that do not match, overlap or cannot be written; no_route;
   ///        closed. What fails later is reported by the event.
   Result<Event> copy(const Array& source, const Array& target, const CopyOptions& options);
+
+  /// Carries a copy within this process's memory at once, if that needs nobody: no lock that is
+  /// taken, no planning, no other thread, nothing in `options.after` that has not ended. Returns
+  /// nothing if it does, and has done nothing then: call copy(). For callers that hold a lock which
+  /// others need. The arrays need no owners.
+  std::optional<Event> copy_now(const Array& source, const Array& target,
+                                const CopyOptions& options);
 
   /// Copies each source to its target; no two targets may overlap. In one launch where one hop of
   /// one GPU carries the largest and reaches all the others; else each by itself, beside the
@@ -133,8 +150,9 @@ class Engine {
   Event copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,
                    const Array& target);
 
-  /// Links to other processes; opened on first use.
-  Result<Processes*> processes();
+  /// Links to other processes; opened on first use. They outlive the engine where somebody holds
+  /// them, and answer every call with `closed` from its close() on.
+  Result<std::shared_ptr<Processes>> processes();
 
   /// Null if this machine has no GPUs that can be used, or the settings forbid them.
   std::shared_ptr<Gpus> gpus() const { return gpu_side_ ? gpu_side_->gpus() : nullptr; }
@@ -142,8 +160,9 @@ class Engine {
   /// The same, with what drives them.
   const GpuSide* gpu_side() const { return gpu_side_.get(); }
 
-  /// Memory that other processes of this machine can map, once it is exported.
-  Result<std::shared_ptr<SharedMemory>> allocate_shared(std::int64_t bytes);
+  /// Memory that other processes of this machine can map, once it is exported. `reserve`: its pages
+  /// are taken, and charged to this process, at once.
+  Result<std::shared_ptr<SharedMemory>> allocate_shared(std::int64_t bytes, bool reserve = false);
 
   /// Memory of a GPU, or pinned memory, which is shared too unless it is small: the owner, whose
   /// get() is the address.
@@ -165,7 +184,9 @@ class Engine {
   /// Cores on which host copies run.
   int threads() const { return threads_; }
 
-  /// Ends what is outstanding; bounded in time. Later calls fail with `closed`.
+  /// Ends what is outstanding: copies first, then the links over which they go; bounded in time.
+  /// Waits until nobody copies any more. Later calls fail with `closed`, calls of other threads end
+  /// with it. In a fork it does nothing.
   /// @error io if the trace could not be written; the engine is closed all the same
   Status close();
   bool closed() const { return closed_.load(std::memory_order_acquire); }
@@ -178,6 +199,9 @@ class Engine {
   friend class Processes;
   explicit Engine(Options options);
   Status start();
+  /// @error as usable()
+  Result<Gate::Pass> enter();
+  void leak();
   void drop_absent_gpus();
   void find_memories();
   /// Does not look whether the arrays overlap.
@@ -236,12 +260,11 @@ class Engine {
   std::map<ChannelKind, int> channel_numbers_;  ///< the driver's number of each kind
   std::shared_ptr<ThreadDriver> driver_;
   std::mutex processes_mutex_;
-  std::unique_ptr<Processes> processes_;
+  std::shared_ptr<Processes> processes_;
+  Gate copying_;        ///< threads that start or carry copies
+  std::mutex closing_;  ///< of who closes
   std::atomic<bool> closed_{false};
   std::uint64_t fork_generation_ = 0;
 };
-
-/// How often this process has been forked from one that used Tranship: a child must open its own.
-std::uint64_t fork_generation();
 
 }  // namespace tranship

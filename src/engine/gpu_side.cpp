@@ -231,6 +231,10 @@ CudaChannel& GpuSide::channel(const ChannelSpec& channel, int opened_on) const {
   return *find(channel, opened_on)->channel;
 }
 
+void GpuSide::wait_for_flights(std::chrono::steady_clock::time_point deadline) const {
+  for (const Entry& entry : entries_) entry.channel->close(deadline);
+}
+
 BufferSource GpuSide::buffers(const Memory& memory) const {
   const auto gpus = gpus_;
   if (memory.kind == MemoryKind::pinned) {

@@ -11,7 +11,7 @@
 #include "channels/cuda/cuda_channel.hpp"
 #include "channels/gpu_file/gpu_file_channel.hpp"
 #include "engine/array.hpp"
-#include "fabric/shared_memory.hpp"
+#include "os/shared_memory.hpp"
 #include "machine/profile.hpp"
 #include "runtime/buffer_pool.hpp"
 #include "runtime/thread_driver.hpp"
@@ -52,6 +52,9 @@ class GpuSide {
   CudaChannel& channel(const ChannelSpec& channel, int opened_on = -1) const;
   /// The driver's number of a GPU's channel to or from the host.
   int number_of(ChannelKind kind, int device) const;
+
+  /// Waits until no copy that a caller's thread has started runs any more, or until `deadline`.
+  void wait_for_flights(std::chrono::steady_clock::time_point deadline) const;
 
   /// What intermediate buffers there are made of; nothing for memory that is not ours.
   BufferSource buffers(const Memory& memory) const;

@@ -1,6 +1,7 @@
 #include "engine/processes.hpp"
 
 #include <algorithm>
+#include <sstream>
 #include <thread>
 
 #include "channels/host/copy.hpp"
@@ -17,6 +18,31 @@ Result<FabricOptions::Transport> transport_of(const std::string& text) {
                "transport is automatic, shared or network, not \"" + text + "\""};
 }
 
+/// Reads "1000,1001".
+Result<std::vector<uid_t>> users_of(const std::string& text) {
+  std::vector<uid_t> users;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const bool digits = !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits || part.size() > 9) {
+      return Error{ErrorCode::invalid_argument,
+                   "users are numbers separated by commas, as in 1000,1001, not \"" + text + "\""};
+    }
+    users.push_back(static_cast<uid_t>(std::stoul(part)));
+  }
+  return users;
+}
+
+int service_threads(const Config& config) {
+  if (config.service_threads > 0) {
+    return static_cast<int>(std::min<std::int64_t>(config.service_threads, 256));
+  }
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(2 * cores, 8, 32);
+}
+
+/// Calls that are inside have so long to leave after the fabric was closed, which ends their waits.
+constexpr std::chrono::seconds calls_end_max{2};
 constexpr std::int64_t carried_bytes_in_flight = std::int64_t{64} << 20;
 constexpr int peer_threads_most = 16;
 /// On fewer cores, slots and their conversions on the way are as fast.
@@ -80,6 +106,18 @@ class OpenOnGpu final : public PeerLiveness {
   std::shared_ptr<Open> open_;
 };
 
+/// The last reference to a peer's array takes locks of its connection: in a fork, whose threads do
+/// not exist there, it is not let go of.
+std::shared_ptr<RemoteArray> left_alone_in_forks(std::shared_ptr<RemoteArray> array) {
+  RemoteArray* const raw = array.get();
+  return {raw, [held = std::move(array), generation = fork_generation()](RemoteArray*) mutable {
+            if (fork_generation() != generation) {
+              (void)new std::shared_ptr<RemoteArray>(std::move(held));
+            }
+            held.reset();
+          }};
+}
+
 }  // namespace
 
 int peer_threads(const Config& config) {
@@ -89,12 +127,24 @@ int peer_threads(const Config& config) {
   return cores < peer_cores_least ? 0 : std::min(cores / 2, peer_threads_most);
 }
 
-Result<std::unique_ptr<Processes>> Processes::open(Engine& engine) {
+Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   const Config& config = engine.config();
   auto transport = transport_of(config.transport);
   if (!transport) return transport.error();
   FabricOptions options;
+  options.accept = engine.options_.accept || !engine.options_.contact_file.empty();
   options.listen = config.listen;
+  if (!config.key.empty()) {
+    const auto key = key_from_hex(config.key);
+    if (!key) return key.error();
+    options.key = *key;
+  }
+  auto users = users_of(config.users);
+  if (!users) return users.error();
+  options.users = std::move(*users);
+  options.reconnect = std::chrono::milliseconds(config.reconnect_ms);
+  options.peers_max = static_cast<int>(std::clamp<std::int64_t>(config.clients_max, 1, 65536));
+  options.service_threads = service_threads(config);
   options.contact_file = engine.options_.contact_file;
   options.peer_timeout = std::chrono::milliseconds(config.peer_timeout_ms);
   options.slots_per_peer = static_cast<int>(config.slots_per_peer);
@@ -110,8 +160,9 @@ Result<std::unique_ptr<Processes>> Processes::open(Engine& engine) {
     engine.run_nests(request, std::move(done));
   };
   options.answer = engine.options_.answer;
+  options.on_requester_lost = engine.options_.on_requester_lost;
   options.on_requester_gone = engine.options_.on_requester_gone;
-  std::unique_ptr<Processes> processes(new Processes(engine));
+  std::shared_ptr<Processes> processes(new Processes(engine));
   options.on_notice = [raw = processes.get()](PeerId peer, std::span<const std::byte> body) {
     if (const auto listener = raw->listener_of(peer)) listener->on_notice(body);
   };
@@ -124,6 +175,7 @@ Result<std::unique_ptr<Processes>> Processes::open(Engine& engine) {
   auto fabric = Fabric::open(std::move(options));
   if (!fabric) return fabric.error();
   processes->fabric_ = std::move(*fabric);
+  processes->contact_ = processes->fabric_->contact();
   UcxChannel::Options channel;
   channel.name = "remote";
   // Several tiles at once, so that the slots do not run dry between two of them.
@@ -140,13 +192,73 @@ Result<std::unique_ptr<Processes>> Processes::open(Engine& engine) {
   return processes;
 }
 
-Processes::~Processes() { stop(); }
+Processes::~Processes() { stop(); }  // not reached in a fork: see Engine::leak()
 
 void Processes::stop() {
+  gate_.close();
   if (fabric_) (void)fabric_->close();  // else it was refused before it started
+  (void)gate_.wait_empty(calls_end_max);
+}
+
+void Processes::release() {
+  std::map<std::string, Exported> exports;
+  std::lock_guard lock(mutex_);
+  exports.swap(exports_);
+  listeners_.clear();
+}
+
+Result<Gate::Pass> Processes::enter() const {
+  if (fork_generation() != fork_generation_) {
+    return Error{ErrorCode::closed,
+                 "this process was forked after the connection was opened; open an engine of its "
+                 "own here (or start processes with spawn)"};
+  }
+  auto pass = gate_.enter();
+  if (!pass) return Error{ErrorCode::closed, "this engine was closed; open another one"};
+  return pass;
+}
+
+Status Processes::disconnect(PeerId peer) {
+  const auto entered = enter();
+  return entered ? fabric_->disconnect(peer) : Status(entered.error());
+}
+
+std::string Processes::describe_peer(PeerId peer) const {
+  const auto entered = enter();
+  return entered ? fabric_->describe(peer) : std::string();
+}
+
+Result<std::vector<std::string>> Processes::names(PeerId peer, std::chrono::milliseconds timeout) {
+  const auto entered = enter();
+  if (!entered) return entered.error();
+  return fabric_->names(peer, timeout);
+}
+
+Result<std::size_t> Processes::ask(PeerId peer, std::span<const std::byte> question,
+                                   std::span<std::byte> reply, std::chrono::milliseconds timeout) {
+  const auto entered = enter();
+  if (!entered) return entered.error();
+  return fabric_->ask(peer, question, reply, timeout);
+}
+
+Status Processes::tell(PeerId peer, std::span<const std::byte> question) {
+  const auto entered = enter();
+  return entered ? fabric_->tell(peer, question) : Status(entered.error());
+}
+
+Status Processes::notify(RequesterId requester, std::vector<std::byte> body) {
+  const auto entered = enter();
+  return entered ? fabric_->notify(requester, std::move(body)) : Status(entered.error());
+}
+
+bool Processes::connected(PeerId peer) const {
+  const auto entered = enter();
+  return entered && fabric_->connected(peer);
 }
 
 Status Processes::export_array(const std::string& name, const Array& array) {
+  const auto entered = enter();
+  if (!entered) return entered.error();
   Array source = array;
   if (Status status = engine_.resolve(source, source); !status) return status;
   const bool own = source.where == Where::host || source.where == Where::file ||
@@ -178,9 +290,13 @@ Status Processes::export_array(const std::string& name, const Array& array) {
 }
 
 Status Processes::withdraw(const std::string& name) {
+  const auto entered = enter();
+  if (!entered) return entered.error();
   Status status = fabric_->withdraw(name);
+  if (!status) return status;
+  std::map<std::string, Exported>::node_type withdrawn;  // its owner is let go of behind the lock
   std::lock_guard lock(mutex_);
-  if (status) exports_.erase(name);
+  withdrawn = exports_.extract(name);
   return status;
 }
 
@@ -200,14 +316,18 @@ std::shared_ptr<PeerListener> Processes::listener_of(PeerId peer) {
 }
 
 Result<PeerId> Processes::connect(const std::string& contact, std::chrono::milliseconds timeout) {
+  const auto entered = enter();
+  if (!entered) return entered.error();
   return fabric_->connect(contact, timeout);
 }
 
 Result<Array> Processes::lookup(PeerId peer, const std::string& name,
                                 std::chrono::milliseconds timeout) {
+  const auto entered = enter();
+  if (!entered) return entered.error();
   auto found = fabric_->lookup(peer, name, timeout);
   if (!found) return found.error();
-  const std::shared_ptr<RemoteArray>& remote = *found;
+  const std::shared_ptr<RemoteArray> remote = left_alone_in_forks(std::move(*found));
   auto read = described(remote->description(), remote->bytes());
   if (!read) return read.error();
   Array array;

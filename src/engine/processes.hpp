@@ -28,14 +28,18 @@ class PeerListener {
   virtual void on_lost(const Error& error) = 0;
 };
 
-/// An engine's links. Owns the fabric and its channel. Any thread may call any member.
+/// An engine's links. Owns the fabric and its channel. Any thread may call any member. After
+/// stop(), and in a fork, calls fail with `closed`; the object may outlive its engine.
 class Processes {
  public:
-  static Result<std::unique_ptr<Processes>> open(Engine& engine);
+  static Result<std::shared_ptr<Processes>> open(Engine& engine);
   ~Processes();
 
-  /// host:port of this process, for connect() elsewhere.
-  std::string contact() const { return fabric_->contact(); }
+  /// Lets in, over a network, who has the key of a group.
+  void accept_key(const Key& key) { fabric_->accept_key(key); }
+
+  /// Where this process listens, for connect() elsewhere; empty if it does not.
+  const std::string& contact() const { return contact_; }
 
   /// Lets others read `array` and, if it is writable, write it, until withdraw().
   /// @error invalid_argument if the name is taken, or the array is another process's
@@ -43,24 +47,17 @@ class Processes {
   Status withdraw(const std::string& name);
 
   Result<PeerId> connect(const std::string& contact, std::chrono::milliseconds timeout);
-  Status disconnect(PeerId peer) { return fabric_->disconnect(peer); }
-  std::string describe_peer(PeerId peer) const { return fabric_->describe(peer); }
-  Result<std::vector<std::string>> names(PeerId peer, std::chrono::milliseconds timeout) {
-    return fabric_->names(peer, timeout);
-  }
+  Status disconnect(PeerId peer);
+  /// Empty if there is no such peer any more.
+  std::string describe_peer(PeerId peer) const;
+  Result<std::vector<std::string>> names(PeerId peer, std::chrono::milliseconds timeout);
 
   /// As Fabric::ask(), Fabric::tell() and Fabric::notify().
   Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
-                          std::span<std::byte> reply, std::chrono::milliseconds timeout) {
-    return fabric_->ask(peer, question, reply, timeout);
-  }
-  Status tell(PeerId peer, std::span<const std::byte> question) {
-    return fabric_->tell(peer, question);
-  }
-  Status notify(RequesterId requester, std::vector<std::byte> body) {
-    return fabric_->notify(requester, std::move(body));
-  }
-  bool connected(PeerId peer) const { return fabric_->connected(peer); }
+                          std::span<std::byte> reply, std::chrono::milliseconds timeout);
+  Status tell(PeerId peer, std::span<const std::byte> question);
+  Status notify(RequesterId requester, std::vector<std::byte> body);
+  bool connected(PeerId peer) const;
   /// Who hears the peer from now on; null: nobody.
   void listen(PeerId peer, std::shared_ptr<PeerListener> listener);
 
@@ -72,8 +69,10 @@ class Processes {
   static std::optional<Status> carry_now(const Plan& plan, const Array& source,
                                          const Array& target);
 
-  /// Ends links and requests; bounded in time.
+  /// Ends links and requests, and waits until no call is inside; bounded in time.
   void stop();
+  /// Lets go of what was exported. After stop(), when no request of a peer runs any more.
+  void release();
 
   UcxChannel& channel() { return *channel_; }
 
@@ -84,10 +83,15 @@ class Processes {
   };
 
   explicit Processes(Engine& engine) : engine_(engine) {}
+  /// @error closed after stop(), or in a fork
+  Result<Gate::Pass> enter() const;
   std::shared_ptr<PeerListener> listener_of(PeerId peer);
   void open_on_gpu(const std::shared_ptr<RemoteArray>& remote, Array& array) const;
 
-  Engine& engine_;
+  Engine& engine_;  ///< only while a caller is inside
+  mutable Gate gate_;
+  const std::uint64_t fork_generation_ = fork_generation();
+  std::string contact_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<UcxChannel> channel_;
   std::mutex mutex_;

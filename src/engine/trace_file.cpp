@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "fabric/identity.hpp"
+#include "os/process.hpp"
 
 namespace tranship {
 namespace {

@@ -107,14 +107,33 @@ bool Requester::stands(const RemoteExport& remote) const {
   return lease.export_id.load(std::memory_order_seq_cst) == remote.id;
 }
 
+/// Counts a user of a lease, in the memory that the exporting process sees and in this process.
+struct Requester::Use {
+  Use(const Requester& requester, const RemoteExport& remote)
+      : memory(requester.options_.segment.memory()),
+        lease(requester.options_.segment.header().leases[static_cast<std::size_t>(remote.index)]),
+        users(requester.users_) {
+    users->fetch_add(1, std::memory_order_seq_cst);
+    lease.users.fetch_add(1, std::memory_order_seq_cst);
+    // Counted first and looked at then: who ends the export does it the other way round.
+    stands = requester.stands(remote) && !requester.lost();
+  }
+  ~Use() {
+    lease.users.fetch_sub(1, std::memory_order_seq_cst);
+    users->fetch_sub(1, std::memory_order_seq_cst);
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+  std::shared_ptr<SharedMemory> memory;  ///< That the lease lies in.
+  Lease& lease;
+  std::shared_ptr<std::atomic<int>> users;
+  bool stands = false;
+};
+
 std::shared_ptr<void> Requester::use(const RemoteExport& remote) const {
-  Lease& lease = options_.segment.header().leases[static_cast<std::size_t>(remote.index)];
-  lease.users.fetch_add(1, std::memory_order_seq_cst);
-  const auto let_go = [memory = options_.segment.memory()](Lease* one) {
-    one->users.fetch_sub(1, std::memory_order_release);
-  };
-  std::shared_ptr<Lease> held(&lease, let_go);
-  return stands(remote) ? held : nullptr;
+  auto held = std::make_shared<Use>(*this, remote);
+  return held->stands ? std::static_pointer_cast<void>(held) : nullptr;
 }
 
 std::optional<Status> Requester::direct(const Transfer& transfer) {
@@ -130,18 +149,13 @@ std::optional<Status> Requester::direct_at_length(const Transfer& transfer) {
 std::optional<Status> Requester::move_directly(const Transfer& transfer) {
   const bool write = transfer.operation == Operation::write;
   const Request& request = transfer.request;
-  Lease& lease = options_.segment.header().leases[static_cast<std::size_t>(transfer.remote.index)];
-  lease.users.fetch_add(1, std::memory_order_seq_cst);
-  if (lease.export_id.load(std::memory_order_seq_cst) != transfer.remote.id) {
-    lease.users.fetch_sub(1, std::memory_order_release);
-    return std::nullopt;  // withdrawn: the command's answer says so
-  }
+  const Use held(*this, transfer.remote);
+  if (!held.stands) return std::nullopt;  // withdrawn: the command's answer says so
   Mover mover(options_.direct_pid, write, write ? request.source.address : request.target.address,
               transfer.remote.address);
   bool all = true;
   for (const LoopNest& nest : request.nests) all = all && mover.move(nest);
   all = all && mover.flush();
-  lease.users.fetch_sub(1, std::memory_order_release);
   // Anything but a complete copy is left to a command: it is carried out again, from the start,
   // or fails with a reason.
   if (!all) return std::nullopt;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/shared_memory.hpp"
+#include "os/shared_memory.hpp"
 #include "fabric/slots.hpp"
 #include "runtime/channel.hpp"
 #include "tranship/error.hpp"

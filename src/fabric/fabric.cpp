@@ -27,7 +27,7 @@ Status Fabric::disconnect(PeerId peer) { return core_->disconnect(peer); }
 
 Status Fabric::export_array(ExportedArray array) {
   if (core_->closed()) return Error{ErrorCode::closed, "this engine was closed"};
-  return core_->exports().add(std::move(array));
+  return core_->export_array(std::move(array));
 }
 
 Status Fabric::withdraw(const std::string& name) { return core_->withdraw(name); }
@@ -65,6 +65,8 @@ bool Fabric::connected(PeerId peer) const {
 }
 
 Status Fabric::close() { return core_->close(); }
+
+void Fabric::accept_key(const Key& key) { core_->accept_key(key); }
 
 Bell& Fabric::bell() const { return core_->bell(); }
 

@@ -4,12 +4,14 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/hmac.hpp"
 #include "fabric/exports.hpp"
 #include "fabric/remote_array.hpp"
-#include "fabric/shared_memory.hpp"
+#include "os/shared_memory.hpp"
 #include "fabric/slot_server.hpp"
 #include "tranship/error.hpp"
 
@@ -17,28 +19,44 @@ namespace tranship {
 
 struct FabricOptions {
   enum class Transport {
-    automatic,  ///< shared memory on one machine, else the network
-    shared,     ///< fail rather than use the network
-    network,    ///< UCX over tcp even on one machine: for tests
+    automatic,  ///< Shared memory on one machine, else the network.
+    shared,     ///< Fail rather than use the network.
+    network,    ///< TCP even on one machine: for tests.
   };
 
-  /// host:port; port 0 takes a free one. Use 0.0.0.0:0 to be reached from other machines.
-  std::string listen = "127.0.0.1:0";
+  /// Whether others may connect to this process. Those of this machine do so over a Unix-domain
+  /// socket.
+  bool accept = true;
+  /// HOST:PORT on which to listen for other machines; port 0 takes a free one; empty: on none. Use
+  /// 0.0.0.0:0 to be reached over every interface.
+  std::string listen{};
+  /// What both sides of a connection over a network prove that they have. None: one of this
+  /// process's own, which its contact file carries.
+  std::optional<Key> key{};
+  /// Users of this machine, besides this process's own, that may connect and be connected to.
+  std::vector<uid_t> users{};
   /// Written when the fabric is open, removed when it closes; empty: none.
-  std::string contact_file;
-  /// A peer that does not answer for so long is lost. Raise it on overloaded machines.
+  std::string contact_file{};
+  /// Bound of the waits in withdraw(), disconnect() and close() for copies of others that have
+  /// begun. No peer is lost by silence.
   std::chrono::milliseconds peer_timeout{2000};
+  /// A connection over a network that broke is made anew within so long, or lost.
+  std::chrono::milliseconds reconnect{1000};
   /// The progress thread looks for messages so long before it sleeps, and threads that answer calls
   /// for the next one: raise it where cores are many, since waking costs more than an answer.
   std::chrono::microseconds spin{20};
-  int slots_per_peer = 8;                ///< in flight on one link; raise it for far networks
-  std::int64_t slot_bytes = 256 * 1024;  ///< a slot should stay in a core's cache
-  int peers_max = 256;                   ///< connections to and from this process
+  int service_threads = 8;               ///< Threads that answer all who have connected.
+  int slots_per_peer = 8;                ///< In flight on one link; raise it for far networks.
+  std::int64_t slot_bytes = 256 * 1024;  ///< A slot should stay in a core's cache.
+  int peers_max = 4096;                  ///< Connections to and from this process.
   Transport transport = Transport::automatic;
   ExecuteRequest execute;  ///< carries exports that have an attachment
   CopyNests copy;          ///< the host copier; needed
   AnswerCall answer;       ///< answers ask() of requesters; empty: they are refused
   // Called on the progress thread: they must not block.
+  /// Nothing more comes from the requester, but its process may still touch what it was given.
+  std::function<void(RequesterId, bool cleanly)> on_requester_lost;
+  /// Neither the requester nor anybody for it can touch memory of this process any more.
   std::function<void(RequesterId, bool cleanly)> on_requester_gone;
   std::function<void(PeerId, std::span<const std::byte>)> on_notice;  ///< what notify() sent
   std::function<void(PeerId, const Error&)> on_peer_lost;
@@ -51,19 +69,22 @@ struct FabricOptions {
 class FabricCore;
 
 /// This process's place among others: it exports arrays by name, and looks up those of peers.
-/// Owns UCX, one progress thread, and one service thread for each requester on this machine or
-/// another; the threads sleep while nothing happens.
+/// Owns its connections, one progress thread, and a bounded number of threads that answer those who
+/// connected; the threads sleep while nothing happens.
 /// Threads: all. Cost: control calls are messages (tens of microseconds); the data's way is
 /// UcxChannel's.
 class Fabric {
  public:
   /// @error invalid_argument or io if the address cannot be listened on or the contact file not
-  ///        written; unsupported if UCX does not work here
+  ///        written; unsupported if it is to listen on a network and there is no libcrypto
   static Result<std::unique_ptr<Fabric>> open(FabricOptions options);
   ~Fabric();
 
-  /// What to hand to connect() in another process: host:port.
+  /// What to hand to connect() in another process: a Contact's text. It holds no key.
   std::string contact() const;
+
+  /// From now on lets in, over a network, who has the key of a group.
+  void accept_key(const Key& key);
 
   /// @error not_found if there is no such contact file; peer_lost if the process that wrote it is
   ///        gone or nothing listens there; timeout if what listens does not answer as tranship;
@@ -78,7 +99,7 @@ class Fabric {
 
   /// Ends an export. When it returns success nobody touches the array's memory any more.
   /// @error not_found if there is no such export; timeout if a peer is using it for longer than
-  ///        peer_timeout (it can start nothing new)
+  ///        peer_timeout: it can start nothing new, and another call waits on
   Status withdraw(const std::string& name);
 
   Result<std::shared_ptr<RemoteArray>> lookup(PeerId peer, const std::string& name,

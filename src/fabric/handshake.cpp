@@ -1,7 +1,10 @@
 // From a connection to a link: hello, welcome, ready, accepted.
 #include <sys/uio.h>
 
+#include <array>
+
 #include "fabric/core.hpp"
+#include "fabric/slot_messages.hpp"
 
 namespace tranship {
 namespace {
@@ -26,13 +29,18 @@ Status check_greeting(const Greeting& own, const Greeting& other, const std::str
 }
 
 /// Whether this process may read that one's memory.
-bool probe_direct(const Welcome& welcome) {
+bool probe_direct(const Welcome& welcome, pid_t pid) {
+  if (pid <= 0) return false;
   std::uint64_t value = 0;
   iovec local{&value, sizeof value};
   iovec remote{reinterpret_cast<void*>(welcome.probe_address), sizeof value};
   const ssize_t moved =
-      process_vm_readv(static_cast<pid_t>(welcome.identity.pid), &local, 1, &remote, 1, 0);
+      process_vm_readv(pid, &local, 1, &remote, 1, 0);
   return moved == sizeof value && value == welcome.probe_value;
+}
+
+Error breaks_protocol(const std::string& who) {
+  return {ErrorCode::peer_lost, who + " breaks the protocol"};
 }
 
 }  // namespace
@@ -44,41 +52,51 @@ Greeting FabricCore::greeting() const {
   return greeting;
 }
 
-void FabricCore::begin_connect(const Contact& contact, const std::string& text,
+void FabricCore::begin_connect(ConnectionId connection, const Contact& contact,
+                               const std::string& text,
                                std::shared_ptr<std::promise<Result<PeerId>>> promise) {
-  auto connection = wire_->connect(contact.address);
-  if (!connection) {
-    promise->set_value(connection.error());
-    return;
-  }
+  const WirePeer peer = wire_->peer(connection);
   auto session = std::make_unique<Session>();
-  session->connection = *connection;
+  session->connection = connection;
   session->client = true;
   session->contact = text;
   session->identity = contact.identity;  // whom it expects there, if a contact file says
   session->label = "the process at " + text;
   session->connecting = std::move(promise);
+  session->mode = peer.local ? LinkMode::shared : LinkMode::network;
+  Session& added = *session;
+  sessions_[connection] = std::move(session);
+  if (peer.address.empty()) {
+    lose(added, {ErrorCode::peer_lost, "cannot connect to " + added.label + ": it was lost; "
+                                       "check that the process there runs"});
+    return;
+  }
+  watch_process(added, peer);
   Hello hello;
   hello.greeting = greeting();
   hello.identity = identity_;
-  hello.mode = static_cast<LinkMode>(options_.transport);
-  hello.bell = bell_memory_->ticket();
-  send(*session, MessageType::hello, 0, encode(hello));
-  sessions_[*connection] = std::move(session);
+  hello.mode = added.mode;
+  const int bell = bell_memory_->descriptor();
+  send(added, MessageType::hello, 0, encode(hello), {&bell, peer.local ? 1U : 0U});
 }
 
 void FabricCore::on_arrived(ConnectionId connection) {
-  if (sessions_.size() >= static_cast<std::size_t>(options_.peers_max)) {
+  constexpr std::size_t refusals_max = 64;
+  const auto most = static_cast<std::size_t>(options_.peers_max);
+  if (sessions_.size() >= most + refusals_max) {
     wire_->close(connection);
     return;
   }
   auto session = std::make_unique<Session>();
   session->connection = connection;
   session->label = "a requester";
+  session->refused = sessions_.size() >= most;
+  session->mode = wire_->peer(connection).local ? LinkMode::shared : LinkMode::network;
   sessions_[connection] = std::move(session);
 }
 
-void FabricCore::on_hello(Session& session, std::span<const std::byte> body) {
+void FabricCore::on_hello(Session& session, std::span<const std::byte> body,
+                          std::span<FileDescriptor> descriptors) {
   Greeting other;
   if (session.client || session.greeted || !decode(body, other)) {
     lose(session, {ErrorCode::invalid_argument, "a connection that is not tranship's"});
@@ -88,49 +106,91 @@ void FabricCore::on_hello(Session& session, std::span<const std::byte> body) {
   Welcome welcome;
   welcome.greeting = greeting();
   welcome.identity = identity_;
+  welcome.mode = session.mode;
   welcome.geometry = {options_.slots_per_peer, options_.slot_bytes};
   Hello hello;
-  const auto status = check_greeting(other, welcome.greeting, "the exporting process");
-  if (!status || !decode(body, hello)) {
-    welcome.error_code = wire_code_of(status ? ErrorCode::invalid_argument : status.error().code);
-    welcome.error_text = status ? "the greeting cannot be read" : status.error().message;
-    send(session, MessageType::welcome, 0, encode(welcome));
-    return;  // the requester closes; otherwise tick() does
+  Status status = check_greeting(other, welcome.greeting, "the exporting process");
+  if (status && !decode(body, hello)) {
+    status = Error{ErrorCode::invalid_argument, "the greeting cannot be read"};
+  }
+  if (status && session.refused) {
+    status = Error{ErrorCode::out_of_memory,
+                   "it serves " + std::to_string(options_.peers_max) +
+                       " processes, and no more: raise the setting clients_max there"};
   }
   session.identity = hello.identity;
   session.label = label_of(hello.identity, "");
-  auto memory = SharedMemory::allocate({SlotSegment::bytes(welcome.geometry), false});
-  if (!memory) {
-    lose(session, memory.error());
-    return;
+  if (status) status = prepare_slots(session, descriptors);
+  if (!status) {
+    welcome.error_code = wire_code_of(status.error().code);
+    welcome.error_text = status.error().message;
+    send(session, MessageType::welcome, 0, encode(welcome));
+    return;  // the requester closes; otherwise tick() does
   }
-  session.segment = SlotSegment(*memory, welcome.geometry);
-  welcome.segment = (*memory)->ticket();
-  welcome.why = offer_shared(session, hello);
-  welcome.mode = welcome.why.empty() ? LinkMode::shared : LinkMode::network;
-  if (welcome.mode == LinkMode::shared) {
+  std::array<int, 2> sent{};
+  std::size_t count = 0;
+  if (session.mode == LinkMode::shared) {
     welcome.probe_address = reinterpret_cast<std::uint64_t>(&probe_value_);
     welcome.probe_value = probe_value_;
+    welcome.seat = session.seat.number;
+    sent = {session.segment.memory()->descriptor(), session.seat.doorbell->descriptor()};
+    count = sent.size();
   }
-  send(session, MessageType::welcome, 0, encode(welcome));
+  send(session, MessageType::welcome, 0, encode(welcome), std::span(sent).first(count));
+  session.segment.memory()->close_descriptor();
 }
 
-/// Returns why the shared way is not open; empty if it is.
-std::string FabricCore::offer_shared(Session& session, const Hello& hello) {
-  if (hello.mode == LinkMode::network || options_.transport == FabricOptions::Transport::network) {
-    return "the network was asked for";
+/// Makes the slots of a requester, and gives it a thread that will serve them.
+Status FabricCore::prepare_slots(Session& session, std::span<FileDescriptor> descriptors) {
+  const bool shared = session.mode == LinkMode::shared;
+  const SlotGeometry geometry{options_.slots_per_peer, options_.slot_bytes};
+  if (shared) {
+    if (descriptors.size() != 1) {
+      return Error{ErrorCode::invalid_argument, "the greeting comes without its bell"};
+    }
+    auto bell = SharedMemory::map(std::move(descriptors[0]), sizeof(Bell));
+    if (!bell) return bell.error();
+    session.client_bell = *bell;
+    session.client_bell->close_descriptor();
+    watch_process(session, wire_->peer(session.connection));
   }
-  if (!identity_.same_machine(hello.identity)) {
-    return "the processes are on different machines or in different containers";
+  auto memory = SharedMemory::allocate({SlotSegment::bytes(geometry), false, false});
+  if (!memory) return memory.error();
+  session.segment = SlotSegment(*memory, geometry);
+  if (shared) session.leases = LeaseGrants(session.segment);
+  return start_server(session);
+}
+
+Status FabricCore::start_server(Session& session) {
+  if (options_.register_slots) options_.register_slots(*session.segment.memory());
+  SlotServer::Options options;
+  options.segment = session.segment;
+  options.exports = exports_;
+  options.copy = options_.copy;
+  options.execute = options_.execute;
+  options.answer = options_.answer;
+  options.id = RequesterId{session.connection};
+  options.requester = session.label;
+  if (session.mode == LinkMode::shared) {
+    options.answered = [bell = session.client_bell](int, std::int64_t) {
+      reinterpret_cast<Bell*>(bell->data())->ring();
+    };
+  } else {
+    options.answered = [wire = wire_, segment = session.segment, connection = session.connection](
+                           int slot, std::int64_t read_bytes) {
+      send_answered(*wire, connection, segment, slot, read_bytes);
+    };
   }
-  auto bell = SharedMemory::open(static_cast<pid_t>(hello.identity.pid), hello.bell);
-  if (!bell) return bell.error().message;
-  if ((*bell)->bytes() < static_cast<std::int64_t>(sizeof(Bell))) return "its bell is too small";
-  session.client_bell = *bell;
+  auto server = std::make_shared<SlotServer>(std::move(options));
+  auto seat = service_threads_->add(server);
+  if (!seat) return seat.error();
+  session.server = std::move(server);
+  session.seat = *seat;
   return {};
 }
 
-void FabricCore::on_welcome(Session& session, std::span<const std::byte> body) {
+void FabricCore::on_welcome(Session& session, std::span<const std::byte> body,
+                            std::span<FileDescriptor> descriptors) {
   Greeting other;
   if (!session.client || !session.connecting || session.greeted || !decode(body, other)) {
     lose(session,
@@ -161,128 +221,67 @@ void FabricCore::on_welcome(Session& session, std::span<const std::byte> body) {
     lose(session, {error_code_of(welcome.error_code), session.label + ": " + welcome.error_text});
     return;
   }
-  std::string why = welcome.why;
-  if (welcome.mode == LinkMode::shared) why = take_shared(session);
-  session.mode = why.empty() ? LinkMode::shared : LinkMode::network;
-  if (!why.empty() && options_.transport == FabricOptions::Transport::shared) {
-    lose(session, {ErrorCode::unsupported,
-                   session.label + " cannot be reached through shared memory: " + why});
+  if (session.mode == LinkMode::network &&
+      options_.transport == FabricOptions::Transport::shared) {
+    lose(session, {ErrorCode::unsupported, session.label +
+                                               " cannot be reached through shared memory: it is "
+                                               "on another machine, or in another container"});
     return;
   }
-  if (session.mode == LinkMode::network) {
-    session.way = "network: " + why;
-    if (auto status = take_network(session); !status) {
-      lose(session, status.error());
-      return;
-    }
+  if (auto status = take_slots(session, descriptors); !status) {
+    lose(session, status.error());
+    return;
   }
   Ready ready;
   ready.mode = session.mode;
-  if (session.mode == LinkMode::network) {
-    ready.mirror.address = reinterpret_cast<std::uint64_t>(session.segment.memory()->data());
-    ready.mirror.key = session.registered.key;
-  }
   send(session, MessageType::ready, 0, encode(ready));
 }
 
-/// Returns why the offered shared way cannot be taken; empty if it is.
-std::string FabricCore::take_shared(Session& session) {
-  const Welcome& welcome = session.welcome;
-  if (!identity_.same_machine(welcome.identity)) return "the processes are on different machines";
-  auto memory = SharedMemory::open(static_cast<pid_t>(welcome.identity.pid), welcome.segment);
-  if (!memory) return memory.error().message;
-  if ((*memory)->bytes() < SlotSegment::bytes(welcome.geometry)) return "its slots are too small";
-  session.segment = SlotSegment(*memory, welcome.geometry);
-  session.direct = probe_direct(welcome);
+/// Maps the slots that the exporter serves, or makes this side's of a link over a network.
+Status FabricCore::take_slots(Session& session, std::span<FileDescriptor> descriptors) {
+  const SlotGeometry& geometry = session.welcome.geometry;
+  const std::int64_t bytes = SlotSegment::bytes(geometry);
+  if (session.mode == LinkMode::network) {
+    auto memory = SharedMemory::allocate({bytes, false, false});
+    if (!memory) return memory.error();
+    session.segment = SlotSegment(*memory, geometry);
+    session.way = "TCP";
+    return {};
+  }
+  if (descriptors.size() != 2 || session.welcome.seat < 0 ||
+      session.welcome.seat >= ServiceDoorbell::seats_max) {
+    return breaks_protocol(session.label);
+  }
+  auto memory = SharedMemory::map(std::move(descriptors[0]), bytes);
+  if (!memory) return memory.error();
+  auto doorbell = SharedMemory::map(std::move(descriptors[1]), sizeof(ServiceDoorbell));
+  if (!doorbell) return doorbell.error();
+  (*memory)->close_descriptor();
+  (*doorbell)->close_descriptor();
+  session.segment = SlotSegment(*memory, geometry);
+  session.doorbell = *doorbell;
+  session.direct = probe_direct(session.welcome, wire_->peer(session.connection).pid);
   session.way = std::string("shared memory; small requests ") +
                 (session.direct ? "straight between the processes"
                                 : "too, as the system forbids process_vm_writev");
-  watch_process(session);
-  return {};
-}
-
-Status FabricCore::take_network(Session& session) {
-  auto memory = SharedMemory::allocate({SlotSegment::bytes(session.welcome.geometry), false});
-  if (!memory) return memory.error();
-  session.segment = SlotSegment(*memory, session.welcome.geometry);
-  return register_slots(session);
-}
-
-Status FabricCore::register_slots(Session& session) {
-  const auto& memory = session.segment.memory();
-  auto registered = wire_->register_memory(memory->data(), memory->bytes());
-  if (!registered) return registered.error();
-  session.registered = std::move(*registered);
   return {};
 }
 
 void FabricCore::on_ready(Session& session, std::span<const std::byte> body) {
   Ready ready;
-  const bool expected = !session.client && session.greeted && !session.server &&
-                        session.segment.memory() && decode(body, ready);
-  const bool shared = ready.mode == LinkMode::shared;
-  if (!expected || (shared && !session.client_bell)) {
+  if (session.client || !session.server || !decode(body, ready) || ready.mode != session.mode) {
     lose(session, {ErrorCode::invalid_argument, "a requester that breaks the protocol"});
     return;
   }
-  session.mode = shared ? LinkMode::shared : LinkMode::network;
-  Accepted accepted;
-  if (shared) {
-    watch_process(session);
-  } else {
-    session.other = ready.mirror;
-    Status status = register_slots(session);
-    if (status) status = wire_->use_key(session.connection, session.other.key);
-    if (!status) {
-      lose(session, status.error());
-      return;
-    }
-    accepted.slots.address = reinterpret_cast<std::uint64_t>(session.segment.memory()->data());
-    accepted.slots.key = session.registered.key;
-  }
-  start_server(session);
-  send(session, MessageType::accepted, 0, encode(accepted));
-}
-
-void FabricCore::start_server(Session& session) {
-  if (options_.register_slots) options_.register_slots(*session.segment.memory());
-  SlotServer::Options options;
-  options.segment = session.segment;
-  options.exports = exports_;
-  options.copy = options_.copy;
-  options.execute = options_.execute;
-  options.answer = options_.answer;
-  options.id = RequesterId{session.connection};
-  options.requester = session.label;
-  options.spin = options_.spin;
-  if (session.mode == LinkMode::shared) {
-    options.answered = [bell = session.client_bell](int, std::int64_t) {
-      reinterpret_cast<Bell*>(bell->data())->ring();
-    };
-  } else {
-    options.answered = [this, inbox = inbox_, connection = session.connection](
-                           int slot, std::int64_t read_bytes) {
-      inbox->post(
-          [this, connection, slot, read_bytes] { send_answered(connection, slot, read_bytes); });
-    };
-  }
-  session.server = std::make_shared<SlotServer>(std::move(options));
-  session.server->begin();
+  send(session, MessageType::accepted, 0, encode(Accepted{}));
 }
 
 void FabricCore::on_accepted(Session& session, std::span<const std::byte> body) {
   Accepted accepted;
   if (!session.client || !session.connecting || !session.segment.memory() ||
       !decode(body, accepted)) {
-    lose(session, {ErrorCode::invalid_argument, session.label + " breaks the protocol"});
+    lose(session, breaks_protocol(session.label));
     return;
-  }
-  if (session.mode == LinkMode::network) {
-    session.other = accepted.slots;
-    if (auto status = wire_->use_key(session.connection, session.other.key); !status) {
-      lose(session, status.error());
-      return;
-    }
   }
   auto link = std::make_shared<Link>();
   session.peer = link->peer = PeerId{++last_peer_};
@@ -309,17 +308,14 @@ std::shared_ptr<Requester> FabricCore::make_requester(Session& session) {
   options.segment = session.segment;
   options.copy = options_.copy;
   options.peer = session.label;
-  if (session.direct) options.direct_pid = static_cast<pid_t>(session.identity.pid);
+  if (session.direct) options.direct_pid = wire_->peer(session.connection).pid;
   if (session.mode == LinkMode::shared) {
-    options.publish = [memory = session.segment.memory()](int, std::size_t, std::int64_t) {
-      reinterpret_cast<SlotHeader*>(memory->data())->doorbell.ring();
-    };
+    options.publish = [seat = ServiceThreads::Seat{0, session.welcome.seat, session.doorbell}](
+                          int, std::size_t, std::int64_t) { seat.ring(); };
   } else {
-    options.publish = [this, inbox = inbox_, connection = session.connection](
+    options.publish = [wire = wire_, segment = session.segment, connection = session.connection](
                           int slot, std::size_t command_bytes, std::int64_t write_bytes) {
-      inbox->post([this, connection, slot, command_bytes, write_bytes] {
-        send_submitted(connection, slot, command_bytes, write_bytes);
-      });
+      send_submitted(*wire, connection, segment, {slot, command_bytes, write_bytes});
     };
   }
   return std::make_shared<Requester>(std::move(options));

@@ -29,26 +29,6 @@ void get(MessageReader& in, Identity& value) {
   value.host = in.text();
 }
 
-void put(MessageWriter& out, const MemoryTicket& value) {
-  out.add(value.descriptor).add(value.inode).add(value.bytes);
-}
-
-void get(MessageReader& in, MemoryTicket& value) {
-  value.descriptor = in.get<std::int32_t>();
-  value.inode = in.get<std::uint64_t>();
-  value.bytes = in.get<std::int64_t>();
-}
-
-void put(MessageWriter& out, const RemoteSlots& value) {
-  out.add(value.address).add(std::span<const std::byte>(value.key));
-}
-
-void get(MessageReader& in, RemoteSlots& value) {
-  value.address = in.get<std::uint64_t>();
-  const auto key = in.data();
-  value.key.assign(key.begin(), key.end());
-}
-
 }  // namespace
 
 void MessageWriter::append(const void* data, std::size_t length) {
@@ -61,7 +41,6 @@ std::vector<std::byte> encode(const Hello& hello) {
   put(out, hello.greeting);
   put(out, hello.identity);
   out.add(hello.mode);
-  put(out, hello.bell);
   return out.bytes();
 }
 
@@ -75,7 +54,6 @@ bool decode(std::span<const std::byte> bytes, Hello& hello) {
   if (!get(in, hello.greeting)) return false;
   get(in, hello.identity);
   hello.mode = in.get<LinkMode>();
-  get(in, hello.bell);
   return in.ok();
 }
 
@@ -84,9 +62,8 @@ std::vector<std::byte> encode(const Welcome& welcome) {
   put(out, welcome.greeting);
   out.add(welcome.error_code).text(welcome.error_text);
   put(out, welcome.identity);
-  out.add(welcome.mode).text(welcome.why);
-  out.add(welcome.geometry.slots).add(welcome.geometry.slot_bytes);
-  put(out, welcome.segment);
+  out.add(welcome.mode);
+  out.add(welcome.geometry.slots).add(welcome.geometry.slot_bytes).add(welcome.seat);
   out.add(welcome.probe_address).add(welcome.probe_value);
   return out.bytes();
 }
@@ -98,10 +75,9 @@ bool decode(std::span<const std::byte> bytes, Welcome& welcome) {
   welcome.error_text = in.text();
   get(in, welcome.identity);
   welcome.mode = in.get<LinkMode>();
-  welcome.why = in.text();
   welcome.geometry.slots = in.get<std::int32_t>();
   welcome.geometry.slot_bytes = in.get<std::int64_t>();
-  get(in, welcome.segment);
+  welcome.seat = in.get<std::int32_t>();
   welcome.probe_address = in.get<std::uint64_t>();
   welcome.probe_value = in.get<std::uint64_t>();
   return in.ok() && welcome.geometry.valid();
@@ -110,21 +86,18 @@ bool decode(std::span<const std::byte> bytes, Welcome& welcome) {
 std::vector<std::byte> encode(const Ready& ready) {
   MessageWriter out;
   out.add(ready.mode);
-  put(out, ready.mirror);
   return out.bytes();
 }
 
 bool decode(std::span<const std::byte> bytes, Ready& ready) {
   MessageReader in(bytes);
   ready.mode = in.get<LinkMode>();
-  get(in, ready.mirror);
   return in.ok();
 }
 
 std::vector<std::byte> encode(const Accepted& accepted) {
   MessageWriter out;
   out.add(accepted.error_code).text(accepted.error_text);
-  put(out, accepted.slots);
   return out.bytes();
 }
 
@@ -132,7 +105,6 @@ bool decode(std::span<const std::byte> bytes, Accepted& accepted) {
   MessageReader in(bytes);
   accepted.error_code = in.get<std::uint32_t>();
   accepted.error_text = in.text();
-  get(in, accepted.slots);
   return in.ok();
 }
 
@@ -141,8 +113,7 @@ std::vector<std::byte> encode(const LookupReply& reply) {
   out.add(reply.error_code).text(reply.error_text);
   out.add(reply.id).add(reply.index).add(reply.bytes).add(reply.writable);
   out.text(reply.description).add(reply.address);
-  put(out, reply.memory);
-  out.add(reply.memory_offset).text(reply.ticket);
+  out.add(reply.memory_bytes).add(reply.memory_offset).text(reply.ticket);
   return out.bytes();
 }
 
@@ -156,7 +127,7 @@ bool decode(std::span<const std::byte> bytes, LookupReply& reply) {
   reply.writable = in.get<std::uint32_t>();
   reply.description = in.text();
   reply.address = in.get<std::uint64_t>();
-  get(in, reply.memory);
+  reply.memory_bytes = in.get<std::int64_t>();
   reply.memory_offset = in.get<std::int64_t>();
   reply.ticket = in.text();
   return in.ok() && reply.index >= 0 && reply.index < exports_max && reply.bytes >= 0;

@@ -9,31 +9,29 @@
 #include <type_traits>
 #include <vector>
 
-#include "fabric/identity.hpp"
-#include "fabric/shared_memory.hpp"
 #include "fabric/slots.hpp"
+#include "os/process.hpp"
 
 namespace tranship {
 
 constexpr std::uint64_t hello_magic = 0x3150494853524e54;  // "TNRSHIP1"
-constexpr std::uint32_t protocol_version_current = 3;
+constexpr std::uint32_t protocol_version_current = 4;
 
 enum class MessageType : std::uint32_t {
-  hello = 1,  ///< requester: who I am and what I can do
-  welcome,    ///< exporter: who I am, and the way that I offer
-  ready,      ///< requester: the way that I take
-  accepted,   ///< exporter: slots are served
+  hello = 1,  ///< Requester: who I am and what I can do. With a descriptor of its bell.
+  welcome,    ///< Exporter: who I am. With descriptors of the slots and of the doorbell.
+  ready,      ///< Requester: it has mapped what it was sent.
+  accepted,   ///< Exporter: slots are served.
   lookup,
-  lookup_reply,
+  lookup_reply,  ///< With a descriptor of the memory that the array lies in, if it may be mapped.
   names,
   names_reply,
-  withdrawn,  ///< exporter: an export is no more
-  goodbye,    ///< a clean close
-  ping,
-  pong,
-  submitted,  ///< network: a slot's command, and its bytes if they are few
-  answered,   ///< network: how a slot ended, and its bytes if they are few
-  notice,     ///< exporter: what its owner has to say to a requester's
+  withdrawn,    ///< Exporter: an export is no more.
+  goodbye,      ///< A clean close: nothing of this process touches the other's memory any more.
+  submitted,    ///< Network: a slot's command, and its bytes.
+  answered,     ///< Network: how a slot ended, and its bytes.
+  notice,       ///< Exporter: what its owner has to say to a requester's.
+  acknowledge,  ///< Network: of the wire itself.
 };
 
 struct MessageHeader {
@@ -124,13 +122,6 @@ struct Hello {
   Greeting greeting;
   Identity identity;
   LinkMode mode = LinkMode::automatic;
-  MemoryTicket bell;  ///< a page whose first word is rung when a slot was answered
-};
-
-/// The exporter's registered slots, or the requester's mirror of them.
-struct RemoteSlots {
-  std::uint64_t address = 0;
-  std::vector<std::byte> key;
 };
 
 struct Welcome {
@@ -139,22 +130,19 @@ struct Welcome {
   std::string error_text;
   Identity identity;
   LinkMode mode = LinkMode::network;
-  std::string why;  ///< why the shared way is not offered
   SlotGeometry geometry;
-  MemoryTicket segment;
+  std::int32_t seat = 0;  ///< The requester's bit at the doorbell.
   std::uint64_t probe_address = 0;
   std::uint64_t probe_value = 0;
 };
 
 struct Ready {
   LinkMode mode = LinkMode::network;
-  RemoteSlots mirror;
 };
 
 struct Accepted {
   std::uint32_t error_code = 0;
   std::string error_text;
-  RemoteSlots slots;
 };
 
 struct LookupReply {
@@ -165,9 +153,9 @@ struct LookupReply {
   std::int64_t bytes = 0;
   std::uint32_t writable = 0;
   std::string description;
-  std::uint64_t address = 0;  ///< 0: not plain memory
-  MemoryTicket memory;        ///< descriptor < 0: not in shared memory
-  std::int64_t memory_offset = 0;
+  std::uint64_t address = 0;       ///< 0: not plain memory
+  std::int64_t memory_bytes = 0;   ///< Of the memory whose descriptor comes with it; 0: none does.
+  std::int64_t memory_offset = 0;  ///< Of the array in it.
   std::string ticket;  ///< of an attachment that this machine's processes reach by themselves
 };
 

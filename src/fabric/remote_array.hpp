@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/bell.hpp"
+#include "os/bell.hpp"
 #include "fabric/protocol.hpp"
 #include "fabric/requester.hpp"
 #include "runtime/channel.hpp"

@@ -22,6 +22,11 @@ std::chrono::microseconds call_watch() {
   return std::chrono::microseconds(spare ? 200 : 10);
 }
 
+/// Reads a value that the peer may change at any time, so that all that follows sees the same.
+std::uint32_t read_once(const std::uint32_t& value) {
+  return *static_cast<const volatile std::uint32_t*>(&value);
+}
+
 /// Large enough to pay for the hand-over, small enough that both processes soon have work.
 std::int64_t piece_bytes(std::int64_t request_bytes, std::int64_t slot_bytes) {
   const std::int64_t share = (request_bytes / pieces_wanted + 4095) / 4096 * 4096;
@@ -266,7 +271,7 @@ void Requester::take_reply(Pending& pending, int slot) {
   pending.status = answer_of(slot);
   if (pending.call == nullptr || !pending.status) return;
   Call& call = *pending.call;
-  const std::size_t bytes = options_.segment.control(slot).reply_bytes;
+  const std::size_t bytes = read_once(options_.segment.control(slot).reply_bytes);
   if (bytes > static_cast<std::size_t>(options_.segment.geometry().slot_bytes) ||
       bytes > call.reply.size()) {
     pending.status =
@@ -280,9 +285,9 @@ void Requester::take_reply(Pending& pending, int slot) {
 
 Status Requester::answer_of(int slot) {
   const SlotControl& control = options_.segment.control(slot);
-  const std::uint32_t code = control.error_code;
+  const std::uint32_t code = read_once(control.error_code);
   if (code == 0) return {};
-  const std::size_t length = std::min<std::size_t>(control.text_bytes, 1024);
+  const std::size_t length = std::min<std::size_t>(read_once(control.text_bytes), 1024);
   std::string text(reinterpret_cast<const char*>(options_.segment.command(slot)), length);
   const auto known = static_cast<std::uint32_t>(ErrorCode::closed) + 1;
   return Error{static_cast<ErrorCode>(std::min(code, known) - 1), options_.peer + ": " + text};
@@ -306,6 +311,26 @@ void Requester::end_if_done(Pending& pending) {
   pending.next = free_;
   free_ = &pending;
   operations_.fetch_sub(1, std::memory_order_release);
+}
+
+/// Slots that the peer has stay its own until it answers, or is lost.
+void Requester::end_early(Pending& pending, const Error& error) {
+  pending.status = error;
+  pending.cursor = PieceCursor{};
+  if (!pending.queue) return;
+  pending.queue->push({pending.transfer.request.tag, error});
+  pending.queue.reset();
+}
+
+void Requester::cancel(const FinishedQueue& queue, std::uint64_t tag) {
+  std::lock_guard lock(mutex_);
+  for (Pending* pending = first_; pending != nullptr; pending = pending->next) {
+    if (pending->queue.get() != &queue || pending->transfer.request.tag != tag) continue;
+    end_early(*pending, {ErrorCode::cancelled, "the copy was cancelled"});
+    leave_unattended(*pending);
+    end_if_done(*pending);
+    return;
+  }
 }
 
 void Requester::fail(Error error) {

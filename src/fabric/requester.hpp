@@ -74,8 +74,8 @@ class Requester {
   bool stands(const RemoteExport& remote) const;
 
   /// Counts the caller as a user of memory that it reaches by itself, until the last reference is
-  /// gone: withdraw() there waits for it. Null if the peer exports it no longer. Only for peers on
-  /// this machine.
+  /// gone: withdraw() there waits for it, and so does whoever is given the memory next. Null if the
+  /// peer exports it no longer, or is lost. Only for peers on this machine.
   std::shared_ptr<void> use(const RemoteExport& remote) const;
 
   /// Carries out a small transfer at once by process_vm_writev or process_vm_readv.
@@ -104,8 +104,17 @@ class Requester {
   /// Takes answers and fills free slots until neither is possible. Returns whether any was.
   bool progress();
 
+  /// Ends the transfer whose end goes to `queue` with this tag at once, as cancelled, if it has not
+  /// ended: nothing touches its local memory any more. Slots that the peer has are free when it
+  /// has answered.
+  void cancel(const FinishedQueue& queue, std::uint64_t tag);
+
   /// Ends everything outstanding, and everything to come, with `error`.
   void fail(Error error);
+
+  /// Whether a copy of this process is under way in the peer's memory, by use() or directly. After
+  /// fail() no new one begins.
+  bool in_use() const { return users_->load(std::memory_order_seq_cst) != 0; }
 
   bool lost() const { return lost_flag_.load(std::memory_order_acquire); }
   Error lost_error() const;
@@ -113,10 +122,14 @@ class Requester {
   /// Counts answers: a number that does not move while something is outstanding is a stuck peer.
   std::uint64_t answers() const { return answers_.load(std::memory_order_relaxed); }
 
+  /// Has the exporting process look at the slots. Only for peers on this machine.
+  void ring() const { options_.publish(0, 0, 0); }
+
   const SlotSegment& segment() const { return options_.segment; }
   const std::string& peer() const { return options_.peer; }
 
  private:
+  struct Use;
   /// A question on its way, on its caller's stack.
   struct Call {
     std::span<const std::byte> question;
@@ -143,6 +156,7 @@ class Requester {
   };
 
   bool direct_open(const RemoteExport& remote) const;
+  void end_early(Pending& pending, const Error& error);
   std::optional<Status> move_directly(const Transfer& transfer);
   bool take_answer();
   bool fill_slot();
@@ -172,6 +186,8 @@ class Requester {
   std::atomic<int> operations_{0};
   std::atomic<int> unattended_{0};
   std::atomic<std::uint64_t> answers_{0};
+  /// Counts what use() has given out, and direct copies; it outlives this object where they do.
+  std::shared_ptr<std::atomic<int>> users_ = std::make_shared<std::atomic<int>>(0);
 };
 
 }  // namespace tranship

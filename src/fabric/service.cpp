@@ -3,22 +3,20 @@
 #include <cstring>
 
 #include "fabric/core.hpp"
+#include "fabric/slot_messages.hpp"
 
 namespace tranship {
 namespace {
 
-/// Bytes that go inside a message rather than by a put and a message: one trip instead of two.
-constexpr std::int64_t inline_bytes_max = 8 * 1024;
-constexpr std::size_t text_bytes_max = 1024;
-
 /// The peer's memory, mapped once for all of its arrays; null if it cannot be.
-std::shared_ptr<SharedMemory> map_once(Link& link, const MemoryTicket& ticket) {
-  for (const auto& weak : link.memories) {
-    auto memory = weak.lock();
-    if (memory && memory->ticket().inode == ticket.inode) return memory;
-  }
-  auto memory = SharedMemory::open(static_cast<pid_t>(link.identity.pid), ticket);
+std::shared_ptr<SharedMemory> map_once(Link& link, FileDescriptor descriptor, std::int64_t bytes) {
+  auto memory = SharedMemory::map(std::move(descriptor), bytes);
   if (!memory) return nullptr;
+  (*memory)->close_descriptor();
+  for (const auto& weak : link.memories) {
+    const auto known = weak.lock();
+    if (known && known->inode() == (*memory)->inode()) return known;
+  }
   link.memories.push_back(*memory);
   return *memory;
 }
@@ -30,32 +28,42 @@ std::chrono::milliseconds at_least_one(std::chrono::milliseconds timeout) {
 }  // namespace
 
 void FabricCore::send(Session& session, MessageType type, std::uint64_t call,
-                      std::span<const std::byte> body) {
-  MessageHeader header;
-  header.type = type;
-  header.call = call;
-  wire_->send(session.connection, header, body);
+                      std::span<const std::byte> body, std::span<const int> descriptors) {
+  WireMessage message;
+  message.header.type = type;
+  message.header.call = call;
+  message.body = body;
+  message.descriptors = descriptors;
+  wire_->send(session.connection, message);
 }
 
 void FabricCore::on_message(ConnectionId connection, const MessageHeader& header,
-                            std::span<const std::byte> body) {
+                            std::span<const std::byte> body, std::span<FileDescriptor> descriptors) {
   Session* session = find(connection);
   if (session == nullptr) return;
   switch (header.type) {
-    case MessageType::hello: on_hello(*session, body); break;
-    case MessageType::welcome: on_welcome(*session, body); break;
+    case MessageType::hello: on_hello(*session, body, descriptors); break;
+    case MessageType::welcome: on_welcome(*session, body, descriptors); break;
     case MessageType::ready: on_ready(*session, body); break;
     case MessageType::accepted: on_accepted(*session, body); break;
     case MessageType::goodbye:
       lose(*session, {ErrorCode::closed, session->label + " closed its engine"});
       break;
-    case MessageType::ping: send(*session, MessageType::pong, header.call, {}); break;
-    case MessageType::pong:
-      session->ping_due = false;
-      session->moved = Clock::now();
-      break;
-    default: session->client ? receive(*session, header, body) : serve(*session, header, body);
+    default:
+      session->client ? receive(*session, header, body, descriptors)
+                      : serve(*session, header, body);
   }
+}
+
+std::byte* FabricCore::place(ConnectionId connection, const MessageHeader& header,
+                             std::int64_t bytes) {
+  const Session* session = find(connection);
+  if (session == nullptr || session->mode != LinkMode::network) return nullptr;
+  const MessageType expected = session->client ? MessageType::answered : MessageType::submitted;
+  if (header.type != expected || header.slot >= static_cast<std::uint32_t>(slots_max)) {
+    return nullptr;
+  }
+  return place_in_slot(session->segment, session->client, static_cast<int>(header.slot), bytes);
 }
 
 /// The exporting side. Before the link stands, and for unknown messages, there is no answer.
@@ -69,7 +77,7 @@ void FabricCore::serve(Session& session, const MessageHeader& header,
 
 /// The requesting side.
 void FabricCore::receive(Session& session, const MessageHeader& header,
-                         std::span<const std::byte> body) {
+                         std::span<const std::byte> body, std::span<FileDescriptor> descriptors) {
   if (!session.link) return;
   if (header.type == MessageType::withdrawn) on_withdrawn(session, body);
   if (header.type == MessageType::answered) on_answered(session, header, body);
@@ -79,7 +87,9 @@ void FabricCore::receive(Session& session, const MessageHeader& header,
   if (header.type == MessageType::lookup_reply || header.type == MessageType::names_reply) {
     const auto found = session.calls.find(header.call);
     if (found == session.calls.end()) return;
-    found->second->set_value(std::vector<std::byte>(body.begin(), body.end()));
+    Answer answer{{body.begin(), body.end()}, {}};
+    if (!descriptors.empty()) answer.memory = std::move(descriptors[0]);
+    found->second->set_value(std::move(answer));
     session.calls.erase(found);
   }
 }
@@ -90,14 +100,15 @@ void FabricCore::on_lookup(Session& session, const MessageHeader& header,
   const std::string name = in.text();
   LookupReply reply;
   const auto one = in.ok() ? exports_->find(name) : nullptr;
+  int memory = -1;
   if (!one) {
     std::string known;
     for (const auto& other : exports_->names()) {
       if (known.size() < 200) known += (known.empty() ? "'" : ", '") + other + "'";
     }
     reply.error_code = wire_code_of(ErrorCode::not_found);
-    reply.error_text =
-        "nothing is exported as '" + name + "'; there is " + (known.empty() ? "nothing" : known);
+    const std::string asked = in.ok() ? "nothing is exported by that name" : "no name was given";
+    reply.error_text = asked + "; there is " + (known.empty() ? "nothing" : known);
   } else {
     const ExportedArray& array = one->array();
     reply.id = one->id();
@@ -109,19 +120,18 @@ void FabricCore::on_lookup(Session& session, const MessageHeader& header,
     if (session.mode == LinkMode::shared && (plain || !array.ticket.empty())) {
       if (plain) reply.address = reinterpret_cast<std::uint64_t>(array.place.address);
       reply.ticket = array.ticket;
-      session.segment.header().leases[static_cast<std::size_t>(reply.index)].export_id.store(
-          reply.id, std::memory_order_seq_cst);
+      session.leases.grant(reply.index, reply.id);
       if (array.memory) {
-        reply.memory = array.memory->ticket();
+        memory = array.memory->descriptor();
+        reply.memory_bytes = array.memory->bytes();
         reply.memory_offset = array.place.address - array.memory->data();
       }
     }
   }
   // Withdrawn meanwhile: then its leases were ended before this one began.
-  if (one && exports_->find(name) != one) {
-    session.segment.header().leases[static_cast<std::size_t>(one->index())].export_id.store(0);
-  }
-  send(session, MessageType::lookup_reply, header.call, encode(reply));
+  if (one && exports_->find(name) != one) session.leases.end(one->index());
+  send(session, MessageType::lookup_reply, header.call, encode(reply),
+       {&memory, memory >= 0 ? 1U : 0U});
 }
 
 void FabricCore::on_names(Session& session, const MessageHeader& header) {
@@ -146,116 +156,27 @@ void FabricCore::on_withdrawn(Session& session, std::span<const std::byte> body)
   for (const auto& array : concerned) array->set_withdrawn();
 }
 
-void FabricCore::send_submitted(ConnectionId connection, int slot, std::size_t command_bytes,
-                                std::int64_t write_bytes) {
-  Session* session = find(connection);
-  if (session == nullptr) return;
-  const SlotSegment& segment = session->segment;
-  const bool in_message = write_bytes <= inline_bytes_max;
-  auto tell = [this, connection, slot, command_bytes, write_bytes, in_message] {
-    Session* still = find(connection);
-    if (still == nullptr) return;
-    const SlotSegment& slots = still->segment;
-    MessageWriter out;
-    out.add(std::span<const std::byte>(slots.command(slot), command_bytes));
-    const auto inside = static_cast<std::size_t>(in_message ? write_bytes : 0);
-    out.add(std::span<const std::byte>(slots.data(slot), inside));
-    MessageHeader header;
-    header.type = MessageType::submitted;
-    header.slot = static_cast<std::uint32_t>(slot);
-    wire_->send(connection, header, out.bytes());
-  };
-  if (in_message) {
-    tell();
-    return;
-  }
-  Wire::Put put;
-  put.source = segment.data(slot);
-  put.bytes = write_bytes;
-  put.remote_address =
-      session->other.address + static_cast<std::uint64_t>(segment.data_offset(slot));
-  put.source_handle = session->registered.handle;
-  wire_->put(connection, put, tell);
-}
-
 void FabricCore::on_submitted(Session& session, const MessageHeader& header,
                               std::span<const std::byte> body) {
-  MessageReader in(body);
-  const auto command = in.data();
-  const auto inside = in.data();
-  const SlotSegment& segment = session.segment;
-  const bool usable = in.ok() && session.mode == LinkMode::network &&
-                      header.slot < static_cast<std::uint32_t>(segment.geometry().slots) &&
-                      command.size() >= sizeof(CommandHeader) &&
-                      command.size() <= static_cast<std::size_t>(command_bytes_max) &&
-                      inside.size() <= static_cast<std::size_t>(segment.geometry().slot_bytes);
-  const int slot = static_cast<int>(header.slot);
-  if (!usable || segment.state(slot) == SlotState::submitted) {
+  const bool taken = session.mode == LinkMode::network &&
+                     header.slot < static_cast<std::uint32_t>(slots_max) &&
+                     take_submitted(session.segment, static_cast<int>(header.slot), body);
+  if (!taken) {
     lose(session, {ErrorCode::invalid_argument, session.label + " breaks the protocol"});
     return;
   }
-  std::memcpy(segment.command(slot), command.data(), command.size());
-  if (!inside.empty()) std::memcpy(segment.data(slot), inside.data(), inside.size());
-  segment.set_state(slot, SlotState::submitted);
-  segment.header().doorbell.ring();
-}
-
-void FabricCore::send_answered(ConnectionId connection, int slot, std::int64_t read_bytes) {
-  Session* session = find(connection);
-  if (session == nullptr) return;
-  const SlotSegment& segment = session->segment;
-  const bool in_message = read_bytes <= inline_bytes_max;
-  auto tell = [this, connection, slot, read_bytes, in_message] {
-    Session* still = find(connection);
-    if (still == nullptr) return;
-    const SlotSegment& slots = still->segment;
-    const SlotControl& control = slots.control(slot);
-    const auto text = std::span<const std::byte>(slots.command(slot), control.text_bytes);
-    const auto inside = static_cast<std::size_t>(in_message ? read_bytes : 0);
-    MessageWriter out;
-    out.add(control.error_code).add(control.reply_bytes).add(text);
-    out.add(std::span<const std::byte>(slots.data(slot), inside));
-    MessageHeader header;
-    header.type = MessageType::answered;
-    header.slot = static_cast<std::uint32_t>(slot);
-    wire_->send(connection, header, out.bytes());
-  };
-  if (in_message) {
-    tell();
-    return;
-  }
-  Wire::Put put;
-  put.source = segment.data(slot);
-  put.bytes = read_bytes;
-  put.remote_address =
-      session->other.address + static_cast<std::uint64_t>(segment.data_offset(slot));
-  put.source_handle = session->registered.handle;
-  wire_->put(connection, put, tell);
+  session.seat.ring();
 }
 
 void FabricCore::on_answered(Session& session, const MessageHeader& header,
                              std::span<const std::byte> body) {
-  MessageReader in(body);
-  const auto error_code = in.get<std::uint32_t>();
-  const auto reply_bytes = in.get<std::uint32_t>();
-  const auto text = in.data();
-  const auto inside = in.data();
-  const SlotSegment& segment = session.segment;
-  if (!in.ok() || session.mode != LinkMode::network ||
-      header.slot >= static_cast<std::uint32_t>(segment.geometry().slots) ||
-      text.size() > text_bytes_max ||
-      inside.size() > static_cast<std::size_t>(segment.geometry().slot_bytes)) {
+  const bool taken = session.mode == LinkMode::network &&
+                     header.slot < static_cast<std::uint32_t>(slots_max) &&
+                     take_answered(session.segment, static_cast<int>(header.slot), body);
+  if (!taken) {
     lose(session, {ErrorCode::peer_lost, session.label + " breaks the protocol"});
     return;
   }
-  const int slot = static_cast<int>(header.slot);
-  SlotControl& control = segment.control(slot);
-  control.error_code = error_code;
-  control.reply_bytes = reply_bytes;
-  control.text_bytes = static_cast<std::uint32_t>(text.size());
-  if (!text.empty()) std::memcpy(segment.command(slot), text.data(), text.size());
-  if (!inside.empty()) std::memcpy(segment.data(slot), inside.data(), inside.size());
-  segment.set_state(slot, SlotState::done);
   bell().ring();
 }
 
@@ -289,9 +210,21 @@ std::shared_ptr<Link> FabricCore::link(PeerId peer) const {
 
 Result<PeerId> FabricCore::connect(const Contact& contact, const std::string& text,
                                    std::chrono::milliseconds timeout) {
+  if (closed()) return Error{ErrorCode::closed, "this engine was closed"};
+  Contact there = contact;
+  {
+    std::lock_guard lock(links_mutex_);
+    if (there.key) learned_key_ = there.key;
+    if (!there.key) there.key = options_.key ? options_.key : learned_key_;
+  }
+  if (options_.transport == FabricOptions::Transport::network && !there.network.empty()) {
+    there.local.clear();
+  }
+  const auto connection = wire_->connect(there);
+  if (!connection) return connection.error();
   auto promise = std::make_shared<std::promise<Result<PeerId>>>();
   auto future = promise->get_future();
-  if (!inbox_->post([=, this] { begin_connect(contact, text, promise); })) {
+  if (!inbox_->post([=, this, id = *connection] { begin_connect(id, there, text, promise); })) {
     return Error{ErrorCode::closed, "this engine was closed"};
   }
   if (future.wait_for(at_least_one(timeout)) == std::future_status::ready) return future.get();
@@ -306,7 +239,18 @@ Result<PeerId> FabricCore::connect(const Contact& contact, const std::string& te
                                        " ms: check the address, and that the process there runs"};
 }
 
+/// Nothing new begins in the peer's memory, and what has begun ends, before it is told goodbye. If
+/// that takes longer than peer_timeout, the peer keeps a fence around the memory.
 Status FabricCore::disconnect(PeerId peer) {
+  if (const auto link = this->link(peer)) {
+    link->requester->fail(
+        {ErrorCode::closed, "the connection to " + link->label + " was closed"});
+    bell().ring();
+    const auto end = Clock::now() + options_.peer_timeout;
+    while (link->requester->in_use() && Clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
   auto promise = std::make_shared<std::promise<bool>>();
   auto future = promise->get_future();
   const bool posted = inbox_->post([this, peer, promise] {
@@ -355,7 +299,7 @@ Reply FabricCore::call(PeerId peer, MessageType type, std::vector<std::byte> bod
 Result<std::vector<std::string>> FabricCore::names(PeerId peer, std::chrono::milliseconds timeout) {
   auto reply = call(peer, MessageType::names, {}, timeout);
   if (!reply) return reply.error();
-  MessageReader in(*reply);
+  MessageReader in(reply->body);
   std::vector<std::string> names;
   const auto count = in.get<std::uint32_t>();
   for (std::uint32_t k = 0; k < count && in.ok(); ++k) names.push_back(in.text());
@@ -366,22 +310,24 @@ Result<std::vector<std::string>> FabricCore::names(PeerId peer, std::chrono::mil
 
 Result<std::shared_ptr<RemoteArray>> FabricCore::lookup(PeerId peer, const std::string& name,
                                                         std::chrono::milliseconds timeout) {
-  auto body = call(peer, MessageType::lookup, encode_text(name), timeout);
-  if (!body) return body.error();
+  auto answer = call(peer, MessageType::lookup, encode_text(name), timeout);
+  if (!answer) return answer.error();
   const auto link = this->link(peer);
   LookupReply reply;
-  if (!link || !decode(*body, reply)) {
+  if (!link || !decode(answer->body, reply)) {
     return Error{ErrorCode::peer_lost, "the answer about '" + name + "' cannot be read"};
   }
   if (reply.error_code != 0) {
-    return Error{error_code_of(reply.error_code), link->label + ": " + reply.error_text};
+    return Error{error_code_of(reply.error_code),
+                 link->label + " does not export '" + name + "': " + reply.error_text};
   }
-  return make_array(link, name, std::move(reply));
+  return make_array(link, name, std::move(reply), std::move(answer->memory));
 }
 
 Result<std::shared_ptr<RemoteArray>> FabricCore::make_array(const std::shared_ptr<Link>& link,
                                                             const std::string& name,
-                                                            LookupReply reply) {
+                                                            LookupReply reply,
+                                                            FileDescriptor memory) {
   RemoteArray::Fields fields;
   fields.name = name;
   fields.description = std::move(reply.description);
@@ -392,8 +338,8 @@ Result<std::shared_ptr<RemoteArray>> FabricCore::make_array(const std::shared_pt
   std::lock_guard lock(link->mutex);
   std::erase_if(link->memories, [](const auto& one) { return one.expired(); });
   std::erase_if(link->arrays, [](const auto& one) { return one.expired(); });
-  if (reply.memory.descriptor >= 0 && link->mode == LinkMode::shared) {
-    fields.memory = map_once(*link, reply.memory);
+  if (memory && link->mode == LinkMode::shared) {
+    fields.memory = map_once(*link, std::move(memory), reply.memory_bytes);
     const bool inside = fields.memory && reply.memory_offset >= 0 &&
                         reply.bytes <= fields.memory->bytes() &&
                         reply.memory_offset <= fields.memory->bytes() - reply.bytes;
@@ -404,22 +350,22 @@ Result<std::shared_ptr<RemoteArray>> FabricCore::make_array(const std::shared_pt
   return array;
 }
 
-/// Counts this export's direct users on every link, after ending it there if `clear`.
-bool FabricCore::leases_busy(std::uint64_t id, int index, bool clear) {
+/// Whether somebody still uses an export by himself, connected or behind a fence; with `end`, after
+/// nobody can begin to any more.
+bool FabricCore::leases_busy(std::uint64_t id, int index, bool end) {
   auto promise = std::make_shared<std::promise<bool>>();
   auto future = promise->get_future();
   const bool posted = inbox_->post([=, this] {
-    bool busy = false;
     MessageWriter notice;
     notice.add(id);
+    bool busy = fences_.in_use(index);
     for (auto& [connection, session] : sessions_) {
       if (session->lost || !session->server) continue;
-      Lease& lease = session->segment.header().leases[static_cast<std::size_t>(index)];
-      if (clear) {
-        lease.export_id.store(0, std::memory_order_seq_cst);
+      if (end) {
+        session->leases.end(index);
         send(*session, MessageType::withdrawn, 0, notice.bytes());
       }
-      busy |= lease.users.load(std::memory_order_seq_cst) != 0;
+      busy |= session->leases.in_use(index);
     }
     promise->set_value(busy);
   });
@@ -427,20 +373,46 @@ bool FabricCore::leases_busy(std::uint64_t id, int index, bool clear) {
   return future.wait_for(options_.peer_timeout) != std::future_status::ready || future.get();
 }
 
-Status FabricCore::withdraw(const std::string& name) {
-  const auto removed = exports_->remove(name);
+Status FabricCore::export_array(ExportedArray array) {
+  std::lock_guard lock(withdrawing_mutex_);
+  if (withdrawing_.contains(array.name)) {
+    return Error{ErrorCode::invalid_argument,
+                 "'" + array.name + "' is still being withdrawn: withdraw it again first"};
+  }
+  return exports_->add(std::move(array));
+}
+
+/// Takes an export out of the table, or finds it where an earlier call has left it.
+Result<std::shared_ptr<Export>> FabricCore::begin_withdrawal(const std::string& name) {
+  std::lock_guard lock(withdrawing_mutex_);
+  if (const auto found = withdrawing_.find(name); found != withdrawing_.end()) {
+    return found->second;
+  }
+  auto removed = exports_->remove(name);
   if (!removed) return Error{ErrorCode::not_found, "'" + name + "' is not exported"};
+  withdrawing_[name] = removed;
+  return removed;
+}
+
+Status FabricCore::withdraw(const std::string& name) {
+  const auto removed = begin_withdrawal(name);
+  if (!removed) return removed.error();
+  Export& one = **removed;
   const auto end = Clock::now() + options_.peer_timeout;
-  bool busy = leases_busy(removed->id(), removed->index(), true);
+  bool busy = leases_busy(one.id(), one.index(), true);
   while (busy && Clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    busy = leases_busy(removed->id(), removed->index(), false);
+    busy = leases_busy(one.id(), one.index(), false);
   }
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-  if (exports_->wait_unused(*removed, at_least_one(left)) && !busy) return {};
+  if (exports_->wait_unused(one, at_least_one(left)) && !busy) {
+    std::lock_guard lock(withdrawing_mutex_);
+    withdrawing_.erase(name);
+    return {};
+  }
   return Error{ErrorCode::timeout, "'" + name +
-                                       "' was withdrawn, but a peer is still using it: "
-                                       "keep its memory until the engine is closed"};
+                                       "' was withdrawn, but a peer is still using it: keep its "
+                                       "memory, and withdraw it again"};
 }
 
 }  // namespace tranship

@@ -12,14 +12,21 @@
 #include <string>
 #include <vector>
 
+#include "fabric/fences.hpp"
 #include "fabric/protocol.hpp"
 #include "fabric/remote_array.hpp"
+#include "fabric/service_threads.hpp"
 #include "fabric/slot_server.hpp"
 #include "fabric/wire.hpp"
 
 namespace tranship {
 
-using Reply = Result<std::vector<std::byte>>;
+/// An answer, and the memory that came with it.
+struct Answer {
+  std::vector<std::byte> body;
+  FileDescriptor memory;
+};
+using Reply = Result<Answer>;
 
 /// Work for the progress thread, from any thread. Outlives the fabric where somebody still holds
 /// it, and then drops what is posted.
@@ -39,7 +46,7 @@ class Inbox {
   bool arm();
   void drain();
   void close();
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return descriptor_.get(); }
 
  private:
   std::mutex mutex_;
@@ -47,7 +54,7 @@ class Inbox {
   std::vector<std::function<void()>> running_;
   bool asleep_ = false;
   bool closed_ = false;
-  int descriptor_ = -1;
+  FileDescriptor descriptor_;
 };
 
 /// Owned by the progress thread. A client session asks, a server session serves.
@@ -57,35 +64,31 @@ struct Session {
   ConnectionId connection = 0;
   bool client = false;
   bool lost = false;
-  bool leaving = false;  ///< this process has said goodbye
+  bool leaving = false;  ///< This process has said goodbye.
   std::string label;
   std::string contact;
   Identity identity;
-  int pidfd = -1;
+  FileDescriptor pidfd;  ///< Of the process at the other end, if it is on this machine.
   LinkMode mode = LinkMode::network;
   Clock::time_point began = Clock::now();
-
-  // both: the slots, and over a network their registration and the other side's
   SlotSegment segment;
-  Wire::Registered registered;
-  RemoteSlots other;
 
   // client
   PeerId peer;
-  std::shared_ptr<Link> link;  ///< set when connected
+  std::shared_ptr<Link> link;  ///< Set when connected.
   Welcome welcome;
+  std::shared_ptr<SharedMemory> doorbell;
   bool direct = false;
   std::string way;
   std::shared_ptr<std::promise<Result<PeerId>>> connecting;
   std::map<std::uint64_t, std::shared_ptr<std::promise<Reply>>> calls;
-  std::uint64_t answers_seen = 0;
-  Clock::time_point moved = Clock::now();
-  Clock::time_point pinged{};
-  bool ping_due = false;
 
   // server
   bool greeted = false;
+  bool refused = false;  ///< It is one too many, and is told so.
   std::shared_ptr<SlotServer> server;
+  ServiceThreads::Seat seat;
+  LeaseGrants leases;
   std::shared_ptr<SharedMemory> client_bell;
 };
 

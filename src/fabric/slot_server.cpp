@@ -6,63 +6,31 @@
 #include <utility>
 
 namespace tranship {
-namespace {
 
-constexpr std::chrono::milliseconds sleep_max{250};
-constexpr std::chrono::microseconds spin_least{20};
+SlotServer::SlotServer(Options options)
+    : options_(std::move(options)),
+      work_(static_cast<std::size_t>(options_.segment.geometry().slots)) {}
 
-/// Threads of this process that stay awake for longer than that. Of many requesters some are served
-/// by threads that have to be woken.
-std::atomic<int> awake{0};
-
-int awake_max() {
-  static const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  return cores / 4;
-}
-
-}  // namespace
-
-SlotServer::SlotServer(Options options) : options_(std::move(options)) {
-  for (auto& work : work_) work.command.nests.reserve(64);
-}
-
-void SlotServer::begin() {
-  thread_ = std::thread([this] { run(); });
-}
-
-SlotServer::~SlotServer() { stop(); }
-
-void SlotServer::stop() {
-  stopping_.store(true);
-  options_.segment.header().doorbell.ring();
-  if (thread_.joinable()) thread_.join();
-}
-
-void SlotServer::run() {
+bool SlotServer::serve(bool& more) {
   const SlotSegment& segment = options_.segment;
-  int head = 0;
-  while (!stopping_.load(std::memory_order_relaxed)) {
-    const std::uint32_t seen = segment.header().doorbell.rings();
-    Work& work = work_[static_cast<std::size_t>(head)];
-    if (segment.state(head) != SlotState::submitted || work.busy.load(std::memory_order_acquire)) {
-      wait_for_command(seen);
-      continue;
-    }
-    carry_out(head);
-    head = (head + 1) % segment.geometry().slots;
+  const auto waits = [&] {
+    return segment.state(head_) == SlotState::submitted &&
+           !work_[static_cast<std::size_t>(head_)].busy.load(std::memory_order_acquire);
+  };
+  bool any = false;
+  for (int k = 0; k < segment.geometry().slots; ++k) {
+    if (stopping_.load(std::memory_order_relaxed) || !waits()) return any;
+    carry_out(head_);
+    head_ = (head_ + 1) % segment.geometry().slots;
+    any = true;
   }
+  more = waits();
+  return any;
 }
 
-void SlotServer::wait_for_command(std::uint32_t seen) {
-  Bell& doorbell = options_.segment.header().doorbell;
-  const auto left = called_ + options_.spin - std::chrono::steady_clock::now();
-  if (left > spin_least) {
-    const bool may = awake.fetch_add(1, std::memory_order_relaxed) < awake_max();
-    if (may) doorbell.wait(seen, left, left);
-    awake.fetch_sub(1, std::memory_order_relaxed);
-    if (doorbell.rings() != seen) return;
-  }
-  doorbell.wait(seen, sleep_max, spin_least);
+bool SlotServer::executing() const {
+  std::lock_guard lock(executing_mutex_);
+  return executing_ > 0;
 }
 
 void SlotServer::carry_out(int slot) {
@@ -90,8 +58,8 @@ Status SlotServer::start(int slot, bool& pending) {
   const bool write = command.header.operation == static_cast<std::uint32_t>(Operation::write);
   if (status && write && !array.writable) {
     status = Error{ErrorCode::permission, "'" + array.name +
-                                              "' is exported read-only: export it "
-                                              "with writable=true to let others write it"};
+                                              "' is exported read-only: its process can "
+                                              "export an array that is writable instead"};
   }
   if (status && array.place.attachment != nullptr) {
     status = execute(slot, one, pending);
@@ -120,7 +88,8 @@ Status SlotServer::answer(int slot) {
       options_.answer(options_.id, work.question, std::span(segment.data(slot), room));
   if (!written) return written.error();
   work.reply_bytes = *written;
-  called_ = std::chrono::steady_clock::now();
+  called_.store(std::chrono::steady_clock::now().time_since_epoch().count(),
+                std::memory_order_relaxed);
   return {};
 }
 
@@ -153,18 +122,8 @@ Status SlotServer::execute(int slot, const std::shared_ptr<Export>& one, bool& p
 }
 
 void SlotServer::executed() {
-  std::function<void()> then;
-  {
-    std::lock_guard lock(executing_mutex_);
-    if (--executing_ == 0) then = std::exchange(when_idle_, nullptr);
-  }
-  if (then) then();
-}
-
-bool SlotServer::call_when_idle(std::function<void()> then) {
   std::lock_guard lock(executing_mutex_);
-  if (executing_ > 0) when_idle_ = std::move(then);
-  return executing_ > 0;
+  --executing_;
 }
 
 void SlotServer::finish(int slot, const Status& status) {

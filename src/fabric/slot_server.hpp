@@ -1,7 +1,6 @@
 // Carries out the commands of one requester.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <compare>
@@ -10,7 +9,6 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "fabric/exports.hpp"
@@ -37,11 +35,11 @@ using ExecuteRequest = std::function<void(const Request&, std::function<void(Sta
 using AnswerCall = std::function<Result<std::size_t>(
     RequesterId requester, std::span<const std::byte> question, std::span<std::byte> reply)>;
 
-/// The exporting end of a link: one thread that takes submitted slots in ring order, checks every
-/// value of a command on a private copy, and copies between the slot and the exported array.
-/// Owns its thread; shares the segment with the requester. A command whose export has an
-/// attachment is handed to `execute` and may finish out of order.
-/// Threads: start and stop from one thread; everything else is its own.
+/// The exporting end of a link: takes submitted slots in ring order, checks every value of a
+/// command on a private copy, and copies between the slot and the exported array.
+/// Shares the segment with the requester. A command whose export has an attachment is handed to
+/// `execute` and may finish out of order.
+/// Threads: serve() from one at a time; stop() and what follows it from any.
 class SlotServer : public std::enable_shared_from_this<SlotServer> {
  public:
   struct Options {
@@ -53,25 +51,27 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
     RequesterId id;
     std::function<void(int slot, std::int64_t read_bytes)> answered;  ///< tells the requester
     std::string requester;                                            ///< for messages
-    /// How long the thread stays awake after a call: a requester that has asked for room, and
-    /// copies, soon calls again.
-    std::chrono::microseconds spin{20};
   };
 
   explicit SlotServer(Options options);
-  ~SlotServer();
 
-  void begin();
+  /// Carries out what was submitted, at most once around the ring: `more` says whether it left
+  /// something. Returns whether there was anything.
+  bool serve(bool& more);
 
-  /// Ends the thread. Commands that `execute` still holds keep this object alive and are answered
-  /// to nobody.
-  void stop();
+  /// Carries out nothing more. Commands that `execute` still holds keep this object alive and are
+  /// answered to nobody.
+  void stop() { stopping_.store(true); }
 
-  /// After stop(): whether `execute` still holds commands. Then the last one's end calls `then`, on
-  /// its own thread.
-  bool call_when_idle(std::function<void()> then);
+  /// After stop(), when nobody is in serve(): whether `execute` holds commands of this requester.
+  bool executing() const;
 
   const SlotSegment& segment() const { return options_.segment; }
+  /// When the last call was answered.
+  std::chrono::steady_clock::time_point called() const {
+    return std::chrono::steady_clock::time_point(
+        std::chrono::steady_clock::duration(called_.load(std::memory_order_relaxed)));
+  }
 
  private:
   struct Work {
@@ -82,8 +82,6 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
     std::atomic<bool> busy{false};
   };
 
-  void run();
-  void wait_for_command(std::uint32_t seen);
   void carry_out(int slot);
   Status start(int slot, bool& pending);
   Status answer(int slot);
@@ -92,13 +90,12 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   void finish(int slot, const Status& status);
 
   Options options_;
-  std::array<Work, slots_max> work_;
-  std::chrono::steady_clock::time_point called_{};  ///< when the last call was answered
+  std::vector<Work> work_;  ///< By slot.
+  int head_ = 0;  ///< The next slot to look at.
+  std::atomic<std::chrono::steady_clock::rep> called_{0};
   std::atomic<bool> stopping_{false};
-  std::mutex executing_mutex_;  ///< guards what follows
-  int executing_ = 0;           ///< commands that `execute` holds
-  std::function<void()> when_idle_;
-  std::thread thread_;
+  mutable std::mutex executing_mutex_;  ///< guards what follows
+  int executing_ = 0;                   ///< commands that `execute` holds
 };
 
 }  // namespace tranship

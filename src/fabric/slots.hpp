@@ -8,13 +8,13 @@
 #include <memory>
 
 #include "base/thread_order.hpp"
-#include "fabric/bell.hpp"
+#include "os/bell.hpp"
 #include "fabric/command.hpp"
-#include "fabric/shared_memory.hpp"
+#include "os/shared_memory.hpp"
 
 namespace tranship {
 
-constexpr int exports_max = 1024;
+constexpr int exports_max = 4096;
 constexpr int slots_max = 64;
 
 enum class SlotState : std::uint32_t {
@@ -53,8 +53,6 @@ struct SlotGeometry {
 };
 
 struct SlotHeader {
-  Bell doorbell;  ///< rung by the requester
-  std::uint32_t reserved[14]{};
   std::array<SlotControl, slots_max> control;
   std::array<Lease, exports_max> leases;
 };

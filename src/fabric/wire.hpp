@@ -1,5 +1,7 @@
-// UCX behind a few words: connections, messages, and puts into registered memory.
+// Connections between processes, and the messages that go over them.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -9,76 +11,84 @@
 #include <string>
 #include <vector>
 
+#include "fabric/contact.hpp"
 #include "fabric/protocol.hpp"
+#include "os/descriptor.hpp"
 #include "tranship/error.hpp"
 
 namespace tranship {
 
 using ConnectionId = std::uint64_t;
 
-/// One UCX context, worker and listener.
-/// Owns everything of UCX; the destructor closes what is open, in bounded time.
-/// Threads: one at a time; after open() it belongs to the progress thread. Handlers are called
-/// from progress() and may call everything but progress().
+/// What is known of the process at the other end before it has said a word.
+struct WirePeer {
+  bool local = false;  ///< It is on this machine, and the kernel says the following of it.
+  pid_t pid = 0;       ///< 0: in a namespace of processes that this one does not see.
+  int pidfd = -1;      ///< Readable when it has ended; owned by the wire. -1: unknown.
+  std::string address;
+};
+
+/// A message to send. What it refers to is copied, but for `bulk`.
+struct WireMessage {
+  MessageHeader header;
+  std::span<const std::byte> body;
+  /// Bytes that the receiver's wire writes where its `place` handler says. They must stay as they
+  /// are until a message has come that answers this one, or the connection is lost.
+  std::span<const std::byte> bulk;
+  /// Descriptors to hand over, which are duplicated; only to a local peer, at most
+  /// descriptors_max.
+  std::span<const int> descriptors;
+};
+
+constexpr std::size_t descriptors_max = 4;
+/// Largest body of a message, in bytes. Names and descriptions of arrays are the longest.
+constexpr std::size_t body_bytes_max = std::size_t{4} << 20;
+
+/// Carries messages in order, each whole and once, between processes that have proved who they are.
+/// A connection ends by close(), or is lost; what was sent to it and not yet received is lost then.
+/// Over a network, a broken connection is made anew behind the same id, within a limit, and goes on
+/// where it was.
+/// Threads: progress(), arm() and close() from one thread, to which handlers are called; send() and
+/// connect() from all. Handlers may call everything but progress().
 class Wire {
  public:
   struct Handlers {
-    std::function<void(ConnectionId)> arrived;  ///< somebody connected to the listener
-    std::function<void(ConnectionId, const MessageHeader&, std::span<const std::byte>)> message;
-    std::function<void(ConnectionId, const std::string& why)> lost;
-  };
-  struct Options {
-    std::string listen;     ///< host:port; port 0: any; empty: no listener
-    bool tcp_only = false;  ///< for tests of the network way
-    Handlers handlers;
+    std::function<void(ConnectionId)> arrived;  ///< Somebody came in, and proved that he may.
+    std::function<void(ConnectionId, const MessageHeader&, std::span<const std::byte> body,
+                       std::span<FileDescriptor> descriptors)>
+        message;
+    /// Returns where `bytes` bytes of a message belong; null refuses them, and the connection.
+    std::function<std::byte*(ConnectionId, const MessageHeader&, std::int64_t bytes)> place;
+    std::function<void(ConnectionId, const Error& why)> lost;
   };
 
-  /// @error invalid_argument or io if the address cannot be listened on; unsupported if UCX fails
-  static Result<std::unique_ptr<Wire>> open(Options options);
-  ~Wire();
+  virtual ~Wire() = default;
 
-  /// host:port of the listener; empty without one.
-  const std::string& address() const;
+  /// Where this process listens, and the key that lets others in over a network.
+  virtual Contact contact() const = 0;
+
+  /// From now on also lets in over a network who has this key: that of a group.
+  virtual void accept_key(const Key& key) = 0;
 
   /// Readable when progress() has something to do, once arm() returned true.
-  int event_descriptor() const;
-  bool arm();
-  bool progress();
+  virtual int event_descriptor() const = 0;
+  virtual bool arm() = 0;
+  virtual bool progress() = 0;
 
-  /// Closes every connection and waits, in bounded time, until UCX has let go of all memory.
-  void drain();
+  /// Begins a connection: over a Unix-domain socket where the contact names one that can be
+  /// reached, else over the network. Messages may be sent at once.
+  /// @error invalid_argument for an address that cannot be used; peer_lost if nobody listens there
+  virtual Result<ConnectionId> connect(const Contact& contact) = 0;
 
-  Result<ConnectionId> connect(const std::string& address);
-  void close(ConnectionId connection);
+  virtual void send(ConnectionId connection, const WireMessage& message) = 0;
 
-  void send(ConnectionId connection, const MessageHeader& header, std::span<const std::byte> body);
+  virtual WirePeer peer(ConnectionId connection) const = 0;
 
-  /// Registered memory that peers may put into, until release().
-  struct Registered {
-    void* handle = nullptr;
-    std::vector<std::byte> key;
-  };
-  Result<Registered> register_memory(std::byte* address, std::int64_t bytes);
-  void release(Registered& memory);
+  /// Ends a connection after what was sent has gone out, within a limit.
+  virtual void close(ConnectionId connection) = 0;
 
-  /// Makes a peer's key usable on `connection`; it goes with the connection.
-  Status use_key(ConnectionId connection, std::span<const std::byte> key);
-
-  struct Put {
-    const std::byte* source = nullptr;
-    std::int64_t bytes = 0;
-    std::uint64_t remote_address = 0;
-    void* source_handle = nullptr;  ///< Registered::handle of the source
-  };
-  /// Copies into the peer's memory and calls `arrived` when the bytes are visible there (or never,
-  /// if the connection is lost). The source must stay as it is until then.
-  void put(ConnectionId connection, const Put& put, std::function<void()> arrived);
-
-  class State;
-
- private:
-  explicit Wire(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  /// Closes all connections and waits, within a limit, until what was sent has gone out.
+  virtual void drain() = 0;
 };
 
 }  // namespace tranship

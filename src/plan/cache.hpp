@@ -19,6 +19,8 @@ class PlanCache {
   explicit PlanCache(std::size_t sets = 1024) : sets_(sets) {}
 
   std::shared_ptr<const Plan> find(const PlanQuery& query);
+  /// The same without waiting: null also if another thread is in the cache at the moment.
+  std::shared_ptr<const Plan> find_now(const PlanQuery& query);
   void add(const PlanQuery& query, std::shared_ptr<const Plan> plan);
   void clear();
 
@@ -38,6 +40,7 @@ class PlanCache {
     std::array<Entry, 4> entries;
     std::size_t next = 0;
   };
+  std::shared_ptr<const Plan> find_in_set(std::uint64_t hash, const PlanQuery& query);
   Set& set_of(std::uint64_t hash) { return sets_[hash % sets_.size()]; }
 
   mutable std::mutex mutex_;

@@ -102,6 +102,10 @@ class Channel {
   /// Ends the current or next idle() of every thread.
   virtual void wake();
 
+  /// Called by the thread that submits: the request with this tag may end early, as cancelled, if
+  /// it waits for something that may take for ever. It ends through poll() in any case.
+  virtual void cancel(std::uint64_t tag) { (void)tag; }
+
  private:
   std::mutex mutex_;
   std::condition_variable condition_;

@@ -45,6 +45,9 @@ ThreadDriver::ThreadDriver(Options options)
 
 ThreadDriver::~ThreadDriver() {
   close({ErrorCode::closed, "the engine was closed before the transfer ended"});
+  const std::weak_ptr<ThreadDriver> held = self_;
+  self_.reset();
+  while (!held.expired()) std::this_thread::yield();
 }
 
 int ThreadDriver::add_channel(Channel& channel) {
@@ -93,13 +96,13 @@ void ThreadDriver::submit(std::shared_ptr<Transfer> transfer,
     apply(lock, changes);
   }
   for (const auto& event : pending) {
-    event->on_end([this, transfer](const Status& status) {
-      // After close() the transfer has ended and the driver may be gone.
-      if (transfer->completion->done()) return;
-      std::unique_lock lock(mutex_);
+    event->on_end([weak = std::weak_ptr(self_), transfer](const Status& status) {
+      const auto self = weak.lock();
+      if (!self || transfer->completion->done()) return;  // it was cancelled, or closed
+      std::unique_lock lock(self->mutex_);
       Scheduler::Changes changes;
-      scheduler_.unblock(transfer, status, changes);
-      apply(lock, changes);
+      self->scheduler_.unblock(transfer, status, changes);
+      self->apply(lock, changes);
     });
   }
 }
@@ -108,10 +111,14 @@ void ThreadDriver::cancel(const std::shared_ptr<Transfer>& transfer) {
   std::unique_lock lock(mutex_);
   Scheduler::Changes changes;
   scheduler_.cancel(transfer, {ErrorCode::cancelled, transfer->label + " was cancelled"}, changes);
+  drains_.fetch_add(1, std::memory_order_release);
+  for (const Descriptor& descriptor : transfer->descriptors) {
+    changes.channels.push_back(descriptor.channel);  // requests in flight there may end early
+  }
   apply(lock, changes);
 }
 
-void ThreadDriver::close(const Error& error) {
+void ThreadDriver::stop(const Error& error) {
   std::unique_lock lock(mutex_);
   if (stopping_) return;
   stopping_ = true;
@@ -120,13 +127,35 @@ void ThreadDriver::close(const Error& error) {
   for (const auto& transfer : open) {
     scheduler_.cancel(transfer, {error.code, transfer->label + ": " + error.message}, changes);
   }
+  drains_.fetch_add(1, std::memory_order_release);
   for (int number = 0; number < static_cast<int>(workers_.size()); ++number) {
     changes.channels.push_back(number);
   }
   apply(lock, changes);
-  for (const auto& worker : workers_) {
-    for (std::thread& thread : worker->threads) thread.join();
+}
+
+bool ThreadDriver::wait_ended(std::chrono::nanoseconds at_most) {
+  const auto end = std::chrono::steady_clock::now() + at_most;
+  std::unique_lock lock(mutex_);
+  const auto ended = [&] { return helpers_ == 0 && scheduler_.transfers().empty(); };
+  while (!ended()) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= end) return false;
+    ended_.wait_until(lock, std::min(end, now + idle_max));
   }
+  return true;
+}
+
+void ThreadDriver::close(const Error& error) {
+  stop(error);
+  const std::lock_guard joining(joining_);
+  for (const auto& worker : workers_) {
+    for (std::thread& thread : worker->threads) {
+      if (thread.joinable()) thread.join();
+    }
+  }
+  // What is left is carried by threads that help, each of which ends what it has begun.
+  while (!wait_ended(std::chrono::seconds(1))) continue;
 }
 
 std::int64_t ThreadDriver::buffer_bytes_in_use(int memory) const {
@@ -153,6 +182,7 @@ void ThreadDriver::apply(std::unique_lock<std::mutex>& lock, Scheduler::Changes&
       one.channel->wake();
     }
   }
+  if (stopping_) ended_.notify_all();
   lock.unlock();
   for (const auto& transfer : changes.ended) {
     Status status = transfer->failure;
@@ -228,6 +258,7 @@ void ThreadDriver::carry(Job& job, int number, int row, std::vector<LoopNest>& n
   lock.unlock();
   const std::int64_t begin_ns = options_.trace ? options_.clock->now_ns() : 0;
   Status status = self.channel->submit(prepare(job, nests));
+  if (!status) drains_.fetch_add(1, std::memory_order_release);
   record(job, self, row, begin_ns);
   lock.lock();
   scheduler_.complete(job, std::move(status), changes);
@@ -241,9 +272,19 @@ void ThreadDriver::carry(Job& job, int number, int row, std::vector<LoopNest>& n
 }
 
 void ThreadDriver::help(const Transfer& transfer, std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  ++helpers_;
+  help_with(transfer, deadline, lock);
+  --helpers_;
+  if (stopping_) ended_.notify_all();
+}
+
+/// The lock is held before and after, not meanwhile.
+void ThreadDriver::help_with(const Transfer& transfer,
+                             std::chrono::steady_clock::time_point deadline,
+                             std::unique_lock<std::mutex>& lock) {
   std::vector<LoopNest> nests;
   Scheduler::Changes changes;
-  std::unique_lock lock(mutex_);
   const auto helped = std::find_if(
       transfer.descriptors.begin(), transfer.descriptors.end(), [&](const Descriptor& descriptor) {
         return worker(descriptor.channel).channel->capabilities().synchronous;
@@ -280,6 +321,7 @@ void ThreadDriver::run_asynchronous(int number) {
     const std::uint64_t seen = self->signals;
     bool moved = collect(number, *self, flights);
     moved |= issue(number, *self, flights);
+    cancel_drained(*self, flights);
     worked |= moved;
     if (moved) continue;
     const bool busy = std::any_of(flights.begin(), flights.end(),
@@ -309,6 +351,7 @@ bool ThreadDriver::issue(int number, Worker& worker, std::vector<InFlight>& flig
       flight.job = std::move(*job);
     }
     flight.used = true;
+    flight.cancelled = false;
     flight.begin_ns = options_.trace ? options_.clock->now_ns() : 0;
     Request request = prepare(flight.job, flight.nests);
     request.tag = k;
@@ -323,6 +366,22 @@ bool ThreadDriver::issue(int number, Worker& worker, std::vector<InFlight>& flig
     }
   }
   return moved;
+}
+
+/// What belongs to transfers that were cancelled, or failed, need not wait for a peer.
+void ThreadDriver::cancel_drained(Worker& worker, std::vector<InFlight>& flights) {
+  const std::uint64_t drains = drains_.load(std::memory_order_acquire);
+  if (worker.drains_seen == drains) return;
+  worker.drains_seen = drains;
+  for (std::size_t k = 0; k < flights.size(); ++k) {
+    InFlight& flight = flights[k];
+    if (!flight.used || flight.cancelled) continue;
+    {
+      std::lock_guard lock(mutex_);
+      flight.cancelled = flight.job.transfer->state == TransferState::draining;
+    }
+    if (flight.cancelled) worker.channel->cancel(k);
+  }
 }
 
 bool ThreadDriver::collect(int number, Worker& worker, std::vector<InFlight>& flights) {

@@ -49,7 +49,16 @@ class ThreadDriver {
   /// Ends the transfer as cancelled, once what is in flight has ended. Does nothing if it ended.
   void cancel(const std::shared_ptr<Transfer>& transfer);
 
-  /// Ends every transfer with `error` and joins the workers. A second call does nothing.
+  /// Asks every transfer to end with `error`; from now on submit() ends what it is given with
+  /// `closed`. A second call does nothing.
+  void stop(const Error& error);
+
+  /// After stop(): waits until all transfers have ended and no thread helps any more; returns false
+  /// if some have not after `at_most`.
+  bool wait_ended(std::chrono::nanoseconds at_most);
+
+  /// Calls stop(), waits until all transfers have ended, and joins the workers. A second call does
+  /// nothing.
   void close(const Error& error);
 
   /// Looks for the end of a transfer for the time that workers look for work.
@@ -71,21 +80,26 @@ class ThreadDriver {
     std::condition_variable help;                    ///< threads that wait for a transfer wait here
     std::atomic<std::uint64_t> signals{0};           ///< written under the driver's mutex
     std::vector<std::thread> threads;
+    std::uint64_t drains_seen = 0;  ///< Of drains_, by an asynchronous channel's thread.
   };
   struct InFlight {
     Job job;
     std::vector<LoopNest> nests;
     std::int64_t begin_ns = 0;
     bool used = false;
+    bool cancelled = false;  ///< The channel was told that its end is not waited for.
   };
 
   void run_synchronous(int number, int thread);
+  void help_with(const Transfer& transfer, std::chrono::steady_clock::time_point deadline,
+                 std::unique_lock<std::mutex>& lock);
   static void wake(Worker& worker, int count);
   void carry(Job& job, int number, int row, std::vector<LoopNest>& nests,
              std::unique_lock<std::mutex>& lock, Scheduler::Changes& changes);
   void run_asynchronous(int number);
   bool issue(int number, Worker& worker, std::vector<InFlight>& flights);
   bool collect(int number, Worker& worker, std::vector<InFlight>& flights);
+  void cancel_drained(Worker& worker, std::vector<InFlight>& flights);
   bool look_for_signal(const Worker& worker, std::uint64_t seen) const;
   void apply(std::unique_lock<std::mutex>& lock, Scheduler::Changes& changes);
   void record(const Job& job, const Worker& worker, int row, std::int64_t begin_ns);
@@ -97,6 +111,14 @@ class ThreadDriver {
   Scheduler scheduler_;
   std::deque<std::unique_ptr<Worker>> workers_;
   bool stopping_ = false;
+  /// Counts what may have let transfers drain: cancels and failures.
+  std::atomic<std::uint64_t> drains_{0};
+  int helpers_ = 0;                ///< threads inside help()
+  std::condition_variable ended_;  ///< of transfers and helpers, after stop()
+  std::mutex joining_;             ///< of who joins the workers
+  /// What callbacks of other transfers' ends refer to. They may run on threads of another engine
+  /// while this driver is destroyed: the destructor waits until none of them holds it.
+  std::shared_ptr<ThreadDriver> self_{this, [](ThreadDriver*) {}};
 };
 
 }  // namespace tranship

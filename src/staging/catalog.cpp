@@ -291,7 +291,13 @@ Status Catalog::commit(const Room& room, std::string_view path) {
   pass_on_strays(room.home, in);
   // It is visible. A server that is lost here has lost its own objects, and not this one.
   for (const int server : room.entered) {
-    (void)servers_.ask(server, question_of(Ask::settle).add(order), reply);
+    MessageWriter settle = question_of(Ask::settle);
+    add_entry(settle, put.variable, put.version, {room.home, room.object});
+    const auto settled = servers_.ask(server, settle.add(order), reply);
+    if (!settled) continue;
+    MessageReader said(*settled);
+    (void)said.get<Said>();
+    pass_on_strays(server, said);
   }
   return {};
 }
@@ -300,7 +306,7 @@ void Catalog::abort(const Room& room) {
   servers_.tell(room.home, question_of(Ask::abort).add(room.object));
   for (const int server : room.entered) {
     MessageWriter question = question_of(Ask::leave);
-    question.text(room.request.variable).add(room.request.version).add(room.home).add(room.object);
+    add_entry(question, room.request.variable, room.request.version, {room.home, room.object});
     servers_.tell(server, question);
   }
 }
@@ -578,7 +584,7 @@ Status Catalog::lease_at(int home, const GetRequest& request, bool watch, const 
       if (leased.state != Leased::State::gone) continue;
       // Its writer has died. Nobody needs to ask for it again.
       MessageWriter leave = question_of(Ask::leave);
-      leave.text(request.variable).add(held.version).add(home).add(seen.object);
+      add_entry(leave, request.variable, held.version, {home, seen.object});
       servers_.tell(named_by.at({home, seen.object}), leave);
     }
   }

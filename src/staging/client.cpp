@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/unless_interrupted.hpp"
 #include "channels/host/copy.hpp"
 #include "data/lowering.hpp"
 #include "engine/checks.hpp"
@@ -11,6 +12,16 @@ namespace tranship::staging {
 namespace {
 
 constexpr std::chrono::milliseconds lookup_wait_max{10'000};
+/// A client that closes waits so long for its own copies, which it has cancelled, before it leaves
+/// while they run: a server that is stopped must not keep it.
+constexpr std::chrono::seconds copies_end_max{10};
+/// Then so long for calls that wait for an answer; leaving ends those that are left.
+constexpr std::chrono::milliseconds answers_max{500};
+constexpr std::chrono::seconds calls_end_max{2};
+
+Error closed_error() {
+  return {ErrorCode::closed, "this client of the staging service was closed; open another one"};
+}
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -110,19 +121,106 @@ Status copy_dense(const Array& array, std::byte* buffer, bool into_array) {
 
 Result<std::unique_ptr<Client>> Client::open(Engine& engine, const std::string& contact,
                                              const std::string& name, const Patience& patience) {
-  auto links = Links::open(engine, contact, name, patience);
+  auto ending = std::make_shared<Ending>();
+  ending->interrupted = patience.interrupted;
+  const auto ends = [ending] { return ending->now(); };
+  auto links = Links::open(engine, contact, name, {patience.timeout, ends});
   if (!links) return links.error();
   if (engine.trace() != nullptr) engine.trace()->call_process(name);
-  std::unique_ptr<Client> client(new Client(engine, std::move(*links)));
-  client->catalog_.give_up_when(patience.interrupted);
+  std::unique_ptr<Client> client(new Client(engine, std::move(*links), std::move(ending)));
+  client->catalog_.give_up_when(ends);
   return client;
 }
 
-Client::~Client() { (void)close(); }
+Client::~Client() {
+  (void)close();
+  // Arrays of the servers are not let go of in a fork: their connections live in the parent.
+  if (forked()) {
+    (void)new std::map<std::pair<int, int>, Array>(std::move(segments_));
+  }
+}
+
+Status Client::close() {
+  if (forked()) return {};  // the parent goes on
+  const std::lock_guard closing(closing_);
+  if (!gate_.close()) return {};
+  copying_.close();
+  ending_->closing = true;
+  links_->wake();
+  (void)copying_.wait_empty(copies_end_max);
+  (void)gate_.wait_empty(answers_max);
+  const Status status = links_->close();
+  (void)gate_.wait_empty(calls_end_max);
+  std::map<std::pair<int, int>, Array> segments;
+  const std::lock_guard lock(mutex_);
+  segments.swap(segments_);
+  return status;
+}
+
+Result<Gate::Pass> Client::enter() const {
+  if (forked()) {
+    return Error{ErrorCode::closed,
+                 "this process was forked after the client of the staging service was opened; open "
+                 "one of its own here (or start processes with spawn)"};
+  }
+  auto pass = gate_.enter();
+  if (!pass) return closed_error();
+  return pass;
+}
+
+/// What a call says that failed while the client was closed: whatever it met first, that is why.
+Error Client::why_ended(const Error& error) const {
+  const bool ended = error.code == ErrorCode::cancelled || error.code == ErrorCode::peer_lost ||
+                     error.code == ErrorCode::closed || error.code == ErrorCode::timeout;
+  return ended && ending_->closing.load() ? closed_error() : error;
+}
+
+template <typename Call>
+auto Client::call(const Call& body) -> decltype(body()) {
+  const auto entered = enter();
+  if (!entered) return entered.error();
+  auto result = body();
+  if (!result) return why_ended(result.error());
+  return result;
+}
 
 Status Client::put(const std::string& variable, std::int64_t version, const Array& array,
                    const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout,
                    std::span<const Event> after) {
+  return call([&] { return put_inside(variable, version, array, lower, timeout, after); });
+}
+
+Result<std::int64_t> Client::get(const GetRequest& request, const Array& target,
+                                 std::chrono::milliseconds timeout) {
+  return call([&] { return get_inside(request, target, timeout); });
+}
+
+Status Client::define(const std::string& variable, const Field& field, const Box& domain,
+                      int writers) {
+  return call(
+      [&] { return catalog_.define({variable, 0, domain, field.type, field.bytes}, writers); });
+}
+
+Result<VariableInfo> Client::describe(const std::string& variable,
+                                      std::chrono::milliseconds timeout, bool bounds) {
+  return call([&] { return catalog_.describe(variable, bounds, end_ns(timeout)); });
+}
+
+Status Client::discard(const std::string& variable, std::int64_t version) {
+  return call([&] { return catalog_.discard(variable, version); });
+}
+
+Result<std::vector<VariableInfo>> Client::list() {
+  return call([&] { return catalog_.list(); });
+}
+
+Result<std::vector<ServerInfo>> Client::status() {
+  return call([&] { return catalog_.status(); });
+}
+
+Status Client::put_inside(const std::string& variable, std::int64_t version, const Array& array,
+                          const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout,
+                          std::span<const Event> after) {
   const std::int64_t begin = links_->now_ns();
   if (Status status = check_one_field(array); !status) return status;
   auto box = box_of(array, lower);
@@ -162,32 +260,38 @@ Result<std::string> Client::put_by_copy(const PutRequest& request, const Array& 
   if (!room) return room.error();
   auto target = object_array(room->home, room->range, request.box, array);
   Status status = target ? await(after, end) : Status(target.error());
-  std::string path;
-  if (status) {
-    const Timed part(engine_.trace(), *links_,
-                     [&] { return part_span("copy", array.view.bytes()); });
-    auto event = engine_.copy(array, *target, behind(array));
-    status = event ? finish(*event, end) : Status(event.error());
-    if (status) path = path_of(*event);
-  }
-  if (!status) {
+  const auto path = status ? copy_into(array, *target, end) : Result<std::string>(status.error());
+  if (!path) {
     catalog_.abort(*room);
-    return status.error();
+    return path.error();
   }
-  if (status = catalog_.commit(*room, path); !status) return status.error();
+  if (status = catalog_.commit(*room, *path); !status) return status.error();
   return path;
 }
 
-Result<std::int64_t> Client::wait(const GetRequest& request, std::chrono::milliseconds timeout) {
-  Timed call(engine_.trace(), *links_,
-             [&] { return call_span("wait", request.variable, request.box, 0); });
-  const auto version = catalog_.wait(request, end_ns(timeout));
-  note_end(call, version);
-  return version;
+Result<std::string> Client::copy_into(const Array& array, const Array& target,
+                                      std::int64_t end) const {
+  const Timed part(engine_.trace(), *links_, [&] { return part_span("copy", array.view.bytes()); });
+  const auto copying = copying_.enter();
+  if (!copying) return closed_error();
+  auto event = engine_.copy(array, target, behind(array));
+  if (!event) return event.error();
+  if (Status status = finish(*event, end); !status) return status.error();
+  return path_of(*event);
 }
 
-Result<std::int64_t> Client::get(const GetRequest& request, const Array& target,
-                                 std::chrono::milliseconds timeout) {
+Result<std::int64_t> Client::wait(const GetRequest& request, std::chrono::milliseconds timeout) {
+  return call([&] {
+    Timed span(engine_.trace(), *links_,
+               [&] { return call_span("wait", request.variable, request.box, 0); });
+    auto version = catalog_.wait(request, end_ns(timeout));
+    note_end(span, version);
+    return version;
+  });
+}
+
+Result<std::int64_t> Client::get_inside(const GetRequest& request, const Array& target,
+                                        std::chrono::milliseconds timeout) {
   const std::int64_t begin = links_->now_ns();
   if (Status status = check_target(target, request.box); !status) return status.error();
   Timed call(engine_.trace(), *links_,
@@ -250,6 +354,8 @@ Status Client::take_parts(const Held& held, const Box& box, const Array& target,
       from.extents[k] = to.extents[k] = part.box.upper[k] - part.box.lower[k];
     }
   }
+  const auto copying = copying_.enter();
+  if (!copying) return closed_error();
   CopyOptions options = behind(target);
   options.together_bytes = box.points() * held.element_bytes;
   auto event = engine_.copy_all(pairs, options);
@@ -267,10 +373,10 @@ std::map<std::string, VariableTraffic> Client::traffic() const {
   return traffic_;
 }
 
-/// Waits for copies; cancels them if they take too long. Nobody touches the servers' memory any
-/// more when it returns.
+/// Waits for copies; cancels them if they take too long, or somebody wants no more of them. Nobody
+/// touches the servers' memory any more when it returns.
 Status Client::finish(const Event& event, std::int64_t end) const {
-  Status status = event.wait(std::chrono::nanoseconds(end - links_->now_ns()));
+  Status status = wait_for(event, end);
   if (status) return status;
   event.cancel();
   (void)event.wait({});
@@ -280,10 +386,22 @@ Status Client::finish(const Event& event, std::int64_t end) const {
 /// They end by themselves: a put that fails cancels none of them.
 Status Client::await(std::span<const Event> after, std::int64_t end) const {
   for (const Event& event : after) {
-    const std::int64_t left = std::max<std::int64_t>(end - links_->now_ns(), 0);
-    if (Status status = event.wait(std::chrono::nanoseconds(left)); !status) return status;
+    if (Status status = wait_for(event, end); !status) return status;
   }
   return {};
+}
+
+/// Waits in slices, so that closing and Ctrl-C end it.
+Status Client::wait_for(const Event& event, std::int64_t end) const {
+  constexpr std::int64_t look_ns = std::chrono::nanoseconds(interruption_look).count();
+  while (true) {
+    const std::int64_t left = std::max<std::int64_t>(end - links_->now_ns(), 0);
+    Status status = event.wait(std::chrono::nanoseconds(std::min(left, look_ns)));
+    if (status) return status;
+    if (event.done()) return event.wait({});
+    if (status.error().code != ErrorCode::timeout || left <= look_ns) return status;
+    if (ending_->now()) return Error{ErrorCode::cancelled, "interrupted"};
+  }
 }
 
 Result<Array> Client::segment(int server, int number) {

@@ -1,8 +1,10 @@
 // A process's side of the staging service: put and get.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/gate.hpp"
 #include "engine/engine.hpp"
 #include "engine/processes.hpp"
 #include "staging/catalog.hpp"
@@ -18,11 +21,12 @@
 
 namespace tranship::staging {
 
-/// Any thread may call any member; calls of several threads go beside each other.
+/// Any thread may call any member; calls of several threads go beside each other. After close(),
+/// and in a fork, calls fail with `closed`; close() ends those that run with it.
 class Client {
  public:
   /// Connects `engine`, which must outlive the client, to the servers of a group, whose first one
-  /// has that contact. `patience.interrupted` ends later waits, too.
+  /// has that contact. `patience.interrupted` ends later waits and copies, too.
   /// @error as Links::open()
   static Result<std::unique_ptr<Client>> open(Engine& engine, const std::string& contact,
                                               const std::string& name, const Patience& patience);
@@ -49,34 +53,50 @@ class Client {
   /// Says what a variable will be: its elements, its domain, and how many clients will put to it, 0
   /// if that is not known. With it, a variable does not end before all of them have put and closed.
   /// @error invalid_argument if it does not fit the variable, or other definitions
-  Status define(const std::string& variable, const Field& field, const Box& domain, int writers) {
-    return catalog_.define({variable, 0, domain, field.type, field.bytes}, writers);
-  }
+  Status define(const std::string& variable, const Field& field, const Box& domain, int writers);
 
   /// The element type and bounds of a variable, once something was put to it. Without `bounds` only
   /// one server is asked, and they are those of the first put.
   Result<VariableInfo> describe(const std::string& variable, std::chrono::milliseconds timeout,
-                                bool bounds = true) {
-    return catalog_.describe(variable, bounds, end_ns(timeout));
-  }
+                                bool bounds = true);
 
-  Status discard(const std::string& variable, std::int64_t version) {
-    return catalog_.discard(variable, version);
-  }
-  Result<std::vector<VariableInfo>> list() { return catalog_.list(); }
+  Status discard(const std::string& variable, std::int64_t version);
+  Result<std::vector<VariableInfo>> list();
   /// host:port of the first server.
   const std::string& contact() const { return links_->contact(); }
   /// What this client has put and got.
   std::map<std::string, VariableTraffic> traffic() const;
   /// The servers, as they see themselves.
-  Result<std::vector<ServerInfo>> status() { return catalog_.status(); }
+  Result<std::vector<ServerInfo>> status();
 
-  /// Says that nothing more will be put, and disconnects.
-  Status close() { return links_->close(); }
+  /// Ends the calls of other threads: cancels their copies and waits until none of them touches the
+  /// servers' memory. Then says that nothing more will be put, and disconnects. Bounded in time.
+  Status close();
+  bool closed() const { return gate_.closed(); }
 
  private:
-  Client(Engine& engine, std::unique_ptr<Links> links)
-      : engine_(engine), links_(std::move(links)), catalog_(*links_) {}
+  /// What ends the waits of this client.
+  struct Ending {
+    std::function<bool()> interrupted;
+    std::atomic<bool> closing{false};
+
+    bool now() const { return closing.load() || (interrupted && interrupted()); }
+  };
+
+  Client(Engine& engine, std::unique_ptr<Links> links, std::shared_ptr<Ending> ending)
+      : engine_(engine), links_(std::move(links)), catalog_(*links_), ending_(std::move(ending)) {}
+  bool forked() const { return fork_generation_ != fork_generation(); }
+  /// @error closed
+  Result<Gate::Pass> enter() const;
+  /// Runs a call, which fails with `closed` if this client was closed before or meanwhile.
+  template <typename Call>
+  auto call(const Call& body) -> decltype(body());
+  Error why_ended(const Error& error) const;
+  Status put_inside(const std::string& variable, std::int64_t version, const Array& array,
+                    const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout,
+                    std::span<const Event> after);
+  Result<std::int64_t> get_inside(const GetRequest& request, const Array& target,
+                                  std::chrono::milliseconds timeout);
   std::int64_t end_ns(std::chrono::milliseconds timeout) const {
     return links_->now_ns() + std::chrono::nanoseconds(timeout).count();
   }
@@ -85,7 +105,9 @@ class Client {
                                  std::span<const Event> after);
   Result<std::string> put_by_copy(const PutRequest& request, const Array& array,
                                   std::int64_t end_ns, std::span<const Event> after);
+  Result<std::string> copy_into(const Array& array, const Array& target, std::int64_t end_ns) const;
   Status await(std::span<const Event> after, std::int64_t end_ns) const;
+  Status wait_for(const Event& event, std::int64_t end_ns) const;
   struct Got {
     std::int64_t version = 0;
     std::string path;
@@ -103,7 +125,12 @@ class Client {
   Engine& engine_;
   std::unique_ptr<Links> links_;
   Catalog catalog_;
-  mutable std::mutex mutex_;                       ///< guards what follows
+  std::shared_ptr<Ending> ending_;
+  const std::uint64_t fork_generation_ = fork_generation();
+  mutable Gate gate_;         ///< calls
+  mutable Gate copying_;      ///< those that copy into or out of the servers' memory
+  std::mutex closing_;        ///< of who closes
+  mutable std::mutex mutex_;  ///< guards what follows
   std::map<std::pair<int, int>, Array> segments_;  ///< by server and number
   std::map<std::string, VariableTraffic> traffic_;
 };

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <random>
 #include <thread>
 
+#include "base/unless_interrupted.hpp"
 #include "staging/spans.hpp"
 
 namespace tranship::staging {
@@ -17,17 +19,35 @@ constexpr std::int64_t failure_lasts_ns = 10'000'000'000;
 constexpr std::chrono::milliseconds connect_least{250};
 constexpr std::chrono::milliseconds look_again{20};
 
+/// Two halves that are not zero.
+ClientId new_identity() {
+  std::random_device random;
+  const auto half = [&] { return (std::uint64_t{random()} << 32 | random()) | 1; };
+  return {half(), half()};
+}
+
 Error interruption() { return {ErrorCode::cancelled, "interrupted"}; }
+
+Result<PeerId> connect_once(const std::shared_ptr<Processes>& processes, const std::string& contact,
+                            std::chrono::milliseconds timeout,
+                            const std::function<bool()>& interrupted) {
+  if (!interrupted) return processes->connect(contact, timeout);
+  auto peer = unless_interrupted<PeerId>(
+      [=] { return processes->connect(contact, timeout); }, interrupted,
+      [processes](PeerId unwanted) { (void)processes->disconnect(unwanted); });
+  return peer ? std::move(*peer) : interruption();
+}
 
 }  // namespace
 
-Result<PeerId> connect_when_there(Processes& processes, const std::string& contact,
-                                  const Patience& patience) {
+Result<PeerId> connect_when_there(const std::shared_ptr<Processes>& processes,
+                                  const std::string& contact, const Patience& patience) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + patience.timeout;
   while (true) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    auto peer = processes.connect(contact, std::max(left, connect_least));
+    auto peer =
+        connect_once(processes, contact, std::max(left, connect_least), patience.interrupted);
     if (peer || peer.error().code != ErrorCode::not_found || Clock::now() >= end) return peer;
     if (patience.interrupted && patience.interrupted()) return interruption();
     std::this_thread::sleep_for(look_again);
@@ -43,20 +63,21 @@ class Links::Listener : public PeerListener {
     std::lock_guard lock(mutex_);
     return notices_;
   }
-  void wait(std::uint64_t seen, std::int64_t until_ns) {
+  /// Returns whether there was something new.
+  bool wait(std::uint64_t seen, std::int64_t until_ns) {
     using Time = std::chrono::steady_clock::time_point;
     std::unique_lock lock(mutex_);
-    condition_.wait_until(lock, Time(std::chrono::nanoseconds(until_ns)),
-                          [&] { return notices_ != seen; });
+    return condition_.wait_until(lock, Time(std::chrono::nanoseconds(until_ns)),
+                                 [&] { return notices_ != seen; });
   }
 
- private:
   void wake() {
     std::lock_guard lock(mutex_);
     ++notices_;
     condition_.notify_all();
   }
 
+ private:
   std::mutex mutex_;
   std::condition_variable condition_;
   std::uint64_t notices_ = 0;
@@ -65,6 +86,7 @@ class Links::Listener : public PeerListener {
 Links::Links(Engine& engine, std::string name, std::function<bool()> interrupted)
     : engine_(engine),
       name_(std::move(name)),
+      identity_(new_identity()),
       interrupted_(std::move(interrupted)),
       listener_(std::make_shared<Listener>()) {}
 
@@ -81,10 +103,18 @@ Result<std::unique_ptr<Links>> Links::open(Engine& engine, const std::string& co
   return links;
 }
 
-Links::~Links() { (void)close(); }
+Links::~Links() {
+  (void)close();
+  // In a fork the last reference would wait for threads that live in the parent.
+  const bool forked = fork_generation() != fork_generation_;
+  if (forked) (void)new std::shared_ptr<Processes>(std::move(processes_));
+}
+
+void Links::wake() { listener_->wake(); }
 
 Status Links::close() {
-  if (processes_ == nullptr || engine_.closed()) return {};
+  const bool forked = fork_generation() != fork_generation_;
+  if (processes_ == nullptr || forked || engine_.closed()) return {};
   std::lock_guard connecting(connecting_);
   std::lock_guard lock(mutex_);
   Status status;
@@ -100,7 +130,7 @@ Status Links::close() {
 Result<Links::Link> Links::connect(const std::string& contact, int rank,
                                    std::chrono::milliseconds timeout) {
   const std::int64_t end_ns = now_ns() + std::chrono::nanoseconds(timeout).count();
-  const auto peer = connect_when_there(*processes_, contact, {timeout, interrupted_});
+  const auto peer = connect_when_there(processes_, contact, {timeout, interrupted_});
   if (!peer) return peer.error();
   processes_->listen(*peer, listener_);
   if (Status status = greet(*peer, rank, end_ns); !status) {
@@ -113,7 +143,7 @@ Result<Links::Link> Links::connect(const std::string& contact, int rank,
 
 Status Links::greet(PeerId peer, int rank, std::int64_t end_ns) {
   MessageWriter question;
-  question.add(Ask::hello).add(staging_version).text(name_);
+  question.add(Ask::hello).add(staging_version).text(name_).add(identity_);
   ReplyBuffer reply;
   while (true) {
     const std::uint64_t seen = notices();
@@ -220,7 +250,10 @@ std::uint64_t Links::notices() const { return listener_->notices(); }
 
 void Links::wait(std::uint64_t seen, std::int64_t until_ns) {
   const Timed part(engine_.trace(), clock_, [] { return part_span("wait for a notice"); });
-  listener_->wait(seen, until_ns);
+  constexpr std::int64_t look_ns = std::chrono::nanoseconds(interruption_look).count();
+  while (!listener_->wait(seen, std::min(until_ns, now_ns() + look_ns))) {
+    if (now_ns() >= until_ns || (interrupted_ && interrupted_())) return;
+  }
 }
 
 }  // namespace tranship::staging

@@ -23,8 +23,8 @@ struct Patience {
 
 /// Connects; waits for the contact file if there is none yet.
 /// @error cancelled if interrupted; else as Processes::connect()
-Result<PeerId> connect_when_there(Processes& processes, const std::string& contact,
-                                  const Patience& patience);
+Result<PeerId> connect_when_there(const std::shared_ptr<Processes>& processes,
+                                  const std::string& contact, const Patience& patience);
 
 /// Connects to the first server, which names the others; to those when they are first asked. Any
 /// thread may call any member.
@@ -43,8 +43,11 @@ class Links final : public Servers {
   /// host:port of the first server, by which others find the group.
   const std::string& contact() const { return contact_; }
 
-  /// Says that this client has ended, and disconnects.
+  /// Says that this client has ended, and disconnects. Nothing in a fork.
   Status close();
+
+  /// Lets the threads that wait for servers look again.
+  void wake();
 
   // Servers
   std::int64_t now_ns() const override { return clock_.now_ns(); }
@@ -76,8 +79,10 @@ class Links final : public Servers {
   Status read_greeting(std::span<const std::byte> answer, int rank);
 
   Engine& engine_;
-  Processes* processes_ = nullptr;
+  std::shared_ptr<Processes> processes_;
+  const std::uint64_t fork_generation_ = fork_generation();
   std::string name_;
+  const ClientId identity_;  ///< of this client, whatever connections it has
   std::string contact_;
   std::function<bool()> interrupted_;
   SteadyClock clock_;

@@ -15,6 +15,11 @@ void add(MessageWriter& out, const Seen& seen) {
 
 }  // namespace
 
+void add_entry(MessageWriter& out, const std::string& variable, std::int64_t version,
+               const ObjectAt& object) {
+  out.text(variable).add(version).add(object.home).add(object.object);
+}
+
 void add(MessageWriter& out, const Range& range) {
   out.add(range.segment).add(range.offset).add(range.bytes);
 }
@@ -189,7 +194,7 @@ void add(MessageWriter& out, const Facts& facts) {
   out.add(facts.cells.lower).add(facts.cells.upper);
   add(out, facts.domain);
   out.add(facts.writers).add(facts.came).add(facts.producers);
-  out.add(static_cast<std::uint32_t>(facts.lost_producer ? 1 : 0));
+  out.add(facts.missing).add(facts.deaths);
 }
 
 bool read(MessageReader& in, Facts& facts) {
@@ -211,7 +216,8 @@ bool read(MessageReader& in, Facts& facts) {
   facts.writers = in.get<int>();
   facts.came = in.get<int>();
   facts.producers = in.get<int>();
-  facts.lost_producer = in.get<std::uint32_t>() != 0;
+  facts.missing = in.get<int>();
+  facts.deaths = in.get<int>();
   return ok && in.ok() && facts.element_bytes >= 1 && facts.element_bytes <= 16;
 }
 

@@ -15,7 +15,7 @@
 
 namespace tranship::staging {
 
-constexpr std::uint32_t staging_version = 5;
+constexpr std::uint32_t staging_version = 6;
 
 /// What a question begins with. Those of a variable go to its keeper, those of an object to its
 /// home, those of a box to the servers that own it (staging/distribution.hpp).
@@ -32,7 +32,7 @@ enum class Ask : std::uint32_t {
   abort,
   enter,    ///< an object that is being put elsewhere
   leave,    ///< of what was entered
-  settle,   ///< of what was entered: the order of its commit
+  settle,   ///< of what was entered: it was committed, and in which order
   get,      ///< the data if they are few, else where they lie; or that others must be asked, too
   find,     ///< the objects that meet a box, of other servers, too
   lease,    ///< what became of objects that another server's answer to find named
@@ -71,6 +71,10 @@ constexpr std::int64_t message_bytes_least = 4096;
 constexpr std::int64_t inline_bytes(std::int64_t message_bytes_max) {
   return std::min<std::int64_t>(64 * 1024, message_bytes_max / 4);
 }
+
+/// Appends an entry: variable, version, home and object, as leave and settle name it.
+void add_entry(MessageWriter& out, const std::string& variable, std::int64_t version,
+               const ObjectAt& object);
 
 void add(MessageWriter& out, const Range& range);
 Range read_range(MessageReader& in);

@@ -17,15 +17,14 @@
 
 #include "staging/box.hpp"
 #include "staging/box_index.hpp"
+#include "staging/leases.hpp"
 #include "staging/parts.hpp"
 #include "staging/places.hpp"
+#include "staging/retention.hpp"
 #include "staging/traffic.hpp"
 #include "tranship/error.hpp"
 
 namespace tranship::staging {
-
-/// A process that puts and gets, as long as it is connected.
-using Owner = std::uint64_t;
 
 /// What becomes of a put when the memory is full.
 enum class Full {
@@ -40,10 +39,6 @@ enum class Effort : std::uint32_t {
   home,       ///< it may discard what is old, but other servers are asked before anything spills
   all,        ///< whatever its policy allows
 };
-
-/// A client's name for a question that takes something, by which it can give that up without having
-/// heard the answer. 0: none.
-using Ticket = std::uint64_t;
 
 struct PutRequest {
   std::string variable;
@@ -66,6 +61,21 @@ struct Asking {
 struct Stray {
   int home = 0;
   std::uint64_t object = 0;
+};
+
+/// An object by its server and its number there.
+struct ObjectAt {
+  int home = 0;
+  std::uint64_t object = 0;
+  auto operator<=>(const ObjectAt&) const = default;
+};
+
+/// Where an object lies that is entered here.
+struct Elsewhere {
+  ObjectAt at;
+  /// Its home owns no part of the box, and hears by take_strays() alone that the version was
+  /// discarded.
+  bool guest = false;
 };
 
 /// Room for an object: dense, the last dimension fastest.
@@ -141,6 +151,11 @@ Status check_element(const PutRequest& request);
 Status check_fits(const PutRequest& request, const std::string& type, std::int64_t element_bytes,
                   int rank);
 
+/// What messages say of a version: version 3 of "energy".
+std::string version_of(const std::string& variable, std::int64_t version);
+
+Error no_lease();
+
 Error wrong_rank(const std::string& variable, int rank, const Box& box);
 
 /// The objects of one server, and the boxes of those objects of other servers that share points
@@ -148,9 +163,11 @@ Error wrong_rank(const std::string& variable, int rank, const Box& box);
 /// Laws: an object is visible whole, from commit() on, or not at all. What a get returned stays as
 /// it is until its lease ends. Of overlapping objects of one version the one that was committed
 /// last is seen. A version goes by discard(), by the limits of the options, and in no other way;
-/// asking for it afterwards is an error that says so. What went to disk is there as before, but for
-/// the time that it takes to bring it back. Costs are logarithms of the number of objects, and what
-/// the answer holds. Not thread-safe.
+/// asking for it afterwards is an error that says so. A put that never ends changes no version:
+/// limits count what was committed. What went to disk is there as before, but for the time that it
+/// takes to bring it back. Memory that an owner was given is given to nobody else before the owner
+/// gave it up, or gone() said that it cannot touch it. Costs are logarithms of the number of
+/// objects, and what the answer holds. Not thread-safe.
 class ObjectStore {
  public:
   struct Options {
@@ -177,16 +194,19 @@ class ObjectStore {
   Result<std::uint64_t> commit(Owner owner, std::uint64_t object, std::uint64_t order_before = 0);
   Status abort(Owner owner, std::uint64_t object);
 
-  /// Enters the box of an object that lies on server `home`: before its commit there. Returns an
-  /// order that is above that of every object that this server knows of. `guest`: its home owns no
-  /// part of the box, and hears of it by take_strays() alone that the version was discarded.
-  /// @error as begin()
-  Result<std::uint64_t> enter(const PutRequest& request, int home, std::uint64_t object,
-                              bool guest = false);
-  /// Takes back what was entered.
-  void leave(const std::string& variable, std::int64_t version, int home, std::uint64_t object);
-  /// An object that was entered here was committed with that order.
-  void settle(std::uint64_t order) { order_ = std::max(order_, order); }
+  /// Enters the box of an object that `owner` writes on another server: before its commit there.
+  /// Returns an order that is above that of every object that this server knows of. The entry
+  /// counts for no limit of versions before settle().
+  /// @error as begin(); invalid_argument if it was entered before
+  Result<std::uint64_t> enter(Owner owner, const PutRequest& request, const Elsewhere& where);
+  /// Takes an entry back: the one who entered it may before settle(), anybody once its owner was
+  /// lost, and nobody else.
+  void leave(Owner owner, const std::string& variable, std::int64_t version,
+             const ObjectAt& object);
+  /// The object of an entry was committed with that order: its version counts for limits from now
+  /// on. Said by the one who entered it, or by anybody once that owner was lost.
+  void settle(Owner owner, const std::string& variable, std::int64_t version,
+              const ObjectAt& object, std::uint64_t order);
 
   /// What the homes of objects that were entered here are to forget(); at most so many, each once.
   std::vector<Stray> take_strays(std::size_t count_max);
@@ -228,7 +248,13 @@ class ObjectStore {
   /// @error not_found if it is not there
   Status discard(const std::string& variable, std::int64_t version);
 
-  /// The owner has ended: what it had begun is undone, what it read may go.
+  /// The owner's connection is gone, and its process may still write and read what it was given:
+  /// what it had begun can be committed no more, and counts as given up for whoever waits for it;
+  /// its memory, and the memory that it reads, is fenced until gone(). Final: a client that
+  /// connects anew is another owner.
+  void lost(Owner owner);
+  /// The owner's process provably touches nothing any more: it said so, or it is dead. Its memory
+  /// is free. It need not have been lost() before.
   void gone(Owner owner);
 
   /// The variables of which objects have been committed here; producers are not known here.
@@ -238,8 +264,10 @@ class ObjectStore {
   std::int64_t memory_bytes_used() const { return places_.memory_bytes_used(); }
   std::int64_t spilled_bytes() const { return places_.spilled_bytes(); }
   std::int64_t disk_bytes_used() const { return places_.disk_bytes_used(); }
-  /// Objects that are being written, and gets that are being read.
-  bool busy() const { return begun_ > 0 || !leases_.empty(); }
+  /// Memory of lost owners that nobody else may get: of the objects that they wrote.
+  std::int64_t fenced_bytes() const { return fenced_bytes_; }
+  /// Whether owners that are connected write or read objects.
+  bool busy() const { return leases_.busy(); }
 
   /// Variables of which something has changed since the last call. An empty name: memory was freed,
   /// or an object came back to it.
@@ -253,24 +281,34 @@ class ObjectStore {
     std::int64_t bytes = 0;   ///< in whole units
     std::uint64_t order = 0;  ///< of its commit; 0: not visible
     Owner owner = 0;          ///< who writes it, until its commit
-    Ticket ticket = 0;
     std::vector<int> owners;  ///< as Asking says
     int leases = 0;
     bool discarded = false;
   };
-  using Elsewhere = std::pair<int, std::uint64_t>;  ///< a server, and an object's number there
   struct Version {
     BoxIndex index;      ///< objects of this server that are visible
     BoxIndex elsewhere;  ///< objects of other servers, by a number of this store's own
-    std::map<Elsewhere, std::uint64_t> entered;  ///< that number
+    std::map<ObjectAt, std::uint64_t> entered;  ///< that number
     std::int64_t bytes = 0;
-    int begun = 0;  ///< objects that are being written
-    bool empty() const { return index.size() == 0 && entered.empty(); }
+    int pending = 0;  ///< objects and entries that owners who are connected have not ended
+    int settled = 0;  ///< entries whose objects were committed
+    /// Whether anything of it was committed, as far as is known here.
+    bool counts() const { return index.size() > 0 || settled > 0; }
+    bool unused() const { return pending == 0 && index.size() == 0 && entered.empty(); }
+  };
+  /// What became of the object of an entry, as far as is known here.
+  enum class Entry {
+    pending,  ///< its owner is putting it
+    settled,  ///< it was committed
+    doubtful  ///< its owner was lost: only its home knows
   };
   struct Entered {
     Elsewhere where;
     Box box;
-    bool guest = false;
+    Owner owner = 0;
+    Entry state = Entry::pending;
+    std::string variable;
+    std::int64_t version = 0;
   };
   struct Variable {
     std::string type;
@@ -278,21 +316,20 @@ class ObjectStore {
     int rank = 0;
     std::optional<Box> bounds;  ///< around what was committed here
     std::map<std::int64_t, Version> versions;
-    int held = 0;  ///< versions that are not empty
-    std::set<std::int64_t> discarded;
-  };
-  struct Lease {
-    Owner owner = 0;
-    Ticket ticket = 0;
-    std::vector<std::uint64_t> objects;
-    std::vector<std::uint64_t> pinned;  ///< of them: they stay in memory
-    std::uint64_t wanted = 0;           ///< the one that is to come back; 0: none
+    int held = 0;  ///< versions that count
+    DiscardedVersions discarded;
+    bool was_discarded(std::int64_t version) const {
+      return !versions.contains(version) && discarded.contains(version);
+    }
   };
 
   Result<Variable*> variable_for(const PutRequest& request);
   Result<std::variant<Range, Waiting>> make_room(const PutRequest& request, std::uint64_t object,
                                                  Effort effort);
   bool discard_oldest(const PutRequest& but_this);
+  std::string why_full() const;
+  void give_up(std::uint64_t object);
+  Entered* entry_of(const std::string& variable, std::int64_t version, const ObjectAt& object);
   Result<const Variable*> variable_of(const GetRequest& request) const;
   Result<std::variant<Found, Waiting, Spread>> get_version(Owner owner, const GetRequest& request,
                                                            const Variable& variable,
@@ -300,28 +337,26 @@ class ObjectStore {
   bool meets(const Version& version, const Box& box) const;
   std::vector<Seen> own_objects(const Version& version, const Box& box) const;
   std::uint64_t keep(Owner owner, Ticket ticket, std::vector<std::uint64_t> objects);
-  /// Ends what the owner has begun and reads; of one ticket, or all. Returns the leases.
-  std::vector<std::uint64_t> end_all(Owner owner, std::optional<Ticket> ticket);
   Error discarded(const std::string& name, const Variable& variable, std::int64_t version) const;
   void discard_version(const std::string& name, Variable& variable, std::int64_t version);
   void keep_to_versions(const std::string& name, Variable& variable);
-  void drop_if_unused(Variable& variable, std::int64_t version);
+  void drop_if_unused(const std::string& name, std::int64_t version);
   void drop(std::uint64_t object);
   void loosen(Lease& lease);
-  void end_lease(Lease& lease);
+  void end_lease(std::uint64_t number);
+  void let_go(std::uint64_t object);
 
   Options options_;
   Places places_;
   std::map<std::string, Variable> variables_;
   std::unordered_map<std::uint64_t, Object> objects_;
   std::unordered_map<std::uint64_t, Entered> entered_;
-  std::unordered_map<std::uint64_t, Lease> leases_;
+  Leases leases_;
+  std::int64_t fenced_bytes_ = 0;
   std::uint64_t last_object_ = 0;  ///< numbers of objects, and of those elsewhere
-  std::uint64_t last_lease_ = 0;
-  std::uint64_t order_ = 0;  ///< the highest that is known
+  std::uint64_t order_ = 0;        ///< the highest that is known
   std::vector<Stray> strays_;
   std::set<std::uint64_t> forgotten_;  ///< objects whose owners have discarded their versions
-  int begun_ = 0;
   std::set<std::string> changes_;
 };
 

@@ -17,7 +17,7 @@ Status check_variable(const PutRequest& request) {
 }  // namespace
 
 Error never(const Facts& facts, const std::string& why) {
-  if (facts.lost_producer) {
+  if (facts.lost_producer()) {
     return {ErrorCode::peer_lost, why + ", and a process that put to it has died"};
   }
   return {ErrorCode::closed, why + ", and all processes that put to it have ended"};
@@ -60,7 +60,7 @@ Status Registry::define(const PutRequest& domain, int writers) {
   return {};
 }
 
-Result<Facts> Registry::declare(Owner owner, const PutRequest& request) {
+Result<Facts> Registry::declare(const ClientId& client, const PutRequest& request) {
   if (Status status = check_variable(request); !status) return status.error();
   Facts made;
   made.type = request.type;
@@ -81,10 +81,10 @@ Result<Facts> Registry::declare(Owner owner, const PutRequest& request) {
       !status) {
     return status.error();
   }
-  if (declared_[owner].insert(request.variable).second) {
+  came_back(client);
+  if (producers_[client].variables.insert(request.variable).second) {
     ++facts.producers;
     ++facts.came;
-    facts.lost_producer = false;
   }
   return facts;
 }
@@ -94,15 +94,39 @@ std::optional<Facts> Registry::facts(const std::string& variable) const {
   return found == variables_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::set<std::string> Registry::gone(Owner owner, bool cleanly) {
-  const auto found = declared_.find(owner);
-  if (found == declared_.end()) return {};
-  std::set<std::string> variables = std::move(found->second);
-  declared_.erase(found);
-  for (const std::string& variable : variables) {
+std::set<std::string> Registry::lost(const ClientId& client) {
+  const auto found = producers_.find(client);
+  if (found == producers_.end() || found->second.lost) return {};
+  found->second.lost = true;
+  for (const std::string& variable : found->second.variables) {
     Facts& facts = variables_.at(variable);
     --facts.producers;
-    if (!cleanly) facts.lost_producer = true;
+    ++facts.missing;
+  }
+  return found->second.variables;
+}
+
+void Registry::came_back(const ClientId& client) {
+  const auto found = producers_.find(client);
+  if (found == producers_.end() || !found->second.lost) return;
+  found->second.lost = false;
+  for (const std::string& variable : found->second.variables) {
+    Facts& facts = variables_.at(variable);
+    ++facts.producers;
+    --facts.missing;
+  }
+}
+
+std::set<std::string> Registry::gone(const ClientId& client, bool cleanly) {
+  (void)lost(client);
+  const auto found = producers_.find(client);
+  if (found == producers_.end()) return {};
+  std::set<std::string> variables = std::move(found->second.variables);
+  producers_.erase(found);
+  for (const std::string& variable : variables) {
+    Facts& facts = variables_.at(variable);
+    --facts.missing;
+    facts.deaths += cleanly ? 0 : 1;
   }
   return variables;
 }

@@ -13,17 +13,27 @@
 
 namespace tranship::staging {
 
+/// What a client calls itself, whatever connections it has: a random number of its own. Zero: it
+/// has none, and is known by its connection alone.
+struct ClientId {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  auto operator<=>(const ClientId&) const = default;
+};
+
 /// A variable, as its keeper knows it.
 struct Facts {
   std::string type;  ///< of an element, as NumPy writes it: f8
   std::int64_t element_bytes = 0;
-  Box first;                   ///< the box of the first put
-  Cells cells;                 ///< as large as that
-  std::optional<Box> domain;   ///< all of it, if somebody said so
-  int writers = 0;             ///< that will put to it, if somebody said so
-  int came = 0;                ///< that have put to it, ever
-  int producers = 0;           ///< that put to it and are connected
-  bool lost_producer = false;  ///< one has died since the last one came
+  Box first;                  ///< the box of the first put
+  Cells cells;                ///< as large as that
+  std::optional<Box> domain;  ///< all of it, if somebody said so
+  int writers = 0;            ///< clients that will put to it, if somebody said so
+  int came = 0;               ///< clients that have put to it, ever
+  int producers = 0;          ///< clients that put to it and are connected
+  int missing = 0;  ///< clients that put to it, whose connections were lost, and that may come back
+  int deaths = 0;   ///< clients that put to it and died: remembered as long as the variable
+  bool lost_producer() const { return missing > 0 || deaths > 0; }
 
   /// Whether nobody will put to it any more.
   bool ended() const { return producers == 0 && came >= writers; }
@@ -40,16 +50,22 @@ class Registry {
   /// @error invalid_argument if it does not fit the variable, or other definitions
   Status define(const PutRequest& domain, int writers);
 
-  /// Says that `owner` will put to the variable, which begins to exist with that.
+  /// Says that `client` will put to the variable, which begins to exist with that. It counts once,
+  /// however often it says so, and whatever connections it has.
   /// @error invalid_argument if the request does not fit the variable
-  Result<Facts> declare(Owner owner, const PutRequest& request);
+  Result<Facts> declare(const ClientId& client, const PutRequest& request);
 
   /// Nothing if nobody has declared it.
   std::optional<Facts> facts(const std::string& variable) const;
   const std::map<std::string, Facts>& all() const { return variables_; }
 
-  /// The owner has ended. Returns the variables that it put to.
-  std::set<std::string> gone(Owner owner, bool cleanly);
+  /// The client's last connection is gone; it counts as dead unless it comes back, or is gone()
+  /// cleanly. Returns the variables that it put to.
+  std::set<std::string> lost(const ClientId& client);
+  /// It has connected anew.
+  void came_back(const ClientId& client);
+  /// The client has ended, or died. Returns the variables that it put to.
+  std::set<std::string> gone(const ClientId& client, bool cleanly);
 
  private:
   struct Definition {
@@ -60,7 +76,11 @@ class Registry {
   std::int64_t cell_bytes_;
   std::map<std::string, Definition> definitions_;
   std::map<std::string, Facts> variables_;
-  std::map<Owner, std::set<std::string>> declared_;
+  struct Producer {
+    std::set<std::string> variables;
+    bool lost = false;
+  };
+  std::map<ClientId, Producer> producers_;
 };
 
 /// @error invalid_argument if the box is not within the variable's domain

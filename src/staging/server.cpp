@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "fabric/contact.hpp"
 #include "staging/gpu_disk.hpp"
 
 namespace tranship::staging {
@@ -9,6 +10,14 @@ namespace {
 
 /// How soon a server that found nothing but a dead group's contact file looks again.
 constexpr std::chrono::milliseconds look_again{50};
+
+/// Memory is taken from the system in segments. A server has a few hundred of them at most, since
+/// each is exported by itself.
+std::int64_t segment_bytes(std::int64_t memory_bytes) {
+  constexpr std::int64_t segments_wanted = 256;
+  constexpr std::int64_t unit = std::int64_t{64} << 20;
+  return std::max(unit, (memory_bytes / segments_wanted + unit - 1) / unit * unit);
+}
 
 }  // namespace
 
@@ -34,6 +43,9 @@ Result<std::unique_ptr<Server>> Server::open(Options options) {
   if (raw->options_.rank == 0) engine.contact_file = raw->options_.contact_file;
   engine.answer = [raw](RequesterId from, std::span<const std::byte> question,
                         std::span<std::byte> reply) { return raw->answer(from, question, reply); };
+  engine.on_requester_lost = [raw](RequesterId requester, bool cleanly) {
+    raw->on_lost(requester, cleanly);
+  };
   engine.on_requester_gone = [raw](RequesterId requester, bool cleanly) {
     raw->on_gone(requester, cleanly);
   };
@@ -81,6 +93,7 @@ void Server::start_moving() {
 Service::Options Server::service_options() {
   Service::Options service;
   service.store.memory_bytes = options_.memory_bytes;
+  service.store.segment_bytes = segment_bytes(options_.memory_bytes);
   service.store.versions_max = options_.versions_max;
   service.store.full = options_.full;
   service.store.spill_bytes = options_.spill_bytes_max;
@@ -112,7 +125,7 @@ Result<PeerId> Server::find_first() {
   while (true) {
     Patience left = options_.join;
     left.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    const auto first = connect_when_there(*processes_, options_.first, left);
+    const auto first = connect_when_there(processes_, options_.first, left);
     const bool stale = !first && first.error().code == ErrorCode::peer_lost;
     const bool interrupted = left.interrupted && left.interrupted();
     if (!stale || interrupted || Clock::now() + look_again >= end) return first;
@@ -125,6 +138,10 @@ Status Server::join() {
   if (options_.rank == 0) return {};
   const auto first = find_first();
   if (!first) return first.error();
+  // Clients have the key of the first server's contact file: it is that of the group.
+  if (const auto contact = read_contact(options_.first); contact && contact->key) {
+    processes_->accept_key(*contact->key);
+  }
   MessageWriter question;
   question.add(Ask::join)
       .add(staging_version)
@@ -138,8 +155,20 @@ Status Server::join() {
 
 Server::~Server() { (void)close(); }
 
+Status Server::usable() const {
+  if (closed_.load()) {
+    return Error{ErrorCode::closed, "this staging server was closed; start another one"};
+  }
+  if (fork_generation_ == fork_generation()) return {};
+  return Error{ErrorCode::closed,
+               "this process was forked after the staging server was started; start one of its own "
+               "here (or start processes with spawn)"};
+}
+
 Status Server::close(std::chrono::milliseconds drain_max) {
-  if (!engine_) return {};
+  if (!engine_ || fork_generation_ != fork_generation()) return {};
+  const std::lock_guard closing(closing_);
+  if (closed_.exchange(true)) return {};
   const auto end = std::chrono::steady_clock::now() + drain_max;
   const auto busy = [&] {
     std::lock_guard lock(mutex_);
@@ -221,7 +250,8 @@ Result<Array> Server::allocate(std::int64_t bytes) {
           .value());
   array.name = "a segment of a staging server";
   if (device_ < 0) {
-    auto memory = engine_->allocate_shared(bytes);
+    // The server pays for its pages, not the client that touches them first.
+    auto memory = engine_->allocate_shared(bytes, true);
     if (!memory) return memory.error();
     array.place.address = (*memory)->data();
     array.owner = *memory;
@@ -258,6 +288,13 @@ bool Server::await_ready() const {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;
+}
+
+/// Whoever said goodbye is waited for until nothing of it is under way; he did not die.
+void Server::on_lost(RequesterId requester, bool cleanly) {
+  if (cleanly || !ready_.load(std::memory_order_acquire)) return;
+  std::lock_guard lock(mutex_);
+  service_->lost(requester.value);
 }
 
 void Server::on_gone(RequesterId requester, bool cleanly) {

@@ -49,6 +49,8 @@ class Server {
   static Result<std::unique_ptr<Server>> open(Options options);
   ~Server();
 
+  /// @error closed after close(), or in a fork; what follows is not to be called then
+  Status usable() const;
   /// host:port, for clients.
   std::string contact() const;
   std::vector<VariableInfo> list() const;
@@ -61,6 +63,7 @@ class Server {
 
   /// Ends the service: nothing new is put, what is being written and read may end within
   /// `drain_max`; then clients that still wait are told that it closed.
+  /// Nothing in a fork. A second call does nothing.
   /// @error as Engine::close()
   Status close(std::chrono::milliseconds drain_max = std::chrono::milliseconds(5000));
 
@@ -79,6 +82,7 @@ class Server {
   Status choose_memory();
   Status make_segment(std::int64_t bytes);
   Result<Array> allocate(std::int64_t bytes);
+  void on_lost(RequesterId requester, bool cleanly);
   void on_gone(RequesterId requester, bool cleanly);
 
   Options options_;
@@ -91,9 +95,12 @@ class Server {
   std::unique_ptr<Mover> mover_;  ///< null: nothing is spilled, or the server is closing
   /// Set once, before anything is answered: a thread of the fabric must not wait for the engine's
   /// locks, which whoever closes it holds.
-  Processes* processes_ = nullptr;
+  std::shared_ptr<Processes> processes_;
   std::string contact_;
   std::atomic<bool> ready_{false};
+  std::mutex closing_;  ///< of who closes
+  std::atomic<bool> closed_{false};
+  const std::uint64_t fork_generation_ = fork_generation();
   std::unique_ptr<Engine> engine_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/text.hpp"
 #include "channels/host/copy.hpp"
 
 namespace tranship::staging {
@@ -69,9 +70,9 @@ Result<std::size_t> Service::carry_out(Owner from, Ask ask, MessageReader& in, R
     case Ask::begin: return on_begin(from, in, reply);
     case Ask::commit: return on_commit(from, in, reply);
     case Ask::abort: return on_abort(from, in, reply);
-    case Ask::enter: return on_enter(in, reply);
-    case Ask::leave: return on_leave(in, reply);
-    case Ask::settle: return on_settle(in, reply);
+    case Ask::enter: return on_enter(from, in, reply);
+    case Ask::leave: return on_leave(from, in, reply);
+    case Ask::settle: return on_settle(from, in, reply);
     case Ask::get: return on_get(from, in, true, reply);
     case Ask::wait: return on_get(from, in, false, reply);
     case Ask::find: return on_find(from, in, reply);
@@ -95,10 +96,15 @@ bool Service::complete() const {
 
 Result<std::size_t> Service::on_hello(Owner from, MessageReader& in, Reply reply) {
   const auto version = in.get<std::uint32_t>();
-  const std::string name = in.text();
-  if (!in.ok()) return unreadable();
   if (Status status = check_version(version); !status) return status.error();
+  const std::string name = in.text();
+  auto id = in.get<ClientId>();
+  if (!in.ok()) return unreadable();
   if (draining_) return closing();
+  if (lost_.contains(from)) return Error{ErrorCode::closed, "this connection was lost"};
+  // Without an identity a client is its connection: no random number has a zero half.
+  if (id.high == 0 || id.low == 0) id = {0, from};
+  if (const auto known = clients_.find(from); known != clients_.end()) id = known->second.id;
   const int rank = options_.store.server;
   if (rank == 0 && !complete()) {
     waiting_for_servers_.insert(from);
@@ -109,7 +115,8 @@ Result<std::size_t> Service::on_hello(Owner from, MessageReader& in, Reply reply
                              " servers have not started yet"),
                    reply);
   }
-  clients_[from] = name;
+  clients_[from] = {name, id};
+  registry_.came_back(id);
   MessageWriter out;
   out.add(Said::done).add(options_.message_bytes).add(data_bytes());
   out.add(rank).add(options_.servers);
@@ -160,7 +167,7 @@ Result<std::size_t> Service::on_declare(Owner from, MessageReader& in, Reply rep
   PutRequest request;
   if (!read(in, request)) return unreadable();
   if (draining_) return closing();
-  const auto facts = registry_.declare(from, request);
+  const auto facts = registry_.declare(clients_.at(from).id, request);
   if (!facts) return facts.error();
   changes_.insert(request.variable);
   MessageWriter out;
@@ -175,7 +182,7 @@ Result<std::size_t> Service::on_describe(Owner from, MessageReader& in, Reply re
   if (!in.ok()) return unreadable();
   const auto facts = registry_.facts(name);
   if (!facts) {
-    return wait(from, name, {"nothing has been put to \"" + name + "\" yet"}, reply);
+    return wait(from, name, {"nothing has been put to " + quoted(name) + " yet"}, reply);
   }
   if (watch) waiting_[name].insert(from);
   MessageWriter out;
@@ -272,7 +279,7 @@ Result<std::size_t> Service::on_abort(Owner from, MessageReader& in, Reply reply
   return status ? done(reply) : Answer(status.error());
 }
 
-Result<std::size_t> Service::on_enter(MessageReader& in, Reply reply) {
+Result<std::size_t> Service::on_enter(Owner from, MessageReader& in, Reply reply) {
   PutRequest request;
   if (!read(in, request)) return unreadable();
   const auto home = in.get<int>();
@@ -281,27 +288,31 @@ Result<std::size_t> Service::on_enter(MessageReader& in, Reply reply) {
   if (!in.ok() || home < 0 || home >= options_.servers || home == options_.store.server) {
     return unreadable();
   }
-  const auto order = store_.enter(request, home, object, guest);
+  const auto order = store_.enter(from, request, {{home, object}, guest});
   if (!order) return order.error();
   traffic_.try_emplace(request.variable);
   return put_answer(MessageWriter().add(Said::done).add(*order), reply);
 }
 
-Result<std::size_t> Service::on_leave(MessageReader& in, Reply reply) {
+Result<std::size_t> Service::on_leave(Owner from, MessageReader& in, Reply reply) {
   const std::string variable = in.text();
   const auto version = in.get<std::int64_t>();
   const auto home = in.get<int>();
   const auto object = in.get<std::uint64_t>();
   if (!in.ok()) return unreadable();
-  store_.leave(variable, version, home, object);
+  store_.leave(from, variable, version, {home, object});
   return done(reply);
 }
 
-Result<std::size_t> Service::on_settle(MessageReader& in, Reply reply) {
+Result<std::size_t> Service::on_settle(Owner from, MessageReader& in, Reply reply) {
+  const std::string variable = in.text();
+  const auto version = in.get<std::int64_t>();
+  const auto home = in.get<int>();
+  const auto object = in.get<std::uint64_t>();
   const auto order = in.get<std::uint64_t>();
   if (!in.ok() || order > order_max) return unreadable();
-  store_.settle(order);
-  return done(reply);
+  store_.settle(from, variable, version, {home, object}, order);
+  return put_answer(MessageWriter().add(Said::done), reply);
 }
 
 Result<std::size_t> Service::on_get(Owner from, MessageReader& in, bool wants_data, Reply reply) {
@@ -530,7 +541,8 @@ Result<std::size_t> Service::on_status(Reply reply) const {
                   clients(),
                   {}};
   std::size_t room = reply.size() / 2;
-  for (const auto& [client, name] : clients_) {
+  for (const auto& [client, known] : clients_) {
+    const std::string& name = known.name;
     if (name.size() + sizeof(std::uint32_t) > room) break;
     room -= name.size() + sizeof(std::uint32_t);
     info.names.push_back(name);
@@ -547,13 +559,33 @@ Result<std::size_t> Service::wait(Owner from, const std::string& variable, const
   return written(MessageWriter().add(Said::waiting).text(waiting.why), reply);
 }
 
-void Service::gone(Owner from, bool cleanly) {
+bool Service::is_connected(const ClientId& id) const {
+  return std::any_of(clients_.begin(), clients_.end(),
+                     [&](const auto& one) { return one.second.id == id; });
+}
+
+void Service::lost(Owner from) {
   waiting_for_servers_.erase(from);
-  if (clients_.erase(from) == 0) return;
+  const auto client = clients_.find(from);
+  if (client == clients_.end()) return;
+  const ClientId id = client->second.id;
+  clients_.erase(client);
+  lost_[from] = id;
   for (auto& [variable, clients] : waiting_) clients.erase(from);
   std::erase_if(long_answers_, [&](const auto& one) { return one.first.first == from; });
+  store_.lost(from);
+  if (!is_connected(id)) changes_.merge(registry_.lost(id));
+  conclude();
+}
+
+void Service::gone(Owner from, bool cleanly) {
+  lost(from);
+  const auto client = lost_.find(from);
+  if (client == lost_.end()) return;
+  const ClientId id = client->second;
+  lost_.erase(client);
   store_.gone(from);
-  changes_.merge(registry_.gone(from, cleanly));
+  if (!is_connected(id)) changes_.merge(registry_.gone(id, cleanly));
   conclude();
 }
 

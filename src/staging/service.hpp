@@ -41,7 +41,13 @@ class Service {
   Result<std::size_t> answer(Owner from, std::span<const std::byte> question,
                              std::span<std::byte> reply);
 
-  /// The client, or server, is connected no longer.
+  /// The client's connection is gone: nothing comes from it any more. Its process may still write
+  /// and read the memory that it was given, which is fenced until gone(); it counts as dead for who
+  /// waits for its puts, unless it comes back as another owner with the same identity. Final for
+  /// this owner.
+  void lost(Owner from);
+  /// The client, or server, provably touches nothing any more: it said so (`cleanly`, if that was
+  /// its end in good order), or its process is dead. It need not have been lost() before.
   void gone(Owner from, bool cleanly);
 
   /// How a move ended.
@@ -57,9 +63,14 @@ class Service {
   std::int64_t memory_bytes_used() const { return store_.memory_bytes_used(); }
   std::int64_t spilled_bytes() const { return store_.spilled_bytes(); }
   std::int64_t disk_bytes_used() const { return store_.disk_bytes_used(); }
+  std::int64_t fenced_bytes() const { return store_.fenced_bytes(); }
   int clients() const { return static_cast<int>(clients_.size()); }
 
  private:
+  struct ClientInfo {
+    std::string name;  ///< what it calls itself
+    ClientId id;
+  };
   using Answer = Result<std::size_t>;
   using Reply = std::span<std::byte>;
 
@@ -79,9 +90,9 @@ class Service {
   Answer on_begin(Owner from, MessageReader& in, Reply reply);
   Answer on_commit(Owner from, MessageReader& in, Reply reply);
   Answer on_abort(Owner from, MessageReader& in, Reply reply);
-  Answer on_enter(MessageReader& in, Reply reply);
-  Answer on_leave(MessageReader& in, Reply reply);
-  Answer on_settle(MessageReader& in, Reply reply);
+  Answer on_enter(Owner from, MessageReader& in, Reply reply);
+  Answer on_leave(Owner from, MessageReader& in, Reply reply);
+  Answer on_settle(Owner from, MessageReader& in, Reply reply);
   Answer on_get(Owner from, MessageReader& in, bool wants_data, Reply reply);
   Answer on_find(Owner from, MessageReader& in, Reply reply);
   Answer on_lease(Owner from, MessageReader& in, Reply reply);
@@ -101,13 +112,15 @@ class Service {
   Answer put_answer(MessageWriter out, Reply reply);
   Answer wait(Owner from, const std::string& variable, const Waiting& waiting, Reply reply);
   void conclude();
+  bool is_connected(const ClientId& id) const;
 
   Options options_;
   ObjectStore store_;
   Registry registry_;
   std::map<std::string, VariableTraffic> traffic_;  ///< of the variables of which something came
   std::vector<std::string> contacts_;               ///< of all servers; empty: it has not come
-  std::map<Owner, std::string> clients_;            ///< by what they call themselves
+  std::map<Owner, ClientInfo> clients_;
+  std::map<Owner, ClientId> lost_;  ///< clients whose connections are gone, until gone()
   std::map<std::string, std::set<Owner>> waiting_;  ///< by variable; "": for memory, or the disk
   std::set<std::string> changes_;                   ///< of the registry
   std::set<Owner> waiting_for_servers_;

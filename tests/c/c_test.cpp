@@ -1,5 +1,6 @@
 // The C API with a server in the same process: what goes on in several threads, for the sanitizers.
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -75,7 +76,7 @@ TEST(jobs_all_run_before_their_workers_end) {
   std::array<int, 1000> done{};
   {
     c_api::Workers workers;
-    for (int& one : done) workers.run([&one] { ++one; });
+    for (int& one : done) EXPECT(workers.run({[&one] { ++one; }, {}, true}));
   }
   EXPECT_EQ(std::accumulate(done.begin(), done.end(), 0), 1000);
 }
@@ -114,6 +115,63 @@ TEST(threads_put_and_get_and_list_at_once) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(tranship_close(staging), TRANSHIP_OK);
   for (const int versions : good) EXPECT_EQ(versions, 5);
+}
+
+TEST(what_is_closed_answers_every_call_with_closed) {
+  const Service service;
+  tranship_staging* staging = nullptr;
+  REQUIRE(tranship_open(service.contact().c_str(), nullptr, patience, &staging) == TRANSHIP_OK);
+  EXPECT_EQ(tranship_close(staging), TRANSHIP_OK);
+  std::vector<double> values(10);
+  const tranship_array array = described(values);
+  tranship_request* request = nullptr;
+  tranship_listing* listing = nullptr;
+  tranship_variable variable{};
+  int64_t version = 0;
+  EXPECT_EQ(tranship_put(staging, "x", 1, &array, patience), TRANSHIP_CLOSED);
+  EXPECT_EQ(std::string(tranship_last_error()), "this staging client was closed; open another one");
+  EXPECT_EQ(tranship_get(staging, "x", 1, &array, patience), TRANSHIP_CLOSED);
+  EXPECT_EQ(tranship_get_next(staging, "x", 1, &array, patience, &version), TRANSHIP_CLOSED);
+  EXPECT_EQ(tranship_get_latest(staging, "x", &array, patience, &version), TRANSHIP_CLOSED);
+  EXPECT_EQ(tranship_wait_next(staging, "x", 1, &array, patience, &version), TRANSHIP_CLOSED);
+  EXPECT_EQ(tranship_define(staging, "x", "f8", &array, 0), TRANSHIP_CLOSED);
+  EXPECT_EQ(tranship_discard(staging, "x", 1), TRANSHIP_CLOSED);
+  EXPECT_EQ(tranship_describe(staging, "x", patience, &variable), TRANSHIP_CLOSED);
+  EXPECT_EQ(tranship_put_async(staging, "x", 1, &array, patience, &request), TRANSHIP_CLOSED);
+  EXPECT_EQ(tranship_get_async(staging, "x", 1, &array, patience, &request), TRANSHIP_CLOSED);
+  EXPECT(request == nullptr);
+  EXPECT_EQ(tranship_ls(staging, &listing), TRANSHIP_CLOSED);
+  EXPECT_EQ(tranship_close(staging), TRANSHIP_OK);
+}
+
+TEST(closing_ends_the_calls_of_other_threads_and_finishes_puts) {
+  const Service service;
+  tranship_staging* staging = nullptr;
+  REQUIRE(tranship_open(service.contact().c_str(), nullptr, patience, &staging) == TRANSHIP_OK);
+  std::vector<double> values(100'000, 1.5);
+  std::vector<double> found(10);
+  const tranship_array source = described(values);
+  const tranship_array target = described(found);
+  std::vector<tranship_request*> gets(8);
+  for (tranship_request*& get : gets) {
+    REQUIRE(tranship_get_async(staging, "never", 1, &target, patience, &get) == TRANSHIP_OK);
+  }
+  tranship_request* put = nullptr;
+  REQUIRE(tranship_put_async(staging, "put", 1, &source, patience, &put) == TRANSHIP_OK);
+  tranship_code waited = TRANSHIP_OK;
+  std::thread waiting([&] { waited = tranship_get(staging, "never", 1, &target, patience); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(tranship_close(staging), TRANSHIP_OK);
+  waiting.join();
+  EXPECT(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+  EXPECT_EQ(waited, TRANSHIP_CLOSED);
+  for (tranship_request* get : gets) {
+    EXPECT_EQ(tranship_request_wait(get, patience), TRANSHIP_CLOSED);
+    tranship_request_free(get);
+  }
+  EXPECT_EQ(tranship_request_wait(put, patience), TRANSHIP_OK);
+  tranship_request_free(put);
 }
 
 TEST(errors_are_each_thread_s_own) {

@@ -75,6 +75,13 @@ inline PeerId connect_to(Fabric& fabric, const std::string& contact) {
 
 inline std::shared_ptr<RemoteArray> look_up(Fabric& fabric, PeerId peer, const std::string& name) {
   auto array = fabric.lookup(peer, name, patience);
+  // A child exports its arrays after it has written its contact file.
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!array && array.error().code == ErrorCode::not_found &&
+         std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    array = fabric.lookup(peer, name, patience);
+  }
   if (!array) record_failure(__FILE__, __LINE__, array.error().message);
   REQUIRE(array.ok());
   return *array;

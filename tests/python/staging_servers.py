@@ -22,7 +22,7 @@ class Servers:
         contact = self.folder / f"staging-{len(self.processes)}.contact"
         process = self.start("--contact", str(contact), *options)
         assert process.stdout is not None
-        assert process.stdout.readline().startswith("serving at 127.0.0.1:")
+        assert process.stdout.readline().startswith("serving at ")
         return contact
 
     def start(self, *options: str) -> subprocess.Popen[str]:

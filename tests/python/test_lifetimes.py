@@ -247,7 +247,10 @@ def test_arrays_are_kept_while_they_are_copied(queueing_profile: str) -> None:
         target = np.zeros((4096, 4096), np.uint8)
         source = np.ones((4096, 4096), np.uint8)
         count = sys.getrefcount(source)
-        event = engine.copy(source.T, target)
+        before = None  # copies that keep the one that is looked at from ending at once
+        for _ in range(8):
+            before = engine.copy(np.ones_like(source).T, np.empty_like(source), after=before)
+        event = engine.copy(source.T, target, after=before)
         gone = weakref.ref(source)
         assert sys.getrefcount(source) > count
         del source

@@ -114,6 +114,57 @@ TEST(a_waiting_thread_helps) {
   EXPECT(machine.target == machine.source);
 }
 
+TEST(closing_waits_for_a_thread_that_helps) {
+  Machine machine(2);
+  const auto one = machine.transfer(3'000'001);
+  machine.channel.open = false;
+  std::atomic<bool> left{false};
+  machine.driver->submit(one, {});
+  std::thread helper([&] {
+    machine.driver->help(*one, std::chrono::steady_clock::now() + patience);
+    left = true;
+  });
+  while (machine.channel.submitted < 2)
+    std::this_thread::yield();  // the worker's, and the helper's
+  machine.driver->stop({ErrorCode::closed, "closed"});
+  EXPECT(!machine.driver->wait_ended(std::chrono::milliseconds(20)));
+  EXPECT(!one->completion->done());
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    machine.channel.open = true;
+  });
+  machine.driver->close({ErrorCode::closed, "closed"});
+  EXPECT(machine.driver->wait_ended({}));
+  const Status ended = one->completion->wait(patience);
+  REQUIRE(!ended.ok());
+  EXPECT(ended.error().code == ErrorCode::closed);
+  opener.join();
+  helper.join();
+  EXPECT(left.load());
+}
+
+TEST(a_stopped_driver_refuses_transfers) {
+  Machine machine;
+  machine.driver->stop({ErrorCode::closed, "closed"});
+  const auto one = machine.transfer(100);
+  machine.driver->submit(one, {});
+  REQUIRE(one->completion->done());
+  EXPECT(one->completion->status().error().code == ErrorCode::closed);
+}
+
+TEST(what_a_transfer_follows_may_end_after_its_driver_is_gone) {
+  for (int round = 0; round < 20; ++round) {
+    auto before = std::make_shared<Completion>();
+    auto machine = std::make_unique<Machine>();
+    const auto one = machine->transfer(100);
+    machine->driver->submit(one, {before});
+    std::thread ender([before] { before->end({}); });
+    machine->driver.reset();
+    ender.join();
+    EXPECT(one->completion->done());
+  }
+}
+
 /// Remembers which threads carried requests.
 class NotingChannel : public Channel {
  public:

@@ -122,6 +122,7 @@ void put(StagingWorld& world, int client, Catalog& catalog, Record& record, cons
   const auto room = catalog.begin(request, end_ns);
   if (!room) return judge_failed_put(world, record, room.error());
   record.puts[static_cast<std::size_t>(number)].home = room->home;
+  world.begin_writing(client, room->home, room->range);
   bool copied = true;
   for (std::size_t k = 0; k < points && copied; ++k) {
     if (k % 16 == 0) copied = world.step(client);
@@ -129,6 +130,7 @@ void put(StagingWorld& world, int client, Catalog& catalog, Record& record, cons
     copied = copied && data != nullptr;
     if (copied) std::memcpy(data + 8 * k, &number, 8);
   }
+  world.end_writing(client);
   if (!copied || random.chance(0.1)) return catalog.abort(*room);
   if (catalog.commit(*room)) mark();
 }
@@ -258,13 +260,15 @@ std::optional<std::int64_t> get(StagingWorld& world, int client, Catalog& catalo
   const std::int64_t end_ns = world.now_ns() + patience_ns;
   const auto held = catalog.get(request, reply, end_ns);
   if (!held) {
-    if (world.step(client)) judge_failure(world, record, request, began, held.error());
+    if (world.step(client) && !world.cut_off(client)) {
+      judge_failure(world, record, request, began, held.error());
+    }
     return std::nullopt;
   }
   const auto values = take(world, client, catalog, *held, request.box, end_ns);
   if (values) {
     judge_values(record, request, held->version, began, *values);
-  } else if (world.step(client)) {
+  } else if (world.step(client) && !world.cut_off(client)) {
     GetRequest exact = request;
     exact.which = Which::exact;
     exact.version = held->version;
@@ -330,6 +334,7 @@ void judge_end(const StagingWorld& world, Record& record) {
     }
     if (service.clients() != 0) record.complain("a client is left");
     if (service.busy()) record.complain("something is still written or read");
+    if (service.fenced_bytes() != 0) record.complain("something is fenced for ever");
     const std::int64_t spilled = service.spilled_bytes();
     if (bytes != service.memory_bytes_used() + spilled) record.complain("memory was lost");
     if (service.disk_bytes_used() < spilled) record.complain("what was spilled is not on disk");
@@ -361,6 +366,7 @@ Record run_of(std::uint64_t seed) {
   options.client_death = random.chance(0.5) ? 0.005 : 0;
   options.server_death = random.chance(0.3) ? 0.002 : 0;
   options.late = random.chance(0.3) ? 0.03 : 0;
+  options.link_loss = random.chance(0.3) ? 0.005 : 0;
   Record record;
   record.answers_late = options.late > 0;
   if (options.full == Full::spill) let_spill(random, options, record);
@@ -388,6 +394,7 @@ Record run_of(std::uint64_t seed) {
   for (std::int64_t k = 0; k < readers; ++k) scripts.emplace_back(script_of(read));
   if (!world.run(std::move(scripts), 200'000)) record.complain("it hangs");
   judge_end(world, record);
+  for (const std::string& offence : world.offences()) record.complain(offence);
   record.came_back = world.came_back();
   return record;
 }

@@ -13,6 +13,7 @@ Error dead() { return {ErrorCode::closed, "this client is dead"}; }
 Error lost(int server) {
   return {ErrorCode::peer_lost, "server " + std::to_string(server) + " has died"};
 }
+Error cut() { return {ErrorCode::peer_lost, "the connection was lost"}; }
 
 }  // namespace
 
@@ -36,7 +37,10 @@ Status SimulatedServers::hello(int server) {
   auto& client = *world_.clients_[static_cast<std::size_t>(client_)];
   if (client.greeted.contains(server)) return {};
   MessageWriter question;
-  question.add(staging::Ask::hello).add(staging::staging_version).text("client");
+  question.add(staging::Ask::hello)
+      .add(staging::staging_version)
+      .text("client")
+      .add(staging::ClientId{});
   staging::ReplyBuffer reply;
   const auto answer = ask_now(server, question, reply);
   if (answer) client.greeted.insert(server);
@@ -55,7 +59,9 @@ Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
   if (!world_.step(client_)) return dead();  // the question travels
   auto& there = world_.servers_[static_cast<std::size_t>(server)];
   if (!there.alive) return lost(server);
-  world_.clients_[static_cast<std::size_t>(client_)]->connected.insert(server);
+  auto& client = *world_.clients_[static_cast<std::size_t>(client_)];
+  if (client.cut_off) return cut();
+  client.connected.insert(server);
   if (world_.random().chance(world_.options_.late)) {
     there.late[client_].push_back(question.bytes());
     if (!world_.step(client_)) return dead();
@@ -67,6 +73,7 @@ Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
                                       {reply.get(), 4096});
   if (!world_.step(client_)) return dead();  // the answer travels
   if (!there.alive) return lost(server);
+  if (client.cut_off) return cut();
   if (!length) return length.error();
   return std::span<const std::byte>(reply.get(), *length);
 }
@@ -75,7 +82,7 @@ Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
 void SimulatedServers::tell(int server, const MessageWriter& question) {
   const auto& client = *world_.clients_[static_cast<std::size_t>(client_)];
   auto& there = world_.servers_[static_cast<std::size_t>(server)];
-  if (!client.alive || !there.alive || !client.greeted.contains(server)) return;
+  if (!client.alive || client.cut_off || !there.alive || !client.greeted.contains(server)) return;
   there.late[client_].push_back(question.bytes());
 }
 
@@ -98,7 +105,8 @@ StagingWorld::StagingWorld(Options options)
     service.cell_bytes = options.cell_bytes;
     service.contact = "server" + std::to_string(rank);
     service.message_bytes = 4096;
-    service.address_of = [&server](const Range& range) {
+    service.address_of = [this, &server, rank](const Range& range) {
+      check_nobody_writes(rank, range, "a message");
       return server.segments[at(range.segment)].data() + range.offset;
     };
     service.move = [&server](const staging::Move& move) { server.moves.push_back(move); };
@@ -168,9 +176,29 @@ void StagingWorld::answer_late() {
   }
 }
 
-void StagingWorld::part(int client, bool cleanly) {
+void StagingWorld::part(int client, Leaving how) {
   for (const int server : clients_[at(client)]->connected) {
-    partings_.push_back({server, client, cleanly});
+    partings_.push_back({server, client, how});
+  }
+}
+
+void StagingWorld::begin_writing(int client, int server, const Range& range) {
+  check_nobody_writes(server, range, "another client");
+  clients_[at(client)]->writes_at = server;
+  clients_[at(client)]->writes = range;
+}
+
+void StagingWorld::end_writing(int client) { clients_[at(client)]->writes_at = -1; }
+
+void StagingWorld::check_nobody_writes(int server, const Range& range, const char* what) {
+  for (std::size_t k = 0; k < clients_.size(); ++k) {
+    const Client& client = *clients_[k];
+    const Range& taken = client.writes;
+    if (!client.alive || client.writes_at != server || taken.segment != range.segment) continue;
+    if (range.offset < taken.offset + taken.bytes && taken.offset < range.offset + range.bytes) {
+      offences_.push_back("memory that client " + std::to_string(k) + " still writes went to " +
+                          what);
+    }
   }
 }
 
@@ -181,11 +209,26 @@ void StagingWorld::deliver_partings(bool all) {
       continue;
     }
     const Parting parting = partings_[k];
+    // One connection's events come in their order.
+    const bool first =
+        std::none_of(partings_.begin(), partings_.begin() + static_cast<std::ptrdiff_t>(k),
+                     [&](const Parting& one) {
+                       return one.server == parting.server && one.client == parting.client;
+                     });
+    if (!first) {
+      ++k;
+      continue;
+    }
     partings_.erase(partings_.begin() + static_cast<std::ptrdiff_t>(k));
     Server& server = servers_[at(parting.server)];
     if (server.alive) {
       answer_late(server, parting.client);
-      server.service->gone(static_cast<staging::Owner>(parting.client), parting.cleanly);
+      const auto owner = static_cast<staging::Owner>(parting.client);
+      if (parting.how == Leaving::lost) {
+        server.service->lost(owner);
+      } else {
+        server.service->gone(owner, parting.how == Leaving::ended);
+      }
     }
   }
 }
@@ -214,6 +257,8 @@ void StagingWorld::carry_out(Server& server) {
   const auto bytes = static_cast<std::size_t>(move.memory.bytes);
   std::byte* memory = server.segments[at(move.memory.segment)].data() + move.memory.offset;
   const bool out = move.kind == staging::Move::Kind::out;
+  const auto rank = static_cast<int>(&server - servers_.data());
+  check_nobody_writes(rank, move.memory, "the disk");
   const bool fails = random_.chance(out ? options_.write_failure : options_.read_failure);
   const std::size_t moved = fails ? bytes / 2 : bytes;
   if (out) {
@@ -235,7 +280,17 @@ void StagingWorld::fate() {
     if (client.alive && !client.ended) {
       client.alive = false;
       any_client_died_ = true;
-      part(k, false);
+      part(k, Leaving::died);
+    }
+  }
+  if (random_.chance(options_.link_loss)) {
+    const auto k = static_cast<int>(random_.below(std::ssize(clients_)));
+    Client& client = *clients_[at(k)];
+    if (client.alive && !client.ended && !client.cut_off) {
+      client.cut_off = true;
+      ++client.notices;
+      any_client_died_ = true;
+      part(k, Leaving::lost);
     }
   }
   if (random_.chance(options_.server_death)) {
@@ -271,7 +326,8 @@ void StagingWorld::pass_on(int from) {
 }
 
 void StagingWorld::close(int client) {
-  if (clients_[at(client)]->alive) part(client, true);
+  const bool cut_off = clients_[at(client)]->cut_off;
+  if (clients_[at(client)]->alive) part(client, cut_off ? Leaving::died : Leaving::ended);
   clients_[at(client)]->alive = false;
 }
 

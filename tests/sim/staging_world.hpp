@@ -56,6 +56,7 @@ class StagingWorld {
     std::int64_t spill_bytes = staging::spill_bytes_unlimited;
     double client_death = 0;  ///< at each step
     double server_death = 0;
+    double link_loss = 0;      ///< a client's connections are lost, and its process goes on
     double write_failure = 0;  ///< of a move to disk
     double read_failure = 0;
     double late = 0;  ///< a question is answered when nobody waits for it any more
@@ -73,6 +74,13 @@ class StagingWorld {
   bool step(int client);
   /// An object's memory; nothing if its server has died.
   std::byte* memory(int server, const Range& range);
+  /// The client writes to a range from now on, whatever becomes of its connections, until it says
+  /// so, or dies. That anybody else gets the range meanwhile is an offence.
+  void begin_writing(int client, int server, const Range& range);
+  void end_writing(int client);
+  const std::vector<std::string>& offences() const { return offences_; }
+  /// Whether the client's connections were lost.
+  bool cut_off(int client) const { return clients_[at(client)]->cut_off; }
   /// Says that the client has ended in good order.
   void close(int client);
   /// Servers answer what has been asked of them, whether or not anybody waits for it.
@@ -102,6 +110,9 @@ class StagingWorld {
     std::binary_semaphore turn{0};
     bool alive = true;
     bool ended = false;
+    bool cut_off = false;
+    int writes_at = -1;  ///< the server in whose memory it writes; -1: in none
+    Range writes;
     std::set<int> greeted;    ///< servers
     std::set<int> connected;  ///< servers that see it go
     std::uint64_t notices = 0;
@@ -109,10 +120,11 @@ class StagingWorld {
     std::uint64_t seen = 0;
     std::int64_t until_ns = 0;
   };
+  enum class Leaving { lost, died, ended };
   struct Parting {
     int server = 0;
     int client = 0;
-    bool cleanly = false;
+    Leaving how = Leaving::died;
   };
 
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -120,7 +132,8 @@ class StagingWorld {
   int choose();
   void fate();
   void answer_late(Server& server, int client);
-  void part(int client, bool cleanly);
+  void part(int client, Leaving how);
+  void check_nobody_writes(int server, const Range& range, const char* what);
   void deliver_partings(bool all);
   bool move_something();
   void carry_out(Server& server);
@@ -137,6 +150,7 @@ class StagingWorld {
   std::vector<Server> servers_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<Parting> partings_;  ///< that servers have not noticed yet
+  std::vector<std::string> offences_;
   std::binary_semaphore ended_{0};
 };
 

@@ -104,7 +104,9 @@ struct Fixture {
     return value;
   }
   void hello(Owner from) {
-    REQUIRE(ask(from, MessageWriter().add(Ask::hello).add(staging_version).text("x")).ok());
+    REQUIRE(
+        ask(from, MessageWriter().add(Ask::hello).add(staging_version).text("x").add(ClientId{}))
+            .ok());
   }
 };
 
@@ -130,7 +132,9 @@ MessageWriter some_question(std::mt19937_64& random) {
   MessageWriter question;
   question.add(ask);
   switch (ask) {
-    case Ask::hello: question.add(staging_version).text("again"); break;
+    case Ask::hello:
+      question.add(staging_version).text("again").add(ClientId{random() % 3, 1});
+      break;
     case Ask::put: return put_message(put, 7);
     case Ask::define:
     case Ask::declare: add(question, put); break;
@@ -151,7 +155,7 @@ MessageWriter some_question(std::mt19937_64& random) {
       if (ask == Ask::find) question.add(std::uint32_t{0});
       question.add(random() % 9);
       break;
-    case Ask::leave: question.text(name).add(version).add(1).add(random() % 50); break;
+    case Ask::leave: add_entry(question, name, version, {1, random() % 50}); break;
     case Ask::lease:
       question.text(name).add(version).add(std::uint32_t{0}).add(std::uint32_t{2});
       question.add(random() % 50).add(random() % 50).add(random() % 9);
@@ -161,7 +165,10 @@ MessageWriter some_question(std::mt19937_64& random) {
       question.add(static_cast<int>(random() % 3)).add(std::uint32_t{1}).add(0).add(random() % 50);
       break;
     case Ask::recall: question.add(random() % 200).add(random() % 200); break;
-    case Ask::settle: question.add(random() % 2 == 0 ? random() : random() % 50); break;
+    case Ask::settle:
+      add_entry(question, name, version, {static_cast<int>(random() % 3), random() % 50});
+      question.add(random() % 2 == 0 ? random() : random() % 50);
+      break;
     case Ask::commit:
       question.add(random() % 50).add(random()).text(name).add(random() >> 1).text("a path");
       break;

@@ -59,7 +59,7 @@ TEST(what_is_written_is_read) {
   EXPECT(traffic.gets.count == 1 && traffic.gets.bytes == 1024);
   EXPECT_EQ(traffic.gets.paths.at("a > b"), 1);
   EXPECT(facts_read.type == "f2" && facts_read.producers == 3 && facts_read.cells.origin[0] == 1 &&
-         facts_read.cells.extents[0] == 32 && facts_read.lost_producer);
+         facts_read.cells.extents[0] == 32 && facts_read.lost_producer());
   EXPECT_EQ(facts_read.cells.lower[0], -4);
   EXPECT_EQ(facts_read.cells.upper[0], 13);
   EXPECT(undefined_read.cells.lower == undefined_read.cells.upper);

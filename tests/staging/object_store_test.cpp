@@ -242,10 +242,10 @@ TEST(objects_of_other_servers_are_named_and_leased_there) {
   ObjectStore owner(one);
   put(owner, put_of(5, 6, 9));
   const std::uint64_t object = begun(home, put_of(5, 0, 8));
-  const auto order = owner.enter(put_of(5, 0, 8), 0, object);
+  const auto order = owner.enter(writer, put_of(5, 0, 8), {{0, object}});
   REQUIRE(order.ok());
   EXPECT_EQ(*order, 1U);
-  EXPECT(!owner.enter(put_of(5, 0, 8), 0, object).ok());
+  EXPECT(!owner.enter(writer, put_of(5, 0, 8), {{0, object}}).ok());
   EXPECT(std::holds_alternative<Spread>(*owner.get(reader, get_of(Which::exact, 5, 6, 7))));
   EXPECT(std::holds_alternative<Found>(*owner.get(reader, get_of(Which::exact, 5, 8, 9))));
   const auto named = owner.find(reader, get_of(Which::next, 0, 6, 7));
@@ -265,7 +265,7 @@ TEST(objects_of_other_servers_are_named_and_leased_there) {
   const auto committed = home.commit(writer, object, *order);
   REQUIRE(committed.ok());
   EXPECT_EQ(*committed, 2U);  // above the one that it covers in part
-  owner.settle(*committed);
+  owner.settle(writer, "energy", 5, {0, object}, *committed);
   leased = home.lease(reader, "energy", 5, asked, lease);
   REQUIRE(leased.ok());
   EXPECT((*leased)[0].state == Leased::State::here && (*leased)[0].order == 2);
@@ -274,10 +274,10 @@ TEST(objects_of_other_servers_are_named_and_leased_there) {
 
   REQUIRE(home.discard("energy", 5).ok());
   EXPECT(!home.lease(reader, "energy", 5, asked, lease).ok());
-  owner.leave("energy", 5, 0, object);
-  EXPECT(std::holds_alternative<Found>(*owner.get(reader, get_of(Which::exact, 5, 6, 7))));
+  owner.leave(writer, "energy", 5, {0, object});  // it is there: nobody may hide it
+  EXPECT(std::holds_alternative<Spread>(*owner.get(reader, get_of(Which::exact, 5, 6, 7))));
   REQUIRE(owner.discard("energy", 5).ok());
-  EXPECT(!owner.enter(put_of(5, 0, 8), 0, 100).ok());
+  EXPECT(!owner.enter(writer, put_of(5, 0, 8), {{0, 100}}).ok());
 }
 
 TEST(what_was_granted_by_a_ticket_can_be_given_up) {
@@ -311,12 +311,15 @@ TEST(an_object_that_no_owner_knows_any_more_goes) {
     const auto room = helper.begin(writer, request, {Effort::guest, 0, {0, 2}});
     REQUIRE(room.ok());
     const std::uint64_t object = std::get<Begun>(*room).object;
-    REQUIRE(owner.enter(request, 1, object, true).ok());
+    REQUIRE(owner.enter(writer, request, {{1, object}, true}).ok());
     return object;
   };
   const std::uint64_t first = helped(1);
   REQUIRE(helper.commit(writer, first).ok());
+  owner.settle(writer, "energy", 1, {1, first}, 1);
   const std::uint64_t second = helped(2);
+  EXPECT(owner.take_strays(8).empty());  // a put that has not ended changes nothing
+  owner.settle(writer, "energy", 2, {1, second}, 2);
   auto strays = owner.take_strays(8);
   REQUIRE(strays.size() == 1);
   EXPECT_EQ(strays[0].home, 1);
@@ -348,9 +351,11 @@ TEST(an_object_that_no_owner_knows_any_more_goes) {
   helper.forget(3, 0);
   EXPECT_EQ(got(helper, get_of(Which::exact, 3, 0, 4)).version, 3);
   // An owner that holds the object itself hears of it in no other way.
-  REQUIRE(owner.enter(put_of(3, 0, 4), 2, 9).ok());
+  REQUIRE(owner.enter(writer, put_of(3, 0, 4), {{2, 9}}).ok());
+  owner.settle(writer, "energy", 3, {2, 9}, 3);
   REQUIRE(owner.take_strays(8).size() == 1);
-  REQUIRE(owner.enter(put_of(4, 0, 4), 2, 10).ok());
+  REQUIRE(owner.enter(writer, put_of(4, 0, 4), {{2, 10}}).ok());
+  owner.settle(writer, "energy", 4, {2, 10}, 4);
   EXPECT(owner.take_strays(8).empty());
 }
 

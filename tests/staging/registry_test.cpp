@@ -8,6 +8,9 @@ using namespace tranship::staging;
 
 namespace {
 
+constexpr ClientId one{0, 1};
+constexpr ClientId seven{0, 7};
+
 PutRequest put_of(const std::string& variable) {
   return {variable, 1, *Box::make({0}, {4}), "f8", 8};
 }
@@ -23,33 +26,59 @@ Facts facts_of(const Registry& registry, const std::string& variable) {
 TEST(the_end_of_a_producer_is_told_from_its_death) {
   Registry registry;
   EXPECT(!registry.facts("energy").has_value());
-  for (const Owner owner : {1U, 7U, 7U}) REQUIRE(registry.declare(owner, put_of("energy")).ok());
+  for (const ClientId& client : {one, seven, seven}) {
+    REQUIRE(registry.declare(client, put_of("energy")).ok());
+  }
   EXPECT_EQ(facts_of(registry, "energy").producers, 2);
-  EXPECT_EQ(registry.gone(1, true).count("energy"), 1U);
-  EXPECT(registry.gone(1, true).empty());
-  (void)registry.gone(7, false);
+  EXPECT_EQ(registry.gone(one, true).count("energy"), 1U);
+  EXPECT(registry.gone(one, true).empty());
+  (void)registry.gone(seven, false);
   EXPECT_EQ(facts_of(registry, "energy").producers, 0);
   EXPECT(never(facts_of(registry, "energy"), "it lacks").code == ErrorCode::peer_lost);
-  REQUIRE(registry.declare(9, put_of("energy")).ok());  // somebody goes on where it ended
-  (void)registry.gone(9, true);
-  EXPECT(never(facts_of(registry, "energy"), "it lacks").code == ErrorCode::closed);
+  // Somebody goes on where it ended, and ends well: the death is not forgotten.
+  REQUIRE(registry.declare({9, 9}, put_of("energy")).ok());
+  EXPECT(!facts_of(registry, "energy").ended());
+  (void)registry.gone({9, 9}, true);
+  EXPECT(never(facts_of(registry, "energy"), "it lacks").code == ErrorCode::peer_lost);
+}
+
+TEST(a_client_counts_once_whatever_becomes_of_its_connections) {
+  Registry registry;
+  REQUIRE(registry.define({"energy", 0, *Box::make({0}, {100}), "f8", 8}, 2).ok());
+  REQUIRE(registry.declare(one, put_of("energy")).ok());
+  EXPECT_EQ(registry.lost(one).count("energy"), 1U);
+  EXPECT(registry.lost(one).empty());
+  EXPECT(facts_of(registry, "energy").lost_producer());
+  registry.came_back(one);
+  registry.came_back(one);
+  REQUIRE(registry.declare(one, put_of("energy")).ok());
+  Facts facts = facts_of(registry, "energy");
+  EXPECT(facts.producers == 1 && facts.came == 1 && !facts.lost_producer());
+  (void)registry.gone(one, true);
+  EXPECT(!facts_of(registry, "energy").ended());  // the other writer has not come
+  REQUIRE(registry.declare(seven, put_of("energy")).ok());
+  (void)registry.lost(seven);
+  EXPECT(facts_of(registry, "energy").ended() && facts_of(registry, "energy").lost_producer());
+  (void)registry.gone(seven, true);  // it was only its connection, and it has ended well since
+  facts = facts_of(registry, "energy");
+  EXPECT(facts.ended() && !facts.lost_producer());
 }
 
 TEST(the_first_put_decides) {
   Registry registry;
-  REQUIRE(registry.declare(1, put_of("energy")).ok());
+  REQUIRE(registry.declare(ClientId{0, 1}, put_of("energy")).ok());
   PutRequest other = put_of("energy");
   other.type = "f4";
   other.element_bytes = 4;
-  EXPECT(!registry.declare(2, other).ok());
+  EXPECT(!registry.declare(ClientId{0, 2}, other).ok());
   other = put_of("energy");
   other.box = *Box::make({0, 0}, {1, 1});
-  EXPECT(!registry.declare(2, other).ok());
+  EXPECT(!registry.declare(ClientId{0, 2}, other).ok());
   other = put_of("");
-  EXPECT(!registry.declare(2, other).ok());
+  EXPECT(!registry.declare(ClientId{0, 2}, other).ok());
   other = put_of("x");
   other.element_bytes = 17;
-  EXPECT(!registry.declare(2, other).ok());
+  EXPECT(!registry.declare(ClientId{0, 2}, other).ok());
   EXPECT_EQ(registry.all().size(), 1U);
 }
 
@@ -63,14 +92,14 @@ TEST(a_definition_says_the_domain_and_who_will_come) {
   PutRequest other = domain;
   other.type = "i8";
   EXPECT(!registry.define(other, 2).ok());
-  EXPECT(!registry.declare(1, {"energy", 1, *Box::make({98}, {101}), "f8", 8}).ok());
-  EXPECT(!registry.declare(1, {"energy", 1, *Box::make({0}, {4}), "f4", 4}).ok());
-  REQUIRE(registry.declare(1, put_of("energy")).ok());
-  (void)registry.gone(1, true);
+  EXPECT(!registry.declare(ClientId{0, 1}, {"energy", 1, *Box::make({98}, {101}), "f8", 8}).ok());
+  EXPECT(!registry.declare(ClientId{0, 1}, {"energy", 1, *Box::make({0}, {4}), "f4", 4}).ok());
+  REQUIRE(registry.declare(ClientId{0, 1}, put_of("energy")).ok());
+  (void)registry.gone(ClientId{0, 1}, true);
   EXPECT(!facts_of(registry, "energy").ended());  // the other one has not begun
-  REQUIRE(registry.declare(2, put_of("energy")).ok());
+  REQUIRE(registry.declare(ClientId{0, 2}, put_of("energy")).ok());
   EXPECT(!facts_of(registry, "energy").ended());
-  (void)registry.gone(2, true);
+  (void)registry.gone(ClientId{0, 2}, true);
   EXPECT(facts_of(registry, "energy").ended());
 
   other = domain;
@@ -82,7 +111,7 @@ TEST(a_definition_says_the_domain_and_who_will_come) {
   other.box = *Box::make({0, 0}, {200, 1});
   EXPECT(!registry.define(other, 2).ok());
   EXPECT(!registry.define(domain, -1).ok());
-  REQUIRE(registry.declare(3, put_of("later")).ok());
+  REQUIRE(registry.declare(ClientId{0, 3}, put_of("later")).ok());
   PutRequest later = put_of("later");
   REQUIRE(registry.define(later, 1).ok());
   EXPECT(facts_of(registry, "later").domain.has_value());

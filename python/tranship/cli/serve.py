@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -44,6 +45,12 @@ LOOK_S = 0.1
 STOP_S = 15.0
 """How long the other servers of a group may take to end."""
 PR_SET_PDEATHSIG = 1
+
+
+def raise_descriptor_limit() -> None:
+    """Lets this process open as many descriptors as the system allows it: each client takes two."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class FullMemory(StrEnum):
@@ -153,6 +160,7 @@ def serve(
     here = rank if rank is not None else rank_of_launcher(count, os.environ)
     # A server that is told to end while it starts does so at once; afterwards it drains.
     ended = EndSignals()
+    raise_descriptor_limit()
     group: AbstractContextManager[list[Process]] = (
         others(count, options, config) if here is None else nullcontext([])
     )

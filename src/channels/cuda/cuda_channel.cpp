@@ -5,16 +5,15 @@
 
 namespace tranship {
 
-GpuFlight::~GpuFlight() {
-  // The table of a kernel that still runs must not be overwritten by another request.
-  while (!done()) std::this_thread::yield();
-  channel_->give_back(mark_, std::move(work_));
-}
+/// Only when it is done: the table of a kernel that still runs must not be overwritten by another
+/// request.
+GpuFlight::~GpuFlight() { channel_->forget(*this); }
 
 bool GpuFlight::done() const {
   if (done_.load(std::memory_order_acquire)) return true;
   // Let go of behind the lock: an array's owner may take locks of its own, such as Python's.
   std::vector<std::shared_ptr<void>> over;
+  std::array<std::shared_ptr<void>, 3> owners;
   std::lock_guard lock(mutex_);
   if (done_.load(std::memory_order_relaxed)) return true;
   auto reached = channel_->options_.gpus->reached(mark_);
@@ -25,6 +24,7 @@ bool GpuFlight::done() const {
     status_ = final_check_();
   }
   over.swap(leases_);
+  owners.swap(owners_);
   done_.store(true, std::memory_order_release);
   return true;
 }
@@ -109,6 +109,79 @@ void CudaChannel::give_back(const GpuMark& mark, std::unique_ptr<GpuWork> work) 
   if (work) works_.push_back(std::move(work));
 }
 
+/// Called in place of the destructor when nobody refers to the flight any more.
+void CudaChannel::retire(GpuFlight* flight) {
+  const std::shared_ptr<CudaChannel> channel = flight->channel_;
+  // In a fork the locks below may be held by threads that live in the parent.
+  if (channel->fork_generation_ != fork_generation()) return;
+  while (!flight->done()) {
+    {
+      std::lock_guard lock(channel->mutex_);
+      if (!channel->closed_) {
+        channel->orphans_.push_back(flight);
+        channel->orphan_count_.fetch_add(1, std::memory_order_relaxed);
+        return;
+      }
+    }
+    std::this_thread::yield();
+  }
+  delete flight;
+}
+
+void CudaChannel::forget(GpuFlight& flight) {
+  std::lock_guard lock(mutex_);
+  flights_[flight.place_] = flights_.back();
+  flights_[flight.place_]->place_ = flight.place_;
+  flights_.pop_back();
+  marks_.push_back(flight.mark_);
+  if (flight.work_) works_.push_back(std::move(flight.work_));
+}
+
+/// Deletes the orphans that have ended; returns whether none is left. Without the lock, since what
+/// a flight lets go of may take locks of its own.
+bool CudaChannel::delete_ended() {
+  std::vector<GpuFlight*> orphans;
+  {
+    std::lock_guard lock(mutex_);
+    orphans.swap(orphans_);
+  }
+  const auto over = std::partition(orphans.begin(), orphans.end(),
+                                   [](const GpuFlight* flight) { return !flight->done(); });
+  const auto kept = over - orphans.begin();
+  const std::vector<GpuFlight*> ended(over, orphans.end());
+  {
+    std::lock_guard lock(mutex_);
+    orphans_.insert(orphans_.end(), orphans.begin(), over);
+    orphan_count_.store(static_cast<int>(orphans_.size()), std::memory_order_relaxed);
+  }
+  const auto self = shared_from_this();  // the last of them may hold the last reference
+  for (GpuFlight* flight : ended) delete flight;
+  return kept == 0;
+}
+
+void CudaChannel::close(std::chrono::steady_clock::time_point deadline) {
+  constexpr std::chrono::microseconds look_again{100};
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  while (true) {
+    std::vector<std::shared_ptr<GpuFlight>> flights;
+    {
+      std::lock_guard lock(mutex_);
+      for (GpuFlight* flight : flights_) {
+        if (auto held = flight->weak_from_this().lock()) flights.push_back(std::move(held));
+      }
+    }
+    bool ended = true;
+    for (const auto& flight : flights) ended &= flight->done();
+    flights.clear();
+    ended &= delete_ended();
+    if (ended || std::chrono::steady_clock::now() >= deadline) return;
+    std::this_thread::sleep_for(look_again);
+  }
+}
+
 /// Some of a request's work may have begun before it failed: it must not outlive the answer.
 void CudaChannel::abandon(const GpuMark& mark, bool marked, std::unique_ptr<GpuWork> work) {
   while (marked) {
@@ -141,6 +214,7 @@ Status CudaChannel::submit(const Request& request) {
 }
 
 std::size_t CudaChannel::poll(std::span<Finished> finished) {
+  if (orphan_count_.load(std::memory_order_relaxed) > 0) delete_ended();
   std::size_t count = 0;
   for (std::size_t k = 0; k < in_flight_.size() && count < finished.size();) {
     InFlight& one = in_flight_[k];
@@ -202,7 +276,13 @@ Result<std::shared_ptr<GpuFlight>> CudaChannel::start(const Request& request,
     abandon(mark, recorded.ok(), std::move(work));
     return status ? recorded.error() : status.error();
   }
-  return std::make_shared<GpuFlight>(shared_from_this(), mark, std::move(work));
+  auto* flight = new GpuFlight(shared_from_this(), mark, std::move(work));
+  {
+    std::lock_guard lock(mutex_);
+    flight->place_ = flights_.size();
+    flights_.push_back(flight);
+  }
+  return std::shared_ptr<GpuFlight>(flight, retire);
 }
 
 Result<std::shared_ptr<GpuFlight>> CudaChannel::mark(const GpuStream& stream) {

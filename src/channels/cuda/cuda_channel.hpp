@@ -3,12 +3,14 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "os/fork.hpp"
 #include "channels/cuda/gpu_work.hpp"
 #include "runtime/channel.hpp"
 
@@ -17,8 +19,9 @@ namespace tranship {
 class CudaChannel;
 
 /// A copy that the caller's thread has put into a stream. As a request's source attachment without
-/// nests it stands for "until that copy has ended". Threads: all.
-class GpuFlight : public Attachment {
+/// nests it stands for "until that copy has ended". Nobody waits where the last reference to it is
+/// dropped: a copy that still runs is kept by its channel until it has ended. Threads: all.
+class GpuFlight : public Attachment, public std::enable_shared_from_this<GpuFlight> {
  public:
   GpuFlight(std::shared_ptr<CudaChannel> channel, GpuMark mark, std::unique_ptr<GpuWork> work)
       : channel_(std::move(channel)), mark_(mark), work_(std::move(work)) {}
@@ -27,7 +30,7 @@ class GpuFlight : public Attachment {
   const GpuMark& mark() const { return mark_; }
   /// Whether the copy has ended, well or not.
   bool done() const;
-  /// Holds what the copy reads and writes until it is done and nobody refers to it.
+  /// Holds what the copy reads and writes. Let go of as soon as somebody sees that it is done.
   void keep_alive(std::array<std::shared_ptr<void>, 3> owners) { owners_ = std::move(owners); }
   /// Let go of as soon as somebody sees that the copy is done.
   void hold(std::vector<std::shared_ptr<void>> leases) { leases_ = std::move(leases); }
@@ -37,10 +40,12 @@ class GpuFlight : public Attachment {
   Status status() const;
 
  private:
+  friend class CudaChannel;
   std::shared_ptr<CudaChannel> channel_;
   GpuMark mark_;
   std::unique_ptr<GpuWork> work_;
-  std::array<std::shared_ptr<void>, 3> owners_;
+  std::size_t place_ = 0;  ///< in the channel's list of flights, under its lock
+  mutable std::array<std::shared_ptr<void>, 3> owners_;
   std::function<Status()> final_check_;
   mutable std::vector<std::shared_ptr<void>> leases_;
   mutable std::mutex mutex_;
@@ -80,6 +85,10 @@ class CudaChannel : public Channel, public std::enable_shared_from_this<CudaChan
   /// A mark behind what a caller's stream holds now.
   Result<std::shared_ptr<GpuFlight>> mark(const GpuStream& stream);
 
+  /// Waits until the flights have ended, at most until `deadline`. From then on whoever drops the
+  /// last reference to a flight that has not ended waits for it.
+  void close(std::chrono::steady_clock::time_point deadline);
+
  private:
   friend class GpuFlight;
   struct InFlight {
@@ -101,6 +110,9 @@ class CudaChannel : public Channel, public std::enable_shared_from_this<CudaChan
   Result<Tools> take();
   void abandon(const GpuMark& mark, bool marked, std::unique_ptr<GpuWork> work);
   void give_back(const GpuMark& mark, std::unique_ptr<GpuWork> work);
+  static void retire(GpuFlight* flight);
+  void forget(GpuFlight& flight);
+  bool delete_ended();
 
   Options options_;
   Capabilities capabilities_;
@@ -113,6 +125,11 @@ class CudaChannel : public Channel, public std::enable_shared_from_this<CudaChan
   std::vector<std::unique_ptr<GpuWork>> works_;
   /// Graphs may be launched again at any time.
   std::vector<std::unique_ptr<GpuWork>> captured_;
+  std::vector<GpuFlight*> flights_;  ///< all that there are
+  std::vector<GpuFlight*> orphans_;  ///< those that run, and that nobody refers to
+  bool closed_ = false;
+  std::atomic<int> orphan_count_{0};
+  const std::uint64_t fork_generation_ = fork_generation();
   std::vector<InFlight> in_flight_;  ///< of the thread that submits and polls
 };
 

@@ -1,6 +1,7 @@
 // GPUs whose memory is the host's. Work runs at once on the calling thread; marks are reached at
 // the second question, so that a caller that does not poll fails here too. It is stricter than
 // CUDA where CUDA may go wrong silently: ranges, pageable memory in kernels, released handles.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -18,7 +19,7 @@
 #include "channels/cuda/gpus.hpp"
 #include "channels/cuda/kernels/launch.hpp"
 #include "channels/cuda/pitches.hpp"
-#include "fabric/shared_memory.hpp"
+#include "os/shared_memory.hpp"
 
 namespace tranship {
 namespace {
@@ -34,9 +35,27 @@ std::uintptr_t number_of(const void* address) { return reinterpret_cast<std::uin
 /// What a ticket's handle holds.
 struct Handle {
   std::int32_t process = 0;
-  MemoryTicket memory;
+  std::int32_t descriptor = -1;
+  std::uint64_t inode = 0;
+  std::int64_t bytes = 0;
 };
 static_assert(sizeof(Handle) <= sizeof(GpuTicket::handle));
+
+/// Maps the memory of another process through /proc, as a driver does by other means.
+Result<std::shared_ptr<SharedMemory>> open_memory(const Handle& handle) {
+  const std::string path =
+      "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.descriptor);
+  FileDescriptor descriptor(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!descriptor) {
+    return Error{ErrorCode::permission, "memory of an emulated GPU could not be opened (" + path +
+                                            ": " + std::strerror(errno) + ")"};
+  }
+  auto memory = SharedMemory::map(std::move(descriptor), handle.bytes);
+  if (memory && (*memory)->inode() != handle.inode) {
+    return Error{ErrorCode::io, path + " is not the memory that was offered: it may have been freed"};
+  }
+  return memory;
+}
 
 struct FreeMemory {
   void operator()(std::byte* address) const { std::free(address); }
@@ -473,12 +492,14 @@ Result<GpuTicket> EmulatedGpus::ticket(const std::byte* address) const {
                  "only memory that this process allocated on a GPU can be offered to others"};
   }
   const Range& range = found->second;
-  const Handle handle{static_cast<std::int32_t>(getpid()), range.device_memory->ticket()};
+  const SharedMemory& memory = *range.device_memory;
+  const Handle handle{static_cast<std::int32_t>(getpid()), memory.descriptor(), memory.inode(),
+                      memory.bytes()};
   GpuTicket ticket;
   std::memcpy(ticket.handle.data(), &handle, sizeof handle);
   ticket.bus = list_[static_cast<std::size_t>(range.info.device)].bus;
   ticket.offset_bytes = static_cast<std::int64_t>(number_of(address) - found->first);
-  ticket.allocation = handle.memory.inode;
+  ticket.allocation = handle.inode;
   return ticket;
 }
 
@@ -486,21 +507,21 @@ Result<std::byte*> EmulatedGpus::open_ticket(const GpuTicket& ticket, int device
   CHECK(known(device), "a GPU of that number does not exist");
   Handle handle;
   std::memcpy(&handle, ticket.handle.data(), sizeof handle);
-  if (ticket.offset_bytes < 0 || ticket.offset_bytes >= handle.memory.bytes) {
+  if (ticket.offset_bytes < 0 || ticket.offset_bytes >= handle.bytes) {
     return Error{ErrorCode::invalid_argument, "the ticket points outside its allocation"};
   }
-  const std::tuple key{handle.process, handle.memory.inode, handle.memory.descriptor};
+  const std::tuple key{handle.process, handle.inode, handle.descriptor};
   std::unique_lock held(memory_lock_);
   if (const auto found = opened_.find(key); found != opened_.end()) {
     ++ranges_.at(number_of(found->second)).users;
     return found->second + ticket.offset_bytes;
   }
-  auto memory = SharedMemory::open(handle.process, handle.memory);
+  auto memory = open_memory(handle);
   if (!memory) return memory.error();
   Range range;
   const int owner = device_of(ticket.bus);
   range.info = {PointerKind::device, owner < 0 ? device : owner};
-  range.bytes = handle.memory.bytes;
+  range.bytes = handle.bytes;
   range.opened = true;
   range.device_memory = *memory;
   std::byte* base = (*memory)->data();

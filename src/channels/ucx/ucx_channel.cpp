@@ -44,7 +44,7 @@ Status check_array(const Ends& ends) {
   const std::string named = "'" + array.name() + "' of " + array.link().label;
   if (ends.operation == Operation::write && !array.writable()) {
     return Error{ErrorCode::permission,
-                 named + " is exported read-only: export it with writable=true to write it"};
+                 named + " is exported read-only: its process can export an array that is writable instead"};
   }
   if (array.withdrawn()) {
     return Error{ErrorCode::not_found, named + " was withdrawn: look it up again"};
@@ -104,6 +104,8 @@ Status UcxChannel::submit(const Request& request) {
   if (auto status = check_range(request, *ends); !status) return status;
   if (array.mapped() != nullptr) {
     const bool write = ends->operation == Operation::write;
+    const auto held = array.link().requester->use(array.remote());
+    if (!held) return check_array(*ends);
     array.link().copy(request.nests, write ? request.source.address : array.mapped(),
                       write ? array.mapped() : request.target.address, request.cold);
     finished_->push({request.tag, {}});
@@ -150,6 +152,10 @@ void UcxChannel::idle(std::chrono::nanoseconds at_most) {
 void UcxChannel::wake() {
   bell_.ring();
   fabric_.bell().ring();
+}
+
+void UcxChannel::cancel(std::uint64_t tag) {
+  for (const auto& link : active_) link->requester->cancel(*finished_, tag);
 }
 
 std::string UcxChannel::explain(const Request& request) const {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "channels/ucx/carriers.hpp"
-#include "fabric/bell.hpp"
+#include "os/bell.hpp"
 #include "fabric/fabric.hpp"
 #include "runtime/channel.hpp"
 
@@ -46,6 +46,8 @@ class UcxChannel : public Channel {
   std::size_t poll(std::span<Finished> finished) override;
   void idle(std::chrono::nanoseconds at_most) override;
   void wake() override;
+  /// Requests through slots end at once; what copies straight to the peer ends by itself.
+  void cancel(std::uint64_t tag) override;
 
   /// The way that submit() would choose, and why, in a few words.
   std::string explain(const Request& request) const;

@@ -1,4 +1,4 @@
-#include "fabric/shared_memory.hpp"
+#include "os/shared_memory.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -12,6 +12,7 @@ namespace tranship {
 namespace {
 
 constexpr std::int64_t huge_page_bytes = 2 * 1024 * 1024;
+constexpr std::int64_t bytes_max = std::int64_t{1} << 46;
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 std::string reason() { return std::strerror(errno); }
@@ -20,52 +21,63 @@ std::int64_t round_up(std::int64_t value, std::int64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
+/// Takes all pages of a file in memory; returns 0, or the number of the error.
+int reserve(int descriptor, std::int64_t bytes) {
+  int failed = 0;
+  do {
+    failed = fallocate(descriptor, 0, 0, bytes) == 0 ? 0 : errno;
+  } while (failed == EINTR);
+  return failed;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::allocate(Options options) {
-  if (options.bytes < 1 || options.bytes > (std::int64_t{1} << 46)) {
+  if (options.bytes < 1 || options.bytes > bytes_max) {
     return Error{ErrorCode::invalid_argument,
                  "shared memory of " + std::to_string(options.bytes) +
-                     " bytes was asked for: ask for at least one byte"};
+                     " bytes was asked for; ask for 1 to " + std::to_string(bytes_max)};
   }
   const bool huge = options.huge_pages && options.bytes >= huge_page_bytes;
   std::shared_ptr<SharedMemory> memory(new SharedMemory);
   memory->bytes_ = round_up(options.bytes, huge ? huge_page_bytes : 4096);
-  memory->descriptor_ = memfd_create("tranship", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (memory->descriptor_ < 0 || ftruncate(memory->descriptor_, memory->bytes_) != 0 ||
-      fcntl(memory->descriptor_, F_ADD_SEALS, seals) != 0) {
+  const int made = memfd_create("tranship", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  const auto refused = [&](int number) {
     return Error{ErrorCode::out_of_memory, "shared memory of " + std::to_string(options.bytes) +
-                                               " bytes could not be made: " + reason()};
-  }
-  if (auto status = memory->map(huge); !status) return status.error();
-  return memory;
-}
-
-Result<std::shared_ptr<SharedMemory>> SharedMemory::open(pid_t pid, const MemoryTicket& ticket) {
-  const std::string path =
-      "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(ticket.descriptor);
-  std::shared_ptr<SharedMemory> memory(new SharedMemory);
-  memory->descriptor_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (memory->descriptor_ < 0) {
-    return Error{ErrorCode::permission, "the memory of process " + std::to_string(pid) +
-                                            " could not be opened (" + path + ": " + reason() +
-                                            ")"};
+                                               " bytes could not be made: " +
+                                               std::strerror(number)};
+  };
+  if (made < 0) return refused(errno);
+  memory->descriptor_ = FileDescriptor(made);
+  if (ftruncate(made, memory->bytes_) != 0) return refused(errno);
+  if (options.reserve) {
+    if (const int number = reserve(made, memory->bytes_); number != 0) return refused(number);
   }
   struct stat info {};
-  const int held = fcntl(memory->descriptor_, F_GET_SEALS);
-  if (fstat(memory->descriptor_, &info) != 0 || info.st_ino != ticket.inode || ticket.bytes < 1 ||
-      info.st_size != ticket.bytes || held < 0 || (held & seals) != seals) {
-    return Error{ErrorCode::io, path + " is not the memory that process " + std::to_string(pid) +
-                                    " offered: it may have closed it"};
-  }
-  memory->bytes_ = ticket.bytes;
-  if (auto status = memory->map(ticket.bytes % huge_page_bytes == 0); !status) {
-    return status.error();
-  }
+  if (fcntl(made, F_ADD_SEALS, seals) != 0 || fstat(made, &info) != 0) return refused(errno);
+  memory->inode_ = info.st_ino;
+  if (auto status = memory->map_pages(huge, options.in_children); !status) return status.error();
   return memory;
 }
 
-Status SharedMemory::map(bool huge_pages) {
+Result<std::shared_ptr<SharedMemory>> SharedMemory::map(FileDescriptor descriptor,
+                                                        std::int64_t bytes) {
+  std::shared_ptr<SharedMemory> memory(new SharedMemory);
+  struct stat info {};
+  const int held = fcntl(descriptor.get(), F_GET_SEALS);
+  if (fstat(descriptor.get(), &info) != 0 || held < 0 || (held & seals) != seals || bytes < 1 ||
+      info.st_size < bytes || info.st_size > bytes_max) {
+    return Error{ErrorCode::io, "the peer sent memory that is not what it says"};
+  }
+  memory->descriptor_ = std::move(descriptor);
+  memory->inode_ = info.st_ino;
+  memory->bytes_ = info.st_size;
+  const bool huge = memory->bytes_ % huge_page_bytes == 0;
+  if (auto status = memory->map_pages(huge, false); !status) return status.error();
+  return memory;
+}
+
+Status SharedMemory::map_pages(bool huge_pages, bool in_children) {
   const auto length = static_cast<std::size_t>(bytes_);
   const auto slack = huge_pages ? static_cast<std::size_t>(huge_page_bytes) : 0;
   void* area = mmap(nullptr, length + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -79,7 +91,7 @@ Status SharedMemory::map(bool huge_pages) {
   const auto head = static_cast<std::size_t>(aligned - start);
   if (head > 0) munmap(start, head);
   if (slack > head) munmap(aligned + length, slack - head);
-  if (mmap(aligned, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor_, 0) ==
+  if (mmap(aligned, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor_.get(), 0) ==
       MAP_FAILED) {
     const std::string why = reason();
     munmap(aligned, length);
@@ -87,28 +99,29 @@ Status SharedMemory::map(bool huge_pages) {
                  "shared memory of " + std::to_string(bytes_) + " bytes was not mapped: " + why};
   }
   data_ = aligned;
+  in_children_ = in_children;
+  generation_ = fork_generation();
   if (huge_pages) madvise(data_, length, MADV_HUGEPAGE);
+  if (!in_children && madvise(data_, length, MADV_DONTFORK) != 0) {
+    return Error{ErrorCode::io, "shared memory could not be kept from children: " + reason()};
+  }
   return {};
 }
 
 SharedMemory::~SharedMemory() {
   registration_.reset();
-  if (data_ != nullptr) munmap(data_, static_cast<std::size_t>(bytes_));
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-MemoryTicket SharedMemory::ticket() const {
-  struct stat info {};
-  fstat(descriptor_, &info);
-  return {descriptor_, info.st_ino, bytes_};
+  // In a child that never had the mapping, something else may lie at its address.
+  const bool here = in_children_ || generation_ == fork_generation();
+  if (data_ != nullptr && here) munmap(data_, static_cast<std::size_t>(bytes_));
 }
 
 bool SharedMemory::contains(const std::byte* address, std::int64_t bytes) const {
   return bytes >= 0 && bytes <= bytes_ && address >= data_ && address <= data_ + (bytes_ - bytes);
 }
 
-Result<std::shared_ptr<SharedMemory>> SharedMemories::allocate(std::int64_t bytes) {
-  auto memory = SharedMemory::allocate({bytes, true});
+Result<std::shared_ptr<SharedMemory>> SharedMemories::allocate(std::int64_t bytes,
+                                                             bool reserve) {
+  auto memory = SharedMemory::allocate({bytes, true, true, reserve});
   if (!memory) return memory.error();
   std::lock_guard lock(mutex_);
   std::erase_if(memories_, [](const auto& held) { return held.expired(); });

@@ -1,4 +1,4 @@
-#include "fabric/bell.hpp"
+#include "os/bell.hpp"
 
 #include <linux/futex.h>
 #include <sched.h>

@@ -1,25 +1,16 @@
 // Memory that other processes of this machine can map, with nothing to clean up afterwards.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <vector>
 
+#include "os/descriptor.hpp"
 #include "tranship/error.hpp"
 
 namespace tranship {
-
-/// What a process must know to map another process's SharedMemory.
-struct MemoryTicket {
-  std::int32_t descriptor = -1;
-  std::uint64_t inode = 0;
-  std::int64_t bytes = 0;
-};
 
 /// Page-aligned zeroed memory in a memfd, sealed against resizing so that no peer can make an
 /// access fault. The kernel frees it with the last mapping: a kill -9 leaves nothing behind.
@@ -28,15 +19,22 @@ class SharedMemory {
  public:
   struct Options {
     std::int64_t bytes = 0;
-    bool huge_pages = true;  ///< ask for 2 MiB pages where it is at least that large
+    bool huge_pages = true;  ///< Ask for 2 MiB pages where it is at least that large.
+    /// Whether a forked child sees it. Programs may use memory of theirs in a child as they do any
+    /// other; what carries messages belongs to the process that made it.
+    bool in_children = true;
+    /// Whether its pages are taken at once: then this process pays for them, not the first that
+    /// touches them.
+    bool reserve = false;
   };
 
   /// @error invalid_argument if bytes < 1; out_of_memory if the kernel refuses
   static Result<std::shared_ptr<SharedMemory>> allocate(Options options);
 
-  /// Maps the memory that process `pid` describes by `ticket`, through /proc.
-  /// @error permission if the operating system forbids it; io if the descriptor is not that memory
-  static Result<std::shared_ptr<SharedMemory>> open(pid_t pid, const MemoryTicket& ticket);
+  /// Maps memory of another process, whose descriptor came over a socket. Forked children do not
+  /// see it.
+  /// @error io if the descriptor is not memory of `allocate`, which has `bytes` bytes or more
+  static Result<std::shared_ptr<SharedMemory>> map(FileDescriptor descriptor, std::int64_t bytes);
 
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
@@ -44,7 +42,12 @@ class SharedMemory {
 
   std::byte* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
-  MemoryTicket ticket() const;
+  /// What to send to a process that is to map it; -1 after close_descriptor().
+  int descriptor() const { return descriptor_.get(); }
+  /// The number of the memory in this machine, to tell whether two descriptors are of one.
+  std::uint64_t inode() const { return inode_; }
+  /// Nobody else will map it: its descriptor is not kept.
+  void close_descriptor() { descriptor_.reset(); }
   bool contains(const std::byte* address, std::int64_t bytes) const;
 
   /// Calls `make` once, for what devices need to reach this memory; what it returns is given back
@@ -59,11 +62,14 @@ class SharedMemory {
 
  private:
   SharedMemory() = default;
-  Status map(bool huge_pages);
+  Status map_pages(bool huge_pages, bool in_children);
 
-  int descriptor_ = -1;
+  FileDescriptor descriptor_;
+  std::uint64_t inode_ = 0;
   std::byte* data_ = nullptr;
   std::int64_t bytes_ = 0;
+  std::uint64_t generation_ = 0;
+  bool in_children_ = true;
   std::mutex mutex_;  ///< guards what follows
   bool asked_ = false;
   std::shared_ptr<void> registration_;
@@ -73,7 +79,7 @@ class SharedMemory {
 class SharedMemories {
  public:
   /// @error as of SharedMemory::allocate
-  Result<std::shared_ptr<SharedMemory>> allocate(std::int64_t bytes);
+  Result<std::shared_ptr<SharedMemory>> allocate(std::int64_t bytes, bool reserve = false);
 
   /// The memory that holds these bytes; null if none does.
   std::shared_ptr<SharedMemory> holding(const std::byte* address, std::int64_t bytes) const;

@@ -1,0 +1,85 @@
+// Events: what callers of an engine wait for.
+#include <algorithm>
+#include <thread>
+
+#include "engine/engine.hpp"
+#include "engine/waiting.hpp"
+
+namespace tranship {
+
+Status wait_for_flight(const GpuFlight& flight, std::chrono::steady_clock::time_point deadline) {
+  constexpr std::chrono::milliseconds eager{50};  // a sleep would outlast a hundredth of less
+  const auto begin = std::chrono::steady_clock::now();
+  while (!flight.done()) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= deadline) {
+      return Error{ErrorCode::timeout,
+                   "the copy on the GPU has not ended within the timeout; it goes on"};
+    }
+    if (now - begin < eager) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+  return flight.status();
+}
+
+Error forked_error() {
+  return {ErrorCode::closed,
+          "this process was forked after the engine was opened, and threads do not survive a fork; "
+          "open an engine of its own here (or start processes with spawn)"};
+}
+
+Event::Event(std::shared_ptr<const Plan> plan, std::shared_ptr<Transfer> transfer, Engine* engine)
+    : plan_(std::move(plan)), transfer_(std::move(transfer)), driver_(engine->driver_) {}
+
+bool Event::done() const {
+  if (!parts_.empty()) {
+    return std::all_of(parts_.begin(), parts_.end(), [](const Event& part) { return part.done(); });
+  }
+  if (flight_) return !forked() && flight_->done();
+  return !transfer_ || transfer_->completion->done();
+}
+
+bool Event::ended_well() const {
+  if (!parts_.empty() || flight_) return false;
+  return !transfer_ || (transfer_->completion->done() && transfer_->completion->status());
+}
+
+Status Event::wait(std::optional<std::chrono::nanoseconds> timeout) const {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = timeout ? Clock::now() + *timeout : Clock::time_point::max();
+  if (!parts_.empty()) {
+    Status first;
+    for (const Event& part : parts_) {
+      Status status = part.wait(timeout ? std::optional(deadline - Clock::now()) : std::nullopt);
+      if (first) first = std::move(status);
+    }
+    return first;
+  }
+  if (!transfer_ && !flight_) return {};
+  if (forked() && !(transfer_ && transfer_->completion->done())) return forked_error();
+  if (flight_) return wait_for_flight(*flight_, deadline);
+  if (!done()) {
+    if (const auto driver = driver_.lock()) {
+      driver->help(*transfer_, deadline);
+      driver->look_out(*transfer_->completion);
+    }
+  }
+  if (!timeout) return transfer_->completion->wait({});
+  const auto left = std::max<std::chrono::nanoseconds>(deadline - Clock::now(), {});
+  return transfer_->completion->wait(left);
+}
+
+void Event::cancel() const {
+  for (const Event& part : parts_) part.cancel();
+  if (forked() || done() || flight_) return;  // what a GPU has begun it ends
+  if (const auto driver = driver_.lock()) driver->cancel(transfer_);
+}
+
+std::shared_ptr<Completion> Event::completion() const {
+  return transfer_ ? transfer_->completion : nullptr;
+}
+
+}  // namespace tranship

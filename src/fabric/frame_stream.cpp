@@ -1,0 +1,300 @@
+#include "fabric/frame_stream.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace tranship {
+namespace {
+
+/// Bytes that one turn reads at most, so that no connection keeps others waiting.
+constexpr std::size_t turn_bytes_max = std::size_t{8} << 20;
+/// Messages after whose receipt the sender is told of it, if no other message says it.
+constexpr std::uint64_t acknowledge_every = 32;
+constexpr std::size_t control_bytes = CMSG_SPACE(sizeof(int) * descriptors_max);
+
+MessageHeader message_of(const FrameHeader& frame) {
+  return {frame.type, frame.slot, frame.call};
+}
+
+}  // namespace
+
+bool FrameWriter::send(const WireMessage& message, bool now) {
+  std::lock_guard lock(mutex_);
+  Frame frame;
+  frame.header.type = message.header.type;
+  frame.header.slot = message.header.slot;
+  frame.header.call = message.header.call;
+  frame.header.body_bytes = static_cast<std::uint32_t>(message.body.size());
+  frame.header.bulk_bytes = message.bulk.size();
+  frame.header.descriptors = static_cast<std::uint32_t>(message.descriptors.size());
+  frame.body.assign(message.body.begin(), message.body.end());
+  frame.bulk = message.bulk;
+  for (const int descriptor : message.descriptors) {
+    frame.descriptors.emplace_back(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+    if (!frame.descriptors.back()) return false;
+  }
+  if (queued_bytes_ + frame.bytes() > queue_bytes_max) return false;
+  if (resumes_) frame.header.sequence = ++last_sequence_;
+  queued_bytes_ += frame.bytes();
+  queue_.push_back(std::move(frame));
+  if (now && queue_.size() == 1) flush_locked();
+  return true;
+}
+
+void FrameWriter::acknowledge() {
+  std::lock_guard lock(mutex_);
+  if (!resumes_ || received_ - told_received_ < acknowledge_every) return;
+  told_received_ = received_;
+  Frame frame;
+  frame.header.type = MessageType::acknowledge;
+  queued_bytes_ += frame.bytes();
+  queue_.push_back(std::move(frame));
+  if (queue_.size() == 1) flush_locked();
+}
+
+void FrameWriter::set_received(std::uint64_t sequence) {
+  std::lock_guard lock(mutex_);
+  received_ = sequence;
+}
+
+void FrameWriter::acknowledged(std::uint64_t sequence) {
+  std::lock_guard lock(mutex_);
+  while (!unacknowledged_.empty() && unacknowledged_.front().header.sequence <= sequence) {
+    queued_bytes_ -= unacknowledged_.front().bytes();
+    unacknowledged_.pop_front();
+  }
+}
+
+void FrameWriter::attach(int socket, std::uint64_t received) {
+  acknowledged(received);
+  std::lock_guard lock(mutex_);
+  socket_ = socket;
+  written_ = 0;
+  while (!unacknowledged_.empty()) {
+    queue_.push_front(std::move(unacknowledged_.back()));
+    unacknowledged_.pop_back();
+  }
+  while (!queue_.empty() && queue_.front().header.sequence != 0 &&
+         queue_.front().header.sequence <= received) {
+    queued_bytes_ -= queue_.front().bytes();
+    queue_.pop_front();
+  }
+  flush_locked();
+}
+
+void FrameWriter::detach() {
+  std::lock_guard lock(mutex_);
+  socket_ = -1;
+  written_ = 0;
+}
+
+bool FrameWriter::flush() {
+  std::lock_guard lock(mutex_);
+  return flush_locked();
+}
+
+bool FrameWriter::idle() const {
+  std::lock_guard lock(mutex_);
+  return queue_.empty();
+}
+
+bool FrameWriter::flush_locked() {
+  while (socket_ >= 0 && !queue_.empty()) {
+    if (!write_front()) return true;
+    Frame& frame = queue_.front();
+    if (written_ < frame.bytes()) continue;
+    written_ = 0;
+    if (frame.header.sequence != 0) {
+      unacknowledged_.push_back(std::move(frame));
+    } else {
+      queued_bytes_ -= frame.bytes();
+    }
+    queue_.pop_front();
+  }
+  return !queue_.empty();
+}
+
+/// Writes some of the first frame. False if the socket takes nothing now.
+bool FrameWriter::write_front() {
+  Frame& frame = queue_.front();
+  if (written_ == 0) {
+    frame.header.acknowledged = received_;
+    told_received_ = received_;
+  }
+  const std::array<std::span<const std::byte>, 3> parts{
+      std::as_bytes(std::span(&frame.header, 1)), std::span<const std::byte>(frame.body),
+      frame.bulk};
+  std::array<iovec, 3> pieces{};
+  std::size_t count = 0;
+  std::size_t skip = written_;
+  for (const auto& part : parts) {
+    const std::size_t skipped = std::min(skip, part.size());
+    skip -= skipped;
+    if (skipped == part.size()) continue;
+    pieces[count++] = {const_cast<std::byte*>(part.data()) + skipped, part.size() - skipped};
+  }
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = count;
+  alignas(cmsghdr) std::array<std::byte, control_bytes> control{};
+  if (written_ == 0 && !frame.descriptors.empty()) {
+    const std::size_t length = sizeof(int) * frame.descriptors.size();
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(length);
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(length);
+    std::array<int, descriptors_max> numbers{};
+    for (std::size_t k = 0; k < frame.descriptors.size(); ++k) {
+      numbers[k] = frame.descriptors[k].get();
+    }
+    std::memcpy(CMSG_DATA(header), numbers.data(), length);
+  }
+  ssize_t written = 0;
+  do {
+    written = sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (written < 0 && errno == EINTR);
+  if (written <= 0) return false;  // whoever reads the socket sees how it has failed
+  if (written_ == 0) frame.descriptors.clear();
+  written_ += static_cast<std::size_t>(written);
+  return true;
+}
+
+FrameReader::Outcome FrameReader::read(int socket, const Handlers& handlers, bool& any) {
+  std::size_t total = 0;
+  while (total < turn_bytes_max) {
+    std::size_t count = 0;
+    if (const Outcome outcome = receive(socket, count); outcome != Outcome::drained) return outcome;
+    if (count == 0) return Outcome::drained;
+    any = true;
+    total += count;
+    if (const Outcome outcome = take_frames(handlers); outcome != Outcome::drained) return outcome;
+  }
+  return Outcome::drained;
+}
+
+void FrameReader::reset() {
+  begin_ = end_ = 0;
+  header_.reset();
+  bulk_ = nullptr;
+  bulk_left_ = 0;
+  descriptors_.clear();
+}
+
+/// Reads once: first what belongs to the place of the current message's bulk, then into the buffer.
+FrameReader::Outcome FrameReader::receive(int socket, std::size_t& count) {
+  if (begin_ == end_) begin_ = end_ = 0;
+  if (begin_ > 0) {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  const bool straight = bulk_left_ > 0 && bulk_placed_ && begin_ == end_;
+  std::array<iovec, 2> pieces{{{bulk_, bulk_left_},
+                               {buffer_.data() + end_, buffer_.size() - end_}}};
+  msghdr message{};
+  message.msg_iov = straight ? pieces.data() : pieces.data() + 1;
+  message.msg_iovlen = straight ? 2 : 1;
+  alignas(cmsghdr) std::array<std::byte, control_bytes> control{};
+  if (takes_descriptors_) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+  }
+  ssize_t length = 0;
+  do {
+    length = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  } while (length < 0 && errno == EINTR);
+  if (length < 0) {
+    return errno == EAGAIN || errno == EWOULDBLOCK ? Outcome::drained : Outcome::broken;
+  }
+  if (length == 0) return Outcome::ended;
+  count = static_cast<std::size_t>(length);
+  if (takes_descriptors_ && !take_descriptors(&message)) return Outcome::refused;
+  const std::size_t placed = straight ? std::min(count, bulk_left_) : 0;
+  if (straight) {
+    bulk_ += placed;
+    bulk_left_ -= placed;
+  }
+  end_ += count - placed;
+  return Outcome::drained;
+}
+
+bool FrameReader::take_descriptors(void* received) {
+  auto* message = static_cast<msghdr*>(received);
+  for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr;
+       header = CMSG_NXTHDR(message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t k = 0; k < count; ++k) {
+      int number = -1;
+      std::memcpy(&number, CMSG_DATA(header) + k * sizeof number, sizeof number);
+      descriptors_.emplace_back(number);
+    }
+  }
+  const bool lost = (message->msg_flags & MSG_CTRUNC) != 0;
+  return !lost && descriptors_.size() <= 2 * descriptors_max;
+}
+
+FrameReader::Outcome FrameReader::take_frames(const Handlers& handlers) {
+  while (true) {
+    if (!header_) {
+      if (end_ - begin_ < sizeof(FrameHeader)) return Outcome::drained;
+      if (const Outcome o = begin_frame(); o != Outcome::drained) return o;
+    }
+    const std::size_t body = std::min(end_ - begin_, body_.size() - body_read_);
+    if (body > 0) std::memcpy(body_.data() + body_read_, buffer_.data() + begin_, body);
+    body_read_ += body;
+    begin_ += body;
+    if (body_read_ < body_.size()) return Outcome::drained;
+    if (bulk_left_ > 0 && !bulk_placed_) {
+      bulk_ = handlers.place(message_of(*header_), static_cast<std::int64_t>(bulk_left_));
+      if (bulk_ == nullptr) return Outcome::refused;
+      bulk_placed_ = true;
+    }
+    const std::size_t bulk = std::min(end_ - begin_, bulk_left_);
+    if (bulk > 0) std::memcpy(bulk_, buffer_.data() + begin_, bulk);
+    bulk_ += bulk;
+    bulk_left_ -= bulk;
+    begin_ += bulk;
+    if (bulk_left_ > 0) return Outcome::drained;
+    if (const Outcome o = end_frame(handlers); o != Outcome::drained) return o;
+  }
+}
+
+FrameReader::Outcome FrameReader::begin_frame() {
+  FrameHeader header;
+  std::memcpy(&header, buffer_.data() + begin_, sizeof header);
+  begin_ += sizeof header;
+  if (header.magic != FrameHeader::magic_value || header.body_bytes > body_bytes_max ||
+      header.descriptors > descriptors_max || header.bulk_bytes > (std::uint64_t{1} << 30)) {
+    return Outcome::refused;
+  }
+  header_ = header;
+  body_.resize(header.body_bytes);
+  body_read_ = 0;
+  bulk_ = nullptr;
+  bulk_left_ = header.bulk_bytes;
+  bulk_placed_ = false;
+  return Outcome::drained;
+}
+
+FrameReader::Outcome FrameReader::end_frame(const Handlers& handlers) {
+  const FrameHeader header = *header_;
+  header_.reset();
+  if (header.descriptors > descriptors_.size()) return Outcome::refused;
+  std::vector<FileDescriptor> own;
+  for (std::uint32_t k = 0; k < header.descriptors; ++k) {
+    own.push_back(std::move(descriptors_.front()));
+    descriptors_.pop_front();
+  }
+  return handlers.frame(header, body_, own) ? Outcome::drained : Outcome::stopped;
+}
+
+}  // namespace tranship

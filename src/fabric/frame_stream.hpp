@@ -1,0 +1,118 @@
+// Messages over one socket: what is still to be written, and what has been read of the next one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "fabric/frame.hpp"
+#include "fabric/wire.hpp"
+#include "os/descriptor.hpp"
+
+namespace tranship {
+
+/// Writes messages to a socket that never blocks. Over a network it keeps each until the other side
+/// says that it has come, so that a new connection can go on where a broken one ended.
+/// Threads: all.
+class FrameWriter {
+ public:
+  /// `resumes`: messages are numbered and kept until they are acknowledged.
+  explicit FrameWriter(bool resumes) : resumes_(resumes) {}
+
+  /// Queues a message, and writes as much as the socket takes if `now`.
+  /// Returns false, and queues nothing, if more than queue_bytes_max wait for the other side.
+  bool send(const WireMessage& message, bool now);
+
+  /// Queues the number of the last message that came, if nothing else has said it.
+  void acknowledge();
+
+  /// From now on writes to this socket, beginning with what `received` says did not come.
+  void attach(int socket, std::uint64_t received);
+  /// Writes nothing until the next attach().
+  void detach();
+
+  /// Writes what the socket takes. Returns whether something is left.
+  bool flush();
+  bool idle() const;
+
+  /// The other side has received all up to this number.
+  void acknowledged(std::uint64_t sequence);
+  /// The last number that came from the other side, for what is written next.
+  void set_received(std::uint64_t sequence);
+
+  static constexpr std::size_t queue_bytes_max = std::size_t{64} << 20;
+
+ private:
+  struct Frame {
+    FrameHeader header;
+    std::vector<std::byte> body;
+    std::span<const std::byte> bulk;
+    std::vector<FileDescriptor> descriptors;
+    std::size_t bytes() const { return sizeof header + body.size() + bulk.size(); }
+  };
+
+  bool flush_locked();
+  bool write_front();
+
+  bool resumes_;
+  mutable std::mutex mutex_;  ///< guards what follows
+  int socket_ = -1;
+  std::deque<Frame> queue_;
+  std::size_t written_ = 0;  ///< Bytes of the first frame that the socket has taken.
+  std::size_t queued_bytes_ = 0;
+  std::deque<Frame> unacknowledged_;
+  std::uint64_t last_sequence_ = 0;
+  std::uint64_t received_ = 0;
+  std::uint64_t told_received_ = 0;
+};
+
+/// Reads messages from a socket that never blocks, and checks each length before it believes it.
+/// Threads: one.
+class FrameReader {
+ public:
+  /// What to do with a message, and with the bytes that come with it.
+  struct Handlers {
+    std::function<std::byte*(const MessageHeader&, std::int64_t bytes)> place;
+    /// False ends reading: the connection was closed meanwhile.
+    std::function<bool(const FrameHeader&, std::span<const std::byte> body,
+                       std::span<FileDescriptor> descriptors)>
+        frame;
+  };
+  enum class Outcome { drained, ended, broken, refused, stopped };
+
+  explicit FrameReader(bool takes_descriptors) : takes_descriptors_(takes_descriptors) {}
+
+  /// Reads until the socket has no more, or `bytes_max` bytes were read; `any` says whether there
+  /// was something. `ended`: the other side has closed; `broken`: the socket failed, errno says
+  /// how; `refused`: what came is no message; `stopped`: a handler said so.
+  Outcome read(int socket, const Handlers& handlers, bool& any);
+
+  /// Forgets what has been read of a message that is not whole.
+  void reset();
+
+ private:
+  Outcome receive(int socket, std::size_t& count);
+  Outcome take_frames(const Handlers& handlers);
+  Outcome begin_frame();
+  Outcome end_frame(const Handlers& handlers);
+  bool take_descriptors(void* message);
+
+  bool takes_descriptors_;
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(64 * 1024);
+  std::size_t begin_ = 0;  ///< Of what has been read and not yet taken.
+  std::size_t end_ = 0;
+  std::optional<FrameHeader> header_;  ///< Of the message that is being read.
+  std::vector<std::byte> body_;
+  std::size_t body_read_ = 0;
+  std::byte* bulk_ = nullptr;
+  std::size_t bulk_left_ = 0;
+  bool bulk_placed_ = false;
+  std::deque<FileDescriptor> descriptors_;
+};
+
+}  // namespace tranship

@@ -1,0 +1,407 @@
+#include "fabric/socket_wire.hpp"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+namespace tranship {
+namespace {
+
+constexpr std::uint64_t local_tag = ~std::uint64_t{0};
+constexpr std::uint64_t network_tag = local_tag - 1;
+constexpr std::chrono::milliseconds tick_interval{20};
+/// What was sent to a connection that is closed may take so long to go out.
+constexpr std::chrono::milliseconds linger_max{300};
+/// A listener's queue may be full for a moment.
+constexpr std::chrono::milliseconds full_queue_max{1000};
+
+FileDescriptor spare_descriptor() { return FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+}  // namespace
+
+Result<std::unique_ptr<SocketWire>> SocketWire::open(Options options) {
+  std::unique_ptr<SocketWire> wire(new SocketWire(std::move(options)));
+  if (Status status = wire->start(); !status) return status.error();
+  return wire;
+}
+
+Status SocketWire::start() {
+  epoll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
+  spare_ = spare_descriptor();
+  if (!epoll_ || !spare_) {
+    return Error{ErrorCode::io, std::string("no descriptors for connections: ") +
+                                    std::strerror(errno) + "; raise the limit (ulimit -n)"};
+  }
+  key_ = options_.key;
+  contact_.key = options_.key;
+  contact_.identity = own_identity();
+  const auto look_at = [&](const FileDescriptor& listener, std::uint64_t tag) -> Status {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = tag;
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.get(), &event) == 0) return {};
+    return Error{ErrorCode::io, std::string("cannot watch a socket: ") + std::strerror(errno)};
+  };
+  if (options_.listen_locally) {
+    auto listener = tranship::listen_locally();
+    if (!listener) return listener.error();
+    local_listener_ = std::move(listener->first);
+    contact_.local = listener->second;
+    if (Status status = look_at(local_listener_, local_tag); !status) return status;
+  }
+  if (!options_.listen.empty()) {
+    // Without libcrypto nobody could ever come in.
+    if (auto proof = hmac_sha256(options_.key, {}); !proof) return proof.error();
+    auto listener = listen_on_network(options_.listen);
+    if (!listener) return listener.error();
+    network_listener_ = std::move(listener->first);
+    contact_.network = listener->second;
+    if (Status status = look_at(network_listener_, network_tag); !status) return status;
+  }
+  return {};
+}
+
+SocketWire::~SocketWire() = default;
+
+void SocketWire::accept_key(const Key& key) {
+  std::lock_guard lock(mutex_);
+  key_ = key;
+}
+
+Key SocketWire::key() const {
+  std::lock_guard lock(mutex_);
+  return key_;
+}
+
+bool SocketWire::allowed(uid_t user) const {
+  return user == geteuid() || std::find(options_.users.begin(), options_.users.end(), user) !=
+                                  options_.users.end();
+}
+
+ConnectionId SocketWire::add(ConnectionPointer connection) {
+  std::lock_guard lock(mutex_);
+  connection->id = ++last_id_;
+  connections_[connection->id] = connection;
+  return connection->id;
+}
+
+SocketWire::ConnectionPointer SocketWire::find(ConnectionId id) const {
+  std::lock_guard lock(mutex_);
+  const auto found = connections_.find(id);
+  return found == connections_.end() ? nullptr : found->second;
+}
+
+void SocketWire::remove(ConnectionId id) {
+  std::lock_guard lock(mutex_);
+  connections_.erase(id);
+}
+
+Result<ConnectionId> SocketWire::connect(const Contact& contact) {
+  if (!contact.local.empty()) {
+    auto made = connect_to_local(contact);
+    const bool elsewhere = !made && made.error().code == ErrorCode::peer_lost;
+    if (!elsewhere || contact.network.empty()) return made;
+  }
+  return connect_to_network(contact);
+}
+
+Result<ConnectionId> SocketWire::connect_to_local(const Contact& contact) {
+  const auto end = Clock::now() + full_queue_max;
+  auto socket = connect_locally(contact.local);
+  while (!socket && socket.error().code == ErrorCode::timeout && Clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    socket = connect_locally(contact.local);
+  }
+  if (!socket) return socket.error();
+  auto peer = peer_of(socket->get());
+  if (!peer) return peer.error();
+  if (!allowed(peer->user)) {
+    return Error{ErrorCode::permission, "the process at " + contact.text() + " belongs to user " +
+                                            std::to_string(peer->user) +
+                                            ": name that user in the setting users to trust it"};
+  }
+  auto connection = std::make_shared<Connection>(true);
+  connection->client = true;
+  connection->announced = true;
+  connection->socket = std::move(*socket);
+  connection->peer = std::move(*peer);
+  connection->address = "unix:@" + contact.local;
+  connection->writer.attach(connection->socket.get(), 0);
+  const ConnectionId id = add(connection);
+  std::lock_guard lock(mutex_);
+  watch(*connection, EPOLLIN);
+  return id;
+}
+
+void SocketWire::send(ConnectionId id, const WireMessage& message) {
+  const auto connection = find(id);
+  if (!connection || message.body.size() > body_bytes_max) return;
+  // What is long is written by the thread of progress(), while the caller prepares what comes next.
+  const bool now = message.bulk.empty();
+  if (!connection->writer.send(message, now)) {
+    // The other side has read nothing for long: it is told so by the end of the connection.
+    std::lock_guard lock(mutex_);
+    (void)::shutdown(connection->socket.get(), SHUT_RDWR);
+    return;
+  }
+  if (connection->writer.idle() || connection->phase != Phase::open) return;
+  std::lock_guard lock(mutex_);
+  watch(*connection, EPOLLIN | EPOLLOUT);
+}
+
+WirePeer SocketWire::peer(ConnectionId id) const {
+  const auto connection = find(id);
+  if (!connection) return {};
+  return {connection->local, connection->peer.pid, connection->peer.pidfd.get(),
+          connection->address};
+}
+
+/// Looks for events of a connection's socket; adds it to epoll the first time.
+void SocketWire::watch(Connection& connection, std::uint32_t events) {
+  if (connection.events == events) return;
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = connection.id;
+  const int operation = connection.events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  connection.events = events;
+  (void)epoll_ctl(epoll_.get(), operation, connection.socket.get(), &event);
+}
+
+void SocketWire::flush(Connection& connection) {
+  const bool left = connection.writer.flush();
+  if (connection.phase != Phase::open && connection.phase != Phase::closing) return;
+  std::lock_guard lock(mutex_);
+  watch(connection, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+void SocketWire::accept_all(const FileDescriptor& listener, bool local) {
+  for (int k = 0; k < 64; ++k) {
+    const int made = accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (made >= 0) {
+      accept_one(FileDescriptor(made), local);
+      continue;
+    }
+    if (errno == EMFILE || errno == ENFILE) refuse_one(listener);
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    return;
+  }
+}
+
+/// No descriptor is left for somebody who comes: he is accepted with the spare one and let go, so
+/// that he learns of it and the listener does not report him for ever.
+void SocketWire::refuse_one(const FileDescriptor& listener) {
+  spare_.reset();
+  FileDescriptor refused(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  refused.reset();
+  spare_ = spare_descriptor();
+}
+
+void SocketWire::accept_one(FileDescriptor socket, bool local) {
+  auto connection = std::make_shared<Connection>(local);
+  if (local) {
+    auto peer = peer_of(socket.get());
+    if (!peer || !allowed(peer->user)) return;
+    connection->peer = std::move(*peer);
+    connection->writer.attach(socket.get(), 0);
+    connection->announced = true;
+  } else {
+    if (pending() >= 64) drop_oldest_pending();
+    prepare_network_socket(socket, static_cast<int>(options_.silence.count()));
+    connection->address = remote_address(socket);
+  }
+  connection->socket = std::move(socket);
+  const ConnectionId id = add(connection);
+  if (!local) start_handshake(*connection);
+  {
+    std::lock_guard lock(mutex_);
+    watch(*connection, EPOLLIN);
+  }
+  if (local) options_.handlers.arrived(id);
+}
+
+bool SocketWire::progress() {
+  std::array<epoll_event, 64> events{};
+  const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int k = 0; k < count; ++k) {
+    const epoll_event& event = events[static_cast<std::size_t>(k)];
+    if (event.data.u64 == local_tag) {
+      accept_all(local_listener_, true);
+    } else if (event.data.u64 == network_tag) {
+      accept_all(network_listener_, false);
+    } else if (const auto connection = find(event.data.u64)) {
+      handle(*connection, event.events);
+    }
+  }
+  const auto now = Clock::now();
+  const bool ticked = now >= next_tick_ && tick();
+  if (now >= next_tick_) next_tick_ = now + tick_interval;
+  return count > 0 || ticked;
+}
+
+void SocketWire::handle(Connection& connection, std::uint32_t events) {
+  const auto held = find(connection.id);
+  if (connection.phase == Phase::open || connection.phase == Phase::closing) {
+    if ((events & EPOLLOUT) != 0) flush(connection);
+    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read(held);
+  } else if (connection.phase != Phase::detached) {
+    go_on(held);
+  }
+}
+
+void SocketWire::read(const ConnectionPointer& connection) {
+  if (connection->phase == Phase::closing) {
+    // Nobody reads what comes any more, but the other side's end counts.
+    std::array<std::byte, 4096> dropped{};
+    const ssize_t length = recv(connection->socket.get(), dropped.data(), dropped.size(), 0);
+    if (length == 0 || (length < 0 && errno != EAGAIN)) remove(connection->id);
+    return;
+  }
+  FrameReader::Handlers handlers;
+  handlers.place = [&](const MessageHeader& header, std::int64_t bytes) {
+    return options_.handlers.place(connection->id, header, bytes);
+  };
+  handlers.frame = [&](const FrameHeader& frame, std::span<const std::byte> body,
+                       std::span<FileDescriptor> descriptors) {
+    return on_frame(*connection, frame, body, descriptors);
+  };
+  bool any = false;
+  const auto outcome = connection->reader.read(connection->socket.get(), handlers, any);
+  const int number = errno;
+  if (connection->phase != Phase::open) return;  // a handler has closed it
+  if (any && !connection->local) connection->writer.acknowledge();
+  switch (outcome) {
+    case FrameReader::Outcome::drained:
+    case FrameReader::Outcome::stopped: return;
+    case FrameReader::Outcome::ended:
+      return broken(connection, "the other side ended the connection");
+    case FrameReader::Outcome::broken: return broken(connection, std::strerror(number));
+    case FrameReader::Outcome::refused:
+      return lose(connection, {ErrorCode::invalid_argument, "it breaks the protocol"});
+  }
+}
+
+bool SocketWire::on_frame(Connection& connection, const FrameHeader& frame,
+                          std::span<const std::byte> body, std::span<FileDescriptor> descriptors) {
+  if (!connection.local) {
+    connection.writer.acknowledged(frame.acknowledged);
+    if (frame.type == MessageType::acknowledge) return true;
+    if (frame.sequence != connection.received + 1) {
+      lose(find(connection.id), {ErrorCode::peer_lost, "its messages are out of order"});
+      return false;
+    }
+    connection.received = frame.sequence;
+    connection.writer.set_received(frame.sequence);
+  }
+  options_.handlers.message(connection.id, {frame.type, frame.slot, frame.call}, body, descriptors);
+  return connection.phase == Phase::open;
+}
+
+/// A connection on one machine breaks with its process. Over a network it may be made anew.
+void SocketWire::broken(const ConnectionPointer& connection, const std::string& why) {
+  if (connection->local || !connection->announced) {
+    return lose(connection, {ErrorCode::peer_lost, why});
+  }
+  connection->writer.detach();
+  connection->reader.reset();
+  {
+    std::lock_guard lock(mutex_);
+    connection->socket.reset();
+    connection->events = 0;
+  }
+  const auto now = Clock::now();
+  if (connection->phase == Phase::open) connection->deadline = now + options_.reconnect;
+  connection->phase = Phase::detached;
+  connection->next_try = now;
+}
+
+void SocketWire::lose(const ConnectionPointer& connection, const Error& error) {
+  const bool tell = connection->announced;
+  connection->writer.detach();
+  connection->phase = Phase::closing;
+  remove(connection->id);
+  if (tell) options_.handlers.lost(connection->id, error);
+}
+
+void SocketWire::close(ConnectionId id) {
+  const auto connection = find(id);
+  if (!connection) return;
+  if (connection->phase != Phase::open || !connection->writer.flush()) {
+    connection->writer.detach();
+    connection->phase = Phase::closing;
+    remove(id);
+    return;
+  }
+  connection->phase = Phase::closing;
+  connection->deadline = Clock::now() + linger_max;
+}
+
+/// What time alone brings: ends of patience, and new tries to connect.
+bool SocketWire::tick() {
+  std::vector<ConnectionPointer> all;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, connection] : connections_) {
+      if (connection->phase != Phase::open) all.push_back(connection);
+    }
+  }
+  const auto now = Clock::now();
+  for (const auto& connection : all) {
+    if (connection->phase == Phase::closing) {
+      if (connection->writer.idle() || now >= connection->deadline) remove(connection->id);
+    } else if (now >= connection->deadline) {
+      lose(connection, {ErrorCode::peer_lost, connection->phase == Phase::detached
+                                                  ? "the connection broke, and no new one came"
+                                                  : "it did not prove who it is in time"});
+    } else if (connection->phase == Phase::detached && connection->client &&
+               now >= connection->next_try) {
+      reconnect(connection);
+    }
+  }
+  return !all.empty();
+}
+
+void SocketWire::drain() {
+  std::vector<ConnectionId> ids;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, connection] : connections_) ids.push_back(id);
+  }
+  for (const ConnectionId id : ids) close(id);
+  const auto end = Clock::now() + linger_max;
+  const auto left = [&] {
+    std::lock_guard lock(mutex_);
+    return !connections_.empty();
+  };
+  while (left() && Clock::now() < end) {
+    if (!progress()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+std::size_t SocketWire::pending() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(
+      std::count_if(connections_.begin(), connections_.end(),
+                    [](const auto& one) { return !one.second->announced; }));
+}
+
+void SocketWire::drop_oldest_pending() {
+  ConnectionPointer oldest;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, connection] : connections_) {
+      if (connection->announced) continue;
+      oldest = connection;  // ids count up
+      break;
+    }
+  }
+  if (oldest) lose(oldest, {ErrorCode::peer_lost, "others came"});
+}
+
+}  // namespace tranship

@@ -1,0 +1,23 @@
+"""The soak of `make soak`, for a few seconds and one seed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOAK = Path(__file__).with_name("soak.py")
+
+
+@pytest.mark.parametrize("gpus", ["emulated", "none"])
+def test_threads_share_an_engine(gpus: str) -> None:
+    """Every copy ends, every value is right, nothing is left."""
+    done = subprocess.run(
+        [sys.executable, SOAK, "--seconds", "4", "--seed", "16", "--gpus", gpus],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
