@@ -168,8 +168,9 @@ class File(CoreArray, Closing):
     With mode "w" the file is new: it is written beside its name and takes it when it is whole, at
     `flush` or `close`, or at the end of a ``with`` statement. Until then whatever has the name
     stays as it is. After a copy into it that failed or was cancelled, nothing takes the name; nor
-    if the process dies. Without any of these calls, the file takes its name when nobody refers to
-    it any more, if copies of as many bytes as it has have ended well.
+    if the process dies. A file into which nothing was copied replaces no other. Without any of
+    these calls, the file takes its name when nobody refers to it any more, if copies of as many
+    bytes as it has have ended well.
 
     With mode "r+" a file is changed in place, where several processes may write different parts of
     it. While one does, a .npy file is marked as not whole, and NumPy and `File` refuse to read it:

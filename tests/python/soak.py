@@ -165,6 +165,7 @@ class Soak:
             if source.kind == "file":
                 for event in events:
                     event.wait(WAIT_S)
+                source.core.flush()
                 start = ts.File(source.core.path, extents=tuple(shape), fields="u1")
             after = events[-1] if events and rnd.random() < 0.9 else list(events)
             priority = rnd.choice([0, 0, 5, 10])

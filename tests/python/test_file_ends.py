@@ -150,6 +150,28 @@ def test_a_file_that_is_dropped_takes_its_name_if_all_was_written(
     assert np.array_equal(np.load(tmp_path / "whole.npy"), numbers())
 
 
+def test_a_file_that_nothing_was_copied_to_replaces_no_other(
+    engine: ts.Engine, tmp_path: Path
+) -> None:
+    path = tmp_path / "new.bin"
+    target = new_file(path)
+    path.write_bytes(b"from elsewhere")
+    target.flush()
+    assert path.read_bytes() == b"from elsewhere"
+    engine.copy(numbers(), target).wait(timeout=20)
+    target.close()
+    assert np.array_equal(np.fromfile(path, "f4").reshape(SHAPE), numbers())
+    with new_file(path):
+        pass
+    assert np.array_equal(np.fromfile(path, "f4").reshape(SHAPE), numbers())
+    with new_file(tmp_path / "zeros.npy"):
+        pass
+    assert np.array_equal(np.load(tmp_path / "zeros.npy"), np.zeros(SHAPE))
+    with ts.File(path, extents=(0, 3), fields="f4", mode="w"):
+        pass
+    assert path.read_bytes() == b""
+
+
 def test_two_new_files_of_one_name(engine: ts.Engine, tmp_path: Path) -> None:
     path = tmp_path / "new.npy"
     first, second = new_file(path), new_file(path)

@@ -76,7 +76,8 @@ class File : public Attachment, public std::enable_shared_from_this<File> {
 
   /// Waits until the transfers into the file have ended and what they wrote is on the disk; then
   /// the file is whole: a new one takes its name, and a mark in the header is taken away. What is
-  /// written later changes the file in place.
+  /// written later changes the file in place. A new file into which nothing was transferred
+  /// replaces no other.
   /// @error io if the disk refuses, or if an earlier transfer to this File failed or was cancelled
   /// @error closed after close(), and in a child of the process that opened it
   Status flush();

@@ -97,6 +97,7 @@ Status File::sync() {
 /// The file takes its name, or loses its mark. Under the mutex.
 Status File::complete() {
   if (new_file_) {
+    if (transfers_begun_ == 0 && payload_bytes_ > 0 && new_file_->name_is_taken()) return {};
     if (Status published = new_file_->publish(durable_); !published) return published;
     new_file_.reset();
     return {};

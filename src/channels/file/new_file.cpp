@@ -67,6 +67,11 @@ Status NewFile::check_target() {
   return {};
 }
 
+bool NewFile::name_is_taken() const {
+  struct stat info {};
+  return ::lstat(path_.c_str(), &info) == 0;
+}
+
 std::string NewFile::folder() const {
   const std::size_t slash = path_.rfind('/');
   if (slash == std::string::npos) return ".";

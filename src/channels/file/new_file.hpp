@@ -27,6 +27,9 @@ class NewFile {
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
+  /// Whether there is a file of the name that this one is for.
+  bool name_is_taken() const;
+
   /// Open for reading and writing; whoever made the object closes it.
   int descriptor() const { return descriptor_; }
 
