@@ -33,10 +33,12 @@ std::shared_ptr<const Mapping> mapping_of(const Extents& extents, const Fields& 
 }
 
 Array strided_array(std::uintptr_t address, const std::vector<std::int64_t>& shape,
-                    const std::vector<std::int64_t>& strides, const PlacedFields& fields) {
+                    const std::vector<std::int64_t>& strides, const PlacedFields& fields,
+                    const std::vector<std::string>& names) {
   IndexSpace space;
+  const bool named = names.size() == shape.size() && !names.empty();
   for (std::size_t k = 0; k < shape.size(); ++k) {
-    space.push_back({"d" + std::to_string(k), shape[k]});
+    space.push_back({named ? names[k] : "d" + std::to_string(k), shape[k]});
   }
   std::vector<Mapping::StridedField> placed;
   for (const auto& [name, type, bytes, offset] : fields) {
@@ -45,6 +47,7 @@ Array strided_array(std::uintptr_t address, const std::vector<std::int64_t>& sha
   Array array;
   array.view = View::whole(unwrap(Mapping::make_strided(std::move(space), std::move(placed))));
   array.place.address = reinterpret_cast<std::byte*>(address);
+  array.named = named;
   array.name = "an array in host memory";
   return array;
 }
@@ -220,8 +223,9 @@ Array instance(nb::handle memory, const Extents& extents, const Fields& fields,
 }
 
 Array strided(nb::handle owner, std::uintptr_t address, const std::vector<std::int64_t>& shape,
-              const std::vector<std::int64_t>& strides, const PlacedFields& fields, bool writable) {
-  Array array = strided_array(address, shape, strides, fields);
+              const std::vector<std::int64_t>& strides, const PlacedFields& fields, bool writable,
+              const std::vector<std::string>& names) {
+  Array array = strided_array(address, shape, strides, fields, names);
   array.writable = writable;
   array.owner = keep(owner);
   return array;
@@ -465,7 +469,8 @@ void bind_arrays(nb::module_& module) {
   module.def("instance", &instance, nb::arg("buffer"), nb::arg("extents"), nb::arg("fields"),
              nb::arg("layout"), nb::arg("offset"));
   module.def("strided", &strided, nb::arg("owner"), nb::arg("address"), nb::arg("shape"),
-             nb::arg("strides"), nb::arg("fields"), nb::arg("writable"));
+             nb::arg("strides"), nb::arg("fields"), nb::arg("writable"),
+             nb::arg("names") = std::vector<std::string>{});
   module.def("file", &file, nb::arg("path"), nb::arg("extents"), nb::arg("fields"),
              nb::arg("layout"), nb::arg("offset"), nb::arg("mode"), nb::arg("direct"),
              nb::arg("named"), nb::arg("durable"), nb::arg("header"), nb::arg("npy"));

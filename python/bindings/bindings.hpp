@@ -71,9 +71,11 @@ CopyPair pair_of(nb::handle pair);
 /// Names, types, sizes and offsets in bytes.
 using PlacedFields = std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>;
 
-/// An array in host memory, by address, shape and strides in bytes; without an owner.
+/// An array in host memory, by address, shape and strides in bytes; without an owner. Without names
+/// its dimensions are d0, d1 and so on.
 Array strided_array(std::uintptr_t address, const std::vector<std::int64_t>& shape,
-                    const std::vector<std::int64_t>& strides, const PlacedFields& fields);
+                    const std::vector<std::int64_t>& strides, const PlacedFields& fields,
+                    const std::vector<std::string>& names = {});
 
 /// The same array known to lie in "host", "pinned" or "device" memory, ready behind `stream`.
 Array placed(const Array& array, const std::string& where, int device,

@@ -285,6 +285,8 @@ def to_core(array: Any, writable: bool) -> _core.Array:
     refuse_lossy(array)
     if isinstance(array, np.ndarray):
         return from_numpy(array)
+    if (labelled := labelled_values(array)) is not None:
+        return from_numpy(*labelled)
     interface = cuda_array_interface(array)
     if interface is not None:
         return from_cuda(array, interface)
@@ -328,6 +330,18 @@ def refuse_lossy(array: Any) -> None:
                 f"the array is {what} only when it is read, and its memory holds the values before "
                 f"that; copy array.resolve_{flag}()"
             )
+
+
+def labelled_values(array: Any) -> tuple[npt.NDArray[Any], list[str]] | None:
+    """The values of an xarray.DataArray, where they lie, and its dimensions' names."""
+    dims = getattr(array, "dims", None)
+    if not isinstance(dims, tuple) or not hasattr(array, "coords"):
+        return None
+    values = getattr(array, "data", None)
+    if not isinstance(values, np.ndarray) or not all(isinstance(name, str) for name in dims):
+        return None
+    refuse_lossy(values)
+    return values, list(dims)
 
 
 def cuda_array_interface(array: Any) -> Mapping[str, Any] | None:
@@ -452,10 +466,16 @@ def core_of_capsule(array: Any, device_type: int) -> _core.Array:
     return _core.placed(core, "device", core.device, stream)
 
 
-def from_numpy(array: npt.NDArray[Any]) -> _core.Array:
+def from_numpy(array: npt.NDArray[Any], names: Sequence[str] = ()) -> _core.Array:
     """By address, shape and strides; each field of a structured type is a field."""
     address = array.__array_interface__["data"][0]
     fields = dtype_fields(array.dtype)
     return _core.strided(
-        array, address, list(array.shape), list(array.strides), fields, array.flags.writeable
+        array,
+        address,
+        list(array.shape),
+        list(array.strides),
+        fields,
+        array.flags.writeable,
+        list(names),
     )

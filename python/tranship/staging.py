@@ -477,6 +477,9 @@ class Staging(Closing):
         """How many variables there are now."""
         return len(self._names())
 
+    def __repr__(self) -> str:
+        return f"<Staging at {self._core.contact}>"
+
     def _names(self) -> list[str]:
         return [str(info["name"]) for info in self._core.variables()]
 

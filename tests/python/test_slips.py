@@ -311,3 +311,39 @@ def test_outputs_that_cannot_be_written(
     assert run("get", server.contact, "x", 0, tmp_path / "out.npy")[0] == 0
     assert np.array_equal(np.load(tmp_path / "out.npy"), FIELD)
     assert [path.name for path in tmp_path.iterdir()] == ["out.npy"]
+
+
+# Arrays with labels
+
+
+def test_data_arrays_are_copied_by_the_names_of_their_dimensions(engine: ts.Engine) -> None:
+    xr = pytest.importorskip("xarray")
+    source = xr.DataArray(FIELD, dims=("y", "x"), coords={"x": [10, 20, 30, 40]})
+    target = np.zeros((3, 4))
+    engine.copy(source, target).wait(timeout=5)
+    assert np.array_equal(target, FIELD)
+    turned = xr.DataArray(np.zeros((4, 3)), dims=("x", "y"))
+    engine.copy(source, turned).wait(timeout=5)
+    assert np.array_equal(turned.values, FIELD.T)
+    grid = ts.Instance(extents={"x": 4, "y": 3})
+    engine.copy(source, grid).wait(timeout=5)
+    assert np.array_equal(np.asarray(grid), FIELD.T)
+    with pytest.raises(ts.InvalidArgument, match='dimension "y"'):
+        engine.copy(source, xr.DataArray(np.zeros((3, 4)), dims=("z", "x")))
+    engine.copy(source, target, region={"x": (0, 2)}).wait(timeout=5)
+
+
+def test_data_arrays_are_put(staging: ts.Staging) -> None:
+    xr = pytest.importorskip("xarray")
+    staging.put("labelled", 0, xr.DataArray(FIELD, dims=("y", "x"))[:, ::2])
+    assert np.array_equal(staging.get("labelled", 0), FIELD[:, ::2])
+
+
+def test_tables_are_read_through_their_values(engine: ts.Engine) -> None:
+    pd = pytest.importorskip("pandas")
+    xr = pytest.importorskip("xarray")
+    for table in (pd.Series([1.0, 2.0, 3.0]), pd.DataFrame({"a": [1.0, 2.0, 3.0]})):
+        with pytest.raises(ts.InvalidArgument, match=r"give its values, as in x\.values"):
+            engine.copy(table, np.zeros(3))
+    with pytest.raises(ts.InvalidArgument, match="Dataset cannot be read"):
+        engine.copy(xr.Dataset({"a": ("x", np.zeros(3))}), np.zeros(3))
