@@ -225,6 +225,10 @@ void discard(BoundClient& self, const std::string& variable, std::int64_t versio
   unwrap(run([&] { return self.client->discard(variable, version); }));
 }
 
+void remove(BoundClient& self, const std::string& variable) {
+  unwrap(run([&] { return self.client->remove(variable); }));
+}
+
 void bind_staging_client(nb::module_& module) {
   nb::class_<BoundClient>(module, "StagingClientCore")
       .def_static("open", &open_client, nb::arg("engine"), nb::arg("contact"), nb::arg("name"),
@@ -247,6 +251,7 @@ void bind_staging_client(nb::module_& module) {
       .def("statistics", &statistics,
            nb::sig("def statistics(self) -> dict[str, dict[str, dict[str, object]]]"))
       .def("discard", &discard, nb::arg("variable"), nb::arg("version"))
+      .def("remove", &remove, nb::arg("variable"))
       .def("close", [](BoundClient& self) { unwrap(run([&] { return self.client->close(); })); });
 }
 

@@ -178,7 +178,13 @@ class VariableBox:
         """An array for it."""
         check_box(self.lower, self.upper)
         shape = tuple(b - a for a, b in zip(self.lower, self.upper, strict=True))
-        return np.empty(shape, self.dtype)
+        try:
+            return np.empty(shape, self.dtype)
+        except (MemoryError, ValueError) as error:
+            raise InvalidArgument(
+                f"there is no memory for an array of the shape {shape} ({error}): "
+                "get a smaller box, with lower= and upper="
+            ) from None
 
 
 class Staging(Closing):
@@ -558,6 +564,19 @@ class Staging(Closing):
             NotFound: it is not there.
         """
         self._core.discard(name, whole_version(version))
+
+    def delete(self, name: str) -> None:
+        """Takes a variable away: all its versions, its definition, and who put to it and died.
+
+        Afterwards it is as if nobody had ever put to it: the next put decides anew what it is, and
+        versions that were discarded may be put again. Who reads a version at the moment reads on;
+        who puts one fails. Delete variables whose names are used only once: what a server
+        remembers of the others is bounded by its settings ``staging_variables`` and so on.
+
+        Raises:
+            NotFound: no server knows such a variable.
+        """
+        self._core.remove(name)
 
     def __exit__(self, kind: object = None, *_: object) -> None:
         if kind is None:

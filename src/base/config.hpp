@@ -66,6 +66,23 @@ struct Config {
   /// Files to and from GPUs without host memory between: automatic (where the kernel has
   /// nvidia-fs), off, or a path of libcufile, which is used whatever the kernel has.
   std::string gpu_direct_storage = "automatic";
+  /// Limits of a staging server; src/staging/limits.hpp says what each bounds. What is refused
+  /// names its setting. Clients that are connected to it.
+  std::int64_t staging_clients = 4096;
+  /// Variables that it knows.
+  std::int64_t staging_variables = 100'000;
+  /// Bytes of a variable's name, at most 1024.
+  std::int64_t staging_name_bytes = 1024;
+  /// Intervals of discarded versions that are told apart, of each variable.
+  std::int64_t staging_versions_remembered = 256;
+  /// Objects, and index entries of other servers' objects, together. Some 500 bytes each.
+  std::int64_t staging_boxes = std::int64_t{1} << 24;
+  /// The same of one version, at most 1048576.
+  std::int64_t staging_version_boxes = std::int64_t{1} << 20;
+  /// Puts that one client has under way.
+  std::int64_t staging_client_puts = 1024;
+  /// Gets of one client whose data are being read.
+  std::int64_t staging_client_leases = 4096;
   /// Spans that a trace keeps.
   std::int64_t trace_spans = 1 << 20;
   /// Folder into which each engine writes a trace of its own when it closes. Empty: none. Set it

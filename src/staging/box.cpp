@@ -9,8 +9,8 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 
-Result<Box> Box::make(const std::vector<std::int64_t>& lower,
-                      const std::vector<std::int64_t>& upper) {
+Result<Box> Box::make_bounds(const std::vector<std::int64_t>& lower,
+                             const std::vector<std::int64_t>& upper) {
   if (lower.size() != upper.size() || lower.size() > at(dimensions_max)) {
     return Error{ErrorCode::invalid_argument,
                  "a box has as many lower as upper bounds, and at most " +
@@ -20,17 +20,32 @@ Result<Box> Box::make(const std::vector<std::int64_t>& lower,
   Box box;
   box.rank = static_cast<int>(lower.size());
   box.upper.fill(1);
-  std::int64_t points = 1;
   for (std::size_t k = 0; k < lower.size(); ++k) {
+    const std::string bounds = "the bounds " + std::to_string(lower[k]) + ":" +
+                               std::to_string(upper[k]) + " of dimension " + std::to_string(k);
+    if (lower[k] < -index_most || upper[k] > index_most) {
+      return Error{ErrorCode::invalid_argument, bounds + " are beyond the limit of indices, " +
+                                                    std::to_string(index_most) +
+                                                    " to either side; count them from nearer to 0"};
+    }
+    if (upper[k] <= lower[k]) {
+      return Error{ErrorCode::invalid_argument, bounds + " hold no index"};
+    }
     box.lower[k] = lower[k];
     box.upper[k] = upper[k];
-    std::int64_t extent = 0;
-    if (__builtin_sub_overflow(upper[k], lower[k], &extent) || extent < 1 ||
-        __builtin_mul_overflow(points, extent, &points)) {
-      return Error{ErrorCode::invalid_argument,
-                   "the bounds " + std::to_string(lower[k]) + ":" + std::to_string(upper[k]) +
-                       " of dimension " + std::to_string(k) + " hold no index, or too many"};
-    }
+  }
+  return box;
+}
+
+Result<Box> Box::make(const std::vector<std::int64_t>& lower,
+                      const std::vector<std::int64_t>& upper) {
+  auto box = make_bounds(lower, upper);
+  std::int64_t points = 1;
+  for (int k = 0; box && k < box->rank; ++k) {
+    if (!__builtin_mul_overflow(points, box->extent(k), &points)) continue;
+    return Error{ErrorCode::invalid_argument, "the box " + box->text() +
+                                                  " has more points than 63 bits count; name a "
+                                                  "smaller one"};
   }
   return box;
 }

@@ -11,6 +11,9 @@
 
 namespace tranship::staging {
 
+/// Indices lie between its negative and itself, so that differences of two have 63 bits.
+constexpr std::int64_t index_most = (std::int64_t{1} << 62) - 1;
+
 /// A half-open box in up to dimensions_max dimensions, in the order in which the user names them.
 /// Indices may be negative. Beyond its rank every lower is 0 and every upper 1.
 struct Box {
@@ -18,10 +21,15 @@ struct Box {
   Point lower{};
   Point upper{};
 
-  /// @error invalid_argument if there are too many dimensions, or an upper bound is not above its
-  ///        lower one, or the box has more points than 63 bits count
+  /// @error invalid_argument if there are too many dimensions, an upper bound is not above its
+  /// lower
+  ///        one, an index is beyond index_most, or the box has more points than 63 bits count
   static Result<Box> make(const std::vector<std::int64_t>& lower,
                           const std::vector<std::int64_t>& upper);
+  /// The same for the bounds of a variable, which may hold any number of points: points() must not
+  /// be asked of them.
+  static Result<Box> make_bounds(const std::vector<std::int64_t>& lower,
+                                 const std::vector<std::int64_t>& upper);
 
   std::int64_t extent(int dimension) const {
     const auto k = static_cast<std::size_t>(dimension);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/text.hpp"
+
 namespace tranship::staging {
 namespace {
 
@@ -38,6 +40,15 @@ void merge(std::map<std::string, VariableInfo>& all, VariableInfo info) {
   for (const auto& [number, version] : versions) known.versions.push_back(version);
 }
 
+/// Times that a call begins anew because its variable was deleted meanwhile.
+constexpr int lives_max = 8;
+/// Variables that a client remembers; what it forgets it asks for again.
+constexpr std::size_t known_max = 1024;
+
+Error deleted(const std::string& variable) {
+  return {ErrorCode::not_found, quoted(variable) + " is deleted again and again meanwhile"};
+}
+
 std::uint32_t flag(bool value) { return value ? 1 : 0; }
 
 }  // namespace
@@ -67,7 +78,7 @@ Catalog::Answer Catalog::ask_until_done(int server, const MessageWriter& questio
     if (!answer) return answer;
     MessageReader in(*answer);
     if (in.get<Said>() != Said::waiting) return answer;
-    if (Status status = pause(seen, end_ns, in.text()); !status) return status.error();
+    if (Status status = pause(seen, end_ns, read_why(in)); !status) return status.error();
   }
 }
 
@@ -93,14 +104,20 @@ Catalog::Known Catalog::remember(const std::string& variable, Known known) {
   std::lock_guard lock(mutex_);
   const auto before = known_.find(variable);
   Cells& cells = known.facts.cells;
-  if (before == known_.end()) {
+  if (before == known_.end() || before->second.facts.life.life != known.facts.life.life) {
     cells.find_order();
   } else {
     cells.order = before->second.facts.cells.order;
     known.declared = known.declared || before->second.declared;
   }
+  if (before == known_.end() && known_.size() >= known_max) known_.erase(known_.begin());
   known_[variable] = known;
   return known;
+}
+
+void Catalog::forget(const std::string& variable) {
+  std::lock_guard lock(mutex_);
+  known_.erase(variable);
 }
 
 /// The first put to a variable tells its keeper; so does one that lies outside the domain, which
@@ -140,15 +157,15 @@ Result<Catalog::Described> Catalog::ask_keeper(const std::string& variable, bool
   (void)in.get<Said>();
   Described described;
   bool ok = read(in, described.facts);
-  if (ok) described.bounds = read_optional_box(in, ok);
+  if (ok) described.bounds = read_optional_bounds(in, ok);
   ok = ok && (!described.bounds || described.bounds->rank == described.facts.first.rank);
   return ok && in.ok() ? Result<Described>(described) : Result<Described>(not_a_server());
 }
 
 /// Waits until somebody has put to the variable, if there are several servers.
-Result<std::vector<int>> Catalog::owners_of(const std::string& variable, const Box& box,
-                                            std::int64_t end_ns) {
-  if (distribution_.servers() == 1) return std::vector<int>{0};
+Result<Catalog::Owners> Catalog::owners_of(const std::string& variable, const Box& box,
+                                           std::int64_t end_ns) {
+  if (distribution_.servers() == 1) return Owners{{0}, {}};
   std::optional<Known> known;
   {
     std::lock_guard lock(mutex_);
@@ -162,17 +179,31 @@ Result<std::vector<int>> Catalog::owners_of(const std::string& variable, const B
   }
   if (known->facts.cells.rank != box.rank)
     return wrong_rank(variable, known->facts.cells.rank, box);
-  return distribution_.owners(variable, known->facts.cells, box);
+  return Owners{distribution_.owners(variable, known->facts.cells, box), known->facts.life};
 }
 
 Result<bool> Catalog::put(const PutRequest& request, std::size_t bytes,
                           const std::function<Status(std::byte*)>& fill, std::int64_t end_ns) {
+  for (int life = 0; life < lives_max; ++life) {
+    const auto said = put_now(request, bytes, fill, end_ns);
+    if (!said) return said.error();
+    if (*said != Said::stale) return *said == Said::done;
+    forget(request.variable);
+  }
+  return deleted(request.variable);
+}
+
+/// What the server said; anything but done or stale is left to others.
+Result<Said> Catalog::put_now(const PutRequest& request, std::size_t bytes,
+                              const std::function<Status(std::byte*)>& fill, std::int64_t end_ns) {
   const auto known = declare(request);
   if (!known) return known.error();
   const auto owners = distribution_.owners(request.variable, known->facts.cells, request.box);
-  if (owners.size() > 1) return false;
+  if (owners.size() > 1) return Said::spread;
   MessageWriter question = question_of(Ask::put);
-  add(question, request);
+  PutRequest asked = request;
+  asked.life = known->facts.life;
+  add(question, asked);
   if (Status status = fill(question.room(bytes).data()); !status) return status.error();
   ReplyBuffer reply;
   const auto answer = distribution_.servers() == 1
@@ -180,9 +211,9 @@ Result<bool> Catalog::put(const PutRequest& request, std::size_t bytes,
                           : servers_.ask(owners[0], question, reply);
   if (!answer) return answer.error();
   MessageReader in(*answer);
-  if (in.get<Said>() != Said::done) return false;
-  pass_on_strays(owners[0], in);
-  return true;
+  const auto said = in.get<Said>();
+  if (said == Said::done) pass_on_strays(owners[0], in);
+  return said;
 }
 
 /// Says it to the homes of a server's strays, which the rest of its answer names: nobody else will.
@@ -214,10 +245,13 @@ Result<bool> Catalog::ask_room(int server, Effort effort, const std::vector<int>
   const auto answer = ask_for(server, std::move(question), reply);
   if (!answer) return answer.error();
   MessageReader in(*answer);
-  if (in.get<Said>() == Said::waiting) {
-    why = in.text();
+  const auto said = in.get<Said>();
+  if (said == Said::waiting) {
+    why = read_why(in);
     return false;
   }
+  room.stale = said == Said::stale;
+  if (room.stale) return true;  // whoever looks for room begins anew
   room.home = server;
   room.object = in.get<std::uint64_t>();
   room.range = read_range(in);
@@ -250,16 +284,28 @@ Status Catalog::find_room(const std::vector<int>& homes, const std::vector<int>&
 }
 
 Result<Room> Catalog::begin(const PutRequest& request, std::int64_t end_ns) {
+  for (int life = 0; life < lives_max; ++life) {
+    auto room = begin_now(request, end_ns);
+    if (!room || !room->stale) return room;
+    forget(request.variable);
+  }
+  return deleted(request.variable);
+}
+
+/// The room, or that the variable was deleted since this client has asked for it.
+Result<Room> Catalog::begin_now(const PutRequest& request, std::int64_t end_ns) {
   const auto known = declare(request);
   if (!known) return known.error();
   Room room;
   room.request = request;
+  room.request.life = known->facts.life;
   const auto homes = distribution_.homes(request.variable, known->facts.cells, request.box);
   const auto owners = distribution_.owners(request.variable, known->facts.cells, request.box);
   if (Status status = find_room(homes, owners, room, end_ns); !status) return status.error();
+  if (room.stale) return room;
   ReplyBuffer reply;
   MessageWriter entry = question_of(Ask::enter);
-  add(entry, request);
+  add(entry, room.request);
   entry.add(room.home).add(room.object).add(flag(room.guest));
   for (const int owner : owners) {
     if (owner == room.home) continue;
@@ -270,7 +316,11 @@ Result<Room> Catalog::begin(const PutRequest& request, std::int64_t end_ns) {
       return entered.error();
     }
     MessageReader in(*entered);
-    (void)in.get<Said>();
+    room.stale = in.get<Said>() == Said::stale;
+    if (room.stale) {
+      abort(room);
+      return room;
+    }
     room.order_before = std::max(room.order_before, in.get<std::uint64_t>());
     pass_on_strays(owner, in);
   }
@@ -327,8 +377,24 @@ Result<std::int64_t> Catalog::wait(const GetRequest& request, std::int64_t end_n
 
 Result<Held> Catalog::look_until_whole(const GetRequest& request, bool wants_data,
                                        ReplyBuffer& reply, std::int64_t end_ns) {
-  const auto owners = owners_of(request.variable, request.box, end_ns);
-  if (!owners) return owners.error();
+  auto look = look_in_life(request, wants_data, reply, end_ns);
+  for (int life = 0; look && !*look && life < lives_max; ++life) {
+    forget(request.variable);
+    look = look_in_life(request, wants_data, reply, end_ns);
+  }
+  if (!look) return look.error();
+  if (!*look) return deleted(request.variable);
+  return std::move(**look);
+}
+
+/// Nothing if the variable was deleted since this client has asked for it.
+Result<std::optional<Held>> Catalog::look_in_life(const GetRequest& asked, bool wants_data,
+                                                  ReplyBuffer& reply, std::int64_t end_ns) {
+  const auto known = owners_of(asked.variable, asked.box, end_ns);
+  if (!known) return known.error();
+  const std::vector<int>* owners = &known->servers;
+  GetRequest request = asked;
+  request.life = known->life;
   const int keeper = distribution_.keeper(request.variable);
   bool alone = owners->size() == 1;
   bool watch = false;
@@ -345,7 +411,8 @@ Result<Held> Catalog::look_until_whole(const GetRequest& request, bool wants_dat
     auto look = alone ? ask_one(request, wants_data, owners->front(), reply)
                       : ask_all(request, *owners, watch, reply);
     if (!look) return look.error();
-    if (auto* held = std::get_if<Held>(&*look)) return std::move(*held);
+    if (std::holds_alternative<Stale>(*look)) return std::optional<Held>();
+    if (auto* held = std::get_if<Held>(&*look)) return std::optional<Held>(std::move(*held));
     if (std::holds_alternative<Spread>(*look)) {
       alone = false;
       continue;
@@ -363,15 +430,16 @@ Result<Held> Catalog::look_until_whole(const GetRequest& request, bool wants_dat
 
 Catalog::Look Catalog::ask_one(const GetRequest& request, bool wants_data, int server,
                                ReplyBuffer& reply) {
-  using Outcome = std::variant<Held, Waiting, Spread>;
+  using Outcome = std::variant<Held, Waiting, Spread, Stale>;
   MessageWriter question = question_of(wants_data ? Ask::get : Ask::wait);
   add(question, request);
   const auto answer = ask_for(server, std::move(question), reply);
   if (!answer) return answer.error();
   MessageReader in(*answer);
   const auto said = in.get<Said>();
-  if (said == Said::waiting) return Outcome(Waiting{in.text()});
+  if (said == Said::waiting) return Outcome(Waiting{read_why(in)});
   if (said == Said::spread) return Outcome(Spread{});
+  if (said == Said::stale) return Outcome(Stale{});
   Held held;
   if (said == Said::done) {
     held.version = in.get<std::int64_t>();
@@ -431,16 +499,16 @@ Status Catalog::read_found(int server, std::span<const std::byte> answer, Found&
 
 Catalog::Look Catalog::ask_all(const GetRequest& request, const std::vector<int>& owners,
                                bool watch, ReplyBuffer& reply) {
-  using Outcome = std::variant<Held, Waiting, Spread>;
+  using Outcome = std::variant<Held, Waiting, Spread, Stale>;
   GetRequest bounded = request;
   while (true) {
-    NamedBy named_by;
-    std::string why;
-    auto gathered = gather(bounded, owners, watch, reply, named_by, why);
+    Heard heard;
+    auto gathered = gather(bounded, owners, watch, reply, heard);
+    if (heard.stale) return Outcome(Stale{});
     if (!gathered) return gathered.error();
-    if (!*gathered) return Outcome(Waiting{why});
+    if (!*gathered) return Outcome(Waiting{heard.why});
     Held& held = **gathered;
-    Status status = lease_others(request, watch, named_by, held, reply);
+    Status status = lease_others(request, watch, heard.named_by, held, reply);
     Box missing;
     const bool whole = status && cut(request.box, held.objects, held.parts, missing);
     if (whole) return Outcome(std::move(held));
@@ -460,7 +528,7 @@ Catalog::Look Catalog::ask_all(const GetRequest& request, const std::vector<int>
 
 /// Asks servers for the objects that meet the box.
 Status Catalog::find_at(const std::vector<int>& servers, const GetRequest& request, bool watch,
-                        ReplyBuffer& reply, Answers& answers, std::string& why) {
+                        ReplyBuffer& reply, Answers& answers, Heard& heard) {
   MessageWriter question = question_of(Ask::find);
   add(question, request);
   question.add(flag(watch));
@@ -468,8 +536,13 @@ Status Catalog::find_at(const std::vector<int>& servers, const GetRequest& reque
     const auto answer = ask_for(server, question, reply);
     if (!answer) return answer.error();
     MessageReader in(*answer);
-    if (in.get<Said>() == Said::waiting) {
-      why = in.text();
+    const auto said = in.get<Said>();
+    if (said == Said::stale) {
+      heard.stale = true;
+      return Error{ErrorCode::not_found, quoted(request.variable) + " was deleted"};
+    }
+    if (said == Said::waiting) {
+      heard.why = read_why(in);
       continue;
     }
     Found found;
@@ -482,10 +555,9 @@ Status Catalog::find_at(const std::vector<int>& servers, const GetRequest& reque
 /// Asks all owners for the objects that meet the box, at one version. Nothing if none has any.
 Result<std::optional<Held>> Catalog::gather(const GetRequest& request,
                                             const std::vector<int>& owners, bool watch,
-                                            ReplyBuffer& reply, NamedBy& named_by,
-                                            std::string& why) {
+                                            ReplyBuffer& reply, Heard& heard) {
   Answers answers;
-  Status status = find_at(owners, request, watch, reply, answers, why);
+  Status status = find_at(owners, request, watch, reply, answers, heard);
   const bool highest = request.which == Which::latest;
   Held held;
   bool any = false;
@@ -505,17 +577,17 @@ Result<std::optional<Held>> Catalog::gather(const GetRequest& request,
     GetRequest exact = request;
     exact.which = Which::exact;
     exact.version = held.version;
-    status = find_at(others, exact, watch, reply, answers, why);
+    status = find_at(others, exact, watch, reply, answers, heard);
   }
   for (const auto& [owner, found] : answers) held.leases.emplace_back(owner, found.lease);
   if (!status) {
     (void)release(held);
-    const bool vanished = any && status.error().code == ErrorCode::not_found;
+    const bool vanished = any && !heard.stale && status.error().code == ErrorCode::not_found;
     if (!vanished || request.which == Which::exact) return status.error();
     if (highest && held.version == INT64_MIN) return std::optional<Held>();
     GetRequest beyond = request;
     beyond.version = highest ? held.version - 1 : held.version;
-    return gather(beyond, owners, watch, reply, named_by, why);
+    return gather(beyond, owners, watch, reply, heard);
   }
   if (!any) return std::optional<Held>();
   std::map<std::pair<int, std::uint64_t>, Seen> objects;
@@ -528,7 +600,7 @@ Result<std::optional<Held>> Catalog::gather(const GetRequest& request,
         objects.insert_or_assign(key, seen);
         objects[key].lease = found.lease;
       }
-      if (seen.order == 0 && objects.emplace(key, seen).second) named_by.emplace(key, owner);
+      if (seen.order == 0 && objects.emplace(key, seen).second) heard.named_by.emplace(key, owner);
     }
   }
   for (const auto& [key, seen] : objects) held.objects.push_back(seen);
@@ -687,7 +759,7 @@ Result<VariableInfo> Catalog::describe(const std::string& variable, bool bounds,
     MessageReader in(*answer);
     (void)in.get<Said>();
     bool ok = true;
-    const auto box = read_optional_box(in, ok);
+    const auto box = read_optional_bounds(in, ok);
     if (!ok || !in.ok() || (box && box->rank != info.bounds.rank)) return not_a_server();
     if (box) all = all ? around(*all, *box) : *box;
   }
@@ -702,18 +774,53 @@ Status Catalog::discard(const std::string& variable, std::int64_t version) {
   ReplyBuffer reply;
   MessageWriter question = question_of(Ask::discard);
   question.text(variable).add(version);
-  for (int server = 0; server < distribution_.servers(); ++server) {
+  const auto discard_at = [&](int server) -> Status {
     const auto answer = servers_.ask(server, question, reply);
-    any = any || answer.ok();
-    if (answer) continue;
-    if (answer.error().code != ErrorCode::not_found) return answer.error();
-    missing = answer.error();
+    if (!answer) return answer.error();
+    MessageReader in(*answer);
+    (void)in.get<Said>();
+    pass_on_strays(server, in);
+    return {};
+  };
+  for (int server = 0; server < distribution_.servers(); ++server) {
+    const Status status = discard_at(server);
+    any = any || status;
+    if (status) continue;
+    if (status.error().code != ErrorCode::not_found) return status;
+    missing = status;
     without.push_back(server);
   }
   if (!any) return missing;
   // What has begun there meanwhile was entered before others knew of the discard.
-  for (const int server : without) (void)servers_.ask(server, question, reply);
+  for (const int server : without) (void)discard_at(server);
   return {};
+}
+
+/// The keeper first: whoever begins anew from then on begins another variable of that name.
+Status Catalog::remove(const std::string& variable) {
+  ReplyBuffer reply;
+  std::uint64_t number = 0;
+  bool any = false;
+  const auto remove_at = [&](int server) -> Status {
+    MessageWriter question = question_of(Ask::remove);
+    const auto answer = servers_.ask(server, question.text(variable).add(number), reply);
+    if (!answer) return answer.error();
+    MessageReader in(*answer);
+    (void)in.get<Said>();
+    number = in.get<std::uint64_t>();
+    any = in.get<std::uint32_t>() != 0 || any;
+    if (!in.ok() || number == 0) return not_a_server();
+    pass_on_strays(server, in);
+    return {};
+  };
+  const int keeper = distribution_.keeper(variable);
+  Status status = remove_at(keeper);
+  for (int server = 0; status && server < distribution_.servers(); ++server) {
+    if (server != keeper) status = remove_at(server);
+  }
+  forget(variable);
+  if (!status || any) return status;
+  return Error{ErrorCode::not_found, "there is no variable " + quoted(variable)};
 }
 
 Result<std::vector<ServerInfo>> Catalog::status() {

@@ -58,6 +58,7 @@ struct Room {
   std::uint64_t object = 0;
   Range range;               ///< of the home's memory
   bool guest = false;        ///< the home owns no part of the box
+  bool stale = false;        ///< there is none: the variable was deleted meanwhile
   std::vector<int> entered;  ///< other servers that know of it
   std::uint64_t order_before = 0;
 };
@@ -124,6 +125,9 @@ class Catalog {
   Result<VariableInfo> describe(const std::string& variable, bool bounds, std::int64_t end_ns);
   /// @error not_found if no server has the version
   Status discard(const std::string& variable, std::int64_t version);
+  /// Takes a variable away with all its versions, and all that the servers remember of it.
+  /// @error not_found if no server knows it
+  Status remove(const std::string& variable);
   Result<std::vector<VariableInfo>> list();
   /// The servers, as they see themselves, in the order of their numbers.
   Result<std::vector<ServerInfo>> status();
@@ -138,7 +142,19 @@ class Catalog {
     bool declared = false;  ///< this client puts to it
   };
   /// Waiting: not whole yet, and why. Spread: one server does not know all.
-  using Look = Result<std::variant<Held, Waiting, Spread>>;
+  /// Stale: the variable was deleted since this client has asked its keeper for it.
+  struct Stale {};
+  using Look = Result<std::variant<Held, Waiting, Spread, Stale>>;
+  struct Owners {
+    std::vector<int> servers;
+    Life life;
+  };
+  /// What find() of several servers brought besides objects.
+  struct Heard {
+    NamedBy named_by;
+    std::string why;  ///< there is nothing yet
+    bool stale = false;
+  };
 
   Answer ask_for(int server, MessageWriter question, ReplyBuffer& reply);
   Answer ask_until_done(int server, const MessageWriter& question, ReplyBuffer& reply,
@@ -146,6 +162,10 @@ class Catalog {
   Status pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why);
 
   Known remember(const std::string& variable, Known known);
+  void forget(const std::string& variable);
+  Result<Said> put_now(const PutRequest& request, std::size_t bytes,
+                       const std::function<Status(std::byte*)>& fill, std::int64_t end_ns);
+  Result<Room> begin_now(const PutRequest& request, std::int64_t end_ns);
   Result<Known> declare(const PutRequest& request);
   Result<bool> ask_room(int server, Effort effort, const std::vector<int>& owners, Room& room,
                         std::string& why);
@@ -157,19 +177,19 @@ class Catalog {
     std::optional<Box> bounds;  ///< around what was put to it at its keeper
   };
   Result<Described> ask_keeper(const std::string& variable, bool watch, std::int64_t end_ns);
-  Result<std::vector<int>> owners_of(const std::string& variable, const Box& box,
-                                     std::int64_t end_ns);
+  Result<Owners> owners_of(const std::string& variable, const Box& box, std::int64_t end_ns);
 
   Result<Held> look_until_whole(const GetRequest& request, bool wants_data, ReplyBuffer& reply,
                                 std::int64_t end_ns);
+  Result<std::optional<Held>> look_in_life(const GetRequest& asked, bool wants_data,
+                                           ReplyBuffer& reply, std::int64_t end_ns);
   Look ask_one(const GetRequest& request, bool wants_data, int server, ReplyBuffer& reply);
   Look ask_all(const GetRequest& request, const std::vector<int>& owners, bool watch,
                ReplyBuffer& reply);
   Result<std::optional<Held>> gather(const GetRequest& request, const std::vector<int>& owners,
-                                     bool watch, ReplyBuffer& reply, NamedBy& named_by,
-                                     std::string& why);
+                                     bool watch, ReplyBuffer& reply, Heard& heard);
   Status find_at(const std::vector<int>& servers, const GetRequest& request, bool watch,
-                 ReplyBuffer& reply, Answers& answers, std::string& why);
+                 ReplyBuffer& reply, Answers& answers, Heard& heard);
   Status lease_others(const GetRequest& request, bool watch, const NamedBy& named_by, Held& held,
                       ReplyBuffer& reply);
   Status lease_at(int home, const GetRequest& request, bool watch, const NamedBy& named_by,

@@ -22,6 +22,9 @@ constexpr std::chrono::seconds calls_end_max{2};
 Error closed_error() {
   return {ErrorCode::closed, "this client of the staging service was closed; open another one"};
 }
+/// Variables of which a client counts what it moves; those that come later are counted together.
+constexpr std::size_t counted_max = 4096;
+constexpr const char* other_variables = "(others)";
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -56,7 +59,9 @@ Result<Box> box_of(const Array& array, const std::vector<std::int64_t>& lower) {
                      " indices, and the array has " + std::to_string(rank) + " dimensions"};
   }
   std::vector<std::int64_t> upper = lower;
-  for (std::size_t k = 0; k < upper.size(); ++k) upper[k] += array.view.extents[k];
+  for (std::size_t k = 0; k < upper.size(); ++k) {
+    if (__builtin_add_overflow(lower[k], array.view.extents[k], &upper[k])) upper[k] = INT64_MAX;
+  }
   return Box::make(lower, upper);
 }
 
@@ -237,7 +242,7 @@ Status Client::put_inside(const std::string& variable, std::int64_t version, con
     return path.error();
   }
   const std::lock_guard lock(mutex_);
-  traffic_[variable].puts.add(1, array.view.bytes(), *path, links_->now_ns() - begin);
+  traffic_of(variable).puts.add(1, array.view.bytes(), *path, links_->now_ns() - begin);
   return {};
 }
 
@@ -300,7 +305,8 @@ Result<std::int64_t> Client::get_inside(const GetRequest& request, const Array& 
   note_end(call, got ? Result(got->version) : Result<std::int64_t>(got.error()));
   if (!got) return got.error();
   const std::lock_guard lock(mutex_);
-  traffic_[request.variable].gets.add(1, target.view.bytes(), got->path, links_->now_ns() - begin);
+  traffic_of(request.variable)
+      .gets.add(1, target.view.bytes(), got->path, links_->now_ns() - begin);
   return got->version;
 }
 
@@ -366,6 +372,20 @@ Status Client::take_parts(const Held& held, const Box& box, const Array& target,
 
 std::string Client::path_of(const Event& event) const {
   return event.plan() ? event.plan()->path(engine_.profile()) : "copy";
+}
+
+/// The caller holds the lock.
+VariableTraffic& Client::traffic_of(const std::string& variable) {
+  const auto found = traffic_.find(variable);
+  if (found != traffic_.end()) return found->second;
+  return traffic_[traffic_.size() < counted_max ? variable : other_variables];
+}
+
+Status Client::remove(const std::string& variable) {
+  const Status status = call([&] { return catalog_.remove(variable); });
+  const std::lock_guard lock(mutex_);
+  traffic_.erase(variable);
+  return status;
 }
 
 std::map<std::string, VariableTraffic> Client::traffic() const {

@@ -61,6 +61,10 @@ class Client {
                                 bool bounds = true);
 
   Status discard(const std::string& variable, std::int64_t version);
+  /// Takes a variable away with all its versions; it may be put to anew, as something else. Who
+  /// puts to it meanwhile fails, or puts to the new one.
+  /// @error not_found if no server knows it
+  Status remove(const std::string& variable);
   Result<std::vector<VariableInfo>> list();
   /// host:port of the first server.
   const std::string& contact() const { return links_->contact(); }
@@ -132,7 +136,8 @@ class Client {
   std::mutex closing_;        ///< of who closes
   mutable std::mutex mutex_;  ///< guards what follows
   std::map<std::pair<int, int>, Array> segments_;  ///< by server and number
-  std::map<std::string, VariableTraffic> traffic_;
+  VariableTraffic& traffic_of(const std::string& variable);
+  std::map<std::string, VariableTraffic> traffic_;  ///< those beyond a few thousand together
 };
 
 }  // namespace tranship::staging

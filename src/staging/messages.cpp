@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
+
 namespace tranship::staging {
 namespace {
 
@@ -57,6 +59,7 @@ const char* to_string(Ask ask) {
     case Ask::forget: return "forget";
     case Ask::wait: return "wait";
     case Ask::discard: return "discard";
+    case Ask::remove: return "remove";
     case Ask::list: return "list";
     case Ask::status: return "status";
   }
@@ -76,21 +79,30 @@ void add(MessageWriter& out, const Box& box) {
   }
 }
 
-Box read_box(MessageReader& in, bool& ok) {
+Box read_bounds(MessageReader& in, bool& ok) {
   const auto rank = in.get<std::uint32_t>();
-  if (!in.ok() || rank > static_cast<std::uint32_t>(dimensions_max)) {
-    ok = false;
-    return {};
-  }
-  std::vector<std::int64_t> lower(rank);
-  std::vector<std::int64_t> upper(rank);
+  ok = ok && in.ok() && rank <= static_cast<std::uint32_t>(dimensions_max);
+  Box box;
+  box.upper.fill(1);
+  if (!ok) return box;
+  box.rank = static_cast<int>(rank);
   for (std::size_t k = 0; k < rank; ++k) {
-    lower[k] = in.get<std::int64_t>();
-    upper[k] = in.get<std::int64_t>();
+    box.lower[k] = in.get<std::int64_t>();
+    box.upper[k] = in.get<std::int64_t>();
+    ok = ok && box.lower[k] < box.upper[k] && box.lower[k] >= -index_most &&
+         box.upper[k] <= index_most;
   }
-  const auto box = Box::make(lower, upper);
-  ok = ok && in.ok() && box.ok();
-  return ok ? *box : Box{};
+  ok = ok && in.ok();
+  return ok ? box : Box{};
+}
+
+Box read_box(MessageReader& in, bool& ok) {
+  Box box = read_bounds(in, ok);
+  std::int64_t points = 1;
+  for (int k = 0; ok && k < box.rank; ++k) {
+    ok = !__builtin_mul_overflow(points, box.extent(k), &points);
+  }
+  return ok ? box : Box{};
 }
 
 void add(MessageWriter& out, const std::optional<Box>& box) {
@@ -103,10 +115,21 @@ std::optional<Box> read_optional_box(MessageReader& in, bool& ok) {
   return read_box(in, ok);
 }
 
+std::optional<Box> read_optional_bounds(MessageReader& in, bool& ok) {
+  if (in.get<std::uint32_t>() == 0) return std::nullopt;
+  return read_bounds(in, ok);
+}
+
+std::string read_why(MessageReader& in) {
+  constexpr std::size_t bytes_most = 2000;
+  std::string why = in.text();
+  return why.size() <= bytes_most && is_plain_text(why) ? why : quoted(why, bytes_most / 10);
+}
+
 void add(MessageWriter& out, const PutRequest& request) {
   out.text(request.variable).add(request.version);
   add(out, request.box);
-  out.text(request.type).add(request.element_bytes);
+  out.text(request.type).add(request.element_bytes).add(request.life);
 }
 
 bool read(MessageReader& in, PutRequest& request) {
@@ -116,12 +139,15 @@ bool read(MessageReader& in, PutRequest& request) {
   request.box = read_box(in, ok);
   request.type = in.text();
   request.element_bytes = in.get<std::int64_t>();
+  request.life = in.get<Life>();
+  ok = ok && request.life.life <= request.life.stamp;
   return ok && in.ok();
 }
 
 void add(MessageWriter& out, const GetRequest& request) {
   out.text(request.variable).add(request.which).add(request.version);
   add(out, request.box);
+  out.add(request.life);
 }
 
 bool read(MessageReader& in, GetRequest& request) {
@@ -130,6 +156,8 @@ bool read(MessageReader& in, GetRequest& request) {
   request.which = in.get<Which>();
   request.version = in.get<std::int64_t>();
   request.box = read_box(in, ok);
+  request.life = in.get<Life>();
+  ok = ok && request.life.life <= request.life.stamp;
   return ok && in.ok() && request.which >= Which::exact && request.which <= Which::latest;
 }
 
@@ -156,6 +184,7 @@ bool read(MessageReader& in, Found& found, std::size_t& left) {
   const auto count = in.get<std::uint32_t>();
   left = in.get<std::uint32_t>();
   if (count > objects_max || left > objects_max) return false;
+  if (found.element_bytes < 1 || found.element_bytes > 16) return false;
   for (std::uint32_t k = 0; k < count && ok && in.ok(); ++k) {
     Seen seen;
     seen.home = in.get<int>();
@@ -190,6 +219,7 @@ bool read(MessageReader& in, ServerInfo& info) {
 void add(MessageWriter& out, const Facts& facts) {
   out.text(facts.type).add(facts.element_bytes);
   add(out, facts.first);
+  out.add(facts.life);
   out.add(facts.cells.origin).add(facts.cells.extents);
   out.add(facts.cells.lower).add(facts.cells.upper);
   add(out, facts.domain);
@@ -202,6 +232,7 @@ bool read(MessageReader& in, Facts& facts) {
   facts.type = in.text();
   facts.element_bytes = in.get<std::int64_t>();
   facts.first = read_box(in, ok);
+  facts.life = in.get<Life>();
   facts.cells.rank = facts.first.rank;
   facts.cells.origin = in.get<Point>();
   facts.cells.extents = in.get<Point>();
@@ -264,7 +295,7 @@ bool read(MessageReader& in, VariableInfo& info) {
   info.name = in.text();
   info.type = in.text();
   info.element_bytes = in.get<std::int64_t>();
-  info.bounds = read_box(in, ok);
+  info.bounds = read_bounds(in, ok);
   ok = ok && read(in, info.traffic);
   info.producers = in.get<int>();
   const auto count = in.get<std::uint32_t>();

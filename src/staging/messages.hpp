@@ -43,6 +43,7 @@ enum class Ask : std::uint32_t {
   forget,   ///< to the home of objects that an answer named as strays
   wait,     ///< the version that a get would return now
   discard,
+  remove,  ///< a variable: first of its keeper, which numbers it, then of all others
   list,
   status,  ///< of the server itself
 };
@@ -58,6 +59,7 @@ enum class Said : std::uint32_t {
   objects,  ///< of a get
   data,     ///< of a get: the elements themselves, dense, the last dimension fastest
   spread,   ///< of a get: objects of other servers meet the box; ask find of all its owners
+  stale,    ///< the variable was deleted: ask its keeper what there is of it, and then anew
 };
 
 /// Segments of a server's memory are exported by this name and their number.
@@ -83,6 +85,13 @@ void add(MessageWriter& out, const Box& box);
 Box read_box(MessageReader& in, bool& ok);
 void add(MessageWriter& out, const std::optional<Box>& box);
 std::optional<Box> read_optional_box(MessageReader& in, bool& ok);
+/// The same of bounds, which may hold more points than can be counted.
+Box read_bounds(MessageReader& in, bool& ok);
+std::optional<Box> read_optional_bounds(MessageReader& in, bool& ok);
+
+/// A text that explains something, made fit to be shown: of bounded length, without control
+/// characters.
+std::string read_why(MessageReader& in);
 
 void add(MessageWriter& out, const PutRequest& request);
 bool read(MessageReader& in, PutRequest& request);

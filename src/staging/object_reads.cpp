@@ -61,6 +61,9 @@ Error ObjectStore::discarded(const std::string& name, const Variable& variable,
 Result<const ObjectStore::Variable*> ObjectStore::variable_of(const GetRequest& request) const {
   const auto found = variables_.find(request.variable);
   if (found == variables_.end()) return nullptr;
+  // One that was deleted is not there, whoever still has to hear of it.
+  const std::uint64_t life = request.life.life;
+  if (life != 0 && found->second.life != life) return nullptr;
   if (found->second.rank != request.box.rank) {
     return wrong_rank(request.variable, found->second.rank, request.box);
   }
@@ -71,6 +74,7 @@ Result<std::variant<Found, Waiting, Spread>> ObjectStore::get(Owner owner,
                                                               const GetRequest& request,
                                                               Ticket ticket) {
   using Answer = std::variant<Found, Waiting, Spread>;
+  if (Status status = check_leases(owner); !status) return status.error();
   const auto variable = variable_of(request);
   if (!variable) return variable.error();
   if (*variable == nullptr) {
@@ -127,6 +131,7 @@ Result<std::variant<Found, Waiting, Spread>> ObjectStore::get_version(Owner owne
 Result<std::variant<Found, Waiting>> ObjectStore::find(Owner owner, const GetRequest& request,
                                                        Ticket ticket) {
   using Answer = std::variant<Found, Waiting>;
+  if (Status status = check_leases(owner); !status) return status.error();
   const auto variable = variable_of(request);
   if (!variable) return variable.error();
   if (*variable == nullptr) {
@@ -170,6 +175,7 @@ Result<std::vector<Leased>> ObjectStore::lease(Owner owner, const std::string& n
                                                std::int64_t version,
                                                std::span<const std::uint64_t> objects,
                                                std::uint64_t& lease, Ticket ticket) {
+  if (Status status = check_leases(owner); !status) return status.error();
   const auto variable = variables_.find(name);
   if (variable != variables_.end() && variable->second.was_discarded(version)) {
     return discarded(name, variable->second, version);

@@ -7,6 +7,12 @@
 namespace tranship::staging {
 namespace {
 
+/// Objects of which owners have said that they know them no longer: what asks for one later than so
+/// many others takes it for one that never came, and its owners for what became of it.
+constexpr std::size_t forgotten_max = 4096;
+/// Strays that wait to be told, and entries that may become some.
+constexpr std::size_t guests_max = 1 << 16;
+
 Error no_memory(std::int64_t bytes, const Error& why) {
   return {ErrorCode::out_of_memory, "the server's machine has no memory for an object of " +
                                         std::to_string(bytes) + " bytes: " + why.message +
@@ -18,6 +24,15 @@ Error no_memory(std::int64_t bytes, const Error& why) {
 
 std::string version_of(const std::string& variable, std::int64_t version) {
   return "version " + std::to_string(version) + " of " + quoted(variable);
+}
+
+Status check_name(const std::string& variable, std::int64_t bytes_max) {
+  const bool fits = !variable.empty() && std::ssize(variable) <= bytes_max;
+  if (fits && is_plain_text(variable)) return {};
+  return Error{ErrorCode::invalid_argument,
+               "a variable's name has 1 to " + std::to_string(bytes_max) +
+                   " bytes (staging_name_bytes) of UTF-8 without control characters, and " +
+                   quoted(variable) + " has " + std::to_string(variable.size())};
 }
 
 Error no_lease() { return {ErrorCode::not_found, "there is no such lease"}; }
@@ -33,6 +48,11 @@ Status check_element(const PutRequest& request) {
   if (request.element_bytes < 1 || request.element_bytes > 16) {
     return Error{ErrorCode::invalid_argument,
                  "elements have 1 to 16 bytes, not " + std::to_string(request.element_bytes)};
+  }
+  if (std::ssize(request.type) > type_bytes_most || !is_plain_text(request.type)) {
+    return Error{ErrorCode::invalid_argument, "the element type " + quoted(request.type) +
+                                                  " is none: it has at most " +
+                                                  std::to_string(type_bytes_most) + " bytes"};
   }
   if (__builtin_mul_overflow(request.box.points(), request.element_bytes, &bytes)) {
     return Error{ErrorCode::invalid_argument,
@@ -55,7 +75,8 @@ Status check_fits(const PutRequest& request, const std::string& type, std::int64
 ObjectStore::ObjectStore(Options options)
     : options_(std::move(options)),
       places_({options_.memory_bytes, options_.segment_bytes,
-               options_.full == Full::spill ? options_.spill_bytes : 0, options_.make_segment}) {}
+               options_.full == Full::spill ? options_.spill_bytes : 0, options_.make_segment}),
+      deletions_(options_.servers) {}
 
 std::set<std::string> ObjectStore::take_changes() {
   if (places_.take_freed()) changes_.insert("");
@@ -65,14 +86,16 @@ std::set<std::string> ObjectStore::take_changes() {
 Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& request) {
   if (Status status = check_element(request); !status) return status.error();
   auto found = variables_.find(request.variable);
-  if (found == variables_.end()) {
-    Variable made;
-    made.type = request.type;
-    made.element_bytes = request.element_bytes;
-    made.rank = request.box.rank;
-    found = variables_.emplace(request.variable, std::move(made)).first;
+  if (found != variables_.end() && found->second.life < request.life.life) {
+    erase_variable(found);  // it was deleted, and whoever did has died before he said so here
+    found = variables_.end();
   }
+  if (found == variables_.end()) return make_variable(request);
   Variable& variable = found->second;
+  if (variable.life != request.life.life) {
+    return Error{ErrorCode::not_found,
+                 quoted(request.variable) + " is being deleted; put it again if it is to be there"};
+  }
   if (Status s = check_fits(request, variable.type, variable.element_bytes, variable.rank); !s) {
     return s.error();
   }
@@ -93,15 +116,60 @@ Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& reque
   return &variable;
 }
 
+/// The first put decides what a variable is.
+Result<ObjectStore::Variable*> ObjectStore::make_variable(const PutRequest& request) {
+  if (Status s = check_name(request.variable, options_.limits.name_bytes); !s) return s.error();
+  const std::int64_t limit = options_.limits.variables;
+  if (std::ssize(variables_) >= limit) {
+    return limit_reached("the variables that the server knows are", limit, "staging_variables");
+  }
+  Variable made(static_cast<std::size_t>(options_.limits.versions_remembered));
+  made.life = request.life.life;
+  made.type = request.type;
+  made.element_bytes = request.element_bytes;
+  made.rank = request.box.rank;
+  return &variables_.emplace(request.variable, std::move(made)).first->second;
+}
+
+/// What a put or an entry adds must have room beside what is there.
+Status ObjectStore::check_limits(Owner owner, const Variable& variable,
+                                 std::int64_t version) const {
+  const Limits& limits = options_.limits;
+  if (std::ssize(objects_) + std::ssize(entered_) >= limits.boxes) {
+    return limit_reached("the boxes that the server knows are", limits.boxes, "staging_boxes");
+  }
+  const Leases::Holdings* holdings = leases_.holdings(owner);
+  if (holdings != nullptr &&
+      std::ssize(holdings->rooms) + std::ssize(holdings->entries) >= limits.client_puts) {
+    return limit_reached("the puts that this client has under way are", limits.client_puts,
+                         "staging_client_puts");
+  }
+  const auto held = variable.versions.find(version);
+  if (held == variable.versions.end()) return {};
+  const std::int64_t boxes = std::ssize(held->second.entered) + held->second.pending +
+                             static_cast<std::int64_t>(held->second.index.size());
+  if (boxes < limits.version_boxes) return {};
+  return limit_reached("the boxes of one version are", limits.version_boxes,
+                       "staging_version_boxes");
+}
+
+Status ObjectStore::check_leases(Owner owner) const {
+  const Leases::Holdings* holdings = leases_.holdings(owner);
+  const std::int64_t limit = options_.limits.client_leases;
+  if (holdings == nullptr || std::ssize(holdings->leases) < limit) return {};
+  return limit_reached("the gets whose data this client reads are", limit, "staging_client_leases");
+}
+
 Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRequest& request,
                                                         const Asking& asking) {
-  const bool is_new = !variables_.contains(request.variable);
   auto variable = variable_for(request);
   if (!variable) return variable.error();
   const std::uint64_t number = ++last_object_;
-  auto room = make_room(request, number, asking.effort);
+  const Status allowed = check_limits(owner, **variable, request.version);
+  auto room = allowed ? make_room(request, number, asking.effort)
+                      : Result<std::variant<Range, Waiting>>(allowed.error());
   if (!room || std::holds_alternative<Waiting>(*room)) {
-    if (is_new) variables_.erase(request.variable);
+    drop_if_unused(request.variable, request.version);
     if (!room) return room.error();
     return std::variant<Begun, Waiting>(std::get<Waiting>(*room));
   }
@@ -232,6 +300,17 @@ Result<std::uint64_t> ObjectStore::enter(Owner owner, const PutRequest& request,
   }
   auto variable = variable_for(request);
   if (!variable) return variable.error();
+  Status allowed = check_limits(owner, **variable, request.version);
+  if (allowed && where.guest && guests_ + strays_.size() >= guests_max) {
+    allowed = Error{ErrorCode::out_of_memory,
+                    "too many objects lie on servers that only help out; keep fewer versions, or "
+                    "give the servers more memory"};
+  }
+  if (!allowed) {
+    drop_if_unused(request.variable, request.version);
+    return allowed.error();
+  }
+  guests_ += where.guest ? 1 : 0;
   Version& version = (*variable)->versions[request.version];
   const std::uint64_t number = ++last_object_;
   version.entered.emplace(where.at, number);
@@ -267,6 +346,7 @@ void ObjectStore::leave(Owner owner, const std::string& name, std::int64_t numbe
     leases_.remove_entry(owner, key);
     --version.pending;
   }
+  guests_ -= entry->where.guest ? 1 : 0;
   version.elsewhere.remove(key, entry->box);
   version.entered.erase(object);
   entered_.erase(key);
@@ -315,6 +395,13 @@ void ObjectStore::keep_to_versions(const std::string& name, Variable& variable) 
 
 void ObjectStore::discard_version(const std::string& name, Variable& variable,
                                   std::int64_t version) {
+  take_out(name, variable, version);
+  variable.discarded.insert(version);
+  if (options_.on_discard) options_.on_discard(name, version);
+}
+
+/// The version is there no more, and what is being written to it cannot be committed.
+void ObjectStore::take_out(const std::string& name, Variable& variable, std::int64_t version) {
   std::vector<std::uint64_t> numbers;
   const auto held = variable.versions.find(version);
   held->second.index.all(numbers);
@@ -331,15 +418,40 @@ void ObjectStore::discard_version(const std::string& name, Variable& variable,
   }
   for (const auto& [where, number] : held->second.entered) {
     const Entered& entry = entered_.at(number);
-    if (entry.where.guest) strays_.push_back({where.home, where.object});
+    if (entry.where.guest) {
+      strays_.push_back({where.home, where.object});
+      --guests_;
+    }
     if (entry.state == Entry::pending) leases_.remove_entry(entry.owner, number);
     entered_.erase(number);
   }
   variable.held -= held->second.counts() ? 1 : 0;
   variable.versions.erase(held);
-  variable.discarded.insert(version);
-  if (options_.on_discard) options_.on_discard(name, version);
   changes_.insert(name);
+}
+
+void ObjectStore::erase_variable(std::map<std::string, Variable>::iterator found) {
+  const std::string name = found->first;
+  auto& versions = found->second.versions;
+  while (!versions.empty()) {
+    const std::int64_t version = versions.begin()->first;
+    take_out(name, found->second, version);
+    if (options_.on_discard) options_.on_discard(name, version);
+  }
+  changes_.insert(name);
+  variables_.erase(found);
+}
+
+bool ObjectStore::remove(const std::string& name, std::uint64_t number) {
+  deletions_.add(name, number);
+  const auto found = variables_.find(name);
+  if (found == variables_.end()) return false;
+  // What was made after the deletion is another variable of that name, unless no keeper can have
+  // counted so far meanwhile.
+  const std::uint64_t life = found->second.life;
+  if (life > number && life - number < std::uint64_t{1} << 32) return false;
+  erase_variable(found);
+  return true;
 }
 
 std::vector<Stray> ObjectStore::take_strays(std::size_t count_max) {
@@ -357,6 +469,7 @@ void ObjectStore::forget(std::uint64_t number, int owner) {
   object.discarded = true;
   Variable& variable = variables_.at(object.variable);
   forgotten_.insert(number);
+  if (forgotten_.size() > forgotten_max) forgotten_.erase(forgotten_.begin());
   Version& version = variable.versions.at(object.version);
   if (object.order == 0) {
     --version.pending;  // its commit fails
@@ -472,16 +585,34 @@ std::optional<VariableInfo> ObjectStore::describe(const std::string& name) const
   return VariableInfo{name, variable.type, variable.element_bytes, *variable.bounds, {}, 0};
 }
 
+std::optional<VariableInfo> ObjectStore::info(const std::string& name,
+                                              std::optional<std::int64_t> after,
+                                              std::size_t versions_max) const {
+  auto info = describe(name);
+  if (!info) return info;
+  const auto& versions = variables_.at(name).versions;
+  auto one = after ? versions.upper_bound(*after) : versions.begin();
+  for (; one != versions.end() && info->versions.size() < versions_max; ++one) {
+    const auto objects = static_cast<std::int64_t>(one->second.index.size());
+    if (objects > 0) info->versions.push_back({one->first, objects, one->second.bytes});
+  }
+  return info;
+}
+
+std::vector<std::string> ObjectStore::names_from(const std::string& first,
+                                                 std::size_t count_max) const {
+  std::vector<std::string> names;
+  for (auto one = variables_.lower_bound(first);
+       one != variables_.end() && names.size() < count_max; ++one) {
+    if (one->second.bounds) names.push_back(one->first);
+  }
+  return names;
+}
+
 std::vector<VariableInfo> ObjectStore::list() const {
   std::vector<VariableInfo> all;
   for (const auto& [name, variable] : variables_) {
-    auto info = describe(name);
-    if (!info) continue;
-    for (const auto& [number, version] : variable.versions) {
-      const auto objects = static_cast<std::int64_t>(version.index.size());
-      if (objects > 0) info->versions.push_back({number, objects, version.bytes});
-    }
-    all.push_back(std::move(*info));
+    if (auto one = info(name)) all.push_back(std::move(*one));
   }
   return all;
 }

@@ -17,7 +17,9 @@
 
 #include "staging/box.hpp"
 #include "staging/box_index.hpp"
+#include "staging/deletions.hpp"
 #include "staging/leases.hpp"
+#include "staging/limits.hpp"
 #include "staging/parts.hpp"
 #include "staging/places.hpp"
 #include "staging/retention.hpp"
@@ -46,6 +48,7 @@ struct PutRequest {
   Box box;
   std::string type;  ///< of an element, as NumPy writes it: f8
   std::int64_t element_bytes = 0;
+  Life life{};  ///< what the client knows of the variable
 };
 
 /// How room is asked for.
@@ -95,6 +98,7 @@ struct GetRequest {
   Which which = Which::exact;
   std::int64_t version = 0;
   Box box;
+  Life life{};  ///< what the client knows of the variable
 };
 
 /// What became of an object that another server's index names.
@@ -144,6 +148,8 @@ struct ServerInfo {
   std::vector<std::string> names;      ///< of the first of them
 };
 
+/// @error invalid_argument unless the name is plain text of 1 to so many bytes
+Status check_name(const std::string& variable, std::int64_t bytes_max);
 /// @error invalid_argument unless the elements have 1 to 16 bytes, and all of them together have a
 ///        size
 Status check_element(const PutRequest& request);
@@ -177,6 +183,8 @@ class ObjectStore {
     Full full = Full::block;
     std::int64_t spill_bytes = spill_bytes_unlimited;  ///< that may lie on disk, for Full::spill
     int server = 0;                                    ///< its number
+    int servers = 1;                                   ///< of its group
+    Limits limits{};
     /// Makes a segment of so many bytes, numbered 0, 1, 2, ….
     std::function<Status(std::int64_t bytes)> make_segment;
     /// Hears of each version that goes, if somebody is given.
@@ -248,6 +256,16 @@ class ObjectStore {
   /// @error not_found if it is not there
   Status discard(const std::string& variable, std::int64_t version);
 
+  /// Whether the variable was deleted since the client has asked the keeper for it: it must ask
+  /// anew before it goes on.
+  bool stale(const std::string& variable, const Life& life) const {
+    return deletions_.stale(variable, life);
+  }
+  /// Takes the variable away with all of its versions, as discard() does, and all that was
+  /// remembered of it: it may be put to as something else. `number`: of the deletion, as its keeper
+  /// counts them. Returns whether there was anything of it.
+  bool remove(const std::string& variable, std::uint64_t number);
+
   /// The owner's connection is gone, and its process may still write and read what it was given:
   /// what it had begun can be committed no more, and counts as given up for whoever waits for it;
   /// its memory, and the memory that it reads, is fenced until gone(). Final: a client that
@@ -259,6 +277,12 @@ class ObjectStore {
 
   /// The variables of which objects have been committed here; producers are not known here.
   std::vector<VariableInfo> list() const;
+  /// Their names from `first` on, in order, at most so many.
+  std::vector<std::string> names_from(const std::string& first, std::size_t count_max) const;
+  /// One with its versions above `after`, at most so many; all of them above without it.
+  std::optional<VariableInfo> info(const std::string& variable,
+                                   std::optional<std::int64_t> after = {},
+                                   std::size_t versions_max = SIZE_MAX) const;
   /// The same of one, without versions.
   std::optional<VariableInfo> describe(const std::string& variable) const;
   std::int64_t memory_bytes_used() const { return places_.memory_bytes_used(); }
@@ -311,6 +335,9 @@ class ObjectStore {
     std::int64_t version = 0;
   };
   struct Variable {
+    explicit Variable(std::size_t intervals_max) : discarded(intervals_max) {}
+
+    std::uint64_t life = 0;  ///< as Life says
     std::string type;
     std::int64_t element_bytes = 0;
     int rank = 0;
@@ -324,6 +351,11 @@ class ObjectStore {
   };
 
   Result<Variable*> variable_for(const PutRequest& request);
+  Result<Variable*> make_variable(const PutRequest& request);
+  Status check_limits(Owner owner, const Variable& variable, std::int64_t version) const;
+  Status check_leases(Owner owner) const;
+  void erase_variable(std::map<std::string, Variable>::iterator found);
+  void take_out(const std::string& name, Variable& variable, std::int64_t version);
   Result<std::variant<Range, Waiting>> make_room(const PutRequest& request, std::uint64_t object,
                                                  Effort effort);
   bool discard_oldest(const PutRequest& but_this);
@@ -352,11 +384,13 @@ class ObjectStore {
   std::unordered_map<std::uint64_t, Object> objects_;
   std::unordered_map<std::uint64_t, Entered> entered_;
   Leases leases_;
+  Deletions deletions_;
   std::int64_t fenced_bytes_ = 0;
   std::uint64_t last_object_ = 0;  ///< numbers of objects, and of those elsewhere
   std::uint64_t order_ = 0;        ///< the highest that is known
   std::vector<Stray> strays_;
-  std::set<std::uint64_t> forgotten_;  ///< objects whose owners have discarded their versions
+  std::size_t guests_ = 0;             ///< entries whose objects would be strays
+  std::set<std::uint64_t> forgotten_;  ///< the last objects whose owners discarded their versions
   std::set<std::string> changes_;
 };
 

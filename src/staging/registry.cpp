@@ -2,20 +2,9 @@
 
 #include <utility>
 
+#include "base/text.hpp"
+
 namespace tranship::staging {
-namespace {
-
-constexpr std::size_t name_bytes_max = 1024;
-
-Status check_variable(const PutRequest& request) {
-  if (Status status = check_element(request); !status) return status;
-  if (!request.variable.empty() && request.variable.size() <= name_bytes_max) return {};
-  return Error{ErrorCode::invalid_argument,
-               "a variable's name has 1 to " + std::to_string(name_bytes_max) + " bytes"};
-}
-
-}  // namespace
-
 Error never(const Facts& facts, const std::string& why) {
   if (facts.lost_producer()) {
     return {ErrorCode::peer_lost, why + ", and a process that put to it has died"};
@@ -25,14 +14,26 @@ Error never(const Facts& facts, const std::string& why) {
 
 Status check_within(const PutRequest& request, const Facts& facts) {
   if (!facts.domain || intersection(request.box, *facts.domain) == request.box) return {};
-  return Error{ErrorCode::invalid_argument, "the box " + request.box.text() +
-                                                " is not within the domain " +
-                                                facts.domain->text() + " of \"" + request.variable +
-                                                "\"; put it elsewhere, or define a larger domain"};
+  return Error{ErrorCode::invalid_argument,
+               "the box " + request.box.text() + " is not within the domain " +
+                   facts.domain->text() + " of " + quoted(request.variable) +
+                   "; put it elsewhere, or define a larger domain"};
+}
+
+Status Registry::check(const PutRequest& request) const {
+  if (Status status = check_element(request); !status) return status;
+  const std::string& name = request.variable;
+  if (definitions_.contains(name) || variables_.contains(name)) return {};
+  if (Status status = check_name(name, limits_.name_bytes); !status) return status;
+  if (std::ssize(variables_) < limits_.variables && std::ssize(definitions_) < limits_.variables) {
+    return {};
+  }
+  return limit_reached("the variables that the server knows are", limits_.variables,
+                       "staging_variables");
 }
 
 Status Registry::define(const PutRequest& domain, int writers) {
-  if (Status status = check_variable(domain); !status) return status;
+  if (Status status = check(domain); !status) return status;
   if (writers < 0) return Error{ErrorCode::invalid_argument, "writers are counted from 0"};
   auto found = definitions_.find(domain.variable);
   if (found != definitions_.end()) {
@@ -43,7 +44,7 @@ Status Registry::define(const PutRequest& domain, int writers) {
     if (intersection(known.domain.box, domain.box) != known.domain.box ||
         known.writers != writers) {
       return Error{ErrorCode::invalid_argument,
-                   "\"" + domain.variable + "\" was defined with the domain " +
+                   quoted(domain.variable) + " was defined with the domain " +
                        known.domain.box.text() + " and " + std::to_string(known.writers) +
                        " writers; give the same, or a domain around it"};
     }
@@ -61,7 +62,7 @@ Status Registry::define(const PutRequest& domain, int writers) {
 }
 
 Result<Facts> Registry::declare(const ClientId& client, const PutRequest& request) {
-  if (Status status = check_variable(request); !status) return status.error();
+  if (Status status = check(request); !status) return status.error();
   Facts made;
   made.type = request.type;
   made.element_bytes = request.element_bytes;
@@ -76,7 +77,10 @@ Result<Facts> Registry::declare(const ClientId& client, const PutRequest& reques
     if (status = check_within(request, made); !status) return status.error();
   }
   made.cells = Cells::around(request.box, request.element_bytes, cell_bytes_, made.domain);
-  Facts& facts = variables_.emplace(request.variable, std::move(made)).first->second;
+  made.life.life = number_ + 1;
+  const auto [found, is_new] = variables_.emplace(request.variable, std::move(made));
+  number_ += is_new ? 1 : 0;
+  Facts& facts = found->second;
   if (Status status = check_fits(request, facts.type, facts.element_bytes, facts.first.rank);
       !status) {
     return status.error();
@@ -86,12 +90,23 @@ Result<Facts> Registry::declare(const ClientId& client, const PutRequest& reques
     ++facts.producers;
     ++facts.came;
   }
+  facts.life.stamp = number_;
   return facts;
 }
 
 std::optional<Facts> Registry::facts(const std::string& variable) const {
   const auto found = variables_.find(variable);
-  return found == variables_.end() ? std::nullopt : std::optional(found->second);
+  if (found == variables_.end()) return std::nullopt;
+  Facts facts = found->second;
+  facts.life.stamp = number_;
+  return facts;
+}
+
+std::pair<std::uint64_t, bool> Registry::remove(const std::string& variable) {
+  const bool defined = definitions_.erase(variable) > 0;
+  const bool known = variables_.erase(variable) > 0;
+  for (auto& [client, producer] : producers_) producer.variables.erase(variable);
+  return {++number_, defined || known};
 }
 
 std::set<std::string> Registry::lost(const ClientId& client) {

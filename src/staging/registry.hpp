@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "staging/distribution.hpp"
 #include "staging/object_store.hpp"
@@ -33,6 +34,7 @@ struct Facts {
   int producers = 0;          ///< clients that put to it and are connected
   int missing = 0;  ///< clients that put to it, whose connections were lost, and that may come back
   int deaths = 0;   ///< clients that put to it and died: remembered as long as the variable
+  Life life{};      ///< when it was made, and when it was asked for
   bool lost_producer() const { return missing > 0 || deaths > 0; }
 
   /// Whether nobody will put to it any more.
@@ -43,17 +45,24 @@ struct Facts {
 class Registry {
  public:
   /// Cells have at least so many bytes.
-  explicit Registry(std::int64_t cell_bytes = Cells::bytes_least) : cell_bytes_(cell_bytes) {}
+  explicit Registry(std::int64_t cell_bytes = Cells::bytes_least, const Limits& limits = {})
+      : cell_bytes_(cell_bytes), limits_(limits) {}
 
   /// Says what the variable will be: the request's box is its domain, which a later definition may
   /// enlarge. It begins to exist when somebody puts to it. `writers`: how many will; 0: unknown.
-  /// @error invalid_argument if it does not fit the variable, or other definitions
+  /// @error invalid_argument if it does not fit the variable, or other definitions; out_of_memory
+  /// if
+  ///        there are too many variables
   Status define(const PutRequest& domain, int writers);
 
   /// Says that `client` will put to the variable, which begins to exist with that. It counts once,
   /// however often it says so, and whatever connections it has.
-  /// @error invalid_argument if the request does not fit the variable
+  /// @error as define()
   Result<Facts> declare(const ClientId& client, const PutRequest& request);
+
+  /// Forgets a variable, its definition, and who put to it. Returns the number of the deletion, and
+  /// whether there was anything of it.
+  std::pair<std::uint64_t, bool> remove(const std::string& variable);
 
   /// Nothing if nobody has declared it.
   std::optional<Facts> facts(const std::string& variable) const;
@@ -73,7 +82,11 @@ class Registry {
     int writers = 0;
   };
 
+  Status check(const PutRequest& request) const;
+
   std::int64_t cell_bytes_;
+  Limits limits_;
+  std::uint64_t number_ = 0;  ///< of the last creation or deletion
   std::map<std::string, Definition> definitions_;
   std::map<std::string, Facts> variables_;
   struct Producer {

@@ -33,8 +33,11 @@ Result<std::unique_ptr<Server>> Server::open(Options options) {
         ErrorCode::invalid_argument,
         "a group has at least one server, whose ranks are 0 to one less than their number"};
   }
+  const auto limits = limits_of(options.config);
+  if (!limits) return limits.error();
   std::unique_ptr<Server> server(new Server(std::move(options)));
   Server* raw = server.get();
+  raw->limits_ = *limits;
   if (Status status = raw->open_disk(); !status) return status.error();
   Engine::Options engine;
   engine.config = raw->options_.config;
@@ -98,6 +101,8 @@ Service::Options Server::service_options() {
   service.store.full = options_.full;
   service.store.spill_bytes = options_.spill_bytes_max;
   service.store.server = options_.rank;
+  service.store.servers = options_.servers;
+  service.store.limits = limits_;
   service.store.make_segment = [this](std::int64_t bytes) { return make_segment(bytes); };
   if (trace_) {
     service.store.on_discard = [this](const std::string& variable, std::int64_t version) {

@@ -86,6 +86,7 @@ class Server {
   void on_gone(RequesterId requester, bool cleanly);
 
   Options options_;
+  Limits limits_;
   mutable std::mutex mutex_;            ///< guards what follows
   std::unique_ptr<ServerTrace> trace_;  ///< null: nothing is traced
   std::unique_ptr<Service> service_;

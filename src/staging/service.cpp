@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
+#include <tuple>
 
 #include "base/text.hpp"
 #include "channels/host/copy.hpp"
@@ -23,8 +25,30 @@ Result<std::size_t> done(std::span<std::byte> reply) {
   return written(MessageWriter().add(Said::done), reply);
 }
 
+Result<std::size_t> stale(std::span<std::byte> reply) {
+  return written(MessageWriter().add(Said::stale), reply);
+}
+
 /// No group commits so often.
 constexpr std::uint64_t order_max = std::uint64_t{1} << 62;
+
+/// Names that one client waits for; who is not told looks again by itself.
+constexpr std::size_t watches_max = 256;
+/// Bytes of what a client calls itself, and of a server's contact.
+constexpr std::size_t label_bytes_max = 256;
+/// No keeper makes or deletes so many variables.
+constexpr std::uint64_t number_max = std::uint64_t{1} << 62;
+
+/// What a client calls itself, made fit to be shown.
+std::string label_of(const std::string& text) {
+  const bool fits = text.size() <= label_bytes_max && is_plain_text(text);
+  return fits ? text : quoted(text, label_bytes_max / 4);
+}
+
+/// A path as clients name it. What is no name counts among the others.
+std::string_view path_of(const std::string& text) {
+  return is_plain_text(text) ? std::string_view(text) : std::string_view("others");
+}
 
 Error closing() { return {ErrorCode::closed, "the staging server is closing"}; }
 
@@ -41,8 +65,10 @@ Status check_version(std::uint32_t version) {
 Service::Service(Options options)
     : options_(std::move(options)),
       store_(options_.store),
-      registry_(options_.cell_bytes),
-      contacts_(static_cast<std::size_t>(options_.servers)) {
+      registry_(options_.cell_bytes, options_.store.limits),
+      distribution_(options_.servers),
+      contacts_(static_cast<std::size_t>(options_.servers)),
+      waiting_(watches_max) {
   contacts_[static_cast<std::size_t>(options_.store.server)] = options_.contact;
 }
 
@@ -83,6 +109,7 @@ Result<std::size_t> Service::carry_out(Owner from, Ask ask, MessageReader& in, R
     case Ask::undo: return on_undo(from, in, reply);
     case Ask::forget: return on_forget(in, reply);
     case Ask::discard: return on_discard(in, reply);
+    case Ask::remove: return on_remove(in, reply);
     case Ask::list: return on_list(in, reply);
     case Ask::status: return on_status(reply);
   }
@@ -115,7 +142,11 @@ Result<std::size_t> Service::on_hello(Owner from, MessageReader& in, Reply reply
                              " servers have not started yet"),
                    reply);
   }
-  clients_[from] = {name, id};
+  const std::int64_t limit = options_.store.limits.clients;
+  if (!clients_.contains(from) && std::ssize(clients_) >= limit) {
+    return limit_reached("the clients of the server are", limit, "staging_clients");
+  }
+  clients_[from] = {label_of(name), id};
   registry_.came_back(id);
   MessageWriter out;
   out.add(Said::done).add(options_.message_bytes).add(data_bytes());
@@ -131,7 +162,8 @@ Result<std::size_t> Service::on_join(MessageReader& in, Reply reply) {
   const auto rank = in.get<int>();
   const auto servers = in.get<int>();
   const std::string contact = in.text();
-  if (!in.ok() || contact.empty()) return unreadable();
+  const bool plain = contact.size() <= label_bytes_max && is_plain_text(contact);
+  if (!in.ok() || contact.empty() || !plain) return unreadable();
   if (Status status = check_version(version); !status) return status.error();
   if (options_.store.server != 0 || servers != options_.servers || rank < 1 || rank >= servers) {
     return Error{ErrorCode::invalid_argument,
@@ -180,11 +212,12 @@ Result<std::size_t> Service::on_describe(Owner from, MessageReader& in, Reply re
   const std::string name = in.text();
   const bool watch = in.get<std::uint32_t>() != 0;
   if (!in.ok()) return unreadable();
+  if (Status s = check_name(name, name_bytes_most); !s) return s.error();
   const auto facts = registry_.facts(name);
   if (!facts) {
     return wait(from, name, {"nothing has been put to " + quoted(name) + " yet"}, reply);
   }
-  if (watch) waiting_[name].insert(from);
+  if (watch) waiting_.add(name, from);
   MessageWriter out;
   out.add(Said::done);
   add(out, *facts);
@@ -199,6 +232,16 @@ Result<std::size_t> Service::on_bounds(MessageReader& in, Reply reply) const {
   out.add(Said::done);
   add(out, bounds_of(name));
   return written(out, reply);
+}
+
+/// Whether the variable was deleted since the client has asked its keeper for it.
+bool Service::is_stale(const std::string& variable, const Life& life) const {
+  if (life.stamp == 0) return false;
+  const bool keeper =
+      distribution_.servers() == 1 || distribution_.keeper(variable) == options_.store.server;
+  if (!keeper) return store_.stale(variable, life);
+  const auto facts = registry_.all().find(variable);
+  return facts == registry_.all().end() || facts->second.life.life != life.life;
 }
 
 /// Around what was put to the variable here.
@@ -218,6 +261,7 @@ Result<std::size_t> Service::on_put(Owner from, MessageReader& in, Reply reply) 
   if (request.box.points() * request.element_bytes != bytes || bytes > data_bytes()) {
     return unreadable();
   }
+  if (is_stale(request.variable, request.life)) return stale(reply);
   auto begun = store_.begin(from, request, {options_.servers > 1 ? Effort::home : Effort::all});
   if (!begun) return begun.error();
   if (const auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", *waiting, reply);
@@ -240,6 +284,7 @@ Result<std::size_t> Service::on_begin(Owner from, MessageReader& in, Reply reply
   asking.ticket = in.get<Ticket>();
   if (!in.ok() || asking.effort < Effort::guest || asking.effort > Effort::all) return unreadable();
   if (draining_) return closing();
+  if (is_stale(request.variable, request.life)) return stale(reply);
   auto begun = store_.begin(from, request, asking);
   if (!begun) return begun.error();
   if (const auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", *waiting, reply);
@@ -267,7 +312,7 @@ Result<std::size_t> Service::on_commit(Owner from, MessageReader& in, Reply repl
   const auto order = store_.commit(from, object, order_before);
   if (!order) return order.error();
   if (const auto known = traffic_.find(variable); known != traffic_.end()) {
-    known->second.puts.add(1, bytes, path);
+    known->second.puts.add(1, bytes, path_of(path));
   }
   return put_answer(MessageWriter().add(Said::done).add(*order), reply);
 }
@@ -288,6 +333,7 @@ Result<std::size_t> Service::on_enter(Owner from, MessageReader& in, Reply reply
   if (!in.ok() || home < 0 || home >= options_.servers || home == options_.store.server) {
     return unreadable();
   }
+  if (is_stale(request.variable, request.life)) return stale(reply);
   const auto order = store_.enter(from, request, {{home, object}, guest});
   if (!order) return order.error();
   traffic_.try_emplace(request.variable);
@@ -320,6 +366,8 @@ Result<std::size_t> Service::on_get(Owner from, MessageReader& in, bool wants_da
   if (!read(in, request)) return unreadable();
   const auto ticket = in.get<Ticket>();
   if (!in.ok()) return unreadable();
+  if (Status s = check_name(request.variable, name_bytes_most); !s) return s.error();
+  if (is_stale(request.variable, request.life)) return stale(reply);
   auto got = store_.get(from, request, ticket);
   if (!got) return got.error();
   if (std::holds_alternative<Spread>(*got))
@@ -352,7 +400,9 @@ Result<std::size_t> Service::on_find(Owner from, MessageReader& in, Reply reply)
   const bool watch = in.get<std::uint32_t>() != 0;
   const auto ticket = in.get<Ticket>();
   if (!in.ok()) return unreadable();
-  if (watch) waiting_[request.variable].insert(from);
+  if (Status s = check_name(request.variable, name_bytes_most); !s) return s.error();
+  if (is_stale(request.variable, request.life)) return stale(reply);
+  if (watch) waiting_.add(request.variable, from);
   auto got = store_.find(from, request, ticket);
   if (!got) return got.error();
   if (const auto* waiting = std::get_if<Waiting>(&*got)) {
@@ -370,7 +420,8 @@ Result<std::size_t> Service::on_lease(Owner from, MessageReader& in, Reply reply
   for (std::uint32_t k = 0; k < count && in.ok(); ++k) objects.push_back(in.get<std::uint64_t>());
   const auto ticket = in.get<Ticket>();
   if (!in.ok()) return unreadable();
-  if (watch) waiting_[variable].insert(from);
+  if (Status s = check_name(variable, name_bytes_most); !s) return s.error();
+  if (watch) waiting_.add(variable, from);
   std::uint64_t lease = 0;
   const auto answers = store_.lease(from, variable, version, objects, lease, ticket);
   if (!answers) return answers.error();
@@ -449,7 +500,7 @@ Result<std::size_t> Service::on_release(Owner from, MessageReader& in, Reply rep
   long_answers_.erase({from, lease});
   if (Status status = store_.release(from, lease); !status) return status.error();
   if (const auto known = traffic_.find(variable); known != traffic_.end()) {
-    known->second.gets.add(gets, bytes, path);
+    known->second.gets.add(gets, bytes, path_of(path));
   }
   return done(reply);
 }
@@ -476,28 +527,65 @@ Result<std::size_t> Service::on_discard(MessageReader& in, Reply reply) {
   const auto version = in.get<std::int64_t>();
   if (!in.ok()) return unreadable();
   const Status status = store_.discard(variable, version);
-  return status ? done(reply) : Answer(status.error());
+  return status ? put_answer(MessageWriter().add(Said::done), reply) : Answer(status.error());
 }
 
-std::vector<VariableInfo> Service::list() const {
-  std::map<std::string, VariableInfo> all;
-  for (VariableInfo& info : store_.list()) all.emplace(info.name, std::move(info));
-  for (const auto& [name, facts] : registry_.all()) {
-    auto found = all.find(name);
-    if (found == all.end()) {
-      found =
-          all.emplace(name, VariableInfo{name, facts.type, facts.element_bytes, facts.first, {}, 0})
-              .first;
-    }
-    found->second.producers = facts.producers;
+/// The keeper of a variable is asked without a number, and answers with that of the deletion.
+Result<std::size_t> Service::on_remove(MessageReader& in, Reply reply) {
+  const std::string variable = in.text();
+  auto number = in.get<std::uint64_t>();
+  if (!in.ok() || number > number_max) return unreadable();
+  if (Status s = check_name(variable, name_bytes_most); !s) return s.error();
+  bool any = false;
+  if (number == 0) std::tie(number, any) = registry_.remove(variable);
+  any = store_.remove(variable, number) || any;
+  traffic_.erase(variable);
+  changes_.insert(variable);
+  MessageWriter out;
+  out.add(Said::done).add(number).add(static_cast<std::uint32_t>(any ? 1 : 0));
+  return put_answer(std::move(out), reply);
+}
+
+/// Adds what others than the store know.
+void Service::complete_info(VariableInfo& info) const {
+  const auto facts = registry_.all().find(info.name);
+  if (facts != registry_.all().end()) info.producers = facts->second.producers;
+  const auto traffic = traffic_.find(info.name);
+  if (traffic != traffic_.end()) info.traffic = traffic->second;
+}
+
+std::vector<VariableInfo> Service::list_from(const std::string& after, std::int64_t after_version,
+                                             std::size_t rows_max) const {
+  std::vector<std::string> names = store_.names_from(after, rows_max);
+  std::size_t count = 0;
+  for (auto one = registry_.all().lower_bound(after);
+       one != registry_.all().end() && count < rows_max; ++one, ++count) {
+    names.push_back(one->first);
   }
-  for (const auto& [name, traffic] : traffic_) {
-    if (const auto found = all.find(name); found != all.end()) found->second.traffic = traffic;
-  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  if (names.size() > rows_max) names.resize(rows_max);  // behind that some may be left out
   std::vector<VariableInfo> listed;
-  for (auto& [name, info] : all) listed.push_back(std::move(info));
+  std::size_t rows = 0;
+  for (const std::string& name : names) {
+    if (rows >= rows_max) break;
+    const bool first = name == after;
+    auto info =
+        store_.info(name, first ? std::optional(after_version) : std::nullopt, rows_max - rows);
+    if (first && (!info || info->versions.empty())) continue;  // it was told before
+    if (!info) {
+      const Facts& facts = registry_.all().at(name);
+      info = VariableInfo{name, facts.type, facts.element_bytes, facts.first, {}, 0};
+    }
+    complete_info(*info);
+    if (first) info->traffic = {};  // the page before has told it
+    rows += 1 + info->versions.size();
+    listed.push_back(std::move(*info));
+  }
   return listed;
 }
+
+std::vector<VariableInfo> Service::list() const { return list_from({}, INT64_MIN, SIZE_MAX); }
 
 /// What comes after a version of a variable, as much as there is room for.
 Result<std::size_t> Service::on_list(MessageReader& in, Reply reply) const {
@@ -506,14 +594,8 @@ Result<std::size_t> Service::on_list(MessageReader& in, Reply reply) const {
   if (!in.ok()) return unreadable();
   MessageWriter out;
   out.add(Said::done);
-  for (VariableInfo& info : list()) {
-    if (info.name < after) continue;
-    if (info.name == after) {
-      std::erase_if(info.versions,
-                    [&](const VersionInfo& one) { return one.version <= after_version; });
-      if (info.versions.empty()) continue;
-      info.traffic = {};  // the page before has told it
-    }
+  // No row takes less.
+  for (VariableInfo& info : list_from(after, after_version, reply.size() / sizeof(VersionInfo))) {
     const std::vector<VersionInfo> versions = std::exchange(info.versions, {});
     MessageWriter without;
     add(without, info);
@@ -555,7 +637,7 @@ Result<std::size_t> Service::on_status(Reply reply) const {
 
 Result<std::size_t> Service::wait(Owner from, const std::string& variable, const Waiting& waiting,
                                   Reply reply) {
-  waiting_[variable].insert(from);
+  waiting_.add(variable, from);
   return written(MessageWriter().add(Said::waiting).text(waiting.why), reply);
 }
 
@@ -571,7 +653,7 @@ void Service::lost(Owner from) {
   const ClientId id = client->second.id;
   clients_.erase(client);
   lost_[from] = id;
-  for (auto& [variable, clients] : waiting_) clients.erase(from);
+  waiting_.drop(from);
   std::erase_if(long_answers_, [&](const auto& one) { return one.first.first == from; });
   store_.lost(from);
   if (!is_connected(id)) changes_.merge(registry_.lost(id));
@@ -601,10 +683,7 @@ void Service::conclude() {
   changes_.merge(store_.take_changes());
   std::set<Owner> told;
   for (const std::string& variable : changes_) {
-    const auto found = waiting_.find(variable);
-    if (found == waiting_.end()) continue;
-    told.insert(found->second.begin(), found->second.end());
-    waiting_.erase(found);
+    told.merge(waiting_.take(variable));
   }
   changes_.clear();
   for (const Owner client : told) options_.notify(client);

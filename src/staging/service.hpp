@@ -14,6 +14,7 @@
 #include "staging/messages.hpp"
 #include "staging/object_store.hpp"
 #include "staging/registry.hpp"
+#include "staging/watches.hpp"
 
 namespace tranship::staging {
 
@@ -102,14 +103,20 @@ class Service {
   Answer on_undo(Owner from, MessageReader& in, Reply reply);
   Answer on_forget(MessageReader& in, Reply reply);
   Answer on_discard(MessageReader& in, Reply reply);
+  Answer on_remove(MessageReader& in, Reply reply);
   Answer on_list(MessageReader& in, Reply reply) const;
   Answer on_status(Reply reply) const;
 
+  bool is_stale(const std::string& variable, const Life& life) const;
   std::optional<Box> bounds_of(const std::string& variable) const;
   Answer objects_of(Owner from, const Found& found, Reply reply);
   Answer data_of(Owner from, const Found& found, const Box& box, Reply reply);
   /// With the strays that there are.
   Answer put_answer(MessageWriter out, Reply reply);
+  /// A page of list(): what comes after a version of a variable, at most so many rows.
+  std::vector<VariableInfo> list_from(const std::string& after, std::int64_t after_version,
+                                      std::size_t rows_max) const;
+  void complete_info(VariableInfo& info) const;
   Answer wait(Owner from, const std::string& variable, const Waiting& waiting, Reply reply);
   void conclude();
   bool is_connected(const ClientId& id) const;
@@ -117,12 +124,13 @@ class Service {
   Options options_;
   ObjectStore store_;
   Registry registry_;
+  Distribution distribution_;
   std::map<std::string, VariableTraffic> traffic_;  ///< of the variables of which something came
   std::vector<std::string> contacts_;               ///< of all servers; empty: it has not come
   std::map<Owner, ClientInfo> clients_;
   std::map<Owner, ClientId> lost_;  ///< clients whose connections are gone, until gone()
-  std::map<std::string, std::set<Owner>> waiting_;  ///< by variable; "": for memory, or the disk
-  std::set<std::string> changes_;                   ///< of the registry
+  Watches waiting_;                 ///< for a change of a variable; of "": of memory, or the disk
+  std::set<std::string> changes_;   ///< of the registry
   std::set<Owner> waiting_for_servers_;
   /// What gets found that no message has room for, by lease, until the release.
   std::map<std::pair<Owner, std::uint64_t>, Found> long_answers_;

@@ -97,6 +97,7 @@ StagingWorld::StagingWorld(Options options)
     service.store.full = options.full;
     service.store.spill_bytes = options.spill_bytes;
     service.store.server = rank;
+    service.store.servers = options.servers;
     service.store.make_segment = [&server](std::int64_t bytes) {
       server.segments.emplace_back(static_cast<std::size_t>(bytes));
       return Status{};

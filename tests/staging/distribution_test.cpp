@@ -135,7 +135,7 @@ TEST(a_domain_that_grows_or_has_many_cells_is_spread_too) {
   const Box row = box_of({0, 0, 0, 0, 0, 0, 0, 0}, {257, 1, 1, 1, 1, 1, 1, 1});
   EXPECT(ordered(Cells::around(small, 8, 8, row)).order == nullptr);
   // As far from 0 as indices go.
-  const std::int64_t far = INT64_MAX - 3;
+  const std::int64_t far = index_most - 3;
   const Box edge = box_of({0, far}, {2, far + 1});
   const Cells last = ordered(Cells::around(edge, 8, 8, box_of({0, far}, {6, far + 3})));
   REQUIRE(last.order != nullptr);
@@ -189,9 +189,9 @@ TEST(whoever_looks_for_a_box_asks_somebody_who_knows) {
 }
 
 TEST(indices_may_be_as_far_as_they_go) {
-  const std::int64_t far = INT64_MAX - 1;
+  const std::int64_t far = index_most - 1;
   const Cells cells =
-      Cells::around(box_of({INT64_MIN}, {INT64_MIN + 100000}), 8, Cells::bytes_least);
+      Cells::around(box_of({-index_most}, {-index_most + 100000}), 8, Cells::bytes_least);
   const Distribution distribution(5);
   EXPECT_EQ(distribution.owners("v", cells, box_of({far}, {far + 1})).size(), 1U);
   EXPECT_EQ(distribution.owners("v", cells, box_of({0}, {far})).size(), 5U);

@@ -111,7 +111,14 @@ struct Fixture {
 };
 
 PutRequest put_of(const std::string& variable, std::int64_t version) {
-  return {variable, version, *Box::make({0}, {16}), "i8", 8};
+  return {variable, version, *Box::make({0}, {16}), "i8", 8, {}};
+}
+
+/// Of a variable that its writer has declared first of all.
+PutRequest honest_put(std::int64_t version) {
+  PutRequest put = put_of("honest", version);
+  put.life = {1, 1};
+  return put;
 }
 
 MessageWriter put_message(const PutRequest& request, std::int64_t value) {
@@ -125,7 +132,7 @@ MessageWriter put_message(const PutRequest& request, std::int64_t value) {
 
 /// Something of the protocol, well formed.
 MessageWriter some_question(std::mt19937_64& random) {
-  const auto ask = static_cast<Ask>(random() % 27);
+  const auto ask = static_cast<Ask>(random() % 28);
   const std::string name = random() % 8 == 0 ? "honest" : "v" + std::to_string(random() % 4);
   const auto version = static_cast<std::int64_t>(random() % 6);
   const PutRequest put = put_of(name, version);
@@ -178,11 +185,20 @@ MessageWriter some_question(std::mt19937_64& random) {
       break;
     case Ask::describe: question.text(name).add(std::uint32_t{1}); break;
     case Ask::bounds: question.text(name); break;
+    case Ask::remove:
+      question.text("v" + std::to_string(random() % 9)).add(random() % 3 == 0 ? random() % 99 : 0);
+      break;
     case Ask::discard:
     case Ask::list: question.text(name).add(version); break;
     default: question.add(random() % 50).add(random() % 50); break;
   }
   return question;
+}
+
+/// Any client may delete any variable: that is no harm, and would end the test.
+bool deletes_honest(std::span<const std::byte> question) {
+  MessageReader in(question);
+  return in.get<Ask>() == Ask::remove && in.text() == "honest";
 }
 
 std::vector<std::byte> changed(std::vector<std::byte> bytes, std::mt19937_64& random) {
@@ -194,6 +210,7 @@ std::vector<std::byte> changed(std::vector<std::byte> bytes, std::mt19937_64& ra
       default: bytes.resize(place); break;
     }
   }
+  if (deletes_honest(bytes)) bytes.clear();
   return bytes;
 }
 
@@ -219,7 +236,7 @@ TEST(a_million_strange_questions_do_no_harm) {
     if (k % 1000 != 0) continue;
     // Among all that, an honest client is served; now and then the other one goes, and comes anew.
     const std::int64_t version = 1'000'000 + k;
-    const auto put = server.ask(honest, put_message(put_of("honest", version), k));
+    const auto put = server.ask(honest, put_message(honest_put(version), k));
     REQUIRE(put.ok());
     MessageWriter get;
     get.add(Ask::get);
@@ -246,6 +263,10 @@ TEST(strange_questions_do_no_harm_to_what_is_spilled) {
   Fixture server(Full::spill);
   server.hello(honest);
   server.hello(hostile);
+  MessageWriter declare;
+  declare.add(Ask::declare);
+  add(declare, put_of("honest", 1));
+  REQUIRE(server.ask(honest, declare).ok());
   std::mt19937_64 random(12);
   std::map<std::int64_t, std::int64_t> put;  // values by version
   for (int k = 0; k < spilled_questions; ++k) {
@@ -256,7 +277,7 @@ TEST(strange_questions_do_no_harm_to_what_is_spilled) {
     // Versions that the other one does not hit upon, whatever bits it turns, fill the memory, and
     // go to disk.
     const std::int64_t version = 0x5a5a'5a5a'0000 + k;
-    const auto length = server.ask(honest, put_message(put_of("honest", version), k));
+    const auto length = server.ask(honest, put_message(honest_put(version), k));
     REQUIRE(length.ok());
     MessageReader in({server.reply.data(), *length});
     if (in.get<Said>() == Said::done) put[version] = k;

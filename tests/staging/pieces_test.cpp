@@ -101,3 +101,26 @@ TEST(a_nest_copies_a_part_between_two_boxes) {
   EXPECT_EQ(nest.target_offset, ((0 * 6 + 1) * 10 + 2) * 2);
   EXPECT_EQ(nest.element_bytes, 5 * 2);  // the last dimension is whole in the source
 }
+
+TEST(indices_have_limits_and_bounds_may_hold_any_number_of_points) {
+  const std::int64_t most = index_most;
+  EXPECT(Box::make({-most}, {-most + 1}).ok());
+  EXPECT(Box::make({most - 1}, {most}).ok());
+  EXPECT(Box::make({-most}, {most}).ok());
+  for (const auto& [lower, upper] : {std::pair<std::int64_t, std::int64_t>{INT64_MIN, 0},
+                                     {INT64_MIN, INT64_MIN + 1},
+                                     {INT64_MAX - 1, INT64_MAX},
+                                     {most, most + 1},
+                                     {-most - 1, 0}}) {
+    const auto refused = Box::make({lower}, {upper});
+    EXPECT(!refused.ok() &&
+           refused.error().message.find(
+               "beyond the limit of indices, 4611686018427387903 to either side") !=
+               std::string::npos);
+  }
+  const std::vector<std::int64_t> zeros(8, 0);
+  const std::vector<std::int64_t> sides(8, 256);
+  const auto large = Box::make(zeros, sides);
+  EXPECT(!large.ok() && large.error().message.find("more points than") != std::string::npos);
+  EXPECT(Box::make_bounds(zeros, sides).ok());
+}
