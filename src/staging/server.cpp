@@ -67,7 +67,7 @@ Status Server::open_disk() {
   const bool given = !options_.spill_folder.empty();
   auto disk = SpillFile::open(given ? options_.spill_folder : options_.config.temporary_folder);
   if (!disk) return disk.error();
-  disk_ = std::move(*disk);
+  disk_ = std::make_unique<CheckedDisk>(std::move(*disk));
   return {};
 }
 

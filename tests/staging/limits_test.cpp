@@ -65,7 +65,7 @@ struct Fixture {
     question.add(Ask::put);
     add(question, request);
     const std::vector<std::byte> data(static_cast<std::size_t>(request.box.points()) * 8);
-    return ask(from, question.add(data));
+    return ask(from, question.add(data).add(Checksum{}));
   }
   std::string get(Owner from, const std::string& variable, std::int64_t version) {
     MessageWriter question;
