@@ -148,7 +148,7 @@ Status ObjectStore::check_limits(Owner owner, const Variable& variable,
   if (holdings != nullptr &&
       std::ssize(holdings->rooms) + std::ssize(holdings->entries) >= limits.client_puts) {
     return limit_reached("the puts that this client has under way are", limits.client_puts,
-                         "staging_client_puts");
+                         "staging_puts");
   }
   const auto held = variable.versions.find(version);
   if (held == variable.versions.end()) return {};
@@ -163,7 +163,7 @@ Status ObjectStore::check_leases(Owner owner) const {
   const Leases::Holdings* holdings = leases_.holdings(owner);
   const std::int64_t limit = options_.limits.client_leases;
   if (holdings == nullptr || std::ssize(holdings->leases) < limit) return {};
-  return limit_reached("the gets whose data this client reads are", limit, "staging_client_leases");
+  return limit_reached("the gets whose data this client reads are", limit, "staging_leases");
 }
 
 Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRequest& request,
