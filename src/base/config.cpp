@@ -87,6 +87,7 @@ std::vector<Setting> settings() {
       number("staging_puts", &Config::staging_puts, "puts that one client has under way"),
       number("staging_leases", &Config::staging_leases,
              "gets of one client whose data are being read"),
+      number("staging_lease_s", &Config::staging_lease_s, "seconds that one get may read"),
       number("trace_spans", &Config::trace_spans, "spans that a trace keeps"),
       word("trace_folder", &Config::trace_folder, "folder for a trace of each engine; empty: none"),
       word("cache_folder", &Config::cache_folder, "folder of measured profiles"),

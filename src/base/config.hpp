@@ -70,6 +70,8 @@ struct Config {
   std::int64_t staging_puts = 1024;
   /// Gets of one client whose data are being read.
   std::int64_t staging_leases = 4096;
+  /// Seconds that one get may read: a client with an older one gets nothing new before that ends.
+  std::int64_t staging_lease_s = 3600;
   /// Spans that a trace keeps.
   std::int64_t trace_spans = 1 << 20;
   /// Folder into which each engine writes a trace of its own when it closes. Empty: none. Set it

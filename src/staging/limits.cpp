@@ -22,6 +22,7 @@ Result<Limits> limits_of(const Config& config) {
       {"staging_version_boxes", config.staging_version_boxes, &Limits::version_boxes, 1 << 20},
       {"staging_puts", config.staging_puts, &Limits::client_puts, INT64_MAX},
       {"staging_leases", config.staging_leases, &Limits::client_leases, INT64_MAX},
+      {"staging_lease_s", config.staging_lease_s, &Limits::lease_s, std::int64_t{1} << 32},
   };
   for (const Setting& setting : settings) {
     if (setting.value < 1 || setting.value > setting.most) {

@@ -40,6 +40,7 @@ std::uint64_t ObjectStore::keep(Owner owner, Ticket ticket, std::vector<std::uin
   Lease lease;
   lease.owner = owner;
   lease.ticket = ticket;
+  if (options_.now_ns) lease.begin_ns = options_.now_ns();
   for (const std::uint64_t number : objects) {
     ++objects_.at(number).leases;
     if (places_.pin(number)) lease.pinned.push_back(number);

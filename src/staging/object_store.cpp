@@ -162,7 +162,14 @@ Status ObjectStore::check_limits(Owner owner, const Variable& variable,
 Status ObjectStore::check_leases(Owner owner) const {
   const Leases::Holdings* holdings = leases_.holdings(owner);
   const std::int64_t limit = options_.limits.client_leases;
-  if (holdings == nullptr || std::ssize(holdings->leases) < limit) return {};
+  if (holdings == nullptr || holdings->leases.empty()) return {};
+  const std::int64_t begin_ns = leases_.at(holdings->leases.front()).begin_ns;
+  const std::int64_t lease_s = options_.limits.lease_s;
+  if (options_.now_ns && (options_.now_ns() - begin_ns) / 1'000'000'000 >= lease_s) {
+    return limit_reached("the seconds for which a get of this client has been reading are at least",
+                         lease_s, "staging_lease_s");
+  }
+  if (std::ssize(holdings->leases) < limit) return {};
   return limit_reached("the gets whose data this client reads are", limit, "staging_leases");
 }
 

@@ -186,6 +186,7 @@ class ObjectStore {
     int server = 0;                                    ///< its number
     int servers = 1;                                   ///< of its group
     Limits limits{};
+    std::function<std::int64_t()> now_ns{};  ///< the age of leases; empty: they have none
     /// Makes a segment of so many bytes, numbered 0, 1, 2, ….
     std::function<Status(std::int64_t bytes)> make_segment;
     /// Hears of each version that goes, if somebody is given.

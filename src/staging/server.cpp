@@ -90,6 +90,7 @@ Service::Options Server::service_options() {
   service.store.server = options_.rank;
   service.store.servers = options_.servers;
   service.store.limits = limits_;
+  service.store.now_ns = [] { return SteadyClock().now_ns(); };
   service.store.make_segment = [this](std::int64_t bytes) { return make_segment(bytes); };
   if (trace_) {
     service.store.on_discard = [this](const std::string& variable, std::int64_t version) {
