@@ -148,11 +148,12 @@ void bind_staging_server(nb::module_& module) {
 }
 
 void put(BoundClient& self, const std::string& variable, std::int64_t version, nb::handle array,
-         const std::vector<std::int64_t>& lower, double timeout, nb::handle after) {
+         const std::vector<std::int64_t>& lower, double timeout, nb::handle after, bool checksum) {
   const Array source = array_of(array, false);
   const std::vector<Event> events = events_of(after);
   unwrap(run([&] {
-    return self.client->put(variable, version, source, lower, milliseconds(timeout), events);
+    return self.client->put(variable, version, source, lower, milliseconds(timeout), events,
+                            checksum);
   }));
 }
 
@@ -234,7 +235,7 @@ void bind_staging_client(nb::module_& module) {
       .def_static("open", &open_client, nb::arg("engine"), nb::arg("contact"), nb::arg("name"),
                   nb::arg("timeout"))
       .def("put", &put, nb::arg("variable"), nb::arg("version"), nb::arg("array"), nb::arg("lower"),
-           nb::arg("timeout"), nb::arg("after").none())
+           nb::arg("timeout"), nb::arg("after").none(), nb::arg("checksum") = false)
       .def("get", &get, nb::arg("variable"), nb::arg("which"), nb::arg("version"), nb::arg("lower"),
            nb::arg("upper"), nb::arg("out"), nb::arg("timeout"))
       .def("wait", &wait, nb::arg("variable"), nb::arg("which"), nb::arg("version"),

@@ -307,6 +307,7 @@ class Staging(Closing):
         *,
         timeout: float = 30.0,
         after: Event | Iterable[Event] | None = None,
+        checksum: bool = False,
     ) -> None:
         """Puts an array as a box of a variable at a version.
 
@@ -324,13 +325,18 @@ class Staging(Closing):
             after: events of `Engine.copy` that write the array: it is read when they have ended,
                 and the server finds room meanwhile. What is in the stream that a GPU's array
                 names is waited for by itself.
+            checksum: whether the object gets a CRC-32C of its elements, which each `get` that
+                takes the object whole compares with what it got. Costs about as much as a copy,
+                for the writer and for each such reader; what is up to 64 KiB goes the way of
+                larger objects when it is read.
 
         Raises:
             InvalidArgument: the array does not fit the variable, or the version is no number.
             NotFound: the version was discarded, or is older than those that are kept.
             Timeout: the memory was full, or an event had not ended, for so long.
             PeerLost: a server is gone.
-            Error: what an event failed with; nothing was put.
+            Error: what an event failed with; nothing was put. Of more of one kind than the server
+                takes: the message names the limit and its setting.
         """
         if isinstance(array, np.ndarray) and (
             array.itemsize > ELEMENT_BYTES_MAX or array.dtype.names is not None
@@ -339,7 +345,7 @@ class Staging(Closing):
         core = array if isinstance(array, _core.Array) else _core.array_of(array)
         corner = lower if lower is not None else (0,) * len(core.extents)
         number = whole_version(version)
-        self._core.put(name, number, array, list(corner), timeout, after)
+        self._core.put(name, number, array, list(corner), timeout, after, checksum)
 
     def put_async(
         self,
@@ -350,6 +356,7 @@ class Staging(Closing):
         *,
         timeout: float = 30.0,
         after: Event | Iterable[Event] | None = None,
+        checksum: bool = False,
     ) -> Future[None]:
         """Begins a `put` and returns at once; ``result()`` waits for it, and raises what it raises.
 
@@ -357,7 +364,9 @@ class Staging(Closing):
         close() waits for all of them.
         """
         return self._workers.run(
-            lambda: self.put(name, version, array, lower, timeout=timeout, after=after),
+            lambda: self.put(
+                name, version, array, lower, timeout=timeout, after=after, checksum=checksum
+            ),
             lasting=True,
         )
 

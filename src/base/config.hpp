@@ -74,15 +74,17 @@ struct Config {
   /// Bytes of a variable's name, at most 1024.
   std::int64_t staging_name_bytes = 1024;
   /// Intervals of discarded versions that are told apart, of each variable.
-  std::int64_t staging_versions_remembered = 256;
+  std::int64_t staging_discards = 256;
   /// Objects, and index entries of other servers' objects, together. Some 500 bytes each.
   std::int64_t staging_boxes = std::int64_t{1} << 24;
   /// The same of one version, at most 1048576.
   std::int64_t staging_version_boxes = std::int64_t{1} << 20;
   /// Puts that one client has under way.
-  std::int64_t staging_client_puts = 1024;
+  std::int64_t staging_puts = 1024;
   /// Gets of one client whose data are being read.
-  std::int64_t staging_client_leases = 4096;
+  std::int64_t staging_leases = 4096;
+  /// Seconds that one get may read: a client with an older one gets nothing new before that ends.
+  std::int64_t staging_lease_s = 3600;
   /// Spans that a trace keeps.
   std::int64_t trace_spans = 1 << 20;
   /// Folder into which each engine writes a trace of its own when it closes. Empty: none. Set it

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/crc32c.hpp"
 #include "base/text.hpp"
 
 namespace tranship::staging {
@@ -11,33 +12,6 @@ namespace {
 Error late(const std::string& why) {
   return {ErrorCode::timeout, "the wait for the staging server has ended: " + why +
                                   "; wait longer, or look with: tranship ls"};
-}
-
-MessageWriter question_of(Ask ask) {
-  MessageWriter question;
-  question.add(ask);
-  return question;
-}
-
-/// Adds what one server, or one page of its answer, says of a variable.
-void merge(std::map<std::string, VariableInfo>& all, VariableInfo info) {
-  const auto [found, is_new] = all.emplace(info.name, info);
-  if (is_new) return;
-  VariableInfo& known = found->second;
-  if (known.bounds.rank == info.bounds.rank) known.bounds = around(known.bounds, info.bounds);
-  known.producers = std::max(known.producers, info.producers);
-  known.traffic.puts.add(info.traffic.puts);
-  known.traffic.gets.add(info.traffic.gets);
-  std::map<std::int64_t, VersionInfo> versions;
-  for (const VersionInfo& one : known.versions) versions[one.version] = one;
-  for (const VersionInfo& one : info.versions) {
-    VersionInfo& version = versions[one.version];
-    version.version = one.version;
-    version.objects += one.objects;
-    version.bytes += one.bytes;
-  }
-  known.versions.clear();
-  for (const auto& [number, version] : versions) known.versions.push_back(version);
 }
 
 /// Times that a call begins anew because its variable was deleted meanwhile.
@@ -121,16 +95,15 @@ void Catalog::forget(const std::string& variable) {
 }
 
 /// The first put to a variable tells its keeper; so does one that lies outside the domain, which
-/// may have grown.
+/// may have grown, and one that does not fit, since the variable may be another by now.
 Result<Catalog::Known> Catalog::declare(const PutRequest& request) {
   {
     std::lock_guard lock(mutex_);
     const auto known = known_.find(request.variable);
     if (known != known_.end() && known->second.declared) {
       const Facts& facts = known->second.facts;
-      const Status status = check_fits(request, facts.type, facts.element_bytes, facts.first.rank);
-      if (!status) return status.error();
-      if (check_within(request, facts)) return known->second;
+      const Status fits = check_fits(request, facts.type, facts.element_bytes, facts.first.rank);
+      if (fits && check_within(request, facts)) return known->second;
     }
   }
   MessageWriter question = question_of(Ask::declare);
@@ -172,7 +145,7 @@ Result<Catalog::Owners> Catalog::owners_of(const std::string& variable, const Bo
     const auto found = known_.find(variable);
     if (found != known_.end()) known = found->second;
   }
-  if (!known) {
+  if (!known || known->facts.cells.rank != box.rank) {
     const auto described = ask_keeper(variable, false, end_ns);
     if (!described) return described.error();
     known = remember(variable, {described->facts, false});
@@ -182,10 +155,9 @@ Result<Catalog::Owners> Catalog::owners_of(const std::string& variable, const Bo
   return Owners{distribution_.owners(variable, known->facts.cells, box), known->facts.life};
 }
 
-Result<bool> Catalog::put(const PutRequest& request, std::size_t bytes,
-                          const std::function<Status(std::byte*)>& fill, std::int64_t end_ns) {
+Result<bool> Catalog::put(const PutRequest& request, const Data& data, std::int64_t end_ns) {
   for (int life = 0; life < lives_max; ++life) {
-    const auto said = put_now(request, bytes, fill, end_ns);
+    const auto said = put_now(request, data, end_ns);
     if (!said) return said.error();
     if (*said != Said::stale) return *said == Said::done;
     forget(request.variable);
@@ -194,8 +166,7 @@ Result<bool> Catalog::put(const PutRequest& request, std::size_t bytes,
 }
 
 /// What the server said; anything but done or stale is left to others.
-Result<Said> Catalog::put_now(const PutRequest& request, std::size_t bytes,
-                              const std::function<Status(std::byte*)>& fill, std::int64_t end_ns) {
+Result<Said> Catalog::put_now(const PutRequest& request, const Data& data, std::int64_t end_ns) {
   const auto known = declare(request);
   if (!known) return known.error();
   const auto owners = distribution_.owners(request.variable, known->facts.cells, request.box);
@@ -204,7 +175,11 @@ Result<Said> Catalog::put_now(const PutRequest& request, std::size_t bytes,
   PutRequest asked = request;
   asked.life = known->facts.life;
   add(question, asked);
-  if (Status status = fill(question.room(bytes).data()); !status) return status.error();
+  const std::span<std::byte> room = question.room(data.bytes);
+  if (Status status = data.fill(room.data()); !status) return status.error();
+  Checksum checksum;
+  if (data.checksum) checksum = {1, crc32c(room)};
+  question.add(checksum);
   ReplyBuffer reply;
   const auto answer = distribution_.servers() == 1
                           ? ask_until_done(owners[0], question, reply, end_ns)
@@ -327,12 +302,13 @@ Result<Room> Catalog::begin_now(const PutRequest& request, std::int64_t end_ns) 
   return room;
 }
 
-Status Catalog::commit(const Room& room, std::string_view path) {
+Status Catalog::commit(const Room& room, std::string_view path, const Checksum& checksum) {
   ReplyBuffer reply;
   const PutRequest& put = room.request;
   MessageWriter question = question_of(Ask::commit);
   question.add(room.object).add(room.order_before);
   question.text(put.variable).add(put.box.points() * put.element_bytes).text(std::string(path));
+  question.add(checksum);
   const auto answer = servers_.ask(room.home, question, reply);
   if (!answer) return answer.error();
   MessageReader in(*answer);
@@ -651,6 +627,7 @@ Status Catalog::lease_at(int home, const GetRequest& request, bool watch, const 
       if (leased.state == Leased::State::here) {
         seen.order = leased.order;
         seen.range = leased.range;
+        seen.checksum = leased.checksum;
         seen.lease = lease;
       }
       if (leased.state != Leased::State::gone) continue;
@@ -738,132 +715,6 @@ Status Catalog::release(const Held& held, std::string_view path) {
     if (!answer && status) status = answer.error();
   }
   return status;
-}
-
-Result<VariableInfo> Catalog::describe(const std::string& variable, bool bounds,
-                                       std::int64_t end_ns) {
-  const auto described = ask_keeper(variable, false, end_ns);
-  if (!described) return described.error();
-  const Facts& facts = described->facts;
-  VariableInfo info{variable, facts.type, facts.element_bytes, facts.first, {}, facts.producers};
-  if (facts.domain) {
-    info.bounds = *facts.domain;
-    return info;
-  }
-  std::optional<Box> all = described->bounds;
-  ReplyBuffer reply;
-  for (int server = 0; bounds && server < distribution_.servers(); ++server) {
-    if (server == distribution_.keeper(variable)) continue;
-    const auto answer = servers_.ask(server, question_of(Ask::bounds).text(variable), reply);
-    if (!answer) return answer.error();
-    MessageReader in(*answer);
-    (void)in.get<Said>();
-    bool ok = true;
-    const auto box = read_optional_bounds(in, ok);
-    if (!ok || !in.ok() || (box && box->rank != info.bounds.rank)) return not_a_server();
-    if (box) all = all ? around(*all, *box) : *box;
-  }
-  if (bounds && all) info.bounds = *all;
-  return info;
-}
-
-Status Catalog::discard(const std::string& variable, std::int64_t version) {
-  std::vector<int> without;
-  Status missing;
-  bool any = false;
-  ReplyBuffer reply;
-  MessageWriter question = question_of(Ask::discard);
-  question.text(variable).add(version);
-  const auto discard_at = [&](int server) -> Status {
-    const auto answer = servers_.ask(server, question, reply);
-    if (!answer) return answer.error();
-    MessageReader in(*answer);
-    (void)in.get<Said>();
-    pass_on_strays(server, in);
-    return {};
-  };
-  for (int server = 0; server < distribution_.servers(); ++server) {
-    const Status status = discard_at(server);
-    any = any || status;
-    if (status) continue;
-    if (status.error().code != ErrorCode::not_found) return status;
-    missing = status;
-    without.push_back(server);
-  }
-  if (!any) return missing;
-  // What has begun there meanwhile was entered before others knew of the discard.
-  for (const int server : without) (void)discard_at(server);
-  return {};
-}
-
-/// The keeper first: whoever begins anew from then on begins another variable of that name.
-Status Catalog::remove(const std::string& variable) {
-  ReplyBuffer reply;
-  std::uint64_t number = 0;
-  bool any = false;
-  const auto remove_at = [&](int server) -> Status {
-    MessageWriter question = question_of(Ask::remove);
-    const auto answer = servers_.ask(server, question.text(variable).add(number), reply);
-    if (!answer) return answer.error();
-    MessageReader in(*answer);
-    (void)in.get<Said>();
-    number = in.get<std::uint64_t>();
-    any = in.get<std::uint32_t>() != 0 || any;
-    if (!in.ok() || number == 0) return not_a_server();
-    pass_on_strays(server, in);
-    return {};
-  };
-  const int keeper = distribution_.keeper(variable);
-  Status status = remove_at(keeper);
-  for (int server = 0; status && server < distribution_.servers(); ++server) {
-    if (server != keeper) status = remove_at(server);
-  }
-  forget(variable);
-  if (!status || any) return status;
-  return Error{ErrorCode::not_found, "there is no variable " + quoted(variable)};
-}
-
-Result<std::vector<ServerInfo>> Catalog::status() {
-  std::vector<ServerInfo> all;
-  ReplyBuffer reply;
-  for (int server = 0; server < distribution_.servers(); ++server) {
-    const auto answer = servers_.ask(server, question_of(Ask::status), reply);
-    if (!answer) return answer.error();
-    MessageReader in(*answer);
-    (void)in.get<Said>();
-    if (!read(in, all.emplace_back())) return not_a_server();
-  }
-  return all;
-}
-
-Result<std::vector<VariableInfo>> Catalog::list() {
-  std::map<std::string, VariableInfo> all;
-  ReplyBuffer reply;
-  for (int server = 0; server < distribution_.servers(); ++server) {
-    std::string after;
-    std::int64_t after_version = INT64_MAX;
-    for (bool more = true; more;) {
-      MessageWriter question = question_of(Ask::list);
-      question.text(after).add(after_version);
-      const auto answer = servers_.ask(server, question, reply);
-      if (!answer) return answer.error();
-      MessageReader in(*answer);
-      (void)in.get<Said>();
-      more = false;
-      for (auto one = in.data(); in.ok(); one = in.data()) {
-        VariableInfo info;
-        MessageReader inner(one);
-        if (!read(inner, info)) return not_a_server();
-        after = info.name;
-        after_version = info.versions.empty() ? INT64_MAX : info.versions.back().version;
-        merge(all, std::move(info));
-        more = true;
-      }
-    }
-  }
-  std::vector<VariableInfo> listed;
-  for (auto& [name, info] : all) listed.push_back(std::move(info));
-  return listed;
 }
 
 }  // namespace tranship::staging

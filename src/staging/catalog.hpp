@@ -87,15 +87,24 @@ class Catalog {
   /// Asked now and then by threads that wait, which give up when it says so.
   void give_up_when(std::function<bool()> interrupted) { interrupted_ = std::move(interrupted); }
 
-  /// Puts an object with its data, which `fill` writes into `bytes` bytes of a message, if its box
-  /// belongs to one server, which has room; else it does nothing and returns false.
+  /// What goes inside a message: `fill` writes `bytes` bytes there.
+  struct Data {
+    std::size_t bytes = 0;
+    const std::function<Status(std::byte*)>& fill;
+    bool checksum = false;  ///< it is sent with one
+  };
+  /// Puts an object with its data, if its box belongs to one server, which has room; else it does
+  /// nothing and returns false.
+  Result<bool> put(const PutRequest& request, const Data& data, std::int64_t end_ns);
   Result<bool> put(const PutRequest& request, std::size_t bytes,
-                   const std::function<Status(std::byte*)>& fill, std::int64_t end_ns);
+                   const std::function<Status(std::byte*)>& fill, std::int64_t end_ns) {
+    return put(request, Data{bytes, fill}, end_ns);
+  }
   /// Makes room for an object, which commit() makes visible: on its home, or if that is full on
   /// another server. Waits while all are full.
   Result<Room> begin(const PutRequest& request, std::int64_t end_ns);
   /// `path` is told to the home for its statistics: how the data came.
-  Status commit(const Room& room, std::string_view path = {});
+  Status commit(const Room& room, std::string_view path = {}, const Checksum& checksum = {});
   void abort(const Room& room);
 
   /// Waits until objects cover the box; `reply` takes the data if they are few.
@@ -163,8 +172,7 @@ class Catalog {
 
   Known remember(const std::string& variable, Known known);
   void forget(const std::string& variable);
-  Result<Said> put_now(const PutRequest& request, std::size_t bytes,
-                       const std::function<Status(std::byte*)>& fill, std::int64_t end_ns);
+  Result<Said> put_now(const PutRequest& request, const Data& data, std::int64_t end_ns);
   Result<Room> begin_now(const PutRequest& request, std::int64_t end_ns);
   Result<Known> declare(const PutRequest& request);
   Result<bool> ask_room(int server, Effort effort, const std::vector<int>& owners, Room& room,

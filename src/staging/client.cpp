@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/unless_interrupted.hpp"
+#include "base/crc32c.hpp"
 #include "channels/host/copy.hpp"
 #include "data/lowering.hpp"
 #include "engine/checks.hpp"
@@ -191,8 +192,9 @@ auto Client::call(const Call& body) -> decltype(body()) {
 
 Status Client::put(const std::string& variable, std::int64_t version, const Array& array,
                    const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout,
-                   std::span<const Event> after) {
-  return call([&] { return put_inside(variable, version, array, lower, timeout, after); });
+                   std::span<const Event> after, bool checksum) {
+  return call(
+      [&] { return put_inside(variable, version, array, lower, timeout, after, checksum); });
 }
 
 Result<std::int64_t> Client::get(const GetRequest& request, const Array& target,
@@ -225,7 +227,7 @@ Result<std::vector<ServerInfo>> Client::status() {
 
 Status Client::put_inside(const std::string& variable, std::int64_t version, const Array& array,
                           const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout,
-                          std::span<const Event> after) {
+                          std::span<const Event> after, bool checksum) {
   const std::int64_t begin = links_->now_ns();
   if (Status status = check_one_field(array); !status) return status;
   auto box = box_of(array, lower);
@@ -236,7 +238,7 @@ Status Client::put_inside(const std::string& variable, std::int64_t version, con
              [&] { return call_span("put", variable, *box, array.view.bytes()); });
   call.note("version", version);
   const std::int64_t end = begin + std::chrono::nanoseconds(timeout).count();
-  const auto path = put_object(request, array, end, after);
+  const auto path = put_object({request, array, end, after, checksum});
   if (!path) {
     call.note("failed", path.error().message);
     return path.error();
@@ -246,32 +248,122 @@ Status Client::put_inside(const std::string& variable, std::int64_t version, con
   return {};
 }
 
-Result<std::string> Client::put_object(const PutRequest& request, const Array& array,
-                                       std::int64_t end, std::span<const Event> after) {
+Result<std::string> Client::put_object(const Putting& put) {
+  const Array& array = put.array;
   const std::int64_t bytes = array.view.bytes();
   if (bytes <= links_->data_bytes() && array.where == Where::host) {
-    if (Status status = await(after, end); !status) return status.error();
-    const auto fill = [&](std::byte* data) { return copy_dense(array, data, false); };
-    const auto done = catalog_.put(request, static_cast<std::size_t>(bytes), fill, end);
+    if (Status status = await(put.after, put.end_ns); !status) return status.error();
+    const std::function<Status(std::byte*)> fill = [&](std::byte* data) {
+      return copy_dense(array, data, false);
+    };
+    const Catalog::Data data{static_cast<std::size_t>(bytes), fill, put.checksum};
+    const auto done = catalog_.put(put.request, data, put.end_ns);
     if (!done) return done.error();
     if (*done) return std::string(message_path);
   }
-  return put_by_copy(request, array, end, after);
+  return put_by_copy(put);
 }
 
-Result<std::string> Client::put_by_copy(const PutRequest& request, const Array& array,
-                                        std::int64_t end, std::span<const Event> after) {
-  const auto room = catalog_.begin(request, end);
+Result<std::string> Client::put_by_copy(const Putting& put) {
+  const Array& array = put.array;
+  const auto room = catalog_.begin(put.request, put.end_ns);
   if (!room) return room.error();
-  auto target = object_array(room->home, room->range, request.box, array);
-  Status status = target ? await(after, end) : Status(target.error());
-  const auto path = status ? copy_into(array, *target, end) : Result<std::string>(status.error());
+  auto target = object_array(room->home, room->range, put.request.box, array);
+  Status status = target ? await(put.after, put.end_ns) : Status(target.error());
+  Checksum checksum;
+  if (status && put.checksum) {
+    const auto made = checksum_of(array);
+    status = made ? Status{} : Status(made.error());
+    if (made) checksum = *made;
+  }
+  const auto path =
+      status ? copy_into(array, *target, put.end_ns) : Result<std::string>(status.error());
   if (!path) {
     catalog_.abort(*room);
     return path.error();
   }
-  if (status = catalog_.commit(*room, *path); !status) return status.error();
+  if (status = catalog_.commit(*room, *path, checksum); !status) return status.error();
   return path;
+}
+
+/// Of an array's elements in the order of a dense one, a few MiB at a time.
+Result<Checksum> Client::checksum_of(const Array& array) {
+  constexpr std::int64_t slab_bytes_max = std::int64_t{4} << 20;
+  const View& view = array.view;
+  const int rank = view.mapping->rank();
+  // The slab: all of the fastest dimensions, some of dimension `cut`, one index of those before.
+  std::int64_t inner = view.mapping->fields()[0].field.bytes;
+  int cut = rank - 1;
+  while (cut > 0 && inner * view.extents[at(cut)] <= slab_bytes_max) {
+    inner *= view.extents[at(cut--)];
+  }
+  Point first = view.lower;
+  Point last = view.lower;
+  Point shape = view.extents;
+  for (int k = 0; k < cut; ++k) shape[at(k)] = 1;
+  for (int k = 0; k < rank; ++k) last[at(k)] += view.extents[at(k)];
+  if (rank > 0) {
+    const std::int64_t rows = std::max<std::int64_t>(slab_bytes_max / inner, 1);
+    shape[at(cut)] = std::min(view.extents[at(cut)], rows);
+  }
+  std::int64_t slab_bytes = view.mapping->fields()[0].field.bytes;
+  for (int k = 0; k < rank; ++k) slab_bytes *= shape[at(k)];
+  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(at(static_cast<int>(slab_bytes)));
+  Checksum checksum{1, 0};
+  Array part = array;
+  for (Point lower = first;;) {
+    part.view.lower = lower;
+    part.view.extents = shape;
+    if (rank > 0) {
+      part.view.extents[at(cut)] = std::min(shape[at(cut)], last[at(cut)] - lower[at(cut)]);
+    }
+    if (Status status = copy_out(part, buffer.get()); !status) return status.error();
+    checksum.crc =
+        crc32c({buffer.get(), static_cast<std::size_t>(part.view.bytes())}, checksum.crc);
+    int k = cut;
+    for (; k >= 0 && rank > 0; --k) {
+      lower[at(k)] += shape[at(k)];
+      if (lower[at(k)] < last[at(k)]) break;
+      lower[at(k)] = first[at(k)];
+    }
+    if (k < 0 || rank == 0) return checksum;
+  }
+}
+
+/// Into a dense buffer of this process, from wherever the array lies.
+Status Client::copy_out(const Array& array, std::byte* buffer) {
+  if (array.where == Where::host && array.place.attachment == nullptr) {
+    return copy_dense(array, buffer, false);
+  }
+  auto mapping = dense_of(array);
+  if (!mapping) return mapping.error();
+  Array target;
+  target.view = View::whole(*mapping);
+  target.place.address = buffer;
+  target.name = "a buffer for a checksum";
+  auto event = engine_.copy(array, target, behind(array));
+  return event ? event->wait({}) : Status(event.error());
+}
+
+/// Compares what was got of objects that have a checksum, and that were got whole.
+Status Client::check_whole(const Held& held, const Box& box, const Array& target) {
+  for (const Part& part : held.parts) {
+    const Seen& object = held.objects[part.object];
+    if (object.checksum.known == 0 || part.box != object.box) continue;
+    Array got = target;
+    for (std::size_t k = 0; k < at(box.rank); ++k) {
+      got.view.lower[k] += part.box.lower[k] - box.lower[k];
+      got.view.extents[k] = part.box.upper[k] - part.box.lower[k];
+    }
+    const auto checksum = checksum_of(got);
+    if (!checksum) return checksum.error();
+    if (*checksum == object.checksum) continue;
+    return Error{ErrorCode::io,
+                 version_of(held.variable, held.version) + ", " + object.box.text() +
+                     ", is not what was put: its checksum is another; get it again, and check "
+                     "whether its writer changed the array while it was put"};
+  }
+  return {};
 }
 
 Result<std::string> Client::copy_into(const Array& array, const Array& target,
@@ -367,7 +459,8 @@ Status Client::take_parts(const Held& held, const Box& box, const Array& target,
   auto event = engine_.copy_all(pairs, options);
   if (!event) return event.error();
   path = path_of(*event);
-  return finish(*event, end);
+  if (Status status = finish(*event, end); !status) return status;
+  return check_whole(held, box, target);
 }
 
 std::string Client::path_of(const Event& event) const {

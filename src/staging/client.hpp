@@ -34,12 +34,13 @@ class Client {
 
   /// Puts `array` as the box whose lower corner is `lower` (as many indices as it has dimensions).
   /// When it returns, the object is visible to everybody, whole. Waits while the server is full.
-  /// Reads the array when the events `after` have ended; room is found meanwhile.
+  /// Reads the array when the events `after` have ended; room is found meanwhile. `checksum`: a get
+  /// that takes the object whole fails unless it gets the bytes that are read now.
   /// @error invalid_argument for arrays of several fields, or that do not fit the variable;
   ///        timeout; peer_lost; what the server said; the first of the events' errors
   Status put(const std::string& variable, std::int64_t version, const Array& array,
              const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout,
-             std::span<const Event> after = {});
+             std::span<const Event> after = {}, bool checksum = false);
 
   /// Waits until the whole box is there, and copies it into `target`, whose extents are the box's.
   /// Returns its version.
@@ -98,18 +99,26 @@ class Client {
   Error why_ended(const Error& error) const;
   Status put_inside(const std::string& variable, std::int64_t version, const Array& array,
                     const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout,
-                    std::span<const Event> after);
+                    std::span<const Event> after, bool checksum);
   Result<std::int64_t> get_inside(const GetRequest& request, const Array& target,
                                   std::chrono::milliseconds timeout);
   std::int64_t end_ns(std::chrono::milliseconds timeout) const {
     return links_->now_ns() + std::chrono::nanoseconds(timeout).count();
   }
+  struct Putting {
+    const PutRequest& request;
+    const Array& array;
+    std::int64_t end_ns = 0;
+    std::span<const Event> after;
+    bool checksum = false;
+  };
   /// Returns its path.
-  Result<std::string> put_object(const PutRequest& request, const Array& array, std::int64_t end_ns,
-                                 std::span<const Event> after);
-  Result<std::string> put_by_copy(const PutRequest& request, const Array& array,
-                                  std::int64_t end_ns, std::span<const Event> after);
-  Result<std::string> copy_into(const Array& array, const Array& target, std::int64_t end_ns) const;
+  Result<std::string> put_object(const Putting& put);
+  Result<std::string> put_by_copy(const Putting& put);
+  Result<std::string> copy_into(const Array& array, const Array& target, std::int64_t end) const;
+  Result<Checksum> checksum_of(const Array& array);
+  Status copy_out(const Array& array, std::byte* buffer);
+  Status check_whole(const Held& held, const Box& box, const Array& target);
   Status await(std::span<const Event> after, std::int64_t end_ns) const;
   Status wait_for(const Event& event, std::int64_t end_ns) const;
   struct Got {

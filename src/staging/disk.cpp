@@ -9,6 +9,7 @@
 #include <iterator>
 #include <vector>
 
+#include "base/crc32c.hpp"
 #include "channels/file/file.hpp"
 
 namespace tranship::staging {
@@ -54,6 +55,31 @@ off_t at(std::int64_t offset, std::size_t done) {
 }
 
 }  // namespace
+
+Status CheckedDisk::write(std::int64_t offset, std::span<const std::byte> data) {
+  written_.erase(offset);
+  const std::uint32_t checksum = crc32c(data);
+  if (Status status = disk_->write(offset, data); !status) return status;
+  written_[offset] = {data.size(), checksum};
+  return {};
+}
+
+Status CheckedDisk::read(std::int64_t offset, std::span<std::byte> data) {
+  if (Status status = disk_->read(offset, data); !status) return status;
+  const auto found = written_.find(offset);
+  if (found != written_.end() && found->second.bytes == data.size() &&
+      found->second.checksum == crc32c(data)) {
+    return {};
+  }
+  return Error{ErrorCode::io,
+               "what was spilled has changed on disk: its checksum is another; check the disk, and "
+               "put the version again"};
+}
+
+void CheckedDisk::drop(std::int64_t offset, std::int64_t bytes) {
+  written_.erase(offset);
+  disk_->drop(offset, bytes);
+}
 
 SpillFile::SpillFile(std::string folder, int descriptor)
     : folder_(std::move(folder)), descriptor_(descriptor) {

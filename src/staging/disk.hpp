@@ -6,6 +6,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <utility>
 
 #include "tranship/error.hpp"
 
@@ -26,6 +28,28 @@ class Disk {
   virtual Status flush() = 0;
   /// Gives bytes back that nobody needs any more.
   virtual void drop(std::int64_t offset, std::int64_t bytes) = 0;
+};
+
+/// A disk whose bytes are checked: each range that is read must be one that was written, and have
+/// the bytes that were written, by their CRC-32C, which is kept in memory.
+class CheckedDisk final : public Disk {
+ public:
+  explicit CheckedDisk(std::unique_ptr<Disk> disk) : disk_(std::move(disk)) {}
+
+  // Disk
+  Status write(std::int64_t offset, std::span<const std::byte> data) override;
+  /// @error io if the bytes are not those that were written
+  Status read(std::int64_t offset, std::span<std::byte> data) override;
+  Status flush() override { return disk_->flush(); }
+  void drop(std::int64_t offset, std::int64_t bytes) override;
+
+ private:
+  struct Written {
+    std::size_t bytes = 0;
+    std::uint32_t checksum = 0;
+  };
+  std::unique_ptr<Disk> disk_;
+  std::unordered_map<std::int64_t, Written> written_;  ///< by offset
 };
 
 /// A file without a name: nothing is left of it when its process ends, however it does. Large

@@ -50,7 +50,7 @@ Lease Leases::remove(std::uint64_t number) {
   Lease lease = std::move(found->second);
   leases_.erase(found);
   Holdings& holdings = of_.at(lease.owner);
-  remove_one(holdings.leases, [&](std::uint64_t one) { return one == number; });
+  std::erase(holdings.leases, number);
   if (!holdings.lost) --open_leases_;
   return lease;
 }

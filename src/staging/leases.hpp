@@ -23,6 +23,7 @@ struct Lease {
   std::vector<std::uint64_t> objects;
   std::vector<std::uint64_t> pinned;  ///< of the objects: these stay in memory
   std::uint64_t wanted = 0;           ///< the object that is to come back from disk; 0: none
+  std::int64_t begin_ns = 0;          ///< when it was granted, by the store's clock
 };
 
 /// What each owner may touch: rooms and leases, by owner.
@@ -39,7 +40,7 @@ class Leases {
   /// What one owner holds.
   struct Holdings {
     std::vector<Room> rooms;             ///< of objects that it writes
-    std::vector<std::uint64_t> leases;   ///< the numbers of its leases
+    std::vector<std::uint64_t> leases;   ///< the numbers of its leases, the oldest first
     std::vector<std::uint64_t> entries;  ///< index entries of objects that it writes elsewhere
     std::vector<std::uint64_t> fenced;   ///< rooms that it may still write, and cannot commit
     bool lost = false;                   ///< its connection is gone
@@ -54,6 +55,7 @@ class Leases {
   Lease* find(Owner owner, std::uint64_t number);
   /// Of a number that is listed.
   Lease& at(std::uint64_t number) { return leases_.at(number); }
+  const Lease& at(std::uint64_t number) const { return leases_.at(number); }
   Lease remove(std::uint64_t number);
 
   void add_entry(Owner owner, std::uint64_t entry) { of_[owner].entries.push_back(entry); }

@@ -17,12 +17,12 @@ Result<Limits> limits_of(const Config& config) {
       {"staging_clients", config.staging_clients, &Limits::clients, INT64_MAX},
       {"staging_variables", config.staging_variables, &Limits::variables, INT64_MAX},
       {"staging_name_bytes", config.staging_name_bytes, &Limits::name_bytes, name_bytes_most},
-      {"staging_versions_remembered", config.staging_versions_remembered,
-       &Limits::versions_remembered, 1 << 20},
+      {"staging_discards", config.staging_discards, &Limits::versions_remembered, 1 << 20},
       {"staging_boxes", config.staging_boxes, &Limits::boxes, INT64_MAX},
       {"staging_version_boxes", config.staging_version_boxes, &Limits::version_boxes, 1 << 20},
-      {"staging_client_puts", config.staging_client_puts, &Limits::client_puts, INT64_MAX},
-      {"staging_client_leases", config.staging_client_leases, &Limits::client_leases, INT64_MAX},
+      {"staging_puts", config.staging_puts, &Limits::client_puts, INT64_MAX},
+      {"staging_leases", config.staging_leases, &Limits::client_leases, INT64_MAX},
+      {"staging_lease_s", config.staging_lease_s, &Limits::lease_s, std::int64_t{1} << 32},
   };
   for (const Setting& setting : settings) {
     if (setting.value < 1 || setting.value > setting.most) {

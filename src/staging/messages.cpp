@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint32_t objects_max = 1U << 20;
 
 void add(MessageWriter& out, const Seen& seen) {
-  out.add(seen.home).add(seen.object).add(seen.order);
+  out.add(seen.home).add(seen.object).add(seen.order).add(seen.checksum);
   tranship::staging::add(out, seen.range);
   tranship::staging::add(out, seen.box);
 }
@@ -190,6 +190,7 @@ bool read(MessageReader& in, Found& found, std::size_t& left) {
     seen.home = in.get<int>();
     seen.object = in.get<std::uint64_t>();
     seen.order = in.get<std::uint64_t>();
+    seen.checksum = in.get<Checksum>();
     seen.range = read_range(in);
     seen.box = read_box(in, ok);
     found.objects.push_back(seen);
@@ -269,13 +270,14 @@ bool read(MessageReader& in, std::vector<Stray>& strays) {
 }
 
 void add(MessageWriter& out, const Leased& leased) {
-  out.add(leased.state).add(leased.order);
+  out.add(leased.state).add(leased.order).add(leased.checksum);
   add(out, leased.range);
 }
 
 bool read(MessageReader& in, Leased& leased) {
   leased.state = in.get<Leased::State>();
   leased.order = in.get<std::uint64_t>();
+  leased.checksum = in.get<Checksum>();
   leased.range = read_range(in);
   return in.ok() && leased.state >= Leased::State::here && leased.state <= Leased::State::gone;
 }

@@ -52,6 +52,13 @@ const char* to_string(Ask ask);
 /// What a question is; nothing that anybody asks if it is too short.
 Ask ask_of(std::span<const std::byte> question);
 
+/// A question that begins with that; what it asks follows.
+inline MessageWriter question_of(Ask ask) {
+  MessageWriter question;
+  question.add(ask);
+  return question;
+}
+
 /// What an answer begins with.
 enum class Said : std::uint32_t {
   done = 1,

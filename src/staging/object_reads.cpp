@@ -25,7 +25,8 @@ std::vector<Seen> ObjectStore::own_objects(const Version& version, const Box& bo
   objects.reserve(numbers.size());
   for (const std::uint64_t number : numbers) {
     const Object& object = objects_.at(number);
-    objects.push_back({options_.server, number, object.box, object.order, places_.range(number)});
+    objects.push_back({options_.server, number, object.box, object.order, places_.range(number), 0,
+                       object.checksum});
   }
   sort_newest_first(objects);
   return objects;
@@ -39,6 +40,7 @@ std::uint64_t ObjectStore::keep(Owner owner, Ticket ticket, std::vector<std::uin
   Lease lease;
   lease.owner = owner;
   lease.ticket = ticket;
+  if (options_.now_ns) lease.begin_ns = options_.now_ns();
   for (const std::uint64_t number : objects) {
     ++objects_.at(number).leases;
     if (places_.pin(number)) lease.pinned.push_back(number);
@@ -193,6 +195,7 @@ Result<std::vector<Leased>> ObjectStore::lease(Owner owner, const std::string& n
       answer.state = found->second.order > 0 ? Leased::State::here : Leased::State::begun;
       answer.order = found->second.order;
       answer.range = places_.range(number);
+      answer.checksum = found->second.checksum;
     }
     if (answer.state == Leased::State::here) here.push_back(number);
     answers.push_back(answer);
@@ -221,6 +224,9 @@ Result<std::variant<Range, Waiting>> ObjectStore::recall(Owner owner, std::uint6
   if (goes_on) {
     if (auto failure = places_.take_failure(object)) {
       loosen(lease);
+      const Object& lost = objects_.at(object);
+      failure->message = version_of(lost.variable, lost.version) + ", " + lost.box.text() +
+                         ", does not come back from disk: " + failure->message;
       return *failure;
     }
     places_.ask_again(object);

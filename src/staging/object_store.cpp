@@ -13,6 +13,12 @@ constexpr std::size_t forgotten_max = 4096;
 /// Strays that wait to be told, and entries that may become some.
 constexpr std::size_t guests_max = 1 << 16;
 
+/// An element type, which is plain text unless somebody makes mischief.
+std::string shown(const std::string& type) {
+  const bool plain = std::ssize(type) <= type_bytes_most && is_plain_text(type);
+  return plain ? type : quoted(type);
+}
+
 Error no_memory(std::int64_t bytes, const Error& why) {
   return {ErrorCode::out_of_memory, "the server's machine has no memory for an object of " +
                                         std::to_string(bytes) + " bytes: " + why.message +
@@ -64,9 +70,9 @@ Status check_element(const PutRequest& request) {
 Status check_fits(const PutRequest& request, const std::string& type, std::int64_t element_bytes,
                   int rank) {
   if (type != request.type || element_bytes != request.element_bytes) {
-    return Error{ErrorCode::invalid_argument,
-                 quoted(request.variable) + " has elements of " + quoted(type) + ", not of " +
-                     quoted(request.type) + "; put another variable, or convert the array"};
+    return Error{ErrorCode::invalid_argument, quoted(request.variable) + " has elements of " +
+                                                  shown(type) + ", not of " + shown(request.type) +
+                                                  "; put another variable, or convert the array"};
   }
   if (rank != request.box.rank) return wrong_rank(request.variable, rank, request.box);
   return {};
@@ -142,7 +148,7 @@ Status ObjectStore::check_limits(Owner owner, const Variable& variable,
   if (holdings != nullptr &&
       std::ssize(holdings->rooms) + std::ssize(holdings->entries) >= limits.client_puts) {
     return limit_reached("the puts that this client has under way are", limits.client_puts,
-                         "staging_client_puts");
+                         "staging_puts");
   }
   const auto held = variable.versions.find(version);
   if (held == variable.versions.end()) return {};
@@ -156,8 +162,15 @@ Status ObjectStore::check_limits(Owner owner, const Variable& variable,
 Status ObjectStore::check_leases(Owner owner) const {
   const Leases::Holdings* holdings = leases_.holdings(owner);
   const std::int64_t limit = options_.limits.client_leases;
-  if (holdings == nullptr || std::ssize(holdings->leases) < limit) return {};
-  return limit_reached("the gets whose data this client reads are", limit, "staging_client_leases");
+  if (holdings == nullptr || holdings->leases.empty()) return {};
+  const std::int64_t begin_ns = leases_.at(holdings->leases.front()).begin_ns;
+  const std::int64_t lease_s = options_.limits.lease_s;
+  if (options_.now_ns && (options_.now_ns() - begin_ns) / 1'000'000'000 >= lease_s) {
+    return limit_reached("the seconds for which a get of this client has been reading are at least",
+                         lease_s, "staging_lease_s");
+  }
+  if (std::ssize(holdings->leases) < limit) return {};
+  return limit_reached("the gets whose data this client reads are", limit, "staging_leases");
 }
 
 Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRequest& request,
@@ -239,7 +252,7 @@ bool ObjectStore::discard_oldest(const PutRequest& but_this) {
 }
 
 Result<std::uint64_t> ObjectStore::commit(Owner owner, std::uint64_t number,
-                                          std::uint64_t order_before) {
+                                          std::uint64_t order_before, const Checksum& checksum) {
   const auto found = objects_.find(number);
   if (found == objects_.end() || found->second.owner != owner || found->second.order != 0) {
     return Error{ErrorCode::not_found, "there is no such object to commit"};
@@ -256,6 +269,7 @@ Result<std::uint64_t> ObjectStore::commit(Owner owner, std::uint64_t number,
   Version& version = variable.versions.at(object.version);
   order_ = std::max(order_, order_before) + 1;
   object.order = order_;
+  object.checksum = checksum;
   --version.pending;
   variable.held += version.counts() ? 0 : 1;
   version.index.add(number, object.box);

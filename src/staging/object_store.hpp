@@ -111,6 +111,7 @@ struct Leased {
   State state = State::gone;
   std::uint64_t order = 0;
   Range range;  ///< of no segment: it lies on disk, and recall() brings it back
+  Checksum checksum{};
 };
 
 /// Objects of other servers share points with the box: ask find(), there too.
@@ -185,6 +186,7 @@ class ObjectStore {
     int server = 0;                                    ///< its number
     int servers = 1;                                   ///< of its group
     Limits limits{};
+    std::function<std::int64_t()> now_ns{};  ///< the age of leases; empty: they have none
     /// Makes a segment of so many bytes, numbered 0, 1, 2, ….
     std::function<Status(std::int64_t bytes)> make_segment;
     /// Hears of each version that goes, if somebody is given.
@@ -199,7 +201,8 @@ class ObjectStore {
   /// The object is visible from now on. Its order, which is returned, is above that of every object
   /// that this server knows of, and above `order_before`.
   /// @error not_found if the owner has begun no such object, or its version was discarded meanwhile
-  Result<std::uint64_t> commit(Owner owner, std::uint64_t object, std::uint64_t order_before = 0);
+  Result<std::uint64_t> commit(Owner owner, std::uint64_t object, std::uint64_t order_before = 0,
+                               const Checksum& checksum = {});
   Status abort(Owner owner, std::uint64_t object);
 
   /// Enters the box of an object that `owner` writes on another server: before its commit there.
@@ -308,6 +311,7 @@ class ObjectStore {
     std::vector<int> owners;  ///< as Asking says
     int leases = 0;
     bool discarded = false;
+    Checksum checksum{};
   };
   struct Version {
     BoxIndex index;      ///< objects of this server that are visible

@@ -12,6 +12,13 @@
 
 namespace tranship::staging {
 
+/// The CRC-32C of an object's dense bytes, if its writer has made one.
+struct Checksum {
+  std::uint32_t known = 0;  ///< 1 if there is one
+  std::uint32_t crc = 0;
+  bool operator==(const Checksum&) const = default;
+};
+
 /// An object, as a get sees it.
 struct Seen {
   int home = 0;              ///< the server that holds it
@@ -22,6 +29,7 @@ struct Seen {
   Range range;              ///< of its home's memory, once the order is known: dense, the last
                             ///< dimension fastest; of no segment (-1) while it lies on disk
   std::uint64_t lease = 0;  ///< that keeps it there, as a client knows
+  Checksum checksum{};
 };
 
 /// The objects that a server names for a get.

@@ -79,7 +79,7 @@ Status Server::open_disk() {
   const bool given = !options_.spill_folder.empty();
   auto disk = SpillFile::open(given ? options_.spill_folder : options_.config.temporary_folder);
   if (!disk) return disk.error();
-  disk_ = std::move(*disk);
+  disk_ = std::make_unique<CheckedDisk>(std::move(*disk));
   return {};
 }
 
@@ -103,6 +103,7 @@ Service::Options Server::service_options() {
   service.store.server = options_.rank;
   service.store.servers = options_.servers;
   service.store.limits = limits_;
+  service.store.now_ns = [] { return SteadyClock().now_ns(); };
   service.store.make_segment = [this](std::int64_t bytes) { return make_segment(bytes); };
   if (trace_) {
     service.store.on_discard = [this](const std::string& variable, std::int64_t version) {

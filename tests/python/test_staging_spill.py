@@ -257,3 +257,32 @@ def test_a_killed_server_leaves_nothing_on_disk(serve: Servers, tmp_path: Path) 
         process.send_signal(signal.SIGKILL)
         process.wait(PATIENCE)
     assert not list(folder.iterdir())
+
+
+def test_what_changed_on_disk_is_an_error_and_nothing_else_is(
+    serve: Servers, tmp_path: Path
+) -> None:
+    contact = serve("--memory", "4MiB", "--full", "spill", "--spill", str(tmp_path))
+    with ts.Staging(contact) as staging:
+        for version in range(20):
+            staging.put("field", version, block(version))
+        file = next(
+            entry.path
+            for entry in os.scandir(f"/proc/{serve.processes[0].pid}/fd")
+            if os.readlink(entry.path).startswith(str(tmp_path)) and "spill" not in entry.name
+        )
+        with open(file, "r+b", buffering=0) as disk:
+            content = disk.read()
+            place = content.find(block(3)[1000:1010].tobytes())
+            assert place >= 0
+            disk.seek(place)
+            disk.write(b"\x55")
+            os.fsync(disk.fileno())
+        for _ in range(2):
+            with pytest.raises(ts.Error, match=r'version 3 of "field".*has changed on disk'):
+                staging.get("field", 3, timeout=PATIENCE)
+        for version in range(20):
+            if version != 3:
+                assert np.array_equal(
+                    staging.get("field", version, timeout=PATIENCE), block(version)
+                )

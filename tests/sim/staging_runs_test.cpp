@@ -28,6 +28,7 @@ struct Put {
   std::int64_t begin = 0;          ///< step
   std::int64_t end = never_ended;  ///< step at which it returned well
   int home = 0;
+  bool may_count = false;  ///< it may have been committed
 };
 
 /// What all clients of a run know together, to judge what each of them sees.
@@ -45,6 +46,7 @@ struct Record {
   bool answers_late = false;
   bool may_stay_full = true;  ///< memory, or the disk, as long as anybody's patience lasts
   std::int64_t versions_kept = 0;
+  bool keeps_to_versions = false;  ///< and discards nothing otherwise
 
   void complain(const std::string& text) { wrong.push_back(text); }
 };
@@ -110,7 +112,9 @@ void put(StagingWorld& world, int client, Catalog& catalog, Record& record, cons
     if (world.step(client)) record.puts[static_cast<std::size_t>(number)].end = world.steps();
   };
   const std::int64_t end_ns = world.now_ns() + patience_ns;
+  const auto commits = [&] { record.puts[static_cast<std::size_t>(number)].may_count = true; };
   if (random.chance(0.5)) {
+    commits();
     const auto fill = [&](std::byte* data) {
       for (std::size_t k = 0; k < points; ++k) std::memcpy(data + 8 * k, &number, 8);
       return Status{};
@@ -118,6 +122,7 @@ void put(StagingWorld& world, int client, Catalog& catalog, Record& record, cons
     const auto done = catalog.put(request, 8 * points, fill, end_ns);
     if (!done) return judge_failed_put(world, record, done.error());
     if (*done) return mark();
+    record.puts[static_cast<std::size_t>(number)].may_count = false;
   }
   const auto room = catalog.begin(request, end_ns);
   if (!room) return judge_failed_put(world, record, room.error());
@@ -132,6 +137,7 @@ void put(StagingWorld& world, int client, Catalog& catalog, Record& record, cons
   }
   world.end_writing(client);
   if (!copied || random.chance(0.1)) return catalog.abort(*room);
+  commits();
   if (catalog.commit(*room)) mark();
 }
 
@@ -149,10 +155,24 @@ bool covered_before(const StagingWorld& world, const Record& record, std::int64_
   return whole && world.all_alive();
 }
 
+/// Versions above one of which something may have been committed.
+std::int64_t later_versions(const Record& record, std::int64_t version) {
+  std::set<std::int64_t> later;
+  for (const Put& put : record.puts) {
+    if (put.may_count && put.version > version) later.insert(put.version);
+  }
+  return std::ssize(later);
+}
+
 void judge_failure(const StagingWorld& world, Record& record, const GetRequest& request,
                    std::int64_t began, const Error& error) {
   if (record.writers > 0 && error.code == ErrorCode::closed && record.closed < record.writers) {
     record.complain("a variable ended before its writers");
+  }
+  if (error.code == ErrorCode::not_found && record.keeps_to_versions &&
+      request.which == Which::exact &&
+      later_versions(record, request.version) < record.versions_kept) {
+    record.complain("a put that never ended evicted a version");
   }
   const bool gone = !record.discarded.empty() || record.versions_kept > 0;
   if (error.code == ErrorCode::not_found && gone) return;
@@ -376,6 +396,9 @@ Record run_of(std::uint64_t seed) {
   run.discards = random.chance(0.3);
   if (record.spills) run.calls_max = 24;
   record.versions_kept = options.versions_max;
+  record.keeps_to_versions =
+      options.versions_max > 0 && !run.discards && options.full != Full::discard_oldest;
+  if (record.keeps_to_versions) run.versions = 5;
   if (options.memory_bytes == 16384 && options.full == Full::discard_oldest) {
     record.versions_kept = 1;  // versions may go
   }

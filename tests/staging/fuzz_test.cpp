@@ -127,6 +127,7 @@ MessageWriter put_message(const PutRequest& request, std::int64_t value) {
   add(question, request);
   const std::vector<std::int64_t> data(16, value);
   question.add(std::as_bytes(std::span(data)));
+  question.add(Checksum{});
   return question;
 }
 
@@ -178,6 +179,7 @@ MessageWriter some_question(std::mt19937_64& random) {
       break;
     case Ask::commit:
       question.add(random() % 50).add(random()).text(name).add(random() >> 1).text("a path");
+      question.add(Checksum{static_cast<std::uint32_t>(random() % 2), 1});
       break;
     case Ask::release:
       question.add(random() % 50).text(name).add(std::uint32_t{1}).add(random() >> 1);

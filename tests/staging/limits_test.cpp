@@ -65,7 +65,7 @@ struct Fixture {
     question.add(Ask::put);
     add(question, request);
     const std::vector<std::byte> data(static_cast<std::size_t>(request.box.points()) * 8);
-    return ask(from, question.add(data));
+    return ask(from, question.add(data).add(Checksum{}));
   }
   std::string get(Owner from, const std::string& variable, std::int64_t version) {
     MessageWriter question;
@@ -106,12 +106,12 @@ TEST(what_is_refused_names_the_limit_and_the_setting) {
   EXPECT_EQ(server.declare(writer, put_of("a", 1)), "");
   EXPECT(says(server.declare(writer, put_of("much too long", 1)), "staging_name_bytes"));
   for (int k = 0; k < 4; ++k) EXPECT_EQ(server.begin(writer, put_of("a", 1, 4 * k)), "");
-  EXPECT(says(server.begin(writer, put_of("a", 1)), "staging_client_puts"));
+  EXPECT(says(server.begin(writer, put_of("a", 1)), "staging_puts"));
   EXPECT_EQ(server.begin(3, put_of("a", 1, 16)), "");  // another's share is his
   EXPECT(says(server.begin(3, put_of("a", 1, 20)), "staging_version_boxes"));
   EXPECT_EQ(server.put(3, put_of("a", 2)), "");
   for (int k = 0; k < 2; ++k) EXPECT_EQ(server.get(3, "a", 2), "");
-  EXPECT(says(server.get(3, "a", 2), "staging_client_leases"));
+  EXPECT(says(server.get(3, "a", 2), "staging_leases"));
   EXPECT_EQ(server.get(writer, "a", 2), "");
 }
 

@@ -235,3 +235,33 @@ TEST(a_full_disk_ends_the_moves_that_meet_it) {
   EXPECT(!ends.all[0].second.ok());
   EXPECT(ends.all[1].second.ok());
 }
+
+TEST(bytes_that_changed_on_disk_are_not_given_back) {
+  FakeDisk::State state;
+  CheckedDisk disk(std::make_unique<FakeDisk>(state));
+  const auto one = some_bytes(5000, 1);
+  const auto other = some_bytes(300, 2);
+  REQUIRE(disk.write(0, one).ok());
+  REQUIRE(disk.write(8192, other).ok());
+  std::vector<std::byte> back(5000);
+  REQUIRE(disk.read(0, back).ok());
+  EXPECT(back == one);
+  for (const std::size_t place : {std::size_t{0}, std::size_t{2500}, std::size_t{4999}}) {
+    state.bytes[place] ^= std::byte{0x10};
+    const Status changed = disk.read(0, back);
+    EXPECT(!changed && says(changed.error().message, "has changed on disk"));
+    state.bytes[place] ^= std::byte{0x10};
+  }
+  REQUIRE(disk.read(0, back).ok());
+  std::vector<std::byte> few(300);
+  REQUIRE(disk.read(8192, few).ok());
+  EXPECT(few == other);
+  // What was never written there, or is there no more, is no object either.
+  EXPECT(!disk.read(4096, few).ok());
+  EXPECT(!disk.read(0, few).ok());
+  disk.drop(8192, 4096);
+  EXPECT(!disk.read(8192, few).ok());
+  state.is_full = true;
+  EXPECT(!disk.write(0, other).ok());
+  EXPECT(!disk.read(0, back).ok());
+}

@@ -1,0 +1,160 @@
+// A client's questions about variables as a whole: what there is, and that it goes.
+#include <algorithm>
+#include <map>
+
+#include "base/text.hpp"
+#include "staging/catalog.hpp"
+
+namespace tranship::staging {
+namespace {
+
+/// Adds what one server, or one page of its answer, says of a variable.
+void merge(std::map<std::string, VariableInfo>& all, VariableInfo info) {
+  const auto [found, is_new] = all.emplace(info.name, info);
+  if (is_new) return;
+  VariableInfo& known = found->second;
+  if (known.bounds.rank == info.bounds.rank) known.bounds = around(known.bounds, info.bounds);
+  known.producers = std::max(known.producers, info.producers);
+  known.traffic.puts.add(info.traffic.puts);
+  known.traffic.gets.add(info.traffic.gets);
+  std::map<std::int64_t, VersionInfo> versions;
+  for (const VersionInfo& one : known.versions) versions[one.version] = one;
+  for (const VersionInfo& one : info.versions) {
+    VersionInfo& version = versions[one.version];
+    version.version = one.version;
+    version.objects += one.objects;
+    version.bytes += one.bytes;
+  }
+  known.versions.clear();
+  for (const auto& [number, version] : versions) known.versions.push_back(version);
+}
+
+}  // namespace
+
+Result<VariableInfo> Catalog::describe(const std::string& variable, bool bounds,
+                                       std::int64_t end_ns) {
+  const auto described = ask_keeper(variable, false, end_ns);
+  if (!described) return described.error();
+  const Facts& facts = described->facts;
+  VariableInfo info{variable, facts.type, facts.element_bytes, facts.first, {}, facts.producers};
+  if (facts.domain) {
+    info.bounds = *facts.domain;
+    return info;
+  }
+  std::optional<Box> all = described->bounds;
+  ReplyBuffer reply;
+  for (int server = 0; bounds && server < distribution_.servers(); ++server) {
+    if (server == distribution_.keeper(variable)) continue;
+    const auto answer = servers_.ask(server, question_of(Ask::bounds).text(variable), reply);
+    if (!answer) return answer.error();
+    MessageReader in(*answer);
+    (void)in.get<Said>();
+    bool ok = true;
+    const auto box = read_optional_bounds(in, ok);
+    if (!ok || !in.ok() || (box && box->rank != info.bounds.rank)) return not_a_server();
+    if (box) all = all ? around(*all, *box) : *box;
+  }
+  if (bounds && all) info.bounds = *all;
+  return info;
+}
+
+Status Catalog::discard(const std::string& variable, std::int64_t version) {
+  std::vector<int> without;
+  Status missing;
+  bool any = false;
+  ReplyBuffer reply;
+  MessageWriter question = question_of(Ask::discard);
+  question.text(variable).add(version);
+  const auto discard_at = [&](int server) -> Status {
+    const auto answer = servers_.ask(server, question, reply);
+    if (!answer) return answer.error();
+    MessageReader in(*answer);
+    (void)in.get<Said>();
+    pass_on_strays(server, in);
+    return {};
+  };
+  for (int server = 0; server < distribution_.servers(); ++server) {
+    const Status status = discard_at(server);
+    any = any || status;
+    if (status) continue;
+    if (status.error().code != ErrorCode::not_found) return status;
+    missing = status;
+    without.push_back(server);
+  }
+  if (!any) return missing;
+  // What has begun there meanwhile was entered before others knew of the discard.
+  for (const int server : without) (void)discard_at(server);
+  return {};
+}
+
+/// The keeper first: whoever begins anew from then on begins another variable of that name.
+Status Catalog::remove(const std::string& variable) {
+  ReplyBuffer reply;
+  std::uint64_t number = 0;
+  bool any = false;
+  const auto remove_at = [&](int server) -> Status {
+    MessageWriter question = question_of(Ask::remove);
+    const auto answer = servers_.ask(server, question.text(variable).add(number), reply);
+    if (!answer) return answer.error();
+    MessageReader in(*answer);
+    (void)in.get<Said>();
+    number = in.get<std::uint64_t>();
+    any = in.get<std::uint32_t>() != 0 || any;
+    if (!in.ok() || number == 0) return not_a_server();
+    pass_on_strays(server, in);
+    return {};
+  };
+  const int keeper = distribution_.keeper(variable);
+  Status status = remove_at(keeper);
+  for (int server = 0; status && server < distribution_.servers(); ++server) {
+    if (server != keeper) status = remove_at(server);
+  }
+  forget(variable);
+  if (!status || any) return status;
+  return Error{ErrorCode::not_found, "there is no variable " + quoted(variable)};
+}
+
+Result<std::vector<ServerInfo>> Catalog::status() {
+  std::vector<ServerInfo> all;
+  ReplyBuffer reply;
+  for (int server = 0; server < distribution_.servers(); ++server) {
+    const auto answer = servers_.ask(server, question_of(Ask::status), reply);
+    if (!answer) return answer.error();
+    MessageReader in(*answer);
+    (void)in.get<Said>();
+    if (!read(in, all.emplace_back())) return not_a_server();
+  }
+  return all;
+}
+
+Result<std::vector<VariableInfo>> Catalog::list() {
+  std::map<std::string, VariableInfo> all;
+  ReplyBuffer reply;
+  for (int server = 0; server < distribution_.servers(); ++server) {
+    std::string after;
+    std::int64_t after_version = INT64_MAX;
+    for (bool more = true; more;) {
+      MessageWriter question = question_of(Ask::list);
+      question.text(after).add(after_version);
+      const auto answer = servers_.ask(server, question, reply);
+      if (!answer) return answer.error();
+      MessageReader in(*answer);
+      (void)in.get<Said>();
+      more = false;
+      for (auto one = in.data(); in.ok(); one = in.data()) {
+        VariableInfo info;
+        MessageReader inner(one);
+        if (!read(inner, info)) return not_a_server();
+        after = info.name;
+        after_version = info.versions.empty() ? INT64_MAX : info.versions.back().version;
+        merge(all, std::move(info));
+        more = true;
+      }
+    }
+  }
+  std::vector<VariableInfo> listed;
+  for (auto& [name, info] : all) listed.push_back(std::move(info));
+  return listed;
+}
+
+}  // namespace tranship::staging

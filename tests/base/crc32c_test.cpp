@@ -1,0 +1,49 @@
+// The checksum is that of the standard, however it is computed.
+#include "base/crc32c.hpp"
+
+#include <random>
+#include <string_view>
+#include <vector>
+
+#include "support/test.hpp"
+
+using namespace tranship;
+
+namespace {
+
+/// Bit by bit, as the polynomial says.
+std::uint32_t slow(std::span<const std::byte> data) {
+  std::uint32_t crc = ~0U;
+  for (const std::byte byte : data) {
+    crc ^= static_cast<std::uint32_t>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? 0x82f63b78U : 0);
+  }
+  return ~crc;
+}
+
+}  // namespace
+
+TEST(checksums_are_those_of_rfc_3720) {
+  const std::string_view digits = "123456789";
+  EXPECT_EQ(crc32c(std::as_bytes(std::span(digits))), 0xe3069283U);
+  std::vector<std::byte> bytes(32);
+  EXPECT_EQ(crc32c(bytes), 0x8a9136aaU);
+  for (std::byte& byte : bytes) byte = std::byte{0xff};
+  EXPECT_EQ(crc32c(bytes), 0x62a8ab43U);
+  EXPECT_EQ(crc32c({}), 0U);
+}
+
+TEST(checksums_of_pieces_and_of_both_ways_agree) {
+  std::mt19937_64 random(1);
+  for (int k = 0; k < 500; ++k) {
+    std::vector<std::byte> bytes(random() % 300);
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+    const std::span<const std::byte> all(bytes);
+    const std::size_t cut = bytes.empty() ? 0 : random() % bytes.size();
+    const std::uint32_t right = slow(all);
+    EXPECT_EQ(crc32c(all), right);
+    EXPECT_EQ(crc32c_by_tables(all), right);
+    EXPECT_EQ(crc32c(all.subspan(cut), crc32c(all.first(cut))), right);
+    EXPECT_EQ(crc32c_by_tables(all.subspan(cut), crc32c(all.first(cut))), right);
+  }
+}
