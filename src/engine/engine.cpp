@@ -436,8 +436,7 @@ std::vector<double> Engine::waiting_s(int priority) const {
 }
 
 Result<Event> Engine::copy(const Array& source, const Array& target, const CopyOptions& options) {
-  const auto entered = enter();
-  if (!entered) return entered.error();
+  if (Status status = usable(); !status) return status.error();
   if (source.where != Where::device && target.where != Where::device) {
     return copy_resolved(source, target, options);
   }
@@ -461,8 +460,7 @@ std::optional<Event> Engine::copy_now(const Array& source, const Array& target,
   for (const Event& event : options.after) {
     if (!event.ended_well()) return {};
   }
-  const auto entered = enter();
-  if (!entered) return {};
+  if (!usable()) return {};
   auto query = query_of(source, target, options);
   if (!query || !check_overlap(source, target, query->target)) return {};
   auto plan = cache_.find_now(*query);
@@ -490,6 +488,13 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
   }
   auto leases = leases_of(source, target);
   if (!leases) return leases.error();
+  // What the caller's thread carries within its own memory needs nothing that closing ends.
+  Gate::Pass pass;
+  if (!in_memory(source.where) || !in_memory(target.where) || !leases->empty()) {
+    auto entered = enter();
+    if (!entered) return entered.error();
+    pass = std::move(*entered);
+  }
   const bool one_gpu_hop = (*plan)->hops.size() == 1 &&
                            on_gpu(options_.profile.channels[at((*plan)->hops[0].channel)].kind);
   // In a stream of the caller's the copy must stand before this returns.

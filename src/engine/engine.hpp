@@ -259,7 +259,7 @@ class Engine {
   std::shared_ptr<ThreadDriver> driver_;
   std::mutex processes_mutex_;
   std::shared_ptr<Processes> processes_;
-  Gate copying_;        ///< threads that start or carry copies
+  Gate copying_;        ///< threads that carry copies elsewhere, or start them there
   std::mutex closing_;  ///< of who closes
   std::atomic<bool> closed_{false};
   std::uint64_t fork_generation_ = 0;
