@@ -232,7 +232,7 @@ Array file(const std::string& path, const Extents& extents, const Fields& fields
   array.writable = mode != "r";
   array.named = named;
   array.name = path;
-  array.owner = shared;
+  array.owner = ended_without_lock(std::move(shared));
   return array;
 }
 

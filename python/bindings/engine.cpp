@@ -392,14 +392,9 @@ void bind_engine(nb::module_& module) {
       .def("plan", &plan, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("region").none(), nb::arg("priority"), nb::arg("planner"),
            nb::arg("buffer_bytes"))
-      .def("close",
-           [](Engine& engine) {
-             Status status = [&] {
-               const Released released;
-               return engine.close();
-             }();
-             unwrap(status);
-           })
+      .def(
+          "close", [](nb::handle self) { unwrap(close_apart(self, nb::cast<Engine&>(self))); },
+          nb::sig("def close(self) -> None"))
       .def_prop_ro("closed", &Engine::closed)
       .def_prop_ro("threads", &Engine::threads)
       .def_prop_ro("buffer_bytes_in_use",
