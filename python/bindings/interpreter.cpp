@@ -48,7 +48,11 @@ struct KeptObject : Kept {
 };
 
 struct KeptBuffer : Kept {
-  explicit KeptBuffer(const Py_buffer& given) : buffer(given) {}
+  explicit KeptBuffer(const Py_buffer& given) : buffer(given) {
+    // PyBuffer_FillInfo() lets these point into the description itself.
+    if (given.shape == &given.len) buffer.shape = &buffer.len;
+    if (given.strides == &given.itemsize) buffer.strides = &buffer.itemsize;
+  }
   ~KeptBuffer() override { PyBuffer_Release(&buffer); }
   Py_buffer buffer;
 };
