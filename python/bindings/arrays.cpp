@@ -236,20 +236,6 @@ FileMode file_mode(const std::string& mode) {
   return mode == "w" ? FileMode::replace : FileMode::update;
 }
 
-/// An owner that lets go of a file without the interpreter's lock: a new file may then be written
-/// to the disk and named.
-std::shared_ptr<void> file_owner(std::shared_ptr<File> file) {
-  File* address = file.get();
-  return {address, [held = std::move(file)](File*) mutable {
-            if (Py_IsInitialized() && PyGILState_Check()) {
-              const Released released;
-              held.reset();
-            } else {
-              held.reset();
-            }
-          }};
-}
-
 /// `header`: what a new file begins with; `mode`: "r", "w" or "r+".
 Array file(const std::string& path, const Extents& extents, const Fields& fields,
            const std::string& layout, std::int64_t offset, const std::string& mode, bool direct,
@@ -276,7 +262,7 @@ Array file(const std::string& path, const Extents& extents, const Fields& fields
   array.writable = mode != "r";
   array.named = named;
   array.name = path;
-  array.owner = file_owner(std::move(shared));
+  array.owner = ended_without_lock(std::move(shared));
   return array;
 }
 

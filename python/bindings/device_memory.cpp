@@ -58,8 +58,10 @@ struct Pinned {
   ~Pinned() { release(); }
 
   void release() {
-    if (pages) let_go(pages);
-    array.reset();
+    // Taken before the lock is given away, so that a second caller finds nothing.
+    std::shared_ptr<void> held = std::move(pages);
+    const nb::object owner = std::move(array);
+    if (held) let_go(held);
   }
 
   std::shared_ptr<void> pages;
@@ -121,8 +123,13 @@ nb::tuple find_gpus() {
     const Released released;
     return GpuSide::open(config);
   }();
-  const std::unique_ptr<GpuSide> side = unwrap(std::move(found));
-  if (side) return nb::make_tuple(described(*side->gpus()), "");
+  std::unique_ptr<GpuSide> side = unwrap(std::move(found));
+  if (side) {
+    nb::tuple gpus = nb::make_tuple(described(*side->gpus()), "");
+    const Released released;
+    side.reset();
+    return gpus;
+  }
   const auto refused = [] {
     const Released released;
     return Gpus::open();
@@ -264,7 +271,7 @@ void bind_device_memory(nb::module_& module) {
       });
   nb::class_<Pinned>(module, "Pinned",
                      "Memory that is pinned until `release`, or the end of a ``with`` statement.")
-      .def("release", &Pinned::release,
+      .def("release", &Pinned::release, nb::lock_self(),
            "Makes it pageable again. Copies with it must have ended; a second call does nothing.")
       .def(
           "__enter__", [](nb::handle self) { return self; },

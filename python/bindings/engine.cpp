@@ -190,8 +190,10 @@ BoundEvent start(const std::shared_ptr<Engine>& engine, const Streams& streams, 
     auto stream = joined(*engine, streams, ends.source, ends.target);
     if (!stream) return stream.error();
     options.stream = *stream;
+    options.interrupted = interrupted;
     return copy();
   }();
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
   return {unwrap(std::move(event)), engine};
 }
 
@@ -392,14 +394,9 @@ void bind_engine(nb::module_& module) {
       .def("plan", &plan, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("region").none(), nb::arg("priority"), nb::arg("planner"),
            nb::arg("buffer_bytes"))
-      .def("close",
-           [](Engine& engine) {
-             Status status = [&] {
-               const Released released;
-               return engine.close();
-             }();
-             unwrap(status);
-           })
+      .def(
+          "close", [](nb::handle self) { unwrap(close_apart(self, nb::cast<Engine&>(self))); },
+          nb::sig("def close(self) -> None"))
       .def_prop_ro("closed", &Engine::closed)
       .def_prop_ro("threads", &Engine::threads)
       .def_prop_ro("buffer_bytes_in_use",
@@ -411,7 +408,7 @@ void bind_engine(nb::module_& module) {
       .def_prop_ro(
           "cache_counters",
           [](const Engine& engine) {
-            const auto counters = engine.cache_counters();
+            const auto counters = run([&] { return engine.cache_counters(); });
             return nb::make_tuple(counters.hits, counters.misses);
           },
           nb::sig("def cache_counters(self, /) -> tuple[int, int]"))

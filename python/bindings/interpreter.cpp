@@ -18,7 +18,7 @@ constexpr std::chrono::microseconds look_again{200};
 /// Of the process, as the interpreter is.
 struct Sections {
   std::atomic<int> inside{0};     ///< threads in a Released section, until they hold the lock again
-  std::atomic<int> returning{0};  ///< threads that wait for the lock
+  std::atomic<int> returning{0};  ///< threads that wait for the lock, or ask for a pending call
   std::atomic<bool> ending{false};  ///< new sections keep the lock
   std::atomic<bool> over{false};    ///< nobody takes the lock any more
 };
@@ -33,7 +33,7 @@ std::atomic<bool> asked{false};  ///< the interpreter was asked to empty the lis
   while (true) pause();
 }
 
-/// Announces that this thread will ask for the lock; false if it must not.
+/// Announces that this thread will ask the interpreter for something; false if it must not.
 bool may_return() {
   sections.returning.fetch_add(1);
   if (!sections.over.load()) return true;
@@ -48,7 +48,11 @@ struct KeptObject : Kept {
 };
 
 struct KeptBuffer : Kept {
-  explicit KeptBuffer(const Py_buffer& given) : buffer(given) {}
+  explicit KeptBuffer(const Py_buffer& given) : buffer(given) {
+    // PyBuffer_FillInfo() lets these point into the description itself.
+    if (given.shape == &given.len) buffer.shape = &buffer.len;
+    if (given.strides == &given.itemsize) buffer.strides = &buffer.itemsize;
+  }
   ~KeptBuffer() override { PyBuffer_Release(&buffer); }
   Py_buffer buffer;
 };
@@ -63,13 +67,14 @@ void let_go(Kept* kept) {
     delete kept;
     return;
   }
-  if (sections.over.load()) return;  // the interpreter has ended
+  if (!may_return()) return;  // the interpreter has ended
   kept->next = dropped.load(std::memory_order_relaxed);
   while (!dropped.compare_exchange_weak(kept->next, kept, std::memory_order_release,
                                         std::memory_order_relaxed)) {
   }
   // Where the interpreter's own list is full, the next call of this module empties ours.
   if (!asked.exchange(true) && Py_AddPendingCall(drop_kept_later, nullptr) != 0) asked = false;
+  sections.returning.fetch_sub(1);
 }
 
 /// Called when the interpreter is about to end, and everything that could wait was closed.

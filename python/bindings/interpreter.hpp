@@ -120,6 +120,29 @@ std::shared_ptr<T> owned(std::unique_ptr<T> object) {
           }};
 }
 
+/// Owns something whose end may wait: a thread that holds the lock gives it away meanwhile.
+template <typename T>
+std::shared_ptr<T> ended_without_lock(std::shared_ptr<T> object) {
+  T* const raw = object.get();
+  if (raw == nullptr) return nullptr;
+  return {raw, [held = std::move(object)](T*) mutable {
+            if (!attached()) return held.reset();
+            const Released released;
+            held.reset();
+          }};
+}
+
+/// Closes an object of Python's; after Ctrl-C that goes on by itself.
+template <typename T>
+Status close_apart(nb::handle self, T& object) {
+  const std::function<Result<bool>()> work = [kept = keep(self), &object]() -> Result<bool> {
+    if (Status status = object.close(); !status) return status.error();
+    return true;
+  };
+  const auto closed = run_apart<bool>(work, [](bool) {});
+  return closed ? Status{} : Status(closed.error());
+}
+
 void bind_interpreter(nb::module_& module);
 
 }  // namespace tranship::python

@@ -55,8 +55,12 @@ std::vector<std::string> names(Engine& engine, PeerId peer, double timeout) {
 Array lookup(Engine& engine, PeerId peer, const std::string& name, double timeout) {
   const auto links = processes(engine);
   const auto patience = milliseconds(timeout);
-  return unwrap(
+  Array array = unwrap(
       run_apart<Array>([=] { return links->lookup(peer, name, patience); }, [](const Array&) {}));
+  // Closing an array of another process's GPU may wait for the driver.
+  array.owner = ended_without_lock(std::move(array.owner));
+  array.liveness = ended_without_lock(std::move(array.liveness));
+  return array;
 }
 
 /// Runs `body` without the interpreter's lock.

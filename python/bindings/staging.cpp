@@ -24,10 +24,10 @@ using staging::Which;
 
 /// A client and the engine that it uses.
 struct BoundClient {
-  BoundClient(std::shared_ptr<Engine> used, std::unique_ptr<Client> opened)
+  BoundClient(std::shared_ptr<void> used, std::unique_ptr<Client> opened)
       : engine(std::move(used)), client(std::move(opened)) {}
 
-  std::shared_ptr<Engine> engine;
+  std::shared_ptr<void> engine;
   std::unique_ptr<Client> client;
 };
 
@@ -39,12 +39,13 @@ auto ask(const Server& server, const Call& call) {
   return call();
 }
 
-std::shared_ptr<BoundClient> open_client(std::shared_ptr<Engine> engine, const std::string& contact,
+std::shared_ptr<BoundClient> open_client(nb::handle given, const std::string& contact,
                                          const std::string& name, double timeout) {
   check_interpreter();
   const staging::Patience patience{milliseconds(timeout), interrupted};
-  auto client = unwrap(run([&] { return Client::open(*engine, contact, name, patience); }));
-  return owned(std::make_unique<BoundClient>(std::move(engine), std::move(client)));
+  auto& engine = nb::cast<Engine&>(given);
+  auto client = unwrap(run([&] { return Client::open(engine, contact, name, patience); }));
+  return owned(std::make_unique<BoundClient>(keep(given), std::move(client)));
 }
 
 std::shared_ptr<Server> open_server(const std::string& profile,
@@ -144,7 +145,9 @@ void bind_staging_server(nb::module_& module) {
           "variables",
           [](const Server& self) { return described(ask(self, [&] { return self.list(); })); },
           nb::sig("def variables(self) -> list[dict[str, object]]"))
-      .def("close", [](Server& self) { unwrap(run([&] { return self.close(); })); });
+      .def(
+          "close", [](nb::handle self) { unwrap(close_apart(self, nb::cast<Server&>(self))); },
+          nb::sig("def close(self) -> None"));
 }
 
 void put(BoundClient& self, const std::string& variable, std::int64_t version, nb::handle array,
@@ -233,7 +236,9 @@ void remove(BoundClient& self, const std::string& variable) {
 void bind_staging_client(nb::module_& module) {
   nb::class_<BoundClient>(module, "StagingClientCore")
       .def_static("open", &open_client, nb::arg("engine"), nb::arg("contact"), nb::arg("name"),
-                  nb::arg("timeout"))
+                  nb::arg("timeout"),
+                  nb::sig("def open(engine: EngineCore, contact: str, name: str, timeout: float) "
+                          "-> StagingClientCore"))
       .def("put", &put, nb::arg("variable"), nb::arg("version"), nb::arg("array"), nb::arg("lower"),
            nb::arg("timeout"), nb::arg("after").none(), nb::arg("checksum") = false)
       .def("get", &get, nb::arg("variable"), nb::arg("which"), nb::arg("version"), nb::arg("lower"),
@@ -253,7 +258,10 @@ void bind_staging_client(nb::module_& module) {
            nb::sig("def statistics(self) -> dict[str, dict[str, dict[str, object]]]"))
       .def("discard", &discard, nb::arg("variable"), nb::arg("version"))
       .def("remove", &remove, nb::arg("variable"))
-      .def("close", [](BoundClient& self) { unwrap(run([&] { return self.client->close(); })); });
+      .def(
+          "close",
+          [](nb::handle self) { unwrap(close_apart(self, *nb::cast<BoundClient&>(self).client)); },
+          nb::sig("def close(self) -> None"));
 }
 
 using Corners = std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>;

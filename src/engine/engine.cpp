@@ -437,8 +437,7 @@ std::vector<double> Engine::waiting_s(int priority) const {
 }
 
 Result<Event> Engine::copy(const Array& source, const Array& target, const CopyOptions& options) {
-  const auto entered = enter();
-  if (!entered) return entered.error();
+  if (Status status = usable(); !status) return status.error();
   if (source.where != Where::device && target.where != Where::device) {
     return copy_resolved(source, target, options);
   }
@@ -462,8 +461,7 @@ std::optional<Event> Engine::copy_now(const Array& source, const Array& target,
   for (const Event& event : options.after) {
     if (!event.ended_well()) return {};
   }
-  const auto entered = enter();
-  if (!entered) return {};
+  if (!usable()) return {};
   auto query = query_of(source, target, options);
   if (!query || !check_overlap(source, target, query->target)) return {};
   auto plan = cache_.find_now(*query);
@@ -491,6 +489,13 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
   }
   auto leases = leases_of(source, target);
   if (!leases) return leases.error();
+  // What the caller's thread carries within its own memory needs nothing that closing ends.
+  Gate::Pass pass;
+  if (!in_memory(source.where) || !in_memory(target.where) || !leases->empty()) {
+    auto entered = enter();
+    if (!entered) return entered.error();
+    pass = std::move(*entered);
+  }
   const bool one_gpu_hop = (*plan)->hops.size() == 1 &&
                            on_gpu(options_.profile.channels[at((*plan)->hops[0].channel)].kind);
   // In a stream of the caller's the copy must stand before this returns.
@@ -504,7 +509,7 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
     for (const Event& event : options.after) {
       if (Status status = event.wait({}); !status) return status.error();
     }
-    if (staged) return carry_staged(*plan, source, target, options.priority, std::move(*leases));
+    if (staged) return carry_staged(*plan, source, target, options, std::move(*leases));
     if (const auto status = carry_directly(**plan, source, target, options)) {
       if (!*status) return status->error();
       return Event(*plan, nullptr, this);
@@ -525,7 +530,7 @@ Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, cons
   for (const Event& given : options.after) {
     for (const Event& event : given.parts()) {
       if (event.done() || !event.flight()) {
-        if (Status status = event.wait({}); !status) return status.error();
+        if (Status status = wait_here(options, event); !status) return status.error();
       } else {
         after.push_back(event.flight()->mark());
       }
@@ -560,7 +565,7 @@ Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, cons
 }
 
 Result<Event> Engine::carry_staged(const std::shared_ptr<const Plan>& plan, const Array& source,
-                                   const Array& target, int priority, Leases leases) {
+                                   const Array& target, const CopyOptions& options, Leases leases) {
   const Hop& first = plan->hops[0];
   const Hop& last = plan->hops[1];
   auto buffer = gpu_side_->staging_buffer(first.target->end_bytes());
@@ -577,7 +582,7 @@ Result<Event> Engine::carry_staged(const std::shared_ptr<const Plan>& plan, cons
   request.target = up ? target.place : Place{buffer->get(), nullptr};
   request.nests = up ? from_buffer : to_buffer;
   request.bytes = plan->bytes;
-  request.priority = priority;
+  request.priority = options.priority;
   if (up) copy_nests(to_buffer, source.place.address, buffer->get(), false);
   const Hop& hop = up ? last : first;
   auto flight =
@@ -588,9 +593,9 @@ Result<Event> Engine::carry_staged(const std::shared_ptr<const Plan>& plan, cons
   guard_until_done(**flight, source, target, std::move(leases));
   if (up) return Event(plan, std::move(*flight));
   using Clock = std::chrono::steady_clock;
-  if (Status status = wait_for_flight(**flight, Clock::now() + staged_wait_max); !status) {
-    return status.error();
-  }
+  const auto end = Clock::now() + staged_wait_max;
+  const auto wait = [&](Clock::time_point until) { return wait_for_flight(**flight, until); };
+  if (Status status = wait_here(options, end, wait); !status) return status.error();
   copy_nests(from_buffer, buffer->get(), target.place.address, false);
   return Event(plan, nullptr, this);
 }
@@ -610,7 +615,7 @@ Result<std::vector<std::shared_ptr<Completion>>> Engine::waits_of(const Plan& pl
     for (const Event& event : given.parts()) {
       if (event.flight() && !event.done()) {
         if (gpu_hop == nullptr) {  // it is another engine's, and this one has no GPU
-          if (Status status = event.wait({}); !status) return status.error();
+          if (Status status = wait_here(options, event); !status) return status.error();
           continue;
         }
         after.push_back(completion_of(event.flight(), channel_number(*gpu_hop)));

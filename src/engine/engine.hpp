@@ -85,6 +85,8 @@ struct CopyOptions {
   /// Bytes of all copies that this one belongs to: what the caches do not hold is written past
   /// them.
   std::int64_t together_bytes = 0;
+  /// Asked now and then by a call that waits, which fails with `cancelled` then; null: nobody.
+  bool (*interrupted)() = nullptr;
 };
 
 /// One of several copies that are asked for together.
@@ -234,7 +236,12 @@ class Engine {
                              const Pages& pages = {});
   /// Carries a short copy to or from a GPU through pinned memory, on the caller's thread.
   Result<Event> carry_staged(const std::shared_ptr<const Plan>& plan, const Array& source,
-                             const Array& target, int priority, Leases leases);
+                             const Array& target, const CopyOptions& options, Leases leases);
+  /// Waits on the caller's thread by `wait`, which gets a time until which to wait.
+  /// @error timeout; closed or cancelled if that is so meanwhile; else what `wait` says
+  Status wait_here(const CopyOptions& options, std::chrono::steady_clock::time_point end,
+                   const std::function<Status(std::chrono::steady_clock::time_point)>& wait) const;
+  Status wait_here(const CopyOptions& options, const Event& event) const;
   /// What the copy must wait for: events, and what is in the caller's stream.
   Result<std::vector<std::shared_ptr<Completion>>> waits_of(const Plan& plan,
                                                             const CopyOptions& options);
@@ -261,7 +268,7 @@ class Engine {
   std::shared_ptr<ThreadDriver> driver_;
   std::mutex processes_mutex_;
   std::shared_ptr<Processes> processes_;
-  Gate copying_;        ///< threads that start or carry copies
+  Gate copying_;        ///< threads that carry copies elsewhere, or start them there
   std::mutex closing_;  ///< of who closes
   std::atomic<bool> closed_{false};
   std::uint64_t fork_generation_ = 0;

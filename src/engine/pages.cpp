@@ -24,7 +24,8 @@ Result<Event> Engine::copy_pages(const Array& given_source, const Array& given_t
                                  std::span<const std::int64_t> source_pages,
                                  std::span<const std::int64_t> target_pages,
                                  const CopyOptions& options) {
-  if (Status status = usable(); !status) return status.error();
+  const auto entered = enter();
+  if (!entered) return entered.error();
   Array source = given_source;
   Array target = given_target;
   if (Status status = resolve(source, target); !status) return status.error();

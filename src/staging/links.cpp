@@ -18,6 +18,8 @@ constexpr std::int64_t failure_lasts_ns = 10'000'000'000;
 /// Even the last attempt has so long.
 constexpr std::chrono::milliseconds connect_least{250};
 constexpr std::chrono::milliseconds look_again{20};
+/// Who connects while the links close has been told to give up, and has so long for it.
+constexpr std::chrono::seconds close_wait_max{2};
 
 /// Two halves that are not zero.
 ClientId new_identity() {
@@ -115,7 +117,7 @@ void Links::wake() { listener_->wake(); }
 Status Links::close() {
   const bool forked = fork_generation() != fork_generation_;
   if (processes_ == nullptr || forked || engine_.closed()) return {};
-  std::lock_guard connecting(connecting_);
+  const std::unique_lock connecting(connecting_, close_wait_max);
   std::lock_guard lock(mutex_);
   Status status;
   for (Link& link : links_) {

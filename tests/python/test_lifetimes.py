@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import array
 import gc
+import mmap
 import os
 import signal
 import sys
 import time
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tranship as ts
-from support import eventually, open_files, run_script, shared_segments, threads_of_process
+from support import Slow, eventually, open_files, run_script, shared_segments, threads_of_process
 
 
 @pytest.fixture(autouse=True)
@@ -208,6 +211,103 @@ def test_a_fork_while_copying(queueing_profile: str) -> None:
         assert target.all()
 
 
+def test_everything_of_a_parent_is_closed_in_a_fork(queueing_profile: str) -> None:
+    """Each call says so at once, whatever the parent's threads do, and the parent goes on."""
+    slow = Slow()
+    server = ts.StagingServer(memory=1 << 26, profile=queueing_profile, threads=1)
+    staging = ts.Staging(server.contact, profile=queueing_profile, threads=1)
+    engine = ts.Engine(contact=True, profile=queueing_profile, threads=1)
+    engine.export("x", engine.empty(4))
+    client = ts.Engine(profile=queueing_profile, threads=1)
+    peer = client.connect(engine.contact)
+    remote = peer["x"]
+    staging.put("x", 1, np.ones(3))
+    subscription = staging.subscribe("x", lambda *_: None)
+    event = slow.start(engine)
+    calls: list[Callable[[], object]] = [
+        lambda: staging.put("x", 2, np.ones(3)),
+        lambda: staging.get("x", 1),
+        lambda: staging.get("x", 1, (0,), (3,), np.zeros(3)),
+        lambda: staging.ls(),
+        lambda: list(staging["x"].versions()),
+        lambda: staging.put_async("x", 2, np.ones(3)).result(5),
+        lambda: server.ls(),
+        lambda: server.clients,
+        lambda: engine.copy(slow.source, slow.target.T),
+        lambda: client.copy(remote, np.zeros(4)),
+        lambda: client.connect("nobody"),
+        lambda: peer["x"],
+        lambda: peer.names(),
+        lambda: engine.empty(3),
+        lambda: engine.withdraw("x"),
+        lambda: event.wait(timeout=5),
+    ]
+
+    def child() -> None:
+        begin = time.monotonic()
+        for number, call in enumerate(calls):
+            try:
+                call()
+            except ts.Closed as refused:
+                assert "forked" in str(refused), f"{number}: {refused}"
+            else:
+                raise AssertionError(f"call {number} ended well in a fork")
+        event.cancel()
+        repr(peer)
+        for one in (staging, server, engine, client, peer):
+            one.close()
+        gc.collect()
+        assert time.monotonic() - begin < 5
+
+    assert in_child(child) == 0
+    event.wait(timeout=20)
+    assert slow.done
+    staging.put("x", 2, np.ones(3))
+    assert staging.get("x", 2).all()
+    target = np.ones(4)
+    client.copy(remote, target).wait(timeout=10)
+    assert not target.any()
+    subscription.close()
+    for one in (staging, client, engine, server):
+        one.close()
+
+
+FORK_AND_EXIT = """
+    import os, sys, threading, time
+    import numpy as np
+    import tranship as ts
+    text = open(sys.argv[1]).read()
+    server = ts.StagingServer(memory=1 << 26, profile=text, threads=1)
+    staging = ts.Staging(server.contact, profile=text, threads=1)
+    staging.put("x", 1, np.ones(1 << 16))
+    def read():
+        while True:
+            staging.get("x", 1)
+    for _ in range(3):
+        threading.Thread(target=read, daemon=True).start()
+    staging.get_async("never", 1, (0,), (3,), timeout=60)
+    time.sleep(0.1)
+    for _ in range(10):
+        child = os.fork()
+        if child == 0:
+            sys.exit(7)
+        begin = time.monotonic()
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert status == 7 and time.monotonic() - begin < 5, status
+    assert staging.get("x", 1).all()
+    threading.excepthook = lambda *_: None
+"""
+
+
+def test_forks_exit_in_the_middle_of_their_parents_work(
+    queueing_profile: str, tmp_path: Path
+) -> None:
+    """By an ordinary exit, with what the interpreter calls then."""
+    path = tmp_path / "profile.json"
+    path.write_text(queueing_profile)
+    assert run_script(FORK_AND_EXIT, path, seconds=60) == ""
+
+
 def test_two_engines_in_one_process(profile: str, queueing_profile: str) -> None:
     with ts.Engine(profile=profile) as one, ts.Engine(profile=queueing_profile) as other:
         targets = [np.zeros(100_000) for _ in range(8)]
@@ -257,6 +357,84 @@ def test_arrays_are_kept_while_they_are_copied(queueing_profile: str) -> None:
         event.wait(timeout=20)
         assert target.all()
         assert eventually(lambda: gone() is None), "the array is still held after the copy"
+
+
+BUFFERS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
+    "bytearray": (lambda: bytearray(b"A" * (1 << 24)), lambda held: held.clear()),
+    "array.array": (lambda: array.array("B", b"A" * (1 << 24)), lambda held: held.pop()),
+    "mmap": (lambda: filled(mmap.mmap(-1, 1 << 24)), lambda held: held.close()),
+    "memoryview": (lambda: memoryview(bytearray(b"A" * (1 << 24))), lambda held: held.release()),
+}
+
+
+def filled(memory: mmap.mmap) -> mmap.mmap:
+    memory.write(b"A" * len(memory))
+    return memory
+
+
+@pytest.mark.parametrize("direction", ["out of", "into", "instance"])
+@pytest.mark.parametrize("kind", BUFFERS)
+def test_buffers_stay_exported_while_they_are_copied(
+    queueing_profile: str, kind: str, direction: str
+) -> None:
+    """Python refuses to resize or close what a copy uses, and no longer than that."""
+    make, shrink = BUFFERS[kind]
+    with ts.Engine(profile=queueing_profile, threads=1) as engine:
+        slow = Slow()
+        held, other = make(), np.full(1 << 24, 66, np.uint8)
+        end = (
+            ts.Instance(held, extents={"x": 1 << 24}, fields="u1")
+            if direction == "instance"
+            else held
+        )
+        pair = (other, end) if direction == "into" else (end, other)
+        before = engine.copy(*pair, after=slow.start(engine))
+        event = engine.copy(*pair, after=before)
+        del end, pair
+        with pytest.raises(BufferError):
+            shrink(held)
+        event.wait(timeout=20)
+        del before, event
+        assert other[0] == other[-1] == (66 if direction == "into" else 65)
+        assert eventually(lambda: shrinks(held, shrink)), "it stays exported after the copy"
+
+
+def shrinks(held: Any, shrink: Callable[[Any], object]) -> bool:
+    try:
+        shrink(held)
+    except BufferError:
+        return False
+    return True
+
+
+def test_buffers_of_copies_that_ended_in_the_call_are_free_at_once(profile: str) -> None:
+    with ts.Engine(profile=profile, threads=1) as engine:
+        held, target = bytearray(b"A" * 100), np.zeros(100, np.uint8)
+        event = engine.copy(held, target)
+        event.wait()
+        held.clear()
+        assert (target == 65).all() and event.done()
+
+
+def test_an_array_is_not_resized_while_it_is_copied(queueing_profile: str) -> None:
+    with ts.Engine(profile=queueing_profile, threads=1) as engine:
+        slow = Slow()
+        source, target = np.ones(1 << 20, np.uint8), np.zeros(1 << 20, np.uint8)
+        event = engine.copy(source, target, after=slow.start(engine))
+        with pytest.raises(ValueError, match="referenc"):
+            source.resize(10)
+        event.wait(timeout=20)
+        assert target.all()
+
+
+def test_owners_are_let_go_of_while_the_interpreter_is_busy(queueing_profile: str) -> None:
+    """No call of the package is needed: the interpreter itself lets go of what workers dropped."""
+    with ts.Engine(profile=queueing_profile, threads=1) as engine:
+        source, target = np.ones((4096, 4096), np.uint8), np.zeros((4096, 4096), np.uint8)
+        event = engine.copy(source.T, target)
+        gone = weakref.ref(source)
+        del source, event
+        assert eventually(lambda: gone() is None)
 
 
 def test_failures_leave_no_buffers(queueing_profile: str, tmp_path: Path) -> None:
