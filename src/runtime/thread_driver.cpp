@@ -45,9 +45,8 @@ ThreadDriver::ThreadDriver(Options options)
 
 ThreadDriver::~ThreadDriver() {
   close({ErrorCode::closed, "the engine was closed before the transfer ended"});
-  const std::weak_ptr<ThreadDriver> held = self_;
   self_.reset();
-  while (!held.expired()) std::this_thread::yield();
+  while (!let_go_.load(std::memory_order_acquire)) std::this_thread::yield();
 }
 
 int ThreadDriver::add_channel(Channel& channel) {

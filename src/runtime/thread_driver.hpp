@@ -118,7 +118,9 @@ class ThreadDriver {
   std::mutex joining_;             ///< of who joins the workers
   /// What callbacks of other transfers' ends refer to. They may run on threads of another engine
   /// while this driver is destroyed: the destructor waits until none of them holds it.
-  std::shared_ptr<ThreadDriver> self_{this, [](ThreadDriver*) {}};
+  std::atomic<bool> let_go_{false};
+  std::shared_ptr<ThreadDriver> self_{
+      this, [](ThreadDriver* driver) { driver->let_go_.store(true, std::memory_order_release); }};
 };
 
 }  // namespace tranship

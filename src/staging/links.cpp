@@ -117,7 +117,12 @@ void Links::wake() { listener_->wake(); }
 Status Links::close() {
   const bool forked = fork_generation() != fork_generation_;
   if (processes_ == nullptr || forked || engine_.closed()) return {};
-  const std::unique_lock connecting(connecting_, close_wait_max);
+  std::unique_lock connecting(connecting_, std::try_to_lock);
+  const auto end = std::chrono::steady_clock::now() + close_wait_max;
+  while (!connecting && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    (void)connecting.try_lock();
+  }
   std::lock_guard lock(mutex_);
   Status status;
   for (Link& link : links_) {

@@ -89,9 +89,9 @@ class Links final : public Servers {
   std::int64_t message_bytes_ = message_bytes_least;
   std::int64_t data_bytes_ = 0;
   std::shared_ptr<Listener> listener_;
-  /// Of who connects; taken before the other. Timed, since a signal handler that runs while this
-  /// thread connects may close the links.
-  std::timed_mutex connecting_;
+  /// Of who connects; taken before the other. close() tries for a while, since a signal handler
+  /// that runs while its thread connects may close the links.
+  std::mutex connecting_;
   mutable std::mutex mutex_;  ///< guards the peers of the links, and their failures
   std::vector<Link> links_;
 };
