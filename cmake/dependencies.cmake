@@ -1,5 +1,4 @@
-# Libraries that come from the package index with their headers: UCX and nlohmann-json.
-# A system UCX that pkg-config knows is preferred: it may have RDMA, which no wheel has.
+# Libraries that come from the package index with their headers: nlohmann-json.
 
 function(python_package_dir package result)
   execute_process(
@@ -19,34 +18,4 @@ else()
     message(FATAL_ERROR "nlohmann-json was not found: pip install nlohmann-json")
   endif()
   target_include_directories(tranship_json SYSTEM INTERFACE ${json_dir}/include)
-endif()
-
-add_library(tranship_ucx INTERFACE)
-find_package(PkgConfig QUIET)
-if(PkgConfig_FOUND)
-  # Not in site-packages: the wheel's own .pc files name folders of the machine that built it.
-  set(PKG_CONFIG_USE_CMAKE_PREFIX_PATH OFF)
-  pkg_check_modules(system_ucx QUIET IMPORTED_TARGET ucx>=1.15)
-endif()
-set(ucx_usable FALSE)
-if(system_ucx_FOUND)
-  foreach(folder ${system_ucx_INCLUDE_DIRS} /usr/include)
-    if(EXISTS ${folder}/ucp/api/ucp.h)
-      set(ucx_usable TRUE)
-    endif()
-  endforeach()
-endif()
-if(ucx_usable)
-  message(STATUS "UCX ${system_ucx_VERSION}: the system's")
-  target_link_libraries(tranship_ucx INTERFACE PkgConfig::system_ucx)
-else()
-  python_package_dir(libucx ucx_dir)
-  if(NOT ucx_dir)
-    message(FATAL_ERROR "UCX was not found: pip install libucx-cu13, or install the system's UCX")
-  endif()
-  message(STATUS "UCX: the package index's libucx")
-  target_include_directories(tranship_ucx SYSTEM INTERFACE ${ucx_dir}/include)
-  target_link_directories(tranship_ucx INTERFACE ${ucx_dir}/lib)
-  target_link_libraries(tranship_ucx INTERFACE ucp ucs)
-  set(CMAKE_BUILD_RPATH ${ucx_dir}/lib)
 endif()

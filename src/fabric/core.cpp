@@ -175,8 +175,6 @@ void FabricCore::on_connection_lost(ConnectionId id, const Error& why) {
                                   (known ? ""
                                          : "; check the address, and that the process there "
                                            "runs")});
-  } else if (session->mode == LinkMode::shared && session->pidfd && !has_ended(session->pidfd)) {
-    lose(*session, {ErrorCode::peer_lost, session->label + " ended its connection without a word"});
   } else {
     lose(*session, {ErrorCode::peer_lost, session->label + " was lost: " + why.message});
   }

@@ -217,9 +217,8 @@ Result<PeerId> FabricCore::connect(const Contact& contact, const std::string& te
     if (there.key) learned_key_ = there.key;
     if (!there.key) there.key = options_.key ? options_.key : learned_key_;
   }
-  if (options_.transport == FabricOptions::Transport::network && !there.network.empty()) {
-    there.local.clear();
-  }
+  // What is asked for is taken or refused: nothing else is taken in its place.
+  if (options_.transport == FabricOptions::Transport::network) there.local.clear();
   const auto connection = wire_->connect(there);
   if (!connection) return connection.error();
   auto promise = std::make_shared<std::promise<Result<PeerId>>>();

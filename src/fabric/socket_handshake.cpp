@@ -40,9 +40,8 @@ Error wrong_key(const std::string& address) {
 Result<ConnectionId> SocketWire::connect_to_network(const Contact& contact) {
   if (contact.network.empty()) {
     return Error{ErrorCode::peer_lost,
-                 "the process at " + contact.text() +
-                     " listens on its own machine only; let it listen on a network: set "
-                     "TRANSHIP_LISTEN=0.0.0.0:0 there"};
+                 "the process there listens on its own machine only; let it listen on a network "
+                 "too: set TRANSHIP_LISTEN=0.0.0.0:0 there"};
   }
   auto socket = connect_over_network(contact.network);
   if (!socket) return socket.error();

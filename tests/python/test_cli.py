@@ -693,8 +693,6 @@ def test_config_prints_every_setting_and_its_source(
     assert settings["slot_bytes"]["source"] == "default"
     assert all(entry["help"] for entry in content["settings"])
     assert content["versions"]["tranship"] == ts.__version__
-    assert content["versions"]["ucx"].startswith("1.")
-    assert Path(content["versions"]["ucx_library"]).is_file()
     gpu = content["gpu"]
     assert gpu["built_in"] is bool(gpu["architectures"]) is bool(gpu["version"])
     assert gpu["usable"] == 0 or gpu["unusable_because"] is None

@@ -29,7 +29,13 @@ def transport(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def server(exporter: Start) -> Exporter:
     """A process that exports an array on its second GPU."""
-    return exporter("--gpu", "--bytes", str(BYTES), TRANSHIP_EMULATED_GPUS=str(EMULATED))
+    return exporter(
+        "--gpu",
+        "--bytes",
+        str(BYTES),
+        TRANSHIP_EMULATED_GPUS=str(EMULATED),
+        TRANSHIP_LISTEN="127.0.0.1:0",
+    )
 
 
 @pytest.fixture

@@ -74,19 +74,24 @@ def test_an_old_contact_file_does_not_lead_to_another_server(serve: Servers) -> 
     """Of another machine nobody sees that the process is gone: there may be one at its address."""
     address = f"127.0.0.1:{free_port()}"
     config = serve.folder / "staging.toml"
-    config.write_text(f'[settings]\nlisten = "{address}"\n')
+    key = "1f" * 32
+    config.write_text(f'[settings]\nlisten = "{address}"\nkey = "{key}"\n')
     contact = serve("--config", str(config))
     text = contact.read_text()
     assert address in text
     elsewhere = contact.with_name("elsewhere.contact")
-    elsewhere.write_text(re.sub(r"(?m)^boot .*$", "boot of-yesterday", text))
-    with pytest.raises(ts.PeerLost, match="another one listens at its address: use the contact"):
+    assert key not in text  # whoever was given one has it from elsewhere
+    moved = re.sub(r"(?m)^address .*$", f"address tcp:{address}", text)
+    elsewhere.write_text(re.sub(r"(?m)^boot .*$", "boot of-yesterday", moved))
+    with pytest.raises(ts.Error, match="has another key"):
         ts.Staging(elsewhere)
     restart(serve, contact, "--config", str(config))
+    with pytest.raises(ts.PeerLost, match="another one listens at its address: use the contact"):
+        ts.Staging(elsewhere, key=key)
     with ts.Staging(contact) as client:
         client.put("energy", 1, np.arange(4.0))
         assert np.array_equal(client.get("energy", 1), np.arange(4.0))
-    with ts.Staging(address) as client:  # by its address alone nobody in particular is meant
+    with ts.Staging(address, key=key) as client:  # by its address alone nobody in particular is meant
         assert np.array_equal(client.get("energy", 1), np.arange(4.0))
 
 

@@ -78,7 +78,10 @@ def test_gets_of_boxes_on_several_servers_are_counted(serve: Servers) -> None:
     assert all(listed[name]["bytes"] == 64 * 200 * 8 for name in names)
 
 
-def test_another_transport_has_another_path(serve: Servers) -> None:
+def test_another_transport_has_another_path(
+    serve: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRANSHIP_LISTEN", "127.0.0.1:0")
     contact = serve()
     with ts.Staging(contact, transport="network") as staging:
         staging.put("far", 1, np.ones(100_000))

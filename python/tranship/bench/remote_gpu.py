@@ -198,7 +198,13 @@ def served(experiment: Experiment, group: Group) -> Iterator[Session]:
     link = group.link
     with (
         ServerProgram(link, group.settings | ONE_LINK | {"listen": f"{link.server}:0"}) as program,
-        Engine(contact=True, **ONE_LINK, **group.settings, listen=f"{link.client}:0") as engine,
+        Engine(
+            contact=True,
+            **ONE_LINK,
+            **group.settings,
+            listen=f"{link.client}:0",
+            key=program.key,
+        ) as engine,
     ):
         yield Session(engine, program, experiment.vectors)
 

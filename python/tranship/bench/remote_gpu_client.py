@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shlex
 import sys
 import time
@@ -185,6 +186,8 @@ class ServerProgram(Program):
             words = [shlex.quote(word) for word in words]  # a shell takes them apart there
         super().__init__([*link.prefix, *words])
         self._name = "the server"
+        self.key = secrets.token_hex(32)
+        self.send("listen", key=self.key)  # not among its words, which others may see
 
     def send(self, do: str, **arguments: Any) -> None:
         """Sends a request whose answer is read later."""

@@ -118,7 +118,8 @@ class Server:
 
 def run(settings: dict[str, Any], source: TextIO, target: TextIO) -> None:
     """Answers until the input ends."""
-    with Engine(contact=True, **settings) as engine:
+    key = json.loads(source.readline())["key"]
+    with Engine(contact=True, **settings, key=key) as engine:
         server = Server(engine)
         print(json.dumps({"contact": engine.contact}), file=target, flush=True)
         for line in source:

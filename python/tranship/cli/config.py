@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.metadata
 import platform
 import shutil
@@ -12,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__, _core, profiles
-from ..hardware import hardware, loaded_library
+from ..hardware import hardware
 from ..topology import gpu_rdma_text, storage_line
 from .inputs import JsonOption
 from .talk import CommandError, print_json, print_table, table_of
@@ -78,31 +77,12 @@ def compiler_words(cflags: bool, fortran: bool, libs: bool) -> list[str]:
 
 def versions() -> dict[str, str | None]:
     """Of what the results of a run depend on."""
-    library = loaded_library("libucp.so")
     return {
         "tranship": __version__,
         "python": platform.python_version(),
         "numpy": importlib.metadata.version("numpy"),
-        "ucx": ucx_version(library),
-        "ucx_library": library,
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
     }
-
-
-def ucx_version(library: str | None) -> str | None:
-    """As the loaded library tells it; else that of the package."""
-    if library is not None:
-        try:
-            tell = ctypes.CDLL(library).ucp_get_version_string
-        except (AttributeError, OSError):
-            return None
-        tell.restype = ctypes.c_char_p
-        text: bytes = tell()
-        return text.decode()
-    try:
-        return importlib.metadata.version("libucx-cu13")
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def gpu() -> dict[str, Any]:
