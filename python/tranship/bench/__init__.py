@@ -30,6 +30,7 @@ from . import (
     host,
     isometry,
     latency,
+    network,
     remote,
 )
 from .harness import Bench, MismatchError, Report, SkippedError
@@ -51,6 +52,7 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "contiguous": ("plain copies of 8 to 256 MiB, beside memcpy and NumPy", host.contiguous),
     "conversions": ("layouts converted on the way, beside memcpy and NumPy", host.conversions),
     "process": ("256 MiB to and from another process, in the same layout or not", remote.process),
+    "network": ("256 MiB and 8 B to another process over TCP, beside a socket", network.network),
     "pieces": ("8 MiB as 16,384 pieces to another process, beside NIXL", remote.pieces),
     "file": ("files read and written, in the same layout or transposed", disk.file),
     "three-hops": ("file to host to another process to its file", disk.three_hops),

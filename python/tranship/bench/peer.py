@@ -111,8 +111,9 @@ def child_environment() -> dict[str, str]:
 class Other(Program):
     """A child process with an engine, and this process's connection to it."""
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__([sys.executable, "-m", "tranship.bench.child"], child_environment())
+    def __init__(self, engine: Engine, settings: dict[str, str] | None = None) -> None:
+        environment = child_environment() | (settings or {})
+        super().__init__([sys.executable, "-m", "tranship.bench.child"], environment)
         self._name = "the other process"
         self._engine = engine
         self.peer: Peer = engine.connect(self.answer()["contact"])
