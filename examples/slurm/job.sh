@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$SLURM_SUBMIT_DIR"
 
 export CONTACT=$PWD/staging-$SLURM_JOB_ID.contact # where all nodes see it
-export TRANSHIP_LISTEN=0.0.0.0:0                  # beyond loopback, to reach other nodes
+export TRANSHIP_LISTEN=0.0.0.0:0                  # for other nodes to connect
 
 trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT # whatever fails, no step stays
 
