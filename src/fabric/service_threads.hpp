@@ -41,6 +41,7 @@ struct ServiceDoorbell {
 class ServiceThreads {
  public:
   struct Options {
+    /// 0: there are none, and whoever made this calls serve_now().
     int threads_max = 8;
     /// How long a thread stays awake after a call: a requester that has asked for room, and copies,
     /// soon calls again.
@@ -64,6 +65,9 @@ class ServiceThreads {
 
   /// When it returns the requester is served no longer.
   void remove(const Seat& seat);
+
+  /// Without threads: serves the requesters that have rung. Returns whether there was anything.
+  bool serve_now();
 
  private:
   struct Worker {
