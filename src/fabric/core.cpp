@@ -360,8 +360,8 @@ void FabricCore::end_sessions() {
   phase_end_ = now() + options_.peer_timeout;
 }
 
-/// What this process exports may be used for something else once its engine is closed: peers' copies
-/// have ended before, or the caller is told.
+/// What this process exports may be used for something else once its engine is closed: the copies
+/// of peers have ended before, or the caller is told.
 void FabricCore::end_fences() {
   phase_ = Phase::closed;
   if (fences_.empty()) return;

@@ -39,7 +39,8 @@ void FabricCore::send(Session& session, MessageType type, std::uint64_t call,
 }
 
 void FabricCore::on_message(ConnectionId connection, const MessageHeader& header,
-                            std::span<const std::byte> body, std::span<FileDescriptor> descriptors) {
+                            std::span<const std::byte> body,
+                            std::span<FileDescriptor> descriptors) {
   Session* session = find(connection);
   if (session == nullptr) return;
   switch (header.type) {
