@@ -380,7 +380,11 @@ void FabricCore::leave(Session& session, std::shared_ptr<std::promise<bool>> lef
   session.leaves_by = now() + goodbye_max;
   session.left = std::move(left);
   ++leaving_;
-  send(session, MessageType::goodbye, 0, {});
+  if (session.link->requester->in_use()) {
+    lose(session, {});  // without the promise that a goodbye is
+  } else {
+    send(session, MessageType::goodbye, 0, {});
+  }
 }
 
 void FabricCore::end_leaving() {

@@ -89,6 +89,7 @@ class FabricCore {
   bool serve() { return service_threads_->serve_now(); }
   /// What is left of sessions and fences, for tests of leaks.
   std::size_t sessions() const { return sessions_.size(); }
+  int seats() const { return service_threads_->taken(); }
   bool fenced() const { return !fences_.empty(); }
 
   // any thread

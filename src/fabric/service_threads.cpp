@@ -91,6 +91,13 @@ void ServiceThreads::remove(const Seat& seat) {
   worker.served.wait(seats, [&] { return worker.serving != seat.number; });
 }
 
+int ServiceThreads::taken() const {
+  std::lock_guard lock(mutex_);
+  int taken = 0;
+  for (const auto& worker : workers_) taken += worker->taken;
+  return taken;
+}
+
 bool ServiceThreads::serve_now() {
   bool any = false;
   for (const auto& worker : workers_) any |= serve_ready(*worker, false);

@@ -194,6 +194,7 @@ void FabricWorld::start_close(Process& process) {
 void FabricWorld::finish_close(Process& process) {
   process.closed = true;
   ++counts_.closed;
+  if (process.core->seats() != 0) fail("an engine closed and still serves somebody");
   const Status status = process.core->close();
   if (!status) {
     process.keeps_memory = true;
@@ -242,6 +243,8 @@ void FabricWorld::settle() {
 }
 
 void FabricWorld::close_all() {
+  for (const std::int64_t until_ns = now_ns() + 3 * second_ns; now_ns() < until_ns;) step(false);
+  ending_ = true;
   for (const auto& process : processes_) start_close(*process);
   const std::int64_t end_ns = now_ns() + end_max_ns;
   while (wrong_.empty() && !unfinished().empty()) {

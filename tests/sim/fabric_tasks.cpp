@@ -51,6 +51,7 @@ class Connect final : public Limited {
       if (!link_->link) return true;  // closed meanwhile
       if (stale_) world.fail("connected to another process than the contact says");
       process.links.push_back(link_);
+      world.add(link_);
       ++world.counts().links;
       return true;
     }

@@ -65,7 +65,9 @@ FabricOptions FabricWorld::options_of(int index) {
                                  std::span<std::byte> reply) {
     return answer(index, from, question, reply);
   };
-  options.on_requester_lost = [this, index](RequesterId id, bool) { on_lost(index, id); };
+  options.on_requester_lost = [this, index](RequesterId id, bool cleanly) {
+    on_lost(index, id, cleanly);
+  };
   options.on_requester_gone = [this, index](RequesterId id, bool) { on_gone(index, id); };
   return options;
 }
@@ -267,9 +269,17 @@ Result<std::size_t> FabricWorld::answer(int server, RequesterId from,
   return sizeof asked;
 }
 
-void FabricWorld::on_lost(int server, RequesterId requester) {
+void FabricWorld::on_lost(int server, RequesterId requester, bool cleanly) {
   Process& here = process(server);
   if (!here.alive) return;
+  const auto& connection = *network_.connection(requester.value);
+  const Process& client = process(connection.ends[0].node);
+  for (const auto& weak : links_) {
+    const auto link = weak.lock();
+    if (!link || link->connection != requester.value || here.closing || !client.alive) continue;
+    if (cleanly && link->link->requester->in_use()) fail("a goodbye came before its copies ended");
+  }
+  if (ending_ && !cleanly && client.alive) fail("a process that closed well was lost");
   if (here.requesters_lost.contains(requester.value)) fail("a requester was lost twice");
   here.requesters_lost[requester.value] = steps_;
 }

@@ -158,6 +158,7 @@ class FabricWorld {
   void remember(std::uint64_t value, const SimLink& link, const SimLink::Found& found);
   /// Local memory of operations: it may be touched while they last.
   void lend_local(const std::byte* begin, bool lent);
+  void add(const std::shared_ptr<SimLink>& link) { links_.push_back(link); }
   void give_on(Region& region);
   /// Other processes take some steps in the middle of one of this process's.
   void others_step();
@@ -172,7 +173,7 @@ class FabricWorld {
   void export_region(Process& process, Region& region);
   Result<std::size_t> answer(int server, RequesterId from, std::span<const std::byte> question,
                              std::span<std::byte> reply);
-  void on_lost(int server, RequesterId requester);
+  void on_lost(int server, RequesterId requester, bool cleanly);
   void on_gone(int server, RequesterId requester);
   void step(bool fate);
   void step_process(Process& process);
@@ -208,6 +209,7 @@ class FabricWorld {
     ConnectionId connection = 0;
     std::uint64_t generation = 0;
   };
+  std::vector<std::weak_ptr<SimLink>> links_;
   std::map<std::uint64_t, Writer> writers_;  ///< By what they write.
   std::map<const std::byte*, bool> local_;
   std::map<const std::byte*, Region*> regions_;  ///< By where they begin.
@@ -215,6 +217,7 @@ class FabricWorld {
   std::int64_t steps_ = 0;
   int depth_ = 0;
   bool quiet_ = false;
+  bool ending_ = false;  ///< All that was broken has ended, and the processes close.
   std::string wrong_;
 };
 

@@ -80,6 +80,9 @@ void SimNetwork::kill(int index) {
     if (!connection->open(side)) continue;
     connection->ends[Connection::at(side)].closed = true;
     stop_sending(*connection, side, false);
+    // A child may hold its sockets open: then the process alone is seen to end.
+    const bool held = connection->local && random_.chance(0.3);
+    if (held) connection->ends[Connection::at(1 - side)].dropped = false;
   }
 }
 
