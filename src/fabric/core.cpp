@@ -11,13 +11,13 @@
 #include <cstring>
 
 #include "base/check.hpp"
-#include "fabric/socket_wire.hpp"
 
 namespace tranship {
 namespace {
 
 constexpr std::chrono::milliseconds tick_interval{100};
 constexpr std::chrono::milliseconds fence_interval{5};
+constexpr std::chrono::milliseconds closing_interval{1};
 constexpr std::chrono::milliseconds goodbye_max{300};
 constexpr std::chrono::seconds handshake_max{10};
 constexpr std::uint64_t wire_event = ~std::uint64_t{0};
@@ -33,18 +33,6 @@ bool add_to_epoll(const FileDescriptor& epoll, int descriptor, std::uint64_t tag
 Error no_descriptors() {
   return {ErrorCode::io, std::string("no descriptors for links to other processes: ") +
                              std::strerror(errno) + "; raise the limit (ulimit -n)"};
-}
-
-/// The key of this process's engines that were given none.
-Result<Key> process_key() {
-  static std::mutex mutex;
-  static std::optional<Key> made;
-  std::lock_guard lock(mutex);
-  if (made) return *made;
-  Key key{};
-  if (Status status = fill_random(key); !status) return status.error();
-  made = key;
-  return key;
 }
 
 }  // namespace
@@ -89,13 +77,18 @@ void Inbox::drain() {
 }
 
 void Inbox::close() {
-  std::vector<std::function<void()>> dropped;
-  std::lock_guard lock(mutex_);
-  closed_ = true;
-  dropped.swap(tasks_);
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  (void)run();
 }
 
-FabricCore::FabricCore(FabricOptions options) : options_(std::move(options)) {}
+FabricCore::FabricCore(FabricOptions options)
+    : options_(std::move(options)), seams_(real_seams(options_)) {}
+
+FabricCore::FabricCore(FabricOptions options, FabricSeams seams)
+    : options_(std::move(options)), seams_(std::move(seams)) {}
 
 FabricCore::~FabricCore() { (void)close(); }
 
@@ -107,14 +100,19 @@ Status FabricCore::open() {
                      ", and slot_bytes a multiple of 4096 up to 1 GiB"};
   }
   CHECK(options_.copy, "a fabric needs a copier");
-  identity_ = own_identity();
+  identity_ = seams_.identity();
   if (Status s = fill_random(std::as_writable_bytes(std::span(&probe_value_, 1))); !s) return s;
   auto bell = SharedMemory::allocate({4096, false, false});
   if (!bell) return bell.error();
   bell_memory_ = *bell;
   if (Status status = open_wire(); !status) return status;
-  service_threads_ = std::make_unique<ServiceThreads>(
-      ServiceThreads::Options{options_.service_threads, options_.spin});
+  const int threads = seams_.threads ? std::max(options_.service_threads, 1) : 0;
+  service_threads_ =
+      std::make_unique<ServiceThreads>(ServiceThreads::Options{threads, options_.spin});
+  return seams_.threads ? start_thread() : Status{};
+}
+
+Status FabricCore::start_thread() {
   epoll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_ || inbox_->descriptor() < 0 ||
       !add_to_epoll(epoll_, wire_->event_descriptor(), wire_event) ||
@@ -136,31 +134,23 @@ Status FabricCore::open() {
 }
 
 Status FabricCore::open_wire() {
-  SocketWire::Options wire;
-  const bool network_alone = options_.transport == FabricOptions::Transport::network;
-  wire.listen_locally = options_.accept && !network_alone;
-  if (options_.accept && options_.transport != FabricOptions::Transport::shared) {
-    wire.listen = options_.listen;
-    if (network_alone && wire.listen.empty()) wire.listen = "127.0.0.1:0";
-  }
-  auto key = options_.key ? Result<Key>(*options_.key) : process_key();
-  if (!key) return key.error();
-  wire.key = *key;
-  wire.users = options_.users;
-  wire.reconnect = options_.reconnect;
-  wire.handlers.arrived = [this](ConnectionId id) { on_arrived(id); };
-  wire.handlers.message = [this](ConnectionId id, const MessageHeader& header,
-                                 std::span<const std::byte> body,
-                                 std::span<FileDescriptor> descriptors) {
+  Wire::Handlers handlers;
+  handlers.arrived = [this](ConnectionId id) { on_arrived(id); };
+  handlers.message = [this](ConnectionId id, const MessageHeader& header,
+                            std::span<const std::byte> body,
+                            std::span<FileDescriptor> descriptors) {
     on_message(id, header, body, descriptors);
   };
-  wire.handlers.place = [this](ConnectionId id, const MessageHeader& header, std::int64_t bytes) {
+  handlers.place = [this](ConnectionId id, const MessageHeader& header, std::int64_t bytes) {
     return place(id, header, bytes);
   };
-  wire.handlers.lost = [this](ConnectionId id, const Error& why) { on_connection_lost(id, why); };
-  auto opened = SocketWire::open(std::move(wire));
+  handlers.lost = [this](ConnectionId id, const Error& why) { on_connection_lost(id, why); };
+  auto opened = seams_.make_wire(std::move(handlers));
   if (!opened) return opened.error();
-  wire_ = std::move(*opened);
+  {
+    std::lock_guard lock(links_mutex_);
+    wire_ = std::move(*opened);
+  }
   contact_ = wire_->contact();
   if (options_.key) contact_.key.reset();  // who has it from elsewhere needs no file for it
   return {};
@@ -180,54 +170,61 @@ void FabricCore::on_connection_lost(ConnectionId id, const Error& why) {
   }
 }
 
+bool FabricCore::step() {
+  bool any = inbox_->run();
+  any |= wire_->progress();
+  bury();
+  if (leaving_ > 0) end_leaving();
+  if (phase_ != Phase::open) go_on_closing();
+  if (const auto time = now(); time >= next_tick_) {
+    tick();
+    next_tick_ = time + tick_interval;
+  }
+  return any;
+}
+
 void FabricCore::run() {
-  auto busy = Clock::now();
-  while (!stopping_) {
-    bool any = inbox_->run();
-    any |= wire_->progress();
-    bury();
-    const auto now = Clock::now();
-    if (now >= next_tick_) {
-      tick();
-      next_tick_ = now + tick_interval;
-    }
+  auto busy = now();
+  while (!finished()) {
+    const bool any = step();
+    const auto time = now();
     if (any) {
-      busy = now;
-    } else if (now - busy < options_.spin) {
+      busy = time;
+    } else if (time - busy < options_.spin) {
       sched_yield();
     } else {
       sleep();
     }
   }
-  say_goodbye();
-  for (auto& [id, session] : sessions_) {
-    lose(*session, {ErrorCode::closed, "this engine was closed"});
-  }
-  bury();
-  wire_->drain();
-  await_fences();
 }
 
 void FabricCore::sleep() {
   if (!inbox_->arm() || !wire_->arm()) return;
   epoll_event events[16];
   // While fences stand, who waits for the memory behind them should not wait long.
-  const auto at_most = fences_.empty() ? tick_interval : fence_interval;
+  const bool soon = !fences_.empty() || leaving_ > 0;
+  const auto at_most = phase_ != Phase::open ? closing_interval
+                       : soon                ? fence_interval
+                                             : tick_interval;
   const int count = epoll_wait(epoll_.get(), events, 16, static_cast<int>(at_most.count()));
   for (int k = 0; k < count; ++k) {
     const std::uint64_t tag = events[k].data.u64;
     if (tag == inbox_event) {
       inbox_->drain();
     } else if (tag != wire_event) {
-      // It may have said goodbye before it ended: that is read first.
-      for (int tries = 0; tries < 1000 && wire_->progress(); ++tries) continue;
-      Session* session = find(tag);
-      if (session == nullptr) continue;
-      lose(*session, {ErrorCode::peer_lost, session->label + " ended without closing: its "
-                                                             "process died"});
+      on_process_ended(tag);
     }
   }
   if (!fences_.empty()) lift_fences();
+}
+
+void FabricCore::on_process_ended(ConnectionId connection) {
+  // It may have said goodbye before it ended: that is read first.
+  for (int tries = 0; tries < 1000 && wire_->progress(); ++tries) continue;
+  Session* session = find(connection);
+  if (session == nullptr) return;
+  lose(*session, {ErrorCode::peer_lost, session->label + " ended without closing: its "
+                                                         "process died"});
 }
 
 Session* FabricCore::find(ConnectionId connection) {
@@ -239,14 +236,14 @@ Session* FabricCore::find(ConnectionId connection) {
 void FabricCore::watch_process(Session& session, const WirePeer& peer) {
   if (peer.pidfd < 0) return;
   session.pidfd = FileDescriptor(fcntl(peer.pidfd, F_DUPFD_CLOEXEC, 0));
-  if (session.pidfd) add_to_epoll(epoll_, session.pidfd.get(), session.connection);
+  if (session.pidfd && epoll_) add_to_epoll(epoll_, session.pidfd.get(), session.connection);
 }
 
 void FabricCore::tick() {
-  const auto now = Clock::now();
+  const auto time = now();
   for (auto& [id, session] : sessions_) {
     if (session->lost) continue;
-    if (!session->client && !session->server && now - session->began > handshake_max) {
+    if (!session->client && !session->server && time - session->began > handshake_max) {
       lose(*session, {ErrorCode::timeout, "a connection that never said hello"});
     } else if (session->link && session->link->requester->unattended()) {
       (void)session->link->requester->progress();
@@ -258,16 +255,18 @@ void FabricCore::tick() {
 void FabricCore::lose(Session& session, Error error) {
   if (session.lost) return;
   session.lost = true;
+  if (session.left) session.left->set_value(true);
   if (session.leaving) {
+    --leaving_;
     error = {ErrorCode::closed, "the connection to " + session.label + " was closed"};
   }
-  if (stopping_) error = {ErrorCode::closed, "this engine was closed"};
+  if (phase_ != Phase::open) error = {ErrorCode::closed, "this engine was closed"};
   if (session.connecting) session.connecting->set_value(error);
   session.connecting.reset();
   if (session.link) session.link->requester->fail(error);
   for (auto& [id, promise] : session.calls) promise->set_value(error);
   session.calls.clear();
-  if (session.pidfd) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, session.pidfd.get(), nullptr);
+  if (session.pidfd && epoll_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, session.pidfd.get(), nullptr);
   if (session.server) stop_serving(session, error.code == ErrorCode::closed);
   session.pidfd.reset();
   wire_->close(session.connection);
@@ -300,55 +299,69 @@ void FabricCore::bury() {
   }
 }
 
-/// Copies into and out of others' memory end first: a goodbye promises that.
-void FabricCore::say_goodbye() {
-  const auto end = Clock::now() + options_.peer_timeout;
-  const Error closed{ErrorCode::closed, "this engine was closed"};
-  for (auto& [id, session] : sessions_) {
-    if (session->link) session->link->requester->fail(closed);
-  }
-  bell().ring();
-  const auto copying = [&] {
-    return std::any_of(sessions_.begin(), sessions_.end(), [](const auto& one) {
-      return one.second->link && one.second->link->requester->in_use();
-    });
-  };
-  while (copying() && Clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-  }
-  for (auto& [id, session] : sessions_) {
-    const bool quiet = !session->link || !session->link->requester->in_use();
-    if (!session->lost && quiet) send(*session, MessageType::goodbye, 0, {});
-  }
-  await_goodbye([this] {
-    bury();
-    return sessions_.empty();
+bool FabricCore::copying() const {
+  return std::any_of(sessions_.begin(), sessions_.end(), [](const auto& one) {
+    return one.second->link && one.second->link->requester->in_use();
   });
 }
 
-void FabricCore::leave(Session& session) {
-  session.leaving = true;
-  send(session, MessageType::goodbye, 0, {});
-  await_goodbye([&] { return session.lost; });
-  lose(session, {});
+/// Goes from one phase of closing to the next when that is due.
+void FabricCore::go_on_closing() {
+  const bool late = now() >= phase_end_;
+  switch (phase_) {
+    case Phase::open:
+    case Phase::closed: return;
+    case Phase::ending_copies:
+      if (!copying() || late) say_goodbye();
+      return;
+    case Phase::saying_goodbye:
+      if (sessions_.empty() || late) end_sessions();
+      return;
+    case Phase::lifting_fences:
+      lift_fences();
+      if (fences_.empty() || late) end_fences();
+  }
+}
+
+/// Copies into and out of others' memory end first: a goodbye promises that.
+void FabricCore::start_close() {
+  inbox_->post([this] {
+    if (phase_ != Phase::open) return;
+    phase_ = Phase::ending_copies;
+    phase_end_ = now() + options_.peer_timeout;
+    const Error closed{ErrorCode::closed, "this engine was closed"};
+    for (auto& [id, session] : sessions_) {
+      if (session->link) session->link->requester->fail(closed);
+    }
+    bell().ring();
+  });
 }
 
 /// A peer closes its end when it has read the goodbye: leaving earlier could reset the connection
 /// under it, and a clean close would look like a death.
-void FabricCore::await_goodbye(const std::function<bool()>& read) {
-  const auto end = Clock::now() + goodbye_max;
-  while (!read() && Clock::now() < end) {
-    if (!wire_->progress()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+void FabricCore::say_goodbye() {
+  phase_ = Phase::saying_goodbye;
+  phase_end_ = now() + goodbye_max;
+  for (auto& [id, session] : sessions_) {
+    const bool quiet = !session->link || !session->link->requester->in_use();
+    if (!session->lost && !session->leaving && quiet) send(*session, MessageType::goodbye, 0, {});
   }
 }
 
-/// What this process exports may be used for something else once its engine is closed: peers' copies
-/// end before, within a limit.
-void FabricCore::await_fences() {
-  const auto end = Clock::now() + options_.peer_timeout;
-  for (lift_fences(); !fences_.empty() && Clock::now() < end; lift_fences()) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+void FabricCore::end_sessions() {
+  for (auto& [id, session] : sessions_) {
+    lose(*session, {ErrorCode::closed, "this engine was closed"});
   }
+  bury();
+  wire_->drain();
+  phase_ = Phase::lifting_fences;
+  phase_end_ = now() + options_.peer_timeout;
+}
+
+/// What this process exports may be used for something else once its engine is closed: the copies
+/// of peers have ended before, or the caller is told.
+void FabricCore::end_fences() {
+  phase_ = Phase::closed;
   if (fences_.empty()) return;
   close_status_ = Error{ErrorCode::timeout,
                         "the engine is closed, but " + fences_.describe() +
@@ -356,16 +369,43 @@ void FabricCore::await_fences() {
                             "memory until that process has ended"};
 }
 
+void FabricCore::leave(Session& session, std::shared_ptr<std::promise<bool>> left) {
+  if (session.leaving) {
+    left->set_value(true);
+    return;
+  }
+  session.leaving = true;
+  session.leaves_by = now() + goodbye_max;
+  session.left = std::move(left);
+  ++leaving_;
+  if (session.link->requester->in_use()) {
+    lose(session, {});  // without the promise that a goodbye is
+  } else {
+    send(session, MessageType::goodbye, 0, {});
+  }
+}
+
+void FabricCore::end_leaving() {
+  const auto time = now();
+  for (auto& [id, session] : sessions_) {
+    if (session->leaving && time >= session->leaves_by) lose(*session, {});
+  }
+}
+
 Status FabricCore::close() {
   std::lock_guard lock(close_mutex_);
   if (closed_.exchange(true)) return {};
   if (thread_.joinable()) {
-    inbox_->post([this] { stopping_ = true; });
+    start_close();
     thread_.join();
   }
+  phase_ = Phase::closed;
   inbox_->close();
   service_threads_.reset();
-  wire_.reset();
+  {
+    std::lock_guard links(links_mutex_);
+    wire_.reset();
+  }
   if (contact_written_) remove_contact(options_.contact_file, contact_);
   return close_status_;
 }

@@ -12,18 +12,85 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "fabric/fabric.hpp"
 #include "fabric/session.hpp"
 #include "fabric/wire.hpp"
 
 namespace tranship {
 
+/// What a FabricCore stands on.
+struct FabricSeams {
+  /// Makes the wire, whose messages go to the handlers.
+  std::function<Result<std::shared_ptr<Wire>>(Wire::Handlers)> make_wire;
+  std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
+  /// False: there is no thread, and whoever made the core calls step() and serve().
+  bool threads = true;
+  std::function<Identity()> identity = own_identity;
+};
+
+/// Returns the seams of real processes: sockets, wall time and threads.
+FabricSeams real_seams(const FabricOptions& options);
+
 /// Everything behind Fabric. Methods under "any thread" post to the progress thread and wait, with
-/// a bound; everything else runs there, so that sessions and UCX need no lock.
+/// a bound; everything else runs there, so that sessions need no lock. What waits is made of parts
+/// that do not, so that a simulated world can take the same steps on virtual time.
 class FabricCore {
  public:
   explicit FabricCore(FabricOptions options);
+  FabricCore(FabricOptions options, FabricSeams seams);
   ~FabricCore();
+
+  /// A connection that is being made.
+  struct Connecting {
+    std::shared_ptr<std::promise<Result<PeerId>>> promise;
+    std::future<Result<PeerId>> result;
+  };
+  /// A message whose reply is awaited.
+  struct Calling {
+    std::uint64_t id = 0;
+    std::shared_ptr<Link> link;
+    std::future<Reply> reply;
+  };
+  /// An export that is being withdrawn.
+  struct Withdrawal {
+    std::shared_ptr<Export> one;
+    std::int64_t end_ns = 0;
+    std::future<bool> busy;
+  };
+  /// A connection that is being ended.
+  struct Departure {
+    PeerId peer;
+    std::shared_ptr<Link> link;
+    std::int64_t end_ns = 0;
+    std::future<bool> left;
+  };
+
+  // any thread: the parts of what waits
+  Result<Connecting> start_connect(const Contact& contact, const std::string& text);
+  void abandon(const Connecting& connecting);
+  Result<Calling> start_call(PeerId peer, MessageType type, std::vector<std::byte> body);
+  void abandon(const Calling& calling);
+  /// Makes the array of what answered a lookup.
+  Result<std::shared_ptr<RemoteArray>> found(PeerId peer, const std::string& name, Reply reply);
+  Result<Withdrawal> start_withdraw(const std::string& name);
+  /// Looks how far it is; nothing while it goes on.
+  std::optional<Status> look(Withdrawal& withdrawal);
+  Departure start_disconnect(PeerId peer);
+  std::optional<Status> look(Departure& departure);
+
+  // the progress thread, or whoever stands for it
+  /// Does what is due, and waits for nothing. Returns whether there was anything.
+  bool step();
+  bool finished() const { return phase_ == Phase::closed; }
+  /// The process at the other end of a connection of this machine has ended.
+  void on_process_ended(ConnectionId connection);
+  /// Without threads: carries out what requesters have submitted.
+  bool serve() { return service_threads_->serve_now(); }
+  /// What is left of sessions and fences, for tests of leaks.
+  std::size_t sessions() const { return sessions_.size(); }
+  int seats() const { return service_threads_->taken(); }
+  bool fenced() const { return !fences_.empty(); }
 
   // any thread
   Status open();
@@ -40,29 +107,39 @@ class FabricCore {
   Status tell(PeerId peer, std::span<const std::byte> question);
   Status notify(RequesterId requester, std::vector<std::byte> body);
   Status close();
+  /// Begins to close: step() does the rest, until finished().
+  void start_close();
   std::shared_ptr<Link> link(PeerId peer) const;
   ExportTable& exports() { return *exports_; }
   Bell& bell() const { return *reinterpret_cast<Bell*>(bell_memory_->data()); }
   /// Where this process listens; empty if it does not.
   std::string address() const { return contact_.text(); }
   /// Lets in over a network, from now on, who has the key of a group.
-  void accept_key(const Key& key) { wire_->accept_key(key); }
+  void accept_key(const Key& key);
   bool closed() const { return closed_.load(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using TimePoint = std::chrono::steady_clock::time_point;
+  /// How a core closes.
+  enum class Phase { open, ending_copies, saying_goodbye, lifting_fences, closed };
 
   // any thread
+  TimePoint now() const { return TimePoint(std::chrono::nanoseconds(seams_.clock->now_ns())); }
+  std::int64_t after_ns(std::chrono::nanoseconds duration) const {
+    return seams_.clock->now_ns() + duration.count();
+  }
+  std::shared_ptr<Wire> wire() const;
   Reply call(PeerId peer, MessageType type, std::vector<std::byte> body,
              std::chrono::milliseconds timeout);
   Result<std::shared_ptr<RemoteArray>> make_array(const std::shared_ptr<Link>& link,
                                                   const std::string& name, LookupReply reply,
                                                   FileDescriptor memory);
   Result<std::shared_ptr<Export>> begin_withdrawal(const std::string& name);
-  bool leases_busy(std::uint64_t id, int index, bool end);
+  Result<std::future<bool>> ask_busy(const Export& one, bool end);
 
   // core.cpp: the loop
   Status open_wire();
+  Status start_thread();
   void run();
   void sleep();
   void on_connection_lost(ConnectionId connection, const Error& why);
@@ -71,11 +148,13 @@ class FabricCore {
   void stop_serving(Session& session, bool cleanly);
   void lift_fences();
   void bury();
+  void go_on_closing();
+  bool copying() const;
   void say_goodbye();
-  void leave(Session& session);
-  /// Goes on until `read` says that the peers have read it, or time is up.
-  void await_goodbye(const std::function<bool()>& read);
-  void await_fences();
+  void end_sessions();
+  void end_fences();
+  void leave(Session& session, std::shared_ptr<std::promise<bool>> left);
+  void end_leaving();
   Session* find(ConnectionId connection);
   void watch_process(Session& session, const WirePeer& peer);
 
@@ -111,6 +190,7 @@ class FabricCore {
             std::span<const int> descriptors = {});
 
   FabricOptions options_;
+  FabricSeams seams_;
   Identity identity_;
   Contact contact_;
   std::shared_ptr<ExportTable> exports_ = std::make_shared<ExportTable>();
@@ -131,15 +211,18 @@ class FabricCore {
   std::map<std::string, std::shared_ptr<Export>> withdrawing_;  ///< That peers still use.
   std::optional<Key> learned_key_;  ///< Of the last contact file that had one.
 
-  std::shared_ptr<Wire> wire_;  ///< Links keep it, to send.
+  /// Links keep it, to send. Set and reset under links_mutex_.
+  std::shared_ptr<Wire> wire_;
   std::unique_ptr<ServiceThreads> service_threads_;
 
   // the progress thread's own
   std::map<ConnectionId, std::unique_ptr<Session>> sessions_;
   Fences fences_;
   FileDescriptor epoll_;
-  bool stopping_ = false;
-  Clock::time_point next_tick_{};
+  Phase phase_ = Phase::open;
+  TimePoint phase_end_{};
+  int leaving_ = 0;  ///< Sessions whose peers are to read a goodbye.
+  TimePoint next_tick_{};
   std::thread thread_;
 };
 

@@ -1,8 +1,53 @@
 #include "fabric/fabric.hpp"
 
+#include <mutex>
+
 #include "fabric/core.hpp"
+#include "fabric/socket_wire.hpp"
 
 namespace tranship {
+namespace {
+
+/// The key of this process's engines that were given none.
+Result<Key> process_key() {
+  static std::mutex mutex;
+  static std::optional<Key> made;
+  std::lock_guard lock(mutex);
+  if (made) return *made;
+  Key key{};
+  if (Status status = fill_random(key); !status) return status.error();
+  made = key;
+  return key;
+}
+
+Result<std::shared_ptr<Wire>> open_sockets(const FabricOptions& options, Wire::Handlers handlers) {
+  SocketWire::Options wire;
+  const bool network_alone = options.transport == FabricOptions::Transport::network;
+  wire.listen_locally = options.accept && !network_alone;
+  if (options.accept && options.transport != FabricOptions::Transport::shared) {
+    wire.listen = options.listen;
+    if (network_alone && wire.listen.empty()) wire.listen = "127.0.0.1:0";
+  }
+  auto key = options.key ? Result<Key>(*options.key) : process_key();
+  if (!key) return key.error();
+  wire.key = *key;
+  wire.users = options.users;
+  wire.reconnect = options.reconnect;
+  wire.handlers = std::move(handlers);
+  auto opened = SocketWire::open(std::move(wire));
+  if (!opened) return opened.error();
+  return std::shared_ptr<Wire>(std::move(*opened));
+}
+
+}  // namespace
+
+FabricSeams real_seams(const FabricOptions& options) {
+  FabricSeams seams;
+  seams.make_wire = [&options](Wire::Handlers handlers) {
+    return open_sockets(options, std::move(handlers));
+  };
+  return seams;
+}
 
 Fabric::Fabric(std::shared_ptr<FabricCore> core) : core_(std::move(core)) {}
 

@@ -64,8 +64,13 @@ void FabricCore::begin_connect(ConnectionId connection, const Contact& contact,
   session->label = "the process at " + text;
   session->connecting = std::move(promise);
   session->mode = peer.local ? LinkMode::shared : LinkMode::network;
+  session->began = now();
   Session& added = *session;
   sessions_[connection] = std::move(session);
+  if (phase_ != Phase::open) {
+    lose(added, {ErrorCode::closed, "this engine was closed"});
+    return;
+  }
   if (peer.address.empty()) {
     lose(added, {ErrorCode::peer_lost, "cannot connect to " + added.label + ": it was lost; "
                                        "check that the process there runs"});
@@ -83,13 +88,14 @@ void FabricCore::begin_connect(ConnectionId connection, const Contact& contact,
 void FabricCore::on_arrived(ConnectionId connection) {
   constexpr std::size_t refusals_max = 64;
   const auto most = static_cast<std::size_t>(options_.peers_max);
-  if (sessions_.size() >= most + refusals_max) {
+  if (sessions_.size() >= most + refusals_max || phase_ != Phase::open) {
     wire_->close(connection);
     return;
   }
   auto session = std::make_unique<Session>();
   session->connection = connection;
   session->label = "a requester";
+  session->began = now();
   session->refused = sessions_.size() >= most;
   session->mode = wire_->peer(connection).local ? LinkMode::shared : LinkMode::network;
   sessions_[connection] = std::move(session);

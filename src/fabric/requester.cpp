@@ -117,19 +117,11 @@ void Requester::leave_unattended(Pending& pending) {
 
 Result<std::size_t> Requester::call(std::span<const std::byte> question, std::span<std::byte> reply,
                                     std::chrono::milliseconds timeout, Bell& bell) {
-  if (Status status = check_question(question); !status) return status.error();
   const auto end = std::chrono::steady_clock::now() + timeout;
   Call call;
   call.question = question;
   call.reply = reply;
-  {
-    std::lock_guard lock(mutex_);
-    if (lost()) return lost_;
-    Pending* pending = new_pending();
-    pending->call = &call;
-    pending->to_send = true;
-    enqueue(*pending);
-  }
+  if (Status status = start(call); !status) return status.error();
   while (true) {
     const std::uint32_t seen = bell.rings();
     progress();
@@ -141,21 +133,37 @@ Result<std::size_t> Requester::call(std::span<const std::byte> question, std::sp
       bell.wait(seen, std::min<std::chrono::nanoseconds>(left, call_sleep_max), {});
       continue;
     }
-    std::lock_guard lock(mutex_);
-    if (call.ended.load(std::memory_order_relaxed)) break;
-    for (Pending* pending = first_; pending != nullptr; pending = pending->next) {
-      if (pending->call != &call) continue;
-      pending->call = nullptr;
-      pending->to_send = false;
-      leave_unattended(*pending);
-      end_if_done(*pending);
-      break;
-    }
+    if (!abandon(call)) break;
     return Error{ErrorCode::timeout, options_.peer + " did not answer within " +
                                          std::to_string(timeout.count()) + " ms"};
   }
   if (!call.status) return call.status.error();
   return call.reply_bytes;
+}
+
+Status Requester::start(Call& call) {
+  if (Status status = check_question(call.question); !status) return status;
+  std::lock_guard lock(mutex_);
+  if (lost()) return lost_;
+  Pending* pending = new_pending();
+  pending->call = &call;
+  pending->to_send = true;
+  enqueue(*pending);
+  return {};
+}
+
+bool Requester::abandon(Call& call) {
+  std::lock_guard lock(mutex_);
+  if (call.ended.load(std::memory_order_relaxed)) return false;
+  for (Pending* pending = first_; pending != nullptr; pending = pending->next) {
+    if (pending->call != &call) continue;
+    pending->call = nullptr;
+    pending->to_send = false;
+    leave_unattended(*pending);
+    end_if_done(*pending);
+    break;
+  }
+  return true;
 }
 
 Requester::Pending* Requester::new_pending() {

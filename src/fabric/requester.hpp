@@ -87,6 +87,22 @@ class Requester {
   std::optional<Status> direct_at_length(const Transfer& transfer);
   bool direct_at_length_possible(const Transfer& transfer) const;
 
+  /// A question on its way, which stays where it is until it has ended or was abandoned.
+  struct Call {
+    std::span<const std::byte> question;
+    std::span<std::byte> reply;
+    std::size_t reply_bytes = 0;
+    Status status;
+    std::atomic<bool> ended{false};
+  };
+
+  /// Sends a question; progress() takes the answer.
+  /// @error invalid_argument if it does not fit a slot; the reason if the peer was lost
+  Status start(Call& call);
+
+  /// Nobody waits for the answer any more. Returns false if the call has ended.
+  bool abandon(Call& call);
+
   /// Sends a question and waits for the answer. What the peer does with a question that has been
   /// sent is not undone by a timeout.
   /// @error as Fabric::ask()
@@ -130,14 +146,6 @@ class Requester {
 
  private:
   struct Use;
-  /// A question on its way, on its caller's stack.
-  struct Call {
-    std::span<const std::byte> question;
-    std::span<std::byte> reply;
-    std::size_t reply_bytes = 0;
-    Status status;
-    std::atomic<bool> ended{false};
-  };
   struct Pending {
     Transfer transfer;
     Call* call = nullptr;           ///< null: a transfer, or a call whose caller waits no longer

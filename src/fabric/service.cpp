@@ -1,6 +1,7 @@
 // The messages of a link, and the calls that wait for them.
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "fabric/core.hpp"
 #include "fabric/slot_messages.hpp"
@@ -38,7 +39,8 @@ void FabricCore::send(Session& session, MessageType type, std::uint64_t call,
 }
 
 void FabricCore::on_message(ConnectionId connection, const MessageHeader& header,
-                            std::span<const std::byte> body, std::span<FileDescriptor> descriptors) {
+                            std::span<const std::byte> body,
+                            std::span<FileDescriptor> descriptors) {
   Session* session = find(connection);
   if (session == nullptr) return;
   switch (header.type) {
@@ -208,9 +210,19 @@ std::shared_ptr<Link> FabricCore::link(PeerId peer) const {
   return found == links_.end() ? nullptr : found->second;
 }
 
-Result<PeerId> FabricCore::connect(const Contact& contact, const std::string& text,
-                                   std::chrono::milliseconds timeout) {
-  if (closed()) return Error{ErrorCode::closed, "this engine was closed"};
+std::shared_ptr<Wire> FabricCore::wire() const {
+  std::lock_guard lock(links_mutex_);
+  return wire_;
+}
+
+void FabricCore::accept_key(const Key& key) {
+  if (const auto wire = this->wire()) wire->accept_key(key);
+}
+
+Result<FabricCore::Connecting> FabricCore::start_connect(const Contact& contact,
+                                                         const std::string& text) {
+  const auto wire = this->wire();
+  if (closed() || !wire) return Error{ErrorCode::closed, "this engine was closed"};
   Contact there = contact;
   {
     std::lock_guard lock(links_mutex_);
@@ -219,20 +231,34 @@ Result<PeerId> FabricCore::connect(const Contact& contact, const std::string& te
   }
   // What is asked for is taken or refused: nothing else is taken in its place.
   if (options_.transport == FabricOptions::Transport::network) there.local.clear();
-  const auto connection = wire_->connect(there);
+  const auto connection = wire->connect(there);
   if (!connection) return connection.error();
-  auto promise = std::make_shared<std::promise<Result<PeerId>>>();
-  auto future = promise->get_future();
-  if (!inbox_->post([=, this, id = *connection] { begin_connect(id, there, text, promise); })) {
-    return Error{ErrorCode::closed, "this engine was closed"};
-  }
-  if (future.wait_for(at_least_one(timeout)) == std::future_status::ready) return future.get();
-  inbox_->post([this, promise] {
+  Connecting connecting;
+  connecting.promise = std::make_shared<std::promise<Result<PeerId>>>();
+  connecting.result = connecting.promise->get_future();
+  const bool posted = inbox_->post([this, id = *connection, there, text, p = connecting.promise] {
+    begin_connect(id, there, text, p);
+  });
+  if (!posted) return Error{ErrorCode::closed, "this engine was closed"};
+  return connecting;
+}
+
+void FabricCore::abandon(const Connecting& connecting) {
+  inbox_->post([this, promise = connecting.promise] {
     for (auto& [id, session] : sessions_) {
       if (session->connecting != promise) continue;
       lose(*session, {ErrorCode::timeout, "given up"});
     }
   });
+}
+
+Result<PeerId> FabricCore::connect(const Contact& contact, const std::string& text,
+                                   std::chrono::milliseconds timeout) {
+  auto connecting = start_connect(contact, text);
+  if (!connecting) return connecting.error();
+  auto& result = connecting->result;
+  if (result.wait_for(at_least_one(timeout)) == std::future_status::ready) return result.get();
+  abandon(*connecting);
   return Error{ErrorCode::timeout, "nothing that speaks tranship answered at " + text + " within " +
                                        std::to_string(timeout.count()) +
                                        " ms: check the address, and that the process there runs"};
@@ -240,59 +266,89 @@ Result<PeerId> FabricCore::connect(const Contact& contact, const std::string& te
 
 /// Nothing new begins in the peer's memory, and what has begun ends, before it is told goodbye. If
 /// that takes longer than peer_timeout, the peer keeps a fence around the memory.
-Status FabricCore::disconnect(PeerId peer) {
-  if (const auto link = this->link(peer)) {
-    link->requester->fail(
-        {ErrorCode::closed, "the connection to " + link->label + " was closed"});
+FabricCore::Departure FabricCore::start_disconnect(PeerId peer) {
+  Departure departure{peer, link(peer), after_ns(options_.peer_timeout), {}};
+  if (departure.link) {
+    departure.link->requester->fail(
+        {ErrorCode::closed, "the connection to " + departure.link->label + " was closed"});
     bell().ring();
-    const auto end = Clock::now() + options_.peer_timeout;
-    while (link->requester->in_use() && Clock::now() < end) {
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
   }
-  auto promise = std::make_shared<std::promise<bool>>();
-  auto future = promise->get_future();
-  const bool posted = inbox_->post([this, peer, promise] {
-    bool found = false;
-    for (auto& [id, session] : sessions_) {
-      if (!session->client || session->lost || session->peer != peer) continue;
-      found = true;
-      leave(*session);
-    }
-    promise->set_value(found);
-  });
-  if (!posted || future.wait_for(options_.peer_timeout) != std::future_status::ready) {
+  return departure;
+}
+
+std::optional<Status> FabricCore::look(Departure& departure) {
+  const bool late = seams_.clock->now_ns() >= departure.end_ns;
+  if (!departure.left.valid()) {
+    if (departure.link && departure.link->requester->in_use() && !late) return std::nullopt;
+    departure.end_ns = after_ns(options_.peer_timeout);
+    auto promise = std::make_shared<std::promise<bool>>();
+    departure.left = promise->get_future();
+    const bool posted = inbox_->post([this, peer = departure.peer, promise] {
+      for (auto& [id, session] : sessions_) {
+        if (!session->client || session->lost || session->peer != peer) continue;
+        return leave(*session, promise);
+      }
+      promise->set_value(false);
+    });
+    return posted ? std::optional<Status>{} : Error{ErrorCode::closed, "this engine was closed"};
+  }
+  if (departure.left.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    if (!late) return std::nullopt;
     return Error{ErrorCode::closed, "this engine was closed"};
   }
   std::lock_guard lock(links_mutex_);
-  links_.erase(peer);
-  return {};
+  links_.erase(departure.peer);
+  return Status{};
 }
 
-Reply FabricCore::call(PeerId peer, MessageType type, std::vector<std::byte> body,
-                       std::chrono::milliseconds timeout) {
+Status FabricCore::disconnect(PeerId peer) {
+  Departure departure = start_disconnect(peer);
+  while (true) {
+    if (const auto ended = look(departure)) return *ended;
+    if (departure.left.valid()) {
+      (void)departure.left.wait_for(std::chrono::milliseconds(10));
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+}
+
+Result<FabricCore::Calling> FabricCore::start_call(PeerId peer, MessageType type,
+                                                   std::vector<std::byte> body) {
   const auto link = this->link(peer);
   if (!link) return Error{ErrorCode::invalid_argument, "there is no such connection"};
   if (link->requester->lost()) return link->requester->lost_error();
   auto promise = std::make_shared<std::promise<Reply>>();
-  auto future = promise->get_future();
-  const std::uint64_t id = ++last_call_;
-  const bool posted = inbox_->post([this, peer, type, id, promise, link, body = std::move(body)] {
-    for (auto& [connection, session] : sessions_) {
-      if (session->lost || session->link != link) continue;
-      session->calls[id] = promise;
-      send(*session, type, id, body);
-      return;
-    }
-    promise->set_value(link->requester->lost_error());
-  });
+  Calling calling{++last_call_, link, promise->get_future()};
+  const bool posted =
+      inbox_->post([this, type, id = calling.id, promise, link, body = std::move(body)] {
+        for (auto& [connection, session] : sessions_) {
+          if (session->lost || session->link != link) continue;
+          session->calls[id] = promise;
+          send(*session, type, id, body);
+          return;
+        }
+        promise->set_value(link->requester->lost_error());
+      });
   if (!posted) return Error{ErrorCode::closed, "this engine was closed"};
-  if (future.wait_for(at_least_one(timeout)) == std::future_status::ready) return future.get();
-  inbox_->post([this, id] {
+  return calling;
+}
+
+void FabricCore::abandon(const Calling& calling) {
+  inbox_->post([this, id = calling.id] {
     for (auto& [connection, session] : sessions_) session->calls.erase(id);
   });
-  return Error{ErrorCode::timeout,
-               link->label + " did not answer within " + std::to_string(timeout.count()) + " ms"};
+}
+
+Reply FabricCore::call(PeerId peer, MessageType type, std::vector<std::byte> body,
+                       std::chrono::milliseconds timeout) {
+  auto calling = start_call(peer, type, std::move(body));
+  if (!calling) return calling.error();
+  auto& reply = calling->reply;
+  if (reply.wait_for(at_least_one(timeout)) == std::future_status::ready) return reply.get();
+  abandon(*calling);
+  return Error{ErrorCode::timeout, calling->link->label + " did not answer within " +
+                                       std::to_string(timeout.count()) + " ms"};
 }
 
 Result<std::vector<std::string>> FabricCore::names(PeerId peer, std::chrono::milliseconds timeout) {
@@ -309,7 +365,11 @@ Result<std::vector<std::string>> FabricCore::names(PeerId peer, std::chrono::mil
 
 Result<std::shared_ptr<RemoteArray>> FabricCore::lookup(PeerId peer, const std::string& name,
                                                         std::chrono::milliseconds timeout) {
-  auto answer = call(peer, MessageType::lookup, encode_text(name), timeout);
+  return found(peer, name, call(peer, MessageType::lookup, encode_text(name), timeout));
+}
+
+Result<std::shared_ptr<RemoteArray>> FabricCore::found(PeerId peer, const std::string& name,
+                                                       Reply answer) {
   if (!answer) return answer.error();
   const auto link = this->link(peer);
   LookupReply reply;
@@ -349,12 +409,12 @@ Result<std::shared_ptr<RemoteArray>> FabricCore::make_array(const std::shared_pt
   return array;
 }
 
-/// Whether somebody still uses an export by himself, connected or behind a fence; with `end`, after
-/// nobody can begin to any more.
-bool FabricCore::leases_busy(std::uint64_t id, int index, bool end) {
+/// Asks whether somebody still uses an export by himself, connected or behind a fence; with `end`,
+/// after nobody can begin to any more.
+Result<std::future<bool>> FabricCore::ask_busy(const Export& one, bool end) {
   auto promise = std::make_shared<std::promise<bool>>();
   auto future = promise->get_future();
-  const bool posted = inbox_->post([=, this] {
+  const bool posted = inbox_->post([this, end, promise, id = one.id(), index = one.index()] {
     MessageWriter notice;
     notice.add(id);
     bool busy = fences_.in_use(index);
@@ -368,8 +428,8 @@ bool FabricCore::leases_busy(std::uint64_t id, int index, bool end) {
     }
     promise->set_value(busy);
   });
-  if (!posted) return false;
-  return future.wait_for(options_.peer_timeout) != std::future_status::ready || future.get();
+  if (!posted) return Error{ErrorCode::closed, "this engine was closed"};
+  return future;
 }
 
 Status FabricCore::export_array(ExportedArray array) {
@@ -393,25 +453,53 @@ Result<std::shared_ptr<Export>> FabricCore::begin_withdrawal(const std::string& 
   return removed;
 }
 
-Status FabricCore::withdraw(const std::string& name) {
+Result<FabricCore::Withdrawal> FabricCore::start_withdraw(const std::string& name) {
   const auto removed = begin_withdrawal(name);
   if (!removed) return removed.error();
-  Export& one = **removed;
-  const auto end = Clock::now() + options_.peer_timeout;
-  bool busy = leases_busy(one.id(), one.index(), true);
-  while (busy && Clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    busy = leases_busy(one.id(), one.index(), false);
+  Withdrawal withdrawal{*removed, after_ns(options_.peer_timeout), {}};
+  if (auto busy = ask_busy(**removed, true)) withdrawal.busy = std::move(*busy);
+  return withdrawal;
+}
+
+std::optional<Status> FabricCore::look(Withdrawal& withdrawal) {
+  const Export& one = *withdrawal.one;
+  const bool late = seams_.clock->now_ns() >= withdrawal.end_ns;
+  bool busy = true;
+  if (!withdrawal.busy.valid()) {
+    busy = fences_.in_use(one.index());  // closed: nobody changes them any more
+  } else if (withdrawal.busy.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+    busy = withdrawal.busy.get();
+    if (busy && !late) {
+      if (auto again = ask_busy(one, false)) withdrawal.busy = std::move(*again);
+      return std::nullopt;
+    }
+  } else if (!late) {
+    return std::nullopt;
   }
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-  if (exports_->wait_unused(one, at_least_one(left)) && !busy) {
+  if (!busy && exports_->wait_unused(one, std::chrono::milliseconds(0))) {
     std::lock_guard lock(withdrawing_mutex_);
-    withdrawing_.erase(name);
-    return {};
+    withdrawing_.erase(one.array().name);
+    return Status{};
   }
-  return Error{ErrorCode::timeout, "'" + name +
+  if (!late) {
+    if (auto again = ask_busy(one, false)) withdrawal.busy = std::move(*again);
+    return std::nullopt;
+  }
+  return Error{ErrorCode::timeout, "'" + one.array().name +
                                        "' was withdrawn, but a peer is still using it: keep its "
                                        "memory, and withdraw it again"};
+}
+
+Status FabricCore::withdraw(const std::string& name) {
+  auto withdrawal = start_withdraw(name);
+  if (!withdrawal) return withdrawal.error();
+  while (true) {
+    if (withdrawal->busy.valid()) {
+      (void)withdrawal->busy.wait_for(std::chrono::milliseconds(1));
+    }
+    if (const auto ended = look(*withdrawal)) return *ended;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
 }
 
 }  // namespace tranship

@@ -27,7 +27,7 @@ ServiceThreads::~ServiceThreads() {
   stopping_.store(true);
   for (const auto& worker : workers_) {
     worker->bell().bell.ring();
-    worker->thread.join();
+    if (worker->thread.joinable()) worker->thread.join();
   }
 }
 
@@ -43,7 +43,9 @@ Result<ServiceThreads::Worker*> ServiceThreads::worker_for_another() {
   if (!doorbell) return doorbell.error();
   worker->doorbell = *doorbell;
   try {
-    worker->thread = std::thread([this, raw = worker.get()] { run(*raw); });
+    if (options_.threads_max > 0) {
+      worker->thread = std::thread([this, raw = worker.get()] { run(*raw); });
+    }
   } catch (const std::system_error& refused) {
     if (fewest != workers_.end()) return fewest->get();
     return Error{ErrorCode::out_of_memory,
@@ -87,6 +89,19 @@ void ServiceThreads::remove(const Seat& seat) {
   worker.taken -= server ? 1 : 0;
   server.reset();
   worker.served.wait(seats, [&] { return worker.serving != seat.number; });
+}
+
+int ServiceThreads::taken() const {
+  std::lock_guard lock(mutex_);
+  int taken = 0;
+  for (const auto& worker : workers_) taken += worker->taken;
+  return taken;
+}
+
+bool ServiceThreads::serve_now() {
+  bool any = false;
+  for (const auto& worker : workers_) any |= serve_ready(*worker, false);
+  return any;
 }
 
 void ServiceThreads::run(Worker& worker) {

@@ -41,6 +41,7 @@ struct ServiceDoorbell {
 class ServiceThreads {
  public:
   struct Options {
+    /// 0: there are none, and whoever made this calls serve_now().
     int threads_max = 8;
     /// How long a thread stays awake after a call: a requester that has asked for room, and copies,
     /// soon calls again.
@@ -65,6 +66,11 @@ class ServiceThreads {
   /// When it returns the requester is served no longer.
   void remove(const Seat& seat);
 
+  /// Without threads: serves the requesters that have rung. Returns whether there was anything.
+  bool serve_now();
+  /// How many requesters are served, for tests of leaks.
+  int taken() const;
+
  private:
   struct Worker {
     std::shared_ptr<SharedMemory> doorbell;
@@ -86,7 +92,7 @@ class ServiceThreads {
 
   Options options_;
   std::atomic<bool> stopping_{false};
-  std::mutex mutex_;  ///< guards what follows
+  mutable std::mutex mutex_;  ///< guards what follows
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

@@ -45,6 +45,7 @@ class Inbox {
   /// Progress thread: readable when something is posted after this returned true.
   bool arm();
   void drain();
+  /// Refuses what is posted from now on, and runs what was posted before.
   void close();
   int descriptor() const { return descriptor_.get(); }
 
@@ -65,12 +66,14 @@ struct Session {
   bool client = false;
   bool lost = false;
   bool leaving = false;  ///< This process has said goodbye.
+  Clock::time_point leaves_by{};  ///< It waits so long until the peer has read the goodbye.
+  std::shared_ptr<std::promise<bool>> left;  ///< Of the disconnect() that waits for that.
   std::string label;
   std::string contact;
   Identity identity;
   FileDescriptor pidfd;  ///< Of the process at the other end, if it is on this machine.
   LinkMode mode = LinkMode::network;
-  Clock::time_point began = Clock::now();
+  Clock::time_point began{};
   SlotSegment segment;
 
   // client

@@ -1,0 +1,224 @@
+// Processes on virtual time that export memory, and read and write each other's: the real sessions,
+// handshakes, slots, leases and fences, one step at a time, in an order that a seed decides.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fabric/core.hpp"
+#include "sim/sim_wire.hpp"
+
+namespace tranship::test {
+
+class FabricWorld;
+
+/// Memory of a process, which it exports, and later uses for something else. Each time it is given
+/// on it gets another generation: who still touches it for the one before fails the run.
+struct Region : Attachment {
+  static constexpr std::int64_t part_bytes = 32;
+  static constexpr int parts = 8;
+  static constexpr std::int64_t bytes = part_bytes * parts;
+  static constexpr std::uint64_t fresh = 0xe0e0e0e0e0e0e0e0;     ///< Content of a new export.
+  static constexpr std::uint64_t secret = 0xeeeeeeeeeeeeeeee;    ///< Of what is not given away.
+
+  int process = 0;
+  std::string name;
+  std::shared_ptr<SharedMemory> shared;  ///< Null: peers cannot map it.
+  std::vector<std::byte> own;
+  std::byte* data = nullptr;
+  bool attached = false;  ///< Reached by `execute` alone.
+  bool pool = false;      ///< Its parts are given to requesters, who ask for them.
+  std::uint64_t generation = 1;
+  std::uint64_t id = 0;  ///< Of the export.
+  bool exported = false;
+  bool withdrawing = false;
+  struct Part {
+    bool busy = false;                    ///< An operation uses it.
+    std::uint64_t value = 0;              ///< What was written last; 0: nothing.
+    bool certain = true;                  ///< `value` is known.
+    // of a pool
+    RequesterId owner;
+    std::uint64_t serial = 0;  ///< Of the loan; 0: it is free.
+  };
+  std::array<Part, parts> part{};
+
+  std::byte* part_data(int index) const { return data + index * part_bytes; }
+};
+
+/// A connection as the one who made it sees it.
+struct SimLink {
+  int from = 0;
+  int to = 0;  ///< The process that it reached.
+  ConnectionId connection = 0;
+  PeerId peer;
+  std::shared_ptr<Link> link;
+  bool leaving = false;
+  struct Found {
+    std::shared_ptr<RemoteArray> array;
+    Region* region = nullptr;
+    std::uint64_t generation = 0;
+  };
+  std::vector<Found> arrays;
+};
+
+/// Something that a process does, over many steps.
+class Task {
+ public:
+  virtual ~Task() = default;
+  /// Returns whether it has ended.
+  virtual bool step(FabricWorld& world) = 0;
+  virtual std::string name() const = 0;
+  std::int64_t began_ns = 0;
+};
+
+struct Process {
+  int node = 0;
+  std::shared_ptr<FabricCore> core;
+  SimWire* wire = nullptr;
+  bool alive = true;
+  bool inside = false;  ///< One of its steps is going on.
+  bool closing = false;
+  bool closed = false;
+  bool keeps_memory = false;  ///< Its engine closed, and said that a peer still uses it.
+  std::int64_t stalled_until_ns = 0;
+  std::vector<std::unique_ptr<Region>> regions;
+  std::vector<std::shared_ptr<SimLink>> links;
+  std::vector<std::unique_ptr<Task>> tasks;
+  std::vector<std::unique_ptr<Task>> left;  ///< Of a killed process: they never end.
+  struct Execution {
+    Request request;
+    std::vector<LoopNest> nests;
+    std::function<void(Status)> done;
+    std::int64_t copied = 0;
+  };
+  std::vector<Execution> executions;
+  std::map<std::uint64_t, std::int64_t> requesters_lost;  ///< And at which step.
+  std::set<std::uint64_t> requesters_gone;
+};
+
+class FabricWorld {
+ public:
+  /// What may happen besides delays; a seed chooses.
+  struct Chances {
+    double stall = 0;
+    double silence = 0;
+    double partition = 0;
+    double reset = 0;
+    double kill = 0;
+    double close = 0;
+    bool withdraws = false;
+    bool impatient = false;  ///< Operations have limits, and are cancelled.
+    bool gentle() const {
+      return reset == 0 && kill == 0 && close == 0 && !withdraws && !impatient;
+    }
+  };
+  struct Counts {
+    std::int64_t links = 0;
+    std::int64_t written = 0;
+    std::int64_t read = 0;
+    std::int64_t mapped = 0;     ///< Copies into mapped memory that ended well.
+    std::int64_t outlived = 0;   ///< Copies that went on after their link was lost.
+    std::int64_t executed = 0;
+    std::int64_t loans = 0;
+    std::int64_t failed = 0;
+    std::int64_t withdrawn = 0;
+    std::int64_t refused_withdrawals = 0;  ///< Somebody still used it.
+    std::int64_t fenced = 0;     ///< Requesters that were gone later than they were lost.
+    std::int64_t resumed = 0;
+    std::int64_t killed = 0;
+    std::int64_t closed = 0;
+    std::int64_t steps = 0;
+  };
+
+  FabricWorld(std::uint64_t seed, Counts& counts);
+  ~FabricWorld();
+
+  /// Returns what was wrong, or nothing.
+  std::string run();
+
+  // for tasks
+  Random& random() { return random_; }
+  std::int64_t now_ns() const { return clock_->now_ns(); }
+  Process& process(int index) { return *processes_[static_cast<std::size_t>(index)]; }
+  SimNetwork& network() { return network_; }
+  const Chances& chances() const { return chances_; }
+  Counts& counts() { return counts_; }
+  bool quiet() const { return quiet_; }
+  void fail(const std::string& what);
+  std::uint64_t new_value() { return ++last_value_; }
+  /// A requester is about to read or write a part of a region that it was given.
+  void check_touch(const SimLink& link, const SimLink::Found& found, const char* what);
+  void check_loan(const SimLink& link, const Region& region, int part, std::uint64_t serial);
+  /// What an operation writes says for whom, to those who carry it out.
+  void remember(std::uint64_t value, const SimLink& link, const SimLink::Found& found);
+  /// Local memory of operations: it may be touched while they last.
+  void lend_local(const std::byte* begin, bool lent);
+  void add(const std::shared_ptr<SimLink>& link) { links_.push_back(link); }
+  void give_on(Region& region);
+  /// Other processes take some steps in the middle of one of this process's.
+  void others_step();
+  bool can_run(const Process& process) const;
+  void copy(std::span<const LoopNest> nests, const std::byte* source, std::byte* target);
+
+ private:
+  void choose_chances();
+  int start_process(const std::string& name, int machine);
+  FabricOptions options_of(int index);
+  void add_region(Process& process, int index, bool pool);
+  void export_region(Process& process, Region& region);
+  Result<std::size_t> answer(int server, RequesterId from, std::span<const std::byte> question,
+                             std::span<std::byte> reply);
+  void on_lost(int server, RequesterId requester, bool cleanly);
+  void on_gone(int server, RequesterId requester);
+  void step(bool fate);
+  void step_process(Process& process);
+  void step_core(Process& process);
+  void step_task(Process& process);
+  void step_execution(Process& process);
+  void begin_something(Process& process);
+  void begin_transfer(Process& process, const std::shared_ptr<SimLink>& link);
+  void fate();
+  void kill(Process& process);
+  void start_close(Process& process);
+  void finish_close(Process& process);
+  /// What is left to wait for; nothing if all has ended.
+  std::string unfinished();
+  void settle();
+  void close_all();
+  void judge();
+  Region* region_at(const std::byte* address);
+  void fill(Region& region, int part, std::uint64_t value);
+  void check_filled(const Region& region, int part, std::uint64_t value);
+  void check_served(const Region& region, std::int64_t offset, std::uint64_t value, bool write);
+  void check_address(const std::byte* address, const std::byte* source, bool write);
+
+  std::uint64_t seed_;
+  Random random_;
+  std::shared_ptr<ManualClock> clock_ = std::make_shared<ManualClock>();
+  Counts& counts_;
+  Chances chances_;
+  SimNetwork network_;
+  std::vector<std::unique_ptr<Process>> processes_;
+  struct Writer {
+    int to = 0;
+    ConnectionId connection = 0;
+    std::uint64_t generation = 0;
+  };
+  std::vector<std::weak_ptr<SimLink>> links_;
+  std::map<std::uint64_t, Writer> writers_;  ///< By what they write.
+  std::map<const std::byte*, bool> local_;
+  std::map<const std::byte*, Region*> regions_;  ///< By where they begin.
+  std::uint64_t last_value_ = 0;
+  std::int64_t steps_ = 0;
+  int depth_ = 0;
+  bool quiet_ = false;
+  bool ending_ = false;  ///< All that was broken has ended, and the processes close.
+  std::string wrong_;
+};
+
+}  // namespace tranship::test

@@ -1,0 +1,143 @@
+// Connections between simulated processes: messages that take time, sides that fall silent,
+// connections that break and go on, or are lost.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/random.hpp"
+#include "fabric/wire.hpp"
+
+namespace tranship::test {
+
+constexpr std::int64_t never_ns = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t microsecond_ns = 1000;
+constexpr std::int64_t millisecond_ns = 1000 * 1000;
+constexpr std::int64_t second_ns = 1000 * millisecond_ns;
+
+/// What joins the processes of a world. Side 0 of a connection is the one that connected.
+/// Threads: one.
+class SimNetwork {
+ public:
+  /// A process as others reach it.
+  struct Node {
+    std::string name;
+    int machine = 0;
+    bool listens = true;
+    bool dead = false;
+    FileDescriptor ended;  ///< Stands for its pidfd: readable once the process has ended.
+  };
+
+  struct Message {
+    MessageHeader header;
+    std::vector<std::byte> body;
+    std::span<const std::byte> bulk;  ///< In the sender's memory, or in `kept`.
+    std::vector<std::byte> kept;
+    std::vector<FileDescriptor> descriptors;
+    std::int64_t due_ns = 0;
+  };
+  struct End {
+    int node = 0;
+    bool announced = false;
+    bool closed = false;  ///< By this side.
+    bool lost = false;    ///< This side was told.
+    bool dropped = false; ///< The other side is gone: what comes is read, and then its end.
+    std::int64_t deadline_ns = never_ns;  ///< While broken.
+    std::int64_t silent_until_ns = 0;     ///< Nothing comes to this side before.
+    bool reported = false;                ///< That the process at the other end is dead.
+    std::deque<Message> incoming;
+    std::byte* placed = nullptr;  ///< Of the first message, half of whose bulk has come.
+  };
+  struct Connection {
+    ConnectionId id = 0;
+    bool local = false;
+    bool broken = false;
+    bool tries = false;     ///< The client is trying to go on.
+    bool answering = false; ///< The server goes on, and the client has not read so.
+    std::array<End, 2> ends;
+    bool open(int side) const { return !ends[at(side)].closed && !ends[at(side)].lost; }
+    static std::size_t at(int side) { return static_cast<std::size_t>(side); }
+  };
+
+  SimNetwork(Random& random, const ManualClock& clock) : random_(random), clock_(clock) {}
+
+  int add(std::string name, int machine);
+  Node& node(int index) { return *nodes_[static_cast<std::size_t>(index)]; }
+  /// The last process of that name.
+  int find(const std::string& name) const;
+
+  Connection& make(int from, int to);
+  Connection* connection(ConnectionId id);
+  /// The side of a connection that a process has.
+  static int side_of(const Connection& connection, int node) {
+    return connection.ends[0].node == node ? 0 : 1;
+  }
+  std::vector<ConnectionId> of(int node) const;
+  std::size_t connections() const { return connections_.size(); }
+
+  // what happens
+  /// A process has ended: what it has sent comes as far as it had gone out.
+  void kill(int node);
+  /// Over a network: the connection breaks. On a machine: it ends for both sides.
+  void reset(Connection& connection);
+  void stop_sending(Connection& connection, int side, bool whole);
+  /// Nothing crosses between two machines for so long.
+  void part(int machine, int other, std::int64_t until_ns);
+  bool parted(const Connection& connection) const;
+
+  Random& random() { return random_; }
+  std::int64_t now_ns() const { return clock_.now_ns(); }
+  std::int64_t resumed = 0;  ///< Connections that went on after they broke.
+  static constexpr std::int64_t reconnect_ns = second_ns;
+
+ private:
+  Random& random_;
+  const ManualClock& clock_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::map<std::pair<int, int>, std::int64_t> parted_;
+};
+
+/// One process's wire.
+class SimWire final : public Wire {
+ public:
+  SimWire(SimNetwork& network, int node, Handlers handlers)
+      : network_(network), node_(node), handlers_(std::move(handlers)) {}
+
+  Contact contact() const override;
+  void accept_key(const Key&) override {}
+  int event_descriptor() const override { return -1; }
+  bool arm() override { return true; }
+  bool progress() override;
+  Result<ConnectionId> connect(const Contact& contact) override;
+  void send(ConnectionId id, const WireMessage& message) override;
+  WirePeer peer(ConnectionId id) const override;
+  void close(ConnectionId id) override;
+  void drain() override;
+
+  ConnectionId last_made() const { return last_made_; }
+
+ private:
+  using Connection = SimNetwork::Connection;
+  using End = SimNetwork::End;
+
+  bool advance(Connection& connection);
+  bool deliver(Connection& connection);
+  bool deliver_front(Connection& connection);
+  void go_on(Connection& connection);
+  void lose(Connection& connection, const Error& why);
+
+  SimNetwork& network_;
+  int node_;
+  Handlers handlers_;
+  ConnectionId last_made_ = 0;
+};
+
+}  // namespace tranship::test
