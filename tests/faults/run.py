@@ -171,6 +171,7 @@ class Running:
             if os.WIFSIGNALED(status):
                 number = signal.Signals(os.WTERMSIG(status)).name
                 self.problems.append(f"{role} was ended by {number}")
+                (self.folder / f"died-{role}").touch()
         if self.roles and time.monotonic() > self.end:
             for child, role in self.roles.items():
                 self.problems.append(f"{role} stands still: {where(child)}")

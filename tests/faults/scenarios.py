@@ -47,6 +47,8 @@ class World:
         """Waits until somebody has said one of the words."""
         end = time.monotonic() + LONG
         while not any(self.heard(word) for word in words):
+            if list(self.folder.glob("died-*")):
+                raise ts.PeerLost("another role of this trial has died")
             assert time.monotonic() < end, f"nobody has said {words}"
             time.sleep(0.005)
 
