@@ -8,6 +8,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "base/refusals.hpp"
 #include "bindings.hpp"
 #include "staging/distribution.hpp"
 #include "staging/server.hpp"
@@ -44,7 +45,9 @@ std::shared_ptr<BoundClient> open_client(nb::handle given, const std::string& co
   check_interpreter();
   const staging::Patience patience{milliseconds(timeout), interrupted};
   auto& engine = nb::cast<Engine&>(given);
-  auto client = unwrap(run([&] { return Client::open(engine, contact, name, patience); }));
+  auto client = unwrap(run([&] {
+    return refusals_as_errors([&] { return Client::open(engine, contact, name, patience); });
+  }));
   return owned(std::make_unique<BoundClient>(keep(given), std::move(client)));
 }
 
@@ -72,7 +75,9 @@ std::shared_ptr<Server> open_server(const std::string& profile,
   options.servers = servers;
   options.first = first;
   options.join.interrupted = interrupted;
-  return owned(unwrap(run([&] { return Server::open(std::move(options)); })));
+  return owned(unwrap(run([&] {
+    return refusals_as_errors([&] { return Server::open(std::move(options)); });
+  })));
 }
 
 GetRequest request_of(const std::string& variable, const std::string& which, std::int64_t version,

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "base/refusals.hpp"
 #include "channels/file/file_channel.hpp"
 #include "channels/host/copy.hpp"
 #include "channels/host/host_channel.hpp"
@@ -123,7 +124,8 @@ Engine::Engine(Options options) : options_(std::move(options)) {}
 
 Result<std::unique_ptr<Engine>> Engine::open(Options options) {
   std::unique_ptr<Engine> engine(new Engine(std::move(options)));
-  if (Status status = engine->start(); !status) return status.error();
+  const Status status = refusals_as_errors([&] { return engine->start(); });
+  if (!status) return status.error();
   return engine;
 }
 
@@ -732,7 +734,7 @@ Result<std::shared_ptr<Processes>> Engine::processes() {
   std::lock_guard lock(processes_mutex_);
   if (Status status = usable(); !status) return status.error();
   if (!processes_) {
-    auto opened = Processes::open(*this);
+    auto opened = refusals_as_errors([&] { return Processes::open(*this); });
     if (!opened) return opened.error();
     processes_ = std::move(*opened);
   }

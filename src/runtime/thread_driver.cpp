@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
 
 namespace tranship {
 namespace {
@@ -58,9 +59,22 @@ int ThreadDriver::add_channel(Channel& channel) {
   workers_.push_back(std::make_unique<Worker>());
   Worker& worker = *workers_.back();
   worker.channel = &channel;
+  try {
+    start(worker, number);
+  } catch (const std::system_error&) {
+    if (worker.threads.empty()) {
+      worker.channel = nullptr;  // it may go before the driver does
+      throw;
+    }
+  }
+  return number;
+}
+
+void ThreadDriver::start(Worker& worker, int number) {
+  const Capabilities& capabilities = worker.channel->capabilities();
   if (!capabilities.synchronous) {
     worker.threads.emplace_back([this, number] { run_asynchronous(number); });
-    return number;
+    return;
   }
   const int threads = std::max(capabilities.width - 1, 1);
   for (int thread = 0; thread < threads; ++thread) {
@@ -69,7 +83,6 @@ int ThreadDriver::add_channel(Channel& channel) {
   for (int thread = 0; thread < threads; ++thread) {
     worker.threads.emplace_back([this, number, thread] { run_synchronous(number, thread); });
   }
-  return number;
 }
 
 void ThreadDriver::submit(std::shared_ptr<Transfer> transfer,
@@ -173,6 +186,7 @@ void ThreadDriver::apply(std::unique_lock<std::mutex>& lock, Scheduler::Changes&
   const auto last = std::unique(changes.channels.begin(), changes.channels.end());
   for (auto number = changes.channels.begin(); number != last; ++number) {
     Worker& one = worker(*number);
+    if (one.channel == nullptr) continue;
     ++one.signals;
     if (one.channel->capabilities().synchronous) {
       one.help.notify_all();

@@ -34,7 +34,9 @@ class ThreadDriver {
   explicit ThreadDriver(Options options);
   ~ThreadDriver();
 
-  /// Starts the workers of a channel, which must outlive the driver; returns its number.
+  /// Starts the workers of a channel, which must outlive the driver; returns its number. Where the
+  /// system refuses some of their threads the others do the work.
+  /// @throws std::system_error if it refuses all: the channel is not used then
   int add_channel(Channel& channel);
 
   /// Starts a transfer after `after` have ended.
@@ -75,7 +77,7 @@ class ThreadDriver {
     bool sleeps = false;
   };
   struct Worker {
-    Channel* channel = nullptr;
+    Channel* channel = nullptr;  ///< Null: no thread was to be had for it.
     std::vector<std::unique_ptr<Sleeper>> sleepers;  ///< of a synchronous channel's threads
     std::condition_variable help;                    ///< threads that wait for a transfer wait here
     std::atomic<std::uint64_t> signals{0};           ///< written under the driver's mutex
@@ -90,6 +92,7 @@ class ThreadDriver {
     bool cancelled = false;  ///< The channel was told that its end is not waited for.
   };
 
+  void start(Worker& worker, int number);
   void run_synchronous(int number, int thread);
   void help_with(const Transfer& transfer, std::chrono::steady_clock::time_point deadline,
                  std::unique_lock<std::mutex>& lock);

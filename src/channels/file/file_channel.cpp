@@ -52,11 +52,25 @@ FileChannel::FileChannel(FileChannelOptions options) : options_(std::move(option
       std::max(step_bytes, (options_.io_bytes + step_bytes - 1) / step_bytes * step_bytes);
   limits_.large_bytes = direct_bytes_min;
   planned_.resize(group_members_max);
-  threads_.reserve(static_cast<std::size_t>(options_.queue_depth));
-  for (int i = 0; i < options_.queue_depth; ++i) threads_.emplace_back([this] { serve(); });
+  try {
+    start();
+  } catch (...) {
+    end();  // the threads that have started
+    throw;
+  }
 }
 
-FileChannel::~FileChannel() {
+FileChannel::~FileChannel() { end(); }
+
+void FileChannel::start() {
+  threads_.reserve(static_cast<std::size_t>(options_.queue_depth));
+  for (int i = 0; i < options_.queue_depth; ++i) {
+    auto carrier = std::make_unique<Carrier>(options_.copy, limits_.window_bytes);
+    threads_.emplace_back([this, carrier = std::move(carrier)] { serve(*carrier); });
+  }
+}
+
+void FileChannel::end() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -170,12 +184,11 @@ void FileChannel::end_piece(Job& job, Status status) {
   if (--job.carried == 0 && job.handed_out) finish(job);
 }
 
-void FileChannel::serve() {
+void FileChannel::serve(Carrier& carrier) {
   // Signals are the application's: its handlers must not run here, and SIGXFSZ comes as EFBIG.
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
-  Carrier carrier(options_.copy, limits_.window_bytes);
   FilePiece piece;
   std::unique_lock lock(mutex_);
   while (true) {

@@ -40,6 +40,7 @@ struct FileChannelOptions {
 /// read, so requests may write neighbouring bytes at the same time.
 class FileChannel : public Channel {
  public:
+  /// @throws std::system_error, std::bad_alloc if threads or their buffers are refused
   explicit FileChannel(FileChannelOptions options);
   ~FileChannel() override;
 
@@ -63,7 +64,9 @@ class FileChannel : public Channel {
     Job* take();
   };
 
-  void serve();
+  void start();
+  void end();
+  void serve(Carrier& carrier);
   bool plan_group(Job& job);
   Job* take_piece(FilePiece& piece);
   void end_piece(Job& job, Status status);

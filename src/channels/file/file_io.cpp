@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <string>
 
-#include "base/check.hpp"
 
 namespace tranship {
 namespace {
@@ -131,7 +131,7 @@ ScratchBuffer::ScratchBuffer(std::int64_t bytes) : bytes_(align_up(bytes, huge_p
   mapped_bytes_ = static_cast<std::size_t>(bytes_ + huge_page_bytes);
   mapped_ =
       ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CHECK(mapped_ != MAP_FAILED, "no memory for the buffers of a file channel");
+  if (mapped_ == MAP_FAILED) throw std::bad_alloc();
   const auto address = reinterpret_cast<std::intptr_t>(mapped_);
   data_ = static_cast<std::byte*>(mapped_) + (align_up(address, huge_page_bytes) - address);
 #ifdef MADV_HUGEPAGE

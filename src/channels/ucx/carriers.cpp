@@ -1,11 +1,17 @@
 #include "channels/ucx/carriers.hpp"
 
+#include <system_error>
 #include <utility>
 
 namespace tranship {
 
 Carriers::Carriers(int threads, OnEnd on_end) : on_end_(std::move(on_end)) {
-  for (int k = 0; k < threads; ++k) threads_.emplace_back([this] { run(); });
+  try {
+    for (int k = 0; k < threads; ++k) threads_.emplace_back([this] { run(); });
+  } catch (const std::system_error&) {
+    if (!threads_.empty()) return;  // those that have started do the work
+    throw;
+  }
 }
 
 Carriers::~Carriers() {

@@ -1,0 +1,28 @@
+// Memory and threads that the system refuses, which the standard library reports by exceptions.
+#pragma once
+
+#include <new>
+#include <string>
+#include <system_error>
+
+#include "tranship/error.hpp"
+
+namespace tranship {
+
+/// Returns what `work`, which returns a Result or a Status, returns; or what it was refused.
+/// @error out_of_memory if it throws std::bad_alloc, or std::system_error as std::thread does
+template <typename Work>
+auto refusals_as_errors(const Work& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::out_of_memory,
+                 "the system refuses memory: end other programs, or raise the limit (ulimit -v)"};
+  } catch (const std::system_error& refused) {
+    return Error{ErrorCode::out_of_memory, std::string("the system refuses a thread: ") +
+                                               refused.what() +
+                                               "; raise the limit of threads (ulimit -u)"};
+  }
+}
+
+}  // namespace tranship
