@@ -16,8 +16,8 @@
 #include <optional>
 #include <utility>
 
-#include "os/fork.hpp"
 #include "base/unless_interrupted.hpp"
+#include "os/fork.hpp"
 
 namespace tranship::python {
 

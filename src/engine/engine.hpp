@@ -15,7 +15,6 @@
 
 #include "base/clock.hpp"
 #include "base/config.hpp"
-#include "os/fork.hpp"
 #include "base/gate.hpp"
 #include "base/trace.hpp"
 #include "engine/array.hpp"
@@ -23,6 +22,7 @@
 #include "engine/trace_file.hpp"
 #include "fabric/slot_server.hpp"
 #include "machine/profile.hpp"
+#include "os/fork.hpp"
 #include "plan/cache.hpp"
 #include "plan/plan.hpp"
 #include "plan/planner.hpp"

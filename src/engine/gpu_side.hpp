@@ -11,8 +11,8 @@
 #include "channels/cuda/cuda_channel.hpp"
 #include "channels/gpu_file/gpu_file_channel.hpp"
 #include "engine/array.hpp"
-#include "os/shared_memory.hpp"
 #include "machine/profile.hpp"
+#include "os/shared_memory.hpp"
 #include "runtime/buffer_pool.hpp"
 #include "runtime/thread_driver.hpp"
 

@@ -98,8 +98,8 @@ std::optional<std::string> read_whole(const std::string& path, int flags) {
 }
 
 Error failed(const std::string& path, const char* what) {
-  return {ErrorCode::io, "the contact file " + path + " could not be " + what + ": " +
-                             std::strerror(errno)};
+  return {ErrorCode::io,
+          "the contact file " + path + " could not be " + what + ": " + std::strerror(errno)};
 }
 
 /// Whether the file that is there may be replaced.
@@ -109,8 +109,9 @@ Status check_replaceable(const std::string& path) {
   if (!there) {
     if (!content && errno == ENOENT) return {};
     return Error{ErrorCode::invalid_argument,
-                 "'" + path + "' is there, and is no contact file: choose another name, or remove "
-                              "it"};
+                 "'" + path +
+                     "' is there, and is no contact file: choose another name, or remove "
+                     "it"};
   }
   const Identity own = own_identity();
   if (there->identity.same_machine(own) && alive(there->identity)) {

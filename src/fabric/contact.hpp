@@ -13,11 +13,11 @@ namespace tranship {
 /// How to reach a process. Its text, which Engine::contact and the staging messages carry, is
 /// "unix:@NAME", "tcp:HOST:PORT" or both, joined by a comma; it holds no key.
 struct Contact {
-  std::string local{};           ///< Abstract Unix-domain address, without its leading NUL.
-  std::string network{};         ///< HOST:PORT; empty: the process listens on no network.
-  std::optional<Key> key{};      ///< Proves both sides to each other over a network.
-  Identity identity{};           ///< Of the process that wrote a contact file; else empty.
-  std::string file{};            ///< The contact file that it was read from; else empty.
+  std::string local{};       ///< Abstract Unix-domain address, without its leading NUL.
+  std::string network{};     ///< HOST:PORT; empty: the process listens on no network.
+  std::optional<Key> key{};  ///< Proves both sides to each other over a network.
+  Identity identity{};       ///< Of the process that wrote a contact file; else empty.
+  std::string file{};        ///< The contact file that it was read from; else empty.
 
   std::string text() const;
 };

@@ -136,11 +136,9 @@ Status FabricCore::start_thread() {
 Status FabricCore::open_wire() {
   Wire::Handlers handlers;
   handlers.arrived = [this](ConnectionId id) { on_arrived(id); };
-  handlers.message = [this](ConnectionId id, const MessageHeader& header,
-                            std::span<const std::byte> body,
-                            std::span<FileDescriptor> descriptors) {
-    on_message(id, header, body, descriptors);
-  };
+  handlers.message =
+      [this](ConnectionId id, const MessageHeader& header, std::span<const std::byte> body,
+             std::span<FileDescriptor> descriptors) { on_message(id, header, body, descriptors); };
   handlers.place = [this](ConnectionId id, const MessageHeader& header, std::int64_t bytes) {
     return place(id, header, bytes);
   };

@@ -199,7 +199,7 @@ class FabricCore {
   std::atomic<bool> closed_{false};
   std::mutex close_mutex_;
   bool contact_written_ = false;
-  Status close_status_;  ///< What close() says, as the progress thread leaves it.
+  Status close_status_;            ///< What close() says, as the progress thread leaves it.
   std::uint64_t probe_value_ = 0;  ///< peers read it to learn whether they may
 
   mutable std::mutex links_mutex_;
@@ -207,7 +207,7 @@ class FabricCore {
   std::atomic<std::uint64_t> last_peer_{0};
   std::atomic<std::uint64_t> last_call_{0};
 
-  std::mutex withdrawing_mutex_;  ///< guards what follows
+  std::mutex withdrawing_mutex_;                                ///< guards what follows
   std::map<std::string, std::shared_ptr<Export>> withdrawing_;  ///< That peers still use.
   std::optional<Key> learned_key_;  ///< Of the last contact file that had one.
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "os/shared_memory.hpp"
 #include "fabric/slots.hpp"
+#include "os/shared_memory.hpp"
 #include "runtime/channel.hpp"
 #include "tranship/error.hpp"
 

@@ -11,8 +11,8 @@
 #include "base/hmac.hpp"
 #include "fabric/exports.hpp"
 #include "fabric/remote_array.hpp"
-#include "os/shared_memory.hpp"
 #include "fabric/slot_server.hpp"
+#include "os/shared_memory.hpp"
 #include "tranship/error.hpp"
 
 namespace tranship {

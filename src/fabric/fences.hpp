@@ -44,9 +44,9 @@ class Fences {
   struct Fence {
     RequesterId requester;
     bool cleanly = false;
-    LeaseGrants leases;                       ///< None over a network.
+    LeaseGrants leases;                  ///< None over a network.
     std::shared_ptr<SlotServer> server;  ///< Null: none was started.
-    FileDescriptor pidfd;                    ///< None: its process cannot be watched.
+    FileDescriptor pidfd;                ///< None: its process cannot be watched.
     std::string label;
   };
 

@@ -55,8 +55,8 @@ struct ServerHello {
 /// The client proves it too, and says which session it wants to go on with.
 struct ClientProof {
   Digest proof{};
-  SessionToken session{};          ///< All zero: a new one.
-  std::uint64_t received = 0;      ///< The last sequence that it has received.
+  SessionToken session{};      ///< All zero: a new one.
+  std::uint64_t received = 0;  ///< The last sequence that it has received.
 };
 
 /// The listener's answer to the proof.

@@ -18,9 +18,7 @@ constexpr std::size_t turn_bytes_max = std::size_t{8} << 20;
 constexpr std::uint64_t acknowledge_every = 32;
 constexpr std::size_t control_bytes = CMSG_SPACE(sizeof(int) * descriptors_max);
 
-MessageHeader message_of(const FrameHeader& frame) {
-  return {frame.type, frame.slot, frame.call};
-}
+MessageHeader message_of(const FrameHeader& frame) { return {frame.type, frame.slot, frame.call}; }
 
 }  // namespace
 
@@ -127,9 +125,9 @@ bool FrameWriter::write_front() {
     frame.header.acknowledged = received_;
     told_received_ = received_;
   }
-  const std::array<std::span<const std::byte>, 3> parts{
-      std::as_bytes(std::span(&frame.header, 1)), std::span<const std::byte>(frame.body),
-      frame.bulk};
+  const std::array<std::span<const std::byte>, 3> parts{std::as_bytes(std::span(&frame.header, 1)),
+                                                        std::span<const std::byte>(frame.body),
+                                                        frame.bulk};
   std::array<iovec, 3> pieces{};
   std::size_t count = 0;
   std::size_t skip = written_;
@@ -197,8 +195,8 @@ FrameReader::Outcome FrameReader::receive(int socket, std::size_t& count) {
     begin_ = 0;
   }
   const bool straight = bulk_left_ > 0 && bulk_placed_ && begin_ == end_;
-  std::array<iovec, 2> pieces{{{bulk_, bulk_left_},
-                               {buffer_.data() + end_, buffer_.size() - end_}}};
+  std::array<iovec, 2> pieces{
+      {{bulk_, bulk_left_}, {buffer_.data() + end_, buffer_.size() - end_}}};
   msghdr message{};
   message.msg_iov = straight ? pieces.data() : pieces.data() + 1;
   message.msg_iovlen = straight ? 2 : 1;

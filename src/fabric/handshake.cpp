@@ -34,8 +34,7 @@ bool probe_direct(const Welcome& welcome, pid_t pid) {
   std::uint64_t value = 0;
   iovec local{&value, sizeof value};
   iovec remote{reinterpret_cast<void*>(welcome.probe_address), sizeof value};
-  const ssize_t moved =
-      process_vm_readv(pid, &local, 1, &remote, 1, 0);
+  const ssize_t moved = process_vm_readv(pid, &local, 1, &remote, 1, 0);
   return moved == sizeof value && value == welcome.probe_value;
 }
 
@@ -72,8 +71,9 @@ void FabricCore::begin_connect(ConnectionId connection, const Contact& contact,
     return;
   }
   if (peer.address.empty()) {
-    lose(added, {ErrorCode::peer_lost, "cannot connect to " + added.label + ": it was lost; "
-                                       "check that the process there runs"});
+    lose(added, {ErrorCode::peer_lost, "cannot connect to " + added.label +
+                                           ": it was lost; "
+                                           "check that the process there runs"});
     return;
   }
   watch_process(added, peer);
@@ -227,11 +227,10 @@ void FabricCore::on_welcome(Session& session, std::span<const std::byte> body,
     lose(session, {error_code_of(welcome.error_code), session.label + ": " + welcome.error_text});
     return;
   }
-  if (session.mode == LinkMode::network &&
-      options_.transport == FabricOptions::Transport::shared) {
-    lose(session, {ErrorCode::unsupported, session.label +
-                                               " cannot be reached through shared memory: it is "
-                                               "on another machine, or in another container"});
+  if (session.mode == LinkMode::network && options_.transport == FabricOptions::Transport::shared) {
+    lose(session,
+         {ErrorCode::unsupported, session.label + " cannot be reached through shared memory: it is "
+                                                  "on another machine, or in another container"});
     return;
   }
   if (auto status = take_slots(session, descriptors); !status) {

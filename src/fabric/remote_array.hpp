@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "os/bell.hpp"
 #include "fabric/protocol.hpp"
 #include "fabric/requester.hpp"
+#include "os/bell.hpp"
 #include "runtime/channel.hpp"
 
 namespace tranship {

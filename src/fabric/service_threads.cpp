@@ -48,9 +48,9 @@ Result<ServiceThreads::Worker*> ServiceThreads::worker_for_another() {
     }
   } catch (const std::system_error& refused) {
     if (fewest != workers_.end()) return fewest->get();
-    return Error{ErrorCode::out_of_memory,
-                 std::string("no thread for another client: ") + refused.what() +
-                     "; raise the limit of threads (ulimit -u)"};
+    return Error{ErrorCode::out_of_memory, std::string("no thread for another client: ") +
+                                               refused.what() +
+                                               "; raise the limit of threads (ulimit -u)"};
   }
   workers_.push_back(std::move(worker));
   return workers_.back().get();
@@ -73,8 +73,8 @@ Result<ServiceThreads::Seat> ServiceThreads::add(std::shared_ptr<SlotServer> ser
   ++worker.taken;
   Seat seat;
   const auto same = [&](const auto& one) { return one.get() == &worker; };
-  seat.thread = static_cast<int>(std::find_if(workers_.begin(), workers_.end(), same) -
-                                 workers_.begin());
+  seat.thread =
+      static_cast<int>(std::find_if(workers_.begin(), workers_.end(), same) - workers_.begin());
   seat.number = static_cast<int>(free - worker.seats.begin());
   seat.doorbell = worker.doorbell;
   return seat;

@@ -65,7 +65,7 @@ struct Session {
   ConnectionId connection = 0;
   bool client = false;
   bool lost = false;
-  bool leaving = false;  ///< This process has said goodbye.
+  bool leaving = false;           ///< This process has said goodbye.
   Clock::time_point leaves_by{};  ///< It waits so long until the peer has read the goodbye.
   std::shared_ptr<std::promise<bool>> left;  ///< Of the disconnect() that waits for that.
   std::string label;

@@ -91,7 +91,7 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
 
   Options options_;
   std::vector<Work> work_;  ///< By slot.
-  int head_ = 0;  ///< The next slot to look at.
+  int head_ = 0;            ///< The next slot to look at.
   std::atomic<std::chrono::steady_clock::rep> called_{0};
   std::atomic<bool> stopping_{false};
   mutable std::mutex executing_mutex_;  ///< guards what follows

@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "base/thread_order.hpp"
-#include "os/bell.hpp"
 #include "fabric/command.hpp"
+#include "os/bell.hpp"
 #include "os/shared_memory.hpp"
 
 namespace tranship {

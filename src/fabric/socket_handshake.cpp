@@ -102,7 +102,8 @@ void SocketWire::go_on(const ConnectionPointer& connection) {
       const bool waits = one.phase == Phase::awaiting_ready;
       const bool is_new = one.token == SessionToken{};
       if (one.client && waits && is_new) return lose(connection, wrong_key(one.address));
-      return stay_detached(connection, {ErrorCode::peer_lost, "what listens there ended the connection"});
+      return stay_detached(connection,
+                           {ErrorCode::peer_lost, "what listens there ended the connection"});
     }
     const bool good = one.phase == Phase::awaiting_hello          ? take_hello(one)
                       : one.phase == Phase::awaiting_server_hello ? take_server_hello(one)
@@ -148,8 +149,7 @@ bool SocketWire::take_hello(Connection& connection) {
   }
   ServerHello answer;
   (void)fill_random(answer.nonce);
-  const auto proof =
-      proof_of(key(), ProvingSide::server, connection.hello, answer.nonce);
+  const auto proof = proof_of(key(), ProvingSide::server, connection.hello, answer.nonce);
   if (!proof) {
     lose(held, proof.error());
     return false;
@@ -191,8 +191,8 @@ bool SocketWire::take_server_hello(Connection& connection) {
 
 bool SocketWire::take_proof(const ConnectionPointer& connection) {
   const auto given = value_of<ClientProof>(connection->greeting);
-  const auto expected = proof_of(key(), ProvingSide::client, connection->hello,
-                                 connection->server_nonce);
+  const auto expected =
+      proof_of(key(), ProvingSide::client, connection->hello, connection->server_nonce);
   if (!expected || !same_digest(*expected, given.proof)) {
     lose(connection, {ErrorCode::permission, "somebody without the key"});
     return false;

@@ -22,7 +22,9 @@ constexpr std::chrono::milliseconds linger_max{300};
 /// A listener's queue may be full for a moment.
 constexpr std::chrono::milliseconds full_queue_max{1000};
 
-FileDescriptor spare_descriptor() { return FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+FileDescriptor spare_descriptor() {
+  return FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
 
 }  // namespace
 
@@ -81,8 +83,8 @@ Key SocketWire::key() const {
 }
 
 bool SocketWire::allowed(uid_t user) const {
-  return user == geteuid() || std::find(options_.users.begin(), options_.users.end(), user) !=
-                                  options_.users.end();
+  return user == geteuid() ||
+         std::find(options_.users.begin(), options_.users.end(), user) != options_.users.end();
 }
 
 ConnectionId SocketWire::add(ConnectionPointer connection) {

@@ -26,9 +26,9 @@ class SocketWire final : public Wire {
  public:
   struct Options {
     bool listen_locally = false;
-    std::string listen;           ///< HOST:PORT on which to listen for others; empty: on none.
-    Key key{};                    ///< Lets in over a network whoever has it.
-    std::vector<uid_t> users;     ///< Other users of this machine that may come in.
+    std::string listen;        ///< HOST:PORT on which to listen for others; empty: on none.
+    Key key{};                 ///< Lets in over a network whoever has it.
+    std::vector<uid_t> users;  ///< Other users of this machine that may come in.
     std::chrono::milliseconds reconnect{1000};  ///< A broken network connection lasts so long.
     std::chrono::seconds silence{60};  ///< A machine whose kernel is silent for so long is gone.
     Handlers handlers;
@@ -62,8 +62,7 @@ class SocketWire final : public Wire {
     closing    ///< Closed by close(); what was sent still goes out.
   };
   struct Connection {
-    explicit Connection(bool is_local)
-        : local(is_local), writer(!is_local), reader(is_local) {}
+    explicit Connection(bool is_local) : local(is_local), writer(!is_local), reader(is_local) {}
     ConnectionId id = 0;
     bool local;
     bool client = false;
@@ -118,8 +117,7 @@ class SocketWire final : public Wire {
   bool take_server_hello(Connection& connection);
   bool take_proof(const ConnectionPointer& connection);
   bool take_ready(Connection& connection);
-  void resume(const ConnectionPointer& old, const ConnectionPointer& fresh,
-              std::uint64_t received);
+  void resume(const ConnectionPointer& old, const ConnectionPointer& fresh, std::uint64_t received);
   void opened(Connection& connection, std::uint64_t received);
   void reconnect(const ConnectionPointer& connection);
   Key key() const;

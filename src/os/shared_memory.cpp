@@ -34,18 +34,18 @@ int reserve(int descriptor, std::int64_t bytes) {
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::allocate(Options options) {
   if (options.bytes < 1 || options.bytes > bytes_max) {
-    return Error{ErrorCode::invalid_argument,
-                 "shared memory of " + std::to_string(options.bytes) +
-                     " bytes was asked for; ask for 1 to " + std::to_string(bytes_max)};
+    return Error{ErrorCode::invalid_argument, "shared memory of " + std::to_string(options.bytes) +
+                                                  " bytes was asked for; ask for 1 to " +
+                                                  std::to_string(bytes_max)};
   }
   const bool huge = options.huge_pages && options.bytes >= huge_page_bytes;
   std::shared_ptr<SharedMemory> memory(new SharedMemory);
   memory->bytes_ = round_up(options.bytes, huge ? huge_page_bytes : 4096);
   const int made = memfd_create("tranship", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   const auto refused = [&](int number) {
-    return Error{ErrorCode::out_of_memory, "shared memory of " + std::to_string(options.bytes) +
-                                               " bytes could not be made: " +
-                                               std::strerror(number)};
+    return Error{ErrorCode::out_of_memory,
+                 "shared memory of " + std::to_string(options.bytes) +
+                     " bytes could not be made: " + std::strerror(number)};
   };
   if (made < 0) return refused(errno);
   memory->descriptor_ = FileDescriptor(made);
@@ -119,8 +119,7 @@ bool SharedMemory::contains(const std::byte* address, std::int64_t bytes) const 
   return bytes >= 0 && bytes <= bytes_ && address >= data_ && address <= data_ + (bytes_ - bytes);
 }
 
-Result<std::shared_ptr<SharedMemory>> SharedMemories::allocate(std::int64_t bytes,
-                                                             bool reserve) {
+Result<std::shared_ptr<SharedMemory>> SharedMemories::allocate(std::int64_t bytes, bool reserve) {
   auto memory = SharedMemory::allocate({bytes, true, true, reserve});
   if (!memory) return memory.error();
   std::lock_guard lock(mutex_);

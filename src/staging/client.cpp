@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/unless_interrupted.hpp"
 #include "base/crc32c.hpp"
+#include "base/unless_interrupted.hpp"
 #include "channels/host/copy.hpp"
 #include "data/lowering.hpp"
 #include "engine/checks.hpp"

@@ -114,7 +114,8 @@ TEST(a_stopped_peer_is_not_lost_and_goes_on_where_it_was) {
     theatre.child.send(SIGCONT);
     EXPECT(finish_one(theatre.channel).ok());
     std::vector<std::byte> back(child_bytes);
-    EXPECT(carry(theatre.channel, read_request({&theatre.all, 1}, *theatre.array, back.data())).ok());
+    EXPECT(
+        carry(theatre.channel, read_request({&theatre.all, 1}, *theatre.array, back.data())).ok());
     EXPECT(back == theatre.data);
   }
 }

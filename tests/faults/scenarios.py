@@ -305,9 +305,7 @@ SCENARIOS: dict[str, Scenario] = {
     "exporter": Scenario(PAIR, "exporter"),
     "requester": Scenario(PAIR, "requester", unharmed=frozenset({"exporter", "witness"})),
     "exporter-network": Scenario(PAIR, "exporter", NETWORK),
-    "requester-network": Scenario(
-        PAIR, "requester", NETWORK, frozenset({"exporter", "witness"})
-    ),
+    "requester-network": Scenario(PAIR, "requester", NETWORK, frozenset({"exporter", "witness"})),
     "server": Scenario(SERVICE, "server"),
     "client": Scenario(SERVICE, "first", unharmed=frozenset({"server", "second", "witness"})),
     "server-network": Scenario(SERVICE, "server", NETWORK),

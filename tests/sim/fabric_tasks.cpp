@@ -98,8 +98,7 @@ class Lookup final : public Limited {
   bool step(FabricWorld& world) override {
     FabricCore& core = *world.process(link_->from).core;
     if (!calling_) {
-      auto calling =
-          core.start_call(link_->peer, MessageType::lookup, encode_text(region_.name));
+      auto calling = core.start_call(link_->peer, MessageType::lookup, encode_text(region_.name));
       if (!calling) {
         count_failure(world, calling.error().message);
         return true;

@@ -54,11 +54,11 @@ FabricOptions FabricWorld::options_of(int index) {
   options.slots_per_peer = 2;
   options.slot_bytes = 4096;
   options.peers_max = chances_.gentle() ? 64 : 8;
-  options.copy = [this](std::span<const LoopNest> nests, const std::byte* source,
-                        std::byte* target, bool) { copy(nests, source, target); };
+  options.copy = [this](std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
+                        bool) { copy(nests, source, target); };
   options.execute = [this, index](const Request& request, std::function<void(Status)> done) {
-    Process::Execution execution{request, {request.nests.begin(), request.nests.end()},
-                                 std::move(done)};
+    Process::Execution execution{
+        request, {request.nests.begin(), request.nests.end()}, std::move(done)};
     process(index).executions.push_back(std::move(execution));
   };
   options.answer = [this, index](RequesterId from, std::span<const std::byte> question,

@@ -23,8 +23,8 @@ struct Region : Attachment {
   static constexpr std::int64_t part_bytes = 32;
   static constexpr int parts = 8;
   static constexpr std::int64_t bytes = part_bytes * parts;
-  static constexpr std::uint64_t fresh = 0xe0e0e0e0e0e0e0e0;     ///< Content of a new export.
-  static constexpr std::uint64_t secret = 0xeeeeeeeeeeeeeeee;    ///< Of what is not given away.
+  static constexpr std::uint64_t fresh = 0xe0e0e0e0e0e0e0e0;   ///< Content of a new export.
+  static constexpr std::uint64_t secret = 0xeeeeeeeeeeeeeeee;  ///< Of what is not given away.
 
   int process = 0;
   std::string name;
@@ -38,9 +38,9 @@ struct Region : Attachment {
   bool exported = false;
   bool withdrawing = false;
   struct Part {
-    bool busy = false;                    ///< An operation uses it.
-    std::uint64_t value = 0;              ///< What was written last; 0: nothing.
-    bool certain = true;                  ///< `value` is known.
+    bool busy = false;        ///< An operation uses it.
+    std::uint64_t value = 0;  ///< What was written last; 0: nothing.
+    bool certain = true;      ///< `value` is known.
     // of a pool
     RequesterId owner;
     std::uint64_t serial = 0;  ///< Of the loan; 0: it is free.
@@ -121,14 +121,14 @@ class FabricWorld {
     std::int64_t links = 0;
     std::int64_t written = 0;
     std::int64_t read = 0;
-    std::int64_t mapped = 0;     ///< Copies into mapped memory that ended well.
-    std::int64_t outlived = 0;   ///< Copies that went on after their link was lost.
+    std::int64_t mapped = 0;    ///< Copies into mapped memory that ended well.
+    std::int64_t outlived = 0;  ///< Copies that went on after their link was lost.
     std::int64_t executed = 0;
     std::int64_t loans = 0;
     std::int64_t failed = 0;
     std::int64_t withdrawn = 0;
     std::int64_t refused_withdrawals = 0;  ///< Somebody still used it.
-    std::int64_t fenced = 0;     ///< Requesters that were gone later than they were lost.
+    std::int64_t fenced = 0;               ///< Requesters that were gone later than they were lost.
     std::int64_t resumed = 0;
     std::int64_t killed = 0;
     std::int64_t closed = 0;

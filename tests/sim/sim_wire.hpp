@@ -46,9 +46,9 @@ class SimNetwork {
   struct End {
     int node = 0;
     bool announced = false;
-    bool closed = false;  ///< By this side.
-    bool lost = false;    ///< This side was told.
-    bool dropped = false; ///< The other side is gone: what comes is read, and then its end.
+    bool closed = false;   ///< By this side.
+    bool lost = false;     ///< This side was told.
+    bool dropped = false;  ///< The other side is gone: what comes is read, and then its end.
     std::int64_t deadline_ns = never_ns;  ///< While broken.
     std::int64_t silent_until_ns = 0;     ///< Nothing comes to this side before.
     bool reported = false;                ///< That the process at the other end is dead.
@@ -59,8 +59,8 @@ class SimNetwork {
     ConnectionId id = 0;
     bool local = false;
     bool broken = false;
-    bool tries = false;     ///< The client is trying to go on.
-    bool answering = false; ///< The server goes on, and the client has not read so.
+    bool tries = false;      ///< The client is trying to go on.
+    bool answering = false;  ///< The server goes on, and the client has not read so.
     std::array<End, 2> ends;
     bool open(int side) const { return !ends[at(side)].closed && !ends[at(side)].lost; }
     static std::size_t at(int side) { return static_cast<std::size_t>(side); }

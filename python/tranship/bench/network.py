@@ -86,7 +86,7 @@ def large(bench: Bench, engine: Engine, other: Other, plain: PlainSocket) -> Non
     count = bench.pick(32 << 20, 32 << 10)
     source: Array = seeded((count,), "f8", SEED)
     there = other.array("large", "plain", (count,), "f8")
-    data = memoryview(source).cast("B")
+    data = source.data.cast("B")
     variants = [
         Variant(
             "tranship",
@@ -117,7 +117,7 @@ def small(bench: Bench, engine: Engine, other: Other, plain: PlainSocket) -> Non
     copies = bench.pick(2000, 20)
     source: Array = seeded((1,), "f8", SEED)
     there = other.array("small", "plain", (1,), "f8")
-    data = memoryview(source).cast("B")
+    data = source.data.cast("B")
 
     def there_and_back() -> float:
         return float(np.median([plain.send(data) for _ in range(copies)]))

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "os/fork.hpp"
 #include "channels/cuda/gpu_work.hpp"
+#include "os/fork.hpp"
 #include "runtime/channel.hpp"
 
 namespace tranship {

@@ -52,7 +52,8 @@ Result<std::shared_ptr<SharedMemory>> open_memory(const Handle& handle) {
   }
   auto memory = SharedMemory::map(std::move(descriptor), handle.bytes);
   if (memory && (*memory)->inode() != handle.inode) {
-    return Error{ErrorCode::io, path + " is not the memory that was offered: it may have been freed"};
+    return Error{ErrorCode::io,
+                 path + " is not the memory that was offered: it may have been freed"};
   }
   return memory;
 }

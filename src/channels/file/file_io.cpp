@@ -10,7 +10,6 @@
 #include <new>
 #include <string>
 
-
 namespace tranship {
 namespace {
 

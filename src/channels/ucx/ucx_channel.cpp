@@ -43,8 +43,9 @@ Status check_array(const Ends& ends) {
   const RemoteArray& array = *ends.array;
   const std::string named = "'" + array.name() + "' of " + array.link().label;
   if (ends.operation == Operation::write && !array.writable()) {
-    return Error{ErrorCode::permission,
-                 named + " is exported read-only: its process can export an array that is writable instead"};
+    return Error{
+        ErrorCode::permission,
+        named + " is exported read-only: its process can export an array that is writable instead"};
   }
   if (array.withdrawn()) {
     return Error{ErrorCode::not_found, named + " was withdrawn: look it up again"};

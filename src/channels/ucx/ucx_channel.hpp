@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "channels/ucx/carriers.hpp"
-#include "os/bell.hpp"
 #include "fabric/fabric.hpp"
+#include "os/bell.hpp"
 #include "runtime/channel.hpp"
 
 namespace tranship {
