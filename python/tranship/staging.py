@@ -72,8 +72,7 @@ class StagingServer(Closing):
         full: what happens to a put when the memory is full: "block" lets it wait until versions are
             discarded; "discard-oldest" discards the oldest that nobody is reading; "spill" writes
             the oldest objects that nobody is reading to disk.
-        spill: the folder that objects spill to, in a file without a name, of which nothing is left
-            at the end; None: the temporary folder.
+        spill: the folder to which objects spill, in a file without a name; None: the temporary one.
         spill_max: bytes that they may take there; None: what the disk has.
         rank: this server's number in its group, from 0.
         servers: how many there are in the group.
