@@ -53,7 +53,11 @@ void FabricWorld::step_process(Process& process) {
 }
 
 void FabricWorld::step_core(Process& process) {
-  if (process.closed) return;
+  if (process.closed) {
+    // It exits once its operations have ended.
+    if (process.tasks.empty() && !network_.node(process.node).dead) network_.kill(process.node);
+    return;
+  }
   if (random_.chance(0.5)) {
     for (const ConnectionId id : network_.of(process.node)) {
       const auto& connection = *network_.connection(id);
@@ -68,7 +72,7 @@ void FabricWorld::step_core(Process& process) {
 }
 
 void FabricWorld::step_task(Process& process) {
-  if (process.tasks.empty()) return;
+  if (process.tasks.empty() || now_ns() < process.copies_stalled_until_ns) return;
   const auto index = static_cast<std::ptrdiff_t>(random_.below(std::ssize(process.tasks)));
   if (process.tasks[static_cast<std::size_t>(index)]->step(*this)) {
     process.tasks.erase(process.tasks.begin() + index);
@@ -153,7 +157,9 @@ void FabricWorld::fate() {
     return *processes_[at(static_cast<int>(random_.below(std::ssize(processes_))))];
   };
   if (random_.chance(chances_.stall)) {
-    some_process().stalled_until_ns = now_ns() + random_.below(5 * second_ns);
+    auto& process = some_process();
+    (random_.chance(0.5) ? process.stalled_until_ns : process.copies_stalled_until_ns) =
+        now_ns() + random_.below(5 * second_ns);
   }
   if (random_.chance(chances_.partition)) {
     network_.part(0, 1, now_ns() + random_.below(2 * second_ns));
@@ -188,6 +194,7 @@ void FabricWorld::kill(Process& process) {
 void FabricWorld::start_close(Process& process) {
   if (!process.alive || process.inside || process.closing) return;
   process.closing = true;
+  process.closing_since_ns = now_ns();
   process.core->start_close();
 }
 
@@ -198,7 +205,11 @@ void FabricWorld::finish_close(Process& process) {
   const Status status = process.core->close();
   if (!status) {
     process.keeps_memory = true;
-    if (quiet_) fail("an engine kept fences though nobody copies: " + status.error().message);
+    if (ending_) fail("an engine kept fences though nobody copies: " + status.error().message);
+    for (const auto& region : process.regions) {
+      if (!region->exported || region->withdrawing) continue;
+      process.tasks.push_back(withdraw_task(*this, process, *region));
+    }
     return;
   }
   if (process.core->fenced()) fail("an engine closed well and left a fence");
@@ -231,7 +242,9 @@ void FabricWorld::settle() {
   quiet_ = true;
   network_.part(0, 1, 0);
   network_.part(0, 0, 0);
-  for (const auto& process : processes_) process->stalled_until_ns = 0;
+  for (const auto& process : processes_) {
+    process->stalled_until_ns = process->copies_stalled_until_ns = 0;
+  }
   for (ConnectionId id = 1; id <= network_.connections(); ++id) {
     for (auto& end : network_.connection(id)->ends) end.silent_until_ns = 0;
   }

@@ -472,8 +472,7 @@ class Withdraw final : public Task {
     withdrawal_.reset();
     if (!*ended) {
       ++world.counts().refused_withdrawals;
-      if (world.now_ns() > began_ns + 60 * second_ns) return true;
-      return process_.closed;  // again
+      return false;  // again
     }
     ++world.counts().withdrawn;
     region_.withdrawing = false;
@@ -492,6 +491,7 @@ class Disconnect final : public Task {
   Disconnect(FabricWorld& world, std::shared_ptr<SimLink> link) : link_(std::move(link)) {
     began_ns = world.now_ns();
     link_->leaving = true;
+    link_->leaving_since_ns = began_ns;
   }
   std::string name() const override { return "disconnect"; }
 

@@ -278,6 +278,11 @@ void FabricWorld::on_lost(int server, RequesterId requester, bool cleanly) {
     const auto link = weak.lock();
     if (!link || link->connection != requester.value || here.closing || !client.alive) continue;
     if (cleanly && link->link->requester->in_use()) fail("a goodbye came before its copies ended");
+    const std::int64_t since_ns = std::min(link->leaving_since_ns, client.closing_since_ns);
+    const bool in_time = now_ns() < since_ns || now_ns() - since_ns < 2 * second_ns;
+    if (!cleanly && since_ns != never_ns && in_time && !connection.disturbed) {
+      fail("a process that ended its copies in time said no goodbye");
+    }
   }
   if (ending_ && !cleanly && client.alive) fail("a process that closed well was lost");
   if (here.requesters_lost.contains(requester.value)) fail("a requester was lost twice");

@@ -58,6 +58,7 @@ struct SimLink {
   PeerId peer;
   std::shared_ptr<Link> link;
   bool leaving = false;
+  std::int64_t leaving_since_ns = never_ns;
   struct Found {
     std::shared_ptr<RemoteArray> array;
     Region* region = nullptr;
@@ -83,9 +84,11 @@ struct Process {
   bool alive = true;
   bool inside = false;  ///< One of its steps is going on.
   bool closing = false;
+  std::int64_t closing_since_ns = never_ns;
   bool closed = false;
   bool keeps_memory = false;  ///< Its engine closed, and said that a peer still uses it.
   std::int64_t stalled_until_ns = 0;
+  std::int64_t copies_stalled_until_ns = 0;  ///< Its operations, while it answers others.
   std::vector<std::unique_ptr<Region>> regions;
   std::vector<std::shared_ptr<SimLink>> links;
   std::vector<std::unique_ptr<Task>> tasks;
