@@ -368,6 +368,9 @@ bool SocketWire::tick() {
 }
 
 void SocketWire::drain() {
+  // Whoever comes now learns at once that nobody listens, though arrays of peers may keep the wire.
+  local_listener_.reset();
+  network_listener_.reset();
   std::vector<ConnectionId> ids;
   {
     std::lock_guard lock(mutex_);

@@ -55,7 +55,8 @@ void FabricWorld::step_process(Process& process) {
 void FabricWorld::step_core(Process& process) {
   if (process.closed) {
     // It exits once its operations have ended.
-    if (process.tasks.empty() && !network_.node(process.node).dead) network_.kill(process.node);
+    const bool idle = process.tasks.empty() && process.departing.empty();
+    if (idle && !network_.node(process.node).dead) network_.kill(process.node);
     return;
   }
   if (random_.chance(0.5)) {
@@ -67,11 +68,17 @@ void FabricWorld::step_core(Process& process) {
       process.core->on_process_ended(id);
     }
   }
-  (void)process.core->step();
-  if (process.core->finished()) finish_close(process);
+  if (!process.core->finished()) {
+    (void)process.core->step();
+  } else if (random_.chance(0.3)) {
+    finish_close(process);
+  }
 }
 
 void FabricWorld::step_task(Process& process) {
+  if (!process.departing.empty() && process.departing.back()->step(*this)) {
+    process.departing.pop_back();
+  }
   if (process.tasks.empty() || now_ns() < process.copies_stalled_until_ns) return;
   const auto index = static_cast<std::ptrdiff_t>(random_.below(std::ssize(process.tasks)));
   if (process.tasks[static_cast<std::size_t>(index)]->step(*this)) {
@@ -128,7 +135,12 @@ void FabricWorld::begin_something(Process& process) {
   if (process.links.empty()) return;
   const auto link = process.links[at(static_cast<int>(random_.below(std::ssize(process.links))))];
   if (link->leaving) return;
-  if (chances_.withdraws && random_.chance(0.03)) return add(disconnect_task(*this, link));
+  if (chances_.withdraws && random_.chance(0.04)) {
+    if (random_.chance(0.3)) process.copies_stalled_until_ns = now_ns() + 3 * second_ns;
+    process.departing.push_back(disconnect_task(*this, link));
+    return;
+  }
+  if (random_.chance(0.05)) return tell(*this, *link);
   if (link->arrays.empty() || random_.chance(0.1)) {
     Process& there = *processes_[at(link->to)];
     return add(lookup_task(*this, link, *there.regions[at(static_cast<int>(random_.below(4)))]));
@@ -183,6 +195,8 @@ void FabricWorld::kill(Process& process) {
   process.alive = false;
   process.left = std::move(process.tasks);
   process.tasks.clear();
+  for (auto& task : process.departing) process.left.push_back(std::move(task));
+  process.departing.clear();
   network_.kill(process.node);
   ++counts_.killed;
   if (processes_.size() < Region::parts && random_.chance(0.5)) {
@@ -193,6 +207,7 @@ void FabricWorld::kill(Process& process) {
 
 void FabricWorld::start_close(Process& process) {
   if (!process.alive || process.inside || process.closing) return;
+  if (!quiet_ && random_.chance(0.3)) process.copies_stalled_until_ns = now_ns() + 3 * second_ns;
   process.closing = true;
   process.closing_since_ns = now_ns();
   process.core->start_close();
@@ -227,6 +242,7 @@ std::string FabricWorld::unfinished() {
   for (const auto& process : processes_) {
     if (!process->alive) continue;
     const std::string who = "process " + std::to_string(process->node);
+    if (!process->departing.empty()) return who + " still disconnects";
     if (!process->tasks.empty()) return who + " still waits: " + process->tasks.front()->name();
     if (process->closing && !process->closed) return who + " never closed";
     for (const auto& link : process->links) {
@@ -255,8 +271,25 @@ void FabricWorld::settle() {
   }
 }
 
+/// What was said over links that stand has come.
+void FabricWorld::judge_links() {
+  for (const auto& process : processes_) {
+    if (!process->alive || process->closing) continue;
+    for (const auto& link : process->links) {
+      if (link->link->requester->lost()) continue;
+      if (this->process(link->to).notes[link->connection] != link->told) fail("a note was lost");
+      for (const auto& found : link->arrays) {
+        const bool stands =
+            found.region->exported && found.array->remote().id == found.region->id;
+        if (!stands && !found.array->withdrawn()) fail("nobody was told of a withdrawal");
+      }
+    }
+  }
+}
+
 void FabricWorld::close_all() {
   for (const std::int64_t until_ns = now_ns() + 3 * second_ns; now_ns() < until_ns;) step(false);
+  judge_links();
   ending_ = true;
   for (const auto& process : processes_) start_close(*process);
   const std::int64_t end_ns = now_ns() + end_max_ns;

@@ -511,6 +511,13 @@ class Disconnect final : public Task {
 
 }  // namespace
 
+void tell(FabricWorld& world, SimLink& link) {
+  const LoanQuestion note{LoanQuestion::Kind::note, 0, 0};
+  const Status told = link.link->requester->tell(std::as_bytes(std::span(&note, 1)));
+  if (told) ++link.told;
+  if (!told && world.chances().gentle()) world.fail("a note was refused: " + told.error().message);
+}
+
 std::unique_ptr<Task> connect_task(FabricWorld& world, int from, int to) {
   return std::make_unique<Connect>(world, from, to);
 }

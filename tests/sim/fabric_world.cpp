@@ -250,7 +250,9 @@ Result<std::size_t> FabricWorld::answer(int server, RequesterId from,
   if (question.size() != sizeof asked) return Error{ErrorCode::invalid_argument, "no question"};
   std::memcpy(&asked, question.data(), sizeof asked);
   if (process(server).requesters_gone.contains(from.value)) fail("somebody gone asks");
-  if (asked.kind == LoanQuestion::Kind::take) {
+  if (asked.kind == LoanQuestion::Kind::note) {
+    ++process(server).notes[from.value];
+  } else if (asked.kind == LoanQuestion::Kind::take) {
     for (int part = 0; part < Region::parts && asked.serial == 0; ++part) {
       if (pool.part[at(part)].serial != 0) continue;
       check_filled(pool, part, Region::secret);

@@ -65,6 +65,7 @@ struct SimLink {
     std::uint64_t generation = 0;
   };
   std::vector<Found> arrays;
+  std::int64_t told = 0;  ///< Notes that were sent.
 };
 
 /// Something that a process does, over many steps.
@@ -92,6 +93,7 @@ struct Process {
   std::vector<std::unique_ptr<Region>> regions;
   std::vector<std::shared_ptr<SimLink>> links;
   std::vector<std::unique_ptr<Task>> tasks;
+  std::vector<std::unique_ptr<Task>> departing;  ///< Their copies may stand still.
   std::vector<std::unique_ptr<Task>> left;  ///< Of a killed process: they never end.
   struct Execution {
     Request request;
@@ -102,6 +104,7 @@ struct Process {
   std::vector<Execution> executions;
   std::map<std::uint64_t, std::int64_t> requesters_lost;  ///< And at which step.
   std::set<std::uint64_t> requesters_gone;
+  std::map<std::uint64_t, std::int64_t> notes;  ///< That came, by requester.
 };
 
 class FabricWorld {
@@ -193,6 +196,7 @@ class FabricWorld {
   std::string unfinished();
   void settle();
   void close_all();
+  void judge_links();
   void judge();
   Region* region_at(const std::byte* address);
   void fill(Region& region, int part, std::uint64_t value);
