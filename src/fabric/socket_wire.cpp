@@ -22,6 +22,10 @@ constexpr std::chrono::milliseconds linger_max{300};
 /// A listener's queue may be full for a moment.
 constexpr std::chrono::milliseconds full_queue_max{1000};
 
+Error read_nothing() {
+  return {ErrorCode::peer_lost, "the other side has read nothing for too long"};
+}
+
 FileDescriptor spare_descriptor() { return FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 }  // namespace
@@ -146,7 +150,9 @@ void SocketWire::send(ConnectionId id, const WireMessage& message) {
   // What is long is written by the thread of progress(), while the caller prepares what comes next.
   const bool now = message.bulk.empty();
   if (!connection->writer.send(message, now)) {
-    // The other side has read nothing for long: it is told so by the end of the connection.
+    // The other side has read nothing for long: it is told so by the end of the connection, which
+    // does not go on without this message.
+    connection->overflowed = true;
     std::lock_guard lock(mutex_);
     (void)::shutdown(connection->socket.get(), SHUT_RDWR);
     return;
@@ -305,6 +311,7 @@ bool SocketWire::on_frame(Connection& connection, const FrameHeader& frame,
 
 /// A connection on one machine breaks with its process. Over a network it may be made anew.
 void SocketWire::broken(const ConnectionPointer& connection, const std::string& why) {
+  if (connection->overflowed) return lose(connection, read_nothing());
   if (connection->local || !connection->announced) {
     return lose(connection, {ErrorCode::peer_lost, why});
   }
@@ -338,6 +345,8 @@ void SocketWire::close(ConnectionId id) {
     remove(id);
     return;
   }
+  // The slots that it sends from may be gone before the other side has read them.
+  connection->writer.keep_bulk();
   connection->phase = Phase::closing;
   connection->deadline = Clock::now() + linger_max;
 }
@@ -355,6 +364,8 @@ bool SocketWire::tick() {
   for (const auto& connection : all) {
     if (connection->phase == Phase::closing) {
       if (connection->writer.idle() || now >= connection->deadline) remove(connection->id);
+    } else if (connection->overflowed) {
+      lose(connection, read_nothing());
     } else if (now >= connection->deadline) {
       lose(connection, {ErrorCode::peer_lost, connection->phase == Phase::detached
                                                   ? "the connection broke, and no new one came"
