@@ -27,6 +27,27 @@ std::array<FileDescriptor, 2> joined() {
   return {FileDescriptor(numbers[0]), FileDescriptor(numbers[1])};
 }
 
+/// What joins two ends, and passes on as few bytes at a time as it likes.
+struct Wires {
+  std::array<FileDescriptor, 2> near = joined();
+  std::array<FileDescriptor, 2> far = joined();
+  std::array<std::vector<std::byte>, 2> waiting{};
+
+  int end(int side) const { return side == 0 ? near[0].get() : far[0].get(); }
+  int inside(int side) const { return side == 0 ? near[1].get() : far[1].get(); }
+
+  void pass_on(int from, std::size_t bytes) {
+    auto& buffer = waiting[static_cast<std::size_t>(from)];
+    if (buffer.empty()) {
+      buffer.resize(bytes);
+      const ssize_t length = recv(inside(from), buffer.data(), buffer.size(), 0);
+      buffer.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
+    }
+    const ssize_t sent = ::send(inside(1 - from), buffer.data(), buffer.size(), MSG_NOSIGNAL);
+    if (sent > 0) buffer.erase(buffer.begin(), buffer.begin() + sent);
+  }
+};
+
 std::byte content(std::uint64_t message, std::size_t offset) {
   return static_cast<std::byte>(message * 31 + offset * 7);
 }
@@ -94,22 +115,24 @@ bool run(std::uint64_t seed) {
   Random random(seed);
   End a(random);
   End b(random);
-  auto sockets = joined();
+  auto wires = std::make_unique<Wires>();
   const auto attach = [&] {
-    sockets = joined();
+    wires = std::make_unique<Wires>();
     a.reader.reset();
     b.reader.reset();
     a.placed.clear();
     b.placed.clear();
-    a.writer.attach(sockets[0].get(), b.received);
-    b.writer.attach(sockets[1].get(), a.received);
+    a.writer.attach(wires->end(0), b.received);
+    b.writer.attach(wires->end(1), a.received);
   };
   attach();
   const auto messages = static_cast<std::uint64_t>(random.between(1, 60));
   for (int step = 0; step < 20000; ++step) {
     if (a.received == messages && b.received == messages) break;
     End& one = random.chance(0.5) ? a : b;
-    const int socket = sockets[&one == &a ? 0 : 1].get();
+    const int socket = wires->end(&one == &a ? 0 : 1);
+    const auto bytes = random.chance(0.3) ? random.between(1, 60) : random.between(1, 20000);
+    wires->pass_on(random.chance(0.5) ? 0 : 1, static_cast<std::size_t>(bytes));
     if (one.sent < messages && random.chance(0.3)) one.send();
     if (random.chance(0.5)) (void)one.writer.flush();
     if (random.chance(0.5)) one.read(socket);
