@@ -399,6 +399,7 @@ Status FabricCore::close() {
   }
   phase_ = Phase::closed;
   inbox_->close();
+  bury();
   service_threads_.reset();
   {
     std::lock_guard links(links_mutex_);

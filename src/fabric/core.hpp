@@ -51,6 +51,7 @@ class FabricCore {
     std::uint64_t id = 0;
     std::shared_ptr<Link> link;
     std::future<Reply> reply;
+    std::shared_ptr<void> lookup;  ///< Of a lookup: held until its array is made.
   };
   /// An export that is being withdrawn.
   struct Withdrawal {
@@ -129,8 +130,7 @@ class FabricCore {
     return seams_.clock->now_ns() + duration.count();
   }
   std::shared_ptr<Wire> wire() const;
-  Reply call(PeerId peer, MessageType type, std::vector<std::byte> body,
-             std::chrono::milliseconds timeout);
+  Reply wait(Calling& calling, std::chrono::milliseconds timeout);
   Result<std::shared_ptr<RemoteArray>> make_array(const std::shared_ptr<Link>& link,
                                                   const std::string& name, LookupReply reply,
                                                   FileDescriptor memory);

@@ -37,9 +37,9 @@ bool FrameWriter::send(const WireMessage& message, bool now) {
     frame.descriptors.emplace_back(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
     if (!frame.descriptors.back()) return false;
   }
-  if (queued_bytes_ + frame.bytes() > queue_bytes_max) return false;
+  if (queued_bytes_ + frame.queued_bytes() > queue_bytes_max) return false;
   if (resumes_) frame.header.sequence = ++last_sequence_;
-  queued_bytes_ += frame.bytes();
+  queued_bytes_ += frame.queued_bytes();
   queue_.push_back(std::move(frame));
   if (now && queue_.size() == 1) flush_locked();
   return true;
@@ -51,7 +51,7 @@ void FrameWriter::acknowledge() {
   told_received_ = received_;
   Frame frame;
   frame.header.type = MessageType::acknowledge;
-  queued_bytes_ += frame.bytes();
+  queued_bytes_ += frame.queued_bytes();
   queue_.push_back(std::move(frame));
   if (queue_.size() == 1) flush_locked();
 }
@@ -64,7 +64,7 @@ void FrameWriter::set_received(std::uint64_t sequence) {
 void FrameWriter::acknowledged(std::uint64_t sequence) {
   std::lock_guard lock(mutex_);
   while (!unacknowledged_.empty() && unacknowledged_.front().header.sequence <= sequence) {
-    queued_bytes_ -= unacknowledged_.front().bytes();
+    queued_bytes_ -= unacknowledged_.front().queued_bytes();
     unacknowledged_.pop_front();
   }
 }
@@ -80,7 +80,7 @@ void FrameWriter::attach(int socket, std::uint64_t received) {
   }
   while (!queue_.empty() && queue_.front().header.sequence != 0 &&
          queue_.front().header.sequence <= received) {
-    queued_bytes_ -= queue_.front().bytes();
+    queued_bytes_ -= queue_.front().queued_bytes();
     queue_.pop_front();
   }
   flush_locked();
@@ -90,6 +90,16 @@ void FrameWriter::detach() {
   std::lock_guard lock(mutex_);
   socket_ = -1;
   written_ = 0;
+}
+
+void FrameWriter::keep_bulk() {
+  std::lock_guard lock(mutex_);
+  for (Frame& frame : queue_) {
+    if (frame.bulk.empty() || !frame.kept.empty()) continue;
+    frame.kept.assign(frame.bulk.begin(), frame.bulk.end());
+    frame.bulk = frame.kept;
+  }
+  unacknowledged_.clear();  // this connection does not go on
 }
 
 bool FrameWriter::flush() {
@@ -111,7 +121,7 @@ bool FrameWriter::flush_locked() {
     if (frame.header.sequence != 0) {
       unacknowledged_.push_back(std::move(frame));
     } else {
-      queued_bytes_ -= frame.bytes();
+      queued_bytes_ -= frame.queued_bytes();
     }
     queue_.pop_front();
   }

@@ -35,6 +35,8 @@ class FrameWriter {
   void attach(int socket, std::uint64_t received);
   /// Writes nothing until the next attach().
   void detach();
+  /// Copies the bulk of what waits: from now on nothing is read where it lay.
+  void keep_bulk();
 
   /// Writes what the socket takes. Returns whether something is left.
   bool flush();
@@ -53,7 +55,10 @@ class FrameWriter {
     std::vector<std::byte> body;
     std::span<const std::byte> bulk;
     std::vector<FileDescriptor> descriptors;
+    std::vector<std::byte> kept;  ///< The bulk, once it may not be read where it lay.
     std::size_t bytes() const { return sizeof header + body.size() + bulk.size(); }
+    /// Memory that waits here: the bulk lies elsewhere.
+    std::size_t queued_bytes() const { return sizeof header + body.size(); }
   };
 
   bool flush_locked();

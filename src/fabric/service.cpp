@@ -22,6 +22,16 @@ std::shared_ptr<SharedMemory> map_once(Link& link, FileDescriptor descriptor, st
   return *memory;
 }
 
+/// A withdrawal that is announced between the reply and its array is remembered until this ends.
+std::shared_ptr<void> begin_lookup(const std::shared_ptr<Link>& link) {
+  std::lock_guard lock(link->mutex);
+  ++link->lookups;
+  return {link.get(), [link](void*) {
+            std::lock_guard lock(link->mutex);
+            if (--link->lookups == 0) link->withdrawn.clear();
+          }};
+}
+
 std::chrono::milliseconds at_least_one(std::chrono::milliseconds timeout) {
   return std::max(timeout, std::chrono::milliseconds(1));
 }
@@ -154,6 +164,9 @@ void FabricCore::on_withdrawn(Session& session, std::span<const std::byte> body)
       auto array = weak.lock();
       if (array && array->remote().id == id) concerned.push_back(std::move(array));
     }
+    // An honest peer does not withdraw more while a lookup lasts.
+    const bool room = session.link->withdrawn.size() < static_cast<std::size_t>(exports_max);
+    if (session.link->lookups > 0 && room) session.link->withdrawn.insert(id);
   }
   for (const auto& array : concerned) array->set_withdrawn();
 }
@@ -319,7 +332,8 @@ Result<FabricCore::Calling> FabricCore::start_call(PeerId peer, MessageType type
   if (!link) return Error{ErrorCode::invalid_argument, "there is no such connection"};
   if (link->requester->lost()) return link->requester->lost_error();
   auto promise = std::make_shared<std::promise<Reply>>();
-  Calling calling{++last_call_, link, promise->get_future()};
+  Calling calling{++last_call_, link, promise->get_future(), nullptr};
+  if (type == MessageType::lookup) calling.lookup = begin_lookup(link);
   const bool posted =
       inbox_->post([this, type, id = calling.id, promise, link, body = std::move(body)] {
         for (auto& [connection, session] : sessions_) {
@@ -340,19 +354,18 @@ void FabricCore::abandon(const Calling& calling) {
   });
 }
 
-Reply FabricCore::call(PeerId peer, MessageType type, std::vector<std::byte> body,
-                       std::chrono::milliseconds timeout) {
-  auto calling = start_call(peer, type, std::move(body));
-  if (!calling) return calling.error();
-  auto& reply = calling->reply;
+Reply FabricCore::wait(Calling& calling, std::chrono::milliseconds timeout) {
+  auto& reply = calling.reply;
   if (reply.wait_for(at_least_one(timeout)) == std::future_status::ready) return reply.get();
-  abandon(*calling);
-  return Error{ErrorCode::timeout, calling->link->label + " did not answer within " +
+  abandon(calling);
+  return Error{ErrorCode::timeout, calling.link->label + " did not answer within " +
                                        std::to_string(timeout.count()) + " ms"};
 }
 
 Result<std::vector<std::string>> FabricCore::names(PeerId peer, std::chrono::milliseconds timeout) {
-  auto reply = call(peer, MessageType::names, {}, timeout);
+  auto calling = start_call(peer, MessageType::names, {});
+  if (!calling) return calling.error();
+  auto reply = wait(*calling, timeout);
   if (!reply) return reply.error();
   MessageReader in(reply->body);
   std::vector<std::string> names;
@@ -365,7 +378,9 @@ Result<std::vector<std::string>> FabricCore::names(PeerId peer, std::chrono::mil
 
 Result<std::shared_ptr<RemoteArray>> FabricCore::lookup(PeerId peer, const std::string& name,
                                                         std::chrono::milliseconds timeout) {
-  return found(peer, name, call(peer, MessageType::lookup, encode_text(name), timeout));
+  auto calling = start_call(peer, MessageType::lookup, encode_text(name));
+  if (!calling) return calling.error();
+  return found(peer, name, wait(*calling, timeout));
 }
 
 Result<std::shared_ptr<RemoteArray>> FabricCore::found(PeerId peer, const std::string& name,
@@ -405,6 +420,7 @@ Result<std::shared_ptr<RemoteArray>> FabricCore::make_array(const std::shared_pt
     if (inside) fields.mapped = fields.memory->data() + reply.memory_offset;
   }
   auto array = std::make_shared<RemoteArray>(std::move(fields));
+  if (link->withdrawn.contains(array->remote().id)) array->set_withdrawn();
   link->arrays.push_back(array);
   return array;
 }

@@ -256,6 +256,9 @@ void SocketWire::resume(const ConnectionPointer& old, const ConnectionPointer& f
 }
 
 void SocketWire::opened(Connection& connection, std::uint64_t received) {
+  if (connection.overflowed) {
+    return lose(find(connection.id), {ErrorCode::peer_lost, "it has read nothing for too long"});
+  }
   connection.phase = Phase::open;
   connection.deadline = Clock::time_point::max();
   {

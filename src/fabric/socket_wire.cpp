@@ -22,6 +22,10 @@ constexpr std::chrono::milliseconds linger_max{300};
 /// A listener's queue may be full for a moment.
 constexpr std::chrono::milliseconds full_queue_max{1000};
 
+Error read_nothing() {
+  return {ErrorCode::peer_lost, "the other side has read nothing for too long"};
+}
+
 FileDescriptor spare_descriptor() {
   return FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
@@ -148,7 +152,9 @@ void SocketWire::send(ConnectionId id, const WireMessage& message) {
   // What is long is written by the thread of progress(), while the caller prepares what comes next.
   const bool now = message.bulk.empty();
   if (!connection->writer.send(message, now)) {
-    // The other side has read nothing for long: it is told so by the end of the connection.
+    // The other side has read nothing for long: it is told so by the end of the connection, which
+    // does not go on without this message.
+    connection->overflowed = true;
     std::lock_guard lock(mutex_);
     (void)::shutdown(connection->socket.get(), SHUT_RDWR);
     return;
@@ -307,6 +313,7 @@ bool SocketWire::on_frame(Connection& connection, const FrameHeader& frame,
 
 /// A connection on one machine breaks with its process. Over a network it may be made anew.
 void SocketWire::broken(const ConnectionPointer& connection, const std::string& why) {
+  if (connection->overflowed) return lose(connection, read_nothing());
   if (connection->local || !connection->announced) {
     return lose(connection, {ErrorCode::peer_lost, why});
   }
@@ -340,6 +347,8 @@ void SocketWire::close(ConnectionId id) {
     remove(id);
     return;
   }
+  // The slots that it sends from may be gone before the other side has read them.
+  connection->writer.keep_bulk();
   connection->phase = Phase::closing;
   connection->deadline = Clock::now() + linger_max;
 }
@@ -357,6 +366,8 @@ bool SocketWire::tick() {
   for (const auto& connection : all) {
     if (connection->phase == Phase::closing) {
       if (connection->writer.idle() || now >= connection->deadline) remove(connection->id);
+    } else if (connection->overflowed) {
+      lose(connection, read_nothing());
     } else if (now >= connection->deadline) {
       lose(connection, {ErrorCode::peer_lost, connection->phase == Phase::detached
                                                   ? "the connection broke, and no new one came"
@@ -370,6 +381,9 @@ bool SocketWire::tick() {
 }
 
 void SocketWire::drain() {
+  // Whoever comes now learns at once that nobody listens, though arrays of peers may keep the wire.
+  local_listener_.reset();
+  network_listener_.reset();
   std::vector<ConnectionId> ids;
   {
     std::lock_guard lock(mutex_);

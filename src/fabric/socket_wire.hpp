@@ -68,6 +68,7 @@ class SocketWire final : public Wire {
     bool client = false;
     bool announced = false;  ///< `arrived` was called, or this process has connected.
     std::atomic<Phase> phase{Phase::open};
+    std::atomic<bool> overflowed{false};  ///< A message was not taken.
     FileDescriptor socket;
     SocketPeer peer;
     std::string address;

@@ -87,7 +87,8 @@ class Wire {
   /// Ends a connection after what was sent has gone out, within a limit.
   virtual void close(ConnectionId connection) = 0;
 
-  /// Closes all connections and waits, within a limit, until what was sent has gone out.
+  /// Closes all connections, listens no longer, and waits, within a limit, until what was sent has
+  /// gone out.
   virtual void drain() = 0;
 };
 

@@ -3,6 +3,8 @@
 // touched by somebody who does not own it any more, and every operation ends. A failing seed prints
 // the command that replays it.
 #include <cstdio>
+#include <filesystem>
+#include <iterator>
 #include <string>
 
 #include "sim/fabric_world.hpp"
@@ -13,7 +15,17 @@ using namespace tranship::test;
 
 namespace {
 
+// Sanitizers make a run some twenty times slower.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t seeds = 500;
+#else
 constexpr std::uint64_t seeds = 10000;
+#endif
+
+std::int64_t open_descriptors() {
+  const auto all = std::filesystem::directory_iterator("/proc/self/fd");
+  return std::distance(begin(all), end(all));
+}
 
 }  // namespace
 
@@ -24,6 +36,7 @@ TEST(fabric_runs) {
   const std::uint64_t first = from.empty() ? 0 : std::stoull(from);
   const std::uint64_t last = !to.empty() ? std::stoull(to) : from.empty() ? seeds : first + 1;
   FabricWorld::Counts counts;
+  const std::int64_t descriptors = open_descriptors();
   for (std::uint64_t seed = first; seed < last; ++seed) {
     FabricWorld world(seed, counts);
     const std::string wrong = world.run();
@@ -31,6 +44,13 @@ TEST(fabric_runs) {
     test::record_failure(__FILE__, __LINE__,
                          wrong + "; replay: test_sim fabric_runs " + std::to_string(seed));
     return;
+  }
+  EXPECT(open_descriptors() == descriptors);
+  if (last - first >= 10000) {  // the runs try what they are to try
+    EXPECT(counts.written > 10000 && counts.read > 10000 && counts.mapped > 5000);
+    EXPECT(counts.outlived > 200 && counts.executed > 10000 && counts.loans > 10000);
+    EXPECT(counts.withdrawn > 5000 && counts.refused_withdrawals > 10 && counts.fenced > 500);
+    EXPECT(counts.resumed > 1000 && counts.killed > 1000 && counts.closed > 1000);
   }
   const auto print = [](const char* what, std::int64_t count) {
     std::printf("%s %lld, ", what, static_cast<long long>(count));

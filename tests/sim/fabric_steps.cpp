@@ -53,7 +53,12 @@ void FabricWorld::step_process(Process& process) {
 }
 
 void FabricWorld::step_core(Process& process) {
-  if (process.closed) return;
+  if (process.closed) {
+    // It exits once its operations have ended.
+    const bool idle = process.tasks.empty() && process.departing.empty();
+    if (idle && !network_.node(process.node).dead) network_.kill(process.node);
+    return;
+  }
   if (random_.chance(0.5)) {
     for (const ConnectionId id : network_.of(process.node)) {
       const auto& connection = *network_.connection(id);
@@ -63,12 +68,18 @@ void FabricWorld::step_core(Process& process) {
       process.core->on_process_ended(id);
     }
   }
-  (void)process.core->step();
-  if (process.core->finished()) finish_close(process);
+  if (!process.core->finished()) {
+    (void)process.core->step();
+  } else if (random_.chance(0.3)) {
+    finish_close(process);
+  }
 }
 
 void FabricWorld::step_task(Process& process) {
-  if (process.tasks.empty()) return;
+  if (!process.departing.empty() && process.departing.back()->step(*this)) {
+    process.departing.pop_back();
+  }
+  if (process.tasks.empty() || now_ns() < process.copies_stalled_until_ns) return;
   const auto index = static_cast<std::ptrdiff_t>(random_.below(std::ssize(process.tasks)));
   if (process.tasks[static_cast<std::size_t>(index)]->step(*this)) {
     process.tasks.erase(process.tasks.begin() + index);
@@ -124,7 +135,12 @@ void FabricWorld::begin_something(Process& process) {
   if (process.links.empty()) return;
   const auto link = process.links[at(static_cast<int>(random_.below(std::ssize(process.links))))];
   if (link->leaving) return;
-  if (chances_.withdraws && random_.chance(0.03)) return add(disconnect_task(*this, link));
+  if (chances_.withdraws && random_.chance(0.04)) {
+    if (random_.chance(0.3)) process.copies_stalled_until_ns = now_ns() + 3 * second_ns;
+    process.departing.push_back(disconnect_task(*this, link));
+    return;
+  }
+  if (random_.chance(0.05)) return tell(*this, *link);
   if (link->arrays.empty() || random_.chance(0.1)) {
     Process& there = *processes_[at(link->to)];
     return add(lookup_task(*this, link, *there.regions[at(static_cast<int>(random_.below(4)))]));
@@ -153,7 +169,9 @@ void FabricWorld::fate() {
     return *processes_[at(static_cast<int>(random_.below(std::ssize(processes_))))];
   };
   if (random_.chance(chances_.stall)) {
-    some_process().stalled_until_ns = now_ns() + random_.below(5 * second_ns);
+    auto& process = some_process();
+    (random_.chance(0.5) ? process.stalled_until_ns : process.copies_stalled_until_ns) =
+        now_ns() + random_.below(5 * second_ns);
   }
   if (random_.chance(chances_.partition)) {
     network_.part(0, 1, now_ns() + random_.below(2 * second_ns));
@@ -177,6 +195,8 @@ void FabricWorld::kill(Process& process) {
   process.alive = false;
   process.left = std::move(process.tasks);
   process.tasks.clear();
+  for (auto& task : process.departing) process.left.push_back(std::move(task));
+  process.departing.clear();
   network_.kill(process.node);
   ++counts_.killed;
   if (processes_.size() < Region::parts && random_.chance(0.5)) {
@@ -187,7 +207,9 @@ void FabricWorld::kill(Process& process) {
 
 void FabricWorld::start_close(Process& process) {
   if (!process.alive || process.inside || process.closing) return;
+  if (!quiet_ && random_.chance(0.3)) process.copies_stalled_until_ns = now_ns() + 3 * second_ns;
   process.closing = true;
+  process.closing_since_ns = now_ns();
   process.core->start_close();
 }
 
@@ -198,7 +220,11 @@ void FabricWorld::finish_close(Process& process) {
   const Status status = process.core->close();
   if (!status) {
     process.keeps_memory = true;
-    if (quiet_) fail("an engine kept fences though nobody copies: " + status.error().message);
+    if (ending_) fail("an engine kept fences though nobody copies: " + status.error().message);
+    for (const auto& region : process.regions) {
+      if (!region->exported || region->withdrawing) continue;
+      process.tasks.push_back(withdraw_task(*this, process, *region));
+    }
     return;
   }
   if (process.core->fenced()) fail("an engine closed well and left a fence");
@@ -216,6 +242,7 @@ std::string FabricWorld::unfinished() {
   for (const auto& process : processes_) {
     if (!process->alive) continue;
     const std::string who = "process " + std::to_string(process->node);
+    if (!process->departing.empty()) return who + " still disconnects";
     if (!process->tasks.empty()) return who + " still waits: " + process->tasks.front()->name();
     if (process->closing && !process->closed) return who + " never closed";
     for (const auto& link : process->links) {
@@ -231,7 +258,9 @@ void FabricWorld::settle() {
   quiet_ = true;
   network_.part(0, 1, 0);
   network_.part(0, 0, 0);
-  for (const auto& process : processes_) process->stalled_until_ns = 0;
+  for (const auto& process : processes_) {
+    process->stalled_until_ns = process->copies_stalled_until_ns = 0;
+  }
   for (ConnectionId id = 1; id <= network_.connections(); ++id) {
     for (auto& end : network_.connection(id)->ends) end.silent_until_ns = 0;
   }
@@ -242,8 +271,25 @@ void FabricWorld::settle() {
   }
 }
 
+/// What was said over links that stand has come.
+void FabricWorld::judge_links() {
+  for (const auto& process : processes_) {
+    if (!process->alive || process->closing) continue;
+    for (const auto& link : process->links) {
+      if (link->link->requester->lost()) continue;
+      if (this->process(link->to).notes[link->connection] != link->told) fail("a note was lost");
+      for (const auto& found : link->arrays) {
+        const bool stands =
+            found.region->exported && found.array->remote().id == found.region->id;
+        if (!stands && !found.array->withdrawn()) fail("nobody was told of a withdrawal");
+      }
+    }
+  }
+}
+
 void FabricWorld::close_all() {
   for (const std::int64_t until_ns = now_ns() + 3 * second_ns; now_ns() < until_ns;) step(false);
+  judge_links();
   ending_ = true;
   for (const auto& process : processes_) start_close(*process);
   const std::int64_t end_ns = now_ns() + end_max_ns;

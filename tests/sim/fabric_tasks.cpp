@@ -471,8 +471,7 @@ class Withdraw final : public Task {
     withdrawal_.reset();
     if (!*ended) {
       ++world.counts().refused_withdrawals;
-      if (world.now_ns() > began_ns + 60 * second_ns) return true;
-      return process_.closed;  // again
+      return false;  // again
     }
     ++world.counts().withdrawn;
     region_.withdrawing = false;
@@ -491,6 +490,7 @@ class Disconnect final : public Task {
   Disconnect(FabricWorld& world, std::shared_ptr<SimLink> link) : link_(std::move(link)) {
     began_ns = world.now_ns();
     link_->leaving = true;
+    link_->leaving_since_ns = began_ns;
   }
   std::string name() const override { return "disconnect"; }
 
@@ -509,6 +509,13 @@ class Disconnect final : public Task {
 };
 
 }  // namespace
+
+void tell(FabricWorld& world, SimLink& link) {
+  const LoanQuestion note{LoanQuestion::Kind::note, 0, 0};
+  const Status told = link.link->requester->tell(std::as_bytes(std::span(&note, 1)));
+  if (told) ++link.told;
+  if (!told && world.chances().gentle()) world.fail("a note was refused: " + told.error().message);
+}
 
 std::unique_ptr<Task> connect_task(FabricWorld& world, int from, int to) {
   return std::make_unique<Connect>(world, from, to);

@@ -17,12 +17,14 @@ std::unique_ptr<Task> mapped_task(FabricWorld& world, std::shared_ptr<SimLink> l
 /// Asks for a part of a pool, writes to it and says so.
 std::unique_ptr<Task> loan_task(FabricWorld& world, std::shared_ptr<SimLink> link,
                                 std::size_t found);
+/// Says something whose answer nobody needs.
+void tell(FabricWorld& world, SimLink& link);
 std::unique_ptr<Task> withdraw_task(FabricWorld& world, Process& process, Region& region);
 std::unique_ptr<Task> disconnect_task(FabricWorld& world, std::shared_ptr<SimLink> link);
 
 /// A question about a pool.
 struct LoanQuestion {
-  enum class Kind : std::uint32_t { take, commit, give_back } kind = Kind::take;
+  enum class Kind : std::uint32_t { take, commit, give_back, note } kind = Kind::take;
   std::int32_t part = 0;
   std::uint64_t serial = 0;
 };

@@ -250,7 +250,9 @@ Result<std::size_t> FabricWorld::answer(int server, RequesterId from,
   if (question.size() != sizeof asked) return Error{ErrorCode::invalid_argument, "no question"};
   std::memcpy(&asked, question.data(), sizeof asked);
   if (process(server).requesters_gone.contains(from.value)) fail("somebody gone asks");
-  if (asked.kind == LoanQuestion::Kind::take) {
+  if (asked.kind == LoanQuestion::Kind::note) {
+    ++process(server).notes[from.value];
+  } else if (asked.kind == LoanQuestion::Kind::take) {
     for (int part = 0; part < Region::parts && asked.serial == 0; ++part) {
       if (pool.part[at(part)].serial != 0) continue;
       check_filled(pool, part, Region::secret);
@@ -278,6 +280,11 @@ void FabricWorld::on_lost(int server, RequesterId requester, bool cleanly) {
     const auto link = weak.lock();
     if (!link || link->connection != requester.value || here.closing || !client.alive) continue;
     if (cleanly && link->link->requester->in_use()) fail("a goodbye came before its copies ended");
+    const std::int64_t since_ns = std::min(link->leaving_since_ns, client.closing_since_ns);
+    const bool in_time = now_ns() < since_ns || now_ns() - since_ns < 2 * second_ns;
+    if (!cleanly && since_ns != never_ns && in_time && !connection.disturbed) {
+      fail("a process that ended its copies in time said no goodbye");
+    }
   }
   if (ending_ && !cleanly && client.alive) fail("a process that closed well was lost");
   if (here.requesters_lost.contains(requester.value)) fail("a requester was lost twice");

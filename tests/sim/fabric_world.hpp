@@ -58,12 +58,14 @@ struct SimLink {
   PeerId peer;
   std::shared_ptr<Link> link;
   bool leaving = false;
+  std::int64_t leaving_since_ns = never_ns;
   struct Found {
     std::shared_ptr<RemoteArray> array;
     Region* region = nullptr;
     std::uint64_t generation = 0;
   };
   std::vector<Found> arrays;
+  std::int64_t told = 0;  ///< Notes that were sent.
 };
 
 /// Something that a process does, over many steps.
@@ -83,12 +85,15 @@ struct Process {
   bool alive = true;
   bool inside = false;  ///< One of its steps is going on.
   bool closing = false;
+  std::int64_t closing_since_ns = never_ns;
   bool closed = false;
   bool keeps_memory = false;  ///< Its engine closed, and said that a peer still uses it.
   std::int64_t stalled_until_ns = 0;
+  std::int64_t copies_stalled_until_ns = 0;  ///< Its operations, while it answers others.
   std::vector<std::unique_ptr<Region>> regions;
   std::vector<std::shared_ptr<SimLink>> links;
   std::vector<std::unique_ptr<Task>> tasks;
+  std::vector<std::unique_ptr<Task>> departing;  ///< Their copies may stand still.
   std::vector<std::unique_ptr<Task>> left;  ///< Of a killed process: they never end.
   struct Execution {
     Request request;
@@ -99,6 +104,7 @@ struct Process {
   std::vector<Execution> executions;
   std::map<std::uint64_t, std::int64_t> requesters_lost;  ///< And at which step.
   std::set<std::uint64_t> requesters_gone;
+  std::map<std::uint64_t, std::int64_t> notes;  ///< That came, by requester.
 };
 
 class FabricWorld {
@@ -190,6 +196,7 @@ class FabricWorld {
   std::string unfinished();
   void settle();
   void close_all();
+  void judge_links();
   void judge();
   Region* region_at(const std::byte* address);
   void fill(Region& region, int part, std::uint64_t value);

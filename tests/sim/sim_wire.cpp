@@ -88,6 +88,7 @@ void SimNetwork::kill(int index) {
 
 void SimNetwork::reset(Connection& connection) {
   if (!connection.open(0) || !connection.open(1)) return;
+  connection.disturbed = true;
   if (connection.local) {
     stop_sending(connection, 0, false);
     stop_sending(connection, 1, false);
@@ -246,10 +247,14 @@ bool SimWire::deliver(Connection& connection) {
   const int side = SimNetwork::side_of(connection, node_);
   End& end = connection.ends[Connection::at(side)];
   bool any = false;
+  // What a process of this machine has sent lies here when it ends.
+  const int other = connection.ends[Connection::at(1 - side)].node;
+  const bool here = connection.local && network_.node(other).dead;
   while (connection.open(side) && !end.incoming.empty()) {
     const bool held =
         network_.now_ns() < std::max(end.incoming.front().due_ns, end.silent_until_ns);
-    if (held || network_.parted(connection) || network_.random().chance(0.2)) return any;
+    const bool waits = held || network_.parted(connection) || network_.random().chance(0.2);
+    if (waits && !here) return any;
     any = true;
     if (!deliver_front(connection)) return any;
   }

@@ -59,6 +59,7 @@ class SimNetwork {
     ConnectionId id = 0;
     bool local = false;
     bool broken = false;
+    bool disturbed = false;  ///< It was reset once.
     bool tries = false;      ///< The client is trying to go on.
     bool answering = false;  ///< The server goes on, and the client has not read so.
     std::array<End, 2> ends;

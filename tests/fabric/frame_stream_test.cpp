@@ -1,0 +1,198 @@
+// Messages on sockets that are cut at any byte: each arrives whole and once.
+#include "fabric/frame_stream.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <vector>
+
+#include "base/random.hpp"
+#include "support/test.hpp"
+
+using namespace tranship;
+
+namespace {
+
+/// Two sockets that are joined, and never block.
+std::array<FileDescriptor, 2> joined() {
+  std::array<int, 2> numbers{-1, -1};
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, numbers.data()) == 0);
+  const int bytes = 4096;  // so that messages are taken in pieces
+  for (const int one : numbers) {
+    (void)setsockopt(one, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+  }
+  return {FileDescriptor(numbers[0]), FileDescriptor(numbers[1])};
+}
+
+/// What joins two ends, and passes on as few bytes at a time as it likes.
+struct Wires {
+  std::array<FileDescriptor, 2> near = joined();
+  std::array<FileDescriptor, 2> far = joined();
+  std::array<std::vector<std::byte>, 2> waiting{};
+
+  int end(int side) const { return side == 0 ? near[0].get() : far[0].get(); }
+  int inside(int side) const { return side == 0 ? near[1].get() : far[1].get(); }
+
+  void pass_on(int from, std::size_t bytes) {
+    auto& buffer = waiting[static_cast<std::size_t>(from)];
+    if (buffer.empty()) {
+      buffer.resize(bytes);
+      const ssize_t length = recv(inside(from), buffer.data(), buffer.size(), 0);
+      buffer.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
+    }
+    const ssize_t sent = ::send(inside(1 - from), buffer.data(), buffer.size(), MSG_NOSIGNAL);
+    if (sent > 0) buffer.erase(buffer.begin(), buffer.begin() + sent);
+  }
+};
+
+std::byte content(std::uint64_t message, std::size_t offset) {
+  return static_cast<std::byte>(message * 31 + offset * 7);
+}
+
+/// One end of a connection that goes on over one socket after the other.
+struct End {
+  explicit End(Random& r) : random(r) {}
+
+  void send() {
+    const std::uint64_t number = ++sent;
+    bodies.assign(static_cast<std::size_t>(random.below(300)), std::byte{});
+    for (std::size_t k = 0; k < bodies.size(); ++k) bodies[k] = content(number, k);
+    const bool with_bulk = random.chance(0.5);
+    auto& bulk = bulks.emplace_back(
+        static_cast<std::size_t>(with_bulk ? random.between(1, 30000) : 0));
+    for (std::size_t k = 0; k < bulk.size(); ++k) bulk[k] = content(number, k + 1);
+    WireMessage message;
+    message.header.type = MessageType::notice;
+    message.header.call = number;
+    message.body = bodies;
+    message.bulk = bulk;
+    EXPECT(writer.send(message, random.chance(0.5)));
+  }
+
+  void read(int socket) {
+    FrameReader::Handlers handlers;
+    handlers.place = [this](const MessageHeader&, std::int64_t bytes) {
+      placed.assign(static_cast<std::size_t>(bytes), std::byte{});
+      return placed.data();
+    };
+    handlers.frame = [this](const FrameHeader& frame, std::span<const std::byte> body,
+                            std::span<FileDescriptor>) {
+      writer.acknowledged(frame.acknowledged);
+      if (frame.type == MessageType::acknowledge) return true;
+      if (frame.sequence != received + 1 || frame.call != received + 1) wrong = true;
+      received = frame.sequence;
+      writer.set_received(received);
+      for (std::size_t k = 0; k < body.size(); ++k) wrong |= body[k] != content(frame.call, k);
+      if (frame.bulk_bytes != (placed.empty() ? 0 : placed.size())) wrong = true;
+      for (std::size_t k = 0; k < placed.size(); ++k) {
+        wrong |= placed[k] != content(frame.call, k + 1);
+      }
+      placed.clear();
+      return true;
+    };
+    bool any = false;
+    const auto outcome = reader.read(socket, handlers, any);
+    wrong |= outcome == FrameReader::Outcome::refused;
+    if (any) writer.acknowledge();
+  }
+
+  Random& random;
+  FrameWriter writer{true};
+  FrameReader reader{false};
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+  std::vector<std::byte> bodies;
+  std::deque<std::vector<std::byte>> bulks;
+  std::vector<std::byte> placed;
+  bool wrong = false;
+};
+
+/// Both ends send, and the connection is cut now and then; returns whether all came.
+bool run(std::uint64_t seed) {
+  Random random(seed);
+  End a(random);
+  End b(random);
+  auto wires = std::make_unique<Wires>();
+  const auto attach = [&] {
+    wires = std::make_unique<Wires>();
+    a.reader.reset();
+    b.reader.reset();
+    a.placed.clear();
+    b.placed.clear();
+    a.writer.attach(wires->end(0), b.received);
+    b.writer.attach(wires->end(1), a.received);
+  };
+  attach();
+  const auto messages = static_cast<std::uint64_t>(random.between(1, 60));
+  for (int step = 0; step < 20000; ++step) {
+    if (a.received == messages && b.received == messages) break;
+    End& one = random.chance(0.5) ? a : b;
+    const int socket = wires->end(&one == &a ? 0 : 1);
+    const auto bytes = random.chance(0.3) ? random.between(1, 60) : random.between(1, 20000);
+    wires->pass_on(random.chance(0.5) ? 0 : 1, static_cast<std::size_t>(bytes));
+    if (one.sent < messages && random.chance(0.3)) one.send();
+    if (random.chance(0.5)) (void)one.writer.flush();
+    if (random.chance(0.5)) one.read(socket);
+    if (a.wrong || b.wrong) return false;
+    if (step < 10000 && random.chance(0.03)) {
+      a.writer.detach();
+      b.writer.detach();
+      if (random.chance(0.5)) a.send(), b.send();  // while there is no socket
+      attach();
+    }
+  }
+  return a.received >= messages && b.received >= messages;
+}
+
+}  // namespace
+
+TEST(each_message_comes_once_over_connections_that_are_cut) {
+  const auto only = test::argument(2);
+  const std::uint64_t first = only.empty() ? 0 : std::stoull(only);
+  const std::uint64_t last = only.empty() ? 60 : first + 1;
+  for (std::uint64_t seed = first; seed < last; ++seed) {
+    if (run(seed)) continue;
+    test::record_failure(__FILE__, __LINE__, "replay: test_fabric each_message_comes_once_over_"
+                                             "connections_that_are_cut " + std::to_string(seed));
+    return;
+  }
+}
+
+TEST(bulk_that_waits_takes_no_room_and_is_copied_when_its_memory_goes) {
+  auto sockets = joined();
+  FrameWriter writer(true);
+  writer.attach(sockets[0].get(), 0);
+  constexpr std::size_t bulk_bytes = std::size_t{1} << 20;
+  auto bulk = std::make_unique<std::vector<std::byte>>(bulk_bytes, std::byte{5});
+  WireMessage message;
+  message.header.type = MessageType::submitted;
+  message.bulk = *bulk;
+  // More than a queue may hold by itself: it all lies in slots.
+  for (int k = 0; k < 100; ++k) EXPECT(writer.send(message, true));
+  writer.keep_bulk();
+  std::fill(bulk->begin(), bulk->end(), std::byte{6});
+  bulk.reset();
+  FrameReader reader(false);
+  std::vector<std::byte> placed;
+  int came = 0;
+  bool right = true;
+  FrameReader::Handlers handlers;
+  handlers.place = [&](const MessageHeader&, std::int64_t bytes) {
+    placed.assign(static_cast<std::size_t>(bytes), std::byte{});
+    return placed.data();
+  };
+  handlers.frame = [&](const FrameHeader&, std::span<const std::byte>, std::span<FileDescriptor>) {
+    for (const std::byte one : placed) right &= one == std::byte{5};
+    return ++came < 3;
+  };
+  for (int k = 0; k < 100000 && came < 3; ++k) {
+    bool any = false;
+    (void)reader.read(sockets[1].get(), handlers, any);
+    (void)writer.flush();
+  }
+  EXPECT(came == 3);
+  EXPECT(right);
+}
