@@ -36,7 +36,8 @@ class FabricCore {
                                               std::chrono::milliseconds timeout);
   Result<std::vector<std::string>> names(PeerId peer, std::chrono::milliseconds timeout);
   Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
-                          std::span<std::byte> reply, std::chrono::milliseconds timeout);
+                          std::span<std::byte> reply, std::chrono::milliseconds timeout,
+                          const std::function<bool()>& interrupted);
   Status tell(PeerId peer, std::span<const std::byte> question);
   Status notify(RequesterId requester, std::vector<std::byte> body);
   Status close();
