@@ -78,7 +78,7 @@ class FabricCore {
   void await_goodbye(const std::function<bool()>& read);
   void await_fences();
   Session* find(ConnectionId connection);
-  void watch_process(Session& session, const WirePeer& peer);
+  Status watch_process(Session& session, const WirePeer& peer);
 
   // handshake.cpp: from a connection to a link
   void begin_connect(ConnectionId connection, const Contact& contact, const std::string& text,
