@@ -12,6 +12,8 @@
 #include <new>
 #include <thread>
 
+#include "base/refusals.hpp"
+
 namespace tranship {
 namespace {
 
@@ -105,12 +107,14 @@ void SocketWire::remove(ConnectionId id) {
 }
 
 Result<ConnectionId> SocketWire::connect(const Contact& contact) {
-  if (!contact.local.empty()) {
-    auto made = connect_to_local(contact);
-    const bool elsewhere = !made && made.error().code == ErrorCode::peer_lost;
-    if (!elsewhere || contact.network.empty()) return made;
-  }
-  return connect_to_network(contact);
+  return refusals_as_errors([&]() -> Result<ConnectionId> {
+    if (!contact.local.empty()) {
+      auto made = connect_to_local(contact);
+      const bool elsewhere = !made && made.error().code == ErrorCode::peer_lost;
+      if (!elsewhere || contact.network.empty()) return made;
+    }
+    return connect_to_network(contact);
+  });
 }
 
 Result<ConnectionId> SocketWire::connect_to_local(const Contact& contact) {
