@@ -185,10 +185,12 @@ bool SocketWire::watch(Connection& connection, std::uint32_t events) {
 }
 
 void SocketWire::flush(Connection& connection) {
-  const bool left = connection.writer.flush();
+  (void)connection.writer.flush();
   if (connection.phase != Phase::open && connection.phase != Phase::closing) return;
   std::lock_guard lock(mutex_);
-  watch(connection, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  // Looked at behind the lock: a thread that has queued a message since then, and found the
+  // socket watched, would wait for ever for somebody to write it.
+  watch(connection, connection.writer.idle() ? EPOLLIN : EPOLLIN | EPOLLOUT);
 }
 
 void SocketWire::accept_all(const FileDescriptor& listener, bool local) {
@@ -293,7 +295,10 @@ void SocketWire::read(const ConnectionPointer& connection) {
   const auto outcome = connection->reader.read(connection->socket.get(), handlers, any);
   const int number = errno;
   if (connection->phase != Phase::open) return;  // a handler has closed it
-  if (any && !connection->local) connection->writer.acknowledge();
+  if (any && !connection->local) {
+    connection->writer.acknowledge();
+    if (!connection->writer.idle()) flush(*connection);
+  }
   switch (outcome) {
     case FrameReader::Outcome::drained:
     case FrameReader::Outcome::stopped: return;
