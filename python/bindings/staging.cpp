@@ -74,9 +74,8 @@ std::shared_ptr<Server> open_server(const std::string& profile,
   options.servers = servers;
   options.first = first;
   options.join.interrupted = interrupted;
-  return owned(unwrap(run([&] {
-    return refusals_as_errors([&] { return Server::open(std::move(options)); });
-  })));
+  return owned(unwrap(
+      run([&] { return refusals_as_errors([&] { return Server::open(std::move(options)); }); })));
 }
 
 GetRequest request_of(const std::string& variable, const std::string& which, std::int64_t version,

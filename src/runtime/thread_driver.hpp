@@ -77,7 +77,7 @@ class ThreadDriver {
     bool sleeps = false;
   };
   struct Worker {
-    Channel* channel = nullptr;  ///< Null: no thread was to be had for it.
+    Channel* channel = nullptr;                      ///< Null: no thread was to be had for it.
     std::vector<std::unique_ptr<Sleeper>> sleepers;  ///< of a synchronous channel's threads
     std::condition_variable help;                    ///< threads that wait for a transfer wait here
     std::atomic<std::uint64_t> signals{0};           ///< written under the driver's mutex

@@ -433,8 +433,8 @@ Result<Array> Client::segment(int server, int number, std::int64_t end) {
   if (!peer) return peer.error();
   auto processes = engine_.processes();
   if (!processes) return processes.error();
-  auto found = (*processes)->lookup(*peer, segment_name + std::to_string(number),
-                                    links_->wait_of(end));
+  auto found =
+      (*processes)->lookup(*peer, segment_name + std::to_string(number), links_->wait_of(end));
   if (found) segments_[{server, number}] = *found;
   return found;
 }

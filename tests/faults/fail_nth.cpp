@@ -52,9 +52,9 @@ enum class Class : int {
   options,      // getsockopt, setsockopt, fstat, getsockname: ENOBUFS
 };
 
-constexpr std::array names{"none",       "threads", "memory", "descriptors", "memfd",  "reset",
-                           "buffers",    "interrupts", "partial", "full",    "broken", "advice",
-                           "direct",     "random",  "polling", "options"};
+constexpr std::array names{"none",    "threads",    "memory",  "descriptors", "memfd",  "reset",
+                           "buffers", "interrupts", "partial", "full",        "broken", "advice",
+                           "direct",  "random",     "polling", "options"};
 
 constexpr std::size_t large_bytes = 64 * 1024;
 
@@ -223,13 +223,13 @@ ssize_t getrandom(void* buffer, std::size_t bytes, unsigned int flags) {
 
 // --- descriptors
 
-#define MODE_OF(flags)                                         \
-  mode_t mode = 0;                                             \
-  if (((flags) & (O_CREAT | __O_TMPFILE)) != 0) {              \
-    va_list rest;                                              \
-    va_start(rest, flags);                                     \
-    mode = va_arg(rest, mode_t);                               \
-    va_end(rest);                                              \
+#define MODE_OF(flags)                            \
+  mode_t mode = 0;                                \
+  if (((flags) & (O_CREAT | __O_TMPFILE)) != 0) { \
+    va_list rest;                                 \
+    va_start(rest, flags);                        \
+    mode = va_arg(rest, mode_t);                  \
+    va_end(rest);                                 \
   }
 
 int open(const char* path, int flags, ...) {
@@ -383,22 +383,22 @@ int fallocate64(int descriptor, int mode, off64_t offset, off64_t bytes) {
   return next(descriptor, mode, offset, bytes);
 }
 
-#define FILE_CALL(type, function, parameters, arguments)                              \
-  type function parameters {                                                          \
-    REAL(function);                                                                   \
+#define FILE_CALL(type, function, parameters, arguments)                                  \
+  type function parameters {                                                              \
+    REAL(function);                                                                       \
     if (refuse(Class::full, ENOSPC, HERE) || refuse(Class::broken, EIO, HERE)) return -1; \
-    return next arguments;                                                            \
+    return next arguments;                                                                \
   }
 
-#define DATA_CALL(function, parameters, all, less)                                    \
-  ssize_t function parameters {                                                       \
-    REAL(function);                                                                   \
-    if (refuse(Class::full, ENOSPC, HERE) || refuse(Class::broken, EIO, HERE) ||      \
-        refuse(Class::interrupts, EINTR, HERE)) {                                     \
-      return -1;                                                                      \
-    }                                                                                 \
-    if (bytes > 1 && hit(Class::partial, HERE)) return next less;                     \
-    return next all;                                                                  \
+#define DATA_CALL(function, parameters, all, less)                               \
+  ssize_t function parameters {                                                  \
+    REAL(function);                                                              \
+    if (refuse(Class::full, ENOSPC, HERE) || refuse(Class::broken, EIO, HERE) || \
+        refuse(Class::interrupts, EINTR, HERE)) {                                \
+      return -1;                                                                 \
+    }                                                                            \
+    if (bytes > 1 && hit(Class::partial, HERE)) return next less;                \
+    return next all;                                                             \
   }
 
 FILE_CALL(int, fsync, (int descriptor), (descriptor))
@@ -460,7 +460,7 @@ int listen(int socket, int backlog) noexcept {
   return next(socket, backlog);
 }
 
-#define SOCKET_FAILURES                                                              \
+#define SOCKET_FAILURES                                                               \
   (refuse(Class::reset, ECONNRESET, HERE) || refuse(Class::buffers, ENOBUFS, HERE) || \
    refuse(Class::interrupts, EINTR, HERE))
 

@@ -10,6 +10,7 @@ has begun is known. A put fills its box with a number that nobody else puts.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -78,9 +79,7 @@ def runs_of(array: Any, lower: int) -> list[list[int]]:
     import numpy as np
 
     edges = [0, *(np.flatnonzero(np.diff(array)) + 1).tolist(), len(array)]
-    return [
-        [lower + a, lower + b, int(array[a])] for a, b in zip(edges, edges[1:], strict=False)
-    ]
+    return [[lower + a, lower + b, int(array[a])] for a, b in itertools.pairwise(edges)]
 
 
 def name_of(variable: int) -> str:

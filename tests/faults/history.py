@@ -12,6 +12,7 @@ for as long as it waited).
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -71,7 +72,7 @@ def cut(puts: Iterable[Operation], lower: int, upper: int) -> list[tuple[int, in
     for put in puts:
         edges.update(edge for edge in (put.lower, put.upper) if lower < edge < upper)
     points = sorted(edges)
-    return list(zip(points, points[1:], strict=False))
+    return list(itertools.pairwise(points))
 
 
 class Checker:
@@ -164,7 +165,9 @@ class Checker:
             if put.value not in shown:
                 continue
             for low, high in cut(puts, max(put.lower, get.lower), min(put.upper, get.upper)):
-                others = [o for o in puts if o is not put and covers(o, low) and o.begin < get.ended]
+                others = [
+                    o for o in puts if o is not put and covers(o, low) and o.begin < get.ended
+                ]
                 here = next((v for a, b, v in get.runs if a <= low < b), None)
                 if not others and here != put.value:
                     self.say(get, f"[{low}, {high}) holds {here}, and only {put.value} was put")

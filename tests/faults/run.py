@@ -249,9 +249,7 @@ class Series:
             print(self.trial, outcome.fired, outcome.ends, flush=True)
         over = not outcome.fired and not outcome.problems
         following = next_number(self.trial.nth, self.limits.step)
-        self.trial = Trial(
-            self.trial.scenario, self.trial.kind, following, self.trial.mode
-        )
+        self.trial = Trial(self.trial.scenario, self.trial.kind, following, self.trial.mode)
         return not over and following <= self.limits.at_most and len(self.failed) < 3
 
     def report(self) -> None:
@@ -260,7 +258,9 @@ class Series:
               f" {len(self.failed)} failed", flush=True)  # fmt: skip
 
 
-def run_all(names: list[str], kinds: list[str], modes: list[str], limits: argparse.Namespace) -> int:
+def run_all(
+    names: list[str], kinds: list[str], modes: list[str], limits: argparse.Namespace
+) -> int:
     # A process that is interrupted for ever is no failure of the world.
     waiting = [
         Series(name, kind, mode, limits)

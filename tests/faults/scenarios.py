@@ -237,7 +237,9 @@ def use_staging(world: World, number: int, rounds: int = 2) -> None:
         check(staging.get(name, version, (0,), (count,), timeout=PATIENCE), data, name)
 
     try:
-        with ts.Staging(world.contact, engine=None, timeout=PATIENCE, threads=2, profile=profile()) as staging:
+        with ts.Staging(
+            world.contact, engine=None, timeout=PATIENCE, threads=2, profile=profile()
+        ) as staging:
             world.say(f"client-{number}")
             for version in range(rounds * len(COUNTS)):
                 count = COUNTS[version % len(COUNTS)]
@@ -315,9 +317,7 @@ SCENARIOS: dict[str, Scenario] = {
     "exporter": Scenario(PAIR, "exporter"),
     "requester": Scenario(PAIR, "requester", unharmed=frozenset({"exporter", "witness"})),
     "exporter-network": Scenario(PAIR, "exporter", NETWORK),
-    "requester-network": Scenario(
-        PAIR, "requester", NETWORK, frozenset({"exporter", "witness"})
-    ),
+    "requester-network": Scenario(PAIR, "requester", NETWORK, frozenset({"exporter", "witness"})),
     "server": Scenario(SERVICE, "server"),
     "client": Scenario(SERVICE, "first", unharmed=frozenset({"server", "second", "witness"})),
     "server-network": Scenario(SERVICE, "server", NETWORK),
