@@ -235,10 +235,11 @@ Result<std::vector<std::string>> Processes::names(PeerId peer, std::chrono::mill
 }
 
 Result<std::size_t> Processes::ask(PeerId peer, std::span<const std::byte> question,
-                                   std::span<std::byte> reply, std::chrono::milliseconds timeout) {
+                                   std::span<std::byte> reply, std::chrono::milliseconds timeout,
+                                   const std::function<bool()>& interrupted) {
   const auto entered = enter();
   if (!entered) return entered.error();
-  return fabric_->ask(peer, question, reply, timeout);
+  return fabric_->ask(peer, question, reply, timeout, interrupted);
 }
 
 Status Processes::tell(PeerId peer, std::span<const std::byte> question) {

@@ -54,7 +54,8 @@ class Processes {
 
   /// As Fabric::ask(), Fabric::tell() and Fabric::notify().
   Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
-                          std::span<std::byte> reply, std::chrono::milliseconds timeout);
+                          std::span<std::byte> reply, std::chrono::milliseconds timeout,
+                          const std::function<bool()>& interrupted = {});
   Status tell(PeerId peer, std::span<const std::byte> question);
   Status notify(RequesterId requester, std::vector<std::byte> body);
   bool connected(PeerId peer) const;

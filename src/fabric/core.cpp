@@ -231,10 +231,14 @@ Session* FabricCore::find(ConnectionId connection) {
 }
 
 /// A process of this machine has ended when its pidfd says so, whatever children hold its sockets.
-void FabricCore::watch_process(Session& session, const WirePeer& peer) {
-  if (peer.pidfd < 0) return;
+/// Without one, memory that it may touch would stay fenced for ever.
+Status FabricCore::watch_process(Session& session, const WirePeer& peer) {
+  if (peer.pidfd < 0) return {};
   session.pidfd = FileDescriptor(fcntl(peer.pidfd, F_DUPFD_CLOEXEC, 0));
-  if (session.pidfd && epoll_) add_to_epoll(epoll_, session.pidfd.get(), session.connection);
+  if (!session.pidfd) return no_descriptors();
+  if (!epoll_) return {};  // who takes steps looks at it himself
+  if (add_to_epoll(epoll_, session.pidfd.get(), session.connection)) return {};
+  return no_descriptors();
 }
 
 void FabricCore::tick() {

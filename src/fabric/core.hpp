@@ -104,7 +104,8 @@ class FabricCore {
                                               std::chrono::milliseconds timeout);
   Result<std::vector<std::string>> names(PeerId peer, std::chrono::milliseconds timeout);
   Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
-                          std::span<std::byte> reply, std::chrono::milliseconds timeout);
+                          std::span<std::byte> reply, std::chrono::milliseconds timeout,
+                          const std::function<bool()>& interrupted);
   Status tell(PeerId peer, std::span<const std::byte> question);
   Status notify(RequesterId requester, std::vector<std::byte> body);
   Status close();
@@ -156,7 +157,7 @@ class FabricCore {
   void leave(Session& session, std::shared_ptr<std::promise<bool>> left);
   void end_leaving();
   Session* find(ConnectionId connection);
-  void watch_process(Session& session, const WirePeer& peer);
+  Status watch_process(Session& session, const WirePeer& peer);
 
   // handshake.cpp: from a connection to a link
   void begin_connect(ConnectionId connection, const Contact& contact, const std::string& text,

@@ -87,8 +87,9 @@ Result<std::vector<std::string>> Fabric::names(PeerId peer, std::chrono::millise
 }
 
 Result<std::size_t> Fabric::ask(PeerId peer, std::span<const std::byte> question,
-                                std::span<std::byte> reply, std::chrono::milliseconds timeout) {
-  return core_->ask(peer, question, reply, timeout);
+                                std::span<std::byte> reply, std::chrono::milliseconds timeout,
+                                const std::function<bool()>& interrupted) {
+  return core_->ask(peer, question, reply, timeout, interrupted);
 }
 
 Status Fabric::tell(PeerId peer, std::span<const std::byte> question) {

@@ -109,9 +109,12 @@ class Fabric {
   /// Asks the peer's `answer` something, at most slot_bytes both ways, and waits. Returns how many
   /// bytes of `reply` the answer took. The call may have been carried out if it failed by timeout
   /// or peer_lost. Cost: some microseconds on one machine.
-  /// @error what `answer` said; timeout; peer_lost; invalid_argument if it does not fit
+  /// `interrupted` is called now and then in the caller's thread.
+  /// @error what `answer` said; timeout; peer_lost; invalid_argument if it does not fit; cancelled
+  ///        if `interrupted` returned true
   Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
-                          std::span<std::byte> reply, std::chrono::milliseconds timeout);
+                          std::span<std::byte> reply, std::chrono::milliseconds timeout,
+                          const std::function<bool()>& interrupted = {});
 
   /// The same without waiting: the question is sent, in order, unless the peer is lost or the
   /// connection ends before.

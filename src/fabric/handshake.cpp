@@ -76,7 +76,7 @@ void FabricCore::begin_connect(ConnectionId connection, const Contact& contact,
                                            "check that the process there runs"});
     return;
   }
-  watch_process(added, peer);
+  if (Status watched = watch_process(added, peer); !watched) return lose(added, watched.error());
   Hello hello;
   hello.greeting = greeting();
   hello.identity = identity_;
@@ -158,7 +158,9 @@ Status FabricCore::prepare_slots(Session& session, std::span<FileDescriptor> des
     if (!bell) return bell.error();
     session.client_bell = *bell;
     session.client_bell->close_descriptor();
-    watch_process(session, wire_->peer(session.connection));
+    if (Status watched = watch_process(session, wire_->peer(session.connection)); !watched) {
+      return watched;
+    }
   }
   auto memory = SharedMemory::allocate({SlotSegment::bytes(geometry), false, false});
   if (!memory) return memory.error();

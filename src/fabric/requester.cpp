@@ -116,24 +116,28 @@ void Requester::leave_unattended(Pending& pending) {
 }
 
 Result<std::size_t> Requester::call(std::span<const std::byte> question, std::span<std::byte> reply,
-                                    std::chrono::milliseconds timeout, Bell& bell) {
+                                    std::chrono::milliseconds timeout, Bell& bell,
+                                    const std::function<bool()>& interrupted) {
   const auto end = std::chrono::steady_clock::now() + timeout;
   Call call;
   call.question = question;
   call.reply = reply;
   if (Status status = start(call); !status) return status.error();
-  while (true) {
+  for (int looks = 0; true;) {
     const std::uint32_t seen = bell.rings();
     progress();
     if (call.ended.load(std::memory_order_acquire)) break;
     const auto left = end - std::chrono::steady_clock::now();
-    if (left > left.zero()) {
+    const bool given_up = looks > 0 && interrupted && interrupted();
+    if (left > left.zero() && !given_up) {
       if (bell.watch(seen, call_watch())) continue;
       // Giving the core away instead would cost a whole turn of whoever else wants it.
       bell.wait(seen, std::min<std::chrono::nanoseconds>(left, call_sleep_max), {});
+      ++looks;
       continue;
     }
     if (!abandon(call)) break;
+    if (given_up) return Error{ErrorCode::cancelled, "interrupted"};
     return Error{ErrorCode::timeout, options_.peer + " did not answer within " +
                                          std::to_string(timeout.count()) + " ms"};
   }

@@ -107,7 +107,8 @@ class Requester {
   /// sent is not undone by a timeout.
   /// @error as Fabric::ask()
   Result<std::size_t> call(std::span<const std::byte> question, std::span<std::byte> reply,
-                           std::chrono::milliseconds timeout, Bell& bell);
+                           std::chrono::milliseconds timeout, Bell& bell,
+                           const std::function<bool()>& interrupted = {});
 
   /// Sends a question whose answer nobody needs, after all that was submitted before, as soon as a
   /// slot is free, unless the link ends before that.

@@ -205,10 +205,11 @@ Status FabricCore::notify(RequesterId requester, std::vector<std::byte> body) {
 }
 
 Result<std::size_t> FabricCore::ask(PeerId peer, std::span<const std::byte> question,
-                                    std::span<std::byte> reply, std::chrono::milliseconds timeout) {
+                                    std::span<std::byte> reply, std::chrono::milliseconds timeout,
+                                    const std::function<bool()>& interrupted) {
   const auto link = this->link(peer);
   if (!link) return Error{ErrorCode::invalid_argument, "there is no such connection"};
-  return link->requester->call(question, reply, at_least_one(timeout), bell());
+  return link->requester->call(question, reply, at_least_one(timeout), bell(), interrupted);
 }
 
 Status FabricCore::tell(PeerId peer, std::span<const std::byte> question) {

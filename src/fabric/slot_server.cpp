@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/refusals.hpp"
+
 namespace tranship {
 
 SlotServer::SlotServer(Options options)
@@ -84,8 +86,9 @@ Status SlotServer::answer(int slot) {
   }
   work.question.assign(segment.data(slot), segment.data(slot) + bytes);
   const auto room = static_cast<std::size_t>(segment.geometry().slot_bytes);
-  const auto written =
-      options_.answer(options_.id, work.question, std::span(segment.data(slot), room));
+  const auto written = refusals_as_errors([&] {
+    return options_.answer(options_.id, work.question, std::span(segment.data(slot), room));
+  });
   if (!written) return written.error();
   work.reply_bytes = *written;
   called_.store(std::chrono::steady_clock::now().time_since_epoch().count(),

@@ -9,7 +9,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <thread>
+
+#include "base/refusals.hpp"
 
 namespace tranship {
 namespace {
@@ -110,12 +113,14 @@ void SocketWire::remove(ConnectionId id) {
 }
 
 Result<ConnectionId> SocketWire::connect(const Contact& contact) {
-  if (!contact.local.empty()) {
-    auto made = connect_to_local(contact);
-    const bool elsewhere = !made && made.error().code == ErrorCode::peer_lost;
-    if (!elsewhere || contact.network.empty()) return made;
-  }
-  return connect_to_network(contact);
+  return refusals_as_errors([&]() -> Result<ConnectionId> {
+    if (!contact.local.empty()) {
+      auto made = connect_to_local(contact);
+      const bool elsewhere = !made && made.error().code == ErrorCode::peer_lost;
+      if (!elsewhere || contact.network.empty()) return made;
+    }
+    return connect_to_network(contact);
+  });
 }
 
 Result<ConnectionId> SocketWire::connect_to_local(const Contact& contact) {
@@ -141,9 +146,13 @@ Result<ConnectionId> SocketWire::connect_to_local(const Contact& contact) {
   connection->address = "unix:@" + contact.local;
   connection->writer.attach(connection->socket.get(), 0);
   const ConnectionId id = add(connection);
-  std::lock_guard lock(mutex_);
-  watch(*connection, EPOLLIN);
-  return id;
+  {
+    std::lock_guard lock(mutex_);
+    if (watch(*connection, EPOLLIN)) return id;
+  }
+  const std::string why = std::strerror(errno);
+  remove(id);
+  return Error{ErrorCode::io, "the connection to " + contact.text() + " cannot be watched: " + why};
 }
 
 void SocketWire::send(ConnectionId id, const WireMessage& message) {
@@ -171,22 +180,25 @@ WirePeer SocketWire::peer(ConnectionId id) const {
           connection->address};
 }
 
-/// Looks for events of a connection's socket; adds it to epoll the first time.
-void SocketWire::watch(Connection& connection, std::uint32_t events) {
-  if (connection.events == events) return;
+/// Looks for events of a connection's socket; adds it to epoll the first time, which may fail.
+bool SocketWire::watch(Connection& connection, std::uint32_t events) {
+  if (connection.events == events) return true;
   epoll_event event{};
   event.events = events;
   event.data.u64 = connection.id;
   const int operation = connection.events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  if (epoll_ctl(epoll_.get(), operation, connection.socket.get(), &event) != 0) return false;
   connection.events = events;
-  (void)epoll_ctl(epoll_.get(), operation, connection.socket.get(), &event);
+  return true;
 }
 
 void SocketWire::flush(Connection& connection) {
-  const bool left = connection.writer.flush();
+  (void)connection.writer.flush();
   if (connection.phase != Phase::open && connection.phase != Phase::closing) return;
   std::lock_guard lock(mutex_);
-  watch(connection, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  // Looked at behind the lock: a thread that has queued a message since then, and found the
+  // socket watched, would wait for ever for somebody to write it.
+  watch(connection, connection.writer.idle() ? EPOLLIN : EPOLLIN | EPOLLOUT);
 }
 
 void SocketWire::accept_all(const FileDescriptor& listener, bool local) {
@@ -227,10 +239,12 @@ void SocketWire::accept_one(FileDescriptor socket, bool local) {
   connection->socket = std::move(socket);
   const ConnectionId id = add(connection);
   if (!local) start_handshake(*connection);
+  bool watched = false;
   {
     std::lock_guard lock(mutex_);
-    watch(*connection, EPOLLIN);
+    watched = watch(*connection, EPOLLIN);
   }
+  if (!watched) return remove(id);
   if (local) options_.handlers.arrived(id);
 }
 
@@ -239,12 +253,18 @@ bool SocketWire::progress() {
   const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   for (int k = 0; k < count; ++k) {
     const epoll_event& event = events[static_cast<std::size_t>(k)];
-    if (event.data.u64 == local_tag) {
-      accept_all(local_listener_, true);
-    } else if (event.data.u64 == network_tag) {
-      accept_all(network_listener_, false);
-    } else if (const auto connection = find(event.data.u64)) {
-      handle(*connection, event.events);
+    const auto connection = find(event.data.u64);
+    try {
+      if (event.data.u64 == local_tag) {
+        accept_all(local_listener_, true);
+      } else if (event.data.u64 == network_tag) {
+        accept_all(network_listener_, false);
+      } else if (connection) {
+        handle(*connection, event.events);
+      }
+    } catch (const std::bad_alloc&) {
+      // Whose message has no room is let go; the others go on.
+      if (connection) lose(connection, {ErrorCode::out_of_memory, "no memory for its messages"});
     }
   }
   const auto now = Clock::now();
@@ -283,7 +303,10 @@ void SocketWire::read(const ConnectionPointer& connection) {
   const auto outcome = connection->reader.read(connection->socket.get(), handlers, any);
   const int number = errno;
   if (connection->phase != Phase::open) return;  // a handler has closed it
-  if (any && !connection->local) connection->writer.acknowledge();
+  if (any && !connection->local) {
+    connection->writer.acknowledge();
+    if (!connection->writer.idle()) flush(*connection);
+  }
   switch (outcome) {
     case FrameReader::Outcome::drained:
     case FrameReader::Outcome::stopped: return;

@@ -94,7 +94,7 @@ class SocketWire final : public Wire {
   Result<ConnectionId> connect_to_local(const Contact& contact);
   ConnectionId add(ConnectionPointer connection);
   ConnectionPointer find(ConnectionId id) const;
-  void watch(Connection& connection, std::uint32_t events);
+  bool watch(Connection& connection, std::uint32_t events);
   void accept_all(const FileDescriptor& listener, bool local);
   void refuse_one(const FileDescriptor& listener);
   void accept_one(FileDescriptor socket, bool local);

@@ -80,6 +80,10 @@ Result<SocketPeer> peer_of(int socket) {
     pidfd = peer.pid > 0 ? static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)) : -1;
   }
   peer.pidfd = FileDescriptor(pidfd);
+  if (!peer.pidfd) {
+    return Error{ErrorCode::io, std::string("no descriptor for the process at the other end: ") +
+                                    std::strerror(errno)};
+  }
   return peer;
 }
 

@@ -38,7 +38,9 @@ Catalog::Answer Catalog::ask_for(int server, MessageWriter question, ReplyBuffer
   const Ticket ticket = ++last_ticket_;
   question.add(ticket);
   auto answer = servers_.ask(server, question, reply);
-  if (!answer && answer.error().code == ErrorCode::timeout) {
+  const bool in_doubt = !answer && (answer.error().code == ErrorCode::timeout ||
+                                    answer.error().code == ErrorCode::cancelled);
+  if (in_doubt) {
     servers_.tell(server, question_of(Ask::undo).add(ticket));
   }
   return answer;
@@ -96,7 +98,7 @@ void Catalog::forget(const std::string& variable) {
 
 /// The first put to a variable tells its keeper; so does one that lies outside the domain, which
 /// may have grown, and one that does not fit, since the variable may be another by now.
-Result<Catalog::Known> Catalog::declare(const PutRequest& request) {
+Result<Catalog::Known> Catalog::declare(const PutRequest& request, std::int64_t end_ns) {
   {
     std::lock_guard lock(mutex_);
     const auto known = known_.find(request.variable);
@@ -108,7 +110,7 @@ Result<Catalog::Known> Catalog::declare(const PutRequest& request) {
   }
   MessageWriter question = question_of(Ask::declare);
   add(question, request);
-  ReplyBuffer reply;
+  ReplyBuffer reply(end_ns);
   const auto answer = servers_.ask(distribution_.keeper(request.variable), question, reply);
   if (!answer) return answer.error();
   MessageReader in(*answer);
@@ -123,7 +125,7 @@ Result<Catalog::Described> Catalog::ask_keeper(const std::string& variable, bool
                                                std::int64_t end_ns) {
   MessageWriter question = question_of(Ask::describe);
   question.text(variable).add(flag(watch));
-  ReplyBuffer reply;
+  ReplyBuffer reply(end_ns);
   const auto answer = ask_until_done(distribution_.keeper(variable), question, reply, end_ns);
   if (!answer) return answer.error();
   MessageReader in(*answer);
@@ -167,7 +169,7 @@ Result<bool> Catalog::put(const PutRequest& request, const Data& data, std::int6
 
 /// What the server said; anything but done or stale is left to others.
 Result<Said> Catalog::put_now(const PutRequest& request, const Data& data, std::int64_t end_ns) {
-  const auto known = declare(request);
+  const auto known = declare(request, end_ns);
   if (!known) return known.error();
   const auto owners = distribution_.owners(request.variable, known->facts.cells, request.box);
   if (owners.size() > 1) return Said::spread;
@@ -180,7 +182,7 @@ Result<Said> Catalog::put_now(const PutRequest& request, const Data& data, std::
   Checksum checksum;
   if (data.checksum) checksum = {1, crc32c(room)};
   question.add(checksum);
-  ReplyBuffer reply;
+  ReplyBuffer reply(end_ns);
   const auto answer = distribution_.servers() == 1
                           ? ask_until_done(owners[0], question, reply, end_ns)
                           : servers_.ask(owners[0], question, reply);
@@ -216,7 +218,7 @@ Result<bool> Catalog::ask_room(int server, Effort effort, const std::vector<int>
   add(question, room.request);
   question.add(effort).add(static_cast<std::uint32_t>(room.guest ? owners.size() : 0));
   for (std::size_t k = 0; room.guest && k < owners.size(); ++k) question.add(owners[k]);
-  ReplyBuffer reply;
+  ReplyBuffer reply(room.end_ns);
   const auto answer = ask_for(server, std::move(question), reply);
   if (!answer) return answer.error();
   MessageReader in(*answer);
@@ -269,16 +271,17 @@ Result<Room> Catalog::begin(const PutRequest& request, std::int64_t end_ns) {
 
 /// The room, or that the variable was deleted since this client has asked for it.
 Result<Room> Catalog::begin_now(const PutRequest& request, std::int64_t end_ns) {
-  const auto known = declare(request);
+  const auto known = declare(request, end_ns);
   if (!known) return known.error();
   Room room;
   room.request = request;
   room.request.life = known->facts.life;
+  room.end_ns = end_ns;
   const auto homes = distribution_.homes(request.variable, known->facts.cells, request.box);
   const auto owners = distribution_.owners(request.variable, known->facts.cells, request.box);
   if (Status status = find_room(homes, owners, room, end_ns); !status) return status.error();
   if (room.stale) return room;
-  ReplyBuffer reply;
+  ReplyBuffer reply(end_ns);
   MessageWriter entry = question_of(Ask::enter);
   add(entry, room.request);
   entry.add(room.home).add(room.object).add(flag(room.guest));
@@ -303,7 +306,7 @@ Result<Room> Catalog::begin_now(const PutRequest& request, std::int64_t end_ns) 
 }
 
 Status Catalog::commit(const Room& room, std::string_view path, const Checksum& checksum) {
-  ReplyBuffer reply;
+  ReplyBuffer reply(room.end_ns);
   const PutRequest& put = room.request;
   MessageWriter question = question_of(Ask::commit);
   question.add(room.object).add(room.order_before);
@@ -338,13 +341,14 @@ void Catalog::abort(const Room& room) {
 }
 
 Result<Held> Catalog::get(const GetRequest& request, ReplyBuffer& reply, std::int64_t end_ns) {
+  reply.end_ns = end_ns;
   auto held = look_until_whole(request, true, reply, end_ns);
   if (held) held->variable = request.variable;
   return held;
 }
 
 Result<std::int64_t> Catalog::wait(const GetRequest& request, std::int64_t end_ns) {
-  ReplyBuffer reply;
+  ReplyBuffer reply(end_ns);
   const auto held = look_until_whole(request, false, reply, end_ns);
   if (!held) return held.error();
   if (Status status = release(*held); !status) return status.error();
@@ -417,6 +421,7 @@ Catalog::Look Catalog::ask_one(const GetRequest& request, bool wants_data, int s
   if (said == Said::spread) return Outcome(Spread{});
   if (said == Said::stale) return Outcome(Stale{});
   Held held;
+  held.end_ns = reply.end_ns;
   if (said == Said::done) {
     held.version = in.get<std::int64_t>();
     return in.ok() ? Look(Outcome(std::move(held))) : Look(not_a_server());
@@ -435,7 +440,10 @@ Catalog::Look Catalog::ask_one(const GetRequest& request, bool wants_data, int s
   Found found;
   if (said != Said::objects) return not_a_server();
   if (Status s = read_found(server, *answer, found, reply); !s) return given_up(server, found, s);
-  held = {found.version, found.type, found.element_bytes, std::move(found.objects), {}, {}, {}};
+  held.version = found.version;
+  held.type = found.type;
+  held.element_bytes = found.element_bytes;
+  held.objects = std::move(found.objects);
   held.leases.emplace_back(server, found.lease);
   for (Seen& seen : held.objects) seen.lease = found.lease;
   Box missing;
@@ -536,6 +544,7 @@ Result<std::optional<Held>> Catalog::gather(const GetRequest& request,
   Status status = find_at(owners, request, watch, reply, answers, heard);
   const bool highest = request.which == Which::latest;
   Held held;
+  held.end_ns = reply.end_ns;
   bool any = false;
   for (const auto& [owner, found] : answers) {
     if (any && (highest ? found.version <= held.version : found.version >= held.version)) continue;
@@ -684,7 +693,7 @@ Status Catalog::take_back(Held& here, std::span<const Part> away, std::int64_t e
 /// Where an object is, once it is back in memory. Object 0: nothing of the lease has to be.
 Result<Range> Catalog::recall(int server, std::uint64_t lease, std::uint64_t object,
                               std::int64_t end_ns) {
-  ReplyBuffer reply;
+  ReplyBuffer reply(end_ns);
   const auto answer =
       ask_until_done(server, question_of(Ask::recall).add(lease).add(object), reply, end_ns);
   if (!answer) return answer.error();
@@ -697,7 +706,7 @@ Result<Range> Catalog::recall(int server, std::uint64_t lease, std::uint64_t obj
 /// Each home hears once how many bytes were read from it, and one server that it was a get.
 Status Catalog::release(const Held& held, std::string_view path) {
   Status status;
-  ReplyBuffer reply;
+  ReplyBuffer reply(held.end_ns);
   std::map<int, std::int64_t> bytes;
   for (const Part& part : held.parts) {
     if (path.empty()) break;

@@ -29,8 +29,14 @@ constexpr std::int64_t look_again_ns = 250'000'000;
 /// What a client says of an answer that it cannot read.
 Error not_a_server();
 
-/// Room for an answer: made once, never cleared.
-using ReplyBuffer = std::unique_ptr<std::byte[]>;
+/// Room for an answer, made once and never cleared, and until when the answer is waited for.
+struct ReplyBuffer {
+  ReplyBuffer() = default;
+  explicit ReplyBuffer(std::int64_t end) : end_ns(end) {}
+
+  std::unique_ptr<std::byte[]> bytes{};
+  std::int64_t end_ns = 0;  ///< The end of the call's time; 0: it has no limit of its own.
+};
 
 /// How a client reaches the servers: over the fabric, or in a simulated world. Any thread may call
 /// any member.
@@ -39,7 +45,9 @@ class Servers : public Clock {
   virtual int count() const = 0;
   /// What the servers' answers may take.
   virtual std::int64_t message_bytes() const = 0;
-  /// @error what the server said; peer_lost; timeout
+  /// Waits for the answer until `reply.end_ns`, a second at least.
+  /// @error what the server said; peer_lost; timeout and cancelled, after which the server may
+  ///        still answer what nobody reads
   virtual Result<std::span<const std::byte>> ask(int server, const MessageWriter& question,
                                                  ReplyBuffer& reply) = 0;
   /// The same for what needs no answer, without waiting: it comes after what was asked before,
@@ -61,6 +69,7 @@ struct Room {
   bool stale = false;        ///< there is none: the variable was deleted meanwhile
   std::vector<int> entered;  ///< other servers that know of it
   std::uint64_t order_before = 0;
+  std::int64_t end_ns = 0;  ///< Of the put's time.
 };
 
 /// What a get holds until release().
@@ -71,6 +80,7 @@ struct Held {
   std::vector<Seen> objects;  ///< the newest first
   std::vector<Part> parts;    ///< of the box, by object
   std::vector<std::pair<int, std::uint64_t>> leases;
+  std::int64_t end_ns = 0;  ///< Of the get's time.
   /// The box itself, dense, instead of objects; it lies in the caller's buffer.
   std::span<const std::byte> data;
   std::string variable{};
@@ -174,7 +184,7 @@ class Catalog {
   void forget(const std::string& variable);
   Result<Said> put_now(const PutRequest& request, const Data& data, std::int64_t end_ns);
   Result<Room> begin_now(const PutRequest& request, std::int64_t end_ns);
-  Result<Known> declare(const PutRequest& request);
+  Result<Known> declare(const PutRequest& request, std::int64_t end_ns);
   Result<bool> ask_room(int server, Effort effort, const std::vector<int>& owners, Room& room,
                         std::string& why);
   Status find_room(const std::vector<int>& homes, const std::vector<int>& owners, Room& room,

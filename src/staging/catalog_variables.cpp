@@ -42,7 +42,7 @@ Result<VariableInfo> Catalog::describe(const std::string& variable, bool bounds,
     return info;
   }
   std::optional<Box> all = described->bounds;
-  ReplyBuffer reply;
+  ReplyBuffer reply(end_ns);
   for (int server = 0; bounds && server < distribution_.servers(); ++server) {
     if (server == distribution_.keeper(variable)) continue;
     const auto answer = servers_.ask(server, question_of(Ask::bounds).text(variable), reply);

@@ -12,7 +12,6 @@
 namespace tranship::staging {
 namespace {
 
-constexpr std::chrono::milliseconds lookup_wait_max{10'000};
 /// A client that closes waits so long for its own copies, which it has cancelled, before it leaves
 /// while they run: a server that is stopped must not keep it.
 constexpr std::chrono::seconds copies_end_max{10};
@@ -268,7 +267,7 @@ Result<std::string> Client::put_by_copy(const Putting& put) {
   const Array& array = put.array;
   const auto room = catalog_.begin(put.request, put.end_ns);
   if (!room) return room.error();
-  auto target = object_array(room->home, room->range, put.request.box, array);
+  auto target = object_array(room->home, room->range, put.request.box, array, put.end_ns);
   Status status = target ? await(put.after, put.end_ns) : Status(target.error());
   Checksum checksum;
   if (status && put.checksum) {
@@ -417,7 +416,9 @@ Result<Client::Got> Client::get_objects(const GetRequest& request, const Array& 
   }
   const Status released = catalog_.release(*held, status ? got.path : std::string());
   if (!status) return status.error();
-  if (!released) return released.error();
+  // A server that is late hears of it later: the question stays on its way.
+  const bool late = !released && released.error().code == ErrorCode::timeout;
+  if (!released && !late) return released.error();
   return got;
 }
 
@@ -441,7 +442,7 @@ Status Client::take_parts(const Held& held, const Box& box, const Array& target,
   std::vector<CopyPair> pairs;
   for (const Part& part : held.parts) {
     const Seen& object = held.objects[part.object];
-    auto source = object_array(object.home, object.range, object.box, target);
+    auto source = object_array(object.home, object.range, object.box, target, end);
     if (!source) return source.error();
     CopyPair& pair = pairs.emplace_back(CopyPair{std::move(*source), target});
     View& from = pair.source.view;
@@ -517,22 +518,23 @@ Status Client::wait_for(const Event& event, std::int64_t end) const {
   }
 }
 
-Result<Array> Client::segment(int server, int number) {
+Result<Array> Client::segment(int server, int number, std::int64_t end) {
   std::lock_guard lock(mutex_);
   const auto known = segments_.find({server, number});
   if (known != segments_.end()) return known->second;
-  const auto peer = links_->peer(server);
+  const auto peer = links_->peer(server, end);
   if (!peer) return peer.error();
   auto processes = engine_.processes();
   if (!processes) return processes.error();
-  auto found = (*processes)->lookup(*peer, segment_name + std::to_string(number), lookup_wait_max);
+  auto found =
+      (*processes)->lookup(*peer, segment_name + std::to_string(number), links_->wait_of(end));
   if (found) segments_[{server, number}] = *found;
   return found;
 }
 
 Result<Array> Client::object_array(int server, const Range& range, const Box& box,
-                                   const Array& like) {
-  auto array = segment(server, range.segment);
+                                   const Array& like, std::int64_t end) {
+  auto array = segment(server, range.segment, end);
   if (!array) return array.error();
   const bool mapped = array->place.attachment == nullptr;
   auto mapping = dense(box, *like.view.mapping, mapped ? 0 : range.offset);

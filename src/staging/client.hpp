@@ -132,8 +132,9 @@ class Client {
   /// The way that it takes; of several copies the first one's.
   std::string path_of(const Event& event) const;
   Status finish(const Event& event, std::int64_t end_ns) const;
-  Result<Array> object_array(int server, const Range& range, const Box& box, const Array& like);
-  Result<Array> segment(int server, int number);
+  Result<Array> object_array(int server, const Range& range, const Box& box, const Array& like,
+                             std::int64_t end);
+  Result<Array> segment(int server, int number, std::int64_t end);
 
   Engine& engine_;
   std::unique_ptr<Links> links_;

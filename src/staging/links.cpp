@@ -11,7 +11,10 @@
 namespace tranship::staging {
 namespace {
 
-constexpr std::chrono::milliseconds control_wait_max{10'000};
+/// Calls without a timeout of their own wait so long for each answer, as puts and gets usually do.
+constexpr std::chrono::milliseconds answer_wait_usual{30'000};
+/// A call whose time is over still gets so long for an answer, which may be that its time is over.
+constexpr std::chrono::milliseconds answer_wait_least{1'000};
 constexpr int servers_max = 1 << 16;
 /// A server of a group that could not be reached is not tried again for so long.
 constexpr std::int64_t failure_lasts_ns = 10'000'000'000;
@@ -151,7 +154,7 @@ Result<Links::Link> Links::connect(const std::string& contact, int rank,
 Status Links::greet(PeerId peer, int rank, std::int64_t end_ns) {
   MessageWriter question;
   question.add(Ask::hello).add(staging_version).text(name_).add(identity_);
-  ReplyBuffer reply;
+  ReplyBuffer reply(end_ns);
   while (true) {
     const std::uint64_t seen = notices();
     const auto answer = ask(peer, question, reply);
@@ -196,7 +199,7 @@ Status Links::read_greeting(std::span<const std::byte> answer, int rank) {
 }
 
 /// Who connects holds up nobody who asks a server that is connected.
-Result<PeerId> Links::peer(int server) {
+Result<PeerId> Links::peer(int server, std::int64_t end_ns) {
   Link& link = links_[static_cast<std::size_t>(server)];
   const auto known = [&]() -> std::optional<Result<PeerId>> {
     std::lock_guard lock(mutex_);
@@ -207,7 +210,7 @@ Result<PeerId> Links::peer(int server) {
   if (auto answer = known()) return *answer;
   std::lock_guard connecting(connecting_);
   if (auto answer = known()) return *answer;
-  auto made = connect(link.contact, server, control_wait_max);
+  auto made = connect(link.contact, server, wait_of(end_ns));
   std::lock_guard lock(mutex_);
   if (made) {
     link.peer = made->peer;
@@ -226,16 +229,22 @@ Result<PeerId> Links::peer(int server) {
 Result<std::span<const std::byte>> Links::ask(PeerId peer, const MessageWriter& question,
                                               ReplyBuffer& reply) const {
   const auto room = static_cast<std::size_t>(message_bytes_);
-  if (!reply) reply = std::make_unique_for_overwrite<std::byte[]>(room);
-  const auto length =
-      processes_->ask(peer, question.bytes(), {reply.get(), room}, control_wait_max);
+  if (!reply.bytes) reply.bytes = std::make_unique_for_overwrite<std::byte[]>(room);
+  const auto length = processes_->ask(peer, question.bytes(), {reply.bytes.get(), room},
+                                      wait_of(reply.end_ns), interrupted_);
   if (!length) return length.error();
-  return std::span<const std::byte>(reply.get(), *length);
+  return std::span<const std::byte>(reply.bytes.get(), *length);
+}
+
+std::chrono::milliseconds Links::wait_of(std::int64_t end_ns) const {
+  if (end_ns == 0) return answer_wait_usual;
+  const std::chrono::nanoseconds left(end_ns - now_ns());
+  return std::max(std::chrono::ceil<std::chrono::milliseconds>(left), answer_wait_least);
 }
 
 Result<std::span<const std::byte>> Links::ask(int server, const MessageWriter& question,
                                               ReplyBuffer& reply) {
-  const auto known = peer(server);
+  const auto known = peer(server, reply.end_ns);
   if (!known) return known.error();
   const Timed part(engine_.trace(), clock_,
                    [&] { return question_span(question.bytes(), server); });

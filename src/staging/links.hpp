@@ -37,8 +37,11 @@ class Links final : public Servers {
                                              const std::string& name, const Patience& patience);
   ~Links() override;
 
-  /// Connects if need be.
-  Result<PeerId> peer(int server);
+  /// Connects if need be, as long as wait_of(end_ns) allows.
+  Result<PeerId> peer(int server, std::int64_t end_ns);
+
+  /// How long to wait for a server in a call that ends then; 0: in one without a limit of its own.
+  std::chrono::milliseconds wait_of(std::int64_t end_ns) const;
 
   /// host:port of the first server, by which others find the group.
   const std::string& contact() const { return contact_; }

@@ -5,6 +5,7 @@
 // library or the C++ runtime library (std::thread, operator new, std::ofstream).
 
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <link.h>
 #include <netinet/in.h>
@@ -26,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace {
@@ -109,6 +111,10 @@ bool hit(Class what, const char* function, const void* caller) {
   const bool fails = number == first || (lasting.load() && number > first);
   if (fails && failures.fetch_add(1) == 0) {
     std::snprintf(fired_at, sizeof fired_at, "%s", function);
+    if (std::getenv("FAIL_NTH_TRACE") != nullptr) {
+      std::array<void*, 32> frames{};
+      backtrace_symbols_fd(frames.data(), backtrace(frames.data(), 32), STDERR_FILENO);
+    }
   }
   return fails;
 }

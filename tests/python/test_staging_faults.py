@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -152,10 +155,10 @@ def test_what_a_server_grants_too_late_is_given_back(
         serve.processes[0].send_signal(signal.SIGSTOP)
         try:
             futures = [
-                late.put_async("energy", 2, few),
-                late.get_async("energy", 1, (0,), half.shape),
-                late.put_async("energy", 5, few),
-                late.put_async("energy", 6, few),
+                late.put_async("energy", 2, few, timeout=2.0),
+                late.get_async("energy", 1, (0,), half.shape, timeout=2.0),
+                late.put_async("energy", 5, few, timeout=2.0),
+                late.put_async("energy", 6, few, timeout=2.0),
             ]
             for future in futures:
                 with pytest.raises(ts.Timeout, match="did not answer within"):
@@ -167,6 +170,56 @@ def test_what_a_server_grants_too_late_is_given_back(
         other.discard("energy", 1)
         other.put("energy", 4, half, timeout=PATIENCE)
         np.testing.assert_array_equal(late.get("energy", 3), half)
+
+
+@pytest.mark.parametrize("transport", ["automatic", "network"])
+def test_a_server_that_stands_still_for_ten_seconds_costs_nothing(
+    serve: Servers, transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls with longer timeouts wait, and go on when it does, with right data."""
+    monkeypatch.setenv("TRANSHIP_TRANSPORT", transport)
+    contact = serve("--memory", "256MiB")
+    stop = threading.Event()
+
+    def put_and_get(number: int) -> int:
+        with ts.Staging(contact, threads=2) as client:
+            for version in itertools.count():
+                count = (64, 1 << 16, 1 << 20)[version % 3]
+                data = np.arange(count) * 16 + number
+                client.put(f"v{number}", version, data, timeout=30)
+                found = client.get(f"v{number}", version, (0,), (count,), timeout=30)
+                np.testing.assert_array_equal(found, data)
+                client.discard(f"v{number}", version)
+                if stop.is_set():
+                    return version
+        raise AssertionError
+
+    with ThreadPoolExecutor() as pool:
+        work = [pool.submit(put_and_get, number) for number in range(3)]
+        try:
+            time.sleep(0.5)
+            serve.processes[0].send_signal(signal.SIGSTOP)
+            time.sleep(10.5)
+            serve.processes[0].send_signal(signal.SIGCONT)
+            time.sleep(0.5)
+        finally:
+            stop.set()
+        assert all(one.result(PATIENCE * 2) > 0 for one in work)
+
+
+def test_a_call_that_a_stopped_server_does_not_answer_ends_in_time(serve: Servers) -> None:
+    contact = serve()
+    with ts.Staging(contact) as client:
+        client.put("energy", 1, np.arange(4.0))
+        serve.processes[0].send_signal(signal.SIGSTOP)
+        try:
+            begin = time.monotonic()
+            with pytest.raises(ts.Timeout, match="did not answer within"):
+                client.get("energy", 1, timeout=0.2)
+            assert time.monotonic() - begin < 5
+        finally:
+            serve.processes[0].send_signal(signal.SIGCONT)
+        assert np.array_equal(client.get("energy", 1), np.arange(4.0))
 
 
 @pytest.mark.parametrize(

@@ -68,14 +68,14 @@ Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
     return Error{ErrorCode::timeout, "server " + std::to_string(server) + " did not answer"};
   }
   world_.answer_late(there, client_);
-  if (!reply) reply = std::make_unique<std::byte[]>(4096);
+  if (!reply.bytes) reply.bytes = std::make_unique<std::byte[]>(4096);
   auto length = there.service->answer(static_cast<staging::Owner>(client_), question.bytes(),
-                                      {reply.get(), 4096});
+                                      {reply.bytes.get(), 4096});
   if (!world_.step(client_)) return dead();  // the answer travels
   if (!there.alive) return lost(server);
   if (client.cut_off) return cut();
   if (!length) return length.error();
-  return std::span<const std::byte>(reply.get(), *length);
+  return std::span<const std::byte>(reply.bytes.get(), *length);
 }
 
 /// A client that tells has the turn, and keeps it.
