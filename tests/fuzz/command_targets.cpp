@@ -160,6 +160,7 @@ struct Exporter {
     };
     made.answer = [segment, &source](RequesterId, std::span<const std::byte> question,
                                      std::span<std::byte> reply) -> Result<std::size_t> {
+      CHECK(std::ssize(question) <= geometry.slot_bytes, "a question longer than a slot");
       scribble(segment, source);
       if (question.size() % 5 == 4) return Error{ErrorCode::io, std::string(3000, 'x')};
       const std::size_t length = std::min(question.size(), reply.size());
@@ -169,6 +170,7 @@ struct Exporter {
     made.answered = [segment](int slot, std::int64_t bytes) {
       CHECK(slot >= 0 && slot < geometry.slots, "an answer of a slot that there is not");
       CHECK(bytes >= 0 && bytes <= geometry.slot_bytes, "an answer longer than a slot");
+      CHECK(segment.control(slot).text_bytes <= 1024, "an error of any length");
     };
     return made;
   }

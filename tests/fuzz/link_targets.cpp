@@ -1,10 +1,5 @@
 // The socket of an exporter from its first byte, and links within a finished handshake.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <array>
 #include <memory>
@@ -16,79 +11,12 @@
 #include "fabric/fabric.hpp"
 #include "fabric/socket_wire.hpp"
 #include "fuzz/targets.hpp"
+#include "support/raw_peer.hpp"
 
 namespace tranship::fuzz {
 namespace {
 
-constexpr Key known_key{std::byte{7}, std::byte{9}};
-
-/// Connects to "HOST:PORT". When it is closed the connection is reset, so that no port stays taken.
-FileDescriptor connect_to(const std::string& address) {
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  to.sin_port =
-      htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
-  FileDescriptor made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const linger reset{1, 0};
-  (void)setsockopt(made.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-  const int code = connect(made.get(), reinterpret_cast<sockaddr*>(&to), sizeof to);
-  CHECK(code == 0, "the exporter listens");
-  return made;
-}
-
-FileDescriptor connect_to_name(const std::string& name) {
-  sockaddr_un to{};
-  to.sun_family = AF_UNIX;
-  std::memcpy(to.sun_path + 1, name.data(), name.size());
-  FileDescriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  const int code = connect(made.get(), reinterpret_cast<sockaddr*>(&to), length);
-  CHECK(code == 0, "the exporter listens");
-  return made;
-}
-
-/// False if the other side has closed.
-bool send_all(const FileDescriptor& socket, std::span<const std::byte> bytes) {
-  return bytes.empty() || send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-                              static_cast<ssize_t>(bytes.size());
-}
-
-template <typename T>
-std::span<const std::byte> bytes_of(const T& value) {
-  return std::as_bytes(std::span(&value, 1));
-}
-
-/// Reads a step of the handshake. False if the other side has closed.
-template <typename T, typename Progress>
-bool receive(const FileDescriptor& socket, T& value, const Progress& progress) {
-  std::size_t got = 0;
-  while (got < sizeof value) {
-    progress();
-    pollfd entry{socket.get(), POLLIN, 0};
-    if (poll(&entry, 1, 0) == 0) continue;
-    const ssize_t length = recv(socket.get(), reinterpret_cast<char*>(&value) + got,
-                                sizeof value - got, MSG_DONTWAIT);
-    if (length <= 0) return false;
-    got += static_cast<std::size_t>(length);
-  }
-  return true;
-}
-
-/// Proves that it has the key. False if the other side does not take it.
-template <typename Progress>
-bool prove(const FileDescriptor& socket, const SessionToken& session, const Progress& progress) {
-  ClientHello hello;
-  hello.nonce[0] = std::byte{1};
-  ServerHello answer;
-  if (!send_all(socket, bytes_of(hello)) || !receive(socket, answer, progress)) return false;
-  ClientProof proof;
-  proof.proof = *proof_of(known_key, ProvingSide::client, hello, answer.nonce);
-  proof.session = session;
-  ServerReady ready;
-  return send_all(socket, bytes_of(proof)) && receive(socket, ready, progress) &&
-         ready.status == 0;
-}
+using namespace tranship::test;
 
 /// Frames from the input: each a few bytes that choose its header, and then its body and bulk.
 /// Sometimes a field of the header is the input's own.
@@ -155,11 +83,12 @@ void run_socket(std::span<const std::byte> input) {
   const unsigned kind = source.byte();
   const auto progress = [] { (void)listener.wire->progress(); };
   const std::size_t before = listener.arrived;
-  const FileDescriptor socket = connect_to(listener.wire->contact().network);
+  const FileDescriptor socket = connect_raw(listener.wire->contact().network);
   const bool proves = kind % 2 == 1;
   SessionToken session{};
   if (kind % 8 == 5) session[0] = std::byte{1};
-  if (proves && !prove(socket, session, progress)) return;
+  ServerReady ready;
+  if (proves && (!prove(socket, known_key, session, ready, progress) || ready.status != 0)) return;
   std::uint64_t sequence = 0;
   while (!source.empty()) {
     const bool raw = !proves || source.byte() % 8 == 7;
@@ -258,9 +187,10 @@ void run_link(std::span<const std::byte> input) {
   const unsigned kind = source.byte();
   const bool is_local = kind % 2 == 0;
   const FileDescriptor socket =
-      is_local ? connect_to_name(exporter.local) : connect_to(exporter.network);
+      is_local ? connect_raw_locally(exporter.local) : connect_raw(exporter.network);
   const auto nothing = [] {};
-  if (!is_local && !prove(socket, {}, nothing)) return;
+  ServerReady ready;
+  if (!is_local && !prove(socket, known_key, {}, ready, nothing)) return;
   std::uint64_t sequence = 0;
   bool open = true;
   if (kind % 4 < 3) {

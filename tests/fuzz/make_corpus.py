@@ -178,6 +178,9 @@ def slots() -> dict[str, bytes]:
                 bytes([0]) + body + bytes([which]) for which in (6, 78, 132, 252)
             )
     call = struct.pack("<QQIIIIq", 1, 0, 3, 0, 0, 0, 20)
+    for size in (24, 4099, 70000):
+        long = struct.pack("<QQIIIIq", 1, 0, 3, 0, 0, 0, size)
+        made[f"call{size}"] = bytes([0]) + scribble(0, 0, long) + bytes([3, 15, 31])
     made["call"] = bytes([0]) + scribble(0, 0, call) + bytes([3, 15, 31])
     return made
 
