@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -52,6 +53,7 @@ class FrameWriter {
     FrameHeader header;
     std::vector<std::byte> body;
     std::span<const std::byte> bulk;
+    std::shared_ptr<const void> owner;  ///< Of the memory of `bulk`.
     std::vector<FileDescriptor> descriptors;
     std::size_t bytes() const { return sizeof header + body.size() + bulk.size(); }
   };

@@ -82,6 +82,22 @@ struct Door {
 
 const auto nothing = [] {};
 
+/// Keeps what it is given to send.
+struct RecordingWire final : Wire {
+  WireMessage sent;
+
+  Contact contact() const override { return {}; }
+  void accept_key(const Key&) override {}
+  int event_descriptor() const override { return -1; }
+  bool arm() override { return true; }
+  bool progress() override { return false; }
+  Result<ConnectionId> connect(const Contact&) override { return ConnectionId{1}; }
+  void send(ConnectionId, const WireMessage& message) override { sent = message; }
+  WirePeer peer(ConnectionId) const override { return {}; }
+  void close(ConnectionId) override {}
+  void drain() override {}
+};
+
 void send_frame(const FileDescriptor& socket, MessageType type, std::uint64_t sequence,
                 std::span<const std::byte> body = {}) {
   FrameHeader header;
@@ -138,7 +154,6 @@ TEST(more_descriptors_than_messages_may_bring_are_refused) {
   int ends[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
   const FileDescriptor mine(ends[0]);
-  FrameWriter writer(false);
   FrameReader reader(true);
   FrameReader::Handlers handlers;
   const std::vector<int> numbers(4, ends[1]);
@@ -426,4 +441,59 @@ TEST(a_lost_peer_keeps_its_fence_until_its_copies_have_ended) {
   fences.look(count);
   EXPECT_EQ(lifted, 1);
   EXPECT(fences.empty());
+}
+
+TEST(what_is_sent_keeps_the_memory_that_it_lies_in) {
+  RecordingWire wire;
+  std::weak_ptr<SharedMemory> memory;
+  auto writer = std::make_unique<FrameWriter>(true);
+  {
+    const SlotSegment segment = segment_of({1, 65536});
+    memory = segment.memory();
+    send_answered(wire, 1, segment, 0, 65536);
+    EXPECT_EQ(wire.sent.bulk.size(), 65536U);
+    EXPECT(writer->send(wire.sent, false));
+    send_submitted(wire, 1, segment, {0, sizeof(CommandHeader), 65536});
+    EXPECT(wire.sent.owner == segment.memory());
+    wire.sent = {};
+  }
+  EXPECT(!memory.expired());
+  writer.reset();
+  EXPECT(memory.expired());
+}
+
+TEST(a_session_that_was_closed_is_not_taken_up_again) {
+  Door door;
+  std::vector<std::byte> data(100);
+  for (int k = 0; k < 200; ++k) {
+    const std::string name = std::string(1000, 'n') + std::to_string(k);
+    REQUIRE(door.fabric->export_array({name, "", {data.data(), nullptr}, 100, true, nullptr}).ok());
+  }
+  ServerReady ready;
+  const FileDescriptor socket = connect_raw(door.address);
+  REQUIRE(prove(socket, known_key, {}, ready, nothing));
+  send_frame(socket, MessageType::hello, 1, hello_body(LinkMode::network));
+  // More than the sockets hold, so that the connection lingers.
+  std::uint64_t sequence = 1;
+  for (int k = 0; k < 150; ++k) send_frame(socket, MessageType::names, ++sequence);
+  send_frame(socket, MessageType::goodbye, ++sequence);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  ServerReady again;
+  const FileDescriptor other = connect_raw(door.address);
+  EXPECT(prove(other, known_key, ready.session, again, nothing) && again.status == 1);
+}
+
+TEST(words_of_a_peer_are_made_fit_to_be_shown) {
+  Welcome welcome;
+  welcome.error_text = "no\x1b[2Jroom";
+  welcome.greeting.version = std::string(5000, 'v');
+  welcome.identity.host = "\xff\xfe";
+  Welcome read;
+  REQUIRE(decode(encode(welcome), read));
+  EXPECT(read.error_text.find('\x1b') == std::string::npos);
+  EXPECT(read.greeting.version.size() < 300);
+  EXPECT(read.identity.host.find('\xff') == std::string::npos);
+  welcome.error_text = "plain words";
+  REQUIRE(decode(encode(welcome), read));
+  EXPECT_EQ(read.error_text, std::string("plain words"));
 }

@@ -1,4 +1,4 @@
-// A staging server asked by several clients, and a client answered by several servers, in any words.
+// A staging server asked by several clients, and a client answered by servers, in any words.
 #include <algorithm>
 #include <deque>
 #include <string>
