@@ -147,6 +147,7 @@ TEST(frames_that_break_the_rules_are_refused) {
   EXPECT_EQ(read_frame(header).placed, 0);  // nobody is asked for so much
   header = {};
   header.descriptors = 1;
+  header.body_bytes = 64;
   EXPECT(read_frame(header).outcome == Outcome::refused);
 }
 
