@@ -33,6 +33,7 @@ bool FrameWriter::send(const WireMessage& message, bool now) {
   frame.header.descriptors = static_cast<std::uint32_t>(message.descriptors.size());
   frame.body.assign(message.body.begin(), message.body.end());
   frame.bulk = message.bulk;
+  frame.owner = message.owner;
   for (const int descriptor : message.descriptors) {
     frame.descriptors.emplace_back(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
     if (!frame.descriptors.back()) return false;

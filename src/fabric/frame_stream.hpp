@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -54,6 +55,7 @@ class FrameWriter {
     FrameHeader header;
     std::vector<std::byte> body;
     std::span<const std::byte> bulk;
+    std::shared_ptr<const void> owner;  ///< Of the memory of `bulk`.
     std::vector<FileDescriptor> descriptors;
     std::vector<std::byte> kept;  ///< The bulk, once it may not be read where it lay.
     std::size_t bytes() const { return sizeof header + body.size() + bulk.size(); }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
+
 namespace tranship {
 namespace {
 
@@ -12,7 +14,7 @@ void put(MessageWriter& out, const Greeting& value) {
 bool get(MessageReader& in, Greeting& value) {
   value.magic = in.get<std::uint64_t>();
   value.protocol = in.get<std::uint32_t>();
-  value.version = in.text();
+  value.version = plain_text(in.text());
   return in.ok() && value.magic == hello_magic;
 }
 
@@ -26,10 +28,15 @@ void get(MessageReader& in, Identity& value) {
   value.start_ticks = in.get<std::uint64_t>();
   value.boot = in.text();
   value.pid_namespace = in.text();
-  value.host = in.text();
+  value.host = plain_text(in.text());
 }
 
 }  // namespace
+
+std::string plain_text(const std::string& text) {
+  constexpr std::size_t bytes_most = 2000;
+  return text.size() <= bytes_most && is_plain_text(text) ? text : quoted(text, bytes_most / 10);
+}
 
 void MessageWriter::append(const void* data, std::size_t length) {
   const auto* bytes = static_cast<const std::byte*>(data);
@@ -72,7 +79,7 @@ bool decode(std::span<const std::byte> bytes, Welcome& welcome) {
   MessageReader in(bytes);
   if (!get(in, welcome.greeting)) return false;
   welcome.error_code = in.get<std::uint32_t>();
-  welcome.error_text = in.text();
+  welcome.error_text = plain_text(in.text());
   get(in, welcome.identity);
   welcome.mode = in.get<LinkMode>();
   welcome.geometry.slots = in.get<std::int32_t>();
@@ -104,7 +111,7 @@ std::vector<std::byte> encode(const Accepted& accepted) {
 bool decode(std::span<const std::byte> bytes, Accepted& accepted) {
   MessageReader in(bytes);
   accepted.error_code = in.get<std::uint32_t>();
-  accepted.error_text = in.text();
+  accepted.error_text = plain_text(in.text());
   return in.ok();
 }
 
@@ -120,7 +127,7 @@ std::vector<std::byte> encode(const LookupReply& reply) {
 bool decode(std::span<const std::byte> bytes, LookupReply& reply) {
   MessageReader in(bytes);
   reply.error_code = in.get<std::uint32_t>();
-  reply.error_text = in.text();
+  reply.error_text = plain_text(in.text());
   reply.id = in.get<std::uint64_t>();
   reply.index = in.get<std::int32_t>();
   reply.bytes = in.get<std::int64_t>();

@@ -174,6 +174,10 @@ bool decode(std::span<const std::byte> bytes, Ready& ready);
 bool decode(std::span<const std::byte> bytes, Accepted& accepted);
 bool decode(std::span<const std::byte> bytes, LookupReply& reply);
 
+/// A text of a peer that messages show, made fit for that: of bounded length, without control
+/// characters.
+std::string plain_text(const std::string& text);
+
 /// The error that a peer put into a reply as a code (0: none) and a text.
 ErrorCode error_code_of(std::uint32_t wire);
 std::uint32_t wire_code_of(ErrorCode code);

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/check.hpp"
+#include "fabric/protocol.hpp"
 
 namespace tranship {
 namespace {
@@ -302,7 +303,8 @@ Status Requester::answer_of(int slot) {
   const std::size_t length = std::min<std::size_t>(read_once(control.text_bytes), 1024);
   std::string text(reinterpret_cast<const char*>(options_.segment.command(slot)), length);
   const auto known = static_cast<std::uint32_t>(ErrorCode::closed) + 1;
-  return Error{static_cast<ErrorCode>(std::min(code, known) - 1), options_.peer + ": " + text};
+  return Error{static_cast<ErrorCode>(std::min(code, known) - 1),
+               options_.peer + ": " + plain_text(text)};
 }
 
 void Requester::end_if_done(Pending& pending) {

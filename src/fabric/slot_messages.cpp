@@ -22,6 +22,16 @@ Packed packed_of(const SlotSegment& segment, int slot, std::int64_t bytes) {
   return bytes <= inline_bytes_max ? Packed{all, {}} : Packed{{}, all};
 }
 
+void send_packed(Wire& wire, ConnectionId connection, const SlotSegment& segment,
+                 const MessageHeader& header, const MessageWriter& body, const Packed& packed) {
+  WireMessage message;
+  message.header = header;
+  message.body = body.bytes();
+  message.bulk = packed.bulk;
+  if (!packed.bulk.empty()) message.owner = segment.memory();
+  wire.send(connection, message);
+}
+
 bool slot_exists(const SlotSegment& segment, int slot) {
   return segment.memory() && slot >= 0 && slot < segment.geometry().slots;
 }
@@ -34,12 +44,8 @@ void send_submitted(Wire& wire, ConnectionId connection, const SlotSegment& segm
   MessageWriter out;
   out.add(std::span<const std::byte>(segment.command(submitted.slot), submitted.command_bytes));
   out.add(packed.inside);
-  WireMessage message;
-  message.header.type = MessageType::submitted;
-  message.header.slot = static_cast<std::uint32_t>(submitted.slot);
-  message.body = out.bytes();
-  message.bulk = packed.bulk;
-  wire.send(connection, message);
+  send_packed(wire, connection, segment,
+              {MessageType::submitted, static_cast<std::uint32_t>(submitted.slot), 0}, out, packed);
 }
 
 void send_answered(Wire& wire, ConnectionId connection, const SlotSegment& segment, int slot,
@@ -50,12 +56,8 @@ void send_answered(Wire& wire, ConnectionId connection, const SlotSegment& segme
   out.add(control.error_code).add(control.reply_bytes);
   out.add(std::span<const std::byte>(segment.command(slot), control.text_bytes));
   out.add(packed.inside);
-  WireMessage message;
-  message.header.type = MessageType::answered;
-  message.header.slot = static_cast<std::uint32_t>(slot);
-  message.body = out.bytes();
-  message.bulk = packed.bulk;
-  wire.send(connection, message);
+  send_packed(wire, connection, segment,
+              {MessageType::answered, static_cast<std::uint32_t>(slot), 0}, out, packed);
 }
 
 bool take_submitted(const SlotSegment& segment, int slot, std::span<const std::byte> body) {

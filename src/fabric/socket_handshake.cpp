@@ -203,7 +203,9 @@ bool SocketWire::take_proof(const ConnectionPointer& connection) {
     {
       std::lock_guard lock(mutex_);
       for (const auto& [id, other] : connections_) {
-        if (!other->local && other->announced && !other->client && other->token == given.session) {
+        // What is closed only lingers for what was sent: nobody may take it up again.
+        const bool open = other->announced && other->phase != Phase::closing;
+        if (open && !other->local && !other->client && other->token == given.session) {
           old = other;
         }
       }

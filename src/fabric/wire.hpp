@@ -35,6 +35,9 @@ struct WireMessage {
   /// Bytes that the receiver's wire writes where its `place` handler says. They must stay as they
   /// are until a message has come that answers this one, or the connection is lost.
   std::span<const std::byte> bulk;
+  /// Keeps the memory of `bulk` until it is sent no more: what is sent to a connection that closes
+  /// goes out after the link has ended.
+  std::shared_ptr<const void> owner{};
   /// Descriptors to hand over, which are duplicated; only to a local peer, at most
   /// descriptors_max.
   std::span<const int> descriptors;

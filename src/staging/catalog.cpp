@@ -430,8 +430,11 @@ Catalog::Look Catalog::ask_one(const GetRequest& request, bool wants_data, int s
     held.version = in.get<std::int64_t>();
     held.type = in.text();
     held.element_bytes = in.get<std::int64_t>();
-    const std::int64_t bytes = request.box.points() * held.element_bytes;
-    if (!in.ok() || bytes < 1 || bytes > static_cast<std::int64_t>(answer->size())) {
+    std::int64_t bytes = 0;
+    const bool countable =
+        held.element_bytes >= 1 &&
+        !__builtin_mul_overflow(request.box.points(), held.element_bytes, &bytes);
+    if (!in.ok() || !countable || bytes > static_cast<std::int64_t>(answer->size())) {
       return not_a_server();
     }
     held.data = answer->last(static_cast<std::size_t>(bytes));
@@ -439,11 +442,14 @@ Catalog::Look Catalog::ask_one(const GetRequest& request, bool wants_data, int s
   }
   Found found;
   if (said != Said::objects) return not_a_server();
-  if (Status s = read_found(server, *answer, found, reply); !s) return given_up(server, found, s);
+  if (Status s = read_found(server, *answer, request.box.rank, found, reply); !s) {
+    return given_up(server, found, s);
+  }
   held.version = found.version;
   held.type = found.type;
   held.element_bytes = found.element_bytes;
   held.objects = std::move(found.objects);
+  held.end_ns = reply.end_ns;
   held.leases.emplace_back(server, found.lease);
   for (Seen& seen : held.objects) seen.lease = found.lease;
   Box missing;
@@ -463,7 +469,8 @@ Error Catalog::given_up(int server, const Found& found, const Status& why) {
 }
 
 /// Reads the objects of an answer, and those that it had no room for.
-Status Catalog::read_found(int server, std::span<const std::byte> answer, Found& found,
+/// Objects of servers that there are, in boxes of as many dimensions as were asked for.
+Status Catalog::read_found(int server, std::span<const std::byte> answer, int rank, Found& found,
                            ReplyBuffer& reply) {
   std::size_t left = 0;
   MessageReader in(answer);
@@ -478,7 +485,10 @@ Status Catalog::read_found(int server, std::span<const std::byte> answer, Found&
     if (next.get<Said>() != Said::objects || !read(next, found, left)) return not_a_server();
     if (found.objects.size() == before) return not_a_server();
   }
-  return {};
+  const bool usable = std::all_of(found.objects.begin(), found.objects.end(), [&](const Seen& one) {
+    return one.home >= 0 && one.home < distribution_.servers() && one.box.rank == rank;
+  });
+  return usable ? Status{} : Status(not_a_server());
 }
 
 Catalog::Look Catalog::ask_all(const GetRequest& request, const std::vector<int>& owners,
@@ -530,7 +540,8 @@ Status Catalog::find_at(const std::vector<int>& servers, const GetRequest& reque
       continue;
     }
     Found found;
-    if (Status s = read_found(server, *answer, found, reply); !s) return given_up(server, found, s);
+    Status status = read_found(server, *answer, request.box.rank, found, reply);
+    if (!status) return given_up(server, found, status);
     answers.emplace_back(server, std::move(found));
   }
   return {};

@@ -216,7 +216,7 @@ class Catalog {
   Status take_back(Held& here, std::span<const Part> away, std::int64_t end_ns,
                    const std::function<Status(const Held&)>& copy);
   Error given_up(int server, const Found& found, const Status& why);
-  Status read_found(int server, std::span<const std::byte> answer, Found& found,
+  Status read_found(int server, std::span<const std::byte> answer, int rank, Found& found,
                     ReplyBuffer& reply);
 
   Servers& servers_;

@@ -539,6 +539,9 @@ Result<Array> Client::object_array(int server, const Range& range, const Box& bo
   const bool mapped = array->place.attachment == nullptr;
   auto mapping = dense(box, *like.view.mapping, mapped ? 0 : range.offset);
   if (!mapping) return mapping.error();
+  // A server's word alone must lead nobody outside the memory that is mapped here.
+  const std::int64_t bytes = View::whole(*mapping).bytes();
+  if (!lies_inside(range, bytes, array->view.bytes())) return not_a_server();
   if (mapped) array->place.address += range.offset;
   array->view = View::whole(std::move(*mapping));
   array->named = like.named;

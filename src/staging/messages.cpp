@@ -34,6 +34,11 @@ Range read_range(MessageReader& in) {
   return range;
 }
 
+bool lies_inside(const Range& range, std::int64_t bytes, std::int64_t segment_bytes) {
+  return range.offset >= 0 && bytes >= 0 && bytes <= segment_bytes &&
+         range.offset <= segment_bytes - bytes;
+}
+
 const char* to_string(Ask ask) {
   switch (ask) {
     case Ask::hello: return "hello";

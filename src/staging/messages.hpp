@@ -87,6 +87,8 @@ void add_entry(MessageWriter& out, const std::string& variable, std::int64_t ver
 
 void add(MessageWriter& out, const Range& range);
 Range read_range(MessageReader& in);
+/// Whether an object of `bytes` bytes that begins where a server says lies inside the segment.
+bool lies_inside(const Range& range, std::int64_t bytes, std::int64_t segment_bytes);
 void add(MessageWriter& out, const Box& box);
 /// A box that holds no point makes the reader fail.
 Box read_box(MessageReader& in, bool& ok);

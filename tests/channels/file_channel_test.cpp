@@ -521,6 +521,38 @@ TEST(file_gets_no_name_after_a_failed_transfer) {
   }
 }
 
+TEST(file_keeps_its_permissions_when_it_is_replaced) {
+  Folder folder(parents().front());
+  const std::string path = folder.file("array");
+  put_content(path, Bytes(10));
+  REQUIRE(::chmod(path.c_str(), 0640) == 0);
+  auto opened = File::open(path, {.mode = FileMode::replace, .bytes_min = 50});
+  REQUIRE(opened.ok());
+  EXPECT((*opened)->flush().ok());
+  struct stat info {};
+  REQUIRE(::stat(path.c_str(), &info) == 0);
+  EXPECT_EQ(info.st_mode & 0777u, 0640u);
+}
+
+TEST(file_flush_waits_for_what_is_copied_into_it) {
+  Folder folder(parents().front());
+  const std::string path = folder.file("array");
+  auto opened = File::open(path, {.mode = FileMode::replace, .bytes_min = 50});
+  REQUIRE(opened.ok());
+  auto ended = (*opened)->note_transfer("a copy", 50);
+  std::atomic<bool> flushed{false};
+  std::thread flushing([&] {
+    EXPECT((*opened)->flush().ok());
+    flushed = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT(!flushed.load());
+  EXPECT(::access(path.c_str(), F_OK) != 0);
+  ended({});
+  flushing.join();
+  EXPECT(::access(path.c_str(), F_OK) == 0);
+}
+
 TEST(file_that_is_let_go_takes_its_name_if_all_was_written) {
   Folder folder(parents().front());
   const std::string path = folder.file("array");

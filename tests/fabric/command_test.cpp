@@ -141,3 +141,26 @@ TEST(forged_headers_are_refused) {
   Command command{header, {}};
   EXPECT(!read_nests(memory.data(), slot_bytes, 4096, scratch, command).ok());
 }
+
+TEST(forged_counts_are_refused) {
+  std::vector<std::int64_t> ranks{8, 0, LoopNest::loops_max + 1};
+  for (int k = 0; k <= LoopNest::loops_max; ++k) ranks.insert(ranks.end(), {1, 8});
+  EXPECT(!forged(ranks, 8).ok());
+  Forged two;  // each fits the slot, and both do not
+  two.words = {40000, 0, 0, 40000, 0, 0};
+  two.header.nest_count = 2;
+  two.header.bytes = 80000;
+  EXPECT(!two.read(1 << 20).ok());
+  // More words than a slot's command has room for, though they agree with each other.
+  const std::size_t count = command_words_max / 3 * 3 + 3;
+  std::vector<std::byte> memory(2 * command_bytes_max);
+  CommandHeader header{1, 1, 1, 0, static_cast<std::uint32_t>(count / 3),
+                       static_cast<std::uint32_t>(count), static_cast<std::int64_t>(count / 3)};
+  for (std::size_t k = 0; k < count; k += 3) {
+    const std::int64_t one = 1;
+    std::memcpy(memory.data() + sizeof header + 8 * k, &one, 8);
+  }
+  std::vector<std::int64_t> scratch;
+  Command command{header, {}};
+  EXPECT(!read_nests(memory.data(), slot_bytes, 4096, scratch, command).ok());
+}

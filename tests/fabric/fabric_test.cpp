@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "fabric/helpers.hpp"
 
@@ -134,6 +135,19 @@ TEST(contact_file_of_a_dead_process) {
   REQUIRE(!peer);
   EXPECT(peer.error().code == ErrorCode::peer_lost);
   EXPECT(contains(peer.error().message, "the file can be removed"));
+}
+
+TEST(contact_files_of_the_living_are_left_alone_and_private) {
+  TemporaryFolder folder;
+  auto options = options_for(Transport::automatic);
+  options.contact_file = folder.file("contact");
+  auto first = open_fabric(options);
+  struct stat info {};
+  REQUIRE(stat(options.contact_file.c_str(), &info) == 0);
+  EXPECT_EQ(info.st_mode & 0777u, 0600u);
+  const auto second = Fabric::open(options);
+  REQUIRE(!second);
+  EXPECT(contains(second.error().message, "which runs"));
 }
 
 TEST(contact_that_leads_nowhere) {

@@ -134,3 +134,13 @@ TEST(garbage_is_refused_and_nothing_else) {
   }
   EXPECT(read_well < 200000);
 }
+
+TEST(an_object_lies_inside_its_segment_whatever_a_server_says) {
+  EXPECT(lies_inside({0, 0, 100}, 100, 100));
+  EXPECT(lies_inside({0, 36, 64}, 64, 100));
+  EXPECT(!lies_inside({0, 37, 64}, 64, 100));
+  EXPECT(!lies_inside({0, -1, 64}, 64, 100));
+  EXPECT(!lies_inside({0, 0, 64}, 101, 100));
+  EXPECT(!lies_inside({0, INT64_MAX, 64}, 64, 100));
+  EXPECT(!lies_inside({0, INT64_MIN, 64}, 64, 100));
+}

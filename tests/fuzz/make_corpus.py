@@ -1,0 +1,308 @@
+#!/usr/bin/env python3
+"""Writes the first inputs of tests/fuzz/corpus: well-formed words, one kind in each file.
+
+Fuzzers find the rest from here. Run it again when a message changes its form.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+CORPUS = Path(__file__).resolve().parent / "corpus"
+FRAME = struct.Struct("<IIIIQQQQII")
+FRAME_MAGIC = 0x32534E54
+HELLO_MAGIC = 0x3150494853524E54
+CLIENT_MAGIC = 0x3148434E41525454
+PROTOCOL = 4
+STAGING = 6
+
+
+def text(value: bytes) -> bytes:
+    """A length, and as many bytes."""
+    return struct.pack("<I", len(value)) + value
+
+
+def frame(kind: int, body: bytes = b"", bulk: bytes = b"", slot: int = 0) -> bytes:
+    """A whole frame as it goes over a socket."""
+    return FRAME.pack(FRAME_MAGIC, kind, slot, 0, 1, 0, 0, len(bulk), len(body), 0) + body + bulk
+
+
+def greeting() -> bytes:
+    """What both greetings begin with."""
+    return struct.pack("<QI", HELLO_MAGIC, PROTOCOL) + text(b"0.1.0")
+
+
+def identity() -> bytes:
+    """A process of another machine."""
+    return struct.pack("<qQ", 17, 4711) + text(b"boot") + text(b"pid:[1]") + text(b"node")
+
+
+def command(operation: int, words: list[int], size: int, export: int = 1 << 16) -> bytes:
+    """A command as it lies in a slot."""
+    header = struct.pack("<QQIIIIq", 1, export, operation, 0, 1, len(words), size)
+    return header + struct.pack(f"<{len(words)}q", *words)
+
+
+NESTS = {
+    "run": ([100, 8, 0], 100),
+    "rows": ([8, 16, 1, 10, 32], 80),
+    "backwards": ([4, 400, 2, 10, -8, 3, 80], 120),
+    "single": ([4, 0, 1, 1, 1 << 40], 4),
+}
+
+
+def box(*sides: tuple[int, int]) -> bytes:
+    """A box by its lower and upper bounds."""
+    packed = b"".join(struct.pack("<qq", *side) for side in sides)
+    return struct.pack("<I", len(sides)) + packed
+
+
+def put(version: int = 1, sides: tuple[tuple[int, int], ...] = ((0, 16),)) -> bytes:
+    """The description of a put."""
+    life = struct.pack("<QQ", 0, 0)
+    return text(b"v") + struct.pack("<q", version) + box(*sides) + text(b"i8") + I64(8) + life
+
+
+def get(which: int, version: int = 1, sides: tuple[tuple[int, int], ...] = ((0, 16),)) -> bytes:
+    """The description of a get."""
+    life = struct.pack("<QQ", 0, 0)
+    return text(b"v") + struct.pack("<Iq", which, version) + box(*sides) + life
+
+
+def I64(value: int) -> bytes:  # noqa: N802
+    """Eight bytes."""
+    return struct.pack("<q", value)
+
+
+def U32(value: int) -> bytes:  # noqa: N802
+    """Four bytes."""
+    return struct.pack("<I", value)
+
+
+def frames() -> dict[str, bytes]:
+    """Whole frames, one after the other, in pieces."""
+    return {
+        "empty": b"\x10" + frame(10),
+        "body": b"\x00" + frame(1, greeting() + identity() + U32(1)),
+        "bulk": b"\x04" + frame(11, b"abc", b"x" * 300) + frame(12, b"", b"y" * 20),
+        "many": b"\xff" + b"".join(frame(k, b"z" * k) for k in range(1, 15)),
+    }
+
+
+def messages() -> dict[str, bytes]:
+    """The body of each message."""
+    welcome = greeting() + U32(0) + text(b"") + identity() + U32(1)
+    welcome += struct.pack("<iqiQQ", 8, 65536, 3, 4096, 99)
+    reply = U32(0) + text(b"") + struct.pack("<QiqI", 65536, 0, 100, 1)
+    reply += text(b"{}") + struct.pack("<Qqq", 0, 4096, 0) + text(b"")
+    submitted = text(command(1, *NESTS["run"])) + text(b"a" * 100)
+    return {
+        "hello": b"\x00\x00" + greeting() + identity() + U32(1),
+        "welcome": b"\x01\x00" + welcome,
+        "ready": b"\x02\x00" + U32(1),
+        "accepted": b"\x03\x00" + U32(3) + text(b"no room"),
+        "lookup": b"\x04\x00" + reply,
+        "greeting": b"\x05\x00" + greeting(),
+        "submitted": b"\x06\x01" + submitted,
+        "answered": b"\x07\x02" + U32(0) + U32(12) + text(b"") + text(b"b" * 12),
+    }
+
+
+def framed(kind: int, body: bytes, slot: int = 0) -> bytes:
+    """A frame as next_frame() in link_targets.cpp reads it off an input."""
+    return struct.pack("<BBH", kind, slot, len(body)) + body
+
+
+def talk(first: int, *parts: bytes) -> bytes:
+    """Frames behind the byte that link_targets.cpp reads before each."""
+    return bytes([first]) + b"".join(b"\x00" + part for part in parts)
+
+
+def sockets() -> dict[str, bytes]:
+    """A stranger's bytes, and a peer's frames."""
+    hello = struct.pack("<QII", CLIENT_MAGIC, 1, 0) + b"n" * 32
+    return {
+        "http": b"\x00" + bytes([40]) + b"GET / HTTP/1.1\r\nHost: somebody\r\n\r\n and more",
+        "hello": b"\x00" + bytes([len(hello) - 1]) + hello + bytes([100]) + b"p" * 60,
+        "frames": talk(1, framed(1, greeting()), framed(5, text(b"w")), framed(10, b"")),
+        "resumed": talk(5, framed(1, greeting())),
+        "bulk": talk(1, struct.pack("<BBHH", 16 + 11, 0, 3, 20) + b"abc" + b"d" * 20),
+    }
+
+
+def links() -> dict[str, bytes]:
+    """All that a requester says, on either way."""
+    ready = {0: U32(1), 1: U32(2)}
+    submitted = text(command(1, *NESTS["run"])) + text(b"a" * 100)
+    question = struct.pack("<QQIIIIq", 1, 0, 3, 0, 0, 0, 20)
+    made = {}
+    for way in (0, 1):
+        made[f"requester{way}"] = talk(
+            way,
+            framed(3, ready[way]),
+            framed(5, text(b"w")),
+            framed(7, b""),
+            framed(11, submitted),
+            framed(11, text(question) + text(b"q" * 20), slot=1),
+            framed(10, b""),
+        )
+        made[f"nobody{way}"] = talk(way + 2, framed(3, ready[way]), framed(5, text(b"w")))
+    return made
+
+
+def commands() -> dict[str, bytes]:
+    """Commands for arrays of two sizes."""
+    made = {}
+    for name, (words, size) in NESTS.items():
+        for operation in (1, 2):
+            body = command(operation, words, size)
+            made[f"{name}{operation}"] = b"\x00" + struct.pack("<Q", 8000) + body
+            made[f"{name}{operation}large"] = b"\x02" + struct.pack("<Q", 1 << 62) + body
+    return made
+
+
+def scribble(where: int, offset: int, data: bytes) -> bytes:
+    """As scribble() in command_targets.cpp reads it."""
+    return struct.pack("<BHB", where, offset, len(data)) + data
+
+
+def slots() -> dict[str, bytes]:
+    """Commands that a peer writes and submits."""
+    made = {}
+    for name, (words, size) in NESTS.items():
+        for operation in (1, 2):
+            body = scribble(0, 0, command(operation, words, size))
+            # 72 % 3 is slot 0; its two highest bits choose the export.
+            made[f"{name}{operation}"] = b"".join(
+                bytes([0]) + body + bytes([which]) for which in (6, 78, 132, 252)
+            )
+    call = struct.pack("<QQIIIIq", 1, 0, 3, 0, 0, 0, 20)
+    for size in (24, 4099, 70000):
+        long = struct.pack("<QQIIIIq", 1, 0, 3, 0, 0, 0, size)
+        made[f"call{size}"] = bytes([0]) + scribble(0, 0, long) + bytes([3, 15, 31])
+    made["call"] = bytes([0]) + scribble(0, 0, call) + bytes([3, 15, 31])
+    return made
+
+
+def requesters() -> dict[str, bytes]:
+    """Requests and answers."""
+    return {
+        "answered": bytes([0, 4, 20, 36, 4, 20, 36]),
+        "write": bytes([5, 4, 4, 20]),
+        "told": bytes([1, 4, 1, 20, 2]) + scribble(8, 0, b"text") + b"\x03" * 9 + bytes([4]),
+    }
+
+
+def asked(*questions: bytes) -> bytes:
+    """Questions of one owner, as service_targets.cpp reads them."""
+    return b"".join(b"\x00" + struct.pack("<H", len(one)) + one for one in questions)
+
+
+def services() -> dict[str, bytes]:
+    """Each question of the staging service."""
+    data = text(bytes(128))
+    several = [
+        U32(4) + put(),
+        U32(7) + put() + data,
+        U32(14) + get(1) + I64(5),
+        U32(8) + put(2) + U32(3) + U32(0) + I64(9),
+        U32(9) + I64(2) + I64(0) + text(b"v") + I64(128) + text(b"memcpy"),
+        U32(14) + get(2) + I64(6),
+        U32(21) + get(2) + I64(6),
+        U32(15) + get(1) + U32(1) + I64(7),
+        U32(16) + text(b"v") + I64(1) + U32(0) + U32(1) + I64(1) + I64(8),
+        U32(19) + I64(1) + text(b"v") + U32(1) + I64(128) + text(b"memcpy"),
+        U32(24) + text(b"") + I64(0),
+        U32(25),
+        U32(22) + text(b"v") + I64(1),
+        U32(23) + text(b"v") + I64(0),
+    ]
+    others = [
+        U32(3) + put() + U32(2),
+        U32(5) + text(b"v") + U32(1),
+        U32(6) + text(b"v"),
+        U32(11) + put() + U32(1) + I64(3) + U32(0),
+        U32(12) + text(b"v") + I64(1) + U32(1) + I64(3),
+        U32(13) + text(b"v") + I64(1) + U32(1) + I64(3) + I64(4),
+        U32(2) + U32(STAGING) + U32(1) + U32(3) + text(b"unix:@there"),
+        U32(18) + I64(1) + I64(1),
+        U32(20) + I64(9),
+        U32(21) + U32(1) + U32(1) + U32(0) + I64(3),
+        U32(17) + I64(1) + I64(0),
+        U32(10) + I64(1),
+    ]
+    made = {f"life{kind}": bytes([kind]) + asked(*several) for kind in (0, 2, 4)}
+    made |= {f"others{kind}": bytes([kind]) + asked(*several[:2], *others) for kind in (0, 1, 3)}
+    return made
+
+
+def said(*answers: bytes) -> bytes:
+    """Answers as service_targets.cpp reads them."""
+    return b"".join(b"\x00" + struct.pack("<H", len(one)) + one for one in answers)
+
+
+def answers() -> dict[str, bytes]:
+    """What servers answer to a client."""
+    sides = ((0, 16), (-4, 12))
+    life = struct.pack("<QQ", 1, 1)
+    point = struct.pack("<8q", *([1] * 8))
+    zero = bytes(64)
+    facts = text(b"i8") + I64(8) + box(*sides) + life + zero + point + zero + zero + U32(0)
+    facts += U32(0) * 5
+    described = U32(1) + facts + U32(0)
+    seen = U32(0) + I64(1) + I64(1) + U32(0) + I64(0) + I64(2048) + box(*sides)
+    found = U32(3) + I64(3) + text(b"i8") + I64(8) + I64(1) + U32(1) + U32(0) + seen
+    done = U32(1)
+    room = U32(1) + I64(1) + U32(0) + I64(0) + I64(2048) + U32(0)
+    order = U32(1) + I64(1) + U32(0)
+    return {
+        "get": bytes([0]) + said(described, found, found, found, done, done, done),
+        "put": bytes([1]) + said(U32(1) + facts, room, order, order, order, order),
+        "inline": bytes([2]) + said(U32(1) + facts, U32(1) + U32(0), done),
+        "list": bytes([3]) + said(done, done, done),
+        "status": bytes([4]) + said(done + U32(0) + text(b"x") + I64(1) * 3 + U32(0) * 2),
+        "describe": bytes([5]) + said(described, described, described),
+        "wait": bytes([6]) + said(described, found, found, found, done, done, done),
+        "remove": bytes([7]) + said(done + I64(3) + U32(1), done, done),
+        "discard": bytes([15]) + said(done + U32(0), done, done),
+    }
+
+
+def contacts() -> dict[str, bytes]:
+    """Contact files and texts."""
+    file = b"tranship-contact 2\naddress unix:@name,tcp:localhost:4711\npid 1\nstart 2\nboot b\n"
+    file += b"namespace pid:[1]\nhost h\nkey " + b"ab" * 32 + b"\n"
+    return {
+        "file": b"\x00" + file,
+        "old": b"\x00" + file.replace(b"contact 2", b"contact 1"),
+        "local": b"\x01unix:@name",
+        "network": b"\x01tcp:[::1]:4711",
+        "both": b"\x01unix:@name,tcp:host:1",
+        "plain": b"\x01host:80",
+    }
+
+
+def main() -> None:
+    """Writes all of them."""
+    kinds = {
+        "frames": frames,
+        "messages": messages,
+        "socket": sockets,
+        "link": links,
+        "commands": commands,
+        "slots": slots,
+        "requester": requesters,
+        "service": services,
+        "answers": answers,
+        "contacts": contacts,
+    }
+    for target, make in kinds.items():
+        folder = CORPUS / target
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in make().items():
+            (folder / name).write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()

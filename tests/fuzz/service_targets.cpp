@@ -1,0 +1,208 @@
+// A staging server asked by several clients, and a client answered by servers, in any words.
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "base/check.hpp"
+#include "fuzz/targets.hpp"
+#include "staging/catalog.hpp"
+#include "staging/service.hpp"
+
+namespace tranship::fuzz {
+namespace {
+
+using namespace tranship::staging;
+
+constexpr std::size_t reply_bytes = 16384;
+
+/// A server whose memory is plain, and whose disk loses what it is given.
+struct Server {
+  explicit Server(unsigned kind)
+      : full(kind % 3 == 0   ? Full::block
+             : kind % 3 == 1 ? Full::discard_oldest
+                             : Full::spill),
+        servers(kind % 2 == 0 ? 1 : 3) {}
+
+  Full full;
+  int servers;
+  std::deque<Move> moves;
+  std::vector<std::vector<std::byte>> segments;
+  Service service{options()};
+
+  Service::Options options() {
+    Service::Options made;
+    made.store.memory_bytes = 1 << 18;
+    made.store.segment_bytes = 1 << 16;
+    made.store.full = full;
+    made.store.make_segment = [this](std::int64_t bytes) {
+      segments.emplace_back(static_cast<std::size_t>(bytes));
+      return Status{};
+    };
+    made.servers = servers;
+    made.contact = "here";
+    made.message_bytes = static_cast<std::int64_t>(reply_bytes);
+    made.address_of = [this](const Range& range) { return address_of(range); };
+    made.notify = [](Owner) {};
+    made.move = [this](const Move& move) { moves.push_back(move); };
+    return made;
+  }
+
+  std::byte* address_of(const Range& range) {
+    CHECK(range.segment >= 0 && range.segment < std::ssize(segments), "a segment that is there");
+    auto& segment = segments[static_cast<std::size_t>(range.segment)];
+    CHECK(range.offset >= 0 && range.bytes >= 0 &&
+              range.offset + range.bytes <= std::ssize(segment),
+          "an object lies inside its segment");
+    return segment.data() + range.offset;
+  }
+
+  void end_a_move(bool well) {
+    if (moves.empty()) return;
+    const Move move = moves.front();
+    moves.pop_front();
+    if (move.kind == Move::Kind::drop) return;
+    service.ended(move, well ? Status{} : Status(Error{ErrorCode::io, "the disk failed"}));
+  }
+};
+
+}  // namespace
+
+/// The first byte chooses the server; then come questions: who asks, how long it is, and its bytes.
+void run_service(std::span<const std::byte> input) {
+  Source source(input);
+  Server server(source.byte());
+  std::vector<std::byte> reply(reply_bytes);
+  const auto hello = [&](Owner owner) {
+    MessageWriter question;
+    question.add(Ask::hello).add(staging_version).text("x").add(ClientId{owner, 1});
+    (void)server.service.answer(owner, question.bytes(), reply);
+  };
+  for (Owner owner = 1; owner <= 3; ++owner) hello(owner);
+  while (!source.empty()) {
+    const unsigned who = source.byte();
+    const Owner owner = 1 + who % 4;
+    switch (who / 16) {
+      case 12: server.service.lost(owner); break;
+      case 13: server.service.gone(owner, who % 2 == 0); break;
+      case 14: server.end_a_move(who % 8 != 0); break;
+      case 15: hello(owner); break;
+      default: {
+        const auto question = source.take(source.get<std::uint16_t>() % 1024);
+        const auto length = server.service.answer(owner, question, reply);
+        CHECK(!length || *length <= reply.size(), "an answer that is longer than there is room");
+        CHECK(length || !length.error().message.empty(), "an error says what is wrong");
+      }
+    }
+  }
+  for (Owner owner = 1; owner <= 4; ++owner) server.service.gone(owner, owner % 2 == 0);
+  while (!server.moves.empty()) server.end_a_move(true);
+  CHECK(!server.service.busy() && server.service.clients() == 0, "what is gone holds nothing");
+  CHECK(server.service.memory_bytes_used() <= 1 << 18, "more memory than there is");
+}
+
+namespace {
+
+/// Servers that answer with whatever the input says.
+class StrangeServers final : public Servers {
+ public:
+  explicit StrangeServers(Source& source) : source_(source) {}
+
+  int count() const override { return servers; }
+  std::int64_t message_bytes() const override { return static_cast<std::int64_t>(reply_bytes); }
+  Result<std::span<const std::byte>> ask(int server, const MessageWriter& question,
+                                         ReplyBuffer& reply) override {
+    CHECK(server >= 0 && server < servers, "a server that there is not");
+    CHECK(question.bytes().size() <= reply_bytes, "a question that fits no message");
+    now_ += 1000;
+    if (!reply) reply = std::make_unique_for_overwrite<std::byte[]>(reply_bytes);
+    const unsigned how = source_.byte();
+    if (how == 255 || source_.empty()) return Error{ErrorCode::peer_lost, "the server is gone"};
+    const auto bytes = source_.take(source_.get<std::uint16_t>() % 1024);
+    if (!bytes.empty()) std::memcpy(reply.get(), bytes.data(), bytes.size());
+    return std::span<const std::byte>(reply.get(), bytes.size());
+  }
+  void tell(int server, const MessageWriter&) override {
+    CHECK(server >= 0 && server < servers, "a server that there is not");
+  }
+  std::uint64_t notices() const override { return 0; }
+  void wait(std::uint64_t, std::int64_t until_ns) override { now_ = std::max(now_ + 1, until_ns); }
+  std::int64_t now_ns() const override { return now_; }
+
+ private:
+  static constexpr int servers = 3;
+  Source& source_;
+  std::int64_t now_ = 0;
+};
+
+void check_held(const Held& held, const Box& box) {
+  CHECK(held.element_bytes >= 1 && held.element_bytes <= 16, "elements of an impossible size");
+  for (const Seen& one : held.objects) {
+    CHECK(one.home >= 0 && one.home < 3, "an object of a server that there is not");
+    CHECK(one.box.rank == box.rank, "an object of another rank");
+  }
+  for (const Part& part : held.parts) {
+    CHECK(part.object < held.objects.size(), "a part of no object");
+    const Box& whole = held.objects[part.object].box;
+    for (std::size_t k = 0; k < static_cast<std::size_t>(box.rank); ++k) {
+      CHECK(part.box.lower[k] >= std::max(whole.lower[k], box.lower[k]) &&
+                part.box.upper[k] <= std::min(whole.upper[k], box.upper[k]),
+            "a part that leads outside");
+    }
+  }
+  const std::int64_t bytes = box.points() * held.element_bytes;
+  CHECK(held.data.empty() || std::ssize(held.data) == bytes, "data of another length");
+}
+
+}  // namespace
+
+/// The first byte chooses what the client does.
+void run_answers(std::span<const std::byte> input) {
+  Source source(input);
+  StrangeServers servers(source);
+  Catalog catalog(servers);
+  ReplyBuffer reply;
+  constexpr std::int64_t end_ns = 1'000'000'000;
+  const Box box = *Box::make({0, -4}, {16, 12});
+  const unsigned first = source.byte();
+  for (unsigned action = first; !source.empty(); action = source.byte()) {
+    switch (action % 8) {
+      case 0: {
+        const auto held = catalog.get({"v", Which::next, 3, box, {}}, reply, end_ns);
+        if (!held) break;
+        check_held(*held, box);
+        (void)catalog.take(*held, end_ns, [&](const Held& part) {
+          check_held(part, box);
+          return Status{};
+        });
+        (void)catalog.release(*held, "a path");
+        break;
+      }
+      case 1: {
+        const PutRequest request{"v", 3, box, "i8", 8, {}};
+        const auto room = catalog.begin(request, end_ns);
+        if (!room) break;
+        CHECK(room->home >= 0 && room->home < servers.count(), "room at no server");
+        if (action % 16 == 1) catalog.abort(*room);
+        else (void)catalog.commit(*room, "a path");
+        break;
+      }
+      case 2: {
+        const Box small = *Box::make({0, 0}, {2, 2});
+        const auto fill = [](std::byte* target) {
+          std::memset(target, 1, 32);
+          return Status{};
+        };
+        (void)catalog.put({"v", 3, small, "i8", 8, {}}, 32, fill, end_ns);
+        break;
+      }
+      case 3: (void)catalog.list(); break;
+      case 4: (void)catalog.status(); break;
+      case 5: (void)catalog.describe("v", true, end_ns); break;
+      case 6: (void)catalog.wait({"v", Which::latest, 0, box, {}}, end_ns); break;
+      default: (void)(action % 16 == 7 ? catalog.remove("v") : catalog.discard("v", 3));
+    }
+  }
+}
+
+}  // namespace tranship::fuzz
