@@ -22,11 +22,11 @@ class LyingServers final : public Servers {
                                          ReplyBuffer& reply) override {
     EXPECT(server == 0 || server == 1);
     if (answers.empty()) return Error{ErrorCode::peer_lost, "the server is gone"};
-    if (!reply) reply = std::make_unique<std::byte[]>(16384);
-    std::memcpy(reply.get(), answers.front().data(), answers.front().size());
+    if (!reply.bytes) reply.bytes = std::make_unique<std::byte[]>(16384);
+    std::memcpy(reply.bytes.get(), answers.front().data(), answers.front().size());
     const std::size_t length = answers.front().size();
     answers.pop_front();
-    return std::span<const std::byte>(reply.get(), length);
+    return std::span<const std::byte>(reply.bytes.get(), length);
   }
   void tell(int, const MessageWriter&) override {}
   std::uint64_t notices() const override { return 0; }
