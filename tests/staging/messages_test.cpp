@@ -144,3 +144,15 @@ TEST(an_object_lies_inside_its_segment_whatever_a_server_says) {
   EXPECT(!lies_inside({0, INT64_MAX, 64}, 64, 100));
   EXPECT(!lies_inside({0, INT64_MIN, 64}, 64, 100));
 }
+
+TEST(boxes_of_more_dimensions_than_there_are_are_refused) {
+  for (const int rank : {dimensions_max, dimensions_max + 1}) {
+    MessageWriter out;
+    out.add(static_cast<std::uint32_t>(rank));
+    for (int k = 0; k < rank; ++k) out.add(std::int64_t{0}).add(std::int64_t{1});
+    MessageReader in(out.bytes());
+    bool ok = true;
+    (void)read_bounds(in, ok);
+    EXPECT_EQ(ok, rank == dimensions_max);
+  }
+}
