@@ -115,12 +115,12 @@ class StrangeServers final : public Servers {
     CHECK(server >= 0 && server < servers, "a server that there is not");
     CHECK(question.bytes().size() <= reply_bytes, "a question that fits no message");
     now_ += 1000;
-    if (!reply) reply = std::make_unique_for_overwrite<std::byte[]>(reply_bytes);
+    if (!reply.bytes) reply.bytes = std::make_unique_for_overwrite<std::byte[]>(reply_bytes);
     const unsigned how = source_.byte();
     if (how == 255 || source_.empty()) return Error{ErrorCode::peer_lost, "the server is gone"};
     const auto bytes = source_.take(source_.get<std::uint16_t>() % 1024);
-    if (!bytes.empty()) std::memcpy(reply.get(), bytes.data(), bytes.size());
-    return std::span<const std::byte>(reply.get(), bytes.size());
+    if (!bytes.empty()) std::memcpy(reply.bytes.get(), bytes.data(), bytes.size());
+    return std::span<const std::byte>(reply.bytes.get(), bytes.size());
   }
   void tell(int server, const MessageWriter&) override {
     CHECK(server >= 0 && server < servers, "a server that there is not");
