@@ -64,14 +64,12 @@ class StagingServer(Closing):
         contact: a file to write, through which clients find the server; None: by `contact` alone.
             For a rank above 0 the first server's file, or host:port.
         memory: bytes that its objects may take; or a text, such as "8GiB".
-        memory_kind: where they lie: "host", in memory that other processes map; "device0" and so
-            on, on that GPU, or "device": on GPU `rank`, counted round. Clients reach it from their
-            own GPUs without a detour, and copy even what is small: take it where writers and
-            readers are on GPUs of this machine.
+        memory_kind: where they lie: "host", in memory that other processes map; "device0", ..., on
+            that GPU; "device": on GPU `rank`, counted round. Take a GPU where writers and readers
+            are on GPUs of this machine.
         versions: how many versions of a variable are kept; 0: all of them.
-        full: what happens to a put when the memory is full: "block" lets it wait until versions are
-            discarded; "discard-oldest" discards the oldest that nobody is reading; "spill" writes
-            the oldest objects that nobody is reading to disk.
+        full: what a put does when the memory is full: "block": it waits until versions are
+            discarded; "discard-oldest", "spill": the oldest that nobody reads go, or go to disk.
         spill: the folder to which objects spill, in a file without a name; None: the temporary one.
         spill_max: bytes that they may take there; None: what the disk has.
         rank: this server's number in its group, from 0.

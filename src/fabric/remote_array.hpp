@@ -41,7 +41,7 @@ struct Link {
   std::mutex mutex;  ///< guards what follows
   std::vector<std::weak_ptr<RemoteArray>> arrays;
   std::vector<std::weak_ptr<SharedMemory>> memories;  ///< the peer's, mapped here once each
-  int lookups = 0;  ///< Whose arrays are not in `arrays` yet.
+  int lookups = 0;                                    ///< Whose arrays are not in `arrays` yet.
   /// Exports whose end was announced while there were lookups, whose reply may be about them.
   std::set<std::uint64_t> withdrawn;
 };

@@ -154,8 +154,13 @@ TEST(forged_counts_are_refused) {
   // More words than a slot's command has room for, though they agree with each other.
   const std::size_t count = command_words_max / 3 * 3 + 3;
   std::vector<std::byte> memory(2 * command_bytes_max);
-  CommandHeader header{1, 1, 1, 0, static_cast<std::uint32_t>(count / 3),
-                       static_cast<std::uint32_t>(count), static_cast<std::int64_t>(count / 3)};
+  CommandHeader header{1,
+                       1,
+                       1,
+                       0,
+                       static_cast<std::uint32_t>(count / 3),
+                       static_cast<std::uint32_t>(count),
+                       static_cast<std::int64_t>(count / 3)};
   for (std::size_t k = 0; k < count; k += 3) {
     const std::int64_t one = 1;
     std::memcpy(memory.data() + sizeof header + 8 * k, &one, 8);

@@ -61,8 +61,8 @@ struct End {
     bodies.assign(static_cast<std::size_t>(random.below(300)), std::byte{});
     for (std::size_t k = 0; k < bodies.size(); ++k) bodies[k] = content(number, k);
     const bool with_bulk = random.chance(0.5);
-    auto& bulk = bulks.emplace_back(
-        static_cast<std::size_t>(with_bulk ? random.between(1, 30000) : 0));
+    auto& bulk =
+        bulks.emplace_back(static_cast<std::size_t>(with_bulk ? random.between(1, 30000) : 0));
     for (std::size_t k = 0; k < bulk.size(); ++k) bulk[k] = content(number, k + 1);
     WireMessage message;
     message.header.type = MessageType::notice;
@@ -155,8 +155,10 @@ TEST(each_message_comes_once_over_connections_that_are_cut) {
   const std::uint64_t last = only.empty() ? 60 : first + 1;
   for (std::uint64_t seed = first; seed < last; ++seed) {
     if (run(seed)) continue;
-    test::record_failure(__FILE__, __LINE__, "replay: test_fabric each_message_comes_once_over_"
-                                             "connections_that_are_cut " + std::to_string(seed));
+    test::record_failure(__FILE__, __LINE__,
+                         "replay: test_fabric each_message_comes_once_over_"
+                         "connections_that_are_cut " +
+                             std::to_string(seed));
     return;
   }
 }

@@ -404,8 +404,7 @@ TEST(listeners_of_other_users_are_not_trusted) {
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path + 1, name.data(), name.size());
     const int listener = socket(AF_UNIX, SOCK_STREAM, 0);
-    const auto length =
-        static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
     (void)bind(listener, reinterpret_cast<sockaddr*>(&address), length);
     (void)listen(listener, 4);
     sleep(10);

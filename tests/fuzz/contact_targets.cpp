@@ -18,9 +18,9 @@ void run_contacts(std::span<const std::byte> input) {
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   static const FileDescriptor file(memfd_create("contact", MFD_CLOEXEC));
   if (is_file) {
-    const bool written = ftruncate(file.get(), 0) == 0 &&
-                         pwrite(file.get(), text.data(), text.size(), 0) ==
-                             static_cast<ssize_t>(text.size());
+    const bool written =
+        ftruncate(file.get(), 0) == 0 &&
+        pwrite(file.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
     CHECK(written, "a file in memory");
     text = "/proc/self/fd/" + std::to_string(file.get());
   } else if (text.find('/') != std::string::npos) {

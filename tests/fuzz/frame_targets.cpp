@@ -130,8 +130,8 @@ void run_messages(std::span<const std::byte> input) {
       if (known) {
         segment.set_state(number, submits ? SlotState::free : SlotState::submitted);
       }
-      const bool taken = submits ? take_submitted(segment, number, body)
-                                 : take_answered(segment, number, body);
+      const bool taken =
+          submits ? take_submitted(segment, number, body) : take_answered(segment, number, body);
       CHECK(known || !taken, "there is no such slot");
       if (!taken) break;
       CHECK(segment.state(number) == (submits ? SlotState::submitted : SlotState::done), "state");

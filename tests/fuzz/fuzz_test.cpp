@@ -62,9 +62,8 @@ std::size_t place_in(const Bytes& bytes, Random& random) {
 
 /// A value that programs stumble over, of 1, 2, 4 or 8 bytes.
 void put_number(Bytes& bytes, Random& random) {
-  static constexpr std::uint64_t numbers[]{0,      1,          2,          0x7f,       0xff,
-                                           0x7fff, 0x7fffffff, 0xffffffff, 1ull << 62, ~0ull,
-                                           4096,   1ull << 63};
+  static constexpr std::uint64_t numbers[]{
+      0, 1, 2, 0x7f, 0xff, 0x7fff, 0x7fffffff, 0xffffffff, 1ull << 62, ~0ull, 4096, 1ull << 63};
   const std::uint64_t number = numbers[random.below(std::ssize(numbers))];
   const std::size_t length = std::size_t{1} << random.below(4);
   const std::size_t place = place_in(bytes, random);
@@ -92,8 +91,7 @@ void change(Bytes& bytes, const std::vector<Bytes>& corpus, Random& random) {
       break;
     }
     default: {
-      const Bytes& other =
-          corpus[static_cast<std::size_t>(random.below(std::ssize(corpus)))];
+      const Bytes& other = corpus[static_cast<std::size_t>(random.below(std::ssize(corpus)))];
       if (!other.empty()) {
         const auto from = other.begin() + random.below(std::ssize(other));
         bytes.resize(place_in(bytes, random));

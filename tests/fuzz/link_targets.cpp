@@ -39,8 +39,8 @@ std::vector<std::byte> next_frame(Source& source, std::uint64_t& sequence) {
   std::vector<std::byte> frame(sizeof header);
   std::memcpy(frame.data(), &header, sizeof header);
   const auto body = source.take(std::min<std::size_t>(header.body_bytes, 4096));
-  const auto bulk = source.take(
-      static_cast<std::size_t>(std::min<std::uint64_t>(header.bulk_bytes, 64 * 1024)));
+  const auto bulk =
+      source.take(static_cast<std::size_t>(std::min<std::uint64_t>(header.bulk_bytes, 64 * 1024)));
   frame.insert(frame.end(), body.begin(), body.end());
   frame.insert(frame.end(), bulk.begin(), bulk.end());
   return frame;
@@ -92,8 +92,8 @@ void run_socket(std::span<const std::byte> input) {
   std::uint64_t sequence = 0;
   while (!source.empty()) {
     const bool raw = !proves || source.byte() % 8 == 7;
-    const std::vector<std::byte> frame = raw ? std::vector<std::byte>{}
-                                             : next_frame(source, sequence);
+    const std::vector<std::byte> frame =
+        raw ? std::vector<std::byte>{} : next_frame(source, sequence);
     if (!send_all(socket, raw ? source.take(1 + source.byte()) : std::span(frame))) break;
     progress();
     std::array<std::byte, 4096> dropped{};

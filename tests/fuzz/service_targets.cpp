@@ -51,9 +51,9 @@ struct Server {
   std::byte* address_of(const Range& range) {
     CHECK(range.segment >= 0 && range.segment < std::ssize(segments), "a segment that is there");
     auto& segment = segments[static_cast<std::size_t>(range.segment)];
-    CHECK(range.offset >= 0 && range.bytes >= 0 &&
-              range.offset + range.bytes <= std::ssize(segment),
-          "an object lies inside its segment");
+    CHECK(
+        range.offset >= 0 && range.bytes >= 0 && range.offset + range.bytes <= std::ssize(segment),
+        "an object lies inside its segment");
     return segment.data() + range.offset;
   }
 
@@ -183,8 +183,10 @@ void run_answers(std::span<const std::byte> input) {
         const auto room = catalog.begin(request, end_ns);
         if (!room) break;
         CHECK(room->home >= 0 && room->home < servers.count(), "room at no server");
-        if (action % 16 == 1) catalog.abort(*room);
-        else (void)catalog.commit(*room, "a path");
+        if (action % 16 == 1)
+          catalog.abort(*room);
+        else
+          (void)catalog.commit(*room, "a path");
         break;
       }
       case 2: {

@@ -94,9 +94,7 @@ def test_an_old_contact_file_does_not_lead_to_another_server(serve: Servers) -> 
     with ts.Staging(contact) as client:
         client.put("energy", 1, np.arange(4.0))
         assert np.array_equal(client.get("energy", 1), np.arange(4.0))
-    with ts.Staging(
-        address, key=key
-    ) as client:  # by its address alone, anybody
+    with ts.Staging(address, key=key) as client:  # by its address alone, anybody
         assert np.array_equal(client.get("energy", 1), np.arange(4.0))
 
 

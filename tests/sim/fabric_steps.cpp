@@ -279,8 +279,7 @@ void FabricWorld::judge_links() {
       if (link->link->requester->lost()) continue;
       if (this->process(link->to).notes[link->connection] != link->told) fail("a note was lost");
       for (const auto& found : link->arrays) {
-        const bool stands =
-            found.region->exported && found.array->remote().id == found.region->id;
+        const bool stands = found.region->exported && found.array->remote().id == found.region->id;
         if (!stands && !found.array->withdrawn()) fail("nobody was told of a withdrawal");
       }
     }

@@ -94,7 +94,7 @@ struct Process {
   std::vector<std::shared_ptr<SimLink>> links;
   std::vector<std::unique_ptr<Task>> tasks;
   std::vector<std::unique_ptr<Task>> departing;  ///< Their copies may stand still.
-  std::vector<std::unique_ptr<Task>> left;  ///< Of a killed process: they never end.
+  std::vector<std::unique_ptr<Task>> left;       ///< Of a killed process: they never end.
   struct Execution {
     Request request;
     std::vector<LoopNest> nests;

@@ -67,8 +67,8 @@ bool receive(const FileDescriptor& socket, T& value, const Progress& progress) {
     progress();
     pollfd entry{socket.get(), POLLIN, 0};
     if (poll(&entry, 1, 0) == 0) continue;
-    const ssize_t length = recv(socket.get(), reinterpret_cast<char*>(&value) + got,
-                                sizeof value - got, MSG_DONTWAIT);
+    const ssize_t length =
+        recv(socket.get(), reinterpret_cast<char*>(&value) + got, sizeof value - got, MSG_DONTWAIT);
     if (length <= 0) return false;
     got += static_cast<std::size_t>(length);
   }
