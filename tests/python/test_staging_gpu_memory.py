@@ -22,6 +22,7 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """Starts servers that have GPUs."""
     if EMULATED:
         monkeypatch.setenv("TRANSHIP_EMULATED_GPUS", str(EMULATED))
+    monkeypatch.setenv("TRANSHIP_LISTEN", "127.0.0.1:0")
     servers = Servers(tmp_path)
     yield servers
     servers.end()
