@@ -97,7 +97,8 @@ def exporter(tmp_path: Path) -> Iterator[Callable[..., Exporter]]:
 
     def start(*arguments: str, **environment: str) -> Exporter:
         contact = tmp_path / f"contact-{len(started)}"
-        started.append(Exporter(contact, list(arguments), environment))
+        reachable = {"TRANSHIP_LISTEN": "127.0.0.1:0"}  # over a network, too
+        started.append(Exporter(contact, list(arguments), reachable | environment))
         return started[-1]
 
     yield start
