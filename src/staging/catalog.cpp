@@ -432,7 +432,7 @@ Catalog::Look Catalog::ask_one(const GetRequest& request, bool wants_data, int s
     held.element_bytes = in.get<std::int64_t>();
     std::int64_t bytes = 0;
     const bool countable =
-        held.element_bytes >= 1 &&
+        possible_element_bytes(held.element_bytes) &&
         !__builtin_mul_overflow(request.box.points(), held.element_bytes, &bytes);
     if (!in.ok() || !countable || bytes > static_cast<std::int64_t>(answer->size())) {
       return not_a_server();

@@ -29,6 +29,9 @@ struct Limits {
 constexpr std::int64_t name_bytes_most = 1024;
 constexpr std::int64_t type_bytes_most = 64;
 
+/// Whether elements of a variable may have so many bytes.
+constexpr bool possible_element_bytes(std::int64_t bytes) { return bytes >= 1 && bytes <= 16; }
+
 /// @error invalid_argument if a limit is none, which says the setting
 Result<Limits> limits_of(const Config& config);
 

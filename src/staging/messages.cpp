@@ -189,7 +189,7 @@ bool read(MessageReader& in, Found& found, std::size_t& left) {
   const auto count = in.get<std::uint32_t>();
   left = in.get<std::uint32_t>();
   if (count > objects_max || left > objects_max) return false;
-  if (found.element_bytes < 1 || found.element_bytes > 16) return false;
+  if (!possible_element_bytes(found.element_bytes)) return false;
   for (std::uint32_t k = 0; k < count && ok && in.ok(); ++k) {
     Seen seen;
     seen.home = in.get<int>();
@@ -255,7 +255,7 @@ bool read(MessageReader& in, Facts& facts) {
   facts.producers = in.get<int>();
   facts.missing = in.get<int>();
   facts.deaths = in.get<int>();
-  return ok && in.ok() && facts.element_bytes >= 1 && facts.element_bytes <= 16;
+  return ok && in.ok() && possible_element_bytes(facts.element_bytes);
 }
 
 void add(MessageWriter& out, const std::vector<Stray>& strays) {
@@ -313,7 +313,7 @@ bool read(MessageReader& in, VariableInfo& info) {
     version.bytes = in.get<std::int64_t>();
     info.versions.push_back(version);
   }
-  return ok && in.ok();
+  return ok && in.ok() && possible_element_bytes(info.element_bytes);
 }
 
 }  // namespace tranship::staging

@@ -51,7 +51,7 @@ Error wrong_rank(const std::string& variable, int rank, const Box& box) {
 
 Status check_element(const PutRequest& request) {
   std::int64_t bytes = 0;
-  if (request.element_bytes < 1 || request.element_bytes > 16) {
+  if (!possible_element_bytes(request.element_bytes)) {
     return Error{ErrorCode::invalid_argument,
                  "elements have 1 to 16 bytes, not " + std::to_string(request.element_bytes)};
   }
