@@ -116,4 +116,6 @@ void Fabric::accept_key(const Key& key) { core_->accept_key(key); }
 
 Bell& Fabric::bell() const { return core_->bell(); }
 
+void Fabric::ring() const { core_->ring(); }
+
 }  // namespace tranship

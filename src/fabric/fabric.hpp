@@ -136,6 +136,8 @@ class Fabric {
 
   /// Rung whenever an answer of any peer arrived or a peer was lost.
   Bell& bell() const;
+  /// Rings it.
+  void ring() const;
 
  private:
   explicit Fabric(std::shared_ptr<FabricCore> core);
