@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "fabric/byte_stream.hpp"
 #include "fabric/frame.hpp"
 #include "fabric/wire.hpp"
 #include "os/descriptor.hpp"
@@ -32,8 +33,10 @@ class FrameWriter {
   /// Queues the number of the last message that came, if nothing else has said it.
   void acknowledge();
 
-  /// From now on writes to this socket, beginning with what `received` says did not come.
-  void attach(int socket, std::uint64_t received);
+  /// Whether messages carry checksums; before the first attach().
+  void set_checksums(bool on);
+  /// From now on writes to this stream, beginning with what `received` says did not come.
+  void attach(ByteStream stream, std::uint64_t received);
   /// Writes nothing until the next attach().
   void detach();
   /// Copies the bulk of what waits: from now on nothing is read where it lay.
@@ -58,19 +61,23 @@ class FrameWriter {
     std::shared_ptr<const void> owner;  ///< Of the memory of `bulk`.
     std::vector<FileDescriptor> descriptors;
     std::vector<std::byte> kept;  ///< The bulk, once it may not be read where it lay.
+    bool has_checksum = false;
     std::size_t bytes() const { return sizeof header + body.size() + bulk.size(); }
     /// Memory that waits here: the bulk lies elsewhere.
     std::size_t queued_bytes() const { return sizeof header + body.size(); }
   };
 
   bool flush_locked();
+  void begin_front();
   bool write_front();
 
   bool resumes_;
   mutable std::mutex mutex_;  ///< guards what follows
-  int socket_ = -1;
+  ByteStream stream_;
+  bool checksums_ = false;
   std::deque<Frame> queue_;
-  std::size_t written_ = 0;  ///< Bytes of the first frame that the socket has taken.
+  bool begun_ = false;       ///< The stream was given the first frame: its header is settled.
+  std::size_t written_ = 0;  ///< Bytes of the first frame that the stream has taken.
   std::size_t queued_bytes_ = 0;
   std::deque<Frame> unacknowledged_;
   std::uint64_t last_sequence_ = 0;
@@ -90,26 +97,35 @@ class FrameReader {
                        std::span<FileDescriptor> descriptors)>
         frame;
   };
-  enum class Outcome { drained, ended, broken, refused, stopped };
+  enum class Outcome { drained, ended, broken, damaged, refused, stopped };
 
   explicit FrameReader(bool takes_descriptors) : takes_descriptors_(takes_descriptors) {}
 
+  /// Whether messages carry checksums: then no handler is called for one whose header, and `frame`
+  /// for none whose content was changed on the way. Bytes that `place` has a place for may lie
+  /// there already.
+  void set_checksums(bool on) { checksums_ = on; }
+
   /// Reads until the socket has no more, or `bytes_max` bytes were read; `any` says whether there
   /// was something. `ended`: the other side has closed; `broken`: the socket failed, errno says
-  /// how; `refused`: what came is no message; `stopped`: a handler said so.
-  Outcome read(int socket, const Handlers& handlers, bool& any);
+  /// how; `damaged`: a checksum is wrong; `refused`: what came is no message; `stopped`: a handler
+  /// said so.
+  Outcome read(const ByteStream& stream, const Handlers& handlers, bool& any);
 
   /// Forgets what has been read of a message that is not whole.
   void reset();
 
  private:
-  Outcome receive(int socket, std::size_t& count);
+  Outcome receive(const ByteStream& stream, bool only_buffered, std::size_t& count);
   Outcome take_frames(const Handlers& handlers);
   Outcome begin_frame();
   Outcome end_frame(const Handlers& handlers);
   bool take_descriptors(void* message);
 
+  void bulk_came(std::size_t bytes);
+
   bool takes_descriptors_;
+  bool checksums_ = false;
   std::vector<std::byte> buffer_ = std::vector<std::byte>(64 * 1024);
   std::size_t begin_ = 0;  ///< Of what has been read and not yet taken.
   std::size_t end_ = 0;
@@ -119,6 +135,7 @@ class FrameReader {
   std::byte* bulk_ = nullptr;
   std::size_t bulk_left_ = 0;
   bool bulk_placed_ = false;
+  std::uint32_t checksum_ = 0;  ///< Of what has come of the current message.
   std::deque<FileDescriptor> descriptors_;
 };
 

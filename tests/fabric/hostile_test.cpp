@@ -143,7 +143,7 @@ TEST(frames_that_break_the_rules_are_refused) {
   header.bulk_bytes = 64;
   EXPECT_EQ(read_frame(header).frames, 1);
   EXPECT(read_frame(header, false).outcome == Outcome::refused);
-  header.bulk_bytes = std::uint64_t{1} << 62;
+  header.bulk_bytes = std::uint32_t{1} << 31;
   EXPECT_EQ(read_frame(header).placed, 0);  // nobody is asked for so much
   header = {};
   header.descriptors = 1;
@@ -255,14 +255,15 @@ TEST(values_that_a_peer_makes_up_are_not_decoded) {
 
 TEST(a_proof_of_one_side_is_none_of_the_other) {
   ClientHello hello;
-  const auto client = proof_of(known_key, ProvingSide::client, hello, Nonce{});
-  const auto server = proof_of(known_key, ProvingSide::server, hello, Nonce{});
+  const auto client = proof_of(known_key, ProvingSide::client, hello, ServerHello{});
+  const auto server = proof_of(known_key, ProvingSide::server, hello, ServerHello{});
   REQUIRE(client.ok() && server.ok());
   EXPECT(!same_digest(*client, *server));
   EXPECT(same_digest(*client, *client));
   hello.nonce[5] = std::byte{1};
-  EXPECT(!same_digest(*client, *proof_of(known_key, ProvingSide::client, hello, Nonce{})));
-  const Nonce other{std::byte{1}};
+  EXPECT(!same_digest(*client, *proof_of(known_key, ProvingSide::client, hello, ServerHello{})));
+  ServerHello other;
+  other.nonce[0] = std::byte{1};
   EXPECT(!same_digest(*client, *proof_of(known_key, ProvingSide::client, ClientHello{}, other)));
 }
 

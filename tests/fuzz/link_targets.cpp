@@ -32,7 +32,7 @@ std::vector<std::byte> next_frame(Source& source, std::uint64_t& sequence) {
   if (kind / 16 == 2) header.sequence = source.get<std::uint64_t>();
   if (kind / 16 == 3) header.acknowledged = source.get<std::uint64_t>();
   if (kind / 16 == 4) header.body_bytes = source.get<std::uint32_t>();
-  if (kind / 16 == 5) header.bulk_bytes = source.get<std::uint64_t>();
+  if (kind / 16 == 5) header.bulk_bytes = source.get<std::uint32_t>();
   if (kind / 16 == 6) header.slot = source.get<std::uint32_t>();
   if (kind / 16 == 7) header.magic = source.get<std::uint32_t>();
   if (kind / 16 == 8) header.descriptors = source.byte();

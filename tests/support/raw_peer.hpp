@@ -85,8 +85,8 @@ bool prove(const FileDescriptor& socket, const Key& key, const SessionToken& ses
   ServerHello answer;
   if (!send_all(socket, bytes_of(hello)) || !receive(socket, answer, progress)) return false;
   ClientProof proof;
-  proof.proof = *proof_of(key, ProvingSide::client, hello, answer.nonce);
   proof.session = session;
+  proof.proof = *proof_of(key, ProvingSide::client, hello, answer, proof);
   return send_all(socket, bytes_of(proof)) && receive(socket, ready, progress);
 }
 
