@@ -262,6 +262,10 @@ TEST(a_proof_of_one_side_is_none_of_the_other) {
   EXPECT(same_digest(*client, *client));
   hello.nonce[5] = std::byte{1};
   EXPECT(!same_digest(*client, *proof_of(known_key, ProvingSide::client, hello, ServerHello{})));
+  ClientProof claim;
+  claim.received = 1;
+  EXPECT(!same_digest(*client,
+                      *proof_of(known_key, ProvingSide::client, ClientHello{}, {}, claim)));
   ServerHello other;
   other.nonce[0] = std::byte{1};
   EXPECT(!same_digest(*client, *proof_of(known_key, ProvingSide::client, ClientHello{}, other)));
@@ -277,14 +281,8 @@ TEST(a_wrong_proof_opens_nothing) {
 }
 
 TEST(a_listener_without_the_key_learns_no_proof) {
-  const FileDescriptor listener(socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* at = reinterpret_cast<sockaddr*>(&address);
-  REQUIRE(bind(listener.get(), at, length) == 0 && listen(listener.get(), 1) == 0);
-  REQUIRE(getsockname(listener.get(), at, &length) == 0);
+  std::string address;
+  const FileDescriptor listener = listen_raw(address);
   bool proved = true;
   std::thread liar([&] {
     const FileDescriptor taken(accept(listener.get(), nullptr, nullptr));
@@ -295,12 +293,36 @@ TEST(a_listener_without_the_key_learns_no_proof) {
     proved = receive(taken, proof, nothing);
   });
   auto requester = open_fabric(options_for(Transport::network));
-  const auto peer =
-      requester->connect("127.0.0.1:" + std::to_string(ntohs(address.sin_port)), patience);
+  const auto peer = requester->connect(address, patience);
   liar.join();
   REQUIRE(!peer);
   EXPECT(peer.error().code == ErrorCode::permission);
   EXPECT(!proved);
+}
+
+TEST(changed_answers_end_the_handshake) {
+  std::string address;
+  const FileDescriptor listener = listen_raw(address);
+  std::thread liar([&] {
+    const FileDescriptor taken(accept(listener.get(), nullptr, nullptr));
+    ClientHello hello;
+    ClientProof proof;
+    ServerHello answer;
+    if (!receive(taken, hello, nothing)) return;
+    answer.proof = *proof_of(known_key, ProvingSide::server, hello, answer);
+    if (!send_all(taken, bytes_of(answer)) || !receive(taken, proof, nothing)) return;
+    ServerReady ready;
+    ready.checksum = checksum_of(ready) ^ 4U;
+    (void)send_all(taken, bytes_of(ready));
+    (void)ends_within(taken, std::chrono::seconds(5));
+  });
+  auto options = options_for(Transport::network);
+  options.key = known_key;
+  auto requester = open_fabric(std::move(options));
+  const auto peer = requester->connect(address, patience);
+  liar.join();
+  REQUIRE(!peer);
+  EXPECT(peer.error().message.find("changed on the way") != std::string::npos);
 }
 
 TEST(a_session_is_taken_up_by_who_has_its_token_alone) {

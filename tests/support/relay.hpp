@@ -40,16 +40,7 @@ class Relay {
   };
 
   explicit Relay(Options options) : options_(std::move(options)), random_(options_.seed) {
-    listener_ = FileDescriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof at;
-    auto* address = reinterpret_cast<sockaddr*>(&at);
-    CHECK(bind(listener_.get(), address, length) == 0 && listen(listener_.get(), 16) == 0 &&
-              getsockname(listener_.get(), address, &length) == 0,
-          "a port to listen on");
-    address_ = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+    listener_ = listen_raw(address_);
     next_flip();
     next_cut();
     thread_ = std::thread([this] { run(); });
