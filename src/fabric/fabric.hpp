@@ -77,7 +77,7 @@ class FabricCore;
 /// Owns its connections, one progress thread, and a bounded number of threads that answer those who
 /// connected; the threads sleep while nothing happens.
 /// Threads: all. Cost: control calls are messages (tens of microseconds); the data's way is
-/// UcxChannel's.
+/// RemoteChannel's.
 class Fabric {
  public:
   /// @error invalid_argument or io if the address cannot be listened on or the contact file not
