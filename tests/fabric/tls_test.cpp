@@ -60,7 +60,7 @@ struct Meeting {
   int copies(int times) {
     const PeerId peer = connect_to(*requester, relay->address());
     const auto remote = look_up(*requester, peer, "a");
-    UcxChannel channel(*requester, {});
+    RemoteChannel channel(*requester, {});
     const LoopNest all = run_of(static_cast<std::int64_t>(array_bytes));
     int right = 0;
     for (int k = 0; k < times; ++k) {
@@ -218,7 +218,7 @@ TEST(a_connection_that_damages_everything_is_given_up) {
   Meeting meeting({false, false, true, true}, between);
   const PeerId peer = connect_to(*meeting.requester, meeting.relay->address());
   const auto remote = look_up(*meeting.requester, peer, "a");
-  UcxChannel channel(*meeting.requester, {});
+  RemoteChannel channel(*meeting.requester, {});
   auto data = pattern(array_bytes, 1);
   const LoopNest all = run_of(static_cast<std::int64_t>(array_bytes));
   const auto written = carry(channel, write_request({&all, 1}, data.data(), *remote));
