@@ -132,9 +132,9 @@ void SocketWire::not_secured(const ConnectionPointer& connection) {
   }
   const std::string reason = connection->tls->failure();
   if (!connection->client || reason.empty()) {
-    return stay_detached(connection,
-                         {ErrorCode::peer_lost, "the other side ended the connection while its "
-                                                "encryption was set up"});
+    return stay_detached(connection, {ErrorCode::peer_lost,
+                                      "the other side ended the connection while its "
+                                      "encryption was set up"});
   }
   stay_detached(connection, {ErrorCode::permission, wrong_key(connection->address).message +
                                                         " (OpenSSL: " + reason + ")"});
@@ -147,7 +147,7 @@ void SocketWire::refuse(Connection& connection, std::uint32_t why) {
   ServerHello answer;
   answer.options = why;
   (void)write_step(connection, bytes_of(answer));
-  lose(find(connection.id), {ErrorCode::permission, "a connection with other settings for TLS"});
+  lose(find(connection.id), {ErrorCode::permission, "a connection that was refused"});
 }
 
 void SocketWire::start_proofs(Connection& connection) {
@@ -240,9 +240,12 @@ bool SocketWire::take_hello(Connection& connection) {
     refuse(connection, option_refused_with_tls);
     return false;
   }
-  if (connection.hello.magic != ClientHello::magic_value ||
-      connection.hello.version != wire_version_current) {
+  if (connection.hello.magic != ClientHello::magic_value) {
     lose(held, {ErrorCode::invalid_argument, "a connection that is not tranship's"});
+    return false;
+  }
+  if (connection.hello.version != wire_version_current) {
+    refuse(connection, 0);  // the answer says this side's version
     return false;
   }
   ServerHello answer;
@@ -284,8 +287,7 @@ bool SocketWire::take_server_hello(Connection& connection) {
   ClientProof proof;
   proof.session = connection.token;
   proof.received = connection.received;
-  proof.proof =
-      *proof_of(connection.key, ProvingSide::client, connection.hello, answer, proof);
+  proof.proof = *proof_of(connection.key, ProvingSide::client, connection.hello, answer, proof);
   connection.answer = answer;
   connection.phase = Phase::awaiting_ready;
   (void)write_step(connection, bytes_of(proof));

@@ -32,7 +32,7 @@ class SocketWire final : public Wire {
     std::vector<uid_t> users;  ///< Other users of this machine that may come in.
     std::chrono::milliseconds reconnect{1000};  ///< A broken network connection lasts so long.
     std::chrono::seconds silence{60};  ///< A machine whose kernel is silent for so long is gone.
-    bool tls = false;        ///< Connections over a network are encrypted by TLS 1.3.
+    bool tls = false;                  ///< Connections over a network are encrypted by TLS 1.3.
     bool checksums = false;  ///< Their messages carry checksums; one side's wish is enough.
     Handlers handlers;
   };
@@ -82,7 +82,7 @@ class SocketWire final : public Wire {
     Clock::time_point next_try{};
     Key key{};
     ClientHello hello;
-    ServerHello answer;  ///< To the client's hello.
+    ServerHello answer;               ///< To the client's hello.
     std::vector<std::byte> greeting;  ///< What has been read of the current step.
     SessionToken token{};
     std::uint64_t received = 0;

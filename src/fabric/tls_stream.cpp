@@ -46,7 +46,8 @@ unsigned give_key(const Key& psk, unsigned char* key, unsigned bytes_max) {
 
 unsigned TlsStream::client_psk(void* ssl, const char*, char* identity, unsigned identity_max,
                                unsigned char* key, unsigned key_max) {
-  const auto* stream = static_cast<const TlsStream*>(tls_library().value()->ssl_get_ex_data(ssl, 0));
+  const auto* stream =
+      static_cast<const TlsStream*>(tls_library().value()->ssl_get_ex_data(ssl, 0));
   if (identity_max < sizeof identity_of_all) return 0;
   std::memcpy(identity, identity_of_all, sizeof identity_of_all);
   return give_key(stream->psk_, key, key_max);
@@ -54,7 +55,8 @@ unsigned TlsStream::client_psk(void* ssl, const char*, char* identity, unsigned 
 
 unsigned TlsStream::server_psk(void* ssl, const char* identity, unsigned char* key,
                                unsigned key_max) {
-  const auto* stream = static_cast<const TlsStream*>(tls_library().value()->ssl_get_ex_data(ssl, 0));
+  const auto* stream =
+      static_cast<const TlsStream*>(tls_library().value()->ssl_get_ex_data(ssl, 0));
   if (std::strcmp(identity, identity_of_all) != 0) return 0;
   return give_key(stream->psk_, key, key_max);
 }
@@ -91,7 +93,8 @@ long TlsStream::bio_control(void*, int command, long, void*) {
 
 const void* TlsStream::bio_method(const TlsLibrary& library) {
   static const void* const method = [&]() -> const void* {
-    void* made = library.bio_meth_new(library.bio_get_new_index() | bio_type_source_sink, "tranship");
+    void* made =
+        library.bio_meth_new(library.bio_get_new_index() | bio_type_source_sink, "tranship");
     if (made == nullptr) return nullptr;
     library.bio_meth_set_write(made, &TlsStream::bio_write);
     library.bio_meth_set_read(made, &TlsStream::bio_read);
@@ -101,8 +104,8 @@ const void* TlsStream::bio_method(const TlsLibrary& library) {
   return method;
 }
 
-/// What all connections share: TLS 1.3 alone, and no tickets are given out. No authority is trusted,
-/// so that a client refuses every certificate.
+/// What all connections share: TLS 1.3 alone, and no tickets are given out. No authority is
+/// trusted, so that a client refuses every certificate.
 void* TlsStream::context(const TlsLibrary& library) {
   static void* const context = [&]() -> void* {
     void* made = library.context_new(library.method());
@@ -188,8 +191,8 @@ bool TlsStream::receive() {
 /// Hands encrypted bytes to the socket. False if some are left, or the socket has failed.
 bool TlsStream::flush() {
   while (out_begin_ < out_.size()) {
-    const ssize_t length = send(options_.socket, out_.data() + out_begin_,
-                                out_.size() - out_begin_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t length = send(options_.socket, out_.data() + out_begin_, out_.size() - out_begin_,
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
     if (length < 0 && errno == EINTR) continue;
     if (length <= 0) return false;
     out_begin_ += static_cast<std::size_t>(length);

@@ -23,7 +23,7 @@ namespace tranship {
 /// Diffie-Hellman exchange beside it: who learns the key later cannot read what was recorded.
 /// There are no certificates, session tickets or early data.
 /// Owns its buffers (some 300 KiB), not the socket.
-/// Threads: all; a call waits for the encryption of at most 16 KiB by another one.
+/// Threads: all; a call waits for the encryption of at most 128 KiB by another one.
 class TlsStream {
  public:
   enum class Side { client, server };

@@ -1,4 +1,5 @@
-// Messages on sockets that are cut at any byte, and changed on the way: each arrives whole and once.
+// Messages on sockets that are cut at any byte, and changed on the way: each arrives whole and
+// once.
 #include "fabric/frame_stream.hpp"
 
 #include <fcntl.h>
@@ -266,9 +267,8 @@ TEST(a_message_with_any_bit_changed_is_never_delivered) {
       EXPECT(header.slot == 3 && length == std::ssize(place));  // of an unchanged header alone
       return place.data();
     };
-    handlers.frame = [&](const FrameHeader&, std::span<const std::byte>, std::span<FileDescriptor>) {
-      return ++delivered > 0;
-    };
+    handlers.frame = [&](const FrameHeader&, std::span<const std::byte>,
+                         std::span<FileDescriptor>) { return ++delivered > 0; };
     bool any = false;
     const auto outcome = reader.read(ends[1].get(), handlers, any);
     const bool whole = bit == 8 * bytes.size();

@@ -264,8 +264,8 @@ TEST(a_proof_of_one_side_is_none_of_the_other) {
   EXPECT(!same_digest(*client, *proof_of(known_key, ProvingSide::client, hello, ServerHello{})));
   ClientProof claim;
   claim.received = 1;
-  EXPECT(!same_digest(*client,
-                      *proof_of(known_key, ProvingSide::client, ClientHello{}, {}, claim)));
+  EXPECT(
+      !same_digest(*client, *proof_of(known_key, ProvingSide::client, ClientHello{}, {}, claim)));
   ServerHello other;
   other.nonce[0] = std::byte{1};
   EXPECT(!same_digest(*client, *proof_of(known_key, ProvingSide::client, ClientHello{}, other)));
@@ -298,6 +298,18 @@ TEST(a_listener_without_the_key_learns_no_proof) {
   REQUIRE(!peer);
   EXPECT(peer.error().code == ErrorCode::permission);
   EXPECT(!proved);
+}
+
+TEST(who_speaks_another_version_of_the_wire_is_answered_with_this_one) {
+  Door door;
+  const FileDescriptor socket = connect_raw(door.address);
+  ClientHello hello;
+  hello.version = wire_version_current - 1;
+  ServerHello answer;
+  REQUIRE(send_all(socket, bytes_of(hello)) && receive(socket, answer, nothing));
+  EXPECT_EQ(answer.version, wire_version_current);
+  EXPECT(same_digest(answer.proof, Digest{}));  // nothing is proved
+  EXPECT(ends_within(socket, std::chrono::seconds(2)));
 }
 
 TEST(changed_answers_end_the_handshake) {

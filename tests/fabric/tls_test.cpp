@@ -50,8 +50,8 @@ struct Meeting {
     const std::string contact = exporter->contact();
     between.target = contact.substr(contact.find("tcp:") + 4);
     relay = std::make_unique<Relay>(std::move(between));
-    requester = open_fabric(
-        network_options(sides.requester_tls, sides.requester_checksum, requesters_key));
+    requester =
+        open_fabric(network_options(sides.requester_tls, sides.requester_checksum, requesters_key));
   }
 
   Result<PeerId> connect() { return requester->connect(relay->address(), patience); }
@@ -109,7 +109,8 @@ struct Streams {
     std::array<TlsStream::Step, 2> steps{TlsStream::Step::waits, TlsStream::Step::waits};
     for (int k = 0; k < 20; ++k) {
       auto& step = steps[static_cast<std::size_t>(k % 2)];
-      if (step == TlsStream::Step::waits) step = ends[static_cast<std::size_t>(k % 2)]->shake_hands();
+      if (step == TlsStream::Step::waits)
+        step = ends[static_cast<std::size_t>(k % 2)]->shake_hands();
     }
     return steps[0] == TlsStream::Step::done && steps[1] == TlsStream::Step::done;
   }
@@ -241,8 +242,9 @@ TEST(keys_are_renewed_while_both_sides_write) {
     const ssize_t took = length > 0 ? write_some(*streams.ends[k], left.first(length)) : 0;
     if (took > 0) written[k] += static_cast<std::size_t>(took);
     std::array<std::byte, 30000> place{};
-    const ssize_t got = read_some(*streams.ends[k], std::span(place).first(
-                                      static_cast<std::size_t>(random.between(1, 30000))));
+    const ssize_t got =
+        read_some(*streams.ends[k],
+                  std::span(place).first(static_cast<std::size_t>(random.between(1, 30000))));
     REQUIRE(took >= 0 || errno == EAGAIN || got > 0);
     if (got > 0) came[k].insert(came[k].end(), place.begin(), place.begin() + got);
   }

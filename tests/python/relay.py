@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 import threading
@@ -39,7 +40,7 @@ class Relay:
         self.connections = 0
         self.saw_marker = False
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = "127.0.0.1:{}".format(self.listener.getsockname()[1])
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
@@ -74,10 +75,8 @@ class Relay:
         except OSError:
             pass
         for end in (source, target):  # whoever waits in the other direction learns of it
-            try:
+            with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
     def _meddle(self, data: bytearray, spared: int) -> None:
         with self.lock:

@@ -72,7 +72,7 @@ def test_one_side_alone_does_not_encrypt(serve: Servers, over_network: Callable[
     in_the_clear = network_address(serve())
     with pytest.raises(ts.Error, match="takes encrypted connections only: set TRANSHIP_TLS=1 here"):
         ts.Staging(encrypted, timeout=PATIENCE)
-    with pytest.raises(ts.Error, match="does not encrypt its connections.*TRANSHIP_TLS=1 there"):
+    with pytest.raises(ts.Error, match=r"does not encrypt its connections.*TRANSHIP_TLS=1 there"):
         ts.Staging(in_the_clear, tls=True, timeout=PATIENCE)
     for address, tls in ((encrypted, True), (in_the_clear, False)):  # neither minds
         with ts.Staging(address, tls=tls) as staging:
@@ -158,7 +158,7 @@ def test_nobody_who_says_nothing_keeps_a_caller_waiting(profile: str) -> None:
     ):
         begin = time.monotonic()
         with pytest.raises(ts.Error):
-            engine.connect("127.0.0.1:{}".format(silent.getsockname()[1]), timeout=0.5)
+            engine.connect(f"127.0.0.1:{silent.getsockname()[1]}", timeout=0.5)
         assert time.monotonic() - begin < 5.0
 
 

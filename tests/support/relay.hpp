@@ -30,7 +30,7 @@ namespace tranship::test {
 class Relay {
  public:
   struct Options {
-    std::string target;          ///< HOST:PORT
+    std::string target;               ///< HOST:PORT
     std::vector<std::byte> marker{};  ///< Bytes that it looks for.
     std::uint64_t seed = 1;
     std::int64_t bytes_between_flips = 0;  ///< One bit in so many bytes, on average; 0: none.
@@ -56,6 +56,7 @@ class Relay {
   int flips() const { return flips_; }
   int connections() const { return connections_; }
   bool saw_marker() const { return saw_marker_; }
+
  private:
   struct Direction {
     std::vector<std::byte> waiting{};
@@ -105,7 +106,8 @@ class Relay {
     Direction& direction = joined.directions[from];
     if (direction.waiting.empty()) {
       std::vector<std::byte> bytes(64 * 1024);
-      const ssize_t length = recv(joined.ends[from].get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+      const ssize_t length =
+          recv(joined.ends[from].get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
       if (length == 0 || (length < 0 && errno != EAGAIN)) return false;
       if (length < 0) return true;
       bytes.resize(static_cast<std::size_t>(length));
@@ -117,7 +119,8 @@ class Relay {
     const ssize_t sent = send(joined.ends[1 - from].get(), direction.waiting.data(),
                               direction.waiting.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno != EAGAIN) return false;
-    if (sent > 0) direction.waiting.erase(direction.waiting.begin(), direction.waiting.begin() + sent);
+    if (sent > 0)
+      direction.waiting.erase(direction.waiting.begin(), direction.waiting.begin() + sent);
     return true;
   }
 
@@ -146,9 +149,8 @@ class Relay {
           ++connections_;
         }
       }
-      std::erase_if(all, [&](const auto& joined) {
-        return !pass_on(*joined, 0) || !pass_on(*joined, 1);
-      });
+      std::erase_if(
+          all, [&](const auto& joined) { return !pass_on(*joined, 0) || !pass_on(*joined, 1); });
     }
   }
 

@@ -11,6 +11,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -80,7 +81,7 @@ def network(bench: Bench) -> None:
     with plain_socket() as plain, ExitStack() as stack:
         pairs = {}
         for name, protection in PROTECTIONS.items():
-            settings = {"transport": "network", "key": key, **protection}
+            settings: dict[str, Any] = {"transport": "network", "key": key, **protection}
             variables = {f"TRANSHIP_{k.upper()}": str(value) for k, value in settings.items()}
             engine = stack.enter_context(Engine(**settings))
             pairs[name] = (engine, stack.enter_context(Other(engine, variables)))
