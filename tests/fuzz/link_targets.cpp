@@ -85,7 +85,7 @@ void run_socket(std::span<const std::byte> input) {
   Source source(input);
   const unsigned kind = source.byte();
   Listener& listener = kind % 16 == 8 ? encrypted : in_the_clear;
-  const auto progress = [] { (void)listener.wire->progress(); };
+  const auto progress = [&] { (void)listener.wire->progress(); };
   const std::size_t before = listener.arrived;
   const FileDescriptor socket = connect_raw(listener.wire->contact().network);
   const bool proves = kind % 2 == 1;
