@@ -24,13 +24,15 @@ struct FrameHeader {
   std::uint64_t sequence = 0;      ///< Counts the messages of a connection, from 1; 0: none.
   std::uint64_t acknowledged = 0;  ///< The last sequence that the sender has received.
   std::uint32_t bulk_bytes = 0;
-  std::uint32_t header_checksum = 0;  ///< CRC-32C of this header, itself taken as 0.
   std::uint32_t body_bytes = 0;
-  std::uint32_t checksum = 0;  ///< CRC-32C of body and bulk.
+  std::uint32_t header_checksum = 0;  ///< CRC-32C of this header, itself taken as 0.
+  std::uint32_t body_checksum = 0;
+  std::uint32_t bulk_checksum = 0;
+  std::uint32_t reserved = 0;
 
   static constexpr std::uint32_t magic_value = 0x32534e54;  // "TNS2"
 };
-static_assert(sizeof(FrameHeader) == 56);
+static_assert(sizeof(FrameHeader) == 64);
 
 using Nonce = std::array<std::byte, 32>;
 using SessionToken = std::array<std::byte, 16>;

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "base/crc32c.hpp"
 
@@ -18,6 +19,9 @@ namespace {
 constexpr std::size_t turn_bytes_max = std::size_t{8} << 20;
 /// Messages after whose receipt the sender is told of it, if no other message says it.
 constexpr std::uint64_t acknowledge_every = 32;
+/// Bytes that are read beyond a message's bulk: enough for the head of the next message, and little
+/// of its bulk, which has to be copied from there.
+constexpr std::size_t beyond_bulk_bytes = 1024;
 constexpr std::size_t control_bytes = CMSG_SPACE(sizeof(int) * descriptors_max);
 
 MessageHeader message_of(const FrameHeader& frame) { return {frame.type, frame.slot, frame.call}; }
@@ -102,14 +106,31 @@ void FrameWriter::detach() {
   written_ = 0;
 }
 
-void FrameWriter::keep_bulk() {
+bool FrameWriter::keep_bulk() {
   std::lock_guard lock(mutex_);
-  for (Frame& frame : queue_) {
-    if (frame.bulk.empty() || !frame.kept.empty()) continue;
+  const auto keep = [](Frame& frame) {
+    if (frame.bulk.empty() || !frame.kept.empty()) return;
     frame.kept.assign(frame.bulk.begin(), frame.bulk.end());
     frame.bulk = frame.kept;
+    frame.owner.reset();
+  };
+  try {
+    std::for_each(queue_.begin(), queue_.end(), keep);
+    std::for_each(unacknowledged_.begin(), unacknowledged_.end(), keep);
+    return true;
+  } catch (const std::bad_alloc&) {
+    queue_.clear();
+    unacknowledged_.clear();
+    stream_ = {};
+    begun_ = false;
+    written_ = 0;
+    return false;
   }
-  unacknowledged_.clear();  // this connection does not go on
+}
+
+void FrameWriter::forget_written() {
+  std::lock_guard lock(mutex_);
+  unacknowledged_.clear();
 }
 
 bool FrameWriter::flush() {
@@ -146,8 +167,8 @@ void FrameWriter::begin_front() {
   frame.header.acknowledged = received_;
   told_received_ = received_;
   if (!checksums_) return;
-  if (!frame.has_checksum) frame.header.checksum = crc32c(frame.bulk, crc32c(frame.body));
-  frame.has_checksum = true;
+  frame.header.body_checksum = crc32c(frame.body);
+  frame.header.bulk_checksum = crc32c(frame.bulk);
   frame.header.header_checksum = checksum_of(frame.header);
 }
 
@@ -197,7 +218,8 @@ FrameReader::Outcome FrameReader::read(const ByteStream& stream, const Handlers&
   // At the end of a turn what the stream has buffered is read, too: no event would come for it.
   for (std::size_t total = 0;;) {
     std::size_t count = 0;
-    const Outcome received = receive(stream, total >= turn_bytes_max, count);
+    const bool only_buffered = total >= turn_bytes_max;
+    const Outcome received = receive({stream, only_buffered}, handlers, count);
     if (received != Outcome::drained) return received;
     if (count == 0) return Outcome::drained;
     any = true;
@@ -209,13 +231,22 @@ FrameReader::Outcome FrameReader::read(const ByteStream& stream, const Handlers&
 void FrameReader::reset() {
   begin_ = end_ = 0;
   header_.reset();
-  bulk_ = nullptr;
   bulk_left_ = 0;
   descriptors_.clear();
 }
 
+/// Where the rest of the current message's bulk belongs, as far as there is room in one place.
+ReceiveBuffer FrameReader::place(const Handlers& handlers) const {
+  const std::uint64_t offset = header_->bulk_bytes - bulk_left_;
+  ReceiveBuffer placement =
+      handlers.place(message_of(*header_), body_, static_cast<std::int64_t>(offset),
+                     static_cast<std::int64_t>(bulk_left_));
+  placement.bytes = placement.bytes.first(std::min(placement.bytes.size(), bulk_left_));
+  return placement;
+}
+
 /// Reads once: first what belongs to the place of the current message's bulk, then into the buffer.
-FrameReader::Outcome FrameReader::receive(const ByteStream& stream, bool only_buffered,
+FrameReader::Outcome FrameReader::receive(const Source& source, const Handlers& handlers,
                                           std::size_t& count) {
   if (begin_ == end_) begin_ = end_ = 0;
   if (begin_ > 0) {
@@ -223,35 +254,40 @@ FrameReader::Outcome FrameReader::receive(const ByteStream& stream, bool only_bu
     end_ -= begin_;
     begin_ = 0;
   }
-  const bool straight = bulk_left_ > 0 && bulk_placed_ && begin_ == end_;
+  const bool straight = header_ && bulk_left_ > 0 && body_read_ == body_.size() && begin_ == end_;
+  ReceiveBuffer placement;
+  if (straight) {
+    placement = place(handlers);
+    if (placement.bytes.empty()) return Outcome::refused;
+  }
+  const std::size_t beyond = straight ? beyond_bulk_bytes : buffer_.size() - end_;
   std::array<iovec, 2> pieces{
-      {{bulk_, bulk_left_}, {buffer_.data() + end_, buffer_.size() - end_}}};
+      {{placement.bytes.data(), placement.bytes.size()}, {buffer_.data() + end_, beyond}}};
   msghdr message{};
   message.msg_iov = straight ? pieces.data() : pieces.data() + 1;
-  message.msg_iovlen = straight ? 2 : 1;
+  message.msg_iovlen = straight && placement.bytes.size() == bulk_left_ ? 2 : 1;
   alignas(cmsghdr) std::array<std::byte, control_bytes> control{};
   if (takes_descriptors_) {
     message.msg_control = control.data();
     message.msg_controllen = control.size();
   }
-  const ssize_t length = stream.receive(message, only_buffered);
+  const ssize_t length = source.stream.receive(message, source.only_buffered);
   if (length < 0) {
     return errno == EAGAIN || errno == EWOULDBLOCK ? Outcome::drained : Outcome::broken;
   }
   if (length == 0) return Outcome::ended;
   count = static_cast<std::size_t>(length);
   if (takes_descriptors_ && !take_descriptors(&message)) return Outcome::refused;
-  const std::size_t placed = straight ? std::min(count, bulk_left_) : 0;
-  if (straight) bulk_came(placed);
+  const std::size_t placed = std::min(count, placement.bytes.size());
+  bulk_came(placement.bytes.first(placed));
   end_ += count - placed;
   return Outcome::drained;
 }
 
 /// Bytes of the bulk lie where they belong.
-void FrameReader::bulk_came(std::size_t bytes) {
-  if (checksums_) checksum_ = crc32c({bulk_, bytes}, checksum_);
-  bulk_ += bytes;
-  bulk_left_ -= bytes;
+void FrameReader::bulk_came(std::span<const std::byte> bytes) {
+  if (checksums_) bulk_checksum_ = crc32c(bytes, bulk_checksum_);
+  bulk_left_ -= bytes.size();
 }
 
 bool FrameReader::take_descriptors(void* received) {
@@ -278,19 +314,20 @@ FrameReader::Outcome FrameReader::take_frames(const Handlers& handlers) {
     }
     const std::size_t body = std::min(end_ - begin_, body_.size() - body_read_);
     if (body > 0) std::memcpy(body_.data() + body_read_, buffer_.data() + begin_, body);
-    if (checksums_) checksum_ = crc32c(std::span(body_).subspan(body_read_, body), checksum_);
+    if (checksums_) {
+      body_checksum_ = crc32c(std::span(body_).subspan(body_read_, body), body_checksum_);
+    }
     body_read_ += body;
     begin_ += body;
     if (body_read_ < body_.size()) return Outcome::drained;
-    if (bulk_left_ > 0 && !bulk_placed_) {
-      bulk_ = handlers.place(message_of(*header_), static_cast<std::int64_t>(bulk_left_));
-      if (bulk_ == nullptr) return Outcome::refused;
-      bulk_placed_ = true;
-    }
-    const std::size_t bulk = std::min(end_ - begin_, bulk_left_);
-    if (bulk > 0) {
-      std::memcpy(bulk_, buffer_.data() + begin_, bulk);
-      bulk_came(bulk);
+    // Before anybody is asked for a place, which the body may name.
+    if (checksums_ && header_->body_checksum != body_checksum_) return Outcome::damaged;
+    while (bulk_left_ > 0 && begin_ < end_) {
+      const ReceiveBuffer placement = place(handlers);
+      if (placement.bytes.empty()) return Outcome::refused;
+      const std::size_t bulk = std::min(end_ - begin_, placement.bytes.size());
+      std::memcpy(placement.bytes.data(), buffer_.data() + begin_, bulk);
+      bulk_came(placement.bytes.first(bulk));
       begin_ += bulk;
     }
     if (bulk_left_ > 0) return Outcome::drained;
@@ -310,17 +347,16 @@ FrameReader::Outcome FrameReader::begin_frame() {
   header_ = header;
   body_.resize(header.body_bytes);
   body_read_ = 0;
-  bulk_ = nullptr;
   bulk_left_ = header.bulk_bytes;
-  bulk_placed_ = false;
-  checksum_ = 0;
+  body_checksum_ = 0;
+  bulk_checksum_ = 0;
   return Outcome::drained;
 }
 
 FrameReader::Outcome FrameReader::end_frame(const Handlers& handlers) {
   const FrameHeader header = *header_;
   header_.reset();
-  if (checksums_ && header.checksum != checksum_) return Outcome::damaged;
+  if (checksums_ && header.bulk_checksum != bulk_checksum_) return Outcome::damaged;
   if (header.descriptors > descriptors_.size()) return Outcome::refused;
   std::vector<FileDescriptor> own;
   for (std::uint32_t k = 0; k < header.descriptors; ++k) {

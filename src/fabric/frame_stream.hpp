@@ -39,8 +39,11 @@ class FrameWriter {
   void attach(ByteStream stream, std::uint64_t received);
   /// Writes nothing until the next attach().
   void detach();
-  /// Copies the bulk of what waits: from now on nothing is read where it lay.
-  void keep_bulk();
+  /// Copies the bulk of what may still be written: from now on nothing is read where it lay.
+  /// Returns false if there is no memory for that: then nothing more is written at all.
+  bool keep_bulk();
+  /// What was written is not written again: this connection does not go on.
+  void forget_written();
 
   /// Writes what the socket takes. Returns whether something is left.
   bool flush();
@@ -61,7 +64,6 @@ class FrameWriter {
     std::shared_ptr<const void> owner;  ///< Of the memory of `bulk`.
     std::vector<FileDescriptor> descriptors;
     std::vector<std::byte> kept;  ///< The bulk, once it may not be read where it lay.
-    bool has_checksum = false;
     std::size_t bytes() const { return sizeof header + body.size() + bulk.size(); }
     /// Memory that waits here: the bulk lies elsewhere.
     std::size_t queued_bytes() const { return sizeof header + body.size(); }
@@ -91,7 +93,9 @@ class FrameReader {
  public:
   /// What to do with a message, and with the bytes that come with it.
   struct Handlers {
-    std::function<std::byte*(const MessageHeader&, std::int64_t bytes)> place;
+    std::function<ReceiveBuffer(const MessageHeader&, std::span<const std::byte> body,
+                                std::int64_t offset, std::int64_t left)>
+        place;
     /// False ends reading: the connection was closed meanwhile.
     std::function<bool(const FrameHeader&, std::span<const std::byte> body,
                        std::span<FileDescriptor> descriptors)>
@@ -101,9 +105,9 @@ class FrameReader {
 
   explicit FrameReader(bool takes_descriptors) : takes_descriptors_(takes_descriptors) {}
 
-  /// Whether messages carry checksums: then no handler is called for one whose header, and `frame`
-  /// for none whose content was changed on the way. Bytes that `place` has a place for may lie
-  /// there already.
+  /// Whether messages carry checksums: then `place` is called for none whose header or body was
+  /// changed on the way, and `frame` for none of whose bytes any was. Changed bytes may lie where
+  /// `place` said until the message comes once more.
   void set_checksums(bool on) { checksums_ = on; }
 
   /// Reads until the socket has no more, or `bytes_max` bytes were read; `any` says whether there
@@ -116,13 +120,19 @@ class FrameReader {
   void reset();
 
  private:
-  Outcome receive(const ByteStream& stream, bool only_buffered, std::size_t& count);
+  /// Where a turn reads from.
+  struct Source {
+    const ByteStream& stream;
+    bool only_buffered = false;  ///< The turn is over but for what the stream has in its buffers.
+  };
+  Outcome receive(const Source& source, const Handlers& handlers, std::size_t& count);
+  ReceiveBuffer place(const Handlers& handlers) const;
   Outcome take_frames(const Handlers& handlers);
   Outcome begin_frame();
   Outcome end_frame(const Handlers& handlers);
   bool take_descriptors(void* message);
 
-  void bulk_came(std::size_t bytes);
+  void bulk_came(std::span<const std::byte> bytes);
 
   bool takes_descriptors_;
   bool checksums_ = false;
@@ -132,10 +142,9 @@ class FrameReader {
   std::optional<FrameHeader> header_;  ///< Of the message that is being read.
   std::vector<std::byte> body_;
   std::size_t body_read_ = 0;
-  std::byte* bulk_ = nullptr;
   std::size_t bulk_left_ = 0;
-  bool bulk_placed_ = false;
-  std::uint32_t checksum_ = 0;  ///< Of what has come of the current message.
+  std::uint32_t body_checksum_ = 0;  ///< Of what has come of the current message's body.
+  std::uint32_t bulk_checksum_ = 0;
   std::deque<FileDescriptor> descriptors_;
 };
 

@@ -10,7 +10,7 @@ import struct
 from pathlib import Path
 
 CORPUS = Path(__file__).resolve().parent / "corpus"
-FRAME = struct.Struct("<IIIIQQQQII")
+FRAME = struct.Struct("<IIIIQQQIIIIII")
 FRAME_MAGIC = 0x32534E54
 HELLO_MAGIC = 0x3150494853524E54
 CLIENT_MAGIC = 0x3148434E41525454
@@ -25,7 +25,8 @@ def text(value: bytes) -> bytes:
 
 def frame(kind: int, body: bytes = b"", bulk: bytes = b"", slot: int = 0) -> bytes:
     """A whole frame as it goes over a socket."""
-    return FRAME.pack(FRAME_MAGIC, kind, slot, 0, 1, 0, 0, len(bulk), len(body), 0) + body + bulk
+    lengths = (len(bulk), len(body))
+    return FRAME.pack(FRAME_MAGIC, kind, slot, 0, 1, 0, 0, *lengths, 0, 0, 0, 0) + body + bulk
 
 
 def greeting() -> bytes:
