@@ -149,6 +149,8 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   if (!users) return users.error();
   options.users = std::move(*users);
   options.reconnect = std::chrono::milliseconds(config.reconnect_ms);
+  options.tls = config.tls;
+  options.wire_checksum = config.wire_checksum;
   options.peers_max = static_cast<int>(std::clamp<std::int64_t>(config.clients_max, 1, 65536));
   options.service_threads = service_threads(config);
   options.contact_file = engine.options_.contact_file;

@@ -33,6 +33,8 @@ Result<std::shared_ptr<Wire>> open_sockets(const FabricOptions& options, Wire::H
   wire.key = *key;
   wire.users = options.users;
   wire.reconnect = options.reconnect;
+  wire.tls = options.tls;
+  wire.checksums = options.wire_checksum;
   wire.handlers = std::move(handlers);
   auto opened = SocketWire::open(std::move(wire));
   if (!opened) return opened.error();
