@@ -171,6 +171,7 @@ void FabricCore::on_connection_lost(ConnectionId id, const Error& why) {
 bool FabricCore::step() {
   bool any = inbox_->run();
   any |= wire_->progress();
+  if (options_.carrier) any |= options_.carrier->progress();
   bury();
   if (leaving_ > 0) end_leaving();
   if (phase_ != Phase::open) go_on_closing();
@@ -281,6 +282,7 @@ void FabricCore::lose(Session& session, Error error) {
 void FabricCore::stop_serving(Session& session, bool cleanly) {
   session.server->stop();
   service_threads_->remove(session.seat);
+  session.registrations.clear();  // a card refuses its keys from here on
   const RequesterId requester{session.connection};
   if (options_.on_requester_lost) options_.on_requester_lost(requester, cleanly);
   const bool fenced =
