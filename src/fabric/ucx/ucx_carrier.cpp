@@ -378,7 +378,7 @@ Status UcxCarrier::open_worker(const std::vector<std::string>& candidates) {
   state_ = std::make_shared<State>();
   state_->library = std::move(*library);
   const ucp::Functions& calls = state_->calls();
-  quiet(calls);
+  if (state_->library->own()) quiet(calls);
   const std::string transports = config_of(options_.reach).front().value;
   const auto refused = [&](const std::string& what, ucp::Status status) {
     return state_->library->error(ErrorCode::unsupported,

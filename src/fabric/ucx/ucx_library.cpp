@@ -54,6 +54,7 @@ Result<std::shared_ptr<const UcxLibrary>> UcxLibrary::open(
     std::span<const std::string> candidates) {
   const KeptSignals kept;
   void* library = dlopen(file_name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD | RTLD_NODELETE);
+  const bool had_it = library != nullptr;
   std::string refusals;
   for (const std::string& candidate : candidates) {
     if (library != nullptr) break;
@@ -71,6 +72,7 @@ Result<std::shared_ptr<const UcxLibrary>> UcxLibrary::open(
                  "UCX was not found (" + refusals + "): " + std::string(install_hint)};
   }
   std::shared_ptr<UcxLibrary> made(new UcxLibrary);
+  made->own_ = !had_it;
   if (Status status = made->find_functions(library); !status) return status.error();
   return std::shared_ptr<const UcxLibrary>(std::move(made));
 }

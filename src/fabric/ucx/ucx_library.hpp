@@ -23,6 +23,8 @@ class UcxLibrary {
   const ucp::Functions& calls() const { return functions_; }
   const std::string& path() const { return path_; }
   const std::string& version() const { return version_; }
+  /// Whether nobody in this process had loaded it before: its settings are ours to make.
+  bool own() const { return own_; }
 
   /// An error with UCX's own word for the status.
   Error error(ErrorCode code, const std::string& what, ucp::Status status) const;
@@ -34,6 +36,7 @@ class UcxLibrary {
   ucp::Functions functions_;
   std::string path_;
   std::string version_;
+  bool own_ = false;
 };
 
 /// Where libucp may lie: the wheel of the extra tranship[ucx] beside this package, and the
