@@ -129,7 +129,8 @@ void FabricCore::on_lookup(Session& session, const MessageHeader& header,
     reply.writable = array.writable ? 1 : 0;
     reply.description = array.description;
     const bool plain = array.place.attachment == nullptr;
-    if (session.carried && plain) give_key(session, *one, reply);
+    const bool mapped = session.mode == LinkMode::shared && array.memory;
+    if (session.carried && plain && !mapped) give_key(session, *one, reply);
     if (session.mode == LinkMode::shared && (plain || !array.ticket.empty())) {
       if (plain) reply.address = reinterpret_cast<std::uint64_t>(array.place.address);
       reply.ticket = array.ticket;

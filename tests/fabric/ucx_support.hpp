@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "fabric/runs.hpp"
 #include "fabric/ucx/ucx_carrier.hpp"
 #include "support/test.hpp"
 
@@ -32,6 +33,7 @@ struct CarrierCounter {
   std::atomic<int> reads{0};
   std::atomic<int> writes{0};
   std::atomic<int> failures{0};
+  std::atomic<int> declined{0};    ///< Copies of more runs than it takes.
   std::atomic<int> registered{0};  ///< Registrations that there are now.
 };
 
@@ -79,11 +81,18 @@ class CountedCarrier final : public BulkCarrier {
     std::shared_ptr<CarrierCounter> counter_;
   };
 
+  /// An operation takes some 3 us.
+  static constexpr std::int64_t runs_max = 200'000;
+
   class CountedMemory final : public Memory {
    public:
     CountedMemory(std::shared_ptr<Memory> inner, std::shared_ptr<CarrierCounter> counter)
         : inner_(std::move(inner)), counter_(std::move(counter)) {}
     Status move(const Movement& movement, const std::function<bool()>& stop) override {
+      if (runs_of(movement.nests) > runs_max) {
+        ++counter_->declined;
+        return Error{ErrorCode::io, "too many runs"};
+      }
       Status status = inner_->move(movement, stop);
       if (!status) ++counter_->failures;
       ++(movement.operation == Operation::write ? counter_->writes : counter_->reads);

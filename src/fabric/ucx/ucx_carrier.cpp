@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <mutex>
@@ -23,6 +24,8 @@ constexpr const char* rdma_transports = "rc,dc,ud";
 /// A put or get of so many bytes keeps the worker from others for some 100 us.
 constexpr std::int64_t part_bytes_max = std::int64_t{1} << 20;
 constexpr std::size_t operations_max = 16;
+/// Looks without an event before a copy gives its core away.
+constexpr int idle_max = 1000;
 /// A copy that is to stop waits so long for what is under way before it breaks its endpoint.
 constexpr std::chrono::seconds stop_patience{2};
 /// UCX ends all operations of an endpoint that is closed by force.
@@ -64,9 +67,17 @@ struct UcxCarrier::State {
   ucp::Handle context = nullptr;
   ucp::Handle worker = nullptr;
   std::mutex mutex;
+  std::atomic<int> waiting{0};  ///< Threads that want the mutex for a moment: copies let them in.
   std::uint64_t generation = fork_generation();
 
   const ucp::Functions& calls() const { return library->calls(); }
+  /// Locks it before the next part of a copy does.
+  std::unique_lock<std::mutex> enter() {
+    waiting.fetch_add(1, std::memory_order_relaxed);
+    std::unique_lock lock(mutex);
+    waiting.fetch_sub(1, std::memory_order_relaxed);
+    return lock;
+  }
   bool forked() const { return fork_generation() != generation; }
 
   ~State() {
@@ -86,7 +97,7 @@ class UcxRegistration final : public BulkCarrier::Registration {
       : state_(std::move(state)), memory_(memory) {}
   ~UcxRegistration() override {
     if (state_->forked()) return;
-    const std::lock_guard lock(state_->mutex);
+    const auto lock = state_->enter();
     (void)state_->calls().unmap(state_->context, memory_);
   }
   UcxRegistration(const UcxRegistration&) = delete;
@@ -140,11 +151,12 @@ class Flights {
  private:
   Status add(ucp::Outcome outcome);
   Status collect();
-  static void pause();
+  void pause();
 
   UcxPeer& peer_;
   State& state_;
   std::vector<ucp::Outcome> flying_;
+  int idle_ = 0;  ///< How often in a row there was nothing to do.
 };
 
 class UcxMemory final : public BulkCarrier::Memory {
@@ -154,7 +166,7 @@ class UcxMemory final : public BulkCarrier::Memory {
   ~UcxMemory() override {
     State& state = peer_->state();
     if (state.forked()) return;
-    const std::lock_guard lock(state.mutex);
+    const auto lock = state.enter();
     state.calls().destroy_key(key_);
   }
   UcxMemory(const UcxMemory&) = delete;
@@ -174,7 +186,12 @@ class UcxMemory final : public BulkCarrier::Memory {
 
 Error stopped() { return {ErrorCode::cancelled, "the copy was cancelled"}; }
 
-void Flights::pause() { std::this_thread::yield(); }
+/// UCX copies in progress(): to give the core away while it does costs a turn of whoever wants it.
+void Flights::pause() {
+  if (idle_ > idle_max || state_.waiting.load(std::memory_order_relaxed) > 0) {
+    std::this_thread::yield();
+  }
+}
 
 Status Flights::add(ucp::Outcome outcome) {
   if (ucp::under_way(outcome)) {
@@ -188,7 +205,7 @@ Status Flights::add(ucp::Outcome outcome) {
 
 /// Behind the lock.
 Status Flights::collect() {
-  (void)state_.calls().progress(state_.worker);
+  idle_ = state_.calls().progress(state_.worker) != 0 ? 0 : idle_ + 1;
   Status worst;
   std::erase_if(flying_, [&](ucp::Outcome outcome) {
     const ucp::Status status = state_.calls().check(outcome);
@@ -259,7 +276,7 @@ Status UcxPeer::connect(std::span<const std::byte> address) {
   parameters.address = padded.data();
   parameters.error_mode = ucp::error_mode_peer;
   parameters.error_handler = [](void*, ucp::Handle, ucp::Status) {};  // operations tell
-  const std::lock_guard lock(state_->mutex);
+  const auto lock = state_->enter();
   const auto status = state_->calls().create_endpoint(state_->worker, &parameters, &endpoint);
   if (status == ucp::ok) return {};
   endpoint = nullptr;
@@ -273,7 +290,7 @@ Result<std::shared_ptr<BulkCarrier::Memory>> UcxPeer::open(std::span<const std::
     return Error{ErrorCode::io, "a key of " + std::to_string(key.size()) + " bytes is no key"};
   }
   std::copy(key.begin(), key.end(), padded.begin());
-  const std::lock_guard lock(state_->mutex);
+  const auto lock = state_->enter();
   if (endpoint == nullptr) return Error{ErrorCode::io, "the connection over UCX has failed before"};
   ucp::Handle opened = nullptr;
   const auto status = state_->calls().unpack_key(endpoint, padded.data(), &opened);
@@ -289,7 +306,7 @@ void UcxPeer::close() {
   parameters.field_mask = ucp::OperationParameters::has_flags;
   parameters.flags = ucp::OperationParameters::close_by_force;
   const auto end = Clock::now() + close_patience;
-  const std::lock_guard lock(state_->mutex);
+  const auto lock = state_->enter();
   if (endpoint == nullptr) return;
   const ucp::Outcome closing = state_->calls().close_endpoint(endpoint, &parameters);
   endpoint = nullptr;
@@ -440,14 +457,14 @@ Result<std::unique_ptr<BulkCarrier::Registration>> UcxCarrier::register_memory(s
   std::unique_ptr<UcxRegistration> made;
   const ucp::Functions& calls = state_->calls();
   {
-    const std::lock_guard lock(state_->mutex);
+    const auto lock = state_->enter();
     const auto status = calls.map(state_->context, &parameters, &memory);
     if (status != ucp::ok) {
       return state_->library->error(ErrorCode::io, "UCX cannot register the memory", status);
     }
   }
   made = std::make_unique<UcxRegistration>(state_, memory);
-  const std::lock_guard lock(state_->mutex);
+  const auto lock = state_->enter();
   const auto status = calls.pack_key(state_->context, memory, &packed, &packed_bytes);
   if (status == ucp::ok) {
     const auto* begin = static_cast<const std::byte*>(packed);

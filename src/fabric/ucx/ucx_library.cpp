@@ -18,14 +18,6 @@ constexpr const char* install_hint =
 /// Those that UCX handles: faults, and the one that starts its debugger.
 constexpr std::array kept_signals{SIGHUP, SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV};
 
-/// The other libraries of a wheel lie beside libucp, where the linker does not look.
-void load_neighbours(const std::filesystem::path& library) {
-  for (const char* name : {"libucm.so.0", "libucs.so.0", "libuct.so.0"}) {
-    const auto path = library.parent_path() / name;
-    (void)dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  }
-}
-
 std::string path_of(void* function, const std::string& otherwise) {
   Dl_info found{};
   const bool known = dladdr(function, &found) != 0 && found.dli_fname != nullptr;
@@ -63,7 +55,6 @@ Result<std::shared_ptr<const UcxLibrary>> UcxLibrary::open(
       refusals += (refusals.empty() ? "" : "; ") + candidate + " is not there";
       continue;
     }
-    if (path) load_neighbours(candidate);
     library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == nullptr) refusals += (refusals.empty() ? "" : "; ") + std::string(dlerror());
   }
