@@ -304,8 +304,9 @@ TEST(remote_exporter_refuses_a_lying_requester) {
     const auto unknown = attempt(run_of(100'000), 12345);
     REQUIRE(!unknown);
     EXPECT(unknown.error().code == ErrorCode::not_found);
-    // the part of a request that lay inside may have been written; nothing else
-    EXPECT(std::equal(before.begin(), before.begin() + 250'000, scene.remote.begin()));
+    // the parts of a request that lay inside may have been written; nothing else
+    EXPECT(
+        std::equal(before.begin() + 50'000, before.begin() + 250'000, scene.remote.begin() + 50'000));
     const LoopNest nest = run_of(5000);
     scene.expect_write({&nest, 1});
   }
