@@ -324,3 +324,23 @@ TEST(an_export_of_the_same_name_has_a_key_of_its_own) {
   EXPECT(other == play.local);
   EXPECT(play.remote == std::vector<std::byte>(array_bytes));
 }
+
+/// A withdrawal that ran out of time leaves a key behind, and a new export takes its place.
+TEST(an_export_in_the_place_of_another_has_a_key_of_its_own) {
+  Play play(Transport::automatic);
+  play.card->stubborn = true;
+  play.begin_held();
+  EXPECT(!play.exporter->withdraw("array").ok());
+  std::vector<std::byte> other(array_bytes);
+  REQUIRE(play.exporter
+              ->export_array({"other", "", {other.data(), nullptr}, array_bytes, true, nullptr})
+              .ok());
+  const auto array = look_up(*play.requester, play.array->peer(), "other");
+  play.card->held = false;
+  (void)finish_one(*play.channel);
+  const auto before = play.remote;
+  play.local = pattern(array_bytes, 6);
+  EXPECT(carry(*play.channel, write_request({&play.all, 1}, play.local.data(), *array)).ok());
+  EXPECT(other == play.local);
+  EXPECT(play.remote == before);
+}
