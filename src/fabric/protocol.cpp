@@ -95,8 +95,9 @@ bool decode(std::span<const std::byte> bytes, Welcome& welcome) {
   welcome.carrier = plain_text(in.text());
   const auto address = in.data();
   welcome.carrier_address.assign(address.begin(), address.end());
-  return in.ok() && welcome.geometry.valid() && welcome.carrier.size() <= carrier_kind_bytes_max &&
-         address.size() <= carrier_address_bytes_max;
+  if (welcome.carrier.size() > carrier_kind_bytes_max) return false;
+  if (address.size() > carrier_address_bytes_max) return false;
+  return in.ok() && welcome.geometry.valid();
 }
 
 std::vector<std::byte> encode(const Ready& ready) {
@@ -152,8 +153,8 @@ bool decode(std::span<const std::byte> bytes, LookupReply& reply) {
   const auto key = in.data();
   reply.carrier_key.assign(key.begin(), key.end());
   reply.carrier_address = in.get<std::uint64_t>();
-  return in.ok() && reply.index >= 0 && reply.index < exports_max && reply.bytes >= 0 &&
-         key.size() <= carrier_key_bytes_max;
+  if (key.size() > carrier_key_bytes_max) return false;
+  return in.ok() && reply.index >= 0 && reply.index < exports_max && reply.bytes >= 0;
 }
 
 std::vector<std::byte> encode_text(const std::string& text) {
