@@ -57,6 +57,12 @@ struct Config {
   /// Threads that copy straight to and from another process's memory, where the system lets them.
   /// -1: half the cores, at most 10, on machines of eight or more; 0: copies take slots.
   std::int64_t peer_threads = -1;
+  /// UCX as a carrier of bytes beside the connections: automatic (over RDMA, where a card has an
+  /// active port), rdma (or an error), shared (between processes of this machine, for trials), or
+  /// off. Its TCP transport is never used.
+  std::string ucx = "automatic";
+  /// Path of libucp.so.0. Empty: the one of the system, or of the extra tranship[ucx].
+  std::string ucx_library;
   /// automatic, shared (this machine only) or network (TCP even on one machine).
   std::string transport = "automatic";
   /// automatic, full, simple, spsl or spdl.

@@ -6,6 +6,8 @@
 
 #include "channels/host/copy.hpp"
 #include "data/describe.hpp"
+#include "fabric/ucx/ucx_carrier.hpp"
+#include "fabric/ucx/ucx_library.hpp"
 
 namespace tranship {
 namespace {
@@ -41,12 +43,37 @@ int service_threads(const Config& config) {
   return std::clamp(2 * cores, 8, 32);
 }
 
+/// Opens UCX as the setting says: what was asked for by name is there or an error; what is
+/// automatic is left out with a reason, which `options` keeps for messages.
+Status open_carrier(const Config& config, FabricOptions& options) {
+  if (config.ucx == "off") return {};
+  UcxCarrier::Options ucx;
+  ucx.library = config.ucx_library;
+  ucx.reach = config.ucx == "shared" ? UcxCarrier::Reach::shared : UcxCarrier::Reach::rdma;
+  const bool automatic = config.ucx == "automatic";
+  if (!automatic && config.ucx != "shared" && config.ucx != "rdma") {
+    return Error{ErrorCode::invalid_argument,
+                 "ucx is automatic, rdma, shared or off, not \"" + config.ucx + "\""};
+  }
+  if (automatic && !rdma_card_is_up()) return {};
+  auto opened = UcxCarrier::open(ucx);
+  if (opened) {
+    options.carrier = std::move(*opened);
+    return {};
+  }
+  if (!automatic) return opened.error();
+  options.no_carrier = "no RDMA: " + opened.error().message;
+  return {};
+}
+
 /// Calls that are inside have so long to leave after the fabric was closed, which ends their waits.
 constexpr std::chrono::seconds calls_end_max{2};
 /// A caller waits so long for a small copy's answer by itself, before others do it for it.
 constexpr std::chrono::milliseconds answer_wait{2};
 constexpr std::int64_t carried_bytes_in_flight = std::int64_t{64} << 20;
 constexpr int peer_threads_most = 16;
+/// Copies of a carrier that are begun at once: a card does them, not the threads.
+constexpr int carrier_threads = 2;
 /// On fewer cores, slots and their conversions on the way are as fast.
 constexpr int peer_cores_least = 8;
 /// On that many cores a process stays awake for its peers while they copy for a millisecond or two.
@@ -164,6 +191,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
     options.spin = spin_for_peers;
   }
   options.copy = copy_nests;
+  if (Status carrier = open_carrier(config, options); !carrier) return carrier.error();
   options.execute = [&engine](const Request& request, std::function<void(Status)> done) {
     engine.run_nests(request, std::move(done));
   };
@@ -180,6 +208,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   if (GpuSide* gpus = engine.gpu_side_.get()) {
     options.register_slots = [gpus](SharedMemory& slots) { (void)gpus->pin(slots); };
   }
+  const bool has_carrier = options.carrier != nullptr;
   auto fabric = Fabric::open(std::move(options));
   if (!fabric) return fabric.error();
   processes->fabric_ = std::move(*fabric);
@@ -190,6 +219,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   channel.bytes_in_flight_max =
       std::max(8 * config.slots_per_peer * config.slot_bytes, std::int64_t{16} << 20);
   channel.carriers = peer_threads(config);
+  channel.carrier_threads = has_carrier ? carrier_threads : 0;
   if (channel.carriers > 0) {
     channel.bytes_in_flight_max = std::max(channel.bytes_in_flight_max, carried_bytes_in_flight);
   }

@@ -178,6 +178,7 @@ bool FabricCore::step_wire() {
 bool FabricCore::step() {
   bool any = inbox_->run();
   any |= step_wire();
+  if (options_.carrier) any |= options_.carrier->progress();
   if (leaving_ > 0) end_leaving();
   if (phase_ != Phase::open) go_on_closing();
   if (const auto time = now(); time >= next_tick_) {
@@ -363,6 +364,7 @@ void FabricCore::lose(Session& session, Error error) {
 void FabricCore::stop_serving(Session& session, bool cleanly) {
   session.server->stop();
   service_threads_->remove(session.seat);
+  session.registrations.clear();  // a card refuses its keys from here on
   const RequesterId requester{session.connection};
   if (options_.on_requester_lost) options_.on_requester_lost(requester, cleanly);
   const bool fenced =

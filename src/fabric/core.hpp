@@ -185,6 +185,8 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   void on_welcome(Session& session, std::span<const std::byte> body,
                   std::span<FileDescriptor> descriptors);
   Status take_slots(Session& session, std::span<FileDescriptor> descriptors);
+  bool offers_carrier(const Session& session) const;
+  void join_carrier(Session& session);
   void on_ready(Session& session, std::span<const std::byte> body);
   void on_accepted(Session& session, std::span<const std::byte> body);
   std::shared_ptr<Requester> make_requester(Session& session);
@@ -199,6 +201,7 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   void receive(Session& session, const MessageHeader& header, std::span<const std::byte> body,
                std::span<FileDescriptor> descriptors);
   void on_lookup(Session& session, const MessageHeader& header, std::span<const std::byte> body);
+  void give_key(Session& session, const Export& one, LookupReply& reply);
   void on_names(Session& session, const MessageHeader& header);
   void on_withdrawn(Session& session, std::span<const std::byte> body);
   void on_submitted(Session& session, const MessageHeader& header, std::span<const std::byte> body);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "fabric/requester.hpp"
+#include "fabric/runs.hpp"
 
 namespace tranship {
 namespace {
@@ -20,16 +21,6 @@ constexpr std::int64_t long_run_bytes = 16 * 1024;
 constexpr std::int64_t long_request_bytes = 256 * 1024;
 constexpr std::size_t batch_runs_max = 64;
 
-std::int64_t points(const LoopNest& nest) {
-  return nest.element_bytes == 0 ? 0 : nest.bytes() / nest.element_bytes;
-}
-
-std::int64_t runs_of(std::span<const LoopNest> nests) {
-  std::int64_t runs = 0;
-  for (const LoopNest& nest : nests) runs += points(nest);
-  return runs;
-}
-
 /// Collects runs and moves as many at once as a system call takes.
 class Mover {
  public:
@@ -38,21 +29,9 @@ class Mover {
 
   /// False if not every byte was moved.
   bool move(const LoopNest& nest) {
-    std::array<std::int64_t, LoopNest::loops_max> position{};
-    for (std::int64_t left = points(nest); left > 0; --left) {
-      std::int64_t source = nest.source_offset;
-      std::int64_t target = nest.target_offset;
-      for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
-        source += position[k] * nest.loops[k].source_stride;
-        target += position[k] * nest.loops[k].target_stride;
-      }
-      if (!add(source, target, nest.element_bytes)) return false;
-      for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
-        if (++position[k] < nest.loops[k].extent) break;
-        position[k] = 0;
-      }
-    }
-    return true;
+    return for_each_run(nest, [&](std::int64_t source, std::int64_t target) {
+      return add(source, target, nest.element_bytes);
+    });
   }
 
   bool flush() {
@@ -114,7 +93,7 @@ Lease& Requester::lease_of(const RemoteExport& remote) const {
 bool Requester::begin_use(const RemoteExport& remote) const {
   lease_of(remote).users.fetch_add(1, std::memory_order_seq_cst);
   // Counted first and looked at then: who ends the export does it the other way round.
-  if (stands(remote) && !lost()) return true;
+  if ((!options_.leases || stands(remote)) && !lost()) return true;
   end_use(remote);
   return false;
 }
@@ -156,11 +135,24 @@ std::optional<Status> Requester::direct_at_length(const Transfer& transfer) {
   return move_directly(transfer);
 }
 
+std::optional<Status> Requester::carried(const Transfer& transfer, BulkCarrier::Memory& memory,
+                                         const std::atomic<bool>& cancelled) {
+  const bool write = transfer.operation == Operation::write;
+  const auto held = use(transfer.remote);
+  if (!held) return std::nullopt;  // withdrawn: the command's answer says so
+  const Request& request = transfer.request;
+  const BulkCarrier::Movement movement{
+      request.nests, write ? request.source.address : request.target.address, transfer.operation};
+  Status status = memory.move(movement, [&] { return lost() || cancelled.load(); });
+  if (status || cancelled.load()) return status;
+  return std::nullopt;
+}
+
 std::optional<Status> Requester::move_directly(const Transfer& transfer) {
   const bool write = transfer.operation == Operation::write;
   const Request& request = transfer.request;
-  if (!begin_use(transfer.remote)) return std::nullopt;  // withdrawn: the command's answer says so
-  const Use held(options_.segment.memory(), lease_of(transfer.remote));
+  const auto held = use(transfer.remote);
+  if (!held) return std::nullopt;  // withdrawn: the command's answer says so
   Mover mover(options_.direct_pid, write, write ? request.source.address : request.target.address,
               transfer.remote.address);
   bool all = true;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/hmac.hpp"
+#include "fabric/bulk_carrier.hpp"
 #include "fabric/exports.hpp"
 #include "fabric/remote_array.hpp"
 #include "fabric/slot_server.hpp"
@@ -56,9 +57,12 @@ struct FabricOptions {
   std::int64_t inside_bytes = SlotGeometry{}.inside_bytes;  ///< As SlotGeometry has it: for tests.
   int peers_max = 4096;                  ///< Connections to and from this process.
   Transport transport = Transport::automatic;
-  ExecuteRequest execute;  ///< carries exports that have an attachment
-  CopyNests copy;          ///< the host copier; needed
-  AnswerCall answer;       ///< answers ask() of requesters; empty: they are refused
+  /// Moves long runs beside the wire, between processes that have carriers of the same kind.
+  std::shared_ptr<BulkCarrier> carrier{};
+  std::string no_carrier{};  ///< Why there is none though one was looked for; messages show it.
+  ExecuteRequest execute;    ///< carries exports that have an attachment
+  CopyNests copy;            ///< the host copier; needed
+  AnswerCall answer;         ///< answers ask() of requesters; empty: they are refused
   // Called on the progress thread: they must not block.
   /// Nothing more comes from the requester, but its process may still touch what it was given.
   std::function<void(RequesterId, bool cleanly)> on_requester_lost;

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/bulk_carrier.hpp"
 #include "fabric/command.hpp"
 #include "fabric/pieces.hpp"
 #include "fabric/slot_messages.hpp"
@@ -64,6 +65,8 @@ class Requester {
     std::function<void(std::uint32_t seen, std::chrono::nanoseconds at_most)> attend;
     pid_t direct_pid = 0;  ///< the exporting process, if its memory may be touched directly
     std::string peer;      ///< for messages
+    /// The peer sees this side's leases. Over a network it does not: it revokes keys instead.
+    bool leases = true;
   };
 
   explicit Requester(Options options);
@@ -99,6 +102,11 @@ class Requester {
   /// The same for requests of any size in long runs: worth it on several threads.
   std::optional<Status> direct_at_length(const Transfer& transfer);
   bool direct_at_length_possible(const Transfer& transfer) const;
+
+  /// Has a carrier move a transfer, which ends early if `cancelled` is set or the peer is lost.
+  /// Returns nothing if a command is to do it, or to say why it cannot be done.
+  std::optional<Status> carried(const Transfer& transfer, BulkCarrier::Memory& memory,
+                                const std::atomic<bool>& cancelled);
 
   /// A question on its way, which stays where it is until it has ended or was abandoned.
   struct Call {
