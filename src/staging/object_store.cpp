@@ -274,7 +274,7 @@ Result<std::uint64_t> ObjectStore::commit(Owner owner, std::uint64_t number,
   variable.held += version.counts() ? 0 : 1;
   version.index.add(number, object.box);
   version.bytes += object.bytes;
-  places_.settle(number, object.order);
+  places_.may_leave(number, object.order);
   if (!variable.bounds) variable.bounds = object.box;
   *variable.bounds = around(*variable.bounds, object.box);
   changes_.insert(object.variable);
@@ -307,7 +307,7 @@ void ObjectStore::give_up(std::uint64_t number) {
   drop_if_unused(object.variable, object.version);
 }
 
-Result<std::uint64_t> ObjectStore::enter(Owner owner, const PutRequest& request,
+Result<std::uint64_t> ObjectStore::index(Owner owner, const PutRequest& request,
                                          const Elsewhere& where) {
   if (entry_of(request.variable, request.version, where.at) != nullptr) {
     return Error{ErrorCode::invalid_argument, "this object was entered before"};
@@ -315,7 +315,7 @@ Result<std::uint64_t> ObjectStore::enter(Owner owner, const PutRequest& request,
   auto variable = variable_for(request);
   if (!variable) return variable.error();
   Status allowed = check_limits(owner, **variable, request.version);
-  if (allowed && where.guest && guests_ + strays_.size() >= guests_max) {
+  if (allowed && where.guest && guests_ + orphans_.size() >= guests_max) {
     allowed = Error{ErrorCode::out_of_memory,
                     "too many objects lie on servers that only help out; keep fewer versions, or "
                     "give the servers more memory"};
@@ -348,10 +348,10 @@ ObjectStore::Entered* ObjectStore::entry_of(const std::string& name, std::int64_
   return entered == held->second.entered.end() ? nullptr : &entered_.at(entered->second);
 }
 
-void ObjectStore::leave(Owner owner, const std::string& name, std::int64_t number,
-                        const ObjectAt& object) {
+void ObjectStore::unindex(Owner owner, const std::string& name, std::int64_t number,
+                          const ObjectAt& object) {
   Entered* entry = entry_of(name, number, object);
-  if (entry == nullptr || entry->state == Entry::settled) return;
+  if (entry == nullptr || entry->state == Entry::confirmed) return;
   if (entry->state == Entry::pending && entry->owner != owner) return;
   Variable& variable = variables_.at(name);
   Version& version = variable.versions.at(number);
@@ -369,11 +369,11 @@ void ObjectStore::leave(Owner owner, const std::string& name, std::int64_t numbe
   drop_if_unused(name, number);
 }
 
-void ObjectStore::settle(Owner owner, const std::string& name, std::int64_t number,
-                         const ObjectAt& object, std::uint64_t order) {
+void ObjectStore::confirm(Owner owner, const std::string& name, std::int64_t number,
+                          const ObjectAt& object, std::uint64_t order) {
   order_ = std::max(order_, order);
   Entered* entry = entry_of(name, number, object);
-  if (entry == nullptr || entry->state == Entry::settled) return;
+  if (entry == nullptr || entry->state == Entry::confirmed) return;
   if (entry->state == Entry::pending && entry->owner != owner) return;
   Variable& variable = variables_.at(name);
   Version& version = variable.versions.at(number);
@@ -381,9 +381,9 @@ void ObjectStore::settle(Owner owner, const std::string& name, std::int64_t numb
     leases_.remove_entry(owner, version.entered.at(object));
     --version.pending;
   }
-  entry->state = Entry::settled;
+  entry->state = Entry::confirmed;
   variable.held += version.counts() ? 0 : 1;
-  ++version.settled;
+  ++version.confirmed;
   keep_to_versions(name, variable);
 }
 
@@ -433,7 +433,7 @@ void ObjectStore::take_out(const std::string& name, Variable& variable, std::int
   for (const auto& [where, number] : held->second.entered) {
     const Entered& entry = entered_.at(number);
     if (entry.where.guest) {
-      strays_.push_back({where.home, where.object});
+      orphans_.push_back({where.home, where.object});
       --guests_;
     }
     if (entry.state == Entry::pending) leases_.remove_entry(entry.owner, number);
@@ -468,14 +468,14 @@ bool ObjectStore::remove(const std::string& name, std::uint64_t number) {
   return true;
 }
 
-std::vector<Stray> ObjectStore::take_strays(std::size_t count_max) {
-  const auto count = static_cast<std::ptrdiff_t>(std::min(count_max, strays_.size()));
-  std::vector<Stray> taken(strays_.end() - count, strays_.end());
-  strays_.resize(strays_.size() - taken.size());
+std::vector<Orphan> ObjectStore::take_orphans(std::size_t count_max) {
+  const auto count = static_cast<std::ptrdiff_t>(std::min(count_max, orphans_.size()));
+  std::vector<Orphan> taken(orphans_.end() - count, orphans_.end());
+  orphans_.resize(orphans_.size() - taken.size());
   return taken;
 }
 
-void ObjectStore::forget(std::uint64_t number, int owner) {
+void ObjectStore::drop_orphan(std::uint64_t number, int owner) {
   const auto found = objects_.find(number);
   if (found == objects_.end() || found->second.discarded) return;
   Object& object = found->second;

@@ -61,7 +61,7 @@ struct Asking {
 
 /// An object that lies on a server which owns no part of its box, and that this server, which does,
 /// has discarded.
-struct Stray {
+struct Orphan {
   int home = 0;
   std::uint64_t object = 0;
 };
@@ -73,10 +73,10 @@ struct ObjectAt {
   auto operator<=>(const ObjectAt&) const = default;
 };
 
-/// Where an object lies that is entered here.
+/// Where an object lies that is indexed here.
 struct Elsewhere {
   ObjectAt at;
-  /// Its home owns no part of the box, and hears by take_strays() alone that the version was
+  /// Its home owns no part of the box, and hears by take_orphans() alone that the version was
   /// discarded.
   bool guest = false;
 };
@@ -205,25 +205,26 @@ class ObjectStore {
                                const Checksum& checksum = {});
   Status abort(Owner owner, std::uint64_t object);
 
-  /// Enters the box of an object that `owner` writes on another server: before its commit there.
+  /// Indexes the box of an object that `owner` writes on another server: before its commit there.
   /// Returns an order that is above that of every object that this server knows of. The entry
-  /// counts for no limit of versions before settle().
-  /// @error as begin(); invalid_argument if it was entered before
-  Result<std::uint64_t> enter(Owner owner, const PutRequest& request, const Elsewhere& where);
-  /// Takes an entry back: the one who entered it may before settle(), anybody once its owner was
+  /// counts for no limit of versions before confirm().
+  /// @error as begin(); invalid_argument if it was indexed before
+  Result<std::uint64_t> index(Owner owner, const PutRequest& request, const Elsewhere& where);
+  /// Takes an entry back: the one who made it may before confirm(), anybody once its owner was
   /// lost, and nobody else.
-  void leave(Owner owner, const std::string& variable, std::int64_t version,
-             const ObjectAt& object);
+  void unindex(Owner owner, const std::string& variable, std::int64_t version,
+               const ObjectAt& object);
   /// The object of an entry was committed with that order: its version counts for limits from now
-  /// on. Said by the one who entered it, or by anybody once that owner was lost.
-  void settle(Owner owner, const std::string& variable, std::int64_t version,
-              const ObjectAt& object, std::uint64_t order);
+  /// on. Said by the one who made the entry, or by anybody once that owner was lost.
+  void confirm(Owner owner, const std::string& variable, std::int64_t version,
+               const ObjectAt& object, std::uint64_t order);
 
-  /// What the homes of objects that were entered here are to forget(); at most so many, each once.
-  std::vector<Stray> take_strays(std::size_t count_max);
+  /// What the homes of objects that were indexed here are to be told, which drop_orphan() then; at
+  /// most so many, each once.
+  std::vector<Orphan> take_orphans(std::size_t count_max);
   /// An owner of the object's box knows it no longer. When all have said so, nobody can find it: it
   /// goes.
-  void forget(std::uint64_t object, int owner);
+  void drop_orphan(std::uint64_t object, int owner);
 
   /// Objects of this server that cover the box.
   /// @error not_found if the version was discarded; invalid_argument if the box has another rank
@@ -318,17 +319,17 @@ class ObjectStore {
     BoxIndex elsewhere;  ///< objects of other servers, by a number of this store's own
     std::map<ObjectAt, std::uint64_t> entered;  ///< that number
     std::int64_t bytes = 0;
-    int pending = 0;  ///< objects and entries that owners who are connected have not ended
-    int settled = 0;  ///< entries whose objects were committed
+    int pending = 0;    ///< objects and entries that owners who are connected have not ended
+    int confirmed = 0;  ///< entries whose objects were committed
     /// Whether anything of it was committed, as far as is known here.
-    bool counts() const { return index.size() > 0 || settled > 0; }
+    bool counts() const { return index.size() > 0 || confirmed > 0; }
     bool unused() const { return pending == 0 && index.size() == 0 && entered.empty(); }
   };
   /// What became of the object of an entry, as far as is known here.
   enum class Entry {
-    pending,  ///< its owner is putting it
-    settled,  ///< it was committed
-    doubtful  ///< its owner was lost: only its home knows
+    pending,    ///< its owner is putting it
+    confirmed,  ///< it was committed
+    doubtful    ///< its owner was lost: only its home knows
   };
   struct Entered {
     Elsewhere where;
@@ -392,8 +393,8 @@ class ObjectStore {
   std::int64_t fenced_bytes_ = 0;
   std::uint64_t last_object_ = 0;  ///< numbers of objects, and of those elsewhere
   std::uint64_t order_ = 0;        ///< the highest that is known
-  std::vector<Stray> strays_;
-  std::size_t guests_ = 0;             ///< entries whose objects would be strays
+  std::vector<Orphan> orphans_;
+  std::size_t guests_ = 0;             ///< entries whose objects would be orphans
   std::set<std::uint64_t> forgotten_;  ///< the last objects whose owners discarded their versions
   std::set<std::string> changes_;
 };

@@ -53,7 +53,7 @@ Result<std::optional<Range>> Places::allocate(std::int64_t bytes) {
   return heap_.allocate(bytes);
 }
 
-void Places::settle(std::uint64_t object, std::uint64_t age) {
+void Places::may_leave(std::uint64_t object, std::uint64_t age) {
   Place& place = places_.at(object);
   place.age = age;
   enlist(object, place);

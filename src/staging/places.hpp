@@ -25,10 +25,11 @@ constexpr std::int64_t object_alignment = 256;
 constexpr std::int64_t spill_bytes_unlimited = std::int64_t{1} << 60;
 
 /// The objects of one server, by their numbers.
-/// Laws: an object that is pinned, wanted or not settled stays in memory, if it is there. An object
-/// leaves memory once the disk has it whole, and not before. What came back keeps its place on the
-/// disk, so that it may leave again without a move. Whoever waits for memory here holds none, so
-/// that nobody waits in a circle. Costs are logarithms of the number of objects. Not thread-safe.
+/// Laws: an object that is pinned, wanted or may not leave yet stays in memory, if it is there. An
+/// object leaves memory once the disk has it whole, and not before. What came back keeps its place
+/// on the disk, so that it may leave again without a move. Whoever waits for memory here holds
+/// none, so that nobody waits in a circle. Costs are logarithms of the number of objects. Not
+/// thread-safe.
 class Places {
  public:
   struct Options {
@@ -40,12 +41,12 @@ class Places {
   };
   explicit Places(Options options);
 
-  /// Takes free memory for an object, which stays there until settle(). False: there is none, or
+  /// Takes free memory for an object, which stays there until may_leave(). False: there is none, or
   /// others have waited for it longer.
   /// @error out_of_memory if the system has none
   Result<bool> place(std::uint64_t object, std::int64_t bytes);
   /// From now on the object may leave memory, of those that may those of low `age` first.
-  void settle(std::uint64_t object, std::uint64_t age);
+  void may_leave(std::uint64_t object, std::uint64_t age);
   /// It is needed no more. What is being moved of it stays until the move has ended.
   void drop(std::uint64_t object);
 
@@ -59,7 +60,7 @@ class Places {
   /// Why it could not be read since the last call.
   std::optional<Error> take_failure(std::uint64_t object);
 
-  /// Makes room of what has settled: true if something has left memory at once, so that place() may
+  /// Makes room of what may leave: true if something has left memory at once, so that place() may
   /// succeed. Else moves may have begun that will make room, if the disk takes them.
   bool let_go(std::int64_t bytes);
 
@@ -95,7 +96,7 @@ class Places {
     std::optional<Range> memory;  ///< taken; of what comes in, not filled yet
     std::optional<Range> disk;    ///< written
     Moving moving = Moving::no;
-    std::uint64_t age = 0;  ///< 0: not settled
+    std::uint64_t age = 0;  ///< 0: not allowed to leave
     int pins = 0;
     int wanted = 0;
     bool queued = false;

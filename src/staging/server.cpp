@@ -148,14 +148,10 @@ Status Server::join() {
   if (const auto contact = read_contact(options_.first); contact && contact->key) {
     processes_->accept_key(*contact->key);
   }
-  MessageWriter question;
-  question.add(Ask::join)
-      .add(staging_version)
-      .add(options_.rank)
-      .add(options_.servers)
-      .text(contact_);
+  const protocol::Join join{staging_version, options_.rank, options_.servers, contact_};
   std::vector<std::byte> reply(message_bytes_least);
-  const auto joined = processes_->ask(*first, question.bytes(), reply, options_.join.timeout);
+  const auto joined =
+      processes_->ask(*first, message_of(join).bytes(), reply, options_.join.timeout);
   return joined ? Status{} : Status(joined.error());
 }
 
