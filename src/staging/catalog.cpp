@@ -184,7 +184,7 @@ Result<bool> Catalog::ask_room(int server, Effort effort, const std::vector<int>
                                Room& room, std::string& why) {
   room.guest = std::find(owners.begin(), owners.end(), server) == owners.end();
   ReplyBuffer reply(room.end_ns);
-  protocol::Begin begin{room.request, effort, {}};
+  protocol::Begin begin{room.request, effort, room.ready};
   if (room.guest) begin.owners = owners;
   const auto answer = ask_with_ticket(server, std::move(begin), reply);
   if (!answer) return answer.error();
@@ -225,9 +225,9 @@ Status Catalog::find_room(const std::vector<int>& homes, const std::vector<int>&
   }
 }
 
-Result<Room> Catalog::begin(const PutRequest& request, std::int64_t end_ns) {
+Result<Room> Catalog::begin(const PutRequest& request, std::int64_t end_ns, bool ready) {
   for (int life = 0; life < lives_max; ++life) {
-    auto room = begin_now(request, end_ns);
+    auto room = begin_now(request, end_ns, ready);
     if (!room || !room->stale) return room;
     forget(request.variable);
   }
@@ -235,13 +235,14 @@ Result<Room> Catalog::begin(const PutRequest& request, std::int64_t end_ns) {
 }
 
 /// The room, or that the variable was deleted since this client has asked for it.
-Result<Room> Catalog::begin_now(const PutRequest& request, std::int64_t end_ns) {
+Result<Room> Catalog::begin_now(const PutRequest& request, std::int64_t end_ns, bool ready) {
   const auto known = declare(request, end_ns);
   if (!known) return known.error();
   Room room;
   room.request = request;
   room.request.life = known->facts.life;
   room.end_ns = end_ns;
+  room.ready = ready;
   const auto homes = distribution_.homes(request.variable, known->facts.cells, request.box);
   const auto owners = distribution_.owners(request.variable, known->facts.cells, request.box);
   if (Status status = find_room(homes, owners, room, end_ns); !status) return status.error();
@@ -269,6 +270,13 @@ Status Catalog::index_at(const std::vector<int>& owners, Room& room) {
     pass_on(owner, indexed->orphans);
   }
   return {};
+}
+
+Status Catalog::take_pages(const Room& room) {
+  if (room.ready) return {};
+  ReplyBuffer reply(room.end_ns);
+  const auto taken = ask(room.home, protocol::TakePages{room.object}, reply);
+  return taken ? Status{} : Status(taken.error());
 }
 
 Status Catalog::commit(const Room& room, std::string_view path, const Checksum& checksum) {

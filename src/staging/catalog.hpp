@@ -32,6 +32,7 @@ struct Room {
   std::uint64_t object = 0;
   Range range;               ///< of the home's memory
   bool guest = false;        ///< the home owns no part of the box
+  bool ready = true;         ///< it may be written; else after take_pages()
   bool stale = false;        ///< there is none: the variable was deleted meanwhile
   std::vector<int> indexed;  ///< other servers that know of it
   std::uint64_t order_before = 0;
@@ -78,7 +79,11 @@ class Catalog {
   }
   /// Makes room for an object, which commit() makes visible: on its home, or if that is full on
   /// another server. Waits while all are full.
-  Result<Room> begin(const PutRequest& request, std::int64_t end_ns);
+  /// `ready`: it is written at once. Else take_pages() comes before, and the memory of a server
+  /// that has little left is not taken by puts that wait.
+  Result<Room> begin(const PutRequest& request, std::int64_t end_ns, bool ready = true);
+  /// @error out_of_memory if the server's machine has none left; abort() then
+  Status take_pages(const Room& room);
   /// `path` is told to the home for its statistics: how the data came.
   Status commit(const Room& room, std::string_view path = {}, const Checksum& checksum = {});
   void abort(const Room& room);
@@ -160,7 +165,7 @@ class Catalog {
   Known remember(const std::string& variable, Known known);
   void forget(const std::string& variable);
   Result<ReplyKind> put_now(const PutRequest& request, const Data& data, std::int64_t end_ns);
-  Result<Room> begin_now(const PutRequest& request, std::int64_t end_ns);
+  Result<Room> begin_now(const PutRequest& request, std::int64_t end_ns, bool ready);
   Result<Known> declare(const PutRequest& request, std::int64_t end_ns);
   Result<bool> ask_room(int server, Effort effort, const std::vector<int>& owners, Room& room,
                         std::string& why);

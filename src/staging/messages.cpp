@@ -55,6 +55,7 @@ const char* to_string(RequestKind kind) {
     case RequestKind::remove: return "remove";
     case RequestKind::list: return "list";
     case RequestKind::status: return "status";
+    case RequestKind::take_pages: return "take pages";
   }
   return "unknown";
 }

@@ -81,7 +81,8 @@ Status check_fits(const PutRequest& request, const std::string& type, std::int64
 ObjectStore::ObjectStore(Options options)
     : options_(std::move(options)),
       places_({options_.memory_bytes, options_.segment_bytes,
-               options_.full == Full::spill ? options_.spill_bytes : 0, options_.make_segment}),
+               options_.full == Full::spill ? options_.spill_bytes : 0, options_.make_segment,
+               options_.take_pages}),
       deletions_(options_.servers) {}
 
 std::set<std::string> ObjectStore::take_changes() {
@@ -179,7 +180,7 @@ Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRe
   if (!variable) return variable.error();
   const std::uint64_t number = ++last_object_;
   const Status allowed = check_limits(owner, **variable, request.version);
-  auto room = allowed ? make_room(request, number, asking.effort)
+  auto room = allowed ? make_room(request, number, asking)
                       : Result<std::variant<Range, Waiting>>(allowed.error());
   if (!room || std::holds_alternative<Waiting>(*room)) {
     drop_if_unused(request.variable, request.version);
@@ -201,7 +202,9 @@ Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRe
 }
 
 Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& request,
-                                                            std::uint64_t object, Effort effort) {
+                                                            std::uint64_t object,
+                                                            const Asking& asking) {
+  const Effort effort = asking.effort;
   const std::int64_t bytes = request.box.points() * request.element_bytes;
   const bool discards = options_.full == Full::discard_oldest && effort != Effort::guest;
   const bool spills = options_.full == Full::spill && effort == Effort::all;
@@ -214,7 +217,7 @@ Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& re
   };
   if (bytes > options_.memory_bytes) return refusal("");
   while (true) {
-    const auto placed = places_.place(object, bytes);
+    const auto placed = places_.place(object, bytes, asking.ready);
     if (placed && *placed) return std::variant<Range, Waiting>(places_.range(object));
     const bool helps = placed || places_.could_hold(bytes);
     if (helps && discards && discard_oldest(request)) continue;
@@ -251,13 +254,33 @@ bool ObjectStore::discard_oldest(const PutRequest& but_this) {
   return places_.memory_bytes_used() < used_before;
 }
 
+/// Null unless the owner has begun the object, and not ended it.
+ObjectStore::Object* ObjectStore::begun_by(Owner owner, std::uint64_t number) {
+  const auto found = objects_.find(number);
+  if (found == objects_.end()) return nullptr;
+  Object& object = found->second;
+  return object.owner == owner && object.order == 0 ? &object : nullptr;
+}
+
+Status ObjectStore::take_pages(Owner owner, std::uint64_t number) {
+  const Object* object = begun_by(owner, number);
+  if (object == nullptr) {
+    return Error{ErrorCode::not_found, "there is no such object to write"};
+  }
+  const Status status = places_.take_pages(number);
+  return status ? status : no_memory(object->bytes, status.error());
+}
+
 Result<std::uint64_t> ObjectStore::commit(Owner owner, std::uint64_t number,
                                           std::uint64_t order_before, const Checksum& checksum) {
-  const auto found = objects_.find(number);
-  if (found == objects_.end() || found->second.owner != owner || found->second.order != 0) {
+  Object* begun = begun_by(owner, number);
+  if (begun == nullptr) {
     return Error{ErrorCode::not_found, "there is no such object to commit"};
   }
-  Object& object = found->second;
+  Object& object = *begun;
+  if (!places_.has_pages(number)) {
+    return Error{ErrorCode::invalid_argument, "an object whose memory has no pages is not whole"};
+  }
   leases_.remove_room(owner, number);
   if (object.discarded) {
     Error why{ErrorCode::not_found,
@@ -285,8 +308,7 @@ Result<std::uint64_t> ObjectStore::commit(Owner owner, std::uint64_t number,
 }
 
 Status ObjectStore::abort(Owner owner, std::uint64_t number) {
-  const auto found = objects_.find(number);
-  if (found == objects_.end() || found->second.owner != owner || found->second.order != 0) {
+  if (begun_by(owner, number) == nullptr) {
     return Error{ErrorCode::not_found, "there is no such object to give up"};
   }
   leases_.remove_room(owner, number);

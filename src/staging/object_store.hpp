@@ -55,6 +55,8 @@ struct PutRequest {
 struct Asking {
   Effort effort = Effort::all;
   Ticket ticket = 0;
+  /// The object is written at once; else take_pages() comes before.
+  bool ready = true;
   /// Of a server that owns no part of the box: those that do, by which alone the object is found.
   std::vector<int> owners{};
 };
@@ -187,8 +189,9 @@ class ObjectStore {
     int servers = 1;                                   ///< of its group
     Limits limits{};
     std::function<std::int64_t()> now_ns{};  ///< the age of leases; empty: they have none
-    /// Makes a segment of so many bytes, numbered 0, 1, 2, ….
+    /// As of Places::Options.
     std::function<Status(std::int64_t bytes)> make_segment;
+    std::function<Status(int segment)> take_pages{};
     /// Hears of each version that goes, if somebody is given.
     std::function<void(const std::string& variable, std::int64_t version)> on_discard;
   };
@@ -198,9 +201,14 @@ class ObjectStore {
   ///        be made; not_found if the version was discarded
   Result<std::variant<Begun, Waiting>> begin(Owner owner, const PutRequest& request,
                                              const Asking& asking = {});
+  /// The memory of an object that was begun without being ready gets its pages: its owner is about
+  /// to write it.
+  /// @error not_found if the owner has begun no such object; out_of_memory if the system has none
+  Status take_pages(Owner owner, std::uint64_t object);
   /// The object is visible from now on. Its order, which is returned, is above that of every object
   /// that this server knows of, and above `order_before`.
-  /// @error not_found if the owner has begun no such object, or its version was discarded meanwhile
+  /// @error not_found if the owner has begun no such object, or its version was discarded
+  ///        meanwhile; invalid_argument if its pages were never taken
   Result<std::uint64_t> commit(Owner owner, std::uint64_t object, std::uint64_t order_before = 0,
                                const Checksum& checksum = {});
   Status abort(Owner owner, std::uint64_t object);
@@ -290,6 +298,7 @@ class ObjectStore {
   /// The same of one, without versions.
   std::optional<VariableInfo> describe(const std::string& variable) const;
   std::int64_t memory_bytes_used() const { return places_.memory_bytes_used(); }
+  std::int64_t sparse_bytes() const { return places_.sparse_bytes(); }
   std::int64_t spilled_bytes() const { return places_.spilled_bytes(); }
   std::int64_t disk_bytes_used() const { return places_.disk_bytes_used(); }
   /// Memory of lost owners that nobody else may get: of the objects that they wrote.
@@ -362,7 +371,8 @@ class ObjectStore {
   void erase_variable(std::map<std::string, Variable>::iterator found);
   void take_out(const std::string& name, Variable& variable, std::int64_t version);
   Result<std::variant<Range, Waiting>> make_room(const PutRequest& request, std::uint64_t object,
-                                                 Effort effort);
+                                                 const Asking& asking);
+  Object* begun_by(Owner owner, std::uint64_t object);
   bool discard_oldest(const PutRequest& but_this);
   std::string why_full() const;
   void give_up(std::uint64_t object);

@@ -19,7 +19,7 @@
 
 namespace tranship::staging {
 
-constexpr std::uint32_t staging_version = 7;
+constexpr std::uint32_t staging_version = 8;
 
 /// What a request begins with. Those of a variable go to its keeper, those of an object to its
 /// home, those of a box to the servers that own it (staging/distribution.hpp).
@@ -50,6 +50,7 @@ enum class RequestKind : std::uint32_t {
   remove,
   list,
   status,
+  take_pages,
 };
 
 /// What a reply begins with.
@@ -521,13 +522,23 @@ struct Begin {
   using Reply = std::variant<RoomHere, Wait, Stale>;
   PutRequest object{};
   Effort effort = Effort::all;
+  bool ready = true;          ///< the object is written at once; else TakePages comes before
   std::vector<int> owners{};  ///< of the box, if the server is none of them
   Ticket ticket = 0;
   static void visit(auto& coder, auto& begin) {
     coder(begin.object)(begin.effort);
     coder.check(begin.effort >= Effort::guest && begin.effort <= Effort::all);
-    coder.list(begin.owners, servers_max)(begin.ticket);
+    coder(begin.ready).list(begin.owners, servers_max)(begin.ticket);
   }
+};
+
+/// An object that was begun without being ready is about to be written: the server takes the pages
+/// of its memory.
+struct TakePages {
+  static constexpr RequestKind kind = RequestKind::take_pages;
+  using Reply = Done;
+  std::uint64_t object = 0;
+  static void visit(auto& coder, auto& take) { coder(take.object); }
 };
 
 /// An object is whole.
@@ -735,9 +746,10 @@ struct AskStatus {
   static void visit(auto&, auto&) {}
 };
 
-using Requests = std::tuple<Hello, Join, Define, Declare, Describe, Bounds, Put, Begin, Commit,
-                            Abort, Index, Unindex, Confirm, Get, AskVersion, Find, Lease, More,
-                            Recall, Release, Undo, DropOrphans, Discard, Remove, List, AskStatus>;
+using Requests =
+    std::tuple<Hello, Join, Define, Declare, Describe, Bounds, Put, Begin, TakePages, Commit, Abort,
+               Index, Unindex, Confirm, Get, AskVersion, Find, Lease, More, Recall, Release, Undo,
+               DropOrphans, Discard, Remove, List, AskStatus>;
 
 }  // namespace protocol
 

@@ -214,12 +214,19 @@ Result<std::size_t> Service::on(Owner from, const protocol::Begin& request,
   if (std::ssize(request.owners) > options_.servers) return unreadable();
   if (draining_) return closing();
   if (is_stale(put.variable, put.life)) return reply(protocol::Stale{});
-  auto begun = store_.begin(from, put, {request.effort, request.ticket, request.owners});
+  auto begun =
+      store_.begin(from, put, {request.effort, request.ticket, request.ready, request.owners});
   if (!begun) return begun.error();
   if (auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", waiting->why, reply);
   const Begun& object = std::get<Begun>(*begun);
   traffic_.try_emplace(put.variable);
   return reply(protocol::RoomHere{object.object, object.range, store_.take_orphans(orphans_max)});
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::TakePages& request,
+                                ReplyTo<protocol::TakePages> reply) {
+  const Status status = store_.take_pages(from, request.object);
+  return status ? reply(protocol::Done{}) : Answer(status.error());
 }
 
 Result<std::size_t> Service::on(Owner from, const protocol::Commit& request,

@@ -83,6 +83,8 @@ class Service {
   bool complete() const;
   std::vector<VariableInfo> list() const;
   std::int64_t memory_bytes_used() const { return store_.memory_bytes_used(); }
+  /// Memory that the server has not taken from the system yet.
+  std::int64_t sparse_bytes() const { return store_.sparse_bytes(); }
   std::int64_t spilled_bytes() const { return store_.spilled_bytes(); }
   std::int64_t disk_bytes_used() const { return store_.disk_bytes_used(); }
   std::int64_t fenced_bytes() const { return store_.fenced_bytes(); }
@@ -108,6 +110,7 @@ class Service {
   Answer on(Owner from, const protocol::Bounds& request, ReplyTo<protocol::Bounds> reply) const;
   Answer on(Owner from, const protocol::Put& request, ReplyTo<protocol::Put> reply);
   Answer on(Owner from, const protocol::Begin& request, ReplyTo<protocol::Begin> reply);
+  Answer on(Owner from, const protocol::TakePages& request, ReplyTo<protocol::TakePages> reply);
   Answer on(Owner from, const protocol::Commit& request, ReplyTo<protocol::Commit> reply);
   Answer on(Owner from, const protocol::Abort& request, ReplyTo<protocol::Abort> reply);
   Answer on(Owner from, const protocol::Index& request, ReplyTo<protocol::Index> reply);

@@ -54,14 +54,14 @@ Inputs service_inputs() {
     return PutRequest{"v", version, box, "i8", 8, {1, 1}};
   };
   const auto get = [&](Which which) { return GetRequest{"v", which, 1, box, {1, 1}}; };
-  const std::string life =
-      asked(protocol::Declare{put(1)}, protocol::Put{put(1), {{}, 128, zeros}, {}},
-            protocol::Get{get(Which::exact), 5}, protocol::Begin{put(2), Effort::all, {}, 9},
-            protocol::Commit{2, 0, "v", 128, "memcpy", {}}, protocol::Get{get(Which::latest), 6},
-            protocol::AskVersion{get(Which::latest), 6}, protocol::Find{get(Which::exact), true, 7},
-            protocol::Lease{"v", 1, false, {1}, 8}, protocol::Recall{2, 1},
-            protocol::Release{1, "v", true, 128, "memcpy"}, protocol::List{}, protocol::AskStatus{},
-            protocol::Discard{"v", 1}, protocol::Remove{"v", 0});
+  const std::string life = asked(
+      protocol::Declare{put(1)}, protocol::Put{put(1), {{}, 128, zeros}, {}},
+      protocol::Get{get(Which::exact), 5}, protocol::Begin{put(2), Effort::all, false, {}, 9},
+      protocol::TakePages{2}, protocol::Commit{2, 0, "v", 128, "memcpy", {}},
+      protocol::Get{get(Which::latest), 6}, protocol::AskVersion{get(Which::latest), 6},
+      protocol::Find{get(Which::exact), true, 7}, protocol::Lease{"v", 1, false, {1}, 8},
+      protocol::Recall{2, 1}, protocol::Release{1, "v", true, 128, "memcpy"}, protocol::List{},
+      protocol::AskStatus{}, protocol::Discard{"v", 1}, protocol::Remove{"v", 0});
   const std::string others = asked(
       protocol::Define{put(1), 2}, protocol::Declare{put(1)}, protocol::Describe{"v", true},
       protocol::Bounds{"v"}, protocol::Index{put(1), {1, 3}, true},

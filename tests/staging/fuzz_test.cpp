@@ -135,7 +135,7 @@ MessageWriter some_request(std::mt19937_64& random) {
   const auto server = [&] { return static_cast<int>(random() % 3); };
   const protocol::Entry entry{name, version, {server(), random() % 50}};
   const auto bytes = static_cast<std::int64_t>(random() >> 1);
-  switch (static_cast<RequestKind>(random() % 28)) {
+  switch (static_cast<RequestKind>(random() % 29)) {
     case RequestKind::hello:
       return message_of(protocol::Hello{staging_version, "again", {random() % 3, 1}});
     case RequestKind::put: return message_of(put_message(put, 7));
@@ -143,7 +143,7 @@ MessageWriter some_request(std::mt19937_64& random) {
     case RequestKind::declare: return message_of(protocol::Declare{put});
     case RequestKind::begin: {
       const auto effort = static_cast<Effort>(random() % 5);
-      return message_of(protocol::Begin{put, effort, {server()}, random() % 9});
+      return message_of(protocol::Begin{put, effort, random() % 2 == 0, {server()}, random() % 9});
     }
     case RequestKind::index: return message_of(protocol::Index{put, entry.at, random() % 2 == 0});
     case RequestKind::get: return message_of(protocol::Get{get, random() % 9});
@@ -163,6 +163,7 @@ MessageWriter some_request(std::mt19937_64& random) {
       const Checksum checksum{static_cast<std::uint32_t>(random() % 2), 1};
       return message_of(protocol::Commit{random() % 50, random(), name, bytes, "a path", checksum});
     }
+    case RequestKind::take_pages: return message_of(protocol::TakePages{random() % 50});
     case RequestKind::abort: return message_of(protocol::Abort{random() % 50});
     case RequestKind::more: return message_of(protocol::More{random() % 50, random() % 50});
     case RequestKind::release:

@@ -52,7 +52,7 @@ struct Fixture {
     return ask(from, protocol::Declare{request});
   }
   std::string begin(Owner from, const PutRequest& request) {
-    return ask(from, protocol::Begin{request, Effort::all, {}});
+    return ask(from, protocol::Begin{request});
   }
   std::string put(Owner from, const PutRequest& request) {
     const auto fill = [](std::span<std::byte>) { return Status{}; };

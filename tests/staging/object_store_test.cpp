@@ -308,7 +308,7 @@ TEST(an_object_that_no_owner_knows_any_more_goes) {
   ObjectStore helper(options_of(1 << 16));
   const auto helped = [&](std::int64_t version) {
     const PutRequest request = put_of(version, 0, 4);
-    const auto room = helper.begin(writer, request, {Effort::guest, 0, {0, 2}});
+    const auto room = helper.begin(writer, request, {Effort::guest, 0, true, {0, 2}});
     REQUIRE(room.ok());
     const std::uint64_t object = std::get<Begun>(*room).object;
     REQUIRE(owner.index(writer, request, {{1, object}, true}).ok());
@@ -630,4 +630,29 @@ TEST(a_put_costs_the_logarithm_of_the_objects) {
   }
   // Ten thousand times as many may cost a few cache misses more, not ten thousand times as much.
   EXPECT(put_seconds(100000) < 20 * put_seconds(10));
+}
+
+TEST(an_object_is_whole_only_after_its_pages_were_taken) {
+  ObjectStore::Options options = options_of(4096);
+  int pages = 0;
+  options.take_pages = [&](int) {
+    return pages > 0 ? Status{} : Status(Error{ErrorCode::out_of_memory, "the machine is full"});
+  };
+  ObjectStore store(options);
+  Asking asking;
+  asking.ready = false;
+  const auto begun = store.begin(writer, put_of(1, 0, 4), asking);
+  REQUIRE(begun.ok());
+  const std::uint64_t object = std::get<Begun>(*begun).object;
+  EXPECT(!store.commit(writer, object).ok());
+  EXPECT(!store.take_pages(writer + 1, object).ok());  // another's
+  const auto refused = store.take_pages(writer, object);
+  REQUIRE(!refused.ok());
+  EXPECT(refused.error().code == ErrorCode::out_of_memory);
+  EXPECT(says(refused.error().message, "the machine is full; free some there"));
+  pages = 1;
+  REQUIRE(store.take_pages(writer, object).ok());
+  REQUIRE(store.commit(writer, object).ok());
+  EXPECT(!store.take_pages(writer, object).ok());  // it is no longer being written
+  EXPECT(store.memory_bytes_used() > 0);
 }

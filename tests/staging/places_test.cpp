@@ -314,3 +314,69 @@ TEST(no_two_objects_lie_in_one_place_and_all_are_somewhere) {
     EXPECT_EQ(places.disk_bytes_used(), 0);
   }
 }
+
+namespace {
+
+/// A machine that has pages for so many segments of two slots.
+struct SmallMachine {
+  int pages = 0;
+  std::vector<int> taken{};
+  Places places{options()};
+
+  Places::Options options() {
+    Places::Options made;
+    made.memory_bytes = 64 * slot;
+    made.segment_bytes = 2 * slot;
+    made.make_segment = [](std::int64_t) { return Status{}; };
+    made.take_pages = [this](int segment) -> Status {
+      if (std::ssize(taken) >= pages) return Error{ErrorCode::out_of_memory, "no pages"};
+      taken.push_back(segment);
+      return {};
+    };
+    return made;
+  }
+};
+
+}  // namespace
+
+TEST(who_is_not_ready_takes_room_and_no_pages) {
+  SmallMachine machine{1};
+  Places& places = machine.places;
+  for (std::uint64_t object = 1; object <= 64; ++object) {
+    const auto placed = places.place(object, slot, false);
+    REQUIRE(placed.ok() && *placed);
+  }
+  EXPECT_EQ(places.memory_bytes_used(), 64 * slot);
+  EXPECT_EQ(places.sparse_bytes(), 64 * slot);
+  EXPECT(machine.taken.empty());
+  const auto full = places.place(65, slot, false);
+  EXPECT(full.ok() && !*full);
+  REQUIRE(places.take_pages(7).ok());
+  EXPECT(places.take_pages(7).ok() && machine.taken.size() == 1);  // once
+  EXPECT(places.has_pages(7) && places.has_pages(8));              // one segment
+  EXPECT(!places.has_pages(1));
+  const auto refused = places.take_pages(1);
+  EXPECT(!refused.ok() && refused.error().code == ErrorCode::out_of_memory);
+  places.drop(1);
+  places.drop(7);
+  EXPECT_EQ(places.memory_bytes_used(), 62 * slot);
+  const auto ready = places.place(66, slot);  // where pages are already
+  REQUIRE(ready.ok() && *ready);
+  EXPECT_EQ(places.range(66).segment, 3);
+  EXPECT(!places.place(67, slot).ok());
+  EXPECT_EQ(places.memory_bytes_used(), 63 * slot);  // what was refused holds nothing
+  machine.pages = 2;
+  const auto later = places.place(67, slot);
+  EXPECT(later.ok() && *later && places.has_pages(67));
+}
+
+TEST(what_was_taken_before_serves_when_the_system_has_no_more) {
+  SmallMachine machine{1};
+  Places& places = machine.places;
+  REQUIRE(place(places, 1) && place(places, 2));
+  EXPECT(!places.place(3, slot).ok());
+  EXPECT(places.could_hold(2 * slot) && !places.could_hold(3 * slot));
+  places.drop(1);
+  REQUIRE(place(places, 3));
+  EXPECT_EQ(places.range(3).segment, 0);
+}

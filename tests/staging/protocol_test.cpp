@@ -53,7 +53,8 @@ const std::tuple requests{
     protocol::Describe{"energy", true},
     protocol::Bounds{"energy"},
     protocol::Put{object, payload, {1, 5}},
-    protocol::Begin{object, Effort::home, {1, 2}, 9},
+    protocol::Begin{object, Effort::home, false, {1, 2}, 9},
+    protocol::TakePages{15},
     protocol::Commit{15, 20, "energy", 216, "memcpy", {1, 5}},
     protocol::Abort{15},
     protocol::Index{object, {2, 15}, true},
@@ -170,7 +171,7 @@ TEST(each_request_finds_its_reader) {
   };
   std::apply([&](const auto&... one) { (check(one), ...); }, requests);
   const auto any = [](const auto&) -> Result<bool> { return true; };
-  for (const std::uint32_t kind : {0U, 27U, 1000U, ~0U}) {
+  for (const std::uint32_t kind : {0U, 28U, 1000U, ~0U}) {
     MessageWriter strange;
     EXPECT(!read_request<Result<bool>>(strange.add(kind).bytes(), any).ok());
   }
