@@ -176,7 +176,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   if (!fabric) return fabric.error();
   processes->fabric_ = std::move(*fabric);
   processes->contact_ = processes->fabric_->contact();
-  UcxChannel::Options channel;
+  RemoteChannel::Options channel;
   channel.name = "remote";
   // Several tiles at once, so that the slots do not run dry between two of them.
   channel.bytes_in_flight_max =
@@ -185,7 +185,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   if (channel.carriers > 0) {
     channel.bytes_in_flight_max = std::max(channel.bytes_in_flight_max, carried_bytes_in_flight);
   }
-  processes->channel_ = std::make_unique<UcxChannel>(*processes->fabric_, channel);
+  processes->channel_ = std::make_unique<RemoteChannel>(*processes->fabric_, channel);
   const int number = engine.driver_->add_channel(*processes->channel_);
   engine.channel_numbers_[ChannelKind::remote_write] = number;
   engine.channel_numbers_[ChannelKind::remote_read] = number;

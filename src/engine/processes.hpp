@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "channels/ucx/ucx_channel.hpp"
+#include "channels/remote/remote_channel.hpp"
 #include "engine/engine.hpp"
 #include "engine/gpu_side.hpp"
 #include "fabric/fabric.hpp"
@@ -75,7 +75,7 @@ class Processes {
   /// Lets go of what was exported. After stop(), when no request of a peer runs any more.
   void release();
 
-  UcxChannel& channel() { return *channel_; }
+  RemoteChannel& channel() { return *channel_; }
 
  private:
   struct Exported {
@@ -94,7 +94,7 @@ class Processes {
   const std::uint64_t fork_generation_ = fork_generation();
   std::string contact_;
   std::unique_ptr<Fabric> fabric_;
-  std::unique_ptr<UcxChannel> channel_;
+  std::unique_ptr<RemoteChannel> channel_;
   std::mutex mutex_;
   std::map<PeerId, std::shared_ptr<PeerListener>> listeners_;
   std::map<std::string, Exported> exports_;  ///< kept alive until they are withdrawn

@@ -46,11 +46,12 @@ Status read_nest(std::span<const std::int64_t>& words, Operation operation,
 
 }  // namespace
 
-CommandWriter::CommandWriter(std::int64_t slot_bytes) : slot_bytes_(slot_bytes) {
+CommandWriter::CommandWriter(std::int64_t bytes_max) : bytes_max_(bytes_max) {
   words_.reserve(command_words_max);
 }
 
-void CommandWriter::reset() {
+void CommandWriter::reset(std::int64_t bytes_max) {
+  bytes_max_ = bytes_max;
   bytes_ = 0;
   nest_count_ = 0;
   words_.clear();
@@ -58,7 +59,7 @@ void CommandWriter::reset() {
 
 bool CommandWriter::add(const LoopNest& piece, Operation operation, LoopNest& local) {
   const std::int64_t piece_bytes = piece.bytes();
-  if (bytes_ + piece_bytes > slot_bytes_) return false;
+  if (bytes_ + piece_bytes > bytes_max_) return false;
   if (words_.size() + command_words(piece.rank) > command_words_max) return false;
   const bool write = operation == Operation::write;
   local = piece;

@@ -41,9 +41,10 @@ constexpr std::size_t command_words(int rank) { return 3 + 2 * static_cast<std::
 /// Collects the nests of one slot. Reused from slot to slot; never allocates after construction.
 class CommandWriter {
  public:
-  explicit CommandWriter(std::int64_t slot_bytes);
+  explicit CommandWriter(std::int64_t bytes_max);
 
-  void reset();
+  /// Begins anew, with room for so many packed bytes.
+  void reset(std::int64_t bytes_max);
 
   /// Adds one piece. `local` gets the nest between the requester's array and the packed slot,
   /// with the packed side as target (write) or source (read).
@@ -57,7 +58,7 @@ class CommandWriter {
   std::size_t write(CommandHeader header, std::byte* target) const;
 
  private:
-  std::int64_t slot_bytes_;
+  std::int64_t bytes_max_;
   std::int64_t bytes_ = 0;
   std::uint32_t nest_count_ = 0;
   std::vector<std::int64_t> words_;

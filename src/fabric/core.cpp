@@ -93,7 +93,7 @@ FabricCore::FabricCore(FabricOptions options, FabricSeams seams)
 FabricCore::~FabricCore() { (void)close(); }
 
 Status FabricCore::open() {
-  const SlotGeometry geometry{options_.slots_per_peer, options_.slot_bytes};
+  const SlotGeometry geometry = this->geometry();
   if (!geometry.valid()) {
     return Error{ErrorCode::invalid_argument,
                  "slots_per_peer must be 1 to " + std::to_string(slots_max) +
@@ -139,9 +139,9 @@ Status FabricCore::open_wire() {
   handlers.message =
       [this](ConnectionId id, const MessageHeader& header, std::span<const std::byte> body,
              std::span<FileDescriptor> descriptors) { on_message(id, header, body, descriptors); };
-  handlers.place = [this](ConnectionId id, const MessageHeader& header, std::int64_t bytes) {
-    return place(id, header, bytes);
-  };
+  handlers.place = [this](ConnectionId id, const MessageHeader& header,
+                          std::span<const std::byte> body, std::int64_t offset,
+                          std::int64_t left) { return place(id, header, body, offset, left); };
   handlers.lost = [this](ConnectionId id, const Error& why) { on_connection_lost(id, why); };
   auto opened = seams_.make_wire(std::move(handlers));
   if (!opened) return opened.error();

@@ -1,6 +1,7 @@
 // The progress thread and what it owns.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -131,6 +132,10 @@ class FabricCore {
     return seams_.clock->now_ns() + duration.count();
   }
   std::shared_ptr<Wire> wire() const;
+  SlotGeometry geometry() const {
+    return {options_.slots_per_peer, options_.slot_bytes,
+            std::min(options_.inside_bytes, options_.slot_bytes)};
+  }
   Reply wait(Calling& calling, std::chrono::milliseconds timeout);
   Result<std::shared_ptr<RemoteArray>> make_array(const std::shared_ptr<Link>& link,
                                                   const std::string& name, LookupReply reply,
@@ -178,7 +183,8 @@ class FabricCore {
   // service.cpp: messages of a link
   void on_message(ConnectionId connection, const MessageHeader& header,
                   std::span<const std::byte> body, std::span<FileDescriptor> descriptors);
-  std::byte* place(ConnectionId connection, const MessageHeader& header, std::int64_t bytes);
+  ReceiveBuffer place(ConnectionId connection, const MessageHeader& header,
+                  std::span<const std::byte> body, std::int64_t offset, std::int64_t left);
   void serve(Session& session, const MessageHeader& header, std::span<const std::byte> body);
   void receive(Session& session, const MessageHeader& header, std::span<const std::byte> body,
                std::span<FileDescriptor> descriptors);

@@ -48,6 +48,7 @@ struct FabricOptions {
   int service_threads = 8;               ///< Threads that answer all who have connected.
   int slots_per_peer = 8;                ///< In flight on one link; raise it for far networks.
   std::int64_t slot_bytes = 256 * 1024;  ///< A slot should stay in a core's cache.
+  std::int64_t inside_bytes = SlotGeometry{}.inside_bytes;  ///< As SlotGeometry has it: for tests.
   int peers_max = 4096;                  ///< Connections to and from this process.
   Transport transport = Transport::automatic;
   ExecuteRequest execute;  ///< carries exports that have an attachment
@@ -72,7 +73,7 @@ class FabricCore;
 /// Owns its connections, one progress thread, and a bounded number of threads that answer those who
 /// connected; the threads sleep while nothing happens.
 /// Threads: all. Cost: control calls are messages (tens of microseconds); the data's way is
-/// UcxChannel's.
+/// RemoteChannel's.
 class Fabric {
  public:
   /// @error invalid_argument or io if the address cannot be listened on or the contact file not

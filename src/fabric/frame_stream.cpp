@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 namespace tranship {
 namespace {
@@ -16,6 +17,9 @@ namespace {
 constexpr std::size_t turn_bytes_max = std::size_t{8} << 20;
 /// Messages after whose receipt the sender is told of it, if no other message says it.
 constexpr std::uint64_t acknowledge_every = 32;
+/// Bytes that are read beyond a message's bulk: enough for the head of the next message, and little
+/// of its bulk, which has to be copied from there.
+constexpr std::size_t beyond_bulk_bytes = 1024;
 constexpr std::size_t control_bytes = CMSG_SPACE(sizeof(int) * descriptors_max);
 
 MessageHeader message_of(const FrameHeader& frame) { return {frame.type, frame.slot, frame.call}; }
@@ -93,14 +97,29 @@ void FrameWriter::detach() {
   written_ = 0;
 }
 
-void FrameWriter::keep_bulk() {
+bool FrameWriter::keep_bulk() {
   std::lock_guard lock(mutex_);
-  for (Frame& frame : queue_) {
-    if (frame.bulk.empty() || !frame.kept.empty()) continue;
+  const auto keep = [](Frame& frame) {
+    if (frame.bulk.empty() || !frame.kept.empty()) return;
     frame.kept.assign(frame.bulk.begin(), frame.bulk.end());
     frame.bulk = frame.kept;
+    frame.owner.reset();
+  };
+  try {
+    std::for_each(queue_.begin(), queue_.end(), keep);
+    std::for_each(unacknowledged_.begin(), unacknowledged_.end(), keep);
+    return true;
+  } catch (const std::bad_alloc&) {
+    queue_.clear();
+    unacknowledged_.clear();
+    socket_ = -1;
+    return false;
   }
-  unacknowledged_.clear();  // this connection does not go on
+}
+
+void FrameWriter::forget_written() {
+  std::lock_guard lock(mutex_);
+  unacknowledged_.clear();
 }
 
 bool FrameWriter::flush() {
@@ -180,7 +199,7 @@ FrameReader::Outcome FrameReader::read(int socket, const Handlers& handlers, boo
   std::size_t total = 0;
   while (total < turn_bytes_max) {
     std::size_t count = 0;
-    if (const Outcome outcome = receive(socket, count); outcome != Outcome::drained) return outcome;
+    if (const Outcome outcome = receive(socket, handlers, count); outcome != Outcome::drained) return outcome;
     if (count == 0) return Outcome::drained;
     any = true;
     total += count;
@@ -192,25 +211,41 @@ FrameReader::Outcome FrameReader::read(int socket, const Handlers& handlers, boo
 void FrameReader::reset() {
   begin_ = end_ = 0;
   header_.reset();
-  bulk_ = nullptr;
   bulk_left_ = 0;
   descriptors_.clear();
 }
 
+/// Where the rest of the current message's bulk belongs, as far as there is room in one place.
+ReceiveBuffer FrameReader::place(const Handlers& handlers) const {
+  const std::uint64_t offset = header_->bulk_bytes - bulk_left_;
+  ReceiveBuffer placement =
+      handlers.place(message_of(*header_), body_, static_cast<std::int64_t>(offset),
+                     static_cast<std::int64_t>(bulk_left_));
+  placement.bytes = placement.bytes.first(std::min(placement.bytes.size(), bulk_left_));
+  return placement;
+}
+
 /// Reads once: first what belongs to the place of the current message's bulk, then into the buffer.
-FrameReader::Outcome FrameReader::receive(int socket, std::size_t& count) {
+FrameReader::Outcome FrameReader::receive(int socket, const Handlers& handlers,
+                                          std::size_t& count) {
   if (begin_ == end_) begin_ = end_ = 0;
   if (begin_ > 0) {
     std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;
   }
-  const bool straight = bulk_left_ > 0 && bulk_placed_ && begin_ == end_;
-  std::array<iovec, 2> pieces{
-      {{bulk_, bulk_left_}, {buffer_.data() + end_, buffer_.size() - end_}}};
+  const bool straight = header_ && bulk_left_ > 0 && body_read_ == body_.size() && begin_ == end_;
+  ReceiveBuffer placement;
+  if (straight) {
+    placement = place(handlers);
+    if (placement.bytes.empty()) return Outcome::refused;
+  }
+  const std::size_t beyond = straight ? beyond_bulk_bytes : buffer_.size() - end_;
+  std::array<iovec, 2> pieces{{{placement.bytes.data(), placement.bytes.size()},
+                               {buffer_.data() + end_, beyond}}};
   msghdr message{};
   message.msg_iov = straight ? pieces.data() : pieces.data() + 1;
-  message.msg_iovlen = straight ? 2 : 1;
+  message.msg_iovlen = straight && placement.bytes.size() == bulk_left_ ? 2 : 1;
   alignas(cmsghdr) std::array<std::byte, control_bytes> control{};
   if (takes_descriptors_) {
     message.msg_control = control.data();
@@ -226,11 +261,8 @@ FrameReader::Outcome FrameReader::receive(int socket, std::size_t& count) {
   if (length == 0) return Outcome::ended;
   count = static_cast<std::size_t>(length);
   if (takes_descriptors_ && !take_descriptors(&message)) return Outcome::refused;
-  const std::size_t placed = straight ? std::min(count, bulk_left_) : 0;
-  if (straight) {
-    bulk_ += placed;
-    bulk_left_ -= placed;
-  }
+  const std::size_t placed = std::min(count, placement.bytes.size());
+  bulk_left_ -= placed;
   end_ += count - placed;
   return Outcome::drained;
 }
@@ -262,16 +294,14 @@ FrameReader::Outcome FrameReader::take_frames(const Handlers& handlers) {
     body_read_ += body;
     begin_ += body;
     if (body_read_ < body_.size()) return Outcome::drained;
-    if (bulk_left_ > 0 && !bulk_placed_) {
-      bulk_ = handlers.place(message_of(*header_), static_cast<std::int64_t>(bulk_left_));
-      if (bulk_ == nullptr) return Outcome::refused;
-      bulk_placed_ = true;
+    while (bulk_left_ > 0 && begin_ < end_) {
+      const ReceiveBuffer placement = place(handlers);
+      if (placement.bytes.empty()) return Outcome::refused;
+      const std::size_t bulk = std::min(end_ - begin_, placement.bytes.size());
+      std::memcpy(placement.bytes.data(), buffer_.data() + begin_, bulk);
+      bulk_left_ -= bulk;
+      begin_ += bulk;
     }
-    const std::size_t bulk = std::min(end_ - begin_, bulk_left_);
-    if (bulk > 0) std::memcpy(bulk_, buffer_.data() + begin_, bulk);
-    bulk_ += bulk;
-    bulk_left_ -= bulk;
-    begin_ += bulk;
     if (bulk_left_ > 0) return Outcome::drained;
     if (const Outcome o = end_frame(handlers); o != Outcome::drained) return o;
   }
@@ -288,9 +318,7 @@ FrameReader::Outcome FrameReader::begin_frame() {
   header_ = header;
   body_.resize(header.body_bytes);
   body_read_ = 0;
-  bulk_ = nullptr;
   bulk_left_ = header.bulk_bytes;
-  bulk_placed_ = false;
   return Outcome::drained;
 }
 

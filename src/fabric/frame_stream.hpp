@@ -36,8 +36,11 @@ class FrameWriter {
   void attach(int socket, std::uint64_t received);
   /// Writes nothing until the next attach().
   void detach();
-  /// Copies the bulk of what waits: from now on nothing is read where it lay.
-  void keep_bulk();
+  /// Copies the bulk of what may still be written: from now on nothing is read where it lay.
+  /// Returns false if there is no memory for that: then nothing more is written at all.
+  bool keep_bulk();
+  /// What was written is not written again: this connection does not go on.
+  void forget_written();
 
   /// Writes what the socket takes. Returns whether something is left.
   bool flush();
@@ -84,7 +87,9 @@ class FrameReader {
  public:
   /// What to do with a message, and with the bytes that come with it.
   struct Handlers {
-    std::function<std::byte*(const MessageHeader&, std::int64_t bytes)> place;
+    std::function<ReceiveBuffer(const MessageHeader&, std::span<const std::byte> body,
+                            std::int64_t offset, std::int64_t left)>
+        place;
     /// False ends reading: the connection was closed meanwhile.
     std::function<bool(const FrameHeader&, std::span<const std::byte> body,
                        std::span<FileDescriptor> descriptors)>
@@ -103,7 +108,8 @@ class FrameReader {
   void reset();
 
  private:
-  Outcome receive(int socket, std::size_t& count);
+  Outcome receive(int socket, const Handlers& handlers, std::size_t& count);
+  ReceiveBuffer place(const Handlers& handlers) const;
   Outcome take_frames(const Handlers& handlers);
   Outcome begin_frame();
   Outcome end_frame(const Handlers& handlers);
@@ -116,9 +122,7 @@ class FrameReader {
   std::optional<FrameHeader> header_;  ///< Of the message that is being read.
   std::vector<std::byte> body_;
   std::size_t body_read_ = 0;
-  std::byte* bulk_ = nullptr;
   std::size_t bulk_left_ = 0;
-  bool bulk_placed_ = false;
   std::deque<FileDescriptor> descriptors_;
 };
 

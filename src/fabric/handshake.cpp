@@ -113,7 +113,7 @@ void FabricCore::on_hello(Session& session, std::span<const std::byte> body,
   welcome.greeting = greeting();
   welcome.identity = identity_;
   welcome.mode = session.mode;
-  welcome.geometry = {options_.slots_per_peer, options_.slot_bytes};
+  welcome.geometry = geometry();
   Hello hello;
   Status status = check_greeting(other, welcome.greeting, "the exporting process");
   if (status && !decode(body, hello)) {
@@ -149,7 +149,7 @@ void FabricCore::on_hello(Session& session, std::span<const std::byte> body,
 /// Makes the slots of a requester, and gives it a thread that will serve them.
 Status FabricCore::prepare_slots(Session& session, std::span<FileDescriptor> descriptors) {
   const bool shared = session.mode == LinkMode::shared;
-  const SlotGeometry geometry{options_.slots_per_peer, options_.slot_bytes};
+  const SlotGeometry geometry = this->geometry();
   if (shared) {
     if (descriptors.size() != 1) {
       return Error{ErrorCode::invalid_argument, "the greeting comes without its bell"};
@@ -180,13 +180,14 @@ Status FabricCore::start_server(Session& session) {
   options.id = RequesterId{session.connection};
   options.requester = session.label;
   if (session.mode == LinkMode::shared) {
-    options.answered = [bell = session.client_bell](int, std::int64_t) {
+    options.answered = [bell = session.client_bell](int, const SlotBytes&) {
       reinterpret_cast<Bell*>(bell->data())->ring();
     };
   } else {
+    options.network = true;
     options.answered = [wire = wire_, segment = session.segment, connection = session.connection](
-                           int slot, std::int64_t read_bytes) {
-      send_answered(*wire, connection, segment, slot, read_bytes);
+                           int slot, const SlotBytes& bytes) {
+      send_answered(*wire, connection, segment, slot, bytes);
     };
   }
   auto server = std::make_shared<SlotServer>(std::move(options));
@@ -318,11 +319,14 @@ std::shared_ptr<Requester> FabricCore::make_requester(Session& session) {
   if (session.direct) options.direct_pid = wire_->peer(session.connection).pid;
   if (session.mode == LinkMode::shared) {
     options.publish = [seat = ServiceThreads::Seat{0, session.welcome.seat, session.doorbell}](
-                          int, std::size_t, std::int64_t) { seat.ring(); };
+                          int, std::size_t, const SlotBytes&) { seat.ring(); };
   } else {
     options.publish = [wire = wire_, segment = session.segment, connection = session.connection](
-                          int slot, std::size_t command_bytes, std::int64_t write_bytes) {
-      send_submitted(*wire, connection, segment, {slot, command_bytes, write_bytes});
+                          int slot, std::size_t command_bytes, const SlotBytes& bytes) {
+      send_submitted(*wire, connection, segment, slot, command_bytes, bytes);
+    };
+    options.keep_bulk = [wire = wire_, connection = session.connection] {
+      wire->keep_bulk(connection);
     };
   }
   return std::make_shared<Requester>(std::move(options));

@@ -70,7 +70,8 @@ std::vector<std::byte> encode(const Welcome& welcome) {
   out.add(welcome.error_code).text(welcome.error_text);
   put(out, welcome.identity);
   out.add(welcome.mode);
-  out.add(welcome.geometry.slots).add(welcome.geometry.slot_bytes).add(welcome.seat);
+  out.add(welcome.geometry.slots).add(welcome.geometry.slot_bytes);
+  out.add(welcome.geometry.inside_bytes).add(welcome.geometry.straight_bytes).add(welcome.seat);
   out.add(welcome.probe_address).add(welcome.probe_value);
   return out.bytes();
 }
@@ -84,6 +85,8 @@ bool decode(std::span<const std::byte> bytes, Welcome& welcome) {
   welcome.mode = in.get<LinkMode>();
   welcome.geometry.slots = in.get<std::int32_t>();
   welcome.geometry.slot_bytes = in.get<std::int64_t>();
+  welcome.geometry.inside_bytes = in.get<std::int64_t>();
+  welcome.geometry.straight_bytes = in.get<std::int64_t>();
   welcome.seat = in.get<std::int32_t>();
   welcome.probe_address = in.get<std::uint64_t>();
   welcome.probe_value = in.get<std::uint64_t>();
@@ -118,7 +121,7 @@ bool decode(std::span<const std::byte> bytes, Accepted& accepted) {
 std::vector<std::byte> encode(const LookupReply& reply) {
   MessageWriter out;
   out.add(reply.error_code).text(reply.error_text);
-  out.add(reply.id).add(reply.index).add(reply.bytes).add(reply.writable);
+  out.add(reply.id).add(reply.index).add(reply.bytes).add(reply.writable).add(reply.plain);
   out.text(reply.description).add(reply.address);
   out.add(reply.memory_bytes).add(reply.memory_offset).text(reply.ticket);
   return out.bytes();
@@ -132,6 +135,7 @@ bool decode(std::span<const std::byte> bytes, LookupReply& reply) {
   reply.index = in.get<std::int32_t>();
   reply.bytes = in.get<std::int64_t>();
   reply.writable = in.get<std::uint32_t>();
+  reply.plain = in.get<std::uint32_t>();
   reply.description = in.text();
   reply.address = in.get<std::uint64_t>();
   reply.memory_bytes = in.get<std::int64_t>();

@@ -15,7 +15,7 @@
 namespace tranship {
 
 constexpr std::uint64_t hello_magic = 0x3150494853524e54;  // "TNRSHIP1"
-constexpr std::uint32_t protocol_version_current = 4;
+constexpr std::uint32_t protocol_version_current = 5;
 
 enum class MessageType : std::uint32_t {
   hello = 1,  ///< Requester: who I am and what I can do. With a descriptor of its bell.
@@ -153,6 +153,7 @@ struct LookupReply {
   std::int32_t index = 0;
   std::int64_t bytes = 0;
   std::uint32_t writable = 0;
+  std::uint32_t plain = 0;  ///< Plain memory, which a network's bytes may go straight into or out of.
   std::string description;
   std::uint64_t address = 0;       ///< 0: not plain memory
   std::int64_t memory_bytes = 0;   ///< Of the memory whose descriptor comes with it; 0: none does.

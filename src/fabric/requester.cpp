@@ -29,9 +29,9 @@ std::uint32_t read_once(const std::uint32_t& value) {
 }
 
 /// Large enough to pay for the hand-over, small enough that both processes soon have work.
-std::int64_t piece_bytes(std::int64_t request_bytes, std::int64_t slot_bytes) {
+std::int64_t piece_bytes(std::int64_t request_bytes, std::int64_t at_most) {
   const std::int64_t share = (request_bytes / pieces_wanted + 4095) / 4096 * 4096;
-  return std::min(slot_bytes, std::max(piece_bytes_min, share));
+  return std::min(at_most, std::max(piece_bytes_min, share));
 }
 
 }  // namespace
@@ -72,8 +72,7 @@ Status Requester::submit(const Transfer& transfer, std::shared_ptr<FinishedQueue
     Pending* pending = new_pending();
     pending->transfer = transfer;
     PieceCursor::Options options;
-    options.piece_bytes =
-        piece_bytes(transfer.request.bytes, options_.segment.geometry().slot_bytes);
+    options.piece_bytes = piece_bytes(transfer.request.bytes, bytes_max(transfer));
     pending->cursor = PieceCursor(transfer.request.nests, options);
     pending->queue = std::move(queue);
     enqueue(*pending);
@@ -81,6 +80,18 @@ Status Requester::submit(const Transfer& transfer, std::shared_ptr<FinishedQueue
   }
   progress();
   return {};
+}
+
+/// Whether each piece goes from memory to memory, past the slots of both sides.
+bool Requester::straight(const Transfer& transfer) const {
+  const auto& nests = transfer.request.nests;
+  return options_.keep_bulk && transfer.remote.plain && nests.size() == 1 && nests[0].rank == 0;
+}
+
+/// The most that one slot's command moves.
+std::int64_t Requester::bytes_max(const Transfer& transfer) const {
+  const SlotGeometry& geometry = options_.segment.geometry();
+  return straight(transfer) ? geometry.straight_bytes : geometry.slot_bytes;
 }
 
 void Requester::enqueue(Pending& pending) {
@@ -205,17 +216,17 @@ bool Requester::fill_slot() {
   CommandHeader header;
   header.sequence = ++sequence_;
   std::size_t command_bytes = sizeof header;
+  SlotBytes bytes;
   if (pending->to_send) {
     fill_call(*pending, header);
+    bytes.bytes = header.bytes;
     std::memcpy(segment.command(head_), &header, sizeof header);
   } else {
-    fill_transfer(*pending, header);
+    bytes = fill_transfer(*pending, header);
     command_bytes = writer_.write(header, segment.command(head_));
   }
-  const bool reads = header.operation == static_cast<std::uint32_t>(Operation::read);
-  const std::int64_t write_bytes = reads ? 0 : header.bytes;
   segment.set_state(head_, SlotState::submitted);
-  options_.publish(head_, command_bytes, write_bytes);
+  options_.publish(head_, command_bytes, bytes);
   ++pending->slots_out;
   ++used_;
   head_ = (head_ + 1) % segment.geometry().slots;
@@ -233,26 +244,77 @@ void Requester::fill_call(Pending& pending, CommandHeader& header) {
   pending.to_send = false;
 }
 
-void Requester::fill_transfer(Pending& pending, CommandHeader& header) {
+SlotBytes Requester::fill_transfer(Pending& pending, CommandHeader& header) {
   const Transfer& transfer = pending.transfer;
   Slot& slot = slots_[static_cast<std::size_t>(head_)];
   slot.local.clear();
-  writer_.reset();
+  const bool alone = straight(transfer);
+  writer_.reset(bytes_max(transfer));
   LoopNest local;
-  while (!pending.cursor.finished() &&
+  while (!pending.cursor.finished() && (!alone || slot.local.empty()) &&
          writer_.add(pending.cursor.piece(), transfer.operation, local)) {
     slot.local.push_back(local);
     pending.cursor.advance();
   }
   CHECK(!slot.local.empty(), "a piece that does not fit an empty slot");
-  if (transfer.operation == Operation::write) {
-    // Into the cache, whatever the transfer's size: the exporting process reads it back at once.
-    options_.copy(slot.local, transfer.request.source.address, options_.segment.data(head_), false);
-  }
   header.export_id = transfer.remote.id;
   header.operation = static_cast<std::uint32_t>(transfer.operation);
   header.cold = transfer.request.cold ? 1 : 0;
   header.bytes = writer_.bytes();
+  if (transfer.operation == Operation::write) return pack(slot, transfer);
+  expect(slot, transfer);
+  return {};
+}
+
+/// What is to be written, packed into the slot under the head, or where it lies.
+SlotBytes Requester::pack(Slot& slot, const Transfer& transfer) {
+  const std::byte* source = transfer.request.source.address;
+  if (options_.keep_bulk && goes_straight(options_.segment.geometry(), slot.local, Side::source)) {
+    auto sending = std::make_shared<char>();
+    slot.sending = sending;
+    return {writer_.bytes(), source + slot.local[0].source_offset, std::move(sending)};
+  }
+  // Into the cache, whatever the transfer's size: the exporting process reads it back at once.
+  options_.copy(slot.local, source, options_.segment.data(head_), false);
+  return {writer_.bytes()};
+}
+
+/// Prepares for what is to be read.
+void Requester::expect(Slot& slot, const Transfer& transfer) {
+  if (!options_.keep_bulk || !goes_straight(options_.segment.geometry(), slot.local, Side::target)) return;
+  std::lock_guard placing(placing_mutex_);
+  slot.straight_bytes = writer_.bytes();
+  slot.straight = transfer.request.target.address + slot.local[0].target_offset;
+  slot.placed = false;
+}
+
+ReceiveBuffer Requester::place(int number, std::int64_t offset, std::int64_t left) {
+  const SlotSegment& segment = options_.segment;
+  if (!takes_bytes(segment, true, number)) return {};
+  auto lock = std::make_shared<std::unique_lock<std::mutex>>(placing_mutex_);
+  Slot& slot = slots_[static_cast<std::size_t>(number)];
+  const bool straight = slot.straight_bytes > 0;
+  const bool fits = straight ? offset + left == slot.straight_bytes
+                             : offset + left <= segment.geometry().slot_bytes;
+  if (!fits) return {};
+  slot.placed = true;
+  if (!straight || slot.straight == nullptr) return {place_in_slot(segment, number, offset), {}};
+  return {{slot.straight + offset, static_cast<std::size_t>(left)}, std::move(lock)};
+}
+
+/// The caller's memory is neither read nor written any more, for this transfer or (null) for any.
+void Requester::let_go(const Pending* pending) {
+  if (!options_.keep_bulk) return;
+  bool sending = false;
+  {
+    std::lock_guard placing(placing_mutex_);
+    for (Slot& slot : slots_) {
+      if (pending != nullptr && slot.pending != pending) continue;
+      slot.straight = nullptr;
+      sending |= !slot.sending.expired();
+    }
+  }
+  if (sending) options_.keep_bulk();
 }
 
 bool Requester::take_answer() {
@@ -263,21 +325,46 @@ bool Requester::take_answer() {
   if (segment.state(tail) != SlotState::done) return false;
   Slot& slot = slots_[static_cast<std::size_t>(tail)];
   Pending& pending = *slot.pending;
-  const Request& request = pending.transfer.request;
   if (!pending.queue) {
     take_reply(pending, tail);
   } else if (const Status status = answer_of(tail); !status && pending.status) {
     pending.status = status;
     pending.cursor = PieceCursor{};
   } else if (status && pending.transfer.operation == Operation::read) {
-    options_.copy(slot.local, segment.data(tail), request.target.address, request.cold);
+    if (Status brought = unpack(slot, tail, pending.transfer.request); !brought && pending.status) {
+      pending.status = brought;
+    }
   }
+  release(slot);
   segment.set_state(tail, SlotState::free);
   --used_;
   --pending.slots_out;
   answers_.fetch_add(1, std::memory_order_relaxed);
   end_if_done(pending);
   return true;
+}
+
+/// Brings what was read to where it belongs, if it is not there.
+Status Requester::unpack(const Slot& slot, int number, const Request& request) {
+  if (slot.straight_bytes == 0) {
+    options_.copy(slot.local, options_.segment.data(number), request.target.address, request.cold);
+  } else if (!slot.placed) {
+    return Error{ErrorCode::peer_lost,
+                 options_.peer + " answered without the bytes that it was asked for"};
+  }
+  return {};
+}
+
+/// The slot's answer has been taken: nothing of the caller's memory belongs to it any more.
+void Requester::release(Slot& slot) {
+  if (!options_.keep_bulk) return;
+  {
+    std::lock_guard placing(placing_mutex_);
+    slot.straight_bytes = 0;
+    slot.straight = nullptr;
+  }
+  // A peer that answers before it has the bytes would have them read when the caller has gone on.
+  if (!slot.sending.expired()) options_.keep_bulk();
 }
 
 void Requester::take_reply(Pending& pending, int slot) {
@@ -329,6 +416,7 @@ void Requester::end_if_done(Pending& pending) {
 
 /// Slots that the peer has stay its own until it answers, or is lost.
 void Requester::end_early(Pending& pending, const Error& error) {
+  let_go(&pending);
   pending.status = error;
   pending.cursor = PieceCursor{};
   if (!pending.queue) return;
@@ -352,6 +440,7 @@ void Requester::fail(Error error) {
   if (lost()) return;
   lost_ = std::move(error);
   lost_flag_.store(true, std::memory_order_release);
+  let_go(nullptr);
   while (first_ != nullptr) {
     first_->status = lost_;
     first_->cursor = PieceCursor{};

@@ -14,6 +14,7 @@
 
 #include "fabric/command.hpp"
 #include "fabric/pieces.hpp"
+#include "fabric/slot_messages.hpp"
 #include "fabric/slot_server.hpp"
 #include "fabric/slots.hpp"
 #include "runtime/channel.hpp"
@@ -39,11 +40,13 @@ struct RemoteExport {
   int index = 0;              ///< of its lease
   std::uint64_t address = 0;  ///< in the exporting process; 0: not reachable without a command
   std::int64_t bytes = 0;
+  bool plain = false;  ///< Plain memory there.
 };
 
 /// Packs pieces of requests into free slots (write) or asks for packed slots and unpacks them
 /// (read), in the caller's thread, while the exporting process works on the slots before. Slots
-/// are used in ring order, requests in order of submission.
+/// are used in ring order, requests in order of submission. Over a network, long runs go past the
+/// slots: out of the caller's memory, and into it.
 /// Owns the bookkeeping; shares the segment. Threads: all (one mutex, held while a slot is packed).
 /// Cost: nothing is allocated once as many requests were outstanding as ever will be.
 class Requester {
@@ -51,8 +54,11 @@ class Requester {
   struct Options {
     SlotSegment segment;
     CopyNests copy;
-    /// Tells the exporting process that a slot was submitted.
-    std::function<void(int slot, std::size_t command_bytes, std::int64_t write_bytes)> publish;
+    /// Tells the exporting process that a slot was submitted, and what it is to be sent.
+    std::function<void(int slot, std::size_t command_bytes, const SlotBytes& bytes)> publish;
+    /// Over a network: copies what is still to be sent, so that it is read nowhere else. Empty: the
+    /// peer is on this machine.
+    std::function<void()> keep_bulk;
     pid_t direct_pid = 0;  ///< the exporting process, if its memory may be touched directly
     std::string peer;      ///< for messages
   };
@@ -126,6 +132,10 @@ class Requester {
   /// has answered.
   void cancel(const FinishedQueue& queue, std::uint64_t tag);
 
+  /// Over a network: where the bytes of a slot's answer belong from `offset` on, of which `left`
+  /// are still to come. Nowhere if it may bring none.
+  ReceiveBuffer place(int slot, std::int64_t offset, std::int64_t left);
+
   /// Ends everything outstanding, and everything to come, with `error`.
   void fail(Error error);
 
@@ -140,7 +150,7 @@ class Requester {
   std::uint64_t answers() const { return answers_.load(std::memory_order_relaxed); }
 
   /// Has the exporting process look at the slots. Only for peers on this machine.
-  void ring() const { options_.publish(0, 0, 0); }
+  void ring() const { options_.publish(0, 0, {}); }
 
   const SlotSegment& segment() const { return options_.segment; }
   const std::string& peer() const { return options_.peer; }
@@ -162,6 +172,11 @@ class Requester {
   struct Slot {
     Pending* pending = nullptr;
     std::vector<LoopNest> local;  ///< between the slot and the requester's array
+    std::weak_ptr<const void> sending;  ///< Stands while the caller's memory may be read for it.
+    // changed under both mutexes, placed under the second: of an answer that goes past the slot
+    std::int64_t straight_bytes = 0;  ///< 0: it does not.
+    std::byte* straight = nullptr;    ///< Null: nobody wants it any more.
+    bool placed = false;
   };
 
   bool direct_open(const RemoteExport& remote) const;
@@ -169,7 +184,14 @@ class Requester {
   std::optional<Status> move_directly(const Transfer& transfer);
   bool take_answer();
   bool fill_slot();
-  void fill_transfer(Pending& pending, CommandHeader& header);
+  SlotBytes fill_transfer(Pending& pending, CommandHeader& header);
+  SlotBytes pack(Slot& slot, const Transfer& transfer);
+  void expect(Slot& slot, const Transfer& transfer);
+  Status unpack(const Slot& slot, int number, const Request& request);
+  void release(Slot& slot);
+  void let_go(const Pending* pending);
+  bool straight(const Transfer& transfer) const;
+  std::int64_t bytes_max(const Transfer& transfer) const;
   void fill_call(Pending& pending, CommandHeader& header);
   void take_reply(Pending& pending, int slot);
   void enqueue(Pending& pending);
@@ -180,6 +202,7 @@ class Requester {
   Pending* new_pending();
 
   Options options_;
+  std::mutex placing_mutex_;  ///< Held while an answer is written; taken after mutex_.
   mutable std::mutex mutex_;
   std::vector<Slot> slots_;
   CommandWriter writer_;

@@ -67,15 +67,20 @@ void FabricCore::on_message(ConnectionId connection, const MessageHeader& header
   }
 }
 
-std::byte* FabricCore::place(ConnectionId connection, const MessageHeader& header,
-                             std::int64_t bytes) {
+ReceiveBuffer FabricCore::place(ConnectionId connection, const MessageHeader& header,
+                            std::span<const std::byte> body, std::int64_t offset,
+                            std::int64_t left) {
   const Session* session = find(connection);
-  if (session == nullptr || session->mode != LinkMode::network) return nullptr;
-  const MessageType expected = session->client ? MessageType::answered : MessageType::submitted;
-  if (header.type != expected || header.slot >= static_cast<std::uint32_t>(slots_max)) {
-    return nullptr;
+  if (session == nullptr || session->mode != LinkMode::network) return {};
+  if (header.slot >= static_cast<std::uint32_t>(slots_max)) return {};
+  const int slot = static_cast<int>(header.slot);
+  if (session->link && header.type == MessageType::answered) {
+    return session->link->requester->place(slot, offset, left);
   }
-  return place_in_slot(session->segment, session->client, static_cast<int>(header.slot), bytes);
+  if (session->server && header.type == MessageType::submitted) {
+    return session->server->place(slot, command_in(body), offset, left);
+  }
+  return {};
 }
 
 /// The exporting side. Before the link stands, and for unknown messages, there is no answer.
@@ -129,6 +134,7 @@ void FabricCore::on_lookup(Session& session, const MessageHeader& header,
     reply.writable = array.writable ? 1 : 0;
     reply.description = array.description;
     const bool plain = array.place.attachment == nullptr;
+    reply.plain = plain ? 1 : 0;
     if (session.mode == LinkMode::shared && (plain || !array.ticket.empty())) {
       if (plain) reply.address = reinterpret_cast<std::uint64_t>(array.place.address);
       reply.ticket = array.ticket;
@@ -180,7 +186,7 @@ void FabricCore::on_submitted(Session& session, const MessageHeader& header,
     lose(session, {ErrorCode::invalid_argument, session.label + " breaks the protocol"});
     return;
   }
-  session.seat.ring();
+  if (!session.server->serve_quickly()) session.seat.ring();
 }
 
 void FabricCore::on_answered(Session& session, const MessageHeader& header,
@@ -407,7 +413,7 @@ Result<std::shared_ptr<RemoteArray>> FabricCore::make_array(const std::shared_pt
   fields.name = name;
   fields.description = std::move(reply.description);
   fields.writable = reply.writable != 0;
-  fields.remote = {reply.id, reply.index, reply.address, reply.bytes};
+  fields.remote = {reply.id, reply.index, reply.address, reply.bytes, reply.plain != 0};
   fields.ticket = std::move(reply.ticket);
   fields.link = link;
   std::lock_guard lock(link->mutex);
@@ -437,6 +443,8 @@ Result<std::future<bool>> FabricCore::ask_busy(const Export& one, bool end) {
     bool busy = fences_.in_use(index);
     for (auto& [connection, session] : sessions_) {
       if (session->lost || !session->server) continue;
+      // What is still to be sent of the array is sent from a copy.
+      if (session->mode == LinkMode::network) wire_->keep_bulk(connection);
       if (end) {
         session->leases.end(index);
         send(*session, MessageType::withdrawn, 0, notice.bytes());

@@ -7,28 +7,27 @@
 namespace tranship {
 namespace {
 
-/// Bytes that go inside a message's body: the sender is not kept from what it does next by them.
-constexpr std::int64_t inline_bytes_max = 8 * 1024;
 constexpr std::size_t text_bytes_max = 1024;
 
-/// Splits packed bytes into those that go inside the body and those that follow it.
-struct Packed {
+/// Splits bytes into those that go inside the body and those that follow it.
+struct Parts {
   std::span<const std::byte> inside;
   std::span<const std::byte> bulk;
 };
 
-Packed packed_of(const SlotSegment& segment, int slot, std::int64_t bytes) {
-  const std::span<const std::byte> all(segment.data(slot), static_cast<std::size_t>(bytes));
-  return bytes <= inline_bytes_max ? Packed{all, {}} : Packed{{}, all};
+Parts parts_of(const SlotSegment& segment, int slot, const SlotBytes& bytes) {
+  const std::byte* from = bytes.array != nullptr ? bytes.array : segment.data(slot);
+  const std::span<const std::byte> all(from, static_cast<std::size_t>(bytes.bytes));
+  return bytes.bytes <= segment.geometry().inside_bytes ? Parts{all, {}} : Parts{{}, all};
 }
 
-void send_packed(Wire& wire, ConnectionId connection, const SlotSegment& segment,
-                 const MessageHeader& header, const MessageWriter& body, const Packed& packed) {
-  WireMessage message;
-  message.header = header;
-  message.body = body.bytes();
-  message.bulk = packed.bulk;
-  if (!packed.bulk.empty()) message.owner = segment.memory();
+void send_parts(Wire& wire, ConnectionId connection, const SlotSegment& segment,
+                const WireMessage& head, const SlotBytes& bytes, const Parts& parts) {
+  WireMessage message = head;
+  message.bulk = parts.bulk;
+  if (!parts.bulk.empty()) {
+    message.owner = bytes.array != nullptr ? bytes.owner : segment.memory();
+  }
   wire.send(connection, message);
 }
 
@@ -38,35 +37,56 @@ bool slot_exists(const SlotSegment& segment, int slot) {
 
 }  // namespace
 
-void send_submitted(Wire& wire, ConnectionId connection, const SlotSegment& segment,
-                    const SubmittedSlot& submitted) {
-  const Packed packed = packed_of(segment, submitted.slot, submitted.write_bytes);
+bool goes_straight(const SlotGeometry& geometry, std::span<const LoopNest> nests, Side side) {
+  if (nests.size() != 1 || nests[0].bytes() <= geometry.inside_bytes) return false;
+  std::int64_t dense = nests[0].element_bytes;
+  for (std::size_t k = 0; k < static_cast<std::size_t>(nests[0].rank); ++k) {
+    const Loop& loop = nests[0].loops[k];
+    if ((side == Side::source ? loop.source_stride : loop.target_stride) != dense) return false;
+    dense *= loop.extent;
+  }
+  return true;
+}
+
+void send_submitted(Wire& wire, ConnectionId connection, const SlotSegment& segment, int slot,
+                    std::size_t command_bytes, const SlotBytes& bytes) {
+  const Parts parts = parts_of(segment, slot, bytes);
   MessageWriter out;
-  out.add(std::span<const std::byte>(segment.command(submitted.slot), submitted.command_bytes));
-  out.add(packed.inside);
-  send_packed(wire, connection, segment,
-              {MessageType::submitted, static_cast<std::uint32_t>(submitted.slot), 0}, out, packed);
+  out.add(std::span<const std::byte>(segment.command(slot), command_bytes));
+  out.add(parts.inside);
+  WireMessage head;
+  head.header = {MessageType::submitted, static_cast<std::uint32_t>(slot), 0};
+  head.body = out.bytes();
+  send_parts(wire, connection, segment, head, bytes, parts);
 }
 
 void send_answered(Wire& wire, ConnectionId connection, const SlotSegment& segment, int slot,
-                   std::int64_t read_bytes) {
-  const Packed packed = packed_of(segment, slot, read_bytes);
+                   const SlotBytes& bytes) {
+  const Parts parts = parts_of(segment, slot, bytes);
   const SlotControl& control = segment.control(slot);
   MessageWriter out;
   out.add(control.error_code).add(control.reply_bytes);
   out.add(std::span<const std::byte>(segment.command(slot), control.text_bytes));
-  out.add(packed.inside);
-  send_packed(wire, connection, segment,
-              {MessageType::answered, static_cast<std::uint32_t>(slot), 0}, out, packed);
+  out.add(parts.inside);
+  WireMessage head;
+  head.header = {MessageType::answered, static_cast<std::uint32_t>(slot), 0};
+  head.body = out.bytes();
+  send_parts(wire, connection, segment, head, bytes, parts);
+}
+
+std::span<const std::byte> command_in(std::span<const std::byte> body) {
+  MessageReader in(body);
+  const auto command = in.data();
+  const bool usable = in.ok() && command.size() >= sizeof(CommandHeader) &&
+                      command.size() <= static_cast<std::size_t>(command_bytes_max);
+  return usable ? command : std::span<const std::byte>{};
 }
 
 bool take_submitted(const SlotSegment& segment, int slot, std::span<const std::byte> body) {
   MessageReader in(body);
   const auto command = in.data();
   const auto inside = in.data();
-  const bool usable = in.ok() && slot_exists(segment, slot) &&
-                      command.size() >= sizeof(CommandHeader) &&
-                      command.size() <= static_cast<std::size_t>(command_bytes_max) &&
+  const bool usable = in.ok() && slot_exists(segment, slot) && !command_in(body).empty() &&
                       inside.size() <= static_cast<std::size_t>(segment.geometry().slot_bytes) &&
                       segment.state(slot) != SlotState::submitted;
   if (!usable) return false;
@@ -96,11 +116,15 @@ bool take_answered(const SlotSegment& segment, int slot, std::span<const std::by
   return true;
 }
 
-std::byte* place_in_slot(const SlotSegment& segment, bool requester, int slot, std::int64_t bytes) {
-  if (!slot_exists(segment, slot) || bytes > segment.geometry().slot_bytes) return nullptr;
-  // A requester waits for the answers of what it has submitted; an exporter for what is new.
-  const bool submitted = segment.state(slot) == SlotState::submitted;
-  return submitted == requester ? segment.data(slot) : nullptr;
+bool takes_bytes(const SlotSegment& segment, bool requester, int slot) {
+  return slot_exists(segment, slot) &&
+         (segment.state(slot) == SlotState::submitted) == requester;
+}
+
+std::span<std::byte> place_in_slot(const SlotSegment& segment, int slot, std::int64_t offset) {
+  const std::int64_t slot_bytes = segment.geometry().slot_bytes;
+  const std::int64_t at = offset % slot_bytes;
+  return {segment.data(slot) + at, static_cast<std::size_t>(slot_bytes - at)};
 }
 
 }  // namespace tranship

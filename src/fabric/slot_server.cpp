@@ -8,26 +8,99 @@
 #include "base/refusals.hpp"
 
 namespace tranship {
+namespace {
+
+/// Nests of a command that is carried out at once.
+constexpr std::uint32_t quick_nests_max = 16;
+
+}  // namespace
 
 SlotServer::SlotServer(Options options)
     : options_(std::move(options)),
       work_(static_cast<std::size_t>(options_.segment.geometry().slots)) {}
 
+bool SlotServer::waits() const {
+  return options_.segment.state(head_) == SlotState::submitted &&
+         !work_[static_cast<std::size_t>(head_)].busy.load(std::memory_order_acquire);
+}
+
+void SlotServer::carry_out_next() {
+  carry_out(head_);
+  head_ = (head_ + 1) % options_.segment.geometry().slots;
+}
+
 bool SlotServer::serve(bool& more) {
-  const SlotSegment& segment = options_.segment;
-  const auto waits = [&] {
-    return segment.state(head_) == SlotState::submitted &&
-           !work_[static_cast<std::size_t>(head_)].busy.load(std::memory_order_acquire);
-  };
+  std::lock_guard lock(serving_mutex_);
   bool any = false;
-  for (int k = 0; k < segment.geometry().slots; ++k) {
+  for (int k = 0; k < options_.segment.geometry().slots; ++k) {
     if (stopping_.load(std::memory_order_relaxed) || !waits()) return any;
-    carry_out(head_);
-    head_ = (head_ + 1) % segment.geometry().slots;
+    carry_out_next();
     any = true;
   }
   more = waits();
   return any;
+}
+
+bool SlotServer::serve_quickly() {
+  const std::unique_lock lock(serving_mutex_, std::try_to_lock);
+  if (!lock) return false;
+  for (int k = 0; k < options_.segment.geometry().slots; ++k) {
+    if (stopping_.load(std::memory_order_relaxed) || !waits()) return true;
+    if (!quick(head_)) return false;
+    carry_out_next();
+  }
+  return !waits();
+}
+
+/// Whether a command moves few bytes of plain memory, or none that are not where they belong.
+bool SlotServer::quick(int slot) const {
+  const CommandHeader header = read_header(options_.segment.command(slot));
+  const bool small = header.bytes <= options_.segment.geometry().inside_bytes &&
+                     header.nest_count <= quick_nests_max;
+  const bool one_run = header.nest_count == 1 && header.word_count == command_words(0);
+  if (header.operation == static_cast<std::uint32_t>(Operation::call)) return false;
+  if (!small && !one_run) return false;
+  auto one = options_.exports->use(header.export_id);
+  return !one || held(std::move(one))->array().place.attachment == nullptr;
+}
+
+/// The most that a command moves.
+std::int64_t SlotServer::bytes_max() const {
+  const SlotGeometry& geometry = options_.segment.geometry();
+  return options_.network ? std::max(geometry.slot_bytes, geometry.straight_bytes)
+                          : geometry.slot_bytes;
+}
+
+/// Keeps an export in use until the last reference is gone.
+std::shared_ptr<const Export> SlotServer::held(std::shared_ptr<Export> one) const {
+  const Export* raw = one.get();
+  return {raw, [exports = options_.exports, one = std::move(one)](const Export*) {
+            exports->release(*one);
+          }};
+}
+
+ReceiveBuffer SlotServer::place(int slot, std::span<const std::byte> command, std::int64_t offset,
+                            std::int64_t left) {
+  const SlotSegment& segment = options_.segment;
+  if (!takes_bytes(segment, false, slot) || command.size() < sizeof(CommandHeader)) return {};
+  const CommandHeader header = placing_.header = read_header(command.data());
+  const std::int64_t bytes = offset + left;
+  const bool write = header.operation == static_cast<std::uint32_t>(Operation::write);
+  const std::size_t length = sizeof header + header.word_count * sizeof(std::int64_t);
+  if (bytes != header.bytes || bytes > bytes_max() || command.size() < length) return {};
+  if (auto one = write ? options_.exports->use(header.export_id) : nullptr) {
+    const auto in_use = held(std::move(one));
+    const ExportedArray& array = in_use->array();
+    const bool takes = array.place.attachment == nullptr && array.writable &&
+                       read_nests(command.data(), bytes_max(), array.bytes, placing_scratch_,
+                                  placing_).ok() &&
+                       goes_straight(segment.geometry(), placing_.nests, Side::target);
+    if (takes) {
+      std::byte* target = array.place.address + placing_.nests[0].target_offset + offset;
+      return {{target, static_cast<std::size_t>(left)}, in_use};
+    }
+  }
+  return {place_in_slot(segment, slot, offset), {}};
 }
 
 bool SlotServer::executing() const {
@@ -48,30 +121,52 @@ Status SlotServer::start(int slot, bool& pending) {
   Command& command = work.command;
   command.header = read_header(segment.command(slot));
   work.reply_bytes = 0;
+  work.read_straight.reset();
   if (command.header.operation == static_cast<std::uint32_t>(Operation::call)) return answer(slot);
   const auto one = options_.exports->use(command.header.export_id);
   if (!one) {
     return Error{ErrorCode::not_found,
                  "the array is no longer exported: its process withdrew it; look it up again"};
   }
+  const Status status = move(slot, one, pending);
+  const bool used_on = pending || work.read_straight != nullptr;
+  if (!used_on) options_.exports->release(*one);
+  return status;
+}
+
+/// Copies between a slot and an array, unless the bytes go straight.
+Status SlotServer::move(int slot, const std::shared_ptr<Export>& one, bool& pending) {
+  const SlotSegment& segment = options_.segment;
+  Work& work = work_[static_cast<std::size_t>(slot)];
+  const Command& command = work.command;
   const ExportedArray& array = one->array();
-  Status status = read_nests(segment.command(slot), segment.geometry().slot_bytes, array.bytes,
-                             work.scratch, command);
-  const bool write = command.header.operation == static_cast<std::uint32_t>(Operation::write);
-  if (status && write && !array.writable) {
-    status = Error{ErrorCode::permission, "'" + array.name +
-                                              "' is exported read-only: its process can "
-                                              "export an array that is writable instead"};
+  if (auto status = read_nests(segment.command(slot), bytes_max(), array.bytes, work.scratch,
+                               work.command);
+      !status) {
+    return status;
   }
-  if (status && array.place.attachment != nullptr) {
-    status = execute(slot, one, pending);
-  } else if (status && write) {
+  const bool write = command.header.operation == static_cast<std::uint32_t>(Operation::write);
+  if (write && !array.writable) {
+    return Error{ErrorCode::permission, "'" + array.name +
+                                            "' is exported read-only: its process can "
+                                            "export an array that is writable instead"};
+  }
+  const bool plain = array.place.attachment == nullptr;
+  const Side side = write ? Side::target : Side::source;
+  const bool straight = options_.network && plain &&
+                        goes_straight(segment.geometry(), command.nests, side);
+  if (!straight && command.header.bytes > segment.geometry().slot_bytes) {
+    return Error{ErrorCode::invalid_argument, "a peer's command has more bytes than a slot holds"};
+  }
+  if (!plain) return execute(slot, one, pending);
+  if (straight && !write) work.read_straight = held(one);
+  if (straight) return {};
+  if (write) {
     options_.copy(command.nests, segment.data(slot), array.place.address, command.header.cold != 0);
-  } else if (status) {
+  } else {
     options_.copy(command.nests, array.place.address, segment.data(slot), false);
   }
-  if (!pending) options_.exports->release(*one);
-  return status;
+  return {};
 }
 
 Status SlotServer::answer(int slot) {
@@ -136,7 +231,7 @@ void SlotServer::finish(int slot, const Status& status) {
   control.error_code = 0;
   control.text_bytes = 0;
   control.reply_bytes = 0;
-  std::int64_t read_bytes = 0;
+  SlotBytes bytes;
   if (!status) {
     const std::string& text = status.error().message;
     const std::size_t length = std::min<std::size_t>(text.size(), 1024);
@@ -144,14 +239,18 @@ void SlotServer::finish(int slot, const Status& status) {
     control.error_code = 1 + static_cast<std::uint32_t>(status.error().code);
     control.text_bytes = static_cast<std::uint32_t>(length);
   } else if (work.command.header.operation == static_cast<std::uint32_t>(Operation::read)) {
-    read_bytes = work.command.header.bytes;
+    bytes.bytes = work.command.header.bytes;
+    if (const auto one = std::move(work.read_straight)) {
+      bytes.array = one->array().place.address + work.command.nests[0].source_offset;
+      bytes.owner = one;
+    }
   } else if (work.reply_bytes > 0) {
     control.reply_bytes = static_cast<std::uint32_t>(work.reply_bytes);
-    read_bytes = static_cast<std::int64_t>(work.reply_bytes);
+    bytes.bytes = static_cast<std::int64_t>(work.reply_bytes);
   }
   work.busy.store(false, std::memory_order_release);
   segment.set_state(slot, SlotState::done);
-  options_.answered(slot, read_bytes);
+  options_.answered(slot, bytes);
 }
 
 }  // namespace tranship

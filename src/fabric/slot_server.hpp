@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fabric/exports.hpp"
+#include "fabric/slot_messages.hpp"
 #include "fabric/slots.hpp"
 #include "runtime/channel.hpp"
 
@@ -39,7 +40,7 @@ using AnswerCall = std::function<Result<std::size_t>(
 /// command on a private copy, and copies between the slot and the exported array.
 /// Shares the segment with the requester. A command whose export has an attachment is handed to
 /// `execute` and may finish out of order.
-/// Threads: serve() from one at a time; stop() and what follows it from any.
+/// Threads: all.
 class SlotServer : public std::enable_shared_from_this<SlotServer> {
  public:
   struct Options {
@@ -49,8 +50,10 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
     ExecuteRequest execute;
     AnswerCall answer;
     RequesterId id;
-    std::function<void(int slot, std::int64_t read_bytes)> answered;  ///< tells the requester
-    std::string requester;                                            ///< for messages
+    /// Tells the requester, and what it is to be sent.
+    std::function<void(int slot, const SlotBytes& bytes)> answered;
+    bool network = false;   ///< Long runs go past the slots, straight out of arrays and into them.
+    std::string requester;  ///< for messages
   };
 
   explicit SlotServer(Options options);
@@ -58,6 +61,15 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   /// Carries out what was submitted, at most once around the ring: `more` says whether it left
   /// something. Returns whether there was anything.
   bool serve(bool& more);
+
+  /// Carries out what was submitted if each command of it takes a moment only, and no other thread
+  /// is in serve(). Returns whether nothing is left for serve().
+  bool serve_quickly();
+
+  /// Over a network: where the bytes of a command belong from `offset` on, of which `left` are
+  /// still to come. Nowhere if it may bring none. Progress thread.
+  ReceiveBuffer place(int slot, std::span<const std::byte> command, std::int64_t offset,
+                  std::int64_t left);
 
   /// Carries out nothing more. Commands that `execute` still holds keep this object alive and are
   /// answered to nobody.
@@ -79,9 +91,16 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
     std::vector<std::int64_t> scratch;
     std::vector<std::byte> question;
     std::size_t reply_bytes = 0;
+    std::shared_ptr<const Export> read_straight;  ///< The array that the answer is sent from.
     std::atomic<bool> busy{false};
   };
 
+  bool waits() const;
+  bool quick(int slot) const;
+  void carry_out_next();
+  std::int64_t bytes_max() const;
+  std::shared_ptr<const Export> held(std::shared_ptr<Export> one) const;
+  Status move(int slot, const std::shared_ptr<Export>& one, bool& pending);
   void carry_out(int slot);
   Status start(int slot, bool& pending);
   Status answer(int slot);
@@ -90,8 +109,11 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   void finish(int slot, const Status& status);
 
   Options options_;
-  std::vector<Work> work_;  ///< By slot.
-  int head_ = 0;            ///< The next slot to look at.
+  mutable std::mutex serving_mutex_;  ///< guards what follows
+  std::vector<Work> work_;            ///< By slot; one that `execute` holds is its own.
+  int head_ = 0;                      ///< The next slot to look at.
+  Command placing_;  ///< The progress thread's own, as is:
+  std::vector<std::int64_t> placing_scratch_;
   std::atomic<std::chrono::steady_clock::rep> called_{0};
   std::atomic<bool> stopping_{false};
   mutable std::mutex executing_mutex_;  ///< guards what follows

@@ -45,10 +45,19 @@ struct Lease {
 struct SlotGeometry {
   std::int32_t slots = 8;
   std::int64_t slot_bytes = 256 * 1024;
+  // Over a network:
+  /// Up to here a command's bytes go inside its message, and so into the slot: the sender is not
+  /// kept from what it does next by them.
+  std::int64_t inside_bytes = 8 * 1024;
+  /// The most that one command moves straight between two arrays, past the slots: few messages for
+  /// many bytes, and no longer in one piece than others may wait for.
+  std::int64_t straight_bytes = std::int64_t{1} << 20;
 
   bool valid() const {
-    return slots >= 1 && slots <= slots_max && slot_bytes >= 4096 &&
-           slot_bytes <= (std::int64_t{1} << 30) && slot_bytes % 4096 == 0;
+    constexpr std::int64_t most = std::int64_t{1} << 30;
+    return slots >= 1 && slots <= slots_max && slot_bytes >= 4096 && slot_bytes <= most &&
+           slot_bytes % 4096 == 0 && inside_bytes >= 0 && inside_bytes <= slot_bytes &&
+           straight_bytes > inside_bytes && straight_bytes <= most;
   }
 };
 

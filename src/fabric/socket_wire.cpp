@@ -160,17 +160,24 @@ void SocketWire::send(ConnectionId id, const WireMessage& message) {
   if (!connection || message.body.size() > body_bytes_max) return;
   // What is long is written by the thread of progress(), while the caller prepares what comes next.
   const bool now = message.bulk.empty();
-  if (!connection->writer.send(message, now)) {
-    // The other side has read nothing for long: it is told so by the end of the connection, which
-    // does not go on without this message.
-    connection->overflowed = true;
-    std::lock_guard lock(mutex_);
-    (void)::shutdown(connection->socket.get(), SHUT_RDWR);
-    return;
-  }
+  // The other side has read nothing for long: it is told so by the end of the connection, which
+  // does not go on without this message.
+  if (!connection->writer.send(message, now)) return give_up(*connection);
   if (connection->writer.idle() || connection->phase != Phase::open) return;
   std::lock_guard lock(mutex_);
   watch(*connection, EPOLLIN | EPOLLOUT);
+}
+
+/// Ends a connection that has lost a message, from any thread.
+void SocketWire::give_up(Connection& connection) {
+  connection.overflowed = true;
+  std::lock_guard lock(mutex_);
+  (void)::shutdown(connection.socket.get(), SHUT_RDWR);
+}
+
+void SocketWire::keep_bulk(ConnectionId id) {
+  const auto connection = find(id);
+  if (connection && !connection->writer.keep_bulk()) give_up(*connection);
 }
 
 WirePeer SocketWire::peer(ConnectionId id) const {
@@ -292,8 +299,9 @@ void SocketWire::read(const ConnectionPointer& connection) {
     return;
   }
   FrameReader::Handlers handlers;
-  handlers.place = [&](const MessageHeader& header, std::int64_t bytes) {
-    return options_.handlers.place(connection->id, header, bytes);
+  handlers.place = [&](const MessageHeader& header, std::span<const std::byte> body,
+                       std::int64_t offset, std::int64_t left) {
+    return options_.handlers.place(connection->id, header, body, offset, left);
   };
   handlers.frame = [&](const FrameHeader& frame, std::span<const std::byte> body,
                        std::span<FileDescriptor> descriptors) {
@@ -370,8 +378,9 @@ void SocketWire::close(ConnectionId id) {
     remove(id);
     return;
   }
-  // The slots that it sends from may be gone before the other side has read them.
-  connection->writer.keep_bulk();
+  // What it sends from may be gone before the other side has read it.
+  connection->writer.forget_written();
+  (void)connection->writer.keep_bulk();
   connection->phase = Phase::closing;
   connection->deadline = Clock::now() + linger_max;
 }

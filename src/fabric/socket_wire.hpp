@@ -45,6 +45,7 @@ class SocketWire final : public Wire {
   bool progress() override;
   Result<ConnectionId> connect(const Contact& contact) override;
   void send(ConnectionId connection, const WireMessage& message) override;
+  void keep_bulk(ConnectionId connection) override;
   WirePeer peer(ConnectionId connection) const override;
   void close(ConnectionId connection) override;
   void drain() override;
@@ -103,6 +104,7 @@ class SocketWire final : public Wire {
   bool on_frame(Connection& connection, const FrameHeader& frame, std::span<const std::byte> body,
                 std::span<FileDescriptor> descriptors);
   void flush(Connection& connection);
+  void give_up(Connection& connection);
   void broken(const ConnectionPointer& connection, const std::string& why);
   void lose(const ConnectionPointer& connection, const Error& error);
   void remove(ConnectionId id);

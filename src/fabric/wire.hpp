@@ -32,11 +32,11 @@ struct WirePeer {
 struct WireMessage {
   MessageHeader header;
   std::span<const std::byte> body;
-  /// Bytes that the receiver's wire writes where its `place` handler says. They must stay as they
-  /// are until a message has come that answers this one, or the connection is lost.
+  /// Bytes that the receiver's wire writes where its `place` handler says. They are read where they
+  /// lie, once or again, until `owner` is released.
   std::span<const std::byte> bulk;
-  /// Keeps the memory of `bulk` until it is sent no more: what is sent to a connection that closes
-  /// goes out after the link has ended.
+  /// Held while `bulk` may still be read: until the other side says that it has the message, the
+  /// connection is lost, or keep_bulk() has copied what was left.
   std::shared_ptr<const void> owner{};
   /// Descriptors to hand over, which are duplicated; only to a local peer, at most
   /// descriptors_max.
@@ -47,12 +47,19 @@ constexpr std::size_t descriptors_max = 4;
 /// Largest body of a message, in bytes. Names and descriptions of arrays are the longest.
 constexpr std::size_t body_bytes_max = std::size_t{4} << 20;
 
+/// Where some of a message's bulk is written.
+struct ReceiveBuffer {
+  std::span<std::byte> bytes;  ///< Empty refuses the message, and ends the connection.
+  /// Released once they are written: until then `bytes` may be.
+  std::shared_ptr<const void> held{};
+};
+
 /// Carries messages in order, each whole and once, between processes that have proved who they are.
 /// A connection ends by close(), or is lost; what was sent to it and not yet received is lost then.
 /// Over a network, a broken connection is made anew behind the same id, within a limit, and goes on
 /// where it was.
-/// Threads: progress(), arm() and close() from one thread, to which handlers are called; send() and
-/// connect() from all. Handlers may call everything but progress().
+/// Threads: progress(), arm() and close() from one thread, to which handlers are called; send(),
+/// connect() and keep_bulk() from all. Handlers may call everything but progress().
 class Wire {
  public:
   struct Handlers {
@@ -60,8 +67,12 @@ class Wire {
     std::function<void(ConnectionId, const MessageHeader&, std::span<const std::byte> body,
                        std::span<FileDescriptor> descriptors)>
         message;
-    /// Returns where `bytes` bytes of a message belong; null refuses them, and the connection.
-    std::function<std::byte*(ConnectionId, const MessageHeader&, std::int64_t bytes)> place;
+    /// Returns where the bulk of a message belongs from its byte `offset` on: room for at most the
+    /// `left` bytes that are still to come. Asked anew for each part that comes, so that who gives
+    /// the room can take it back between two of them.
+    std::function<ReceiveBuffer(ConnectionId, const MessageHeader&, std::span<const std::byte> body,
+                            std::int64_t offset, std::int64_t left)>
+        place;
     std::function<void(ConnectionId, const Error& why)> lost;
   };
 
@@ -84,6 +95,9 @@ class Wire {
   virtual Result<ConnectionId> connect(const Contact& contact) = 0;
 
   virtual void send(ConnectionId connection, const WireMessage& message) = 0;
+
+  /// From now on the bulk of what was sent is read nowhere but in copies of it. Threads: all.
+  virtual void keep_bulk(ConnectionId connection) = 0;
 
   virtual WirePeer peer(ConnectionId connection) const = 0;
 

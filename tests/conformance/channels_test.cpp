@@ -13,8 +13,8 @@
 #include "channels/gpu_file/gpu_file_channel.hpp"
 #include "channels/host/copy.hpp"
 #include "channels/host/host_channel.hpp"
+#include "channels/remote/remote_channel.hpp"
 #include "channels/sim/sim_channel.hpp"
-#include "channels/ucx/ucx_channel.hpp"
 #include "conformance/suite.hpp"
 #include "support/test.hpp"
 
@@ -81,9 +81,9 @@ struct RemoteEnd {
     there = std::move(*Fabric::open(options));
     here = std::move(*Fabric::open(options));
     peer = here->connect(there->contact(), std::chrono::seconds(5)).value();
-    UcxChannel::Options way;
+    RemoteChannel::Options way;
     way.carriers = carriers;
-    channel = std::make_unique<UcxChannel>(*here, way);
+    channel = std::make_unique<RemoteChannel>(*here, way);
   }
   ~RemoteEnd() {
     channel.reset();
@@ -111,7 +111,7 @@ struct RemoteEnd {
   std::unique_ptr<Fabric> there;
   std::unique_ptr<Fabric> here;
   PeerId peer;
-  std::unique_ptr<UcxChannel> channel;
+  std::unique_ptr<RemoteChannel> channel;
   std::shared_ptr<RemoteArray> array;
   Bytes content;
 };
@@ -277,8 +277,10 @@ TEST(sim_conforms) {
 }
 
 TEST(file_conforms_to_the_suite) { file_conforms(); }
-TEST(shared_memory_conforms) { remote_conforms("ucx shared", FabricOptions::Transport::automatic); }
-TEST(straight_copies_conform) {
-  remote_conforms("ucx straight", FabricOptions::Transport::automatic, 2);
+TEST(shared_memory_conforms) {
+  remote_conforms("remote shared", FabricOptions::Transport::automatic);
 }
-TEST(network_conforms) { remote_conforms("ucx network", FabricOptions::Transport::network); }
+TEST(straight_copies_conform) {
+  remote_conforms("remote straight", FabricOptions::Transport::automatic, 2);
+}
+TEST(network_conforms) { remote_conforms("remote network", FabricOptions::Transport::network); }

@@ -135,7 +135,7 @@ TEST(calls_of_many_threads_go_beside_copies) {
     array.bytes = static_cast<std::int64_t>(there.size());
     REQUIRE(talkers.exporter->export_array(array).ok());
     const auto remote = look_up(*talkers.requester, talkers.peer, "there");
-    UcxChannel channel(*talkers.requester, {});
+    RemoteChannel channel(*talkers.requester, {});
     const auto here = pattern(there.size(), 3);
     std::vector<std::thread> threads;
     std::atomic<int> right{0};

@@ -233,7 +233,7 @@ TEST(connecting_to_oneself) {
     REQUIRE(fabric->export_array(plain_export("self", data)).ok());
     const PeerId peer = connect_to(*fabric, fabric->contact());
     const auto array = look_up(*fabric, peer, "self");
-    UcxChannel channel(*fabric, {});
+    RemoteChannel channel(*fabric, {});
     std::vector<std::byte> out(50000);
     const LoopNest nest = run_of(50000);
     EXPECT(carry(channel, read_request({&nest, 1}, *array, out.data())).ok());

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "channels/ucx/ucx_channel.hpp"
+#include "channels/remote/remote_channel.hpp"
 #include "fabric/fabric.hpp"
 #include "support/test.hpp"
 
@@ -98,7 +98,7 @@ struct Pair {
   std::unique_ptr<Fabric> exporter;
   std::unique_ptr<Fabric> requester;
   PeerId peer;
-  UcxChannel channel;
+  RemoteChannel channel;
 };
 
 inline std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
@@ -118,7 +118,7 @@ inline std::int64_t bytes_of(std::span<const LoopNest> nests) {
 }
 
 /// Drives the channel until one request ended.
-inline Status finish_one(UcxChannel& channel, std::chrono::milliseconds at_most = patience) {
+inline Status finish_one(RemoteChannel& channel, std::chrono::milliseconds at_most = patience) {
   Finished finished[1];
   const auto end = std::chrono::steady_clock::now() + at_most;
   while (channel.poll(finished) == 0) {
@@ -150,7 +150,7 @@ inline Request read_request(std::span<const LoopNest> nests, RemoteArray& source
   return request;
 }
 
-inline Status carry(UcxChannel& channel, const Request& request) {
+inline Status carry(RemoteChannel& channel, const Request& request) {
   if (auto status = channel.submit(request); !status) return status;
   return finish_one(channel);
 }
@@ -242,7 +242,7 @@ class Requesting {
   auto fabric = open_fabric(options);
   const PeerId peer = connect_to(*fabric, contact);
   const auto array = look_up(*fabric, peer, "plain");
-  UcxChannel channel(*fabric, {});
+  RemoteChannel channel(*fabric, {});
   auto data = pattern(child_bytes, 1);
   const LoopNest all = run_of(child_bytes);
   while (carry(channel, write_request({&all, 1}, data.data(), *array))) continue;

@@ -35,9 +35,12 @@ Read read_frame(const FrameHeader& header, bool has_place = true) {
   std::vector<std::byte> place(4096);
   FrameReader reader(true);
   FrameReader::Handlers handlers;
-  handlers.place = [&](const MessageHeader&, std::int64_t length) {
-    read.placed = length;
-    return has_place && length <= std::ssize(place) ? place.data() : nullptr;
+  handlers.place = [&](const MessageHeader&, std::span<const std::byte>, std::int64_t offset,
+                       std::int64_t left) {
+    read.placed = offset + left;
+    const bool fits = has_place && offset + left <= std::ssize(place);
+    return fits ? ReceiveBuffer{std::span(place).subspan(static_cast<std::size_t>(offset)), {}}
+                : ReceiveBuffer{};
   };
   handlers.frame = [&](const FrameHeader&, std::span<const std::byte>, std::span<FileDescriptor>) {
     return ++read.frames < 0;  // stops at the first
@@ -93,6 +96,7 @@ struct RecordingWire final : Wire {
   bool progress() override { return false; }
   Result<ConnectionId> connect(const Contact&) override { return ConnectionId{1}; }
   void send(ConnectionId, const WireMessage& message) override { sent = message; }
+  void keep_bulk(ConnectionId) override {}
   WirePeer peer(ConnectionId) const override { return {}; }
   void close(ConnectionId) override {}
   void drain() override {}
@@ -200,12 +204,15 @@ TEST(slots_take_what_fits_and_only_when_it_is_due) {
   EXPECT(!take_submitted(segment, 0, submitted_body(command_bytes_max + 1, 0)));
   EXPECT(!take_submitted(segment, 0, submitted_body(sizeof(CommandHeader), 4097)));
   EXPECT(!take_answered(segment, 0, answered_body(0, 10)));  // nothing was asked
-  EXPECT(place_in_slot(segment, true, 0, 10) == nullptr);
-  EXPECT(place_in_slot(segment, false, 0, 4096) != nullptr);
-  EXPECT(place_in_slot(segment, false, 0, 4097) == nullptr);
+  EXPECT(!takes_bytes(segment, true, 0));
+  EXPECT(takes_bytes(segment, false, 0));
+  EXPECT(!takes_bytes(segment, false, 2));
+  EXPECT(!takes_bytes(segment, false, -1));
+  EXPECT_EQ(place_in_slot(segment, 0, 4095).size(), std::size_t{1});
+  EXPECT(place_in_slot(segment, 0, 4097).data() == segment.data(0) + 1);
   EXPECT(take_submitted(segment, 0, good));
   EXPECT(!take_submitted(segment, 0, good));  // it is being carried out
-  EXPECT(place_in_slot(segment, false, 0, 10) == nullptr);
+  EXPECT(!takes_bytes(segment, false, 0));
   EXPECT(!take_answered(segment, 0, answered_body(1025, 0)));
   EXPECT(!take_answered(segment, 0, answered_body(0, 4097)));
   EXPECT(take_answered(segment, 0, answered_body(10, 10)));
@@ -450,10 +457,10 @@ TEST(what_is_sent_keeps_the_memory_that_it_lies_in) {
   {
     const SlotSegment segment = segment_of({1, 65536});
     memory = segment.memory();
-    send_answered(wire, 1, segment, 0, 65536);
+    send_answered(wire, 1, segment, 0, {65536});
     EXPECT_EQ(wire.sent.bulk.size(), 65536U);
     EXPECT(writer->send(wire.sent, false));
-    send_submitted(wire, 1, segment, {0, sizeof(CommandHeader), 65536});
+    send_submitted(wire, 1, segment, 0, sizeof(CommandHeader), {65536});
     EXPECT(wire.sent.owner == segment.memory());
     wire.sent = {};
   }

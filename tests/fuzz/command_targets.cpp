@@ -167,9 +167,9 @@ struct Exporter {
       if (length > 0) std::memcpy(reply.data(), question.data(), length);
       return length;
     };
-    made.answered = [segment](int slot, std::int64_t bytes) {
+    made.answered = [segment](int slot, const SlotBytes& bytes) {
       CHECK(slot >= 0 && slot < geometry.slots, "an answer of a slot that there is not");
-      CHECK(bytes >= 0 && bytes <= geometry.slot_bytes, "an answer longer than a slot");
+      CHECK(bytes.bytes >= 0 && bytes.bytes <= geometry.slot_bytes, "an answer longer than a slot");
       CHECK(segment.control(slot).text_bytes <= 1024, "an error of any length");
     };
     return made;
@@ -226,7 +226,7 @@ void run_requester(std::span<const std::byte> input) {
     scribble(segment, source);
     copy_nests(nests, from, to, cold);
   };
-  options.publish = [](int, std::size_t, std::int64_t) {};
+  options.publish = [](int, std::size_t, const SlotBytes&) {};
   Requester requester(std::move(options));
   const auto queue = std::make_shared<FinishedQueue>();
   LoopNest nest;

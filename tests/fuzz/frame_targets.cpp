@@ -69,11 +69,15 @@ void run_frames(std::span<const std::byte> input) {
   std::vector<std::byte> bulk;
   std::size_t count = 0;
   FrameReader::Handlers handlers;
-  handlers.place = [&](const MessageHeader&, std::int64_t length) -> std::byte* {
-    CHECK(length > 0, "a message without bytes of its own has no place");
-    if (length > bulk_bytes_max) return nullptr;
-    bulk.assign(static_cast<std::size_t>(length), std::byte{0});  // exact: a sanitizer sees beyond
-    return bulk.data();
+  handlers.place = [&](const MessageHeader&, std::span<const std::byte>, std::int64_t offset,
+                       std::int64_t left) -> ReceiveBuffer {
+    CHECK(left > 0, "a message without bytes of its own has no place");
+    const std::int64_t length = offset + left;
+    if (length > bulk_bytes_max) return {};
+    // exact: a sanitizer sees beyond
+    if (offset == 0) bulk.assign(static_cast<std::size_t>(length), std::byte{0});
+    CHECK(std::ssize(bulk) == length, "another length");
+    return {std::span(bulk).subspan(static_cast<std::size_t>(offset)), {}};
   };
   handlers.frame = [&](const FrameHeader& header, std::span<const std::byte> body,
                        std::span<FileDescriptor> descriptors) {

@@ -64,8 +64,11 @@ struct Listener {
       CHECK(arrived > 0, "a message of somebody who has proved nothing");
       CHECK(body.size() <= body_bytes_max, "a body that is too long");
     };
-    options.handlers.place = [this](ConnectionId, const MessageHeader&, std::int64_t bytes) {
-      return bytes <= std::ssize(place) ? place.data() : nullptr;
+    options.handlers.place = [this](ConnectionId, const MessageHeader&, std::span<const std::byte>,
+                                    std::int64_t offset, std::int64_t left) -> ReceiveBuffer {
+      const auto bytes = static_cast<std::size_t>(offset + left);
+      if (bytes > std::size(place)) return {};
+      return {std::span(place).first(bytes).subspan(static_cast<std::size_t>(offset)), {}};
     };
     options.handlers.lost = [this](ConnectionId, const Error&) { ++lost; };
     auto opened = SocketWire::open(std::move(options));

@@ -20,6 +20,9 @@ std::uint64_t word(const std::byte* address) {
 
 FabricWorld::FabricWorld(std::uint64_t seed, Counts& counts)
     : seed_(seed), random_(seed), counts_(counts), network_(random_, *clock_) {
+  network_.on_written = [this](const std::byte* source, std::byte* target, std::size_t bytes) {
+    check_written(source, target, bytes);
+  };
   clock_->set_ns(second_ns);
   choose_chances();
   const auto processes = random_.between(2, 4);
@@ -53,6 +56,7 @@ FabricOptions FabricWorld::options_of(int index) {
   FabricOptions options;
   options.slots_per_peer = 2;
   options.slot_bytes = 4096;
+  options.inside_bytes = random_.chance(0.5) ? Region::part_bytes / 2 : Region::part_bytes;
   options.peers_max = chances_.gentle() ? 64 : 8;
   options.copy = [this](std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
                         bool) { copy(nests, source, target); };
@@ -214,10 +218,26 @@ void FabricWorld::check_address(const std::byte* address, const std::byte* sourc
       fail("memory of an operation that has ended was touched");
     }
   }
-  auto region = regions_.upper_bound(address);
-  if (region == regions_.begin()) return;
-  const auto& [begin, one] = *--region;
-  if (address < begin + Region::bytes) check_served(*one, address - begin, word(source), write);
+  if (const Region* region = region_at(address)) {
+    check_served(*region, address - region->data, word(source), write);
+  }
+}
+
+const Region* FabricWorld::region_at(const std::byte* address) const {
+  auto next = regions_.upper_bound(address);
+  if (next == regions_.begin()) return nullptr;
+  const auto& [begin, region] = *--next;
+  return address < begin + Region::bytes ? region : nullptr;
+}
+
+/// Words that come over a network without a copy of this side's.
+void FabricWorld::check_written(const std::byte* source, const std::byte* target,
+                                std::size_t bytes) {
+  for (std::size_t k = 0; k < bytes; k += 8) {
+    check_address(source + k, source + k, false);
+    check_address(target + k, source + k, true);
+  }
+  counts_.straight += region_at(source) != nullptr || region_at(target) != nullptr ? 1 : 0;
 }
 
 void FabricWorld::copy(std::span<const LoopNest> nests, const std::byte* source,

@@ -129,6 +129,7 @@ class FabricWorld {
     std::int64_t read = 0;
     std::int64_t mapped = 0;    ///< Copies into mapped memory that ended well.
     std::int64_t outlived = 0;  ///< Copies that went on after their link was lost.
+    std::int64_t straight = 0;  ///< Pieces that came over a network past the slots.
     std::int64_t executed = 0;
     std::int64_t loans = 0;
     std::int64_t failed = 0;
@@ -198,11 +199,12 @@ class FabricWorld {
   void close_all();
   void judge_links();
   void judge();
-  Region* region_at(const std::byte* address);
   void fill(Region& region, int part, std::uint64_t value);
   void check_filled(const Region& region, int part, std::uint64_t value);
   void check_served(const Region& region, std::int64_t offset, std::uint64_t value, bool write);
   void check_address(const std::byte* address, const std::byte* source, bool write);
+  void check_written(const std::byte* source, const std::byte* target, std::size_t bytes);
+  const Region* region_at(const std::byte* address) const;
 
   std::uint64_t seed_;
   Random random_;

@@ -60,12 +60,17 @@ void SimNetwork::stop_sending(Connection& connection, int side, bool whole) {
   auto kept = static_cast<std::int64_t>(messages.size());
   if (!whole && kept > 0) kept = random_.between(0, kept);
   messages.resize(static_cast<std::size_t>(kept));
-  for (Message& message : messages) {
+  keep_bulk(connection, side);
+  connection.ends[Connection::at(1 - side)].dropped = true;
+}
+
+void SimNetwork::keep_bulk(Connection& connection, int side) {
+  for (Message& message : connection.ends[Connection::at(1 - side)].incoming) {
     if (message.bulk.empty() || !message.kept.empty()) continue;
     message.kept.assign(message.bulk.begin(), message.bulk.end());
     message.bulk = message.kept;
+    message.owner.reset();
   }
-  connection.ends[Connection::at(1 - side)].dropped = true;
 }
 
 void SimNetwork::kill(int index) {
@@ -99,7 +104,7 @@ void SimNetwork::reset(Connection& connection) {
   connection.answering = false;
   for (End& end : connection.ends) {
     end.deadline_ns = now_ns() + reconnect_ns;
-    end.placed = nullptr;
+    end.placed = 0;
   }
 }
 
@@ -142,6 +147,7 @@ void SimWire::send(ConnectionId id, const WireMessage& message) {
   sent.header = message.header;
   sent.body.assign(message.body.begin(), message.body.end());
   sent.bulk = message.bulk;
+  sent.owner = message.owner;
   for (const int descriptor : message.descriptors) {
     sent.descriptors.emplace_back(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
   }
@@ -149,6 +155,11 @@ void SimWire::send(ConnectionId id, const WireMessage& message) {
   const std::int64_t most = connection->local ? 50 * microsecond_ns : 2 * millisecond_ns;
   sent.due_ns = network_.now_ns() + random.below(most);
   other.incoming.push_back(std::move(sent));
+}
+
+void SimWire::keep_bulk(ConnectionId id) {
+  Connection* connection = network_.connection(id);
+  SimNetwork::keep_bulk(*connection, SimNetwork::side_of(*connection, node_));
 }
 
 WirePeer SimWire::peer(ConnectionId id) const {
@@ -261,29 +272,41 @@ bool SimWire::deliver(Connection& connection) {
   return any;
 }
 
+/// Writes some of the first message's bulk. Returns false if the connection was lost.
+bool SimWire::place_some(Connection& connection) {
+  End& end = connection.ends[SimNetwork::Connection::at(SimNetwork::side_of(connection, node_))];
+  const SimNetwork::Message& front = end.incoming.front();
+  const std::size_t left = front.bulk.size() - end.placed;
+  const ReceiveBuffer room =
+      handlers_.place(connection.id, front.header, front.body,
+                      static_cast<std::int64_t>(end.placed), static_cast<std::int64_t>(left));
+  if (room.bytes.empty()) {
+    lose(connection, {ErrorCode::invalid_argument, "it breaks the protocol"});
+    return false;
+  }
+  const std::size_t fits = std::min(left, room.bytes.size());
+  const std::size_t words = (fits / 2 + 7) / 8 * 8;
+  const std::size_t bytes = network_.random().chance(0.5) ? fits : std::min(fits, words);
+  const std::byte* source = front.bulk.data() + end.placed;
+  if (network_.on_written) network_.on_written(source, room.bytes.data(), bytes);
+  std::memcpy(room.bytes.data(), source, bytes);
+  end.placed += bytes;
+  return true;
+}
+
 /// Returns false if more of the message is to come.
 bool SimWire::deliver_front(Connection& connection) {
   const int side = SimNetwork::side_of(connection, node_);
   End& end = connection.ends[Connection::at(side)];
-  SimNetwork::Message& front = end.incoming.front();
-  if (!front.bulk.empty()) {
-    const std::size_t half = front.bulk.size() / 2;
-    const bool second = end.placed != nullptr;
-    if (!second) {
-      end.placed = handlers_.place(connection.id, front.header,
-                                   static_cast<std::int64_t>(front.bulk.size()));
-      if (end.placed == nullptr) {
-        lose(connection, {ErrorCode::invalid_argument, "it breaks the protocol"});
-        return false;
-      }
-      std::memcpy(end.placed, front.bulk.data(), half);
-      if (network_.random().chance(0.5)) return false;
-    }
-    std::memcpy(end.placed + half, front.bulk.data() + half, front.bulk.size() - half);
-    end.placed = nullptr;
+  while (end.placed < end.incoming.front().bulk.size()) {
+    if (!place_some(connection)) return false;
+    const bool whole = end.placed == end.incoming.front().bulk.size();
+    if (!whole && network_.random().chance(0.5)) return false;
   }
-  SimNetwork::Message message = std::move(front);
+  end.placed = 0;
+  SimNetwork::Message message = std::move(end.incoming.front());
   end.incoming.pop_front();
+  message.owner.reset();  // as when the other side has acknowledged it
   handlers_.message(connection.id, message.header, message.body, message.descriptors);
   return true;
 }

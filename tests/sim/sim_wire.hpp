@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -39,6 +40,7 @@ class SimNetwork {
     MessageHeader header;
     std::vector<std::byte> body;
     std::span<const std::byte> bulk;  ///< In the sender's memory, or in `kept`.
+    std::shared_ptr<const void> owner;
     std::vector<std::byte> kept;
     std::vector<FileDescriptor> descriptors;
     std::int64_t due_ns = 0;
@@ -53,7 +55,7 @@ class SimNetwork {
     std::int64_t silent_until_ns = 0;     ///< Nothing comes to this side before.
     bool reported = false;                ///< That the process at the other end is dead.
     std::deque<Message> incoming;
-    std::byte* placed = nullptr;  ///< Of the first message, half of whose bulk has come.
+    std::size_t placed = 0;  ///< Bytes of the first message's bulk that have come.
   };
   struct Connection {
     ConnectionId id = 0;
@@ -89,9 +91,14 @@ class SimNetwork {
   /// Over a network: the connection breaks. On a machine: it ends for both sides.
   void reset(Connection& connection);
   void stop_sending(Connection& connection, int side, bool whole);
+  /// What a side has sent is copied: its memory is not looked at any more.
+  static void keep_bulk(Connection& connection, int side);
   /// Nothing crosses between two machines for so long.
   void part(int machine, int other, std::int64_t until_ns);
   bool parted(const Connection& connection) const;
+
+  /// Called with each piece that is written into memory of a process, and with where it came from.
+  std::function<void(const std::byte* source, std::byte* target, std::size_t bytes)> on_written;
 
   Random& random() { return random_; }
   std::int64_t now_ns() const { return clock_.now_ns(); }
@@ -119,6 +126,7 @@ class SimWire final : public Wire {
   bool progress() override;
   Result<ConnectionId> connect(const Contact& contact) override;
   void send(ConnectionId id, const WireMessage& message) override;
+  void keep_bulk(ConnectionId id) override;
   WirePeer peer(ConnectionId id) const override;
   void close(ConnectionId id) override;
   void drain() override;
@@ -132,6 +140,7 @@ class SimWire final : public Wire {
   bool advance(Connection& connection);
   bool deliver(Connection& connection);
   bool deliver_front(Connection& connection);
+  bool place_some(Connection& connection);
   void go_on(Connection& connection);
   void lose(Connection& connection, const Error& why);
 

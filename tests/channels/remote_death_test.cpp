@@ -10,8 +10,8 @@ using Clock = std::chrono::steady_clock;
 
 const Transport transports[] = {Transport::automatic, Transport::network};
 
-UcxChannel::Options with(int carriers) {
-  UcxChannel::Options options;
+RemoteChannel::Options with(int carriers) {
+  RemoteChannel::Options options;
   options.carriers = carriers;
   return options;
 }
@@ -31,7 +31,7 @@ struct Theatre {
   std::unique_ptr<Fabric> fabric;
   PeerId peer;
   std::shared_ptr<RemoteArray> array;
-  UcxChannel channel;
+  RemoteChannel channel;
   std::vector<std::byte> data = pattern(child_bytes, 4);
   LoopNest all = run_of(child_bytes);
 };
@@ -45,7 +45,7 @@ void expect_lost(const Status& status, pid_t pid) {
 
 }  // namespace
 
-TEST(ucx_peer_killed_before_a_transfer) {
+TEST(remote_peer_killed_before_a_transfer) {
   for (const auto transport : transports) {
     Theatre theatre(transport);
     const pid_t pid = theatre.child.pid();
@@ -58,7 +58,7 @@ TEST(ucx_peer_killed_before_a_transfer) {
   }
 }
 
-TEST(ucx_peer_killed_during_transfers) {
+TEST(remote_peer_killed_during_transfers) {
   for (const auto& [transport, carriers] :
        {std::pair{Transport::automatic, 0}, {Transport::automatic, 2}, {Transport::network, 0}}) {
     for (int round = 0; round < 3; ++round) {
@@ -83,7 +83,7 @@ TEST(ucx_peer_killed_during_transfers) {
   }
 }
 
-TEST(ucx_peer_killed_after_a_transfer) {
+TEST(remote_peer_killed_after_a_transfer) {
   for (const auto transport : transports) {
     Theatre theatre(transport);
     const pid_t pid = theatre.child.pid();
@@ -138,7 +138,7 @@ TEST(a_copy_to_a_stopped_peer_can_be_cancelled) {
   }
 }
 
-TEST(ucx_exporter_survives_a_dead_requester) {
+TEST(remote_exporter_survives_a_dead_requester) {
   // The child is connected to, and asks nothing; here a requester dies while it holds slots.
   for (const auto transport : transports) {
     TemporaryFolder folder;
@@ -160,7 +160,7 @@ TEST(ucx_exporter_survives_a_dead_requester) {
   }
 }
 
-TEST(ucx_close_with_requests_outstanding) {
+TEST(remote_close_with_requests_outstanding) {
   for (const auto transport : transports) {
     Theatre theatre(transport);
     theatre.child.send(SIGSTOP);
@@ -179,7 +179,7 @@ TEST(ucx_close_with_requests_outstanding) {
   }
 }
 
-TEST(ucx_exporter_closes_during_a_transfer) {
+TEST(remote_exporter_closes_during_a_transfer) {
   for (const auto transport : transports) {
     Theatre theatre(transport);
     for (int k = 0; k < 8; ++k) REQUIRE(theatre.channel.submit(theatre.write_all()).ok());

@@ -1,4 +1,4 @@
-#include "channels/ucx/ucx_channel.hpp"
+#include "channels/remote/remote_channel.hpp"
 
 #include <algorithm>
 
@@ -56,7 +56,7 @@ Status check_array(const Ends& ends) {
 
 }  // namespace
 
-UcxChannel::UcxChannel(Fabric& fabric, Options options)
+RemoteChannel::RemoteChannel(Fabric& fabric, Options options)
     : fabric_(fabric), options_(std::move(options)), rings_seen_(fabric.bell().rings()) {
   capabilities_.width = 1;
   capabilities_.synchronous = false;
@@ -75,7 +75,7 @@ UcxChannel::UcxChannel(Fabric& fabric, Options options)
 }
 
 /// What carriers could not move whole: the peer says why, or does it.
-void UcxChannel::submit_returned() {
+void RemoteChannel::submit_returned() {
   std::vector<Carriers::Job> jobs;
   {
     std::lock_guard lock(mutex_);
@@ -88,14 +88,14 @@ void UcxChannel::submit_returned() {
   }
 }
 
-Status UcxChannel::submit_to_slots(const Carriers::Job& job) {
+Status RemoteChannel::submit_to_slots(const Carriers::Job& job) {
   if (std::find(active_.begin(), active_.end(), job.link) == active_.end()) {
     active_.push_back(job.link);
   }
   return job.link->requester->submit(job.transfer, finished_);
 }
 
-Status UcxChannel::submit(const Request& request) {
+Status RemoteChannel::submit(const Request& request) {
   const auto ends = ends_of(request);
   if (!ends) return ends.error();
   RemoteArray& array = *ends->array;
@@ -124,7 +124,7 @@ Status UcxChannel::submit(const Request& request) {
   return {};
 }
 
-std::size_t UcxChannel::poll(std::span<Finished> finished) {
+std::size_t RemoteChannel::poll(std::span<Finished> finished) {
   rings_seen_ = fabric_.bell().rings();
   wakes_seen_ = bell_.rings();
   if (carriers_) submit_returned();
@@ -141,7 +141,7 @@ std::size_t UcxChannel::poll(std::span<Finished> finished) {
   return finished_->take(finished);
 }
 
-void UcxChannel::idle(std::chrono::nanoseconds at_most) {
+void RemoteChannel::idle(std::chrono::nanoseconds at_most) {
   if (!finished_->empty()) return;
   if (active_.empty()) {
     bell_.wait(wakes_seen_, at_most);
@@ -150,16 +150,16 @@ void UcxChannel::idle(std::chrono::nanoseconds at_most) {
   }
 }
 
-void UcxChannel::wake() {
+void RemoteChannel::wake() {
   bell_.ring();
   fabric_.bell().ring();
 }
 
-void UcxChannel::cancel(std::uint64_t tag) {
+void RemoteChannel::cancel(std::uint64_t tag) {
   for (const auto& link : active_) link->requester->cancel(*finished_, tag);
 }
 
-std::string UcxChannel::explain(const Request& request) const {
+std::string RemoteChannel::explain(const Request& request) const {
   const auto ends = ends_of(request);
   if (!ends) return ends.error().message;
   const Link& link = ends->array->link();

@@ -1,4 +1,4 @@
-#include "channels/ucx/carriers.hpp"
+#include "channels/remote/carriers.hpp"
 
 #include <system_error>
 #include <utility>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "channels/ucx/carriers.hpp"
+#include "channels/remote/carriers.hpp"
 #include "fabric/fabric.hpp"
 #include "os/bell.hpp"
 #include "runtime/channel.hpp"
@@ -20,13 +20,13 @@ namespace tranship {
 /// - `carried`: long runs on one machine: the same, on several threads at once;
 /// - `slots`: packed pieces through slots in shared memory; the exporting process unpacks one
 ///   while this one packs the next;
-/// - `network`: the same slots, mirrored by UCX.
+/// - `network`: the same slots on each side; TCP copies a slot across.
 /// A request may be larger than the slots: it is cut here. Packing and unpacking happen in the
 /// thread that submits and polls.
 /// Owns nothing of the fabric, which must outlive it; after the fabric's close() every request
 /// ends with `closed`. Threads: submit(), poll() and idle() from one; wake() and explain() from
 /// all.
-class UcxChannel : public Channel {
+class RemoteChannel : public Channel {
  public:
   struct Options {
     std::string name = "remote_write";
@@ -34,7 +34,7 @@ class UcxChannel : public Channel {
     int carriers = 0;  ///< threads for long requests that need no slots; 0: all take slots
   };
 
-  UcxChannel(Fabric& fabric, Options options);
+  RemoteChannel(Fabric& fabric, Options options);
 
   const std::string& name() const override { return options_.name; }
   const Capabilities& capabilities() const override { return capabilities_; }

@@ -1,0 +1,263 @@
+// Bytes that go over a network straight from memory to memory, past the slots.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/random.hpp"
+#include "fabric/helpers.hpp"
+
+using namespace tranship;
+using namespace tranship::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::int64_t array_bytes = std::int64_t{5} << 20;
+
+/// Rows of one side that are dense on the other.
+LoopNest rows_of(std::int64_t rows, std::int64_t row_bytes, bool dense_source, bool dense_target) {
+  LoopNest nest;
+  nest.element_bytes = row_bytes;
+  nest.rank = 1;
+  nest.loops[0] = {rows, row_bytes * (dense_source ? 1 : 2), row_bytes * (dense_target ? 1 : 2)};
+  return nest;
+}
+
+LoopNest random_nest(Random& random) {
+  const std::int64_t sizes[] = {1, 8191, 8192, 8193, 16384, 65536, 1 << 20, (1 << 20) + 1};
+  if (random.chance(0.4)) {
+    return rows_of(random.between(1, 600), random.between(1, 3000), random.chance(0.5),
+                   random.chance(0.5));
+  }
+  const std::int64_t bytes = random.chance(0.5) ? sizes[random.below(8)]
+                                                : random.between(1, array_bytes / 2);
+  LoopNest nest = run_of(bytes);
+  nest.source_offset = random.below(array_bytes / 2);
+  nest.target_offset = random.below(array_bytes / 2);
+  return nest;
+}
+
+/// Memory of its own mapping: whoever touches it after it was given back ends the process.
+struct Mapping {
+  Mapping()
+      : data(static_cast<std::byte*>(mmap(nullptr, array_bytes, PROT_READ | PROT_WRITE,
+                                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+    REQUIRE(data != MAP_FAILED);
+  }
+  ~Mapping() { give_back(); }
+  void give_back() {
+    if (data != nullptr) munmap(data, array_bytes);
+    data = nullptr;
+  }
+  std::byte* data;
+};
+
+/// A copy of the whole array.
+struct Copy {
+  Copy(RemoteArray& array, std::byte* local, bool write)
+      : nest(run_of(array_bytes)),
+        request(write ? write_request({&nest, 1}, local, array)
+                      : read_request({&nest, 1}, array, local)) {
+    request.tag = 1;
+  }
+
+  LoopNest nest;
+  Request request;
+};
+
+std::shared_ptr<RemoteArray> export_to(Pair& pair, std::byte* data) {
+  REQUIRE(pair.exporter->export_array({"a", "", {data, nullptr}, array_bytes, true, nullptr}).ok());
+  return look_up(*pair.requester, pair.peer, "a");
+}
+
+}  // namespace
+
+TEST(bytes_arrive_whether_they_go_straight_or_not) {
+  Pair pair(Transport::network);
+  auto there = pattern(array_bytes, 1);
+  auto here = pattern(array_bytes, 2);
+  const auto array = export_to(pair, there.data());
+  auto expected_there = there;
+  auto expected_here = here;
+  Random random(7);
+  for (int round = 0; round < 60; ++round) {
+    const bool write = random.chance(0.5);
+    std::vector<LoopNest> nests{random_nest(random)};
+    const Request request = write ? write_request(nests, here.data(), *array)
+                                  : read_request(nests, *array, here.data());
+    EXPECT(carry(pair.channel, request).ok());
+    slow_copy(nests, write ? expected_here.data() : expected_there.data(),
+              write ? expected_there.data() : expected_here.data(), false);
+    EXPECT(there == expected_there);
+    EXPECT(here == expected_here);
+  }
+}
+
+TEST(memory_of_a_cancelled_copy_is_not_touched_any_more) {
+  Pair pair(Transport::network);
+  auto there = pattern(array_bytes, 1);
+  const auto array = export_to(pair, there.data());
+  for (int round = 0; round < 20; ++round) {
+    Mapping local;
+    Copy copy(*array, local.data, round % 2 == 0);
+    REQUIRE(pair.channel.submit(copy.request).ok());
+    if (round % 4 >= 2) std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
+    pair.channel.cancel(1);
+    const Status status = finish_one(pair.channel);
+    EXPECT(status.ok() || status.error().code == ErrorCode::cancelled);
+    local.give_back();
+  }
+  auto here = pattern(array_bytes, 3);
+  Copy copy(*array, here.data(), true);
+  REQUIRE(pair.channel.submit(copy.request).ok());
+  EXPECT(finish_one(pair.channel).ok());
+  EXPECT(there == here);
+}
+
+TEST(withdrawn_memory_is_not_touched_any_more) {
+  for (int round = 0; round < 10; ++round) {
+    Pair pair(Transport::network);
+    Mapping there;
+    const auto array = export_to(pair, there.data);
+    std::vector<std::byte> here(array_bytes);
+    Copy copy(*array, here.data(), round % 2 == 0);
+    REQUIRE(pair.channel.submit(copy.request).ok());
+    std::this_thread::sleep_for(std::chrono::microseconds(300 * round));
+    // The requester takes no answer meanwhile.
+    EXPECT(pair.exporter->withdraw("a").ok());
+    there.give_back();
+    const Status status = finish_one(pair.channel);
+    EXPECT(status.ok() || status.error().code == ErrorCode::not_found);
+  }
+}
+
+TEST(closing_ends_what_is_read_straight_from_memory) {
+  for (int round = 0; round < 10; ++round) {
+    Pair pair(Transport::network);
+    Mapping there;
+    Mapping here;
+    const auto array = export_to(pair, there.data);
+    Copy copy(*array, here.data, round % 2 == 0);
+    REQUIRE(pair.channel.submit(copy.request).ok());
+    Fabric& first = round % 4 < 2 ? *pair.requester : *pair.exporter;
+    EXPECT(first.close().ok());
+    (first.contact() == pair.requester->contact() ? here : there).give_back();
+    const Status status = finish_one(pair.channel);
+    EXPECT(status.ok() || status.error().code == ErrorCode::closed ||
+           status.error().code == ErrorCode::peer_lost);
+  }
+}
+
+namespace {
+
+/// A segment, and a server of one array behind it, whose answers are kept.
+struct Served {
+  explicit Served(bool network) : segment(make_segment()) {
+    REQUIRE(exports->add({"a", "", {data.data(), nullptr}, std::ssize(data), true, nullptr}).ok());
+    SlotServer::Options options;
+    options.segment = segment;
+    options.exports = exports;
+    options.copy = slow_copy;
+    options.network = network;
+    options.answered = [this](int, const SlotBytes& bytes) { answers.push_back(bytes); };
+    server = std::make_shared<SlotServer>(std::move(options));
+  }
+
+  static SlotSegment make_segment() {
+    const SlotGeometry geometry{1, 16384};
+    return {*SharedMemory::allocate({SlotSegment::bytes(geometry), false, false}), geometry};
+  }
+
+  /// Lays a command of one run into the slot; returns its bytes.
+  std::span<const std::byte> command(Operation operation, std::int64_t bytes) {
+    CommandWriter writer(std::int64_t{1} << 30);
+    LoopNest local;
+    REQUIRE(writer.add(run_of(bytes), operation, local));
+    CommandHeader header;
+    header.export_id = exports->find("a")->id();
+    header.operation = static_cast<std::uint32_t>(operation);
+    return {segment.command(0), writer.write(header, segment.command(0))};
+  }
+
+  void serve() {
+    segment.set_state(0, SlotState::submitted);
+    bool more = false;
+    EXPECT(server->serve(more));
+    segment.set_state(0, SlotState::free);
+  }
+
+  SlotSegment segment;
+  std::vector<std::byte> data = pattern(1 << 21, 1);
+  std::shared_ptr<ExportTable> exports = std::make_shared<ExportTable>();
+  std::vector<SlotBytes> answers;
+  std::shared_ptr<SlotServer> server;
+};
+
+}  // namespace
+
+TEST(a_peer_s_bytes_are_placed_only_as_its_command_says) {
+  Served served(true);
+  const auto write = served.command(Operation::write, 100000);
+  const auto room = served.server->place(0, write, 1000, 99000);
+  EXPECT(room.bytes.data() == served.data.data() + 1000 && room.bytes.size() == 99000);
+  EXPECT(served.server->place(0, write, 0, 99999).bytes.empty());   // fewer than it says
+  EXPECT(served.server->place(0, write, 1000, 100000).bytes.empty());  // more
+  EXPECT(served.server->place(1, write, 0, 100000).bytes.empty());  // no such slot
+  EXPECT(served.server->place(0, write.first(write.size() - 8), 0, 100000).bytes.empty());
+  const auto beyond = served.command(Operation::write, 3 << 20);
+  EXPECT(served.server->place(0, beyond, 0, 3 << 20).bytes.empty());  // more than one may move
+  served.segment.set_state(0, SlotState::submitted);
+  const auto again = served.command(Operation::write, 100000);
+  EXPECT(served.server->place(0, again, 0, 100000).bytes.empty());  // it is being carried out
+}
+
+TEST(bytes_for_an_array_that_is_gone_stay_in_the_slot) {
+  Served served(true);
+  const auto write = served.command(Operation::write, 100000);
+  const auto gone = served.exports->remove("a");
+  for (std::int64_t offset = 0; offset < 100000;) {
+    const auto room = served.server->place(0, write, offset, 100000 - offset).bytes;
+    REQUIRE(!room.empty());
+    EXPECT(room.data() >= served.segment.data(0));
+    EXPECT(room.data() + room.size() <= served.segment.data(0) + 16384);
+    offset += static_cast<std::int64_t>(std::min<std::size_t>(room.size(), 100000));
+  }
+  served.serve();
+  EXPECT_EQ(served.segment.control(0).error_code,
+            1 + static_cast<std::uint32_t>(ErrorCode::not_found));
+}
+
+TEST(an_array_stays_in_use_until_its_answer_is_sent_no_more) {
+  Served served(true);
+  (void)served.command(Operation::read, 1 << 20);
+  served.serve();
+  REQUIRE(served.answers.size() == 1);
+  EXPECT(served.answers[0].array == served.data.data() && served.answers[0].bytes == 1 << 20);
+  const auto gone = served.exports->remove("a");
+  EXPECT(!served.exports->wait_unused(*gone, 0ms));
+  served.answers.clear();
+  EXPECT(served.exports->wait_unused(*gone, 0ms));
+}
+
+TEST(on_one_machine_no_command_moves_more_than_a_slot_holds) {
+  Served served(false);
+  (void)served.command(Operation::read, 100000);
+  served.serve();
+  EXPECT_EQ(served.segment.control(0).error_code,
+            1 + static_cast<std::uint32_t>(ErrorCode::invalid_argument));
+}
+
+TEST(a_command_of_more_than_a_slot_holds_is_one_run) {
+  Served served(true);
+  CommandWriter writer(std::int64_t{1} << 30);
+  LoopNest local;
+  REQUIRE(writer.add(rows_of(100, 1000, false, false), Operation::read, local));
+  CommandHeader header;
+  header.export_id = served.exports->find("a")->id();
+  header.operation = static_cast<std::uint32_t>(Operation::read);
+  (void)writer.write(header, served.segment.command(0));
+  served.serve();
+  EXPECT_EQ(served.segment.control(0).error_code,
+            1 + static_cast<std::uint32_t>(ErrorCode::invalid_argument));
+}
