@@ -93,7 +93,7 @@ struct Config {
   /// The same of one version, at most 1048576.
   std::int64_t staging_version_boxes = std::int64_t{1} << 20;
   /// Puts that one client has under way.
-  std::int64_t staging_puts = 1024;
+  std::int64_t staging_puts = 4096;
   /// Gets of one client whose data are being read.
   std::int64_t staging_leases = 4096;
   /// Seconds that one get may read: a client with an older one gets nothing new before that ends.

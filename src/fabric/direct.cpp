@@ -1,6 +1,7 @@
 // Small transfers straight between two processes' memories.
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>

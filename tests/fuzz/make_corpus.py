@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the first inputs of tests/fuzz/corpus: well-formed words, one kind in each file.
 
-Fuzzers find the rest from here. Run it again when a message changes its form.
+Fuzzers find the rest from here. Run it again when a message changes its form. Those of the staging
+service are written by staging_corpus_test.cpp, from its protocol.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ FRAME_MAGIC = 0x32534E54
 HELLO_MAGIC = 0x3150494853524E54
 CLIENT_MAGIC = 0x3148434E41525454
 PROTOCOL = 4
-STAGING = 6
 
 
 def text(value: bytes) -> bytes:
@@ -51,24 +51,6 @@ NESTS = {
     "backwards": ([4, 400, 2, 10, -8, 3, 80], 120),
     "single": ([4, 0, 1, 1, 1 << 40], 4),
 }
-
-
-def box(*sides: tuple[int, int]) -> bytes:
-    """A box by its lower and upper bounds."""
-    packed = b"".join(struct.pack("<qq", *side) for side in sides)
-    return struct.pack("<I", len(sides)) + packed
-
-
-def put(version: int = 1, sides: tuple[tuple[int, int], ...] = ((0, 16),)) -> bytes:
-    """The description of a put."""
-    life = struct.pack("<QQ", 0, 0)
-    return text(b"v") + struct.pack("<q", version) + box(*sides) + text(b"i8") + I64(8) + life
-
-
-def get(which: int, version: int = 1, sides: tuple[tuple[int, int], ...] = ((0, 16),)) -> bytes:
-    """The description of a get."""
-    life = struct.pack("<QQ", 0, 0)
-    return text(b"v") + struct.pack("<Iq", which, version) + box(*sides) + life
 
 
 def I64(value: int) -> bytes:  # noqa: N802
@@ -198,81 +180,6 @@ def requesters() -> dict[str, bytes]:
     }
 
 
-def asked(*questions: bytes) -> bytes:
-    """Questions of one owner, as service_targets.cpp reads them."""
-    return b"".join(b"\x00" + struct.pack("<H", len(one)) + one for one in questions)
-
-
-def services() -> dict[str, bytes]:
-    """Each question of the staging service."""
-    data = text(bytes(128))
-    several = [
-        U32(4) + put(),
-        U32(7) + put() + data,
-        U32(14) + get(1) + I64(5),
-        U32(8) + put(2) + U32(3) + U32(0) + I64(9),
-        U32(9) + I64(2) + I64(0) + text(b"v") + I64(128) + text(b"memcpy"),
-        U32(14) + get(2) + I64(6),
-        U32(21) + get(2) + I64(6),
-        U32(15) + get(1) + U32(1) + I64(7),
-        U32(16) + text(b"v") + I64(1) + U32(0) + U32(1) + I64(1) + I64(8),
-        U32(19) + I64(1) + text(b"v") + U32(1) + I64(128) + text(b"memcpy"),
-        U32(24) + text(b"") + I64(0),
-        U32(25),
-        U32(22) + text(b"v") + I64(1),
-        U32(23) + text(b"v") + I64(0),
-    ]
-    others = [
-        U32(3) + put() + U32(2),
-        U32(5) + text(b"v") + U32(1),
-        U32(6) + text(b"v"),
-        U32(11) + put() + U32(1) + I64(3) + U32(0),
-        U32(12) + text(b"v") + I64(1) + U32(1) + I64(3),
-        U32(13) + text(b"v") + I64(1) + U32(1) + I64(3) + I64(4),
-        U32(2) + U32(STAGING) + U32(1) + U32(3) + text(b"unix:@there"),
-        U32(18) + I64(1) + I64(1),
-        U32(20) + I64(9),
-        U32(21) + U32(1) + U32(1) + U32(0) + I64(3),
-        U32(17) + I64(1) + I64(0),
-        U32(10) + I64(1),
-    ]
-    made = {f"life{kind}": bytes([kind]) + asked(*several) for kind in (0, 2, 4)}
-    made |= {f"others{kind}": bytes([kind]) + asked(*several[:2], *others) for kind in (0, 1, 3)}
-    return made
-
-
-def said(*answers: bytes) -> bytes:
-    """Answers as service_targets.cpp reads them."""
-    return b"".join(b"\x00" + struct.pack("<H", len(one)) + one for one in answers)
-
-
-def answers() -> dict[str, bytes]:
-    """What servers answer to a client."""
-    sides = ((0, 16), (-4, 12))
-    life = struct.pack("<QQ", 1, 1)
-    point = struct.pack("<8q", *([1] * 8))
-    zero = bytes(64)
-    facts = text(b"i8") + I64(8) + box(*sides) + life + zero + point + zero + zero + U32(0)
-    facts += U32(0) * 5
-    described = U32(1) + facts + U32(0)
-    seen = U32(0) + I64(1) + I64(1) + U32(0) + I64(0) + I64(2048) + box(*sides)
-    found = U32(3) + I64(3) + text(b"i8") + I64(8) + I64(1) + U32(1) + U32(0) + seen
-    done = U32(1)
-    room = U32(1) + I64(1) + U32(0) + I64(0) + I64(2048) + U32(0)
-    order = U32(1) + I64(1) + U32(0)
-    return {
-        "get": bytes([0]) + said(described, found, found, found, done, done, done),
-        "put": bytes([1]) + said(U32(1) + facts, room, order, order, order, order),
-        "inline": bytes([2]) + said(U32(1) + facts, U32(1) + U32(0), done),
-        "list": bytes([3]) + said(done, done, done),
-        "status": bytes([4]) + said(done + U32(0) + text(b"x") + I64(1) * 3 + U32(0) * 2),
-        "describe": bytes([5]) + said(described, described, described),
-        "wait": bytes([6]) + said(described, found, found, found, done, done, done),
-        "remove": bytes([7]) + said(done + I64(3) + U32(1), done, done),
-        "discard": bytes([15]) + said(done + U32(0), done, done),
-    }
-
-
 def contacts() -> dict[str, bytes]:
     """Contact files and texts."""
     file = b"tranship-contact 2\naddress unix:@name,tcp:localhost:4711\npid 1\nstart 2\nboot b\n"
@@ -297,8 +204,6 @@ def main() -> None:
         "commands": commands,
         "slots": slots,
         "requester": requesters,
-        "service": services,
-        "answers": answers,
         "contacts": contacts,
     }
     for target, make in kinds.items():
