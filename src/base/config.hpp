@@ -44,6 +44,13 @@ struct Config {
   std::int64_t peer_timeout_ms = 2000;
   /// How long a connection over a network that broke may take to be made anew.
   std::int64_t reconnect_ms = 1000;
+  /// Whether connections over a network are encrypted, by TLS 1.3 under the key; all processes that
+  /// connect must say the same. Set it where others can read or change what goes over the network.
+  bool tls = false;
+  /// Whether messages over a network carry a checksum of their bytes, beside TCP's weak one; one
+  /// side's wish is enough. Set it where cards, switches or tunnels are not trusted to keep bytes
+  /// as they are. With `tls` it adds nothing.
+  bool wire_checksum = false;
   /// Slots through which a peer's arrays are reached, and their size.
   std::int64_t slots_per_peer = 8;
   std::int64_t slot_bytes = std::int64_t{256} << 10;
@@ -86,7 +93,7 @@ struct Config {
   /// The same of one version, at most 1048576.
   std::int64_t staging_version_boxes = std::int64_t{1} << 20;
   /// Puts that one client has under way.
-  std::int64_t staging_puts = 1024;
+  std::int64_t staging_puts = 4096;
   /// Gets of one client whose data are being read.
   std::int64_t staging_leases = 4096;
   /// Seconds that one get may read: a client with an older one gets nothing new before that ends.

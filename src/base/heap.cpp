@@ -32,6 +32,22 @@ std::vector<int> Heap::remove_free_segments() {
   return removed;
 }
 
+void Heap::move_segment(int segment, Heap& to) {
+  const auto found = segments_.find(segment);
+  CHECK(found != segments_.end() && alignment_ == to.alignment_, "a segment of this heap");
+  to.segments_.insert(*found);
+  to.bytes_ += found->second;
+  bytes_ -= found->second;
+  segments_.erase(found);
+  for (auto hole = holes_.lower_bound({segment, 0});
+       hole != holes_.end() && hole->first.first == segment;) {
+    const auto next = std::next(hole);
+    to.add_hole(hole->first, hole->second);
+    remove_hole(hole);
+    hole = next;
+  }
+}
+
 void Heap::add_hole(const Start& start, std::int64_t bytes) {
   holes_[start] = bytes;
   by_size_.insert({bytes, start});

@@ -31,6 +31,10 @@ class Heap {
   /// Removes the segments of which nothing is taken, and returns their numbers.
   std::vector<int> remove_free_segments();
 
+  /// Gives a segment to another heap of the same alignment, with what is taken of it.
+  void move_segment(int segment, Heap& to);
+  bool has_segment(int segment) const { return segments_.contains(segment); }
+
   /// Nothing if no hole is large enough. `bytes` is not negative.
   std::optional<Range> allocate(std::int64_t bytes);
   void release(const Range& range);

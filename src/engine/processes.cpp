@@ -68,6 +68,8 @@ Status open_carrier(const Config& config, FabricOptions& options) {
 
 /// Calls that are inside have so long to leave after the fabric was closed, which ends their waits.
 constexpr std::chrono::seconds calls_end_max{2};
+/// A caller waits so long for a small copy's answer by itself, before others do it for it.
+constexpr std::chrono::milliseconds answer_wait{2};
 constexpr std::int64_t carried_bytes_in_flight = std::int64_t{64} << 20;
 constexpr int peer_threads_most = 16;
 /// Copies of a carrier that are begun at once: a card does them, not the threads.
@@ -97,6 +99,10 @@ class PeerLiveness : public Liveness {
   std::shared_ptr<void> hold() const override {
     return array_->link().requester->use(array_->remote());
   }
+  bool begin_copy() const override {
+    return array_->link().requester->begin_use(array_->remote());
+  }
+  void end_copy() const override { array_->link().requester->end_use(array_->remote()); }
 
  protected:
   std::shared_ptr<RemoteArray> array_;
@@ -170,6 +176,8 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   if (!users) return users.error();
   options.users = std::move(*users);
   options.reconnect = std::chrono::milliseconds(config.reconnect_ms);
+  options.tls = config.tls;
+  options.wire_checksum = config.wire_checksum;
   options.peers_max = static_cast<int>(std::clamp<std::int64_t>(config.clients_max, 1, 65536));
   options.service_threads = service_threads(config);
   options.contact_file = engine.options_.contact_file;
@@ -401,7 +409,7 @@ void Processes::open_on_gpu(const std::shared_ptr<RemoteArray>& remote, Array& a
 }
 
 std::optional<Status> Processes::carry_now(const Plan& plan, const Array& source,
-                                           const Array& target) {
+                                           const Array& target, bool waits) {
   const bool writes = !in_memory(target.where);
   const Array& there = writes ? target : source;
   const auto* remote = static_cast<const RemoteArray*>(there.place.attachment);
@@ -413,7 +421,10 @@ std::optional<Status> Processes::carry_now(const Plan& plan, const Array& source
   transfer.request.bytes = plan.bytes;
   transfer.remote = remote->remote();
   transfer.operation = writes ? Operation::write : Operation::read;
-  return remote->link().requester->direct(transfer);
+  Requester& requester = *remote->link().requester;
+  if (auto status = requester.direct(transfer)) return status;
+  if (!waits) return std::nullopt;
+  return requester.carry_here(transfer, answer_wait, remote->link().bell());
 }
 
 }  // namespace tranship

@@ -1,6 +1,7 @@
 // Small transfers straight between two processes' memories.
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -86,33 +87,43 @@ bool Requester::stands(const RemoteExport& remote) const {
   return lease.export_id.load(std::memory_order_seq_cst) == remote.id;
 }
 
-/// Counts a user of a lease, in the memory that the exporting process sees and in this process.
+Lease& Requester::lease_of(const RemoteExport& remote) const {
+  return options_.segment.header().leases[static_cast<std::size_t>(remote.index)];
+}
+
+bool Requester::begin_use(const RemoteExport& remote) const {
+  lease_of(remote).users.fetch_add(1, std::memory_order_seq_cst);
+  // Counted first and looked at then: who ends the export does it the other way round.
+  if ((!options_.leases || stands(remote)) && !lost()) return true;
+  end_use(remote);
+  return false;
+}
+
+void Requester::end_use(const RemoteExport& remote) const {
+  lease_of(remote).users.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+bool Requester::in_use() const {
+  const auto& leases = options_.segment.header().leases;
+  return std::any_of(leases.begin(), leases.end(), [](const Lease& lease) {
+    return lease.users.load(std::memory_order_seq_cst) != 0;
+  });
+}
+
+/// What begin_use() has counted, until it is destroyed.
 struct Requester::Use {
-  Use(const Requester& requester, const RemoteExport& remote)
-      : memory(requester.options_.segment.memory()),
-        lease(requester.options_.segment.header().leases[static_cast<std::size_t>(remote.index)]),
-        users(requester.users_) {
-    users->fetch_add(1, std::memory_order_seq_cst);
-    lease.users.fetch_add(1, std::memory_order_seq_cst);
-    // Counted first and looked at then: who ends the export does it the other way round.
-    stands = (!requester.options_.leases || requester.stands(remote)) && !requester.lost();
-  }
-  ~Use() {
-    lease.users.fetch_sub(1, std::memory_order_seq_cst);
-    users->fetch_sub(1, std::memory_order_seq_cst);
-  }
+  explicit Use(std::shared_ptr<SharedMemory> m, Lease& l) : memory(std::move(m)), lease(l) {}
+  ~Use() { lease.users.fetch_sub(1, std::memory_order_seq_cst); }
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
 
   std::shared_ptr<SharedMemory> memory;  ///< That the lease lies in.
   Lease& lease;
-  std::shared_ptr<std::atomic<int>> users;
-  bool stands = false;
 };
 
 std::shared_ptr<void> Requester::use(const RemoteExport& remote) const {
-  auto held = std::make_shared<Use>(*this, remote);
-  return held->stands ? std::static_pointer_cast<void>(held) : nullptr;
+  if (!begin_use(remote)) return nullptr;
+  return std::make_shared<Use>(options_.segment.memory(), lease_of(remote));
 }
 
 std::optional<Status> Requester::direct(const Transfer& transfer) {
@@ -128,8 +139,8 @@ std::optional<Status> Requester::direct_at_length(const Transfer& transfer) {
 std::optional<Status> Requester::carried(const Transfer& transfer, BulkCarrier::Memory& memory,
                                          const std::atomic<bool>& cancelled) {
   const bool write = transfer.operation == Operation::write;
-  const Use held(*this, transfer.remote);
-  if (!held.stands) return std::nullopt;  // withdrawn: the command's answer says so
+  const auto held = use(transfer.remote);
+  if (!held) return std::nullopt;  // withdrawn: the command's answer says so
   const Request& request = transfer.request;
   const BulkCarrier::Movement movement{
       request.nests, write ? request.source.address : request.target.address, transfer.operation};
@@ -141,8 +152,8 @@ std::optional<Status> Requester::carried(const Transfer& transfer, BulkCarrier::
 std::optional<Status> Requester::move_directly(const Transfer& transfer) {
   const bool write = transfer.operation == Operation::write;
   const Request& request = transfer.request;
-  const Use held(*this, transfer.remote);
-  if (!held.stands) return std::nullopt;  // withdrawn: the command's answer says so
+  const auto held = use(transfer.remote);
+  if (!held) return std::nullopt;  // withdrawn: the command's answer says so
   Mover mover(options_.direct_pid, write, write ? request.source.address : request.target.address,
               transfer.remote.address);
   bool all = true;

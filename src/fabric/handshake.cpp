@@ -358,6 +358,12 @@ std::shared_ptr<Requester> FabricCore::make_requester(Session& session) {
                           int slot, std::size_t command_bytes, const SlotBytes& bytes) {
       send_submitted(*wire, connection, segment, slot, command_bytes, bytes);
     };
+    if (seams_.threads) {
+      options.attend = [weak = weak_from_this()](std::uint32_t seen,
+                                                 std::chrono::nanoseconds at_most) {
+        if (const auto core = weak.lock()) core->attend(seen, at_most);
+      };
+    }
     options.keep_bulk = [wire = wire_, connection = session.connection] {
       wire->keep_bulk(connection);
     };

@@ -36,7 +36,7 @@ void get(MessageReader& in, Identity& value) {
 
 std::string plain_text(const std::string& text) {
   constexpr std::size_t bytes_most = 2000;
-  return text.size() <= bytes_most && is_plain_text(text) ? text : quoted(text, bytes_most / 10);
+  return text.size() <= bytes_most && is_plain_text(text) ? text : in_quotes(text, bytes_most / 10);
 }
 
 void MessageWriter::append(const void* data, std::size_t length) {

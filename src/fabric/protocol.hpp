@@ -43,6 +43,7 @@ struct MessageHeader {
 /// Appends values to a message.
 class MessageWriter {
  public:
+  void reserve(std::size_t length) { bytes_.reserve(length); }
   template <typename T>
   requires std::is_trivially_copyable_v<T> MessageWriter& add(const T& value) {
     append(&value, sizeof value);
@@ -53,20 +54,18 @@ class MessageWriter {
     append(data.data(), data.size());
     return *this;
   }
-  /// Room for data that the caller writes, before it adds anything else; read back as by add().
-  std::span<std::byte> room(std::size_t length) {
-    add(static_cast<std::uint32_t>(length));
+  /// Room for bytes that the caller writes, before it adds anything else.
+  std::span<std::byte> extend(std::size_t length) {
     bytes_.resize(bytes_.size() + length);
     return std::span(bytes_).last(length);
   }
   MessageWriter& text(const std::string& value) {
     return add(std::as_bytes(std::span(value.data(), value.size())));
   }
+  void append(const void* data, std::size_t length);
   const std::vector<std::byte>& bytes() const { return bytes_; }
 
  private:
-  void append(const void* data, std::size_t length);
-
   std::vector<std::byte> bytes_;
 };
 
@@ -101,6 +100,8 @@ class MessageReader {
     return {reinterpret_cast<const char*>(value.data()), value.size()};
   }
   bool ok() const { return ok_; }
+  /// Nothing is left to be read.
+  bool at_end() const { return bytes_.empty(); }
 
  private:
   std::span<const std::byte> bytes_;

@@ -39,6 +39,8 @@ struct Link {
   std::shared_ptr<SharedMemory> bell_memory;
   std::shared_ptr<Requester> requester;
 
+  Bell& bell() const { return *reinterpret_cast<Bell*>(bell_memory->data()); }
+
   std::mutex mutex;  ///< guards what follows
   std::vector<std::weak_ptr<RemoteArray>> arrays;
   std::vector<std::weak_ptr<SharedMemory>> memories;  ///< the peer's, mapped here once each

@@ -220,7 +220,7 @@ void FabricCore::on_answered(Session& session, const MessageHeader& header,
     lose(session, {ErrorCode::peer_lost, session.label + " breaks the protocol"});
     return;
   }
-  bell().ring();
+  ring();
 }
 
 Status FabricCore::notify(RequesterId requester, std::vector<std::byte> body) {
@@ -313,7 +313,7 @@ FabricCore::Departure FabricCore::start_disconnect(PeerId peer) {
   if (departure.link) {
     departure.link->requester->fail(
         {ErrorCode::closed, "the connection to " + departure.link->label + " was closed"});
-    bell().ring();
+    ring();
   }
   return departure;
 }

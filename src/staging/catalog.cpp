@@ -20,43 +20,23 @@ constexpr int lives_max = 8;
 constexpr std::size_t known_max = 1024;
 
 Error deleted(const std::string& variable) {
-  return {ErrorCode::not_found, quoted(variable) + " is deleted again and again meanwhile"};
+  return {ErrorCode::not_found, in_quotes(variable) + " is deleted again and again meanwhile"};
 }
 
-std::uint32_t flag(bool value) { return value ? 1 : 0; }
+/// A look goes on to so many other versions before the time of its call counts.
+constexpr int versions_free = 1024;
+
+/// Whether a server may name that version for the request.
+bool fits(const GetRequest& request, std::int64_t version) {
+  switch (request.which) {
+    case Which::exact: return version == request.version;
+    case Which::next: return version > request.version;
+    case Which::latest: return version <= request.version;
+  }
+  return false;
+}
 
 }  // namespace
-
-Error not_a_server() {
-  return {ErrorCode::unsupported,
-          "what answers there is no staging server; start one with: tranship serve"};
-}
-
-/// For what a server grants: the question gets a ticket, by which that is given up if nobody waits
-/// for the answer any more.
-Catalog::Answer Catalog::ask_for(int server, MessageWriter question, ReplyBuffer& reply) {
-  const Ticket ticket = ++last_ticket_;
-  question.add(ticket);
-  auto answer = servers_.ask(server, question, reply);
-  const bool in_doubt = !answer && (answer.error().code == ErrorCode::timeout ||
-                                    answer.error().code == ErrorCode::cancelled);
-  if (in_doubt) {
-    servers_.tell(server, question_of(Ask::undo).add(ticket));
-  }
-  return answer;
-}
-
-Catalog::Answer Catalog::ask_until_done(int server, const MessageWriter& question,
-                                        ReplyBuffer& reply, std::int64_t end_ns) {
-  while (true) {
-    const std::uint64_t seen = servers_.notices();
-    auto answer = servers_.ask(server, question, reply);
-    if (!answer) return answer;
-    MessageReader in(*answer);
-    if (in.get<Said>() != Said::waiting) return answer;
-    if (Status status = pause(seen, end_ns, read_why(in)); !status) return status.error();
-  }
-}
 
 Status Catalog::pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why) {
   const std::int64_t now = servers_.now_ns();
@@ -66,12 +46,19 @@ Status Catalog::pause(std::uint64_t seen, std::int64_t end_ns, const std::string
   return {};
 }
 
+/// A look goes on to another version, when one had gaps or was discarded meanwhile. However many a
+/// server names, that ends with the time of the call.
+Status Catalog::go_on(int rounds, std::int64_t end_ns, const std::string& why) const {
+  if (rounds < versions_free) return {};
+  if (servers_.now_ns() >= end_ns) return late(why);
+  if (interrupted_ && interrupted_()) return Error{ErrorCode::cancelled, "interrupted"};
+  return {};
+}
+
 Status Catalog::define(const PutRequest& domain, int writers) {
-  MessageWriter question = question_of(Ask::define);
-  add(question, domain);
-  question.add(writers);
   ReplyBuffer reply;
-  const auto answer = servers_.ask(distribution_.keeper(domain.variable), question, reply);
+  const protocol::Define define{domain, writers};
+  const auto answer = ask(distribution_.keeper(domain.variable), define, reply);
   return answer ? Status{} : Status(answer.error());
 }
 
@@ -108,33 +95,19 @@ Result<Catalog::Known> Catalog::declare(const PutRequest& request, std::int64_t 
       if (fits && check_within(request, facts)) return known->second;
     }
   }
-  MessageWriter question = question_of(Ask::declare);
-  add(question, request);
   ReplyBuffer reply(end_ns);
-  const auto answer = servers_.ask(distribution_.keeper(request.variable), question, reply);
+  auto answer = ask(distribution_.keeper(request.variable), protocol::Declare{request}, reply);
   if (!answer) return answer.error();
-  MessageReader in(*answer);
-  (void)in.get<Said>();
-  Known known;
-  if (!read(in, known.facts)) return not_a_server();
-  known.declared = true;
-  return remember(request.variable, std::move(known));
+  return remember(request.variable, {std::move(answer->facts), true});
 }
 
-Result<Catalog::Described> Catalog::ask_keeper(const std::string& variable, bool watch,
-                                               std::int64_t end_ns) {
-  MessageWriter question = question_of(Ask::describe);
-  question.text(variable).add(flag(watch));
+Result<protocol::Described> Catalog::ask_keeper(const std::string& variable, bool watch,
+                                                std::int64_t end_ns) {
   ReplyBuffer reply(end_ns);
-  const auto answer = ask_until_done(distribution_.keeper(variable), question, reply, end_ns);
+  const int keeper = distribution_.keeper(variable);
+  auto answer = ask_until_done(keeper, protocol::Describe{variable, watch}, reply, end_ns);
   if (!answer) return answer.error();
-  MessageReader in(*answer);
-  (void)in.get<Said>();
-  Described described;
-  bool ok = read(in, described.facts);
-  if (ok) described.bounds = read_optional_bounds(in, ok);
-  ok = ok && (!described.bounds || described.bounds->rank == described.facts.first.rank);
-  return ok && in.ok() ? Result<Described>(described) : Result<Described>(not_a_server());
+  return std::get<protocol::Described>(std::move(*answer));
 }
 
 /// Waits until somebody has put to the variable, if there are several servers.
@@ -161,52 +134,48 @@ Result<bool> Catalog::put(const PutRequest& request, const Data& data, std::int6
   for (int life = 0; life < lives_max; ++life) {
     const auto said = put_now(request, data, end_ns);
     if (!said) return said.error();
-    if (*said != Said::stale) return *said == Said::done;
+    if (*said != ReplyKind::stale) return *said == ReplyKind::done;
     forget(request.variable);
   }
   return deleted(request.variable);
 }
 
-/// What the server said; anything but done or stale is left to others.
-Result<Said> Catalog::put_now(const PutRequest& request, const Data& data, std::int64_t end_ns) {
+/// What the server replied; anything but done or stale is left to others.
+Result<ReplyKind> Catalog::put_now(const PutRequest& request, const Data& data,
+                                   std::int64_t end_ns) {
   const auto known = declare(request, end_ns);
   if (!known) return known.error();
   const auto owners = distribution_.owners(request.variable, known->facts.cells, request.box);
-  if (owners.size() > 1) return Said::spread;
-  MessageWriter question = question_of(Ask::put);
-  PutRequest asked = request;
-  asked.life = known->facts.life;
-  add(question, asked);
-  const std::span<std::byte> room = question.room(data.bytes);
-  if (Status status = data.fill(room.data()); !status) return status.error();
-  Checksum checksum;
-  if (data.checksum) checksum = {1, crc32c(room)};
-  question.add(checksum);
+  if (owners.size() > 1) return ReplyKind::spread;
+  protocol::Put put;
+  put.object = request;
+  put.object.life = known->facts.life;
+  const auto fill = [&](std::span<std::byte> room) {
+    Status status = data.fill(room.data());
+    if (status && data.checksum) put.checksum = {1, crc32c(room)};
+    return status;
+  };
+  put.data.length = data.bytes;
+  put.data.write = std::ref(fill);
   ReplyBuffer reply(end_ns);
-  const auto answer = distribution_.servers() == 1
-                          ? ask_until_done(owners[0], question, reply, end_ns)
-                          : servers_.ask(owners[0], question, reply);
+  const auto answer = distribution_.servers() == 1 ? ask_until_done(owners[0], put, reply, end_ns)
+                                                   : ask(owners[0], put, reply);
   if (!answer) return answer.error();
-  MessageReader in(*answer);
-  const auto said = in.get<Said>();
-  if (said == Said::done) pass_on_strays(owners[0], in);
-  return said;
+  const auto* done = std::get_if<protocol::DoneWithOrphans>(&*answer);
+  if (done != nullptr) pass_on(owners[0], done->orphans);
+  return std::visit([](const auto& one) { return one.kind; }, *answer);
 }
 
-/// Says it to the homes of a server's strays, which the rest of its answer names: nobody else will.
-/// A home that cannot be reached has lost them, or keeps them for longer.
-void Catalog::pass_on_strays(int server, MessageReader& in) {
-  std::vector<Stray> strays;
-  if (!read(in, strays)) return;
-  std::map<int, std::vector<Stray>> by_home;
-  for (const Stray& stray : strays) by_home[stray.home].push_back(stray);
-  for (const auto& [home, its] : by_home) {
-    if (home < 0 || home >= distribution_.servers()) continue;
-    MessageWriter question = question_of(Ask::forget);
-    question.add(server);
-    add(question, its);
+/// Tells the homes of a server's orphans, which its reply named: nobody else will. A home that
+/// cannot be reached has lost them, or keeps them for longer.
+void Catalog::pass_on(int server, const std::vector<Orphan>& orphans) {
+  if (orphans.empty()) return;
+  std::map<int, std::vector<Orphan>> by_home;
+  for (const Orphan& orphan : orphans) by_home[orphan.home].push_back(orphan);
+  for (auto& [home, its] : by_home) {
+    if (home >= distribution_.servers()) continue;
     ReplyBuffer reply;
-    (void)servers_.ask(home, question, reply);
+    (void)ask(home, protocol::DropOrphans{server, std::move(its)}, reply);
   }
 }
 
@@ -214,26 +183,22 @@ void Catalog::pass_on_strays(int server, MessageReader& in) {
 Result<bool> Catalog::ask_room(int server, Effort effort, const std::vector<int>& owners,
                                Room& room, std::string& why) {
   room.guest = std::find(owners.begin(), owners.end(), server) == owners.end();
-  MessageWriter question = question_of(Ask::begin);
-  add(question, room.request);
-  question.add(effort).add(static_cast<std::uint32_t>(room.guest ? owners.size() : 0));
-  for (std::size_t k = 0; room.guest && k < owners.size(); ++k) question.add(owners[k]);
   ReplyBuffer reply(room.end_ns);
-  const auto answer = ask_for(server, std::move(question), reply);
+  protocol::Begin begin{room.request, effort, room.ready};
+  if (room.guest) begin.owners = owners;
+  const auto answer = ask_with_ticket(server, std::move(begin), reply);
   if (!answer) return answer.error();
-  MessageReader in(*answer);
-  const auto said = in.get<Said>();
-  if (said == Said::waiting) {
-    why = read_why(in);
+  if (const auto* wait = std::get_if<protocol::Wait>(&*answer)) {
+    why = wait->why;
     return false;
   }
-  room.stale = said == Said::stale;
+  room.stale = std::holds_alternative<protocol::Stale>(*answer);
   if (room.stale) return true;  // whoever looks for room begins anew
+  const auto& here = std::get<protocol::RoomHere>(*answer);
   room.home = server;
-  room.object = in.get<std::uint64_t>();
-  room.range = read_range(in);
-  if (!in.ok()) return not_a_server();
-  pass_on_strays(server, in);
+  room.object = here.object;
+  room.range = here.range;
+  pass_on(server, here.orphans);
   return true;
 }
 
@@ -260,9 +225,9 @@ Status Catalog::find_room(const std::vector<int>& homes, const std::vector<int>&
   }
 }
 
-Result<Room> Catalog::begin(const PutRequest& request, std::int64_t end_ns) {
+Result<Room> Catalog::begin(const PutRequest& request, std::int64_t end_ns, bool ready) {
   for (int life = 0; life < lives_max; ++life) {
-    auto room = begin_now(request, end_ns);
+    auto room = begin_now(request, end_ns, ready);
     if (!room || !room->stale) return room;
     forget(request.variable);
   }
@@ -270,73 +235,78 @@ Result<Room> Catalog::begin(const PutRequest& request, std::int64_t end_ns) {
 }
 
 /// The room, or that the variable was deleted since this client has asked for it.
-Result<Room> Catalog::begin_now(const PutRequest& request, std::int64_t end_ns) {
+Result<Room> Catalog::begin_now(const PutRequest& request, std::int64_t end_ns, bool ready) {
   const auto known = declare(request, end_ns);
   if (!known) return known.error();
   Room room;
   room.request = request;
   room.request.life = known->facts.life;
   room.end_ns = end_ns;
+  room.ready = ready;
   const auto homes = distribution_.homes(request.variable, known->facts.cells, request.box);
   const auto owners = distribution_.owners(request.variable, known->facts.cells, request.box);
   if (Status status = find_room(homes, owners, room, end_ns); !status) return status.error();
   if (room.stale) return room;
-  ReplyBuffer reply(end_ns);
-  MessageWriter entry = question_of(Ask::enter);
-  add(entry, room.request);
-  entry.add(room.home).add(room.object).add(flag(room.guest));
-  for (const int owner : owners) {
-    if (owner == room.home) continue;
-    room.entered.push_back(owner);  // it may be, even if no answer comes
-    const auto entered = servers_.ask(owner, entry, reply);
-    if (!entered) {
-      abort(room);
-      return entered.error();
-    }
-    MessageReader in(*entered);
-    room.stale = in.get<Said>() == Said::stale;
-    if (room.stale) {
-      abort(room);
-      return room;
-    }
-    room.order_before = std::max(room.order_before, in.get<std::uint64_t>());
-    pass_on_strays(owner, in);
+  if (Status status = index_at(owners, room); !status || room.stale) {
+    abort(room);
+    if (!status) return status.error();
   }
   return room;
+}
+
+/// Has the other owners of the box index the object, or learns that the variable was deleted.
+Status Catalog::index_at(const std::vector<int>& owners, Room& room) {
+  ReplyBuffer reply(room.end_ns);
+  const protocol::Index index{room.request, {room.home, room.object}, room.guest};
+  for (const int owner : owners) {
+    if (owner == room.home) continue;
+    room.indexed.push_back(owner);  // it may be, even if no reply comes
+    const auto answer = ask(owner, index, reply);
+    if (!answer) return answer.error();
+    const auto* indexed = std::get_if<protocol::Ordered>(&*answer);
+    room.stale = indexed == nullptr;
+    if (room.stale) return {};
+    room.order_before = std::max(room.order_before, indexed->order);
+    pass_on(owner, indexed->orphans);
+  }
+  return {};
+}
+
+Status Catalog::take_pages(const Room& room) {
+  if (room.ready) return {};
+  ReplyBuffer reply(room.end_ns);
+  const auto taken = ask(room.home, protocol::TakePages{room.object}, reply);
+  return taken ? Status{} : Status(taken.error());
 }
 
 Status Catalog::commit(const Room& room, std::string_view path, const Checksum& checksum) {
   ReplyBuffer reply(room.end_ns);
   const PutRequest& put = room.request;
-  MessageWriter question = question_of(Ask::commit);
-  question.add(room.object).add(room.order_before);
-  question.text(put.variable).add(put.box.points() * put.element_bytes).text(std::string(path));
-  question.add(checksum);
-  const auto answer = servers_.ask(room.home, question, reply);
-  if (!answer) return answer.error();
-  MessageReader in(*answer);
-  (void)in.get<Said>();
-  const auto order = in.get<std::uint64_t>();
-  pass_on_strays(room.home, in);
+  protocol::Commit commit;
+  commit.object = room.object;
+  commit.order_before = room.order_before;
+  commit.variable = put.variable;
+  commit.bytes = put.box.points() * put.element_bytes;
+  commit.path = path;
+  commit.checksum = checksum;
+  const auto committed = ask(room.home, commit, reply);
+  if (!committed) return committed.error();
+  pass_on(room.home, committed->orphans);
   // It is visible. A server that is lost here has lost its own objects, and not this one.
-  for (const int server : room.entered) {
-    MessageWriter settle = question_of(Ask::settle);
-    add_entry(settle, put.variable, put.version, {room.home, room.object});
-    const auto settled = servers_.ask(server, settle.add(order), reply);
-    if (!settled) continue;
-    MessageReader said(*settled);
-    (void)said.get<Said>();
-    pass_on_strays(server, said);
+  const protocol::Entry entry{put.variable, put.version, {room.home, room.object}};
+  for (const int server : room.indexed) {
+    const auto confirmed = ask(server, protocol::Confirm{entry, committed->order}, reply);
+    if (confirmed) pass_on(server, confirmed->orphans);
   }
   return {};
 }
 
 void Catalog::abort(const Room& room) {
-  servers_.tell(room.home, question_of(Ask::abort).add(room.object));
-  for (const int server : room.entered) {
-    MessageWriter question = question_of(Ask::leave);
-    add_entry(question, room.request.variable, room.request.version, {room.home, room.object});
-    servers_.tell(server, question);
+  servers_.tell(room.home, message_of(protocol::Abort{room.object}));
+  const PutRequest& put = room.request;
+  const protocol::Entry entry{put.variable, put.version, {room.home, room.object}};
+  for (const int server : room.indexed) {
+    servers_.tell(server, message_of(protocol::Unindex{entry}));
   }
 }
 
@@ -388,8 +358,9 @@ Result<std::optional<Held>> Catalog::look_in_life(const GetRequest& asked, bool 
       if (!known) return known.error();
       facts = known->facts;
     }
-    auto look = alone ? ask_one(request, wants_data, owners->front(), reply)
-                      : ask_all(request, *owners, watch, reply);
+    auto look = !alone       ? ask_all(request, *owners, watch, reply)
+                : wants_data ? ask_one(request, owners->front(), reply)
+                             : ask_version(request, owners->front(), reply);
     if (!look) return look.error();
     if (std::holds_alternative<Stale>(*look)) return std::optional<Held>();
     if (auto* held = std::get_if<Held>(&*look)) return std::optional<Held>(std::move(*held));
@@ -408,45 +379,56 @@ Result<std::optional<Held>> Catalog::look_in_life(const GetRequest& asked, bool 
   }
 }
 
-Catalog::Look Catalog::ask_one(const GetRequest& request, bool wants_data, int server,
-                               ReplyBuffer& reply) {
+Catalog::Look Catalog::ask_version(const GetRequest& request, int server, ReplyBuffer& reply) {
   using Outcome = std::variant<Held, Waiting, Spread, Stale>;
-  MessageWriter question = question_of(wants_data ? Ask::get : Ask::wait);
-  add(question, request);
-  const auto answer = ask_for(server, std::move(question), reply);
+  const auto answer = ask_with_ticket(server, protocol::AskVersion{request}, reply);
   if (!answer) return answer.error();
-  MessageReader in(*answer);
-  const auto said = in.get<Said>();
-  if (said == Said::waiting) return Outcome(Waiting{read_why(in)});
-  if (said == Said::spread) return Outcome(Spread{});
-  if (said == Said::stale) return Outcome(Stale{});
+  if (const auto* wait = std::get_if<protocol::Wait>(&*answer)) return Outcome(Waiting{wait->why});
+  if (std::holds_alternative<protocol::AskOthers>(*answer)) return Outcome(Spread{});
+  if (std::holds_alternative<protocol::Stale>(*answer)) return Outcome(Stale{});
   Held held;
   held.end_ns = reply.end_ns;
-  if (said == Said::done) {
-    held.version = in.get<std::int64_t>();
-    return in.ok() ? Look(Outcome(std::move(held))) : Look(not_a_server());
+  held.version = std::get<protocol::VersionThere>(*answer).version;
+  if (!fits(request, held.version)) return not_a_server();
+  return Outcome(std::move(held));
+}
+
+Catalog::Look Catalog::ask_one(const GetRequest& request, int server, ReplyBuffer& reply) {
+  using Outcome = std::variant<Held, Waiting, Spread, Stale>;
+  auto answer = ask_with_ticket(server, protocol::Get{request}, reply);
+  if (!answer) return answer.error();
+  if (const auto* wait = std::get_if<protocol::Wait>(&*answer)) return Outcome(Waiting{wait->why});
+  if (std::holds_alternative<protocol::AskOthers>(*answer)) return Outcome(Spread{});
+  if (std::holds_alternative<protocol::Stale>(*answer)) return Outcome(Stale{});
+  if (auto* objects = std::get_if<protocol::Objects>(&*answer)) {
+    return hold_objects(server, request, std::move(*objects), reply);
   }
-  if (said == Said::data) {
-    held.version = in.get<std::int64_t>();
-    held.type = in.text();
-    held.element_bytes = in.get<std::int64_t>();
-    std::int64_t bytes = 0;
-    const bool countable =
-        possible_element_bytes(held.element_bytes) &&
-        !__builtin_mul_overflow(request.box.points(), held.element_bytes, &bytes);
-    if (!in.ok() || !countable || bytes > static_cast<std::int64_t>(answer->size())) {
-      return not_a_server();
-    }
-    held.data = answer->last(static_cast<std::size_t>(bytes));
-    return Outcome(std::move(held));
+  auto& inside = std::get<protocol::InlineData>(*answer);
+  std::int64_t bytes = 0;
+  const bool countable =
+      !__builtin_mul_overflow(request.box.points(), inside.element_bytes, &bytes);
+  if (!countable || bytes != std::ssize(inside.data.bytes) || !fits(request, inside.version)) {
+    return not_a_server();
   }
-  Found found;
-  if (said != Said::objects) return not_a_server();
-  if (Status s = read_found(server, *answer, request.box.rank, found, reply); !s) {
-    return given_up(server, found, s);
+  Held held;
+  held.end_ns = reply.end_ns;
+  held.version = inside.version;
+  held.type = std::move(inside.type);
+  held.element_bytes = inside.element_bytes;
+  held.data = inside.data.bytes;
+  return Outcome(std::move(held));
+}
+
+/// The objects of one server, which are to cover the box.
+Catalog::Look Catalog::hold_objects(int server, const GetRequest& request,
+                                    protocol::Objects objects, ReplyBuffer& reply) {
+  Found& found = objects.found;
+  if (Status status = read_found(server, request, objects, reply); !status) {
+    return given_up(server, found, status);
   }
+  Held held;
   held.version = found.version;
-  held.type = found.type;
+  held.type = std::move(found.type);
   held.element_bytes = found.element_bytes;
   held.objects = std::move(found.objects);
   held.end_ns = reply.end_ns;
@@ -457,7 +439,7 @@ Catalog::Look Catalog::ask_one(const GetRequest& request, bool wants_data, int s
     (void)release(held);
     return not_a_server();
   }
-  return Outcome(std::move(held));
+  return std::variant<Held, Waiting, Spread, Stale>(std::move(held));
 }
 
 /// Ends the lease of an answer that could not be read whole; returns why.
@@ -468,34 +450,35 @@ Error Catalog::given_up(int server, const Found& found, const Status& why) {
   return why.error();
 }
 
-/// Reads the objects of an answer, and those that it had no room for.
-/// Objects of servers that there are, in boxes of as many dimensions as were asked for.
-Status Catalog::read_found(int server, std::span<const std::byte> answer, int rank, Found& found,
+/// Asks for the objects that a reply had no room for. All are of servers that there are, in boxes
+/// of as many dimensions as were asked for, and of a version that may be named.
+Status Catalog::read_found(int server, const GetRequest& request, protocol::Objects& objects,
                            ReplyBuffer& reply) {
-  std::size_t left = 0;
-  MessageReader in(answer);
-  if (in.get<Said>() != Said::objects || !read(in, found, left)) return not_a_server();
-  while (left > 0) {
-    const std::size_t before = found.objects.size();
-    MessageWriter question = question_of(Ask::more);
-    question.add(found.lease).add(static_cast<std::uint64_t>(before));
-    const auto more = servers_.ask(server, question, reply);
-    if (!more) return more.error();
-    MessageReader next(*more);
-    if (next.get<Said>() != Said::objects || !read(next, found, left)) return not_a_server();
-    if (found.objects.size() == before) return not_a_server();
+  Found& found = objects.found;
+  const std::size_t all = found.objects.size() + objects.left;
+  while (found.objects.size() < all) {
+    const protocol::More more{found.lease, found.objects.size()};
+    const auto answer = ask(server, more, reply);
+    if (!answer) return answer.error();
+    const auto& page = answer->found.objects;
+    if (page.empty() || found.objects.size() + page.size() + answer->left != all) {
+      return not_a_server();
+    }
+    found.objects.insert(found.objects.end(), page.begin(), page.end());
   }
-  const bool usable = std::all_of(found.objects.begin(), found.objects.end(), [&](const Seen& one) {
-    return one.home >= 0 && one.home < distribution_.servers() && one.box.rank == rank;
-  });
-  return usable ? Status{} : Status(not_a_server());
+  const auto usable = [&](const Seen& one) {
+    return one.home < distribution_.servers() && one.box.rank == request.box.rank;
+  };
+  const bool well = fits(request, found.version) &&
+                    std::all_of(found.objects.begin(), found.objects.end(), usable);
+  return well ? Status{} : Status(not_a_server());
 }
 
 Catalog::Look Catalog::ask_all(const GetRequest& request, const std::vector<int>& owners,
                                bool watch, ReplyBuffer& reply) {
   using Outcome = std::variant<Held, Waiting, Spread, Stale>;
   GetRequest bounded = request;
-  while (true) {
+  for (int rounds = 0;; ++rounds) {
     Heard heard;
     auto gathered = gather(bounded, owners, watch, reply, heard);
     if (heard.stale) return Outcome(Stale{});
@@ -514,35 +497,33 @@ Catalog::Look Catalog::ask_all(const GetRequest& request, const std::vector<int>
     } else if (vanished && request.which == Which::next) {
       bounded.version = held.version;
     } else {
-      return Outcome(Waiting{"version " + std::to_string(held.version) + " of \"" +
-                             request.variable + "\" lacks " + missing.text()});
+      return Outcome(
+          Waiting{version_of(request.variable, held.version) + " lacks " + missing.text()});
     }
+    const std::string why = "no version of " + in_quotes(request.variable) + " is whole yet";
+    if (Status more = go_on(rounds, reply.end_ns, why); !more) return more.error();
   }
 }
 
 /// Asks servers for the objects that meet the box.
 Status Catalog::find_at(const std::vector<int>& servers, const GetRequest& request, bool watch,
                         ReplyBuffer& reply, Answers& answers, Heard& heard) {
-  MessageWriter question = question_of(Ask::find);
-  add(question, request);
-  question.add(flag(watch));
+  const protocol::Find find{request, watch};
   for (const int server : servers) {
-    const auto answer = ask_for(server, question, reply);
+    auto answer = ask_with_ticket(server, find, reply);
     if (!answer) return answer.error();
-    MessageReader in(*answer);
-    const auto said = in.get<Said>();
-    if (said == Said::stale) {
+    if (std::holds_alternative<protocol::Stale>(*answer)) {
       heard.stale = true;
-      return Error{ErrorCode::not_found, quoted(request.variable) + " was deleted"};
+      return Error{ErrorCode::not_found, in_quotes(request.variable) + " was deleted"};
     }
-    if (said == Said::waiting) {
-      heard.why = read_why(in);
+    if (auto* wait = std::get_if<protocol::Wait>(&*answer)) {
+      heard.why = std::move(wait->why);
       continue;
     }
-    Found found;
-    Status status = read_found(server, *answer, request.box.rank, found, reply);
-    if (!status) return given_up(server, found, status);
-    answers.emplace_back(server, std::move(found));
+    auto& objects = std::get<protocol::Objects>(*answer);
+    Status status = read_found(server, request, objects, reply);
+    if (!status) return given_up(server, objects.found, status);
+    answers.emplace_back(server, std::move(objects.found));
   }
   return {};
 }
@@ -551,6 +532,23 @@ Status Catalog::find_at(const std::vector<int>& servers, const GetRequest& reque
 Result<std::optional<Held>> Catalog::gather(const GetRequest& request,
                                             const std::vector<int>& owners, bool watch,
                                             ReplyBuffer& reply, Heard& heard) {
+  GetRequest bounded = request;
+  for (int rounds = 0;; ++rounds) {
+    auto gathered = gather_version(bounded, owners, watch, reply, heard);
+    if (!gathered) return gathered.error();
+    if (!gathered->vanished) return std::move(gathered->held);
+    const std::int64_t vanished = *gathered->vanished;
+    const bool highest = request.which == Which::latest;
+    if (highest && vanished == INT64_MIN) return std::optional<Held>();
+    bounded.version = highest ? vanished - 1 : vanished;
+    const std::string why = version_of(request.variable, vanished) + " was discarded meanwhile";
+    if (Status status = go_on(rounds, reply.end_ns, why); !status) return status.error();
+  }
+}
+
+Result<Catalog::Gathered> Catalog::gather_version(const GetRequest& request,
+                                                  const std::vector<int>& owners, bool watch,
+                                                  ReplyBuffer& reply, Heard& heard) {
   Answers answers;
   Status status = find_at(owners, request, watch, reply, answers, heard);
   const bool highest = request.which == Which::latest;
@@ -580,12 +578,9 @@ Result<std::optional<Held>> Catalog::gather(const GetRequest& request,
     (void)release(held);
     const bool vanished = any && !heard.stale && status.error().code == ErrorCode::not_found;
     if (!vanished || request.which == Which::exact) return status.error();
-    if (highest && held.version == INT64_MIN) return std::optional<Held>();
-    GetRequest beyond = request;
-    beyond.version = highest ? held.version - 1 : held.version;
-    return gather(beyond, owners, watch, reply, heard);
+    return Gathered{{}, held.version};
   }
-  if (!any) return std::optional<Held>();
+  if (!any) return Gathered{};
   std::map<std::pair<int, std::uint64_t>, Seen> objects;
   for (const auto& [owner, found] : answers) {
     if (found.version != held.version) continue;
@@ -600,7 +595,7 @@ Result<std::optional<Held>> Catalog::gather(const GetRequest& request,
     }
   }
   for (const auto& [key, seen] : objects) held.objects.push_back(seen);
-  return std::optional<Held>(std::move(held));
+  return Gathered{std::move(held), {}};
 }
 
 /// Asks the homes of what only others have named; leaves the objects that are visible.
@@ -630,31 +625,27 @@ Status Catalog::lease_at(int home, const GetRequest& request, bool watch, const 
       std::max<std::size_t>(static_cast<std::size_t>(servers_.message_bytes()) / 64, 1);
   for (std::size_t first = 0; first < asked.size(); first += together) {
     const std::size_t count = std::min(together, asked.size() - first);
-    MessageWriter question = question_of(Ask::lease);
-    question.text(request.variable).add(held.version).add(flag(watch));
-    question.add(static_cast<std::uint32_t>(count));
-    for (std::size_t k = first; k < first + count; ++k) question.add(asked[k]->object);
-    const auto answer = ask_for(home, std::move(question), reply);
-    if (!answer) return answer.error();
-    MessageReader in(*answer);
-    (void)in.get<Said>();
-    const auto lease = in.get<std::uint64_t>();
-    held.leases.emplace_back(home, lease);
+    protocol::Lease request_lease{request.variable, held.version, watch, {}};
     for (std::size_t k = first; k < first + count; ++k) {
-      Leased leased;
-      if (!read(in, leased)) return not_a_server();
-      Seen& seen = *asked[k];
+      request_lease.objects.push_back(asked[k]->object);
+    }
+    const auto answer = ask_with_ticket(home, std::move(request_lease), reply);
+    if (!answer) return answer.error();
+    held.leases.emplace_back(home, answer->lease);
+    if (answer->objects.size() != count) return not_a_server();
+    for (std::size_t k = 0; k < count; ++k) {
+      const Leased& leased = answer->objects[k];
+      Seen& seen = *asked[first + k];
       if (leased.state == Leased::State::here) {
         seen.order = leased.order;
         seen.range = leased.range;
         seen.checksum = leased.checksum;
-        seen.lease = lease;
+        seen.lease = answer->lease;
       }
       if (leased.state != Leased::State::gone) continue;
       // Its writer has died. Nobody needs to ask for it again.
-      MessageWriter leave = question_of(Ask::leave);
-      add_entry(leave, request.variable, held.version, {home, seen.object});
-      servers_.tell(named_by.at({home, seen.object}), leave);
+      const protocol::Unindex unindex{{request.variable, held.version, {home, seen.object}}};
+      servers_.tell(named_by.at({home, seen.object}), message_of(unindex));
     }
   }
   return {};
@@ -705,13 +696,11 @@ Status Catalog::take_back(Held& here, std::span<const Part> away, std::int64_t e
 Result<Range> Catalog::recall(int server, std::uint64_t lease, std::uint64_t object,
                               std::int64_t end_ns) {
   ReplyBuffer reply(end_ns);
-  const auto answer =
-      ask_until_done(server, question_of(Ask::recall).add(lease).add(object), reply, end_ns);
+  const auto answer = ask_until_done(server, protocol::Recall{lease, object}, reply, end_ns);
   if (!answer) return answer.error();
-  MessageReader in(*answer);
-  (void)in.get<Said>();
-  const Range range = read_range(in);
-  return in.ok() && range.segment >= 0 ? Result<Range>(range) : Result<Range>(not_a_server());
+  const Range range = std::get<protocol::Recalled>(*answer).range;
+  const bool well = object == 0 || range.segment >= 0;
+  return well ? Result<Range>(range) : Result<Range>(not_a_server());
 }
 
 /// Each home hears once how many bytes were read from it, and one server that it was a get.
@@ -729,9 +718,8 @@ Status Catalog::release(const Held& held, std::string_view path) {
     const std::int64_t moved = std::exchange(bytes[server], 0);
     const bool counts = !counted && moved > 0;
     counted = counted || counts;
-    MessageWriter question = question_of(Ask::release).add(lease);
-    question.text(held.variable).add(flag(counts)).add(moved).text(std::string(path));
-    const auto answer = servers_.ask(server, question, reply);
+    const protocol::Release end{lease, held.variable, counts, moved, std::string(path)};
+    const auto answer = ask(server, end, reply);
     if (!answer && status) status = answer.error();
   }
   return status;

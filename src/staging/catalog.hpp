@@ -16,58 +16,25 @@
 #include <variant>
 #include <vector>
 
-#include "base/clock.hpp"
 #include "staging/distribution.hpp"
-#include "staging/messages.hpp"
 #include "staging/parts.hpp"
+#include "staging/servers.hpp"
 
 namespace tranship::staging {
 
 /// A client that hears nothing looks for itself so often.
 constexpr std::int64_t look_again_ns = 250'000'000;
 
-/// What a client says of an answer that it cannot read.
-Error not_a_server();
-
-/// Room for an answer, made once and never cleared, and until when the answer is waited for.
-struct ReplyBuffer {
-  ReplyBuffer() = default;
-  explicit ReplyBuffer(std::int64_t end) : end_ns(end) {}
-
-  std::unique_ptr<std::byte[]> bytes{};
-  std::int64_t end_ns = 0;  ///< The end of the call's time; 0: it has no limit of its own.
-};
-
-/// How a client reaches the servers: over the fabric, or in a simulated world. Any thread may call
-/// any member.
-class Servers : public Clock {
- public:
-  virtual int count() const = 0;
-  /// What the servers' answers may take.
-  virtual std::int64_t message_bytes() const = 0;
-  /// Waits for the answer until `reply.end_ns`, a second at least.
-  /// @error what the server said; peer_lost; timeout and cancelled, after which the server may
-  ///        still answer what nobody reads
-  virtual Result<std::span<const std::byte>> ask(int server, const MessageWriter& question,
-                                                 ReplyBuffer& reply) = 0;
-  /// The same for what needs no answer, without waiting: it comes after what was asked before,
-  /// answered or not. It is lost with the connection, and where there is none.
-  virtual void tell(int server, const MessageWriter& question) = 0;
-  /// How many notices have come, of all servers.
-  virtual std::uint64_t notices() const = 0;
-  /// Until more than `seen` notices have come, a server was lost, or time is up.
-  virtual void wait(std::uint64_t seen, std::int64_t until_ns) = 0;
-};
-
-/// Room for an object, and where it was entered.
+/// Room for an object, and where it was indexed.
 struct Room {
   PutRequest request;
   int home = 0;
   std::uint64_t object = 0;
   Range range;               ///< of the home's memory
   bool guest = false;        ///< the home owns no part of the box
+  bool ready = true;         ///< it may be written; else after take_pages()
   bool stale = false;        ///< there is none: the variable was deleted meanwhile
-  std::vector<int> entered;  ///< other servers that know of it
+  std::vector<int> indexed;  ///< other servers that know of it
   std::uint64_t order_before = 0;
   std::int64_t end_ns = 0;  ///< Of the put's time.
 };
@@ -112,7 +79,11 @@ class Catalog {
   }
   /// Makes room for an object, which commit() makes visible: on its home, or if that is full on
   /// another server. Waits while all are full.
-  Result<Room> begin(const PutRequest& request, std::int64_t end_ns);
+  /// `ready`: it is written at once. Else take_pages() comes before, and the memory of a server
+  /// that has little left is not taken by puts that wait.
+  Result<Room> begin(const PutRequest& request, std::int64_t end_ns, bool ready = true);
+  /// @error out_of_memory if the server's machine has none left; abort() then
+  Status take_pages(const Room& room);
   /// `path` is told to the home for its statistics: how the data came.
   Status commit(const Room& room, std::string_view path = {}, const Checksum& checksum = {});
   void abort(const Room& room);
@@ -152,7 +123,6 @@ class Catalog {
   Result<std::vector<ServerInfo>> status();
 
  private:
-  using Answer = Result<std::span<const std::byte>>;
   /// An object's home and its number there, and the server that named it.
   using NamedBy = std::map<std::pair<int, std::uint64_t>, int>;
   using Answers = std::vector<std::pair<int, Found>>;  ///< by server
@@ -174,38 +144,53 @@ class Catalog {
     std::string why;  ///< there is nothing yet
     bool stale = false;
   };
+  /// The objects of one version; or the version that was named, and discarded meanwhile.
+  struct Gathered {
+    std::optional<Held> held;
+    std::optional<std::int64_t> vanished;
+  };
 
-  Answer ask_for(int server, MessageWriter question, ReplyBuffer& reply);
-  Answer ask_until_done(int server, const MessageWriter& question, ReplyBuffer& reply,
-                        std::int64_t end_ns);
+  template <typename Request>
+  Result<typename Request::Reply> ask(int server, const Request& request, ReplyBuffer& reply) {
+    return staging::ask(servers_, server, request, reply);
+  }
+  template <typename Request>
+  Result<typename Request::Reply> ask_with_ticket(int server, Request request, ReplyBuffer& reply);
+  template <typename Request>
+  Result<typename Request::Reply> ask_until_done(int server, const Request& request,
+                                                 ReplyBuffer& reply, std::int64_t end_ns);
   Status pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why);
+  Status go_on(int rounds, std::int64_t end_ns, const std::string& why) const;
 
   Known remember(const std::string& variable, Known known);
   void forget(const std::string& variable);
-  Result<Said> put_now(const PutRequest& request, const Data& data, std::int64_t end_ns);
-  Result<Room> begin_now(const PutRequest& request, std::int64_t end_ns);
+  Result<ReplyKind> put_now(const PutRequest& request, const Data& data, std::int64_t end_ns);
+  Result<Room> begin_now(const PutRequest& request, std::int64_t end_ns, bool ready);
   Result<Known> declare(const PutRequest& request, std::int64_t end_ns);
   Result<bool> ask_room(int server, Effort effort, const std::vector<int>& owners, Room& room,
                         std::string& why);
   Status find_room(const std::vector<int>& homes, const std::vector<int>& owners, Room& room,
                    std::int64_t end_ns);
-  void pass_on_strays(int server, MessageReader& in);
-  struct Described {
-    Facts facts;
-    std::optional<Box> bounds;  ///< around what was put to it at its keeper
-  };
-  Result<Described> ask_keeper(const std::string& variable, bool watch, std::int64_t end_ns);
+  Status index_at(const std::vector<int>& owners, Room& room);
+  void pass_on(int server, const std::vector<Orphan>& orphans);
+  Result<protocol::Described> ask_keeper(const std::string& variable, bool watch,
+                                         std::int64_t end_ns);
   Result<Owners> owners_of(const std::string& variable, const Box& box, std::int64_t end_ns);
 
   Result<Held> look_until_whole(const GetRequest& request, bool wants_data, ReplyBuffer& reply,
                                 std::int64_t end_ns);
   Result<std::optional<Held>> look_in_life(const GetRequest& asked, bool wants_data,
                                            ReplyBuffer& reply, std::int64_t end_ns);
-  Look ask_one(const GetRequest& request, bool wants_data, int server, ReplyBuffer& reply);
+  Look ask_version(const GetRequest& request, int server, ReplyBuffer& reply);
+  Look ask_one(const GetRequest& request, int server, ReplyBuffer& reply);
+  Look hold_objects(int server, const GetRequest& request, protocol::Objects objects,
+                    ReplyBuffer& reply);
   Look ask_all(const GetRequest& request, const std::vector<int>& owners, bool watch,
                ReplyBuffer& reply);
   Result<std::optional<Held>> gather(const GetRequest& request, const std::vector<int>& owners,
                                      bool watch, ReplyBuffer& reply, Heard& heard);
+  Result<Gathered> gather_version(const GetRequest& request, const std::vector<int>& owners,
+                                  bool watch, ReplyBuffer& reply, Heard& heard);
   Status find_at(const std::vector<int>& servers, const GetRequest& request, bool watch,
                  ReplyBuffer& reply, Answers& answers, Heard& heard);
   Status lease_others(const GetRequest& request, bool watch, const NamedBy& named_by, Held& held,
@@ -216,7 +201,7 @@ class Catalog {
   Status take_back(Held& here, std::span<const Part> away, std::int64_t end_ns,
                    const std::function<Status(const Held&)>& copy);
   Error given_up(int server, const Found& found, const Status& why);
-  Status read_found(int server, std::span<const std::byte> answer, int rank, Found& found,
+  Status read_found(int server, const GetRequest& request, protocol::Objects& objects,
                     ReplyBuffer& reply);
 
   Servers& servers_;
@@ -226,5 +211,34 @@ class Catalog {
   std::mutex mutex_;  ///< guards what follows
   std::map<std::string, Known> known_;
 };
+
+/// For what a server grants: the request gets a ticket, by which that is given up if nobody waits
+/// for the reply any more.
+template <typename Request>
+Result<typename Request::Reply> Catalog::ask_with_ticket(int server, Request request,
+                                                         ReplyBuffer& reply) {
+  request.ticket = ++last_ticket_;
+  auto answer = ask(server, request, reply);
+  const bool in_doubt = !answer && (answer.error().code == ErrorCode::timeout ||
+                                    answer.error().code == ErrorCode::cancelled);
+  if (in_doubt) servers_.tell(server, message_of(protocol::Undo{request.ticket}));
+  return answer;
+}
+
+/// Asks again after each notice, while the server lets the request wait.
+template <typename Request>
+Result<typename Request::Reply> Catalog::ask_until_done(int server, const Request& request,
+                                                        ReplyBuffer& reply, std::int64_t end_ns) {
+  const auto message = written(request);
+  if (!message) return message.error();
+  while (true) {
+    const std::uint64_t seen = servers_.notices();
+    auto answer = ask_written<Request>(servers_, server, *message, reply);
+    if (!answer) return answer;
+    const auto* wait = std::get_if<protocol::Wait>(&*answer);
+    if (wait == nullptr) return answer;
+    if (Status status = pause(seen, end_ns, wait->why); !status) return status.error();
+  }
+}
 
 }  // namespace tranship::staging

@@ -8,6 +8,9 @@
 namespace tranship::staging {
 namespace {
 
+/// Variables and versions that a client lists of one server: more than any has.
+constexpr std::size_t listed_max = std::size_t{1} << 26;
+
 /// Adds what one server, or one page of its answer, says of a variable.
 void merge(std::map<std::string, VariableInfo>& all, VariableInfo info) {
   const auto [found, is_new] = all.emplace(info.name, info);
@@ -29,6 +32,12 @@ void merge(std::map<std::string, VariableInfo>& all, VariableInfo info) {
   for (const auto& [number, version] : versions) known.versions.push_back(version);
 }
 
+/// Whether a variable, or more of it, may follow what was listed before.
+bool comes_after(const protocol::List& list, const VariableInfo& info) {
+  if (info.name != list.after) return info.name > list.after;
+  return !info.versions.empty() && info.versions.front().version > list.after_version;
+}
+
 }  // namespace
 
 Result<VariableInfo> Catalog::describe(const std::string& variable, bool bounds,
@@ -45,13 +54,10 @@ Result<VariableInfo> Catalog::describe(const std::string& variable, bool bounds,
   ReplyBuffer reply(end_ns);
   for (int server = 0; bounds && server < distribution_.servers(); ++server) {
     if (server == distribution_.keeper(variable)) continue;
-    const auto answer = servers_.ask(server, question_of(Ask::bounds).text(variable), reply);
+    const auto answer = ask(server, protocol::Bounds{variable}, reply);
     if (!answer) return answer.error();
-    MessageReader in(*answer);
-    (void)in.get<Said>();
-    bool ok = true;
-    const auto box = read_optional_bounds(in, ok);
-    if (!ok || !in.ok() || (box && box->rank != info.bounds.rank)) return not_a_server();
+    const auto& box = answer->bounds;
+    if (box && box->rank != info.bounds.rank) return not_a_server();
     if (box) all = all ? around(*all, *box) : *box;
   }
   if (bounds && all) info.bounds = *all;
@@ -63,14 +69,10 @@ Status Catalog::discard(const std::string& variable, std::int64_t version) {
   Status missing;
   bool any = false;
   ReplyBuffer reply;
-  MessageWriter question = question_of(Ask::discard);
-  question.text(variable).add(version);
   const auto discard_at = [&](int server) -> Status {
-    const auto answer = servers_.ask(server, question, reply);
+    const auto answer = ask(server, protocol::Discard{variable, version}, reply);
     if (!answer) return answer.error();
-    MessageReader in(*answer);
-    (void)in.get<Said>();
-    pass_on_strays(server, in);
+    pass_on(server, answer->orphans);
     return {};
   };
   for (int server = 0; server < distribution_.servers(); ++server) {
@@ -82,7 +84,7 @@ Status Catalog::discard(const std::string& variable, std::int64_t version) {
     without.push_back(server);
   }
   if (!any) return missing;
-  // What has begun there meanwhile was entered before others knew of the discard.
+  // What has begun there meanwhile was indexed before others knew of the discard.
   for (const int server : without) (void)discard_at(server);
   return {};
 }
@@ -93,15 +95,11 @@ Status Catalog::remove(const std::string& variable) {
   std::uint64_t number = 0;
   bool any = false;
   const auto remove_at = [&](int server) -> Status {
-    MessageWriter question = question_of(Ask::remove);
-    const auto answer = servers_.ask(server, question.text(variable).add(number), reply);
+    const auto answer = ask(server, protocol::Remove{variable, number}, reply);
     if (!answer) return answer.error();
-    MessageReader in(*answer);
-    (void)in.get<Said>();
-    number = in.get<std::uint64_t>();
-    any = in.get<std::uint32_t>() != 0 || any;
-    if (!in.ok() || number == 0) return not_a_server();
-    pass_on_strays(server, in);
+    number = answer->number;
+    any = answer->any || any;
+    pass_on(server, answer->orphans);
     return {};
   };
   const int keeper = distribution_.keeper(variable);
@@ -111,18 +109,16 @@ Status Catalog::remove(const std::string& variable) {
   }
   forget(variable);
   if (!status || any) return status;
-  return Error{ErrorCode::not_found, "there is no variable " + quoted(variable)};
+  return Error{ErrorCode::not_found, "there is no variable " + in_quotes(variable)};
 }
 
 Result<std::vector<ServerInfo>> Catalog::status() {
   std::vector<ServerInfo> all;
   ReplyBuffer reply;
   for (int server = 0; server < distribution_.servers(); ++server) {
-    const auto answer = servers_.ask(server, question_of(Ask::status), reply);
+    auto answer = ask(server, protocol::AskStatus{}, reply);
     if (!answer) return answer.error();
-    MessageReader in(*answer);
-    (void)in.get<Said>();
-    if (!read(in, all.emplace_back())) return not_a_server();
+    all.push_back(std::move(answer->info));
   }
   return all;
 }
@@ -131,24 +127,19 @@ Result<std::vector<VariableInfo>> Catalog::list() {
   std::map<std::string, VariableInfo> all;
   ReplyBuffer reply;
   for (int server = 0; server < distribution_.servers(); ++server) {
-    std::string after;
-    std::int64_t after_version = INT64_MAX;
+    protocol::List list;
+    std::size_t listed = 0;
     for (bool more = true; more;) {
-      MessageWriter question = question_of(Ask::list);
-      question.text(after).add(after_version);
-      const auto answer = servers_.ask(server, question, reply);
+      auto answer = ask(server, list, reply);
       if (!answer) return answer.error();
-      MessageReader in(*answer);
-      (void)in.get<Said>();
-      more = false;
-      for (auto one = in.data(); in.ok(); one = in.data()) {
-        VariableInfo info;
-        MessageReader inner(one);
-        if (!read(inner, info)) return not_a_server();
-        after = info.name;
-        after_version = info.versions.empty() ? INT64_MAX : info.versions.back().version;
+      more = !answer->variables.empty();
+      for (VariableInfo& info : answer->variables) {
+        // Each page goes on where the one before ended, and so has an end.
+        listed += 1 + info.versions.size();
+        if (!comes_after(list, info) || listed > listed_max) return not_a_server();
+        list.after = info.name;
+        list.after_version = info.versions.empty() ? INT64_MAX : info.versions.back().version;
         merge(all, std::move(info));
-        more = true;
       }
     }
   }

@@ -175,9 +175,7 @@ Result<Gate::Pass> Client::enter() const {
 
 /// What a call says that failed while the client was closed: whatever it met first, that is why.
 Error Client::why_ended(const Error& error) const {
-  const bool ended = error.code == ErrorCode::cancelled || error.code == ErrorCode::peer_lost ||
-                     error.code == ErrorCode::closed || error.code == ErrorCode::timeout;
-  return ended && ending_->closing.load() ? closed_error() : error;
+  return ending_->closing.load() ? closed_error() : error;
 }
 
 template <typename Call>
@@ -265,10 +263,14 @@ Result<std::string> Client::put_object(const Putting& put) {
 
 Result<std::string> Client::put_by_copy(const Putting& put) {
   const Array& array = put.array;
-  const auto room = catalog_.begin(put.request, put.end_ns);
+  // While the array is being written elsewhere the server grants room, and takes no memory for it.
+  const bool ready = std::all_of(put.after.begin(), put.after.end(),
+                                 [](const Event& event) { return event.done(); });
+  const auto room = catalog_.begin(put.request, put.end_ns, ready);
   if (!room) return room.error();
   auto target = object_array(room->home, room->range, put.request.box, array, put.end_ns);
   Status status = target ? await(put.after, put.end_ns) : Status(target.error());
+  if (status) status = catalog_.take_pages(*room);
   Checksum checksum;
   if (status && put.checksum) {
     const auto made = checksum_of(array);

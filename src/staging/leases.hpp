@@ -66,7 +66,7 @@ class Leases {
   /// The owner's connection is gone: its rooms become fenced ones. Returns them, for their objects
   /// to be given up; its leases stay.
   std::vector<Room> fence(Owner owner);
-  /// Its entries that are not settled; they are listed no more.
+  /// Its entries that are not confirmed; they are listed no more.
   std::vector<std::uint64_t> take_entries(Owner owner);
   /// The owner provably touches nothing any more: returns what was fenced of it, and forgets it.
   /// Its leases must have been removed before.

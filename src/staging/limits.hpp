@@ -19,7 +19,7 @@ struct Limits {
   std::int64_t versions_remembered = 256;  ///< intervals of discarded versions, of a variable
   std::int64_t boxes = 1 << 24;            ///< objects and index entries; staging_boxes
   std::int64_t version_boxes = 1 << 20;    ///< of one version; staging_version_boxes
-  std::int64_t client_puts = 1024;         ///< under way, of one client; staging_puts
+  std::int64_t client_puts = 4096;         ///< under way, of one client; staging_puts
   std::int64_t client_leases = 4096;       ///< of one client; staging_leases
   std::int64_t lease_s = 3600;  ///< seconds; a client that reads for longer gets no more;
                                 ///< staging_lease_s

@@ -15,7 +15,6 @@ namespace {
 constexpr std::chrono::milliseconds answer_wait_usual{30'000};
 /// A call whose time is over still gets so long for an answer, which may be that its time is over.
 constexpr std::chrono::milliseconds answer_wait_least{1'000};
-constexpr int servers_max = 1 << 16;
 /// A server of a group that could not be reached is not tried again for so long.
 constexpr std::int64_t failure_lasts_ns = 10'000'000'000;
 /// Even the last attempt has so long.
@@ -152,50 +151,46 @@ Result<Links::Link> Links::connect(const std::string& contact, int rank,
 }
 
 Status Links::greet(PeerId peer, int rank, std::int64_t end_ns) {
-  MessageWriter question;
-  question.add(Ask::hello).add(staging_version).text(name_).add(identity_);
+  const MessageWriter hello = message_of(protocol::Hello{staging_version, name_, identity_});
   ReplyBuffer reply(end_ns);
   while (true) {
     const std::uint64_t seen = notices();
-    const auto answer = ask(peer, question, reply);
+    const auto answer = ask(peer, hello, reply);
     if (!answer) {
       const bool foreign = answer.error().code == ErrorCode::unsupported;
       return foreign ? not_a_server() : answer.error();
     }
-    MessageReader in(*answer);
-    if (in.get<Said>() != Said::waiting) return read_greeting(*answer, rank);
-    if (now_ns() >= end_ns) return Error{ErrorCode::timeout, in.text() + "; wait longer"};
+    protocol::Hello::Reply said;
+    if (Status status = read_reply(*answer, said); !status) return status;
+    if (const auto* welcome = std::get_if<protocol::Welcome>(&said)) return take_in(*welcome, rank);
+    const std::string& why = std::get<protocol::Wait>(said).why;
+    if (now_ns() >= end_ns) return Error{ErrorCode::timeout, why + "; wait longer"};
     if (interrupted_ && interrupted_()) return interruption();
     wait(seen, std::min(end_ns, now_ns() + look_again_ns));
   }
 }
 
-Status Links::read_greeting(std::span<const std::byte> answer, int rank) {
-  MessageReader in(answer);
-  (void)in.get<Said>();
-  const auto message_bytes = in.get<std::int64_t>();
-  const auto data_bytes = in.get<std::int64_t>();
-  const auto its_rank = in.get<int>();
-  const auto servers = in.get<int>();
-  if (!in.ok() || message_bytes < message_bytes_least || servers < 1 || servers > servers_max) {
-    return not_a_server();
-  }
-  if (its_rank != rank) {
+/// The first server's welcome says who the others are.
+Status Links::take_in(const protocol::Welcome& welcome, int rank) {
+  if (welcome.server != rank) {
     return Error{ErrorCode::invalid_argument,
-                 "this is server " + std::to_string(its_rank) + " of " + std::to_string(servers) +
+                 "this is server " + std::to_string(welcome.server) + " of " +
+                     std::to_string(welcome.servers) +
                      "; connect to the first one, whose contact file names it"};
   }
   if (rank > 0) {
-    if (message_bytes == message_bytes_ && data_bytes == data_bytes_) return {};
+    if (welcome.message_bytes == message_bytes_ && welcome.data_bytes == data_bytes_) return {};
     return Error{ErrorCode::invalid_argument,
                  "the servers have different settings: start all with the same slot_bytes, and "
                  "all with objects on GPUs or none"};
   }
-  message_bytes_ = message_bytes;
-  data_bytes_ = data_bytes;
-  contact_ = in.text();
-  for (int k = 1; k < servers; ++k) links_.push_back({in.text(), {}, {}, 0});
-  return in.ok() ? Status{} : Status(not_a_server());
+  message_bytes_ = welcome.message_bytes;
+  data_bytes_ = welcome.data_bytes;
+  contact_ = welcome.contacts[0];
+  for (std::size_t k = 1; k < welcome.contacts.size(); ++k) {
+    links_.push_back({welcome.contacts[k], {}, {}, 0});
+  }
+  return {};
 }
 
 /// Who connects holds up nobody who asks a server that is connected.
@@ -226,11 +221,11 @@ Result<PeerId> Links::peer(int server, std::int64_t end_ns) {
   return error;
 }
 
-Result<std::span<const std::byte>> Links::ask(PeerId peer, const MessageWriter& question,
+Result<std::span<const std::byte>> Links::ask(PeerId peer, const MessageWriter& request,
                                               ReplyBuffer& reply) const {
   const auto room = static_cast<std::size_t>(message_bytes_);
   if (!reply.bytes) reply.bytes = std::make_unique_for_overwrite<std::byte[]>(room);
-  const auto length = processes_->ask(peer, question.bytes(), {reply.bytes.get(), room},
+  const auto length = processes_->ask(peer, request.bytes(), {reply.bytes.get(), room},
                                       wait_of(reply.end_ns), interrupted_);
   if (!length) return length.error();
   return std::span<const std::byte>(reply.bytes.get(), *length);
@@ -242,24 +237,22 @@ std::chrono::milliseconds Links::wait_of(std::int64_t end_ns) const {
   return std::max(std::chrono::ceil<std::chrono::milliseconds>(left), answer_wait_least);
 }
 
-Result<std::span<const std::byte>> Links::ask(int server, const MessageWriter& question,
+Result<std::span<const std::byte>> Links::ask(int server, const MessageWriter& request,
                                               ReplyBuffer& reply) {
   const auto known = peer(server, reply.end_ns);
   if (!known) return known.error();
-  const Timed part(engine_.trace(), clock_,
-                   [&] { return question_span(question.bytes(), server); });
-  return ask(*known, question, reply);
+  const Timed part(engine_.trace(), clock_, [&] { return request_span(request.bytes(), server); });
+  return ask(*known, request, reply);
 }
 
-void Links::tell(int server, const MessageWriter& question) {
-  const Timed part(engine_.trace(), clock_,
-                   [&] { return question_span(question.bytes(), server); });
+void Links::tell(int server, const MessageWriter& request) {
+  const Timed part(engine_.trace(), clock_, [&] { return request_span(request.bytes(), server); });
   std::optional<PeerId> known;
   {
     std::lock_guard lock(mutex_);
     known = links_[static_cast<std::size_t>(server)].peer;
   }
-  if (known) (void)processes_->tell(*known, question.bytes());
+  if (known) (void)processes_->tell(*known, request.bytes());
 }
 
 std::uint64_t Links::notices() const { return listener_->notices(); }

@@ -58,9 +58,9 @@ class Links final : public Servers {
   std::int64_t message_bytes() const override { return message_bytes_; }
   /// Objects up to here may go inside messages; 0: none.
   std::int64_t data_bytes() const { return data_bytes_; }
-  Result<std::span<const std::byte>> ask(int server, const MessageWriter& question,
+  Result<std::span<const std::byte>> ask(int server, const MessageWriter& request,
                                          ReplyBuffer& reply) override;
-  void tell(int server, const MessageWriter& question) override;
+  void tell(int server, const MessageWriter& request) override;
   std::uint64_t notices() const override;
   void wait(std::uint64_t seen, std::int64_t until_ns) override;
 
@@ -76,10 +76,10 @@ class Links final : public Servers {
   Links(Engine& engine, std::string name, std::function<bool()> interrupted);
   /// Connects to a server and says hello; the first one's answer says who the others are.
   Result<Link> connect(const std::string& contact, int rank, std::chrono::milliseconds timeout);
-  Result<std::span<const std::byte>> ask(PeerId peer, const MessageWriter& question,
+  Result<std::span<const std::byte>> ask(PeerId peer, const MessageWriter& request,
                                          ReplyBuffer& reply) const;
   Status greet(PeerId peer, int rank, std::int64_t end_ns);
-  Status read_greeting(std::span<const std::byte> answer, int rank);
+  Status take_in(const protocol::Welcome& welcome, int rank);
 
   Engine& engine_;
   std::shared_ptr<Processes> processes_;

@@ -16,7 +16,7 @@ constexpr std::size_t guests_max = 1 << 16;
 /// An element type, which is plain text unless somebody makes mischief.
 std::string shown(const std::string& type) {
   const bool plain = std::ssize(type) <= type_bytes_most && is_plain_text(type);
-  return plain ? type : quoted(type);
+  return plain ? type : in_quotes(type);
 }
 
 Error no_memory(std::int64_t bytes, const Error& why) {
@@ -29,7 +29,7 @@ Error no_memory(std::int64_t bytes, const Error& why) {
 }  // namespace
 
 std::string version_of(const std::string& variable, std::int64_t version) {
-  return "version " + std::to_string(version) + " of " + quoted(variable);
+  return "version " + std::to_string(version) + " of " + in_quotes(variable);
 }
 
 Status check_name(const std::string& variable, std::int64_t bytes_max) {
@@ -38,13 +38,13 @@ Status check_name(const std::string& variable, std::int64_t bytes_max) {
   return Error{ErrorCode::invalid_argument,
                "a variable's name has 1 to " + std::to_string(bytes_max) +
                    " bytes (staging_name_bytes) of UTF-8 without control characters, and " +
-                   quoted(variable) + " has " + std::to_string(variable.size())};
+                   in_quotes(variable) + " has " + std::to_string(variable.size())};
 }
 
 Error no_lease() { return {ErrorCode::not_found, "there is no such lease"}; }
 
 Error wrong_rank(const std::string& variable, int rank, const Box& box) {
-  return {ErrorCode::invalid_argument, quoted(variable) + " has " + std::to_string(rank) +
+  return {ErrorCode::invalid_argument, in_quotes(variable) + " has " + std::to_string(rank) +
                                            " dimensions, and the box " + box.text() + " has " +
                                            std::to_string(box.rank)};
 }
@@ -56,7 +56,7 @@ Status check_element(const PutRequest& request) {
                  "elements have 1 to 16 bytes, not " + std::to_string(request.element_bytes)};
   }
   if (std::ssize(request.type) > type_bytes_most || !is_plain_text(request.type)) {
-    return Error{ErrorCode::invalid_argument, "the element type " + quoted(request.type) +
+    return Error{ErrorCode::invalid_argument, "the element type " + in_quotes(request.type) +
                                                   " is none: it has at most " +
                                                   std::to_string(type_bytes_most) + " bytes"};
   }
@@ -70,7 +70,7 @@ Status check_element(const PutRequest& request) {
 Status check_fits(const PutRequest& request, const std::string& type, std::int64_t element_bytes,
                   int rank) {
   if (type != request.type || element_bytes != request.element_bytes) {
-    return Error{ErrorCode::invalid_argument, quoted(request.variable) + " has elements of " +
+    return Error{ErrorCode::invalid_argument, in_quotes(request.variable) + " has elements of " +
                                                   shown(type) + ", not of " + shown(request.type) +
                                                   "; put another variable, or convert the array"};
   }
@@ -81,7 +81,8 @@ Status check_fits(const PutRequest& request, const std::string& type, std::int64
 ObjectStore::ObjectStore(Options options)
     : options_(std::move(options)),
       places_({options_.memory_bytes, options_.segment_bytes,
-               options_.full == Full::spill ? options_.spill_bytes : 0, options_.make_segment}),
+               options_.full == Full::spill ? options_.spill_bytes : 0, options_.make_segment,
+               options_.take_pages}),
       deletions_(options_.servers) {}
 
 std::set<std::string> ObjectStore::take_changes() {
@@ -100,7 +101,7 @@ Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& reque
   Variable& variable = found->second;
   if (variable.life != request.life.life) {
     return Error{ErrorCode::not_found,
-                 quoted(request.variable) + " is being deleted; put it again if it is to be there"};
+                 in_quotes(request.variable) + " is being deleted; put it again if it is to be there"};
   }
   if (Status s = check_fits(request, variable.type, variable.element_bytes, variable.rank); !s) {
     return s.error();
@@ -179,7 +180,7 @@ Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRe
   if (!variable) return variable.error();
   const std::uint64_t number = ++last_object_;
   const Status allowed = check_limits(owner, **variable, request.version);
-  auto room = allowed ? make_room(request, number, asking.effort)
+  auto room = allowed ? make_room(request, number, asking)
                       : Result<std::variant<Range, Waiting>>(allowed.error());
   if (!room || std::holds_alternative<Waiting>(*room)) {
     drop_if_unused(request.variable, request.version);
@@ -201,7 +202,9 @@ Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRe
 }
 
 Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& request,
-                                                            std::uint64_t object, Effort effort) {
+                                                            std::uint64_t object,
+                                                            const Asking& asking) {
+  const Effort effort = asking.effort;
   const std::int64_t bytes = request.box.points() * request.element_bytes;
   const bool discards = options_.full == Full::discard_oldest && effort != Effort::guest;
   const bool spills = options_.full == Full::spill && effort == Effort::all;
@@ -214,7 +217,7 @@ Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& re
   };
   if (bytes > options_.memory_bytes) return refusal("");
   while (true) {
-    const auto placed = places_.place(object, bytes);
+    const auto placed = places_.place(object, bytes, asking.ready);
     if (placed && *placed) return std::variant<Range, Waiting>(places_.range(object));
     const bool helps = placed || places_.could_hold(bytes);
     if (helps && discards && discard_oldest(request)) continue;
@@ -251,13 +254,33 @@ bool ObjectStore::discard_oldest(const PutRequest& but_this) {
   return places_.memory_bytes_used() < used_before;
 }
 
+/// Null unless the owner has begun the object, and not ended it.
+ObjectStore::Object* ObjectStore::begun_by(Owner owner, std::uint64_t number) {
+  const auto found = objects_.find(number);
+  if (found == objects_.end()) return nullptr;
+  Object& object = found->second;
+  return object.owner == owner && object.order == 0 ? &object : nullptr;
+}
+
+Status ObjectStore::take_pages(Owner owner, std::uint64_t number) {
+  const Object* object = begun_by(owner, number);
+  if (object == nullptr) {
+    return Error{ErrorCode::not_found, "there is no such object to write"};
+  }
+  const Status status = places_.take_pages(number);
+  return status ? status : no_memory(object->bytes, status.error());
+}
+
 Result<std::uint64_t> ObjectStore::commit(Owner owner, std::uint64_t number,
                                           std::uint64_t order_before, const Checksum& checksum) {
-  const auto found = objects_.find(number);
-  if (found == objects_.end() || found->second.owner != owner || found->second.order != 0) {
+  Object* begun = begun_by(owner, number);
+  if (begun == nullptr) {
     return Error{ErrorCode::not_found, "there is no such object to commit"};
   }
-  Object& object = found->second;
+  Object& object = *begun;
+  if (!places_.has_pages(number)) {
+    return Error{ErrorCode::invalid_argument, "an object whose memory has no pages is not whole"};
+  }
   leases_.remove_room(owner, number);
   if (object.discarded) {
     Error why{ErrorCode::not_found,
@@ -274,7 +297,7 @@ Result<std::uint64_t> ObjectStore::commit(Owner owner, std::uint64_t number,
   variable.held += version.counts() ? 0 : 1;
   version.index.add(number, object.box);
   version.bytes += object.bytes;
-  places_.settle(number, object.order);
+  places_.may_leave(number, object.order);
   if (!variable.bounds) variable.bounds = object.box;
   *variable.bounds = around(*variable.bounds, object.box);
   changes_.insert(object.variable);
@@ -285,8 +308,7 @@ Result<std::uint64_t> ObjectStore::commit(Owner owner, std::uint64_t number,
 }
 
 Status ObjectStore::abort(Owner owner, std::uint64_t number) {
-  const auto found = objects_.find(number);
-  if (found == objects_.end() || found->second.owner != owner || found->second.order != 0) {
+  if (begun_by(owner, number) == nullptr) {
     return Error{ErrorCode::not_found, "there is no such object to give up"};
   }
   leases_.remove_room(owner, number);
@@ -307,7 +329,7 @@ void ObjectStore::give_up(std::uint64_t number) {
   drop_if_unused(object.variable, object.version);
 }
 
-Result<std::uint64_t> ObjectStore::enter(Owner owner, const PutRequest& request,
+Result<std::uint64_t> ObjectStore::index(Owner owner, const PutRequest& request,
                                          const Elsewhere& where) {
   if (entry_of(request.variable, request.version, where.at) != nullptr) {
     return Error{ErrorCode::invalid_argument, "this object was entered before"};
@@ -315,7 +337,7 @@ Result<std::uint64_t> ObjectStore::enter(Owner owner, const PutRequest& request,
   auto variable = variable_for(request);
   if (!variable) return variable.error();
   Status allowed = check_limits(owner, **variable, request.version);
-  if (allowed && where.guest && guests_ + strays_.size() >= guests_max) {
+  if (allowed && where.guest && guests_ + orphans_.size() >= guests_max) {
     allowed = Error{ErrorCode::out_of_memory,
                     "too many objects lie on servers that only help out; keep fewer versions, or "
                     "give the servers more memory"};
@@ -348,10 +370,10 @@ ObjectStore::Entered* ObjectStore::entry_of(const std::string& name, std::int64_
   return entered == held->second.entered.end() ? nullptr : &entered_.at(entered->second);
 }
 
-void ObjectStore::leave(Owner owner, const std::string& name, std::int64_t number,
-                        const ObjectAt& object) {
+void ObjectStore::unindex(Owner owner, const std::string& name, std::int64_t number,
+                          const ObjectAt& object) {
   Entered* entry = entry_of(name, number, object);
-  if (entry == nullptr || entry->state == Entry::settled) return;
+  if (entry == nullptr || entry->state == Entry::confirmed) return;
   if (entry->state == Entry::pending && entry->owner != owner) return;
   Variable& variable = variables_.at(name);
   Version& version = variable.versions.at(number);
@@ -369,11 +391,11 @@ void ObjectStore::leave(Owner owner, const std::string& name, std::int64_t numbe
   drop_if_unused(name, number);
 }
 
-void ObjectStore::settle(Owner owner, const std::string& name, std::int64_t number,
-                         const ObjectAt& object, std::uint64_t order) {
+void ObjectStore::confirm(Owner owner, const std::string& name, std::int64_t number,
+                          const ObjectAt& object, std::uint64_t order) {
   order_ = std::max(order_, order);
   Entered* entry = entry_of(name, number, object);
-  if (entry == nullptr || entry->state == Entry::settled) return;
+  if (entry == nullptr || entry->state == Entry::confirmed) return;
   if (entry->state == Entry::pending && entry->owner != owner) return;
   Variable& variable = variables_.at(name);
   Version& version = variable.versions.at(number);
@@ -381,9 +403,9 @@ void ObjectStore::settle(Owner owner, const std::string& name, std::int64_t numb
     leases_.remove_entry(owner, version.entered.at(object));
     --version.pending;
   }
-  entry->state = Entry::settled;
+  entry->state = Entry::confirmed;
   variable.held += version.counts() ? 0 : 1;
-  ++version.settled;
+  ++version.confirmed;
   keep_to_versions(name, variable);
 }
 
@@ -433,7 +455,7 @@ void ObjectStore::take_out(const std::string& name, Variable& variable, std::int
   for (const auto& [where, number] : held->second.entered) {
     const Entered& entry = entered_.at(number);
     if (entry.where.guest) {
-      strays_.push_back({where.home, where.object});
+      orphans_.push_back({where.home, where.object});
       --guests_;
     }
     if (entry.state == Entry::pending) leases_.remove_entry(entry.owner, number);
@@ -468,14 +490,14 @@ bool ObjectStore::remove(const std::string& name, std::uint64_t number) {
   return true;
 }
 
-std::vector<Stray> ObjectStore::take_strays(std::size_t count_max) {
-  const auto count = static_cast<std::ptrdiff_t>(std::min(count_max, strays_.size()));
-  std::vector<Stray> taken(strays_.end() - count, strays_.end());
-  strays_.resize(strays_.size() - taken.size());
+std::vector<Orphan> ObjectStore::take_orphans(std::size_t count_max) {
+  const auto count = static_cast<std::ptrdiff_t>(std::min(count_max, orphans_.size()));
+  std::vector<Orphan> taken(orphans_.end() - count, orphans_.end());
+  orphans_.resize(orphans_.size() - taken.size());
   return taken;
 }
 
-void ObjectStore::forget(std::uint64_t number, int owner) {
+void ObjectStore::drop_orphan(std::uint64_t number, int owner) {
   const auto found = objects_.find(number);
   if (found == objects_.end() || found->second.discarded) return;
   Object& object = found->second;

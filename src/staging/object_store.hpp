@@ -55,13 +55,15 @@ struct PutRequest {
 struct Asking {
   Effort effort = Effort::all;
   Ticket ticket = 0;
+  /// The object is written at once; else take_pages() comes before.
+  bool ready = true;
   /// Of a server that owns no part of the box: those that do, by which alone the object is found.
   std::vector<int> owners{};
 };
 
 /// An object that lies on a server which owns no part of its box, and that this server, which does,
 /// has discarded.
-struct Stray {
+struct Orphan {
   int home = 0;
   std::uint64_t object = 0;
 };
@@ -73,10 +75,10 @@ struct ObjectAt {
   auto operator<=>(const ObjectAt&) const = default;
 };
 
-/// Where an object lies that is entered here.
+/// Where an object lies that is indexed here.
 struct Elsewhere {
   ObjectAt at;
-  /// Its home owns no part of the box, and hears by take_strays() alone that the version was
+  /// Its home owns no part of the box, and hears by take_orphans() alone that the version was
   /// discarded.
   bool guest = false;
 };
@@ -187,8 +189,9 @@ class ObjectStore {
     int servers = 1;                                   ///< of its group
     Limits limits{};
     std::function<std::int64_t()> now_ns{};  ///< the age of leases; empty: they have none
-    /// Makes a segment of so many bytes, numbered 0, 1, 2, ….
+    /// As of Places::Options.
     std::function<Status(std::int64_t bytes)> make_segment;
+    std::function<Status(int segment)> take_pages{};
     /// Hears of each version that goes, if somebody is given.
     std::function<void(const std::string& variable, std::int64_t version)> on_discard;
   };
@@ -198,32 +201,38 @@ class ObjectStore {
   ///        be made; not_found if the version was discarded
   Result<std::variant<Begun, Waiting>> begin(Owner owner, const PutRequest& request,
                                              const Asking& asking = {});
+  /// The memory of an object that was begun without being ready gets its pages: its owner is about
+  /// to write it.
+  /// @error not_found if the owner has begun no such object; out_of_memory if the system has none
+  Status take_pages(Owner owner, std::uint64_t object);
   /// The object is visible from now on. Its order, which is returned, is above that of every object
   /// that this server knows of, and above `order_before`.
-  /// @error not_found if the owner has begun no such object, or its version was discarded meanwhile
+  /// @error not_found if the owner has begun no such object, or its version was discarded
+  ///        meanwhile; invalid_argument if its pages were never taken
   Result<std::uint64_t> commit(Owner owner, std::uint64_t object, std::uint64_t order_before = 0,
                                const Checksum& checksum = {});
   Status abort(Owner owner, std::uint64_t object);
 
-  /// Enters the box of an object that `owner` writes on another server: before its commit there.
+  /// Indexes the box of an object that `owner` writes on another server: before its commit there.
   /// Returns an order that is above that of every object that this server knows of. The entry
-  /// counts for no limit of versions before settle().
-  /// @error as begin(); invalid_argument if it was entered before
-  Result<std::uint64_t> enter(Owner owner, const PutRequest& request, const Elsewhere& where);
-  /// Takes an entry back: the one who entered it may before settle(), anybody once its owner was
+  /// counts for no limit of versions before confirm().
+  /// @error as begin(); invalid_argument if it was indexed before
+  Result<std::uint64_t> index(Owner owner, const PutRequest& request, const Elsewhere& where);
+  /// Takes an entry back: the one who made it may before confirm(), anybody once its owner was
   /// lost, and nobody else.
-  void leave(Owner owner, const std::string& variable, std::int64_t version,
-             const ObjectAt& object);
+  void unindex(Owner owner, const std::string& variable, std::int64_t version,
+               const ObjectAt& object);
   /// The object of an entry was committed with that order: its version counts for limits from now
-  /// on. Said by the one who entered it, or by anybody once that owner was lost.
-  void settle(Owner owner, const std::string& variable, std::int64_t version,
-              const ObjectAt& object, std::uint64_t order);
+  /// on. Said by the one who made the entry, or by anybody once that owner was lost.
+  void confirm(Owner owner, const std::string& variable, std::int64_t version,
+               const ObjectAt& object, std::uint64_t order);
 
-  /// What the homes of objects that were entered here are to forget(); at most so many, each once.
-  std::vector<Stray> take_strays(std::size_t count_max);
+  /// What the homes of objects that were indexed here are to be told, which drop_orphan() then; at
+  /// most so many, each once.
+  std::vector<Orphan> take_orphans(std::size_t count_max);
   /// An owner of the object's box knows it no longer. When all have said so, nobody can find it: it
   /// goes.
-  void forget(std::uint64_t object, int owner);
+  void drop_orphan(std::uint64_t object, int owner);
 
   /// Objects of this server that cover the box.
   /// @error not_found if the version was discarded; invalid_argument if the box has another rank
@@ -289,6 +298,7 @@ class ObjectStore {
   /// The same of one, without versions.
   std::optional<VariableInfo> describe(const std::string& variable) const;
   std::int64_t memory_bytes_used() const { return places_.memory_bytes_used(); }
+  std::int64_t sparse_bytes() const { return places_.sparse_bytes(); }
   std::int64_t spilled_bytes() const { return places_.spilled_bytes(); }
   std::int64_t disk_bytes_used() const { return places_.disk_bytes_used(); }
   /// Memory of lost owners that nobody else may get: of the objects that they wrote.
@@ -318,17 +328,17 @@ class ObjectStore {
     BoxIndex elsewhere;  ///< objects of other servers, by a number of this store's own
     std::map<ObjectAt, std::uint64_t> entered;  ///< that number
     std::int64_t bytes = 0;
-    int pending = 0;  ///< objects and entries that owners who are connected have not ended
-    int settled = 0;  ///< entries whose objects were committed
+    int pending = 0;    ///< objects and entries that owners who are connected have not ended
+    int confirmed = 0;  ///< entries whose objects were committed
     /// Whether anything of it was committed, as far as is known here.
-    bool counts() const { return index.size() > 0 || settled > 0; }
+    bool counts() const { return index.size() > 0 || confirmed > 0; }
     bool unused() const { return pending == 0 && index.size() == 0 && entered.empty(); }
   };
   /// What became of the object of an entry, as far as is known here.
   enum class Entry {
-    pending,  ///< its owner is putting it
-    settled,  ///< it was committed
-    doubtful  ///< its owner was lost: only its home knows
+    pending,    ///< its owner is putting it
+    confirmed,  ///< it was committed
+    doubtful    ///< its owner was lost: only its home knows
   };
   struct Entered {
     Elsewhere where;
@@ -361,7 +371,8 @@ class ObjectStore {
   void erase_variable(std::map<std::string, Variable>::iterator found);
   void take_out(const std::string& name, Variable& variable, std::int64_t version);
   Result<std::variant<Range, Waiting>> make_room(const PutRequest& request, std::uint64_t object,
-                                                 Effort effort);
+                                                 const Asking& asking);
+  Object* begun_by(Owner owner, std::uint64_t object);
   bool discard_oldest(const PutRequest& but_this);
   std::string why_full() const;
   void give_up(std::uint64_t object);
@@ -392,8 +403,8 @@ class ObjectStore {
   std::int64_t fenced_bytes_ = 0;
   std::uint64_t last_object_ = 0;  ///< numbers of objects, and of those elsewhere
   std::uint64_t order_ = 0;        ///< the highest that is known
-  std::vector<Stray> strays_;
-  std::size_t guests_ = 0;             ///< entries whose objects would be strays
+  std::vector<Orphan> orphans_;
+  std::size_t guests_ = 0;             ///< entries whose objects would be orphans
   std::set<std::uint64_t> forgotten_;  ///< the last objects whose owners discarded their versions
   std::set<std::string> changes_;
 };

@@ -25,12 +25,12 @@ Places::Places(Options options) : options_(std::move(options)) {
   if (spills()) disk_.add_segment(0, options_.spill_bytes);
 }
 
-Result<bool> Places::place(std::uint64_t object, std::int64_t bytes) {
+Result<bool> Places::place(std::uint64_t object, std::int64_t bytes, bool ready) {
   may_try_disk_ = true;
   bring_in();
   // What is wanted back goes first, unless a disk that fails would let it wait for ever.
   if (!queue_.empty() && !disk_failure_) return false;
-  const auto range = allocate(bytes);
+  const auto range = allocate(bytes, ready);
   if (!range) return range.error();
   if (!*range) return false;
   Place place;
@@ -41,19 +41,56 @@ Result<bool> Places::place(std::uint64_t object, std::int64_t bytes) {
 }
 
 /// Nothing if there is no room.
-Result<std::optional<Range>> Places::allocate(std::int64_t bytes) {
+Result<std::optional<Range>> Places::allocate(std::int64_t bytes, bool ready) {
   auto range = heap_.allocate(bytes);
-  if (range || heap_.bytes() + bytes > options_.memory_bytes) return range;
-  const std::int64_t left = options_.memory_bytes - heap_.bytes();
-  const std::int64_t segment =
-      std::max(heap_.rounded(bytes), std::min(options_.segment_bytes, left));
-  if (Status status = options_.make_segment(segment); !status) return status.error();
-  heap_.add_segment(segments_++, segment);
-  segment_largest_ = std::max(segment_largest_, segment);
-  return heap_.allocate(bytes);
+  return range ? range : allocate_sparse(bytes, ready);
 }
 
-void Places::settle(std::uint64_t object, std::uint64_t age) {
+/// Where no pages are yet, in segments that are there or in a new one.
+Result<std::optional<Range>> Places::allocate_sparse(std::int64_t bytes, bool ready) {
+  auto range = sparse_.allocate(bytes);
+  const std::int64_t made = heap_.bytes() + sparse_.bytes();
+  if (!range && made + bytes > options_.memory_bytes) return range;
+  if (!range) {
+    const std::int64_t segment = std::max(
+        heap_.rounded(bytes), std::min(options_.segment_bytes, options_.memory_bytes - made));
+    if (Status status = options_.make_segment(segment); !status) return status.error();
+    sparse_.add_segment(segments_++, segment);
+    range = sparse_.allocate(bytes);
+  }
+  if (!range || !ready) return range;
+  if (Status status = take_pages_of(range->segment); !status) {
+    sparse_.release(*range);
+    return status.error();
+  }
+  return range;
+}
+
+/// From now on the segment is one of those whose pages are there.
+Status Places::take_pages_of(int segment) {
+  if (!sparse_.has_segment(segment)) return {};
+  Status status = options_.take_pages ? options_.take_pages(segment) : Status{};
+  if (!status) return status;
+  const std::int64_t before = heap_.bytes();
+  sparse_.move_segment(segment, heap_);
+  segment_largest_ = std::max(segment_largest_, heap_.bytes() - before);
+  return {};
+}
+
+Status Places::take_pages(std::uint64_t object) {
+  return take_pages_of(places_.at(object).memory->segment);
+}
+
+bool Places::has_pages(std::uint64_t object) const {
+  const auto& memory = places_.at(object).memory;
+  return memory && heap_.has_segment(memory->segment);
+}
+
+void Places::release_memory(const Range& memory) {
+  (heap_.has_segment(memory.segment) ? heap_ : sparse_).release(memory);
+}
+
+void Places::may_leave(std::uint64_t object, std::uint64_t age) {
   Place& place = places_.at(object);
   place.age = age;
   enlist(object, place);
@@ -128,7 +165,7 @@ void Places::bring_in() {
       continue;
     }
     Place& place = found->second;
-    const auto range = allocate(place.bytes);
+    const auto range = allocate(place.bytes, true);
     if (range && *range) {
       place.memory = *range;
       place.moving = Moving::in;
@@ -163,7 +200,7 @@ bool Places::let_go(std::int64_t bytes) {
 }
 
 void Places::leave_memory(Place& place) {
-  heap_.release(*place.memory);
+  release_memory(*place.memory);
   place.memory.reset();
   spilled_bytes_ += place.bytes;
   freed_ = true;
@@ -200,7 +237,7 @@ void Places::ended(const Move& move, const Status& status) {
   } else if (status) {
     spilled_bytes_ -= place.bytes;
   } else {
-    heap_.release(*place.memory);
+    release_memory(*place.memory);
     place.memory.reset();
     place.failure = status.error();
   }
@@ -222,7 +259,7 @@ void Places::drop(std::uint64_t object) {
 
 void Places::forget(std::uint64_t object) {
   const Place& place = places_.at(object);
-  if (place.memory) heap_.release(*place.memory);
+  if (place.memory) release_memory(*place.memory);
   if (!place.memory) spilled_bytes_ -= place.bytes;
   if (place.disk) release_disk(*place.disk);
   places_.erase(object);

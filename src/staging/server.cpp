@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "fabric/contact.hpp"
+#include "os/available_memory.hpp"
 #include "staging/gpu_disk.hpp"
 
 namespace tranship::staging {
@@ -105,6 +106,7 @@ Service::Options Server::service_options() {
   service.store.limits = limits_;
   service.store.now_ns = [] { return SteadyClock().now_ns(); };
   service.store.make_segment = [this](std::int64_t bytes) { return make_segment(bytes); };
+  service.store.take_pages = [this](int segment) { return take_pages_of(segment); };
   if (trace_) {
     service.store.on_discard = [this](const std::string& variable, std::int64_t version) {
       trace_->discarded(variable, version);
@@ -148,14 +150,10 @@ Status Server::join() {
   if (const auto contact = read_contact(options_.first); contact && contact->key) {
     processes_->accept_key(*contact->key);
   }
-  MessageWriter question;
-  question.add(Ask::join)
-      .add(staging_version)
-      .add(options_.rank)
-      .add(options_.servers)
-      .text(contact_);
+  const protocol::Join join{staging_version, options_.rank, options_.servers, contact_};
   std::vector<std::byte> reply(message_bytes_least);
-  const auto joined = processes_->ask(*first, question.bytes(), reply, options_.join.timeout);
+  const auto joined =
+      processes_->ask(*first, message_of(join).bytes(), reply, options_.join.timeout);
   return joined ? Status{} : Status(joined.error());
 }
 
@@ -256,9 +254,9 @@ Result<Array> Server::allocate(std::int64_t bytes) {
           .value());
   array.name = "a segment of a staging server";
   if (device_ < 0) {
-    // The server pays for its pages, not the client that touches them first.
-    auto memory = engine_->allocate_shared(bytes, true);
+    auto memory = engine_->allocate_shared(bytes);
     if (!memory) return memory.error();
+    memories_.push_back(*memory);
     array.place.address = (*memory)->data();
     array.owner = *memory;
     return array;
@@ -270,6 +268,12 @@ Result<Array> Server::allocate(std::int64_t bytes) {
   array.where = Where::device;
   array.device = device_;
   return array;
+}
+
+/// The server pays for its pages, before anybody touches them.
+Status Server::take_pages_of(int segment) {
+  if (device_ >= 0) return {};
+  return take_pages(*memories_[static_cast<std::size_t>(segment)]);
 }
 
 std::byte* Server::address_of(const Range& range) const {

@@ -81,6 +81,7 @@ class Server {
   std::byte* address_of(const Range& range) const;
   Status choose_memory();
   Status make_segment(std::int64_t bytes);
+  Status take_pages_of(int segment);
   Result<Array> allocate(std::int64_t bytes);
   void on_lost(RequesterId requester, bool cleanly);
   void on_gone(RequesterId requester, bool cleanly);
@@ -91,8 +92,9 @@ class Server {
   std::unique_ptr<ServerTrace> trace_;  ///< null: nothing is traced
   std::unique_ptr<Service> service_;
   std::vector<Array> segments_;
-  int device_ = -1;               ///< the GPU on which they lie
-  std::unique_ptr<Disk> disk_;    ///< until mover_ has it
+  std::vector<std::shared_ptr<SharedMemory>> memories_;  ///< of the segments; none on a GPU
+  int device_ = -1;                                      ///< the GPU on which they lie
+  std::unique_ptr<Disk> disk_;                           ///< until mover_ has it
   std::unique_ptr<Mover> mover_;  ///< null: nothing is spilled, or the server is closing
   /// Set once, before anything is answered: a thread of the fabric must not wait for the engine's
   /// locks, which whoever closes it holds.

@@ -14,36 +14,12 @@ namespace {
 
 Error unreadable() { return {ErrorCode::invalid_argument, "a message that cannot be read"}; }
 
-Result<std::size_t> written(const MessageWriter& out, std::span<std::byte> reply) {
-  if (out.bytes().size() > reply.size()) {
-    return Error{ErrorCode::out_of_range, "the answer does not fit a message: raise slot_bytes"};
-  }
-  std::memcpy(reply.data(), out.bytes().data(), out.bytes().size());
-  return out.bytes().size();
-}
-
-Result<std::size_t> done(std::span<std::byte> reply) {
-  return written(MessageWriter().add(Said::done), reply);
-}
-
-Result<std::size_t> stale(std::span<std::byte> reply) {
-  return written(MessageWriter().add(Said::stale), reply);
-}
-
-/// No group commits so often.
-constexpr std::uint64_t order_max = std::uint64_t{1} << 62;
-
 /// Names that one client waits for; who is not told looks again by itself.
 constexpr std::size_t watches_max = 256;
-/// Bytes of what a client calls itself, and of a server's contact.
-constexpr std::size_t label_bytes_max = 256;
-/// No keeper makes or deletes so many variables.
-constexpr std::uint64_t number_max = std::uint64_t{1} << 62;
-
 /// What a client calls itself, made fit to be shown.
 std::string label_of(const std::string& text) {
   const bool fits = text.size() <= label_bytes_max && is_plain_text(text);
-  return fits ? text : quoted(text, label_bytes_max / 4);
+  return fits ? text : in_quotes(text, label_bytes_max / 4);
 }
 
 /// A path as clients name it. What is no name counts among the others.
@@ -52,6 +28,20 @@ std::string_view path_of(const std::string& text) {
 }
 
 Error closing() { return {ErrorCode::closed, "the staging server is closing"}; }
+
+/// Objects of a long answer from `first` on, as many as a reply of `bytes` bytes has room for.
+protocol::Objects page_of(const Found& found, std::size_t first, std::size_t bytes) {
+  protocol::Objects page{{found.version, found.type, found.element_bytes, found.lease, {}}, 0};
+  const std::size_t taken = sizeof(ReplyKind) + encoded_bytes(page);
+  const std::size_t left = found.objects.size() - first;
+  const std::size_t room = bytes > taken ? bytes - taken : 0;
+  const std::size_t each = left > 0 ? encoded_bytes(found.objects[first]) : 1;
+  const std::size_t count = std::min(left, room / each);
+  const auto begin = found.objects.begin() + static_cast<std::ptrdiff_t>(first);
+  page.found.objects.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
+  page.left = static_cast<std::uint32_t>(left - count);
+  return page;
+}
 
 Status check_version(std::uint32_t version) {
   if (version == staging_version) return {};
@@ -73,48 +63,19 @@ Service::Service(Options options)
   contacts_[static_cast<std::size_t>(options_.store.server)] = options_.contact;
 }
 
-Result<std::size_t> Service::answer(Owner from, std::span<const std::byte> question,
+Result<std::size_t> Service::answer(Owner from, std::span<const std::byte> request,
                                     std::span<std::byte> reply) {
-  MessageReader in(question);
-  const auto ask = in.get<Ask>();
-  if (ask != Ask::hello && ask != Ask::join && !clients_.contains(from)) {
+  const RequestKind kind = kind_of(request);
+  const bool stranger = kind != RequestKind::hello && kind != RequestKind::join;
+  if (stranger && !clients_.contains(from)) {
     return Error{ErrorCode::invalid_argument, "say hello first"};
   }
-  auto length = carry_out(from, ask, in, reply);
+  const auto answer_to = [&]<typename Request>(const Request& one) {
+    return on(from, one, ReplyTo<Request>(reply));
+  };
+  auto length = read_request<Answer>(request, answer_to);
   conclude();
   return length;
-}
-
-Result<std::size_t> Service::carry_out(Owner from, Ask ask, MessageReader& in, Reply reply) {
-  switch (ask) {
-    case Ask::hello: return on_hello(from, in, reply);
-    case Ask::join: return on_join(in, reply);
-    case Ask::define: return on_define(in, reply);
-    case Ask::declare: return on_declare(from, in, reply);
-    case Ask::describe: return on_describe(from, in, reply);
-    case Ask::bounds: return on_bounds(in, reply);
-    case Ask::put: return on_put(from, in, reply);
-    case Ask::begin: return on_begin(from, in, reply);
-    case Ask::commit: return on_commit(from, in, reply);
-    case Ask::abort: return on_abort(from, in, reply);
-    case Ask::enter: return on_enter(from, in, reply);
-    case Ask::leave: return on_leave(from, in, reply);
-    case Ask::settle: return on_settle(from, in, reply);
-    case Ask::get: return on_get(from, in, true, reply);
-    case Ask::wait: return on_get(from, in, false, reply);
-    case Ask::find: return on_find(from, in, reply);
-    case Ask::lease: return on_lease(from, in, reply);
-    case Ask::more: return on_more(from, in, reply);
-    case Ask::recall: return on_recall(from, in, reply);
-    case Ask::release: return on_release(from, in, reply);
-    case Ask::undo: return on_undo(from, in, reply);
-    case Ask::forget: return on_forget(in, reply);
-    case Ask::discard: return on_discard(in, reply);
-    case Ask::remove: return on_remove(in, reply);
-    case Ask::list: return on_list(in, reply);
-    case Ask::status: return on_status(reply);
-  }
-  return unreadable();
 }
 
 bool Service::complete() const {
@@ -122,50 +83,39 @@ bool Service::complete() const {
                       [](const std::string& contact) { return contact.empty(); });
 }
 
-Result<std::size_t> Service::on_hello(Owner from, MessageReader& in, Reply reply) {
-  const auto version = in.get<std::uint32_t>();
-  if (Status status = check_version(version); !status) return status.error();
-  const std::string name = in.text();
-  auto id = in.get<ClientId>();
-  if (!in.ok()) return unreadable();
+Result<std::size_t> Service::on(Owner from, const protocol::Hello& request,
+                                ReplyTo<protocol::Hello> reply) {
+  if (Status status = check_version(request.version); !status) return status.error();
   if (draining_) return closing();
   if (lost_.contains(from)) return Error{ErrorCode::closed, "this connection was lost"};
   // Without an identity a client is its connection: no random number has a zero half.
+  ClientId id = request.client;
   if (id.high == 0 || id.low == 0) id = {0, from};
   if (const auto known = clients_.find(from); known != clients_.end()) id = known->second.id;
   const int rank = options_.store.server;
   if (rank == 0 && !complete()) {
     waiting_for_servers_.insert(from);
     const auto missing = std::count(contacts_.begin(), contacts_.end(), std::string());
-    return written(MessageWriter()
-                       .add(Said::waiting)
-                       .text(std::to_string(missing) + " of " + std::to_string(options_.servers) +
-                             " servers have not started yet"),
-                   reply);
+    return reply(protocol::Wait{std::to_string(missing) + " of " +
+                                std::to_string(options_.servers) +
+                                " servers have not started yet"});
   }
   const std::int64_t limit = options_.store.limits.clients;
   if (!clients_.contains(from) && std::ssize(clients_) >= limit) {
     return limit_reached("the clients of the server are", limit, "staging_clients");
   }
-  clients_[from] = {label_of(name), id};
+  clients_[from] = {label_of(request.name), id};
   registry_.came_back(id);
-  MessageWriter out;
-  out.add(Said::done).add(options_.message_bytes).add(data_bytes());
-  out.add(rank).add(options_.servers);
-  for (const std::string& contact : contacts_) {
-    if (rank == 0) out.text(contact);
-  }
-  return written(out, reply);
+  protocol::Welcome welcome{options_.message_bytes, data_bytes(), rank, options_.servers, {}};
+  if (rank == 0) welcome.contacts = contacts_;
+  return reply(welcome);
 }
 
-Result<std::size_t> Service::on_join(MessageReader& in, Reply reply) {
-  const auto version = in.get<std::uint32_t>();
-  const auto rank = in.get<int>();
-  const auto servers = in.get<int>();
-  const std::string contact = in.text();
-  const bool plain = contact.size() <= label_bytes_max && is_plain_text(contact);
-  if (!in.ok() || contact.empty() || !plain) return unreadable();
-  if (Status status = check_version(version); !status) return status.error();
+Result<std::size_t> Service::on(Owner, const protocol::Join& request,
+                                ReplyTo<protocol::Join> reply) {
+  if (Status status = check_version(request.version); !status) return status.error();
+  const int rank = request.server;
+  const int servers = request.servers;
   if (options_.store.server != 0 || servers != options_.servers || rank < 1 || rank >= servers) {
     return Error{ErrorCode::invalid_argument,
                  "server " + std::to_string(rank) + " of " + std::to_string(servers) +
@@ -179,60 +129,43 @@ Result<std::size_t> Service::on_join(MessageReader& in, Reply reply) {
         ErrorCode::invalid_argument,
         "server " + std::to_string(rank) + " has joined before; give each a rank of its own"};
   }
-  known = contact;
+  known = request.contact;
   if (complete()) {
     for (const Owner client : std::exchange(waiting_for_servers_, {})) options_.notify(client);
   }
-  return done(reply);
+  return reply(protocol::Done{});
 }
 
-Result<std::size_t> Service::on_define(MessageReader& in, Reply reply) {
-  PutRequest domain;
-  if (!read(in, domain)) return unreadable();
-  const auto writers = in.get<int>();
-  if (!in.ok()) return unreadable();
-  const Status status = registry_.define(domain, writers);
-  changes_.insert(domain.variable);
-  return status ? done(reply) : Answer(status.error());
+Result<std::size_t> Service::on(Owner, const protocol::Define& request,
+                                ReplyTo<protocol::Define> reply) {
+  const Status status = registry_.define(request.domain, request.writers);
+  changes_.insert(request.domain.variable);
+  return status ? reply(protocol::Done{}) : Answer(status.error());
 }
 
-Result<std::size_t> Service::on_declare(Owner from, MessageReader& in, Reply reply) {
-  PutRequest request;
-  if (!read(in, request)) return unreadable();
+Result<std::size_t> Service::on(Owner from, const protocol::Declare& request,
+                                ReplyTo<protocol::Declare> reply) {
   if (draining_) return closing();
-  const auto facts = registry_.declare(clients_.at(from).id, request);
+  const auto facts = registry_.declare(clients_.at(from).id, request.object);
   if (!facts) return facts.error();
-  changes_.insert(request.variable);
-  MessageWriter out;
-  out.add(Said::done);
-  add(out, *facts);
-  return written(out, reply);
+  changes_.insert(request.object.variable);
+  return reply(protocol::Declared{*facts});
 }
 
-Result<std::size_t> Service::on_describe(Owner from, MessageReader& in, Reply reply) {
-  const std::string name = in.text();
-  const bool watch = in.get<std::uint32_t>() != 0;
-  if (!in.ok()) return unreadable();
-  if (Status s = check_name(name, name_bytes_most); !s) return s.error();
-  const auto facts = registry_.facts(name);
+Result<std::size_t> Service::on(Owner from, const protocol::Describe& request,
+                                ReplyTo<protocol::Describe> reply) {
+  const auto facts = registry_.facts(request.variable);
   if (!facts) {
-    return wait(from, name, {"nothing has been put to " + quoted(name) + " yet"}, reply);
+    const std::string why = "nothing has been put to " + in_quotes(request.variable) + " yet";
+    return wait(from, request.variable, why, reply);
   }
-  if (watch) waiting_.add(name, from);
-  MessageWriter out;
-  out.add(Said::done);
-  add(out, *facts);
-  add(out, bounds_of(name));
-  return written(out, reply);
+  if (request.watch) waiting_.add(request.variable, from);
+  return reply(protocol::Described{*facts, bounds_of(request.variable)});
 }
 
-Result<std::size_t> Service::on_bounds(MessageReader& in, Reply reply) const {
-  const std::string name = in.text();
-  if (!in.ok()) return unreadable();
-  MessageWriter out;
-  out.add(Said::done);
-  add(out, bounds_of(name));
-  return written(out, reply);
+Result<std::size_t> Service::on(Owner, const protocol::Bounds& request,
+                                ReplyTo<protocol::Bounds> reply) const {
+  return reply(protocol::BoundsHere{bounds_of(request.variable)});
 }
 
 /// Whether the variable was deleted since the client has asked its keeper for it.
@@ -251,307 +184,262 @@ std::optional<Box> Service::bounds_of(const std::string& variable) const {
   return info ? std::optional(info->bounds) : std::nullopt;
 }
 
-Result<std::size_t> Service::on_put(Owner from, MessageReader& in, Reply reply) {
-  PutRequest request;
-  if (!read(in, request)) return unreadable();
-  const auto data = in.data();
-  const auto checksum = in.get<Checksum>();
-  if (!in.ok()) return unreadable();
+Result<std::size_t> Service::on(Owner from, const protocol::Put& put,
+                                ReplyTo<protocol::Put> reply) {
+  const PutRequest& request = put.object;
+  const auto data = put.data.bytes;
   if (draining_) return closing();
-  if (Status status = check_element(request); !status) return status.error();
-  const auto bytes = static_cast<std::int64_t>(data.size());
+  const std::int64_t bytes = std::ssize(data);
   if (request.box.points() * request.element_bytes != bytes || bytes > data_bytes()) {
     return unreadable();
   }
-  if (is_stale(request.variable, request.life)) return stale(reply);
-  if (checksum.known != 0 && checksum.crc != crc32c(data)) {
+  if (is_stale(request.variable, request.life)) return reply(protocol::Stale{});
+  if (put.checksum.known != 0 && put.checksum.crc != crc32c(data)) {
     return Error{ErrorCode::io, "an object arrived with other bytes than those that were put"};
   }
   auto begun = store_.begin(from, request, {options_.servers > 1 ? Effort::home : Effort::all});
   if (!begun) return begun.error();
-  if (const auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", *waiting, reply);
+  if (auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", waiting->why, reply);
   const Begun& object = std::get<Begun>(*begun);
   std::memcpy(options_.address_of(object.range), data.data(), data.size());
-  const auto order = store_.commit(from, object.object, 0, checksum);
+  const auto order = store_.commit(from, object.object, 0, put.checksum);
   if (!order) return order.error();
-  traffic_[request.variable].puts.add(1, static_cast<std::int64_t>(data.size()), message_path);
-  return put_answer(MessageWriter().add(Said::done), reply);
+  traffic_[request.variable].puts.add(1, bytes, message_path);
+  return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
-Result<std::size_t> Service::on_begin(Owner from, MessageReader& in, Reply reply) {
-  PutRequest request;
-  if (!read(in, request)) return unreadable();
-  Asking asking;
-  asking.effort = in.get<Effort>();
-  const auto owners = in.get<std::uint32_t>();
-  if (owners > static_cast<std::uint32_t>(options_.servers)) return unreadable();
-  for (std::uint32_t k = 0; k < owners && in.ok(); ++k) asking.owners.push_back(in.get<int>());
-  asking.ticket = in.get<Ticket>();
-  if (!in.ok() || asking.effort < Effort::guest || asking.effort > Effort::all) return unreadable();
+Result<std::size_t> Service::on(Owner from, const protocol::Begin& request,
+                                ReplyTo<protocol::Begin> reply) {
+  const PutRequest& put = request.object;
+  if (std::ssize(request.owners) > options_.servers) return unreadable();
   if (draining_) return closing();
-  if (is_stale(request.variable, request.life)) return stale(reply);
-  auto begun = store_.begin(from, request, asking);
+  if (is_stale(put.variable, put.life)) return reply(protocol::Stale{});
+  auto begun =
+      store_.begin(from, put, {request.effort, request.ticket, request.ready, request.owners});
   if (!begun) return begun.error();
-  if (const auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", *waiting, reply);
+  if (auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", waiting->why, reply);
   const Begun& object = std::get<Begun>(*begun);
-  traffic_.try_emplace(request.variable);
-  MessageWriter out;
-  out.add(Said::done).add(object.object);
-  add(out, object.range);
-  return put_answer(std::move(out), reply);
+  traffic_.try_emplace(put.variable);
+  return reply(protocol::RoomHere{object.object, object.range, store_.take_orphans(orphans_max)});
 }
 
-/// What a put may have made this server discard is told to whoever puts.
-Result<std::size_t> Service::put_answer(MessageWriter out, Reply reply) {
-  add(out, store_.take_strays(strays_max));
-  return written(out, reply);
+Result<std::size_t> Service::on(Owner from, const protocol::TakePages& request,
+                                ReplyTo<protocol::TakePages> reply) {
+  const Status status = store_.take_pages(from, request.object);
+  return status ? reply(protocol::Done{}) : Answer(status.error());
 }
 
-Result<std::size_t> Service::on_commit(Owner from, MessageReader& in, Reply reply) {
-  const auto object = in.get<std::uint64_t>();
-  const auto order_before = in.get<std::uint64_t>();
-  const std::string variable = in.text();
-  const auto bytes = in.get<std::int64_t>();
-  const std::string path = in.text();
-  const auto checksum = in.get<Checksum>();
-  if (!in.ok() || order_before > order_max || bytes < 0) return unreadable();
-  const auto order = store_.commit(from, object, order_before, checksum);
+Result<std::size_t> Service::on(Owner from, const protocol::Commit& request,
+                                ReplyTo<protocol::Commit> reply) {
+  const auto order = store_.commit(from, request.object, request.order_before, request.checksum);
   if (!order) return order.error();
-  if (const auto known = traffic_.find(variable); known != traffic_.end()) {
-    known->second.puts.add(1, bytes, path_of(path));
+  if (const auto known = traffic_.find(request.variable); known != traffic_.end()) {
+    known->second.puts.add(1, request.bytes, path_of(request.path));
   }
-  return put_answer(MessageWriter().add(Said::done).add(*order), reply);
+  return reply(protocol::Ordered{*order, store_.take_orphans(orphans_max)});
 }
 
-Result<std::size_t> Service::on_abort(Owner from, MessageReader& in, Reply reply) {
-  const auto object = in.get<std::uint64_t>();
-  if (!in.ok()) return unreadable();
-  const Status status = store_.abort(from, object);
-  return status ? done(reply) : Answer(status.error());
+Result<std::size_t> Service::on(Owner from, const protocol::Abort& request,
+                                ReplyTo<protocol::Abort> reply) {
+  const Status status = store_.abort(from, request.object);
+  return status ? reply(protocol::Done{}) : Answer(status.error());
 }
 
-Result<std::size_t> Service::on_enter(Owner from, MessageReader& in, Reply reply) {
-  PutRequest request;
-  if (!read(in, request)) return unreadable();
-  const auto home = in.get<int>();
-  const auto object = in.get<std::uint64_t>();
-  const bool guest = in.get<std::uint32_t>() != 0;
-  if (!in.ok() || home < 0 || home >= options_.servers || home == options_.store.server) {
-    return unreadable();
-  }
-  if (is_stale(request.variable, request.life)) return stale(reply);
-  const auto order = store_.enter(from, request, {{home, object}, guest});
+Result<std::size_t> Service::on(Owner from, const protocol::Index& request,
+                                ReplyTo<protocol::Index> reply) {
+  const PutRequest& put = request.object;
+  const int home = request.at.home;
+  if (home >= options_.servers || home == options_.store.server) return unreadable();
+  if (is_stale(put.variable, put.life)) return reply(protocol::Stale{});
+  const auto order = store_.index(from, put, {request.at, request.guest});
   if (!order) return order.error();
-  traffic_.try_emplace(request.variable);
-  return put_answer(MessageWriter().add(Said::done).add(*order), reply);
+  traffic_.try_emplace(put.variable);
+  return reply(protocol::Ordered{*order, store_.take_orphans(orphans_max)});
 }
 
-Result<std::size_t> Service::on_leave(Owner from, MessageReader& in, Reply reply) {
-  const std::string variable = in.text();
-  const auto version = in.get<std::int64_t>();
-  const auto home = in.get<int>();
-  const auto object = in.get<std::uint64_t>();
-  if (!in.ok()) return unreadable();
-  store_.leave(from, variable, version, {home, object});
-  return done(reply);
+Result<std::size_t> Service::on(Owner from, const protocol::Unindex& request,
+                                ReplyTo<protocol::Unindex> reply) {
+  const protocol::Entry& entry = request.entry;
+  store_.unindex(from, entry.variable, entry.version, entry.at);
+  return reply(protocol::Done{});
 }
 
-Result<std::size_t> Service::on_settle(Owner from, MessageReader& in, Reply reply) {
-  const std::string variable = in.text();
-  const auto version = in.get<std::int64_t>();
-  const auto home = in.get<int>();
-  const auto object = in.get<std::uint64_t>();
-  const auto order = in.get<std::uint64_t>();
-  if (!in.ok() || order > order_max) return unreadable();
-  store_.settle(from, variable, version, {home, object}, order);
-  return put_answer(MessageWriter().add(Said::done), reply);
+Result<std::size_t> Service::on(Owner from, const protocol::Confirm& request,
+                                ReplyTo<protocol::Confirm> reply) {
+  const protocol::Entry& entry = request.entry;
+  store_.confirm(from, entry.variable, entry.version, entry.at, request.order);
+  return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
-Result<std::size_t> Service::on_get(Owner from, MessageReader& in, bool wants_data, Reply reply) {
-  GetRequest request;
-  if (!read(in, request)) return unreadable();
-  const auto ticket = in.get<Ticket>();
-  if (!in.ok()) return unreadable();
-  if (Status s = check_name(request.variable, name_bytes_most); !s) return s.error();
-  if (is_stale(request.variable, request.life)) return stale(reply);
+/// What a get finds. Nobody waits for what those who could bring it will not bring.
+Result<std::variant<Found, Waiting, Spread>> Service::look(Owner from, const GetRequest& request,
+                                                           Ticket ticket) {
   auto got = store_.get(from, request, ticket);
+  const Waiting* waiting = got ? std::get_if<Waiting>(&*got) : nullptr;
+  if (waiting == nullptr) return got;
+  const auto facts = registry_.facts(request.variable);
+  if (facts && facts->ended()) return never(*facts, waiting->why);
+  return got;
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Get& request,
+                                ReplyTo<protocol::Get> reply) {
+  const GetRequest& get = request.get;
+  if (is_stale(get.variable, get.life)) return reply(protocol::Stale{});
+  auto got = look(from, get, request.ticket);
   if (!got) return got.error();
-  if (std::holds_alternative<Spread>(*got))
-    return written(MessageWriter().add(Said::spread), reply);
-  if (const auto* waiting = std::get_if<Waiting>(&*got)) {
-    // What is not there may still come, if somebody is there who could bring it.
-    const auto facts = registry_.facts(request.variable);
-    if (facts && facts->ended()) return never(*facts, waiting->why);
-    return wait(from, request.variable, *waiting, reply);
+  if (std::holds_alternative<Spread>(*got)) return reply(protocol::AskOthers{});
+  if (auto* waiting = std::get_if<Waiting>(&*got)) {
+    return wait(from, get.variable, waiting->why, reply);
   }
-  const Found& found = std::get<Found>(*got);
-  const std::int64_t bytes = request.box.points() * found.element_bytes;
+  Found& found = std::get<Found>(*got);
+  const std::int64_t bytes = get.box.points() * found.element_bytes;
   // Whoever asked checks the bytes of an object that has a checksum: in its own memory.
   const bool plain = std::all_of(found.objects.begin(), found.objects.end(), [](const Seen& one) {
     return one.range.segment >= 0 && one.checksum.known == 0;
   });
-  if (wants_data && (bytes > data_bytes() || !plain)) {
-    return objects_of(from, found, reply);
+  if (bytes > data_bytes() || !plain) return objects_of(from, std::move(found), reply);
+  traffic_[get.variable].gets.add(1, bytes, message_path);
+  return data_of(from, found, get.box, reply);
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::AskVersion& request,
+                                ReplyTo<protocol::AskVersion> reply) {
+  const GetRequest& get = request.get;
+  if (is_stale(get.variable, get.life)) return reply(protocol::Stale{});
+  auto got = look(from, get, request.ticket);
+  if (!got) return got.error();
+  if (std::holds_alternative<Spread>(*got)) return reply(protocol::AskOthers{});
+  if (auto* waiting = std::get_if<Waiting>(&*got)) {
+    return wait(from, get.variable, waiting->why, reply);
   }
-  if (wants_data) {
-    traffic_[request.variable].gets.add(1, bytes, message_path);
-    return data_of(from, found, request.box, reply);
-  }
-  auto length = written(MessageWriter().add(Said::done).add(found.version), reply);
+  const Found& found = std::get<Found>(*got);
+  auto length = reply(protocol::VersionThere{found.version});
   if (Status status = store_.release(from, found.lease); !status) return status.error();
   return length;
 }
 
-Result<std::size_t> Service::on_find(Owner from, MessageReader& in, Reply reply) {
-  GetRequest request;
-  if (!read(in, request)) return unreadable();
-  const bool watch = in.get<std::uint32_t>() != 0;
-  const auto ticket = in.get<Ticket>();
-  if (!in.ok()) return unreadable();
-  if (Status s = check_name(request.variable, name_bytes_most); !s) return s.error();
-  if (is_stale(request.variable, request.life)) return stale(reply);
-  if (watch) waiting_.add(request.variable, from);
-  auto got = store_.find(from, request, ticket);
+Result<std::size_t> Service::on(Owner from, const protocol::Find& request,
+                                ReplyTo<protocol::Find> reply) {
+  const GetRequest& get = request.get;
+  if (is_stale(get.variable, get.life)) return reply(protocol::Stale{});
+  if (request.watch) waiting_.add(get.variable, from);
+  auto got = store_.find(from, get, request.ticket);
   if (!got) return got.error();
-  if (const auto* waiting = std::get_if<Waiting>(&*got)) {
-    return written(MessageWriter().add(Said::waiting).text(waiting->why), reply);
-  }
-  return objects_of(from, std::get<Found>(*got), reply);
+  if (auto* waiting = std::get_if<Waiting>(&*got)) return reply(protocol::Wait{waiting->why});
+  return objects_of(from, std::move(std::get<Found>(*got)), reply);
 }
 
-Result<std::size_t> Service::on_lease(Owner from, MessageReader& in, Reply reply) {
-  const std::string variable = in.text();
-  const auto version = in.get<std::int64_t>();
-  const bool watch = in.get<std::uint32_t>() != 0;
-  const auto count = in.get<std::uint32_t>();
-  std::vector<std::uint64_t> objects;
-  for (std::uint32_t k = 0; k < count && in.ok(); ++k) objects.push_back(in.get<std::uint64_t>());
-  const auto ticket = in.get<Ticket>();
-  if (!in.ok()) return unreadable();
-  if (Status s = check_name(variable, name_bytes_most); !s) return s.error();
-  if (watch) waiting_.add(variable, from);
-  std::uint64_t lease = 0;
-  const auto answers = store_.lease(from, variable, version, objects, lease, ticket);
-  if (!answers) return answers.error();
-  MessageWriter out;
-  out.add(Said::done).add(lease);
-  for (const Leased& one : *answers) add(out, one);
-  return written(out, reply);
+Result<std::size_t> Service::on(Owner from, const protocol::Lease& request,
+                                ReplyTo<protocol::Lease> reply) {
+  if (request.watch) waiting_.add(request.variable, from);
+  protocol::LeaseHere here;
+  auto leased = store_.lease(from, request.variable, request.version, request.objects, here.lease,
+                             request.ticket);
+  if (!leased) return leased.error();
+  here.objects = std::move(*leased);
+  return reply(here);
 }
 
-Result<std::size_t> Service::objects_of(Owner from, const Found& found, Reply reply) {
-  MessageWriter out;
-  out.add(Said::objects);
-  if (add(out, found, 0, reply.size()) > 0) long_answers_[{from, found.lease}] = found;
-  auto length = written(out, reply);
-  if (!length) {
-    long_answers_.erase({from, found.lease});
-    (void)store_.release(from, found.lease);
-  }
+/// As many objects as the reply has room for; the others are kept for the questions to come.
+template <typename Request>
+Result<std::size_t> Service::objects_of(Owner from, Found found, ReplyTo<Request> reply) {
+  const std::uint64_t lease = found.lease;
+  const std::size_t each = found.objects.empty() ? 1 : encoded_bytes(found.objects[0]);
+  const std::size_t bytes = sizeof(ReplyKind) + encoded_bytes(protocol::Objects{}) +
+                            found.type.size() + found.objects.size() * each;
+  const bool fits = bytes <= reply.bytes();
+  auto length = fits ? reply(protocol::Objects{std::move(found), 0})
+                     : reply(page_of(found, 0, reply.bytes()));
+  if (length && !fits) long_answers_[{from, lease}] = std::move(found);
+  if (!length) (void)store_.release(from, lease);
   return length;
 }
 
 /// The elements themselves, gathered from the objects.
-Result<std::size_t> Service::data_of(Owner from, const Found& found, const Box& box, Reply reply) {
-  MessageWriter out;
-  out.add(Said::data).add(found.version).text(found.type).add(found.element_bytes);
-  auto length = written(out, reply);
-  const auto bytes = static_cast<std::size_t>(box.points() * found.element_bytes);
-  if (length && *length + bytes <= reply.size()) {
+Result<std::size_t> Service::data_of(Owner from, const Found& found, const Box& box,
+                                     ReplyTo<protocol::Get> reply) {
+  const auto gather = [&](std::span<std::byte> room) {
     std::vector<Part> parts;
     Box missing;
     (void)cut(box, found.objects, parts, missing);
     for (const Part& part : parts) {
       const Seen& object = found.objects[part.object];
       const LoopNest nest = nest_of(part.box, object.box, box, found.element_bytes);
-      copy_nests({&nest, 1}, options_.address_of(object.range), reply.data() + *length, false);
+      copy_nests({&nest, 1}, options_.address_of(object.range), room.data(), false);
     }
-    *length += bytes;
-  }
+    return Status{};
+  };
+  protocol::InlineData inside{found.version, found.type, found.element_bytes, {}};
+  inside.data.length = static_cast<std::size_t>(box.points() * found.element_bytes);
+  inside.data.write = std::ref(gather);
+  auto length = reply(inside);
   if (Status status = store_.release(from, found.lease); !status) return status.error();
   return length;
 }
 
-Result<std::size_t> Service::on_more(Owner from, MessageReader& in, Reply reply) {
-  const auto lease = in.get<std::uint64_t>();
-  const auto first = in.get<std::uint64_t>();
-  const auto found = long_answers_.find({from, lease});
-  if (!in.ok() || found == long_answers_.end() || first >= found->second.objects.size()) {
+Result<std::size_t> Service::on(Owner from, const protocol::More& request,
+                                ReplyTo<protocol::More> reply) {
+  const auto found = long_answers_.find({from, request.lease});
+  if (found == long_answers_.end() || request.first >= found->second.objects.size()) {
     return unreadable();
   }
-  MessageWriter out;
-  out.add(Said::objects);
-  (void)add(out, found->second, first, reply.size());
-  return written(out, reply);
+  return reply(page_of(found->second, request.first, reply.bytes()));
 }
 
-Result<std::size_t> Service::on_recall(Owner from, MessageReader& in, Reply reply) {
-  const auto lease = in.get<std::uint64_t>();
-  const auto object = in.get<std::uint64_t>();
-  if (!in.ok()) return unreadable();
-  const auto here = store_.recall(from, lease, object);
+Result<std::size_t> Service::on(Owner from, const protocol::Recall& request,
+                                ReplyTo<protocol::Recall> reply) {
+  auto here = store_.recall(from, request.lease, request.object);
   if (!here) return here.error();
-  if (const auto* waiting = std::get_if<Waiting>(&*here)) return wait(from, "", *waiting, reply);
-  MessageWriter out;
-  out.add(Said::done);
-  add(out, std::get<Range>(*here));
-  return written(out, reply);
+  if (auto* waiting = std::get_if<Waiting>(&*here)) return wait(from, "", waiting->why, reply);
+  return reply(protocol::Recalled{std::get<Range>(*here)});
 }
 
-Result<std::size_t> Service::on_release(Owner from, MessageReader& in, Reply reply) {
-  const auto lease = in.get<std::uint64_t>();
-  const std::string variable = in.text();
-  const auto gets = in.get<std::uint32_t>();
-  const auto bytes = in.get<std::int64_t>();
-  const std::string path = in.text();
-  if (!in.ok() || gets > 1 || bytes < 0) return unreadable();
-  long_answers_.erase({from, lease});
-  if (Status status = store_.release(from, lease); !status) return status.error();
-  if (const auto known = traffic_.find(variable); known != traffic_.end()) {
-    known->second.gets.add(gets, bytes, path_of(path));
+Result<std::size_t> Service::on(Owner from, const protocol::Release& request,
+                                ReplyTo<protocol::Release> reply) {
+  long_answers_.erase({from, request.lease});
+  if (Status status = store_.release(from, request.lease); !status) return status.error();
+  if (const auto known = traffic_.find(request.variable); known != traffic_.end()) {
+    known->second.gets.add(request.counts ? 1 : 0, request.bytes, path_of(request.path));
   }
-  return done(reply);
+  return reply(protocol::Done{});
 }
 
-Result<std::size_t> Service::on_undo(Owner from, MessageReader& in, Reply reply) {
-  const auto ticket = in.get<Ticket>();
-  if (!in.ok()) return unreadable();
-  for (const std::uint64_t lease : store_.undo(from, ticket)) long_answers_.erase({from, lease});
-  return done(reply);
-}
-
-Result<std::size_t> Service::on_forget(MessageReader& in, Reply reply) {
-  const auto owner = in.get<int>();
-  std::vector<Stray> strays;
-  if (!read(in, strays)) return unreadable();
-  for (const Stray& stray : strays) {
-    if (stray.home == options_.store.server) store_.forget(stray.object, owner);
+Result<std::size_t> Service::on(Owner from, const protocol::Undo& request,
+                                ReplyTo<protocol::Undo> reply) {
+  for (const std::uint64_t lease : store_.undo(from, request.ticket)) {
+    long_answers_.erase({from, lease});
   }
-  return done(reply);
+  return reply(protocol::Done{});
 }
 
-Result<std::size_t> Service::on_discard(MessageReader& in, Reply reply) {
-  const std::string variable = in.text();
-  const auto version = in.get<std::int64_t>();
-  if (!in.ok()) return unreadable();
-  const Status status = store_.discard(variable, version);
-  return status ? put_answer(MessageWriter().add(Said::done), reply) : Answer(status.error());
+Result<std::size_t> Service::on(Owner, const protocol::DropOrphans& request,
+                                ReplyTo<protocol::DropOrphans> reply) {
+  for (const Orphan& orphan : request.orphans) {
+    if (orphan.home == options_.store.server) store_.drop_orphan(orphan.object, request.owner);
+  }
+  return reply(protocol::Done{});
+}
+
+Result<std::size_t> Service::on(Owner, const protocol::Discard& request,
+                                ReplyTo<protocol::Discard> reply) {
+  const Status status = store_.discard(request.variable, request.version);
+  if (!status) return status.error();
+  return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
 /// The keeper of a variable is asked without a number, and answers with that of the deletion.
-Result<std::size_t> Service::on_remove(MessageReader& in, Reply reply) {
-  const std::string variable = in.text();
-  auto number = in.get<std::uint64_t>();
-  if (!in.ok() || number > number_max) return unreadable();
-  if (Status s = check_name(variable, name_bytes_most); !s) return s.error();
-  bool any = false;
-  if (number == 0) std::tie(number, any) = registry_.remove(variable);
-  any = store_.remove(variable, number) || any;
-  traffic_.erase(variable);
-  changes_.insert(variable);
-  MessageWriter out;
-  out.add(Said::done).add(number).add(static_cast<std::uint32_t>(any ? 1 : 0));
-  return put_answer(std::move(out), reply);
+Result<std::size_t> Service::on(Owner, const protocol::Remove& request,
+                                ReplyTo<protocol::Remove> reply) {
+  protocol::Removed removed{request.number, false, {}};
+  if (removed.number == 0) {
+    std::tie(removed.number, removed.any) = registry_.remove(request.variable);
+  }
+  removed.any = store_.remove(request.variable, removed.number) || removed.any;
+  traffic_.erase(request.variable);
+  changes_.insert(request.variable);
+  removed.orphans = store_.take_orphans(orphans_max);
+  return reply(removed);
 }
 
 /// Adds what others than the store know.
@@ -596,33 +484,28 @@ std::vector<VariableInfo> Service::list_from(const std::string& after, std::int6
 std::vector<VariableInfo> Service::list() const { return list_from({}, INT64_MIN, SIZE_MAX); }
 
 /// What comes after a version of a variable, as much as there is room for.
-Result<std::size_t> Service::on_list(MessageReader& in, Reply reply) const {
-  const std::string after = in.text();
-  const auto after_version = in.get<std::int64_t>();
-  if (!in.ok()) return unreadable();
-  MessageWriter out;
-  out.add(Said::done);
-  // No row takes less.
-  for (VariableInfo& info : list_from(after, after_version, reply.size() / sizeof(VersionInfo))) {
+Result<std::size_t> Service::on(Owner, const protocol::List& request,
+                                ReplyTo<protocol::List> reply) const {
+  protocol::Listed listed;
+  std::size_t taken = sizeof(ReplyKind) + encoded_bytes(listed);
+  const std::size_t row = encoded_bytes(VersionInfo{});  // no row takes less
+  for (VariableInfo& info : list_from(request.after, request.after_version, reply.bytes() / row)) {
     const std::vector<VersionInfo> versions = std::exchange(info.versions, {});
-    MessageWriter without;
-    add(without, info);
-    const std::size_t taken = out.bytes().size() + without.bytes().size() + sizeof(std::uint32_t);
-    const std::size_t room =
-        taken < reply.size() ? (reply.size() - taken) / sizeof(VersionInfo) : 0;
+    taken += encoded_bytes(info);
+    const std::size_t room = taken < reply.bytes() ? (reply.bytes() - taken) / row : 0;
     if (room == 0) break;
     const std::size_t count = std::min(room, versions.size());
     info.versions.assign(versions.begin(), versions.begin() + static_cast<std::ptrdiff_t>(count));
-    MessageWriter one;
-    add(one, info);
-    out.add(one.bytes());
+    taken += count * row;
+    listed.variables.push_back(std::move(info));
     if (count < versions.size()) break;
   }
-  return written(out, reply);
+  return reply(listed);
 }
 
 /// Names as far as there is room for them.
-Result<std::size_t> Service::on_status(Reply reply) const {
+Result<std::size_t> Service::on(Owner, const protocol::AskStatus&,
+                                ReplyTo<protocol::AskStatus> reply) const {
   ServerInfo info{options_.store.server,
                   options_.contact,
                   options_.store.memory_bytes,
@@ -630,23 +513,21 @@ Result<std::size_t> Service::on_status(Reply reply) const {
                   store_.spilled_bytes(),
                   clients(),
                   {}};
-  std::size_t room = reply.size() / 2;
+  std::size_t room = reply.bytes() / 2;
   for (const auto& [client, known] : clients_) {
-    const std::string& name = known.name;
-    if (name.size() + sizeof(std::uint32_t) > room) break;
-    room -= name.size() + sizeof(std::uint32_t);
-    info.names.push_back(name);
+    const std::size_t bytes = encoded_bytes(known.name);
+    if (bytes > room) break;
+    room -= bytes;
+    info.names.push_back(known.name);
   }
-  MessageWriter out;
-  out.add(Said::done);
-  add(out, info);
-  return written(out, reply);
+  return reply(protocol::ServerStatus{std::move(info)});
 }
 
-Result<std::size_t> Service::wait(Owner from, const std::string& variable, const Waiting& waiting,
-                                  Reply reply) {
+template <typename Request>
+Result<std::size_t> Service::wait(Owner from, const std::string& variable, std::string why,
+                                  ReplyTo<Request> reply) {
   waiting_.add(variable, from);
-  return written(MessageWriter().add(Said::waiting).text(waiting.why), reply);
+  return reply(protocol::Wait{std::move(why)});
 }
 
 bool Service::is_connected(const ClientId& id) const {

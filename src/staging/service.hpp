@@ -8,7 +8,9 @@
 #include <set>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "staging/messages.hpp"
@@ -17,6 +19,25 @@
 #include "staging/watches.hpp"
 
 namespace tranship::staging {
+
+/// Room for the reply to a request of one type: it takes only what answers that.
+template <typename Request>
+class ReplyTo {
+ public:
+  explicit ReplyTo(std::span<std::byte> room) : room_(room) {}
+
+  /// Stores the reply; returns its length.
+  /// @error as write_reply()
+  template <typename Message>
+    requires std::is_constructible_v<typename Request::Reply, Message>
+  Result<std::size_t> operator()(const Message& message) const {
+    return write_reply(room_, message);
+  }
+  std::size_t bytes() const { return room_.size(); }
+
+ private:
+  std::span<std::byte> room_;
+};
 
 /// One server of a group. Clients speak with each; servers hardly do with each other: they meet at
 /// the first one, which tells clients who the others are. Not thread-safe.
@@ -39,7 +60,7 @@ class Service {
   explicit Service(Options options);
 
   /// @error what the client is told
-  Result<std::size_t> answer(Owner from, std::span<const std::byte> question,
+  Result<std::size_t> answer(Owner from, std::span<const std::byte> request,
                              std::span<std::byte> reply);
 
   /// The client's connection is gone: nothing comes from it any more. Its process may still write
@@ -62,6 +83,8 @@ class Service {
   bool complete() const;
   std::vector<VariableInfo> list() const;
   std::int64_t memory_bytes_used() const { return store_.memory_bytes_used(); }
+  /// Memory that the server has not taken from the system yet.
+  std::int64_t sparse_bytes() const { return store_.sparse_bytes(); }
   std::int64_t spilled_bytes() const { return store_.spilled_bytes(); }
   std::int64_t disk_bytes_used() const { return store_.disk_bytes_used(); }
   std::int64_t fenced_bytes() const { return store_.fenced_bytes(); }
@@ -73,51 +96,54 @@ class Service {
     ClientId id;
   };
   using Answer = Result<std::size_t>;
-  using Reply = std::span<std::byte>;
 
-  /// Of an object that goes inside a message, at most.
+  /// The largest object, in bytes, that goes inside a message.
   std::int64_t data_bytes() const {
     return options_.address_of ? inline_bytes(options_.message_bytes) : 0;
   }
 
-  Answer carry_out(Owner from, Ask ask, MessageReader& in, Reply reply);
-  Answer on_hello(Owner from, MessageReader& in, Reply reply);
-  Answer on_join(MessageReader& in, Reply reply);
-  Answer on_define(MessageReader& in, Reply reply);
-  Answer on_declare(Owner from, MessageReader& in, Reply reply);
-  Answer on_describe(Owner from, MessageReader& in, Reply reply);
-  Answer on_bounds(MessageReader& in, Reply reply) const;
-  Answer on_put(Owner from, MessageReader& in, Reply reply);
-  Answer on_begin(Owner from, MessageReader& in, Reply reply);
-  Answer on_commit(Owner from, MessageReader& in, Reply reply);
-  Answer on_abort(Owner from, MessageReader& in, Reply reply);
-  Answer on_enter(Owner from, MessageReader& in, Reply reply);
-  Answer on_leave(Owner from, MessageReader& in, Reply reply);
-  Answer on_settle(Owner from, MessageReader& in, Reply reply);
-  Answer on_get(Owner from, MessageReader& in, bool wants_data, Reply reply);
-  Answer on_find(Owner from, MessageReader& in, Reply reply);
-  Answer on_lease(Owner from, MessageReader& in, Reply reply);
-  Answer on_more(Owner from, MessageReader& in, Reply reply);
-  Answer on_recall(Owner from, MessageReader& in, Reply reply);
-  Answer on_release(Owner from, MessageReader& in, Reply reply);
-  Answer on_undo(Owner from, MessageReader& in, Reply reply);
-  Answer on_forget(MessageReader& in, Reply reply);
-  Answer on_discard(MessageReader& in, Reply reply);
-  Answer on_remove(MessageReader& in, Reply reply);
-  Answer on_list(MessageReader& in, Reply reply) const;
-  Answer on_status(Reply reply) const;
+  Answer on(Owner from, const protocol::Hello& request, ReplyTo<protocol::Hello> reply);
+  Answer on(Owner from, const protocol::Join& request, ReplyTo<protocol::Join> reply);
+  Answer on(Owner from, const protocol::Define& request, ReplyTo<protocol::Define> reply);
+  Answer on(Owner from, const protocol::Declare& request, ReplyTo<protocol::Declare> reply);
+  Answer on(Owner from, const protocol::Describe& request, ReplyTo<protocol::Describe> reply);
+  Answer on(Owner from, const protocol::Bounds& request, ReplyTo<protocol::Bounds> reply) const;
+  Answer on(Owner from, const protocol::Put& request, ReplyTo<protocol::Put> reply);
+  Answer on(Owner from, const protocol::Begin& request, ReplyTo<protocol::Begin> reply);
+  Answer on(Owner from, const protocol::TakePages& request, ReplyTo<protocol::TakePages> reply);
+  Answer on(Owner from, const protocol::Commit& request, ReplyTo<protocol::Commit> reply);
+  Answer on(Owner from, const protocol::Abort& request, ReplyTo<protocol::Abort> reply);
+  Answer on(Owner from, const protocol::Index& request, ReplyTo<protocol::Index> reply);
+  Answer on(Owner from, const protocol::Unindex& request, ReplyTo<protocol::Unindex> reply);
+  Answer on(Owner from, const protocol::Confirm& request, ReplyTo<protocol::Confirm> reply);
+  Answer on(Owner from, const protocol::Get& request, ReplyTo<protocol::Get> reply);
+  Answer on(Owner from, const protocol::AskVersion& request, ReplyTo<protocol::AskVersion> reply);
+  Answer on(Owner from, const protocol::Find& request, ReplyTo<protocol::Find> reply);
+  Answer on(Owner from, const protocol::Lease& request, ReplyTo<protocol::Lease> reply);
+  Answer on(Owner from, const protocol::More& request, ReplyTo<protocol::More> reply);
+  Answer on(Owner from, const protocol::Recall& request, ReplyTo<protocol::Recall> reply);
+  Answer on(Owner from, const protocol::Release& request, ReplyTo<protocol::Release> reply);
+  Answer on(Owner from, const protocol::Undo& request, ReplyTo<protocol::Undo> reply);
+  Answer on(Owner from, const protocol::DropOrphans& request, ReplyTo<protocol::DropOrphans> reply);
+  Answer on(Owner from, const protocol::Discard& request, ReplyTo<protocol::Discard> reply);
+  Answer on(Owner from, const protocol::Remove& request, ReplyTo<protocol::Remove> reply);
+  Answer on(Owner from, const protocol::List& request, ReplyTo<protocol::List> reply) const;
+  Answer on(Owner from, const protocol::AskStatus& request,
+            ReplyTo<protocol::AskStatus> reply) const;
 
   bool is_stale(const std::string& variable, const Life& life) const;
   std::optional<Box> bounds_of(const std::string& variable) const;
-  Answer objects_of(Owner from, const Found& found, Reply reply);
-  Answer data_of(Owner from, const Found& found, const Box& box, Reply reply);
-  /// With the strays that there are.
-  Answer put_answer(MessageWriter out, Reply reply);
+  template <typename Request>
+  Answer objects_of(Owner from, Found found, ReplyTo<Request> reply);
+  Answer data_of(Owner from, const Found& found, const Box& box, ReplyTo<protocol::Get> reply);
+  Result<std::variant<Found, Waiting, Spread>> look(Owner from, const GetRequest& request,
+                                                    Ticket ticket);
   /// A page of list(): what comes after a version of a variable, at most so many rows.
   std::vector<VariableInfo> list_from(const std::string& after, std::int64_t after_version,
                                       std::size_t rows_max) const;
   void complete_info(VariableInfo& info) const;
-  Answer wait(Owner from, const std::string& variable, const Waiting& waiting, Reply reply);
+  template <typename Request>
+  Answer wait(Owner from, const std::string& variable, std::string why, ReplyTo<Request> reply);
   void conclude();
   bool is_connected(const ClientId& id) const;
 

@@ -7,23 +7,32 @@ constexpr const char* category = "staging";
 /// Puts that wait for memory and are followed.
 constexpr std::size_t waiting_max = 4096;
 
-/// Whether a question begins with a variable's name.
-bool names_variable(Ask ask) {
-  switch (ask) {
-    case Ask::hello:
-    case Ask::join:
-    case Ask::commit:
-    case Ask::abort:
-    case Ask::settle:
-    case Ask::more:
-    case Ask::recall:
-    case Ask::release:
-    case Ask::undo:
-    case Ask::forget:
-    case Ask::list:
-    case Ask::status: return false;
-    default: return true;
-  }
+/// What a trace says of a request.
+struct Asked {
+  std::string variable;
+  std::string object;  ///< of one that asks for memory
+  std::string client;
+};
+
+Asked read_asked(std::span<const std::byte> request) {
+  const auto look = []<typename Request>(const Request& one) -> Result<Asked> {
+    Asked asked;
+    if constexpr (std::is_same_v<Request, protocol::Hello>) asked.client = one.name;
+    if constexpr (requires { one.variable; }) asked.variable = one.variable;
+    if constexpr (requires { one.get; }) asked.variable = one.get.variable;
+    if constexpr (requires { one.entry; }) asked.variable = one.entry.variable;
+    if constexpr (requires { one.domain; }) asked.variable = one.domain.variable;
+    if constexpr (requires { one.object.variable; }) asked.variable = one.object.variable;
+    constexpr bool takes = std::is_same_v<Request, protocol::Put> ||  //
+                           std::is_same_v<Request, protocol::Begin>;
+    if constexpr (takes) {
+      asked.object = one.object.variable + " " + std::to_string(one.object.version) + " " +
+                     one.object.box.text();
+    }
+    return asked;
+  };
+  const auto asked = read_request<Result<Asked>>(request, look);
+  return asked ? *asked : Asked{};
 }
 
 }  // namespace
@@ -45,8 +54,8 @@ Span part_span(const std::string& name, std::int64_t bytes) {
   return span;
 }
 
-Span question_span(std::span<const std::byte> question, int server) {
-  Span span = part_span(std::string("ask ") + to_string(ask_of(question)));
+Span request_span(std::span<const std::byte> request, int server) {
+  Span span = part_span(std::string("ask ") + to_string(kind_of(request)));
   span.notes = {{"server", std::to_string(server)}};
   return span;
 }
@@ -55,36 +64,23 @@ ServerTrace::ServerTrace(Trace& trace, int server) : trace_(trace) {
   trace_.call_process("server " + std::to_string(server));
 }
 
-void ServerTrace::answered(Owner from, std::span<const std::byte> question,
+void ServerTrace::answered(Owner from, std::span<const std::byte> request,
                            const Result<std::size_t>& length, std::span<const std::byte> reply,
                            std::int64_t begin_ns) {
-  MessageReader in(question);
-  const auto ask = in.get<Ask>();
-  Span span = part_span(std::string("answer ") + to_string(ask),
-                        static_cast<std::int64_t>(question.size() + (length ? *length : 0)));
+  const RequestKind kind = kind_of(request);
+  Span span = part_span(std::string("answer ") + to_string(kind),
+                        static_cast<std::int64_t>(request.size() + (length ? *length : 0)));
   span.begin_ns = begin_ns;
   span.end_ns = now_ns();
   span.thread = own_row();
-  if (ask == Ask::hello) {
-    (void)in.get<std::uint32_t>();
-    names_[from] = in.text();
-  }
+  const Asked asked = read_asked(request);
+  if (kind == RequestKind::hello) names_[from] = asked.client;
   span.notes.emplace_back("client", names_[from]);
-  if (names_variable(ask)) span.notes.emplace_back("variable", in.text());
+  if (!asked.variable.empty()) span.notes.emplace_back("variable", asked.variable);
   if (!length) span.notes.emplace_back("failed", length.error().message);
-  const bool waits = length && MessageReader(reply).get<Said>() == Said::waiting;
+  const bool waits = length && says_waiting(reply);
   if (waits) span.notes.emplace_back("said", "waiting");
-  if (ask == Ask::put || ask == Ask::begin) {
-    MessageReader again(question);
-    PutRequest request;
-    (void)again.get<Ask>();
-    if (read(again, request)) {
-      follow_wait(
-          from, span,
-          request.variable + " " + std::to_string(request.version) + " " + request.box.text(),
-          waits);
-    }
-  }
+  if (!asked.object.empty()) follow_wait(from, span, asked.object, waits);
   trace_.add(std::move(span));
 }
 

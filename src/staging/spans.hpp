@@ -16,9 +16,9 @@ namespace tranship::staging {
 /// A call of a client: put, get or wait. Its version is noted when it is known.
 Span call_span(const char* call, const std::string& variable, const Box& box, std::int64_t bytes);
 
-/// What a call is made of: a question, a copy, a pause.
+/// What a call is made of: a request, a copy, a pause.
 Span part_span(const std::string& name, std::int64_t bytes = 0);
-Span question_span(std::span<const std::byte> question, int server);
+Span request_span(std::span<const std::byte> request, int server);
 
 /// What a server shows: what it answered, how long puts waited for memory, what was discarded. Not
 /// thread-safe.
@@ -26,8 +26,8 @@ class ServerTrace {
  public:
   ServerTrace(Trace& trace, int server);
 
-  /// A question was answered, which had come at `begin_ns`.
-  void answered(Owner from, std::span<const std::byte> question, const Result<std::size_t>& length,
+  /// A request was answered, which had come at `begin_ns`.
+  void answered(Owner from, std::span<const std::byte> request, const Result<std::size_t>& length,
                 std::span<const std::byte> reply, std::int64_t begin_ns);
   void discarded(const std::string& variable, std::int64_t version);
   void gone(Owner from);

@@ -3,30 +3,12 @@
 namespace tranship::staging {
 namespace {
 
-/// So that a list of variables fits its messages: more paths than these are counted together.
-constexpr std::size_t paths_max = 4;
 constexpr std::size_t path_bytes_max = 96;
 constexpr std::string_view other_paths = "others";
 
 /// What would be more than can be counted stays at that.
 void increase(std::int64_t& sum, std::int64_t by) {
   if (__builtin_add_overflow(sum, by, &sum)) sum = INT64_MAX;
-}
-
-void add(MessageWriter& out, const Moved& moved) {
-  out.add(moved.count).add(moved.bytes).add(static_cast<std::uint32_t>(moved.paths.size()));
-  for (const auto& [path, count] : moved.paths) out.text(path).add(count);
-}
-
-bool read(MessageReader& in, Moved& moved) {
-  moved.count = in.get<std::int64_t>();
-  moved.bytes = in.get<std::int64_t>();
-  const auto paths = in.get<std::uint32_t>();
-  for (std::uint32_t k = 0; k < paths && in.ok(); ++k) {
-    const std::string path = in.text();
-    moved.paths[path] = in.get<std::int64_t>();
-  }
-  return in.ok();
 }
 
 }  // namespace
@@ -51,15 +33,6 @@ void Moved::add(const Moved& other) {
   increase(bytes, other.bytes);
   increase(nanoseconds, other.nanoseconds);
   for (const auto& [path, calls] : other.paths) increase(paths[path], calls);
-}
-
-void add(MessageWriter& out, const VariableTraffic& traffic) {
-  add(out, traffic.puts);
-  add(out, traffic.gets);
-}
-
-bool read(MessageReader& in, VariableTraffic& traffic) {
-  return read(in, traffic.puts) && read(in, traffic.gets);
 }
 
 }  // namespace tranship::staging

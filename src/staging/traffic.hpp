@@ -1,17 +1,19 @@
 // How much of each variable was put and got, and by which paths.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
 
-#include "fabric/protocol.hpp"
-
 namespace tranship::staging {
 
 /// The path of what goes inside messages.
 constexpr std::string_view message_path = "message";
+
+/// So that a list of variables fits its messages: more paths than these are counted together.
+constexpr std::size_t paths_max = 4;
 
 /// All puts, or all gets, of a variable.
 struct Moved {
@@ -35,8 +37,5 @@ struct VariableTraffic {
 
 /// By variable. Not thread-safe. Costs are logarithms.
 using Traffic = std::map<std::string, VariableTraffic>;
-
-void add(MessageWriter& out, const VariableTraffic& traffic);
-bool read(MessageReader& in, VariableTraffic& traffic);
 
 }  // namespace tranship::staging

@@ -59,3 +59,23 @@ TEST(only_segments_of_which_nothing_is_taken_can_be_removed) {
   EXPECT(heap.remove_free_segments() == std::vector<int>{2});
   EXPECT_EQ(heap.bytes() + heap.bytes_free(), 0);
 }
+
+TEST(a_segment_goes_to_another_heap_with_what_is_taken_of_it) {
+  Heap one(256);
+  Heap other(256);
+  one.add_segment(0, 4096);
+  one.add_segment(1, 2048);
+  const auto first = one.allocate(4096);
+  const auto second = one.allocate(512);
+  REQUIRE(first && second && second->segment == 1);
+  one.move_segment(1, other);
+  EXPECT(!one.has_segment(1) && other.has_segment(1));
+  EXPECT(one.bytes() == 4096 && one.bytes_free() == 0);
+  EXPECT(other.bytes() == 2048 && other.bytes_free() == 1536);
+  const auto third = other.allocate(1536);
+  REQUIRE(third);
+  EXPECT_EQ(third->offset, 512);
+  other.release(*second);
+  other.release(*third);
+  EXPECT(other.allocate(2048).has_value());  // one hole again
+}

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the first inputs of tests/fuzz/corpus: well-formed words, one kind in each file.
 
-Fuzzers find the rest from here. Run it again when a message changes its form.
+Fuzzers find the rest from here. Run it again when a message changes its form. Those of the staging
+service are written by staging_corpus_test.cpp, from its protocol.
 """
 
 from __future__ import annotations
@@ -10,12 +11,11 @@ import struct
 from pathlib import Path
 
 CORPUS = Path(__file__).resolve().parent / "corpus"
-FRAME = struct.Struct("<IIIIQQQQII")
+FRAME = struct.Struct("<IIIIQQQIIIIII")
 FRAME_MAGIC = 0x32534E54
 HELLO_MAGIC = 0x3150494853524E54
 CLIENT_MAGIC = 0x3148434E41525454
 PROTOCOL = 4
-STAGING = 6
 
 
 def text(value: bytes) -> bytes:
@@ -25,7 +25,8 @@ def text(value: bytes) -> bytes:
 
 def frame(kind: int, body: bytes = b"", bulk: bytes = b"", slot: int = 0) -> bytes:
     """A whole frame as it goes over a socket."""
-    return FRAME.pack(FRAME_MAGIC, kind, slot, 0, 1, 0, 0, len(bulk), len(body), 0) + body + bulk
+    lengths = (len(bulk), len(body))
+    return FRAME.pack(FRAME_MAGIC, kind, slot, 0, 1, 0, 0, *lengths, 0, 0, 0, 0) + body + bulk
 
 
 def greeting() -> bytes:
@@ -50,24 +51,6 @@ NESTS = {
     "backwards": ([4, 400, 2, 10, -8, 3, 80], 120),
     "single": ([4, 0, 1, 1, 1 << 40], 4),
 }
-
-
-def box(*sides: tuple[int, int]) -> bytes:
-    """A box by its lower and upper bounds."""
-    packed = b"".join(struct.pack("<qq", *side) for side in sides)
-    return struct.pack("<I", len(sides)) + packed
-
-
-def put(version: int = 1, sides: tuple[tuple[int, int], ...] = ((0, 16),)) -> bytes:
-    """The description of a put."""
-    life = struct.pack("<QQ", 0, 0)
-    return text(b"v") + struct.pack("<q", version) + box(*sides) + text(b"i8") + I64(8) + life
-
-
-def get(which: int, version: int = 1, sides: tuple[tuple[int, int], ...] = ((0, 16),)) -> bytes:
-    """The description of a get."""
-    life = struct.pack("<QQ", 0, 0)
-    return text(b"v") + struct.pack("<Iq", which, version) + box(*sides) + life
 
 
 def I64(value: int) -> bytes:  # noqa: N802
@@ -121,10 +104,13 @@ def talk(first: int, *parts: bytes) -> bytes:
 
 def sockets() -> dict[str, bytes]:
     """A stranger's bytes, and a peer's frames."""
-    hello = struct.pack("<QII", CLIENT_MAGIC, 1, 0) + b"n" * 32
+    hello = struct.pack("<QII", CLIENT_MAGIC, 2, 1) + b"n" * 32
+    tls = b"\x16\x03\x01\x00\x50\x01\x00\x00\x4c\x03\x03" + b"r" * 74
     return {
         "http": b"\x00" + bytes([40]) + b"GET / HTTP/1.1\r\nHost: somebody\r\n\r\n and more",
         "hello": b"\x00" + bytes([len(hello) - 1]) + hello + bytes([100]) + b"p" * 60,
+        "encrypted": b"\x08" + bytes([len(tls) - 1]) + tls + bytes([30]) + b"s" * 31,
+        "tls": b"\x00" + bytes([len(tls) - 1]) + tls,
         "frames": talk(1, framed(1, greeting()), framed(5, text(b"w")), framed(10, b"")),
         "resumed": talk(5, framed(1, greeting())),
         "bulk": talk(1, struct.pack("<BBHH", 16 + 11, 0, 3, 20) + b"abc" + b"d" * 20),
@@ -194,81 +180,6 @@ def requesters() -> dict[str, bytes]:
     }
 
 
-def asked(*questions: bytes) -> bytes:
-    """Questions of one owner, as service_targets.cpp reads them."""
-    return b"".join(b"\x00" + struct.pack("<H", len(one)) + one for one in questions)
-
-
-def services() -> dict[str, bytes]:
-    """Each question of the staging service."""
-    data = text(bytes(128))
-    several = [
-        U32(4) + put(),
-        U32(7) + put() + data,
-        U32(14) + get(1) + I64(5),
-        U32(8) + put(2) + U32(3) + U32(0) + I64(9),
-        U32(9) + I64(2) + I64(0) + text(b"v") + I64(128) + text(b"memcpy"),
-        U32(14) + get(2) + I64(6),
-        U32(21) + get(2) + I64(6),
-        U32(15) + get(1) + U32(1) + I64(7),
-        U32(16) + text(b"v") + I64(1) + U32(0) + U32(1) + I64(1) + I64(8),
-        U32(19) + I64(1) + text(b"v") + U32(1) + I64(128) + text(b"memcpy"),
-        U32(24) + text(b"") + I64(0),
-        U32(25),
-        U32(22) + text(b"v") + I64(1),
-        U32(23) + text(b"v") + I64(0),
-    ]
-    others = [
-        U32(3) + put() + U32(2),
-        U32(5) + text(b"v") + U32(1),
-        U32(6) + text(b"v"),
-        U32(11) + put() + U32(1) + I64(3) + U32(0),
-        U32(12) + text(b"v") + I64(1) + U32(1) + I64(3),
-        U32(13) + text(b"v") + I64(1) + U32(1) + I64(3) + I64(4),
-        U32(2) + U32(STAGING) + U32(1) + U32(3) + text(b"unix:@there"),
-        U32(18) + I64(1) + I64(1),
-        U32(20) + I64(9),
-        U32(21) + U32(1) + U32(1) + U32(0) + I64(3),
-        U32(17) + I64(1) + I64(0),
-        U32(10) + I64(1),
-    ]
-    made = {f"life{kind}": bytes([kind]) + asked(*several) for kind in (0, 2, 4)}
-    made |= {f"others{kind}": bytes([kind]) + asked(*several[:2], *others) for kind in (0, 1, 3)}
-    return made
-
-
-def said(*answers: bytes) -> bytes:
-    """Answers as service_targets.cpp reads them."""
-    return b"".join(b"\x00" + struct.pack("<H", len(one)) + one for one in answers)
-
-
-def answers() -> dict[str, bytes]:
-    """What servers answer to a client."""
-    sides = ((0, 16), (-4, 12))
-    life = struct.pack("<QQ", 1, 1)
-    point = struct.pack("<8q", *([1] * 8))
-    zero = bytes(64)
-    facts = text(b"i8") + I64(8) + box(*sides) + life + zero + point + zero + zero + U32(0)
-    facts += U32(0) * 5
-    described = U32(1) + facts + U32(0)
-    seen = U32(0) + I64(1) + I64(1) + U32(0) + I64(0) + I64(2048) + box(*sides)
-    found = U32(3) + I64(3) + text(b"i8") + I64(8) + I64(1) + U32(1) + U32(0) + seen
-    done = U32(1)
-    room = U32(1) + I64(1) + U32(0) + I64(0) + I64(2048) + U32(0)
-    order = U32(1) + I64(1) + U32(0)
-    return {
-        "get": bytes([0]) + said(described, found, found, found, done, done, done),
-        "put": bytes([1]) + said(U32(1) + facts, room, order, order, order, order),
-        "inline": bytes([2]) + said(U32(1) + facts, U32(1) + U32(0), done),
-        "list": bytes([3]) + said(done, done, done),
-        "status": bytes([4]) + said(done + U32(0) + text(b"x") + I64(1) * 3 + U32(0) * 2),
-        "describe": bytes([5]) + said(described, described, described),
-        "wait": bytes([6]) + said(described, found, found, found, done, done, done),
-        "remove": bytes([7]) + said(done + I64(3) + U32(1), done, done),
-        "discard": bytes([15]) + said(done + U32(0), done, done),
-    }
-
-
 def contacts() -> dict[str, bytes]:
     """Contact files and texts."""
     file = b"tranship-contact 2\naddress unix:@name,tcp:localhost:4711\npid 1\nstart 2\nboot b\n"
@@ -293,8 +204,6 @@ def main() -> None:
         "commands": commands,
         "slots": slots,
         "requester": requesters,
-        "service": services,
-        "answers": answers,
         "contacts": contacts,
     }
     for target, make in kinds.items():

@@ -74,9 +74,8 @@ void run_service(std::span<const std::byte> input) {
   Server server(source.byte());
   std::vector<std::byte> reply(reply_bytes);
   const auto hello = [&](Owner owner) {
-    MessageWriter question;
-    question.add(Ask::hello).add(staging_version).text("x").add(ClientId{owner, 1});
-    (void)server.service.answer(owner, question.bytes(), reply);
+    const protocol::Hello request{staging_version, "x", {owner, 1}};
+    (void)server.service.answer(owner, message_of(request).bytes(), reply);
   };
   for (Owner owner = 1; owner <= 3; ++owner) hello(owner);
   while (!source.empty()) {
@@ -110,10 +109,10 @@ class StrangeServers final : public Servers {
 
   int count() const override { return servers; }
   std::int64_t message_bytes() const override { return static_cast<std::int64_t>(reply_bytes); }
-  Result<std::span<const std::byte>> ask(int server, const MessageWriter& question,
+  Result<std::span<const std::byte>> ask(int server, const MessageWriter& request,
                                          ReplyBuffer& reply) override {
     CHECK(server >= 0 && server < servers, "a server that there is not");
-    CHECK(question.bytes().size() <= reply_bytes, "a question that fits no message");
+    CHECK(request.bytes().size() <= reply_bytes, "a question that fits no message");
     now_ += 1000;
     if (!reply.bytes) reply.bytes = std::make_unique_for_overwrite<std::byte[]>(reply_bytes);
     const unsigned how = source_.byte();
@@ -164,15 +163,17 @@ void run_answers(std::span<const std::byte> input) {
   ReplyBuffer reply;
   constexpr std::int64_t end_ns = 1'000'000'000;
   const Box box = *Box::make({0, -4}, {16, 12});
+  const Box small = *Box::make({0, 0}, {2, 2});
   const unsigned first = source.byte();
   for (unsigned action = first; !source.empty(); action = source.byte()) {
     switch (action % 8) {
       case 0: {
-        const auto held = catalog.get({"v", Which::next, 3, box, {}}, reply, end_ns);
+        const Box& window = action < 128 ? box : small;
+        const auto held = catalog.get({"v", Which::next, 3, window, {}}, reply, end_ns);
         if (!held) break;
-        check_held(*held, box);
+        check_held(*held, window);
         (void)catalog.take(*held, end_ns, [&](const Held& part) {
-          check_held(part, box);
+          check_held(part, window);
           return Status{};
         });
         (void)catalog.release(*held, "a path");
@@ -190,7 +191,6 @@ void run_answers(std::span<const std::byte> input) {
         break;
       }
       case 2: {
-        const Box small = *Box::make({0, 0}, {2, 2});
         const auto fill = [](std::byte* target) {
           std::memset(target, 1, 32);
           return Status{};

@@ -40,16 +40,13 @@ Result<std::int64_t> get(Catalog& catalog, const GetRequest& request, std::int64
 
 /// Whether the server knows of objects of other servers.
 bool knows_of_others(SimulatedServers& servers, int server, std::int64_t version, const Box& box) {
-  MessageWriter question;
-  question.add(Ask::wait);
-  add(question, GetRequest{"energy", Which::exact, version, box});
-  question.add(Ticket{0});
+  const protocol::AskVersion request{{"energy", Which::exact, version, box, {}}};
   ReplyBuffer reply;
-  auto answer = servers.ask(server, question, reply);
+  auto answer = ask(servers, server, request, reply);
   while (!answer && answer.error().code == ErrorCode::timeout) {
-    answer = servers.ask(server, question, reply);
+    answer = ask(servers, server, request, reply);
   }
-  return answer && MessageReader(*answer).get<Said>() == Said::spread;
+  return answer && std::holds_alternative<protocol::AskOthers>(*answer);
 }
 
 std::int64_t memory_used(const StagingWorld& world) {
@@ -120,7 +117,7 @@ TEST(who_helped_out_hears_that_a_version_was_discarded) {
       const auto got = get(catalog, {"energy", Which::exact, version, box}, w.now_ns());
       EXPECT_EQ(got.ok(), version >= count - 2);
     }
-    // A put that carries its data names strays, too.
+    // A put that carries its data names orphans, too.
     const auto nothing = [](std::byte*) { return Status{}; };
     std::int64_t version = count;
     while (!*catalog.put(put_of(version, box_of(0, 8)), 64, nothing, w.now_ns())) {

@@ -36,13 +36,9 @@ void SimulatedServers::wait(std::uint64_t seen, std::int64_t until_ns) {
 Status SimulatedServers::hello(int server) {
   auto& client = *world_.clients_[static_cast<std::size_t>(client_)];
   if (client.greeted.contains(server)) return {};
-  MessageWriter question;
-  question.add(staging::Ask::hello)
-      .add(staging::staging_version)
-      .text("client")
-      .add(staging::ClientId{});
+  const staging::protocol::Hello request{staging::staging_version, "client", {}};
   staging::ReplyBuffer reply;
-  const auto answer = ask_now(server, question, reply);
+  const auto answer = ask_now(server, staging::message_of(request), reply);
   if (answer) client.greeted.insert(server);
   return answer ? Status{} : Status(answer.error());
 }
@@ -115,15 +111,11 @@ StagingWorld::StagingWorld(Options options)
     server.service = std::make_unique<staging::Service>(std::move(service));
   }
   for (int rank = 1; rank < options.servers; ++rank) {
-    MessageWriter question;
-    question.add(staging::Ask::join)
-        .add(staging::staging_version)
-        .add(rank)
-        .add(options.servers)
-        .text("server" + std::to_string(rank));
+    const staging::protocol::Join join{staging::staging_version, rank, options.servers,
+                                       "server" + std::to_string(rank)};
     std::byte reply[64];
-    (void)servers_[0].service->answer(1000 + static_cast<staging::Owner>(rank), question.bytes(),
-                                      reply);
+    (void)servers_[0].service->answer(1000 + static_cast<staging::Owner>(rank),
+                                      staging::message_of(join).bytes(), reply);
   }
 }
 

@@ -56,24 +56,20 @@ TEST(data_of_another_length_than_their_box_are_refused) {
   options.move = [](const Move&) {};
   Service service(options);
   std::vector<std::byte> reply(16384);
-  MessageWriter hello;
-  hello.add(Ask::hello).add(staging_version).text("x").add(ClientId{});
-  REQUIRE(service.answer(mine, hello.bytes(), reply).ok());
+  const protocol::Hello hello{staging_version, "x", {}};
+  REQUIRE(service.answer(mine, message_of(hello).bytes(), reply).ok());
   for (const std::size_t length : {std::size_t{127}, std::size_t{129}, std::size_t{4000}}) {
-    MessageWriter question;
-    question.add(Ask::put);
-    add(question, put_of(1));
-    question.add(std::span<const std::byte>(std::vector<std::byte>(length)));
-    EXPECT(!service.answer(mine, question.bytes(), reply).ok());
+    const auto fill = [](std::span<std::byte>) { return Status{}; };
+    const protocol::Put put{put_of(1), {{}, length, fill}, {}};
+    EXPECT(!service.answer(mine, message_of(put).bytes(), reply).ok());
   }
 }
 
-TEST(more_strays_than_a_message_brings_are_refused) {
-  for (const std::size_t count : {strays_max, strays_max + 1}) {
-    MessageWriter out;
-    add(out, std::vector<Stray>(count));
-    MessageReader in(out.bytes());
-    std::vector<Stray> strays;
-    EXPECT_EQ(read(in, strays), count == strays_max);
+TEST(more_orphans_than_a_message_brings_are_refused) {
+  for (const std::uint32_t count : {orphans_max, orphans_max + 1}) {
+    const protocol::DropOrphans drop{0, std::vector<Orphan>(count)};
+    protocol::DropOrphans read;
+    EXPECT_EQ(read_body(std::span(message_of(drop).bytes()).subspan(4), read).ok(),
+              count == orphans_max);
   }
 }

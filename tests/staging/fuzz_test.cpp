@@ -19,6 +19,10 @@ constexpr int spilled_questions = 200'000;
 constexpr Owner honest = 1;
 constexpr Owner hostile = 2;
 
+protocol::Get get_of(std::int64_t version) {
+  return {{"honest", Which::exact, version, *Box::make({0}, {16}), {}}};
+}
+
 /// A server whose memory is plain, and whose disk has nothing but time.
 struct Fixture {
   explicit Fixture(Full policy = Full::discard_oldest) : full(policy) {}
@@ -52,8 +56,13 @@ struct Fixture {
   std::byte* address_of(const Range& range) {
     return segments[static_cast<std::size_t>(range.segment)].data() + range.offset;
   }
-  Result<std::size_t> ask(Owner from, const MessageWriter& question) {
-    return service.answer(from, question.bytes(), reply);
+  template <typename Request>
+  Result<typename Request::Reply> ask(Owner from, const Request& request) {
+    const auto length = service.answer(from, message_of(request).bytes(), reply);
+    if (!length) return length.error();
+    typename Request::Reply read;
+    REQUIRE(read_reply({reply.data(), *length}, read).ok());
+    return read;
   }
   void move_something(bool well) {
     if (moves.empty()) return;
@@ -71,43 +80,30 @@ struct Fixture {
   }
   /// The first element of an honest version, which may have to come back from disk.
   std::int64_t value_of(std::int64_t version) {
-    MessageWriter get;
-    get.add(Ask::get);
-    add(get, GetRequest{"honest", Which::exact, version, *Box::make({0}, {16})});
-    const auto length = ask(honest, get.add(Ticket{0}));
-    REQUIRE(length.ok());
-    MessageReader in({reply.data(), *length});
+    const auto got = ask(honest, get_of(version));
+    REQUIRE(got.ok());
     std::int64_t value = -1;
-    if (in.get<Said>() == Said::data) {
-      std::memcpy(&value, reply.data() + *length - 8, 8);
+    if (const auto* inside = std::get_if<protocol::InlineData>(&*got)) {
+      std::memcpy(&value, inside->data.bytes.last(8).data(), 8);
       return value;
     }
-    Found found;
-    std::size_t left = 0;
-    REQUIRE(read(in, found, left) && found.objects.size() == 1);
+    const Found& found = std::get<protocol::Objects>(*got).found;
+    REQUIRE(found.objects.size() == 1);
     for (int attempt = 0; attempt < 10000; ++attempt) {
-      const auto recalled = ask(
-          honest, MessageWriter().add(Ask::recall).add(found.lease).add(found.objects[0].object));
+      const auto recalled = ask(honest, protocol::Recall{found.lease, found.objects[0].object});
       REQUIRE(recalled.ok());
-      MessageReader answer({reply.data(), *recalled});
-      if (answer.get<Said>() == Said::waiting) {
+      if (std::holds_alternative<protocol::Wait>(*recalled)) {
         move_something(true);
         continue;
       }
-      std::memcpy(&value, address_of(read_range(answer)), 8);
+      std::memcpy(&value, address_of(std::get<protocol::Recalled>(*recalled).range), 8);
       break;
     }
-    MessageWriter release;
-    release.add(Ask::release).add(found.lease).text("honest").add(std::uint32_t{1});
-    REQUIRE(ask(honest, release.add(std::int64_t{128}).text("a path")).ok());
+    REQUIRE(ask(honest, protocol::Release{found.lease, "honest", true, 128, "a path"}).ok());
     ++came_back;
     return value;
   }
-  void hello(Owner from) {
-    REQUIRE(
-        ask(from, MessageWriter().add(Ask::hello).add(staging_version).text("x").add(ClientId{}))
-            .ok());
-  }
+  void hello(Owner from) { REQUIRE(ask(from, protocol::Hello{staging_version, "x", {}}).ok()); }
 };
 
 PutRequest put_of(const std::string& variable, std::int64_t version) {
@@ -121,86 +117,76 @@ PutRequest honest_put(std::int64_t version) {
   return put;
 }
 
-MessageWriter put_message(const PutRequest& request, std::int64_t value) {
-  MessageWriter question;
-  question.add(Ask::put);
-  add(question, request);
-  const std::vector<std::int64_t> data(16, value);
-  question.add(std::as_bytes(std::span(data)));
-  question.add(Checksum{});
-  return question;
+protocol::Put put_message(const PutRequest& request, std::int64_t value) {
+  const auto fill = [value](std::span<std::byte> room) {
+    const std::vector<std::int64_t> data(16, value);
+    std::memcpy(room.data(), data.data(), room.size());
+    return Status{};
+  };
+  return {request, {{}, 128, fill}, {}};
 }
 
 /// Something of the protocol, well formed.
-MessageWriter some_question(std::mt19937_64& random) {
-  const auto ask = static_cast<Ask>(random() % 28);
+MessageWriter some_request(std::mt19937_64& random) {
   const std::string name = random() % 8 == 0 ? "honest" : "v" + std::to_string(random() % 4);
   const auto version = static_cast<std::int64_t>(random() % 6);
   const PutRequest put = put_of(name, version);
-  MessageWriter question;
-  question.add(ask);
-  switch (ask) {
-    case Ask::hello:
-      question.add(staging_version).text("again").add(ClientId{random() % 3, 1});
-      break;
-    case Ask::put: return put_message(put, 7);
-    case Ask::define:
-    case Ask::declare: add(question, put); break;
-    case Ask::begin:
-      add(question, put);
-      question.add(static_cast<std::uint32_t>(random() % 5)).add(std::uint32_t{1});
-      question.add(static_cast<int>(random() % 3)).add(random() % 9);
-      break;
-    case Ask::enter:
-      add(question, put);
-      question.add(static_cast<int>(random() % 3)).add(random() % 50);
-      question.add(static_cast<std::uint32_t>(random() % 2));
-      break;
-    case Ask::get:
-    case Ask::wait:
-    case Ask::find:
-      add(question, GetRequest{name, static_cast<Which>(random() % 3), version, put.box});
-      if (ask == Ask::find) question.add(std::uint32_t{0});
-      question.add(random() % 9);
-      break;
-    case Ask::leave: add_entry(question, name, version, {1, random() % 50}); break;
-    case Ask::lease:
-      question.text(name).add(version).add(std::uint32_t{0}).add(std::uint32_t{2});
-      question.add(random() % 50).add(random() % 50).add(random() % 9);
-      break;
-    case Ask::undo: question.add(random() % 9); break;
-    case Ask::forget:
-      question.add(static_cast<int>(random() % 3)).add(std::uint32_t{1}).add(0).add(random() % 50);
-      break;
-    case Ask::recall: question.add(random() % 200).add(random() % 200); break;
-    case Ask::settle:
-      add_entry(question, name, version, {static_cast<int>(random() % 3), random() % 50});
-      question.add(random() % 2 == 0 ? random() : random() % 50);
-      break;
-    case Ask::commit:
-      question.add(random() % 50).add(random()).text(name).add(random() >> 1).text("a path");
-      question.add(Checksum{static_cast<std::uint32_t>(random() % 2), 1});
-      break;
-    case Ask::release:
-      question.add(random() % 50).text(name).add(std::uint32_t{1}).add(random() >> 1);
-      question.text(std::to_string(random()));
-      break;
-    case Ask::describe: question.text(name).add(std::uint32_t{1}); break;
-    case Ask::bounds: question.text(name); break;
-    case Ask::remove:
-      question.text("v" + std::to_string(random() % 9)).add(random() % 3 == 0 ? random() % 99 : 0);
-      break;
-    case Ask::discard:
-    case Ask::list: question.text(name).add(version); break;
-    default: question.add(random() % 50).add(random() % 50); break;
+  const GetRequest get{name, static_cast<Which>(random() % 3), version, put.box, {}};
+  const auto server = [&] { return static_cast<int>(random() % 3); };
+  const protocol::Entry entry{name, version, {server(), random() % 50}};
+  const auto bytes = static_cast<std::int64_t>(random() >> 1);
+  switch (static_cast<RequestKind>(random() % 29)) {
+    case RequestKind::hello:
+      return message_of(protocol::Hello{staging_version, "again", {random() % 3, 1}});
+    case RequestKind::put: return message_of(put_message(put, 7));
+    case RequestKind::define: return message_of(protocol::Define{put, server()});
+    case RequestKind::declare: return message_of(protocol::Declare{put});
+    case RequestKind::begin: {
+      const auto effort = static_cast<Effort>(random() % 5);
+      return message_of(protocol::Begin{put, effort, random() % 2 == 0, {server()}, random() % 9});
+    }
+    case RequestKind::index: return message_of(protocol::Index{put, entry.at, random() % 2 == 0});
+    case RequestKind::get: return message_of(protocol::Get{get, random() % 9});
+    case RequestKind::wait: return message_of(protocol::AskVersion{get, random() % 9});
+    case RequestKind::find: return message_of(protocol::Find{get, false, random() % 9});
+    case RequestKind::unindex: return message_of(protocol::Unindex{entry});
+    case RequestKind::lease:
+      return message_of(
+          protocol::Lease{name, version, false, {random() % 50, random() % 50}, random() % 9});
+    case RequestKind::undo: return message_of(protocol::Undo{random() % 9});
+    case RequestKind::drop_orphans:
+      return message_of(protocol::DropOrphans{server(), {{0, random() % 50}}});
+    case RequestKind::recall: return message_of(protocol::Recall{random() % 200, random() % 200});
+    case RequestKind::confirm:
+      return message_of(protocol::Confirm{entry, random() % 2 == 0 ? random() : random() % 50});
+    case RequestKind::commit: {
+      const Checksum checksum{static_cast<std::uint32_t>(random() % 2), 1};
+      return message_of(protocol::Commit{random() % 50, random(), name, bytes, "a path", checksum});
+    }
+    case RequestKind::take_pages: return message_of(protocol::TakePages{random() % 50});
+    case RequestKind::abort: return message_of(protocol::Abort{random() % 50});
+    case RequestKind::more: return message_of(protocol::More{random() % 50, random() % 50});
+    case RequestKind::release:
+      return message_of(
+          protocol::Release{random() % 50, name, true, bytes, std::to_string(random())});
+    case RequestKind::describe: return message_of(protocol::Describe{name, true});
+    case RequestKind::bounds: return message_of(protocol::Bounds{name});
+    case RequestKind::remove:
+      return message_of(protocol::Remove{"v" + std::to_string(random() % 9),
+                                         random() % 3 == 0 ? random() % 99 : 0});
+    case RequestKind::discard: return message_of(protocol::Discard{name, version});
+    case RequestKind::list: return message_of(protocol::List{name, version});
+    case RequestKind::join: return message_of(protocol::Join{staging_version, 1, 1, "there"});
+    case RequestKind::status: return message_of(protocol::AskStatus{});
   }
-  return question;
+  return MessageWriter().add(random());
 }
 
 /// Any client may delete any variable: that is no harm, and would end the test.
-bool deletes_honest(std::span<const std::byte> question) {
-  MessageReader in(question);
-  return in.get<Ask>() == Ask::remove && in.text() == "honest";
+bool deletes_honest(std::span<const std::byte> request) {
+  protocol::Remove remove;
+  return kind_of(request) == RequestKind::remove && request.size() > 4 &&
+         read_body(request.subspan(4), remove).ok() && remove.variable == "honest";
 }
 
 std::vector<std::byte> changed(std::vector<std::byte> bytes, std::mt19937_64& random) {
@@ -222,15 +208,12 @@ TEST(a_million_strange_questions_do_no_harm) {
   Fixture server;
   server.hello(honest);
   server.hello(hostile);
-  MessageWriter declare;
-  declare.add(Ask::declare);
-  add(declare, put_of("honest", 1));
-  REQUIRE(server.ask(honest, declare).ok());
+  REQUIRE(server.ask(honest, protocol::Declare{put_of("honest", 1)}).ok());
   std::mt19937_64 random(11);
   std::int64_t answered = 0;
   for (int k = 0; k < questions; ++k) {
-    const auto question = changed(some_question(random).bytes(), random);
-    const auto length = server.service.answer(hostile, question, server.reply);
+    const auto request = changed(some_request(random).bytes(), random);
+    const auto length = server.service.answer(hostile, request, server.reply);
     if (length) {
       ++answered;
       EXPECT(*length <= server.reply.size());
@@ -240,14 +223,7 @@ TEST(a_million_strange_questions_do_no_harm) {
     const std::int64_t version = 1'000'000 + k;
     const auto put = server.ask(honest, put_message(honest_put(version), k));
     REQUIRE(put.ok());
-    MessageWriter get;
-    get.add(Ask::get);
-    add(get, GetRequest{"honest", Which::exact, version, *Box::make({0}, {16})});
-    const auto got = server.ask(honest, get.add(Ticket{0}));
-    REQUIRE(got.ok());
-    std::int64_t value = -1;
-    if (*got >= 8) std::memcpy(&value, server.reply.data() + *got - 8, 8);
-    EXPECT_EQ(value, k);
+    EXPECT_EQ(server.value_of(version), k);
     if (k % 10000 == 0) {
       server.service.gone(hostile, k % 20000 == 0);
       server.hello(hostile);
@@ -265,24 +241,20 @@ TEST(strange_questions_do_no_harm_to_what_is_spilled) {
   Fixture server(Full::spill);
   server.hello(honest);
   server.hello(hostile);
-  MessageWriter declare;
-  declare.add(Ask::declare);
-  add(declare, put_of("honest", 1));
-  REQUIRE(server.ask(honest, declare).ok());
+  REQUIRE(server.ask(honest, protocol::Declare{put_of("honest", 1)}).ok());
   std::mt19937_64 random(12);
   std::map<std::int64_t, std::int64_t> put;  // values by version
   for (int k = 0; k < spilled_questions; ++k) {
-    const auto question = changed(some_question(random).bytes(), random);
-    (void)server.service.answer(hostile, question, server.reply);
+    const auto request = changed(some_request(random).bytes(), random);
+    (void)server.service.answer(hostile, request, server.reply);
     if (random() % 2 == 0) server.move_something(random() % 8 != 0);
     if (k % 10 != 0) continue;
     // Versions that the other one does not hit upon, whatever bits it turns, fill the memory, and
     // go to disk.
     const std::int64_t version = 0x5a5a'5a5a'0000 + k;
-    const auto length = server.ask(honest, put_message(honest_put(version), k));
-    REQUIRE(length.ok());
-    MessageReader in({server.reply.data(), *length});
-    if (in.get<Said>() == Said::done) put[version] = k;
+    const auto answer = server.ask(honest, put_message(honest_put(version), k));
+    REQUIRE(answer.ok());
+    if (std::holds_alternative<protocol::DoneWithOrphans>(*answer)) put[version] = k;
     if (k % 100 == 0) {
       const auto some = std::next(put.begin(), static_cast<int>(random() % put.size()));
       EXPECT_EQ(server.value_of(some->first), some->second);

@@ -143,19 +143,19 @@ TEST(a_put_that_never_ends_evicts_no_version) {
     for (int version = 1; version <= 2; ++version) {
       REQUIRE(store.commit(writer, begun(store, put_of(version))).ok());
     }
-    REQUIRE(store.enter(7, put_of(5), {{1, 3}}).ok());
+    REQUIRE(store.index(7, put_of(5), {{1, 3}}).ok());
     EXPECT_EQ(got(store, 1).version, 1);
     // A younger version waits for it as for one that is being put here, and no longer than that.
     if (explicitly) {
-      store.leave(8, "energy", 5, {1, 3});  // another's
+      store.unindex(8, "energy", 5, {1, 3});  // another's
       EXPECT(std::holds_alternative<Spread>(*store.get(reader, get_of(5))));
-      store.leave(7, "energy", 5, {1, 3});
+      store.unindex(7, "energy", 5, {1, 3});
       EXPECT(!std::holds_alternative<Spread>(*store.get(reader, get_of(5))));
     } else {
       store.gone(7);
       EXPECT(
           std::holds_alternative<Spread>(*store.get(reader, get_of(5))));  // its home may have it
-      store.leave(8, "energy", 5, {1, 3});  // whoever asked its home may say so
+      store.unindex(8, "energy", 5, {1, 3});  // whoever asked its home may say so
       EXPECT(!std::holds_alternative<Spread>(*store.get(reader, get_of(5))));
     }
     EXPECT_EQ(got(store, 1).version, 1);
@@ -170,7 +170,7 @@ TEST(a_version_that_waits_for_a_dead_writer_no_more_makes_room_for_later_ones) {
   ObjectStore::Options options = options_of(1 << 20);
   options.versions_max = 2;
   ObjectStore store(options);
-  REQUIRE(store.enter(7, put_of(0), {{1, 9}}).ok());
+  REQUIRE(store.index(7, put_of(0), {{1, 9}}).ok());
   const std::uint64_t slow = begun(store, put_of(1), 8);
   for (int version = 2; version <= 5; ++version) {
     REQUIRE(store.commit(writer, begun(store, put_of(version))).ok());

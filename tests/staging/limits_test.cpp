@@ -40,38 +40,28 @@ struct Fixture {
     return made;
   }
   /// Empty if it was answered; else what it was refused with.
-  std::string ask(Owner from, const MessageWriter& question) {
-    const auto length = service.answer(from, question.bytes(), reply);
+  template <typename Request>
+  std::string ask(Owner from, const Request& request) {
+    const auto length = service.answer(from, message_of(request).bytes(), reply);
     return length ? std::string() : length.error().message;
   }
   std::string hello(Owner from, const std::string& name = "x") {
-    MessageWriter question;
-    return ask(from, question.add(Ask::hello).add(staging_version).text(name).add(ClientId{}));
+    return ask(from, protocol::Hello{staging_version, name, {}});
   }
   std::string declare(Owner from, const PutRequest& request) {
-    MessageWriter question;
-    question.add(Ask::declare);
-    add(question, request);
-    return ask(from, question);
+    return ask(from, protocol::Declare{request});
   }
   std::string begin(Owner from, const PutRequest& request) {
-    MessageWriter question;
-    question.add(Ask::begin);
-    add(question, request);
-    return ask(from, question.add(Effort::all).add(std::uint32_t{0}).add(Ticket{0}));
+    return ask(from, protocol::Begin{request});
   }
   std::string put(Owner from, const PutRequest& request) {
-    MessageWriter question;
-    question.add(Ask::put);
-    add(question, request);
-    const std::vector<std::byte> data(static_cast<std::size_t>(request.box.points()) * 8);
-    return ask(from, question.add(data).add(Checksum{}));
+    const auto fill = [](std::span<std::byte>) { return Status{}; };
+    const auto bytes = static_cast<std::size_t>(request.box.points()) * 8;
+    return ask(from, protocol::Put{request, {{}, bytes, fill}, {}});
   }
   std::string get(Owner from, const std::string& variable, std::int64_t version) {
-    MessageWriter question;
-    question.add(Ask::find);
-    add(question, GetRequest{variable, Which::exact, version, *Box::make({0}, {4})});
-    return ask(from, question.add(std::uint32_t{1}).add(Ticket{0}));
+    const GetRequest get{variable, Which::exact, version, *Box::make({0}, {4}), {}};
+    return ask(from, protocol::Find{get, true});
   }
 };
 
@@ -122,8 +112,7 @@ TEST(the_boxes_of_a_server_are_bounded) {
   EXPECT_EQ(server.hello(writer), "");
   for (int k = 0; k < 3; ++k) EXPECT_EQ(server.put(writer, put_of("a", k)), "");
   EXPECT(says(server.put(writer, put_of("a", 3)), "staging_boxes"));
-  MessageWriter question;
-  EXPECT_EQ(server.ask(writer, question.add(Ask::discard).text("a").add(std::int64_t{1})), "");
+  EXPECT_EQ(server.ask(writer, protocol::Discard{"a", 1}), "");
   EXPECT_EQ(server.put(writer, put_of("a", 3)), "");
 }
 
@@ -162,8 +151,7 @@ TEST(names_that_nothing_can_show_are_refused_and_never_echoed) {
   odd.type = "\x01";
   EXPECT(says(server.put(writer, odd), "\\x01"));
   EXPECT_EQ(server.put(writer, put_of("\xc3\xa4 \xf0\x9f\x8c\x8d", 1)), "");
-  MessageWriter status;
-  EXPECT_EQ(server.ask(writer, status.add(Ask::status)), "");
+  EXPECT_EQ(server.ask(writer, protocol::AskStatus{}), "");
   EXPECT(server.service.list().size() == 1);
 }
 

@@ -242,10 +242,10 @@ TEST(objects_of_other_servers_are_named_and_leased_there) {
   ObjectStore owner(one);
   put(owner, put_of(5, 6, 9));
   const std::uint64_t object = begun(home, put_of(5, 0, 8));
-  const auto order = owner.enter(writer, put_of(5, 0, 8), {{0, object}});
+  const auto order = owner.index(writer, put_of(5, 0, 8), {{0, object}});
   REQUIRE(order.ok());
   EXPECT_EQ(*order, 1U);
-  EXPECT(!owner.enter(writer, put_of(5, 0, 8), {{0, object}}).ok());
+  EXPECT(!owner.index(writer, put_of(5, 0, 8), {{0, object}}).ok());
   EXPECT(std::holds_alternative<Spread>(*owner.get(reader, get_of(Which::exact, 5, 6, 7))));
   EXPECT(std::holds_alternative<Found>(*owner.get(reader, get_of(Which::exact, 5, 8, 9))));
   const auto named = owner.find(reader, get_of(Which::next, 0, 6, 7));
@@ -265,7 +265,7 @@ TEST(objects_of_other_servers_are_named_and_leased_there) {
   const auto committed = home.commit(writer, object, *order);
   REQUIRE(committed.ok());
   EXPECT_EQ(*committed, 2U);  // above the one that it covers in part
-  owner.settle(writer, "energy", 5, {0, object}, *committed);
+  owner.confirm(writer, "energy", 5, {0, object}, *committed);
   leased = home.lease(reader, "energy", 5, asked, lease);
   REQUIRE(leased.ok());
   EXPECT((*leased)[0].state == Leased::State::here && (*leased)[0].order == 2);
@@ -274,10 +274,10 @@ TEST(objects_of_other_servers_are_named_and_leased_there) {
 
   REQUIRE(home.discard("energy", 5).ok());
   EXPECT(!home.lease(reader, "energy", 5, asked, lease).ok());
-  owner.leave(writer, "energy", 5, {0, object});  // it is there: nobody may hide it
+  owner.unindex(writer, "energy", 5, {0, object});  // it is there: nobody may hide it
   EXPECT(std::holds_alternative<Spread>(*owner.get(reader, get_of(Which::exact, 5, 6, 7))));
   REQUIRE(owner.discard("energy", 5).ok());
-  EXPECT(!owner.enter(writer, put_of(5, 0, 8), {{0, 100}}).ok());
+  EXPECT(!owner.index(writer, put_of(5, 0, 8), {{0, 100}}).ok());
 }
 
 TEST(what_was_granted_by_a_ticket_can_be_given_up) {
@@ -308,27 +308,27 @@ TEST(an_object_that_no_owner_knows_any_more_goes) {
   ObjectStore helper(options_of(1 << 16));
   const auto helped = [&](std::int64_t version) {
     const PutRequest request = put_of(version, 0, 4);
-    const auto room = helper.begin(writer, request, {Effort::guest, 0, {0, 2}});
+    const auto room = helper.begin(writer, request, {Effort::guest, 0, true, {0, 2}});
     REQUIRE(room.ok());
     const std::uint64_t object = std::get<Begun>(*room).object;
-    REQUIRE(owner.enter(writer, request, {{1, object}, true}).ok());
+    REQUIRE(owner.index(writer, request, {{1, object}, true}).ok());
     return object;
   };
   const std::uint64_t first = helped(1);
   REQUIRE(helper.commit(writer, first).ok());
-  owner.settle(writer, "energy", 1, {1, first}, 1);
+  owner.confirm(writer, "energy", 1, {1, first}, 1);
   const std::uint64_t second = helped(2);
-  EXPECT(owner.take_strays(8).empty());  // a put that has not ended changes nothing
-  owner.settle(writer, "energy", 2, {1, second}, 2);
-  auto strays = owner.take_strays(8);
-  REQUIRE(strays.size() == 1);
-  EXPECT_EQ(strays[0].home, 1);
-  EXPECT_EQ(strays[0].object, first);
-  EXPECT(owner.take_strays(8).empty());
-  helper.forget(first, 0);
-  helper.forget(first, 0);  // said twice
+  EXPECT(owner.take_orphans(8).empty());  // a put that has not ended changes nothing
+  owner.confirm(writer, "energy", 2, {1, second}, 2);
+  auto orphans = owner.take_orphans(8);
+  REQUIRE(orphans.size() == 1);
+  EXPECT_EQ(orphans[0].home, 1);
+  EXPECT_EQ(orphans[0].object, first);
+  EXPECT(owner.take_orphans(8).empty());
+  helper.drop_orphan(first, 0);
+  helper.drop_orphan(first, 0);  // said twice
   const Found read = got(helper, get_of(Which::exact, 1, 0, 4));
-  helper.forget(first, 2);
+  helper.drop_orphan(first, 2);
   // Whoever has read of it at an owner before must not take it for one that was never committed.
   std::uint64_t lease = 0;
   EXPECT(!helper.lease(reader, "energy", 1, {&first, 1}, lease).ok());
@@ -340,23 +340,23 @@ TEST(an_object_that_no_owner_knows_any_more_goes) {
   EXPECT(!leased && leased.error().code == ErrorCode::not_found);
   EXPECT(says(leased.error().message, "was discarded"));
   // One that is being written is not committed any more.
-  helper.forget(second, 2);
-  helper.forget(second, 0);
+  helper.drop_orphan(second, 2);
+  helper.drop_orphan(second, 0);
   const auto late = helper.commit(writer, second);
   EXPECT(!late && late.error().code == ErrorCode::not_found);
   EXPECT_EQ(helper.memory_bytes_used(), 0);
   EXPECT(!helper.busy());
   // Others' objects are not theirs to forget.
   put(helper, put_of(3, 0, 4));
-  helper.forget(3, 0);
+  helper.drop_orphan(3, 0);
   EXPECT_EQ(got(helper, get_of(Which::exact, 3, 0, 4)).version, 3);
   // An owner that holds the object itself hears of it in no other way.
-  REQUIRE(owner.enter(writer, put_of(3, 0, 4), {{2, 9}}).ok());
-  owner.settle(writer, "energy", 3, {2, 9}, 3);
-  REQUIRE(owner.take_strays(8).size() == 1);
-  REQUIRE(owner.enter(writer, put_of(4, 0, 4), {{2, 10}}).ok());
-  owner.settle(writer, "energy", 4, {2, 10}, 4);
-  EXPECT(owner.take_strays(8).empty());
+  REQUIRE(owner.index(writer, put_of(3, 0, 4), {{2, 9}}).ok());
+  owner.confirm(writer, "energy", 3, {2, 9}, 3);
+  REQUIRE(owner.take_orphans(8).size() == 1);
+  REQUIRE(owner.index(writer, put_of(4, 0, 4), {{2, 10}}).ok());
+  owner.confirm(writer, "energy", 4, {2, 10}, 4);
+  EXPECT(owner.take_orphans(8).empty());
 }
 
 TEST(a_reader_that_is_gone_reads_no_more) {
@@ -630,4 +630,29 @@ TEST(a_put_costs_the_logarithm_of_the_objects) {
   }
   // Ten thousand times as many may cost a few cache misses more, not ten thousand times as much.
   EXPECT(put_seconds(100000) < 20 * put_seconds(10));
+}
+
+TEST(an_object_is_whole_only_after_its_pages_were_taken) {
+  ObjectStore::Options options = options_of(4096);
+  int pages = 0;
+  options.take_pages = [&](int) {
+    return pages > 0 ? Status{} : Status(Error{ErrorCode::out_of_memory, "the machine is full"});
+  };
+  ObjectStore store(options);
+  Asking asking;
+  asking.ready = false;
+  const auto begun = store.begin(writer, put_of(1, 0, 4), asking);
+  REQUIRE(begun.ok());
+  const std::uint64_t object = std::get<Begun>(*begun).object;
+  EXPECT(!store.commit(writer, object).ok());
+  EXPECT(!store.take_pages(writer + 1, object).ok());  // another's
+  const auto refused = store.take_pages(writer, object);
+  REQUIRE(!refused.ok());
+  EXPECT(refused.error().code == ErrorCode::out_of_memory);
+  EXPECT(says(refused.error().message, "the machine is full; free some there"));
+  pages = 1;
+  REQUIRE(store.take_pages(writer, object).ok());
+  REQUIRE(store.commit(writer, object).ok());
+  EXPECT(!store.take_pages(writer, object).ok());  // it is no longer being written
+  EXPECT(store.memory_bytes_used() > 0);
 }

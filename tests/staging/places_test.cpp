@@ -35,7 +35,7 @@ bool place(Places& places, std::uint64_t object, std::int64_t bytes = slot) {
 void fill(Places& places, std::uint64_t count) {
   for (std::uint64_t object = 1; object <= count; ++object) {
     REQUIRE(place(places, object));
-    places.settle(object, object);
+    places.may_leave(object, object);
   }
 }
 
@@ -78,10 +78,10 @@ TEST(the_oldest_go_first_and_no_more_than_needed) {
   EXPECT(place(places, 5));
 }
 
-TEST(what_is_pinned_or_not_settled_stays) {
+TEST(what_is_pinned_or_may_not_leave_stays) {
   Places places = places_of(3);
   REQUIRE(place(places, 1) && place(places, 2) && place(places, 3));
-  places.settle(3, 3);
+  places.may_leave(3, 3);
   REQUIRE(places.pin(3));
   EXPECT(!places.let_go(slot));
   EXPECT(carry_out(places).empty());
@@ -109,7 +109,7 @@ TEST(what_is_wanted_comes_back_and_may_leave_without_a_move) {
   EXPECT(!places.let_go(slot));
   (void)carry_out(places);
   REQUIRE(place(places, 3));
-  places.settle(3, 3);
+  places.may_leave(3, 3);
   places.want(1);
   EXPECT(says(places.why_away(1), "comes back from disk, and the server's memory"));
   EXPECT(!place(places, 4));  // who waits longer goes first
@@ -188,7 +188,7 @@ TEST(a_disk_with_a_limit_is_full) {
   EXPECT(!places.let_go(slot));
   (void)carry_out(places);
   REQUIRE(place(places, 3));
-  places.settle(3, 3);
+  places.may_leave(3, 3);
   EXPECT(!place(places, 4));
   EXPECT(!places.let_go(slot));
   EXPECT(carry_out(places).empty());
@@ -204,10 +204,10 @@ TEST(a_disk_with_a_limit_is_full) {
 TEST(what_fits_the_disk_goes_where_the_oldest_does_not) {
   Places places = places_of(16, 2 * disk_alignment);
   REQUIRE(place(places, 1, 12 * slot));
-  places.settle(1, 1);
+  places.may_leave(1, 1);
   for (std::uint64_t object = 2; object <= 5; ++object) {
     REQUIRE(place(places, object));
-    places.settle(object, object);
+    places.may_leave(object, object);
   }
   REQUIRE(!place(places, 6));
   EXPECT(!places.let_go(slot));
@@ -270,7 +270,7 @@ TEST(no_two_objects_lie_in_one_place_and_all_are_somewhere) {
         }
         objects.insert(++last);
         memory[places.range(last).offset] = last;
-        places.settle(last, last);
+        places.may_leave(last, last);
       } else if (kind < 6 && !moves.empty()) {
         const Move move = moves.front();
         moves.pop_front();
@@ -313,4 +313,70 @@ TEST(no_two_objects_lie_in_one_place_and_all_are_somewhere) {
     EXPECT_EQ(places.spilled_bytes(), 0);
     EXPECT_EQ(places.disk_bytes_used(), 0);
   }
+}
+
+namespace {
+
+/// A machine that has pages for so many segments of two slots.
+struct SmallMachine {
+  int pages = 0;
+  std::vector<int> taken{};
+  Places places{options()};
+
+  Places::Options options() {
+    Places::Options made;
+    made.memory_bytes = 64 * slot;
+    made.segment_bytes = 2 * slot;
+    made.make_segment = [](std::int64_t) { return Status{}; };
+    made.take_pages = [this](int segment) -> Status {
+      if (std::ssize(taken) >= pages) return Error{ErrorCode::out_of_memory, "no pages"};
+      taken.push_back(segment);
+      return {};
+    };
+    return made;
+  }
+};
+
+}  // namespace
+
+TEST(who_is_not_ready_takes_room_and_no_pages) {
+  SmallMachine machine{1};
+  Places& places = machine.places;
+  for (std::uint64_t object = 1; object <= 64; ++object) {
+    const auto placed = places.place(object, slot, false);
+    REQUIRE(placed.ok() && *placed);
+  }
+  EXPECT_EQ(places.memory_bytes_used(), 64 * slot);
+  EXPECT_EQ(places.sparse_bytes(), 64 * slot);
+  EXPECT(machine.taken.empty());
+  const auto full = places.place(65, slot, false);
+  EXPECT(full.ok() && !*full);
+  REQUIRE(places.take_pages(7).ok());
+  EXPECT(places.take_pages(7).ok() && machine.taken.size() == 1);  // once
+  EXPECT(places.has_pages(7) && places.has_pages(8));              // one segment
+  EXPECT(!places.has_pages(1));
+  const auto refused = places.take_pages(1);
+  EXPECT(!refused.ok() && refused.error().code == ErrorCode::out_of_memory);
+  places.drop(1);
+  places.drop(7);
+  EXPECT_EQ(places.memory_bytes_used(), 62 * slot);
+  const auto ready = places.place(66, slot);  // where pages are already
+  REQUIRE(ready.ok() && *ready);
+  EXPECT_EQ(places.range(66).segment, 3);
+  EXPECT(!places.place(67, slot).ok());
+  EXPECT_EQ(places.memory_bytes_used(), 63 * slot);  // what was refused holds nothing
+  machine.pages = 2;
+  const auto later = places.place(67, slot);
+  EXPECT(later.ok() && *later && places.has_pages(67));
+}
+
+TEST(what_was_taken_before_serves_when_the_system_has_no_more) {
+  SmallMachine machine{1};
+  Places& places = machine.places;
+  REQUIRE(place(places, 1) && place(places, 2));
+  EXPECT(!places.place(3, slot).ok());
+  EXPECT(places.could_hold(2 * slot) && !places.could_hold(3 * slot));
+  places.drop(1);
+  REQUIRE(place(places, 3));
+  EXPECT_EQ(places.range(3).segment, 0);
 }

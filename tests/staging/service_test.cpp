@@ -35,26 +35,22 @@ struct Fixture {
     made.move = [](const Move&) {};
     return made;
   }
-  Result<std::size_t> ask(Owner from, const MessageWriter& question) {
-    return service.answer(from, question.bytes(), reply);
+  template <typename Request>
+  Result<std::size_t> ask(Owner from, const Request& request) {
+    return service.answer(from, message_of(request).bytes(), reply);
   }
   bool hello(Owner from, const ClientId& id) {
-    MessageWriter question = question_of(Ask::hello);
-    return ask(from, question.add(staging_version).text("x").add(id)).ok();
+    return ask(from, protocol::Hello{staging_version, "x", id}).ok();
   }
   bool declare(Owner from) {
-    MessageWriter question = question_of(Ask::declare);
-    add(question, PutRequest{"x", 1, *Box::make({0}, {4}), "f8", 8, {}});
-    return ask(from, question).ok();
+    return ask(from, protocol::Declare{{"x", 1, *Box::make({0}, {4}), "f8", 8, {}}}).ok();
   }
   Facts facts() {
-    MessageWriter question = question_of(Ask::describe);
-    const auto length = ask(9, question.text("x").add(std::uint32_t{0}));
+    const auto length = ask(9, protocol::Describe{"x", false});
     REQUIRE(length.ok());
-    MessageReader in({reply.data(), *length});
-    Facts found;
-    REQUIRE(in.get<Said>() == Said::done && read(in, found));
-    return found;
+    protocol::Describe::Reply said;
+    REQUIRE(read_reply({reply.data(), *length}, said).ok());
+    return std::get<protocol::Described>(said).facts;
   }
 };
 
@@ -94,14 +90,12 @@ TEST(a_client_cannot_pass_for_another_connection_of_its_own) {
 TEST(a_client_that_reads_for_too_long_gets_nothing_new) {
   Fixture server;
   REQUIRE(server.hello(1, one) && server.declare(1));
-  MessageWriter put = question_of(Ask::put);
-  add(put, PutRequest{"x", 1, *Box::make({0}, {4}), "f8", 8, {1, 1}});
-  const std::vector<std::byte> data(32);
-  REQUIRE(server.ask(1, put.add(data).add(Checksum{})).ok());
+  const auto fill = [](std::span<std::byte>) { return Status{}; };
+  const PutRequest object{"x", 1, *Box::make({0}, {4}), "f8", 8, {1, 1}};
+  REQUIRE(server.ask(1, protocol::Put{object, {{}, 32, fill}, {}}).ok());
   const auto find = [&](Ticket ticket) {
-    MessageWriter question = question_of(Ask::find);
-    add(question, GetRequest{"x", Which::exact, 1, *Box::make({0}, {4}), {}});
-    return server.ask(1, question.add(std::uint32_t{0}).add(ticket));
+    const GetRequest get{"x", Which::exact, 1, *Box::make({0}, {4}), {}};
+    return server.ask(1, protocol::Find{get, false, ticket});
   };
   REQUIRE(find(5).ok());
   server.now_ns = 9'000'000'000;
@@ -109,6 +103,6 @@ TEST(a_client_that_reads_for_too_long_gets_nothing_new) {
   server.now_ns = 10'000'000'000;
   const auto refused = find(7);
   EXPECT(!refused.ok() && refused.error().message.find("staging_lease_s") != std::string::npos);
-  REQUIRE(server.ask(1, question_of(Ask::undo).add(Ticket{5})).ok());  // the old one ends
+  REQUIRE(server.ask(1, protocol::Undo{5}).ok());  // the old one ends
   EXPECT(find(7).ok());
 }

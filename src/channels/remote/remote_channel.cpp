@@ -181,13 +181,21 @@ void RemoteChannel::idle(std::chrono::nanoseconds at_most) {
   if (active_.empty()) {
     bell_.wait(wakes_seen_, at_most);
   } else {
-    fabric_.bell().wait(rings_seen_, at_most);
+    // Peers of this machine ring the bell by themselves.
+    const bool far = std::all_of(active_.begin(), active_.end(), [](const auto& link) {
+      return link->requester->attended();
+    });
+    if (far) {
+      active_[0]->requester->attend(rings_seen_, at_most);
+    } else {
+      fabric_.bell().wait(rings_seen_, at_most);
+    }
   }
 }
 
 void RemoteChannel::wake() {
   bell_.ring();
-  fabric_.bell().ring();
+  fabric_.ring();
 }
 
 void RemoteChannel::cancel(std::uint64_t tag) {

@@ -1,0 +1,114 @@
+#include "os/available_memory.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+namespace tranship {
+namespace {
+
+/// The number behind a name in a file of lines such as "MemFree: 12 kB" or "inactive_file 12".
+std::optional<std::int64_t> value_of(const std::string& path, const std::string& name) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string key;
+    std::int64_t value = 0;
+    if (words >> key >> value && key == name) return value;
+  }
+  return std::nullopt;
+}
+
+/// The number that a file holds; nothing if it says that there is no limit.
+std::optional<std::int64_t> number_in(const std::string& path) {
+  std::ifstream file(path);
+  std::int64_t value = 0;
+  return file >> value ? std::optional(value) : std::nullopt;
+}
+
+/// Names of the files of a version of control groups.
+struct Names {
+  const char* limit;
+  const char* usage;
+  const char* inactive_file;
+  const char* active_file;
+};
+constexpr Names version_1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
+                          "total_active_file"};
+constexpr Names version_2{"memory.max", "memory.current", "inactive_file", "active_file"};
+
+/// What the group of a folder may still take of its limit.
+std::optional<std::int64_t> left_in(const std::string& folder, const Names& names) {
+  const auto limit = number_in(folder + "/" + names.limit);
+  const auto usage = number_in(folder + "/" + names.usage);
+  if (!limit || !usage) return std::nullopt;
+  const std::string statistics = folder + "/memory.stat";
+  const std::int64_t cached = value_of(statistics, names.inactive_file).value_or(0) +
+                              value_of(statistics, names.active_file).value_or(0);
+  return *limit - std::max<std::int64_t>(*usage - cached, 0);
+}
+
+/// A group's limit holds for all groups inside it.
+void look_upwards(const std::string& root, std::string group, const Names& names,
+                  AvailableMemory& found) {
+  while (true) {
+    const auto left = left_in(root + group, names);
+    if (left && *left < found.bytes) {
+      found = {std::max<std::int64_t>(*left, 0),
+               "the control group " + (group.empty() ? std::string("/") : group)};
+    }
+    if (group.empty()) return;
+    group.resize(group.find_last_of('/') == std::string::npos ? 0 : group.find_last_of('/'));
+  }
+}
+
+}  // namespace
+
+AvailableMemory available_memory(const std::string& proc, const std::string& groups) {
+  AvailableMemory found{INT64_MAX, "the machine"};
+  if (const auto kib = value_of(proc + "/meminfo", "MemAvailable:")) {
+    found.bytes = (*kib + value_of(proc + "/meminfo", "SwapFree:").value_or(0)) * 1024;
+  }
+  std::ifstream file(proc + "/self/cgroup");
+  for (std::string line; std::getline(file, line);) {  // number:controllers:group
+    const auto first = line.find(':');
+    const auto second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    std::string group = line.substr(second + 1);
+    while (!group.empty() && group.back() == '/') group.pop_back();
+    if (controllers == ",,") look_upwards(groups, group, version_2, found);
+    if (controllers.find(",memory,") == std::string::npos) continue;
+    look_upwards(groups + "/memory", group, version_1, found);
+  }
+  return found;
+}
+
+/// The kernel ends a process of a control group that takes more than its limit, rather than refuse
+/// the pages: so it is asked for no more than there are.
+Status take_pages(const SharedMemory& memory) {
+  const std::int64_t bytes = memory.bytes();
+  const AvailableMemory available = available_memory();
+  if (available.bytes < bytes) {
+    return Error{ErrorCode::out_of_memory, std::to_string(bytes) + " bytes were asked for, and " +
+                                               available.limited_by + " has " +
+                                               std::to_string(available.bytes) + " left"};
+  }
+  int failed = 0;
+  do {
+    failed = fallocate(memory.descriptor(), 0, 0, bytes) == 0 ? 0 : errno;
+  } while (failed == EINTR);
+  if (failed == 0) return {};
+  (void)fallocate(memory.descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, bytes);
+  return Error{ErrorCode::out_of_memory, "shared memory of " + std::to_string(bytes) +
+                                             " bytes got no pages: " + std::strerror(failed)};
+}
+
+AvailableMemory available_memory() { return available_memory("/proc", "/sys/fs/cgroup"); }
+
+}  // namespace tranship

@@ -1,0 +1,131 @@
+// The first inputs of the fuzzers of the staging service: well-formed words, made from its
+// protocol. After a change of the protocol: test_fuzz corpus_of_the_staging rewrite
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+
+#include "staging/messages.hpp"
+#include "support/test.hpp"
+
+using namespace tranship;
+using namespace tranship::staging;
+
+namespace {
+
+using Inputs = std::map<std::string, std::string>;
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// A message as service_targets.cpp reads it off an input: a byte, its length, its bytes.
+std::string framed(char first, std::span<const std::byte> message) {
+  const auto length = static_cast<std::uint16_t>(message.size());
+  return std::string(1, first) + text_of(std::as_bytes(std::span(&length, 1))) + text_of(message);
+}
+
+template <typename... Requests>
+std::string asked(const Requests&... requests) {
+  return (framed(0, message_of(requests).bytes()) + ...);
+}
+
+template <typename... Replies>
+std::string said(const Replies&... replies) {
+  std::string all;
+  const auto add = [&](const auto& reply) {
+    std::vector<std::byte> room(4096);
+    all += framed(0, std::span(room).first(write_reply(room, reply).value()));
+  };
+  (add(replies), ...);
+  return all;
+}
+
+Status zeros(std::span<std::byte> room) {
+  std::fill(room.begin(), room.end(), std::byte{0});
+  return {};
+}
+
+Inputs service_inputs() {
+  const Box box = *Box::make({0}, {16});
+  const auto put = [&](std::int64_t version) {
+    return PutRequest{"v", version, box, "i8", 8, {1, 1}};
+  };
+  const auto get = [&](Which which) { return GetRequest{"v", which, 1, box, {1, 1}}; };
+  const std::string life = asked(
+      protocol::Declare{put(1)}, protocol::Put{put(1), {{}, 128, zeros}, {}},
+      protocol::Get{get(Which::exact), 5}, protocol::Begin{put(2), Effort::all, false, {}, 9},
+      protocol::TakePages{2}, protocol::Commit{2, 0, "v", 128, "memcpy", {}},
+      protocol::Get{get(Which::latest), 6}, protocol::AskVersion{get(Which::latest), 6},
+      protocol::Find{get(Which::exact), true, 7}, protocol::Lease{"v", 1, false, {1}, 8},
+      protocol::Recall{2, 1}, protocol::Release{1, "v", true, 128, "memcpy"}, protocol::List{},
+      protocol::AskStatus{}, protocol::Discard{"v", 1}, protocol::Remove{"v", 0});
+  const std::string others = asked(
+      protocol::Define{put(1), 2}, protocol::Declare{put(1)}, protocol::Describe{"v", true},
+      protocol::Bounds{"v"}, protocol::Index{put(1), {1, 3}, true},
+      protocol::Unindex{{"v", 1, {1, 3}}}, protocol::Index{put(1), {2, 4}, true},
+      protocol::Confirm{{"v", 1, {2, 4}}, 4}, protocol::Join{staging_version, 1, 3, "unix:@there"},
+      protocol::More{1, 0}, protocol::Undo{9}, protocol::DropOrphans{1, {{0, 3}}},
+      protocol::Discard{"v", 1}, protocol::Abort{1});
+  Inputs inputs;
+  for (const char kind : {'\0', '\2', '\4'}) inputs["life" + std::to_string(kind)] = kind + life;
+  for (const char kind : {'\0', '\1', '\3'})
+    inputs["others" + std::to_string(kind)] = kind + others;
+  return inputs;
+}
+
+/// The first byte of each input says what the client does (service_targets.cpp).
+Inputs answers_inputs() {
+  const Box box = *Box::make({0, -4}, {16, 12});
+  Facts facts{"i8", 8, box, Cells::around(box, 8, 1), {}, 0, 1, 1, 0, 0, {1, 1}};
+  const protocol::Described described{facts, box};
+  const protocol::Declared declared{facts};
+  const protocol::Done done;
+  const protocol::DoneWithOrphans with_orphans{{{2, 7}}};
+  const auto objects = [&](std::int64_t version) {
+    Seen seen{0, 1, box, 1, {0, 0, 2048}, 0, {}};
+    return protocol::Objects{{version, "i8", 8, 1, {seen}}, 0};
+  };
+  const auto data = [](std::int64_t element_bytes) {
+    const auto bytes = static_cast<std::size_t>(4 * element_bytes);
+    return protocol::InlineData{4, "i8", element_bytes, {{}, bytes, zeros}};
+  };
+  const VariableInfo info{"v", "i8", 8, box, {{1, 1, 2048}}, 1};
+  const protocol::ServerStatus status{{0, "x", 1, 1, 1, 1, {"a"}}};
+  Inputs inputs;
+  inputs["get"] = '\0' + said(described, objects(4), done);
+  inputs["data"] = '\x80' + said(described, data(8));
+  inputs["odd"] = '\x80' + said(described, data(17));  // a length that was once believed
+  inputs["put"] = '\x01' + said(declared, protocol::RoomHere{1, {0, 0, 2048}, {}},
+                                protocol::Ordered{1, {}}, done);
+  inputs["inline"] = '\x02' + said(declared, with_orphans, done);
+  inputs["list"] = '\x03' + said(protocol::Listed{{info}}, protocol::Listed{}, protocol::Listed{},
+                                 protocol::Listed{});
+  inputs["status"] = '\x04' + said(status, status, status);
+  inputs["describe"] = '\x05' + said(described, protocol::BoundsHere{box}, protocol::BoundsHere{});
+  inputs["wait"] = '\x06' + said(described, protocol::VersionThere{-1});
+  inputs["remove"] = '\x07' + said(protocol::Removed{3, true, {}}, protocol::Removed{3, false, {}},
+                                   protocol::Removed{3, false, {}});
+  inputs["discard"] = '\x0f' + said(with_orphans, done, with_orphans, done, with_orphans, done);
+  return inputs;
+}
+
+void check(const std::string& target, const Inputs& inputs) {
+  const auto folder = std::filesystem::path(TRANSHIP_SOURCE_DIR) / "tests/fuzz/corpus" / target;
+  for (const auto& [name, input] : inputs) {
+    if (test::argument(2) == "rewrite") {
+      std::ofstream(folder / name, std::ios::binary) << input;
+    }
+    std::ifstream file(folder / name, std::ios::binary);
+    EXPECT(std::string(std::istreambuf_iterator<char>(file), {}) == input);
+  }
+}
+
+}  // namespace
+
+TEST(the_corpus_of_the_staging_service_is_what_its_protocol_says) {
+  check("service", service_inputs());
+  check("answers", answers_inputs());
+}

@@ -1,0 +1,148 @@
+"""Whose memory a staging server's is, and what happens when its machine has no more."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from staging_servers import PATIENCE, Servers
+
+import tranship as ts
+from support import Slow
+
+GiB = 1 << 30
+MiB = 1 << 20
+
+
+@pytest.fixture
+def servers(profile: str, tmp_path: Path) -> Iterator[Servers]:
+    started = Servers(tmp_path)
+    yield started
+    started.end()
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process holds, shared memory included."""
+    lines = Path("/proc", str(pid), "status").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in lines)
+    return sum(int(fields[key].split()[0]) for key in ("RssAnon", "RssShmem")) * 1024
+
+
+def used(client: ts.Staging) -> int:
+    return int(client.servers()[0]["memory_used"])
+
+
+def test_a_tebibyte_of_room_takes_memory_only_when_it_is_written(servers: Servers) -> None:
+    contact = servers("--memory", "1TiB")
+    pid = servers.processes[0].pid
+    before = resident(pid)
+    pieces, piece = 256, 4 * GiB
+    array = np.broadcast_to(np.uint8(1), (piece,))  # takes no memory here
+    raised: list[BaseException] = []
+    with ts.Engine(threads=1) as engine, ts.Staging(contact) as other:
+        slow = Slow()
+        event = slow.start(engine)
+        for _ in range(400):
+            event = slow.start(engine, after=event)
+        client = ts.Staging(contact, engine=engine)
+
+        def put(version: int) -> None:
+            try:
+                client.put("x", version, array, after=event, timeout=120)
+            except BaseException as error:
+                raised.append(error)
+
+        threads = [threading.Thread(target=put, args=(k,)) for k in range(pieces)]
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + PATIENCE
+        while used(other) < pieces * piece and not raised and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not raised and used(other) == pieces * piece
+        assert resident(pid) - before < GiB
+        with pytest.raises(ts.Timeout, match="is full"):  # room is what is limited
+            other.put("y", 1, np.zeros(1 << 20), timeout=0.1)
+        event.cancel()
+        client.close()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert len(raised) == pieces
+        kinds = (ts.Closed, ts.Cancelled)
+        others = [error for error in raised if not isinstance(error, kinds)]
+        assert not others, others[:3]
+        until = time.monotonic() + PATIENCE
+        while used(other) > 0 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert used(other) == 0
+
+
+def memory_group(limit: int) -> Path | None:
+    """A new control group, or none where none can be made."""
+    own = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    root = Path("/sys/fs/cgroup")
+    for _, controllers, name in own:
+        version_1 = "memory" in controllers.split(",")
+        if not version_1 and controllers != "":
+            continue
+        parent = root / "memory" if version_1 else root
+        for folder in (parent / name.lstrip("/"), parent):
+            path = folder / f"tranship-test-{os.getpid()}"
+            try:
+                path.mkdir()
+                file = path / ("memory.limit_in_bytes" if version_1 else "memory.max")
+                if file.exists():
+                    file.write_text(str(limit))
+                    return path
+                path.rmdir()
+            except OSError:
+                continue
+    return None
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    path = memory_group(700 * MiB)
+    if path is None:
+        pytest.skip(
+            "no control group can be made here: that needs root, and groups that are writable"
+        )
+    yield path
+    until = time.monotonic() + PATIENCE
+    while path.exists() and time.monotonic() < until:
+        for pid in (path / "cgroup.procs").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+        try:
+            path.rmdir()
+        except OSError:
+            time.sleep(0.05)
+
+
+def test_a_server_whose_control_group_is_full_says_so_and_goes_on(
+    servers: Servers, group: Path
+) -> None:
+    contact = servers("--memory", "4GiB")
+    (group / "cgroup.procs").write_text(str(servers.processes[0].pid))
+    array = np.arange(8 * MiB, dtype="f8")  # 64 MiB, a segment of the server each
+    with ts.Engine() as engine, ts.Staging(contact, engine=engine) as client:
+        put = 0
+        with pytest.raises(ts.Error, match=r"control group .* left") as refused:
+            for version in range(30):
+                client.put("x", version, array, timeout=PATIENCE)
+                put += 1
+        assert refused.value.code == "out_of_memory"
+        assert 2 <= put <= 10
+        held = used(client)
+        slow = Slow()  # granted before there is memory, refused when it wants its pages
+        with pytest.raises(ts.Error, match="control group"):
+            client.put("y", 1, array, after=slow.start(engine), timeout=PATIENCE)
+        assert used(client) == held
+        assert (client.get("x", put - 1) == array).all()
+        client.discard("x", 0)
+        client.put("y", 1, array, timeout=PATIENCE)  # into memory that was taken before
+        assert (client.get("y", 1) == array).all()
