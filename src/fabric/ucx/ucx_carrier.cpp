@@ -19,7 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* shared_transports = "posix,sysv,cma,self";
+/// Not sysv: its segments are open to other users of the same group.
+constexpr const char* shared_transports = "posix,cma,self";
 constexpr const char* rdma_transports = "rc,dc,ud";
 /// A put or get of so many bytes keeps the worker from others for some 100 us.
 constexpr std::int64_t part_bytes_max = std::int64_t{1} << 20;
@@ -360,15 +361,20 @@ Status UcxMemory::move(const BulkCarrier::Movement& movement, const std::functio
       return static_cast<bool>(status);
     });
   }
-  const bool cancelled = !status && status.error().code == ErrorCode::cancelled;
-  if (write && (status || cancelled)) {
-    const Status flushed = flush(flights, [] { return false; });
+  const auto failed = [](const Status& one) {
+    return !one && one.error().code != ErrorCode::cancelled;
+  };
+  bool broken = failed(status);
+  if (write && !broken) {
+    // Also after a cancel: what has left this memory has arrived before the end is told.
+    const auto late = Clock::now() + stop_patience;
+    const Status flushed = flush(flights, [&] { return stop() && Clock::now() > late; });
+    broken = !flushed;
     if (status) status = flushed;
   }
   if (status) status = flights.wait(stop);
-  const bool failed = !status && status.error().code != ErrorCode::cancelled;
   // What failed may have left operations behind that still go on: with the endpoint they end.
-  if (failed) peer_->close();
+  if (broken || failed(status)) peer_->close();
   flights.end();
   return status;
 }

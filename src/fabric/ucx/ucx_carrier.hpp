@@ -19,7 +19,7 @@ namespace tranship {
 class UcxCarrier final : public BulkCarrier {
  public:
   enum class Reach {
-    shared,  ///< Peers on this machine: posix, sysv, cma, self.
+    shared,  ///< Peers on this machine: posix, cma, self.
     rdma,    ///< Peers on others, over InfiniBand or RoCE. Not tried on a card yet.
   };
   struct Options {
