@@ -60,7 +60,7 @@ struct Config {
   /// UCX as a carrier of bytes beside the connections: automatic (over RDMA, where a card has an
   /// active port), rdma (or an error), shared (between processes of this machine, for trials), or
   /// off. Its TCP transport is never used.
-  std::string ucx = "automatic";
+  std::string ucx = "off";
   /// Path of libucp.so.0. Empty: the one of the system, or of the extra tranship[ucx].
   std::string ucx_library;
   /// automatic, shared (this machine only) or network (TCP even on one machine).

@@ -99,9 +99,7 @@ class PeerLiveness : public Liveness {
   std::shared_ptr<void> hold() const override {
     return array_->link().requester->use(array_->remote());
   }
-  bool begin_copy() const override {
-    return array_->link().requester->begin_use(array_->remote());
-  }
+  bool begin_copy() const override { return array_->link().requester->begin_use(array_->remote()); }
   void end_copy() const override { array_->link().requester->end_use(array_->remote()); }
 
  protected:

@@ -196,7 +196,7 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   void on_message(ConnectionId connection, const MessageHeader& header,
                   std::span<const std::byte> body, std::span<FileDescriptor> descriptors);
   ReceiveBuffer place(ConnectionId connection, const MessageHeader& header,
-                  std::span<const std::byte> body, std::int64_t offset, std::int64_t left);
+                      std::span<const std::byte> body, std::int64_t offset, std::int64_t left);
   void serve(Session& session, const MessageHeader& header, std::span<const std::byte> body);
   void receive(Session& session, const MessageHeader& header, std::span<const std::byte> body,
                std::span<FileDescriptor> descriptors);
@@ -235,10 +235,10 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   std::shared_ptr<Wire> wire_;
   std::unique_ptr<ServiceThreads> service_threads_;
 
-  std::mutex attending_mutex_;          ///< Held by the caller that attends to the wire.
-  std::atomic<bool> attended_{false};   ///< Somebody does: he is to be woken by `attention_`.
+  std::mutex attending_mutex_;         ///< Held by the caller that attends to the wire.
+  std::atomic<bool> attended_{false};  ///< Somebody does: he is to be woken by `attention_`.
   FileDescriptor attention_;
-  FileDescriptor attendance_;           ///< What who attends sleeps on: the wire, and attention_.
+  FileDescriptor attendance_;  ///< What who attends sleeps on: the wire, and attention_.
 
   // the progress thread's own, and of who attends meanwhile
   std::mutex step_mutex_;  ///< guards what follows

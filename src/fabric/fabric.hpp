@@ -55,7 +55,7 @@ struct FabricOptions {
   int slots_per_peer = 8;                ///< In flight on one link; raise it for far networks.
   std::int64_t slot_bytes = 256 * 1024;  ///< A slot should stay in a core's cache.
   std::int64_t inside_bytes = SlotGeometry{}.inside_bytes;  ///< As SlotGeometry has it: for tests.
-  int peers_max = 4096;                  ///< Connections to and from this process.
+  int peers_max = 4096;  ///< Connections to and from this process.
   Transport transport = Transport::automatic;
   /// Moves long runs beside the wire, between processes that have carriers of the same kind.
   std::shared_ptr<BulkCarrier> carrier{};

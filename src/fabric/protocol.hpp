@@ -45,7 +45,8 @@ class MessageWriter {
  public:
   void reserve(std::size_t length) { bytes_.reserve(length); }
   template <typename T>
-  requires std::is_trivially_copyable_v<T> MessageWriter& add(const T& value) {
+    requires std::is_trivially_copyable_v<T>
+  MessageWriter& add(const T& value) {
     append(&value, sizeof value);
     return *this;
   }
@@ -75,7 +76,8 @@ class MessageReader {
   explicit MessageReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
   template <typename T>
-  requires std::is_trivially_copyable_v<T> T get() {
+    requires std::is_trivially_copyable_v<T>
+  T get() {
     T value{};
     if (bytes_.size() < sizeof value) {
       ok_ = false;
@@ -154,7 +156,7 @@ struct LookupReply {
   std::int32_t index = 0;
   std::int64_t bytes = 0;
   std::uint32_t writable = 0;
-  std::uint32_t plain = 0;  ///< Plain memory, which a network's bytes may go straight into or out of.
+  std::uint32_t plain = 0;  ///< Plain memory: bytes of a network go straight into it, and out.
   std::string description;
   std::uint64_t address = 0;       ///< 0: not plain memory
   std::int64_t memory_bytes = 0;   ///< Of the memory whose descriptor comes with it; 0: none does.

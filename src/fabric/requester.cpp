@@ -287,7 +287,8 @@ SlotBytes Requester::pack(Slot& slot, const Transfer& transfer) {
 
 /// Prepares for what is to be read.
 void Requester::expect(Slot& slot, const Transfer& transfer) {
-  if (!options_.keep_bulk || !goes_straight(options_.segment.geometry(), slot.local, Side::target)) return;
+  if (!options_.keep_bulk || !goes_straight(options_.segment.geometry(), slot.local, Side::target))
+    return;
   std::lock_guard placing(placing_mutex_);
   slot.straight_bytes = writer_.bytes();
   slot.straight = transfer.request.target.address + slot.local[0].target_offset;

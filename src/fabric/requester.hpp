@@ -198,7 +198,7 @@ class Requester {
   };
   struct Slot {
     Pending* pending = nullptr;
-    std::vector<LoopNest> local;  ///< between the slot and the requester's array
+    std::vector<LoopNest> local;        ///< between the slot and the requester's array
     std::weak_ptr<const void> sending;  ///< Stands while the caller's memory may be read for it.
     // changed under both mutexes, placed under the second: of an answer that goes past the slot
     std::int64_t straight_bytes = 0;  ///< 0: it does not.

@@ -68,8 +68,8 @@ void FabricCore::on_message(ConnectionId connection, const MessageHeader& header
 }
 
 ReceiveBuffer FabricCore::place(ConnectionId connection, const MessageHeader& header,
-                            std::span<const std::byte> body, std::int64_t offset,
-                            std::int64_t left) {
+                                std::span<const std::byte> body, std::int64_t offset,
+                                std::int64_t left) {
   const Session* session = find(connection);
   if (session == nullptr || session->mode != LinkMode::network) return {};
   if (header.slot >= static_cast<std::uint32_t>(slots_max)) return {};

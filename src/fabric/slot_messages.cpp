@@ -117,8 +117,7 @@ bool take_answered(const SlotSegment& segment, int slot, std::span<const std::by
 }
 
 bool takes_bytes(const SlotSegment& segment, bool requester, int slot) {
-  return slot_exists(segment, slot) &&
-         (segment.state(slot) == SlotState::submitted) == requester;
+  return slot_exists(segment, slot) && (segment.state(slot) == SlotState::submitted) == requester;
 }
 
 std::span<std::byte> place_in_slot(const SlotSegment& segment, int slot, std::int64_t offset) {

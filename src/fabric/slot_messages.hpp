@@ -16,7 +16,7 @@ bool goes_straight(const SlotGeometry& geometry, std::span<const LoopNest> nests
 /// Bytes of a slot's command that are sent: those of the slot, or those of an array.
 struct SlotBytes {
   std::int64_t bytes = 0;
-  const std::byte* array = nullptr;           ///< Null: they lie in the slot.
+  const std::byte* array = nullptr;             ///< Null: they lie in the slot.
   std::shared_ptr<const void> owner = nullptr;  ///< Held while the array may be read.
 };
 

@@ -80,7 +80,7 @@ std::shared_ptr<const Export> SlotServer::held(std::shared_ptr<Export> one) cons
 }
 
 ReceiveBuffer SlotServer::place(int slot, std::span<const std::byte> command, std::int64_t offset,
-                            std::int64_t left) {
+                                std::int64_t left) {
   const SlotSegment& segment = options_.segment;
   if (!takes_bytes(segment, false, slot) || command.size() < sizeof(CommandHeader)) return {};
   const CommandHeader header = placing_.header = read_header(command.data());
@@ -91,10 +91,10 @@ ReceiveBuffer SlotServer::place(int slot, std::span<const std::byte> command, st
   if (auto one = write ? options_.exports->use(header.export_id) : nullptr) {
     const auto in_use = held(std::move(one));
     const ExportedArray& array = in_use->array();
-    const bool takes = array.place.attachment == nullptr && array.writable &&
-                       read_nests(command.data(), bytes_max(), array.bytes, placing_scratch_,
-                                  placing_).ok() &&
-                       goes_straight(segment.geometry(), placing_.nests, Side::target);
+    const bool takes =
+        array.place.attachment == nullptr && array.writable &&
+        read_nests(command.data(), bytes_max(), array.bytes, placing_scratch_, placing_).ok() &&
+        goes_straight(segment.geometry(), placing_.nests, Side::target);
     if (takes) {
       std::byte* target = array.place.address + placing_.nests[0].target_offset + offset;
       return {{target, static_cast<std::size_t>(left)}, in_use};
@@ -140,8 +140,8 @@ Status SlotServer::move(int slot, const std::shared_ptr<Export>& one, bool& pend
   Work& work = work_[static_cast<std::size_t>(slot)];
   const Command& command = work.command;
   const ExportedArray& array = one->array();
-  if (auto status = read_nests(segment.command(slot), bytes_max(), array.bytes, work.scratch,
-                               work.command);
+  if (auto status =
+          read_nests(segment.command(slot), bytes_max(), array.bytes, work.scratch, work.command);
       !status) {
     return status;
   }
@@ -153,8 +153,8 @@ Status SlotServer::move(int slot, const std::shared_ptr<Export>& one, bool& pend
   }
   const bool plain = array.place.attachment == nullptr;
   const Side side = write ? Side::target : Side::source;
-  const bool straight = options_.network && plain &&
-                        goes_straight(segment.geometry(), command.nests, side);
+  const bool straight =
+      options_.network && plain && goes_straight(segment.geometry(), command.nests, side);
   if (!straight && command.header.bytes > segment.geometry().slot_bytes) {
     return Error{ErrorCode::invalid_argument, "a peer's command has more bytes than a slot holds"};
   }

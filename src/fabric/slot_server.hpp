@@ -69,7 +69,7 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   /// Over a network: where the bytes of a command belong from `offset` on, of which `left` are
   /// still to come. Nowhere if it may bring none. Progress thread.
   ReceiveBuffer place(int slot, std::span<const std::byte> command, std::int64_t offset,
-                  std::int64_t left);
+                      std::int64_t left);
 
   /// Carries out nothing more. Commands that `execute` still holds keep this object alive and are
   /// answered to nobody.
@@ -112,7 +112,7 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   mutable std::mutex serving_mutex_;  ///< guards what follows
   std::vector<Work> work_;            ///< By slot; one that `execute` holds is its own.
   int head_ = 0;                      ///< The next slot to look at.
-  Command placing_;  ///< The progress thread's own, as is:
+  Command placing_;                   ///< The progress thread's own, as is:
   std::vector<std::int64_t> placing_scratch_;
   std::atomic<std::chrono::steady_clock::rep> called_{0};
   std::atomic<bool> stopping_{false};

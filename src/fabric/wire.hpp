@@ -71,7 +71,7 @@ class Wire {
     /// `left` bytes that are still to come. Asked anew for each part that comes, so that who gives
     /// the room can take it back between two of them.
     std::function<ReceiveBuffer(ConnectionId, const MessageHeader&, std::span<const std::byte> body,
-                            std::int64_t offset, std::int64_t left)>
+                                std::int64_t offset, std::int64_t left)>
         place;
     std::function<void(ConnectionId, const Error& why)> lost;
   };

@@ -210,8 +210,8 @@ void mark_direct(Plan& plan, const Profile& profile) {
   if (is_staged(plan, profile)) mark_staged(plan, profile);
   if (plan.hops.size() != 1) return;
   const ChannelSpec& channel = profile.channels[at(plan.hops[0].channel)];
-  const bool remote = channel.kind == ChannelKind::remote_write ||
-                      channel.kind == ChannelKind::remote_read;
+  const bool remote =
+      channel.kind == ChannelKind::remote_write || channel.kind == ChannelKind::remote_read;
   const bool at_once = channel.kind == ChannelKind::memcpy || remote;
   // The caller is one thread, and the channel's rate that of all its threads.
   const double moving_s = plan.seconds - channel.latency_s;

@@ -100,8 +100,8 @@ Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& reque
   if (found == variables_.end()) return make_variable(request);
   Variable& variable = found->second;
   if (variable.life != request.life.life) {
-    return Error{ErrorCode::not_found,
-                 in_quotes(request.variable) + " is being deleted; put it again if it is to be there"};
+    return Error{ErrorCode::not_found, in_quotes(request.variable) +
+                                           " is being deleted; put it again if it is to be there"};
   }
   if (Status s = check_fits(request, variable.type, variable.element_bytes, variable.rank); !s) {
     return s.error();

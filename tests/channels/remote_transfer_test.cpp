@@ -305,8 +305,8 @@ TEST(remote_exporter_refuses_a_lying_requester) {
     REQUIRE(!unknown);
     EXPECT(unknown.error().code == ErrorCode::not_found);
     // the parts of a request that lay inside may have been written; nothing else
-    EXPECT(
-        std::equal(before.begin() + 50'000, before.begin() + 250'000, scene.remote.begin() + 50'000));
+    EXPECT(std::equal(before.begin() + 50'000, before.begin() + 250'000,
+                      scene.remote.begin() + 50'000));
     const LoopNest nest = run_of(5000);
     scene.expect_write({&nest, 1});
   }

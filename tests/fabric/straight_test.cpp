@@ -30,8 +30,8 @@ LoopNest random_nest(Random& random) {
     return rows_of(random.between(1, 600), random.between(1, 3000), random.chance(0.5),
                    random.chance(0.5));
   }
-  const std::int64_t bytes = random.chance(0.5) ? sizes[random.below(8)]
-                                                : random.between(1, array_bytes / 2);
+  const std::int64_t bytes =
+      random.chance(0.5) ? sizes[random.below(8)] : random.between(1, array_bytes / 2);
   LoopNest nest = run_of(bytes);
   nest.source_offset = random.below(array_bytes / 2);
   nest.target_offset = random.below(array_bytes / 2);
@@ -201,9 +201,9 @@ TEST(a_peer_s_bytes_are_placed_only_as_its_command_says) {
   const auto write = served.command(Operation::write, 100000);
   const auto room = served.server->place(0, write, 1000, 99000);
   EXPECT(room.bytes.data() == served.data.data() + 1000 && room.bytes.size() == 99000);
-  EXPECT(served.server->place(0, write, 0, 99999).bytes.empty());   // fewer than it says
+  EXPECT(served.server->place(0, write, 0, 99999).bytes.empty());      // fewer than it says
   EXPECT(served.server->place(0, write, 1000, 100000).bytes.empty());  // more
-  EXPECT(served.server->place(1, write, 0, 100000).bytes.empty());  // no such slot
+  EXPECT(served.server->place(1, write, 0, 100000).bytes.empty());     // no such slot
   EXPECT(served.server->place(0, write.first(write.size() - 8), 0, 100000).bytes.empty());
   const auto beyond = served.command(Operation::write, 3 << 20);
   EXPECT(served.server->place(0, beyond, 0, 3 << 20).bytes.empty());  // more than one may move

@@ -35,7 +35,7 @@ def gpu_channels() -> Iterator[tuple[str, str, str]]:
 
 @pytest.fixture(scope="module")
 def gpu_profile(profile: str) -> str:
-    """This machine's profile with two GPUs in place of those that it may have; their rates are made up."""
+    """This machine's profile with two GPUs in place of its own; their rates are made up."""
     content = json.loads(profile)
     real = {m["name"] for m in content["memories"] if m["kind"] in ("pinned", "device")}
     content["memories"] = [m for m in content["memories"] if m["name"] not in real]

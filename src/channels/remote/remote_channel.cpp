@@ -182,9 +182,8 @@ void RemoteChannel::idle(std::chrono::nanoseconds at_most) {
     bell_.wait(wakes_seen_, at_most);
   } else {
     // Peers of this machine ring the bell by themselves.
-    const bool far = std::all_of(active_.begin(), active_.end(), [](const auto& link) {
-      return link->requester->attended();
-    });
+    const bool far = std::all_of(active_.begin(), active_.end(),
+                                 [](const auto& link) { return link->requester->attended(); });
     if (far) {
       active_[0]->requester->attend(rings_seen_, at_most);
     } else {
