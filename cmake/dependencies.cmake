@@ -1,4 +1,5 @@
-# Libraries that come from the package index with their headers: nlohmann-json.
+# Libraries that come from the package index with their headers: nlohmann-json, and for the tests
+# UCX, which the library itself loads while it runs.
 
 function(python_package_dir package result)
   execute_process(
@@ -18,4 +19,12 @@ else()
     message(FATAL_ERROR "nlohmann-json was not found: pip install nlohmann-json")
   endif()
   target_include_directories(tranship_json SYSTEM INTERFACE ${json_dir}/include)
+endif()
+
+# The tests use the wheel's libucp and hold our declarations against its headers. Empty: they look
+# for the system's library, or are skipped.
+python_package_dir(libucx tranship_ucx_dir)
+set(tranship_test_ucx "")
+if(tranship_ucx_dir AND EXISTS ${tranship_ucx_dir}/lib/libucp.so.0)
+  set(tranship_test_ucx ${tranship_ucx_dir}/lib/libucp.so.0)
 endif()

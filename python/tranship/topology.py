@@ -116,7 +116,7 @@ def rdma_lines(folder: Path = RDMA_FOLDER) -> list[str]:
         states = [port_text(port) for port in card["ports"]] or ["no ports"]
         lines.append(f"  {card['name']:<9} {'; '.join(states)}")
     if not rdma["in_ucx"]:
-        lines.append("  not used: bytes between machines go over TCP in this version")
+        lines.append("  not used: no UCX with RDMA is loaded here; without one, bytes go over TCP")
     return [*lines, f"GPUDirect RDMA: {gpu_rdma_text(rdma)}"]
 
 

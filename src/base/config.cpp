@@ -51,10 +51,12 @@ Setting secret(const char* name, std::string Config::*member, const char* help) 
 Setting flag(const char* name, bool Config::*member, const char* help) {
   return {name, help,
           [member](Config& config, const std::string& text) -> Status {
-            if (text != "0" && text != "1") {
-              return Error{ErrorCode::invalid_argument, "\"" + text + "\" is neither 0 nor 1"};
+            const bool on = text == "1" || text == "on";
+            if (!on && text != "0" && text != "off") {
+              return Error{ErrorCode::invalid_argument,
+                           "\"" + text + "\" is neither 0 (or off) nor 1 (or on)"};
             }
-            config.*member = text == "1";
+            config.*member = on;
             return {};
           },
           [member](const Config& config) { return std::string(config.*member ? "1" : "0"); }};
@@ -80,10 +82,15 @@ std::vector<Setting> settings() {
              "how long withdrawing and closing wait for others' copies"),
       number("reconnect_ms", &Config::reconnect_ms,
              "how long a broken network connection may take to be made anew"),
+      flag("tls", &Config::tls, "connections over a network are encrypted, on both sides"),
+      flag("wire_checksum", &Config::wire_checksum, "messages over a network carry a checksum"),
       number("slots_per_peer", &Config::slots_per_peer, "slots to each peer"),
       number("slot_bytes", &Config::slot_bytes, "bytes of each slot"),
       number("peer_threads", &Config::peer_threads,
              "threads that copy straight to and from other processes; -1: by the number of cores"),
+      word("ucx", &Config::ucx,
+           "UCX carries bytes: automatic (with an RDMA card), rdma, shared, off"),
+      word("ucx_library", &Config::ucx_library, "path of libucp.so.0; empty: it is looked for"),
       word("transport", &Config::transport, "automatic, shared or network"),
       word("planner", &Config::planner, "automatic, full, simple, spsl or spdl"),
       number("full_plan_bytes", &Config::full_plan_bytes, "full plans from here; 0: by cost"),

@@ -44,12 +44,25 @@ struct Config {
   std::int64_t peer_timeout_ms = 2000;
   /// How long a connection over a network that broke may take to be made anew.
   std::int64_t reconnect_ms = 1000;
+  /// Whether connections over a network are encrypted, by TLS 1.3 under the key; all processes that
+  /// connect must say the same. Set it where others can read or change what goes over the network.
+  bool tls = false;
+  /// Whether messages over a network carry a checksum of their bytes, beside TCP's weak one; one
+  /// side's wish is enough. Set it where cards, switches or tunnels are not trusted to keep bytes
+  /// as they are. With `tls` it adds nothing.
+  bool wire_checksum = false;
   /// Slots through which a peer's arrays are reached, and their size.
   std::int64_t slots_per_peer = 8;
   std::int64_t slot_bytes = std::int64_t{256} << 10;
   /// Threads that copy straight to and from another process's memory, where the system lets them.
   /// -1: half the cores, at most 10, on machines of eight or more; 0: copies take slots.
   std::int64_t peer_threads = -1;
+  /// UCX as a carrier of bytes beside the connections: automatic (over RDMA, where a card has an
+  /// active port), rdma (or an error), shared (between processes of this machine, for trials), or
+  /// off. Its TCP transport is never used.
+  std::string ucx = "automatic";
+  /// Path of libucp.so.0. Empty: the one of the system, or of the extra tranship[ucx].
+  std::string ucx_library;
   /// automatic, shared (this machine only) or network (TCP even on one machine).
   std::string transport = "automatic";
   /// automatic, full, simple, spsl or spdl.

@@ -36,7 +36,7 @@ bool is_plain_text(std::string_view text) {
   return true;
 }
 
-std::string quoted(std::string_view text, std::size_t bytes_max) {
+std::string in_quotes(std::string_view text, std::size_t bytes_max) {
   constexpr const char* digits = "0123456789abcdef";
   std::string shown = "\"";
   while (!text.empty()) {

@@ -12,6 +12,6 @@ bool is_plain_text(std::string_view text);
 
 /// The text in quotation marks, for a message: bytes that are not plain text become \xNN, and what
 /// is longer than `bytes_max` is cut and ends with "...".
-std::string quoted(std::string_view text, std::size_t bytes_max = 80);
+std::string in_quotes(std::string_view text, std::size_t bytes_max = 80);
 
 }  // namespace tranship

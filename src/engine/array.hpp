@@ -33,6 +33,9 @@ class Liveness {
   /// Counts a copy among the array's users, until it is let go of: its owner waits for that before
   /// it takes the memory back. Null if it has taken it back.
   virtual std::shared_ptr<void> hold() const = 0;
+  /// The same for a copy on the caller's thread: false if the owner has taken it back.
+  virtual bool begin_copy() const = 0;
+  virtual void end_copy() const = 0;
 };
 
 /// Whether the place is an address that this process's CPU reaches.

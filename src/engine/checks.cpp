@@ -184,17 +184,41 @@ Status check_pages(const Array& source, const Array& target,
   return {};
 }
 
+namespace {
+
+/// Why the owner of an array has taken it back.
+Error gone(const Array& array) {
+  const Status why = array.liveness->check();
+  return why ? Error{ErrorCode::not_found, array.name + " was withdrawn; look it up again"}
+             : why.error();
+}
+
+bool held(const Array& array) { return array.liveness && array.liveness->begin_copy(); }
+
+}  // namespace
+
 Result<Leases> leases_of(const Array& source, const Array& target) {
   Leases leases;
   for (const Array* array : {&source, &target}) {
     if (!array->liveness) continue;
     leases.push_back(array->liveness->hold());
-    if (leases.back()) continue;
-    const Status why = array->liveness->check();
-    return why ? Error{ErrorCode::not_found, array->name + " was withdrawn; look it up again"}
-               : why.error();
+    if (!leases.back()) return gone(*array);
   }
   return leases;
+}
+
+CopyHere::CopyHere(const Array& source, const Array& target)
+    : source_(source), target_(target), source_held_(held(source)), target_held_(held(target)) {}
+
+CopyHere::~CopyHere() {
+  if (source_held_) source_.liveness->end_copy();
+  if (target_held_) target_.liveness->end_copy();
+}
+
+Status CopyHere::status() const {
+  if (source_.liveness && !source_held_) return gone(source_);
+  if (target_.liveness && !target_held_) return gone(target_);
+  return {};
 }
 
 }  // namespace tranship

@@ -50,4 +50,22 @@ Status check_pages(const Array& source, const Array& target,
 /// @error not_found if an array was withdrawn, or why its process is lost
 Result<Leases> leases_of(const Array& source, const Array& target);
 
+/// The same for a copy on the caller's thread, while it exists.
+class CopyHere {
+ public:
+  CopyHere(const Array& source, const Array& target);
+  ~CopyHere();
+  CopyHere(const CopyHere&) = delete;
+  CopyHere& operator=(const CopyHere&) = delete;
+
+  /// @error as leases_of()
+  Status status() const;
+
+ private:
+  const Array& source_;
+  const Array& target_;
+  bool source_held_;
+  bool target_held_;
+};
+
 }  // namespace tranship

@@ -140,7 +140,9 @@ Result<std::optional<Event>> Engine::start_together(std::span<const CopyPair> pa
   return std::optional(std::move(*event));
 }
 
-Result<Event> Engine::copy_each(std::span<const CopyPair> pairs, const CopyOptions& options) {
+Result<Event> Engine::copy_each(std::span<const CopyPair> pairs, const CopyOptions& given) {
+  CopyOptions options = given;
+  options.among_others = pairs.size() > 1;
   std::vector<Event> events;
   for (const CopyPair& pair : pairs) {
     auto event = copy_resolved(pair.source, pair.target, options);

@@ -488,23 +488,28 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
     if (!query->waiting_s.empty()) plan = plan_of(*query);
     if (!plan) return plan.error();
   }
+  const bool ready = std::all_of(options.after.begin(), options.after.end(),
+                                 [](const Event& event) { return event.done(); });
+  const bool within_memory = in_memory(source.where) && in_memory(target.where);
+  const bool one_hop = (*plan)->hops.size() == 1;
+  const bool one_gpu_hop =
+      one_hop && on_gpu(options_.profile.channels[at((*plan)->hops[0].channel)].kind);
+  if (within_memory && ready && (*plan)->direct && one_hop && !one_gpu_hop) {
+    return copy_here(*plan, source, target, options);
+  }
   auto leases = leases_of(source, target);
   if (!leases) return leases.error();
-  // What the caller's thread carries within its own memory needs nothing that closing ends.
+  // What lies in this process's memory needs nothing that closing ends.
   Gate::Pass pass;
-  if (!in_memory(source.where) || !in_memory(target.where) || !leases->empty()) {
+  if (!within_memory || !leases->empty()) {
     auto entered = enter();
     if (!entered) return entered.error();
     pass = std::move(*entered);
   }
-  const bool one_gpu_hop = (*plan)->hops.size() == 1 &&
-                           on_gpu(options_.profile.channels[at((*plan)->hops[0].channel)].kind);
   // In a stream of the caller's the copy must stand before this returns.
   if (one_gpu_hop && (options.stream || !waits_for_transfers(options.after))) {
     return start_on_gpu(*plan, source, target, options, std::move(*leases));
   }
-  const bool ready = std::all_of(options.after.begin(), options.after.end(),
-                                 [](const Event& event) { return event.done(); });
   const bool staged = (*plan)->direct && (*plan)->hops.size() > 1;
   if (staged ? ready && !options.stream : (*plan)->direct && ready) {
     for (const Event& event : options.after) {
@@ -519,6 +524,21 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
   auto after = waits_of(**plan, options);
   if (!after) return after.error();
   return start_transfer(source, target, options, *plan, *after, std::move(*leases));
+}
+
+/// Carries a copy within memory on the caller's thread. Closing needs not wait for it, but peers
+/// do before they take their memory back.
+Result<Event> Engine::copy_here(const std::shared_ptr<const Plan>& plan, const Array& source,
+                                const Array& target, const CopyOptions& options) {
+  for (const Event& event : options.after) {
+    if (Status status = event.wait({}); !status) return status.error();
+  }
+  const CopyHere held(source, target);
+  if (Status status = held.status(); !status) return status.error();
+  if (const auto status = carry_directly(*plan, source, target, options); !*status) {
+    return status->error();
+  }
+  return Event(plan, nullptr, this);
 }
 
 Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
@@ -651,7 +671,7 @@ std::optional<Status> Engine::carry_directly(const Plan& plan, const Array& sour
     copy_nests(plan.nests, source.place.address, target.place.address, cold(plan, options));
     status = check_liveness(source.liveness, target.liveness);
   } else {
-    status = Processes::carry_now(plan, source, target);
+    status = Processes::carry_now(plan, source, target, !options.among_others);
   }
   if (trace_file_ && status) {
     trace()->add({plan.path(options_.profile), "caller", begin_ns, clock_.now_ns(), plan.bytes, 0,

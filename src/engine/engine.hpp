@@ -85,6 +85,8 @@ struct CopyOptions {
   /// Bytes of all copies that this one belongs to: what the caches do not hold is written past
   /// them.
   std::int64_t together_bytes = 0;
+  /// Others are to start meanwhile: the call does not wait for a peer's answer.
+  bool among_others = false;
   /// Asked now and then by a call that waits, which fails with `cancelled` then; null: nobody.
   bool (*interrupted)() = nullptr;
 };
@@ -230,6 +232,8 @@ class Engine {
   std::optional<Status> carry_directly(const Plan& plan, const Array& source, const Array& target,
                                        const CopyOptions& options);
   /// Puts a copy of one hop into a stream of its GPU, on the caller's thread.
+  Result<Event> copy_here(const std::shared_ptr<const Plan>& plan, const Array& source,
+                          const Array& target, const CopyOptions& options);
   Result<Event> start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
                              const Array& target, const CopyOptions& options, Leases leases,
                              const Pages& pages = {});

@@ -6,6 +6,8 @@
 
 #include "channels/host/copy.hpp"
 #include "data/describe.hpp"
+#include "fabric/ucx/ucx_carrier.hpp"
+#include "fabric/ucx/ucx_library.hpp"
 
 namespace tranship {
 namespace {
@@ -41,10 +43,37 @@ int service_threads(const Config& config) {
   return std::clamp(2 * cores, 8, 32);
 }
 
+/// Opens UCX as the setting says: what was asked for by name is there or an error; what is
+/// automatic is left out with a reason, which `options` keeps for messages.
+Status open_carrier(const Config& config, FabricOptions& options) {
+  if (config.ucx == "off") return {};
+  UcxCarrier::Options ucx;
+  ucx.library = config.ucx_library;
+  ucx.reach = config.ucx == "shared" ? UcxCarrier::Reach::shared : UcxCarrier::Reach::rdma;
+  const bool automatic = config.ucx == "automatic";
+  if (!automatic && config.ucx != "shared" && config.ucx != "rdma") {
+    return Error{ErrorCode::invalid_argument,
+                 "ucx is automatic, rdma, shared or off, not \"" + config.ucx + "\""};
+  }
+  if (automatic && !rdma_card_is_up()) return {};
+  auto opened = UcxCarrier::open(ucx);
+  if (opened) {
+    options.carrier = std::move(*opened);
+    return {};
+  }
+  if (!automatic) return opened.error();
+  options.no_carrier = "no RDMA: " + opened.error().message;
+  return {};
+}
+
 /// Calls that are inside have so long to leave after the fabric was closed, which ends their waits.
 constexpr std::chrono::seconds calls_end_max{2};
+/// A caller waits so long for a small copy's answer by itself, before others do it for it.
+constexpr std::chrono::milliseconds answer_wait{2};
 constexpr std::int64_t carried_bytes_in_flight = std::int64_t{64} << 20;
 constexpr int peer_threads_most = 16;
+/// Copies of a carrier that are begun at once: a card does them, not the threads.
+constexpr int carrier_threads = 2;
 /// On fewer cores, slots and their conversions on the way are as fast.
 constexpr int peer_cores_least = 8;
 /// On that many cores a process stays awake for its peers while they copy for a millisecond or two.
@@ -70,6 +99,10 @@ class PeerLiveness : public Liveness {
   std::shared_ptr<void> hold() const override {
     return array_->link().requester->use(array_->remote());
   }
+  bool begin_copy() const override {
+    return array_->link().requester->begin_use(array_->remote());
+  }
+  void end_copy() const override { array_->link().requester->end_use(array_->remote()); }
 
  protected:
   std::shared_ptr<RemoteArray> array_;
@@ -143,6 +176,8 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   if (!users) return users.error();
   options.users = std::move(*users);
   options.reconnect = std::chrono::milliseconds(config.reconnect_ms);
+  options.tls = config.tls;
+  options.wire_checksum = config.wire_checksum;
   options.peers_max = static_cast<int>(std::clamp<std::int64_t>(config.clients_max, 1, 65536));
   options.service_threads = service_threads(config);
   options.contact_file = engine.options_.contact_file;
@@ -156,6 +191,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
     options.spin = spin_for_peers;
   }
   options.copy = copy_nests;
+  if (Status carrier = open_carrier(config, options); !carrier) return carrier.error();
   options.execute = [&engine](const Request& request, std::function<void(Status)> done) {
     engine.run_nests(request, std::move(done));
   };
@@ -172,6 +208,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   if (GpuSide* gpus = engine.gpu_side_.get()) {
     options.register_slots = [gpus](SharedMemory& slots) { (void)gpus->pin(slots); };
   }
+  const bool has_carrier = options.carrier != nullptr;
   auto fabric = Fabric::open(std::move(options));
   if (!fabric) return fabric.error();
   processes->fabric_ = std::move(*fabric);
@@ -182,6 +219,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   channel.bytes_in_flight_max =
       std::max(8 * config.slots_per_peer * config.slot_bytes, std::int64_t{16} << 20);
   channel.carriers = peer_threads(config);
+  channel.carrier_threads = has_carrier ? carrier_threads : 0;
   if (channel.carriers > 0) {
     channel.bytes_in_flight_max = std::max(channel.bytes_in_flight_max, carried_bytes_in_flight);
   }
@@ -371,7 +409,7 @@ void Processes::open_on_gpu(const std::shared_ptr<RemoteArray>& remote, Array& a
 }
 
 std::optional<Status> Processes::carry_now(const Plan& plan, const Array& source,
-                                           const Array& target) {
+                                           const Array& target, bool waits) {
   const bool writes = !in_memory(target.where);
   const Array& there = writes ? target : source;
   const auto* remote = static_cast<const RemoteArray*>(there.place.attachment);
@@ -383,7 +421,10 @@ std::optional<Status> Processes::carry_now(const Plan& plan, const Array& source
   transfer.request.bytes = plan.bytes;
   transfer.remote = remote->remote();
   transfer.operation = writes ? Operation::write : Operation::read;
-  return remote->link().requester->direct(transfer);
+  Requester& requester = *remote->link().requester;
+  if (auto status = requester.direct(transfer)) return status;
+  if (!waits) return std::nullopt;
+  return requester.carry_here(transfer, answer_wait, remote->link().bell());
 }
 
 }  // namespace tranship

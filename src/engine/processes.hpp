@@ -65,10 +65,11 @@ class Processes {
   /// A peer's exported array, as one end of a copy.
   Result<Array> lookup(PeerId peer, const std::string& name, std::chrono::milliseconds timeout);
 
-  /// Carries a small one-hop copy at once, on the caller's thread, without the peer's help.
-  /// Returns nothing if that way is not open here.
-  static std::optional<Status> carry_now(const Plan& plan, const Array& source,
-                                         const Array& target);
+  /// Carries a small one-hop copy at once, on the caller's thread: without the peer's help or, for
+  /// a process on another machine and if `waits`, by a message whose answer comes in a moment.
+  /// Returns nothing if no such way is open here.
+  static std::optional<Status> carry_now(const Plan& plan, const Array& source, const Array& target,
+                                         bool waits);
 
   /// Ends links and requests, and waits until no call is inside; bounded in time.
   void stop();

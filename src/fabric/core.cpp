@@ -119,6 +119,7 @@ Status FabricCore::start_thread() {
       !add_to_epoll(epoll_, inbox_->descriptor(), inbox_event)) {
     return no_descriptors();
   }
+  if (Status status = open_attendance(); !status) return status;
   if (!options_.contact_file.empty()) {
     if (Status status = write_contact(options_.contact_file, contact_); !status) return status;
     contact_written_ = true;
@@ -168,10 +169,16 @@ void FabricCore::on_connection_lost(ConnectionId id, const Error& why) {
   }
 }
 
+bool FabricCore::step_wire() {
+  const bool any = wire_->progress();
+  bury();
+  return any;
+}
+
 bool FabricCore::step() {
   bool any = inbox_->run();
-  any |= wire_->progress();
-  bury();
+  any |= step_wire();
+  if (options_.carrier) any |= options_.carrier->progress();
   if (leaving_ > 0) end_leaving();
   if (phase_ != Phase::open) go_on_closing();
   if (const auto time = now(); time >= next_tick_) {
@@ -184,7 +191,11 @@ bool FabricCore::step() {
 void FabricCore::run() {
   auto busy = now();
   while (!finished()) {
-    const bool any = step();
+    bool any = false;
+    {
+      std::lock_guard lock(step_mutex_);
+      any = step();
+    }
     const auto time = now();
     if (any) {
       busy = time;
@@ -199,12 +210,17 @@ void FabricCore::run() {
 void FabricCore::sleep() {
   if (!inbox_->arm() || !wire_->arm()) return;
   epoll_event events[16];
-  // While fences stand, who waits for the memory behind them should not wait long.
-  const bool soon = !fences_.empty() || leaving_ > 0;
-  const auto at_most = phase_ != Phase::open ? closing_interval
-                       : soon                ? fence_interval
-                                             : tick_interval;
+  std::chrono::milliseconds at_most = tick_interval;
+  {
+    std::lock_guard lock(step_mutex_);
+    // While fences stand, who waits for the memory behind them should not wait long.
+    const bool soon = !fences_.empty() || leaving_ > 0;
+    if (phase_ != Phase::open || soon) {
+      at_most = phase_ != Phase::open ? closing_interval : fence_interval;
+    }
+  }
   const int count = epoll_wait(epoll_.get(), events, 16, static_cast<int>(at_most.count()));
+  std::lock_guard lock(step_mutex_);
   for (int k = 0; k < count; ++k) {
     const std::uint64_t tag = events[k].data.u64;
     if (tag == inbox_event) {
@@ -214,6 +230,73 @@ void FabricCore::sleep() {
     }
   }
   if (!fences_.empty()) lift_fences();
+}
+
+void FabricCore::ring() {
+  bell().ring();
+  if (!attended_.load(std::memory_order_seq_cst)) return;
+  const std::uint64_t one = 1;
+  (void)!write(attention_.get(), &one, sizeof one);
+}
+
+Status FabricCore::open_attendance() {
+  attendance_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
+  attention_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (attendance_ && attention_ &&
+      add_to_epoll(attendance_, wire_->event_descriptor(), wire_event) &&
+      add_to_epoll(attendance_, attention_.get(), inbox_event)) {
+    return {};
+  }
+  return no_descriptors();
+}
+
+/// Whether the progress thread is woken by what comes over the wire.
+void FabricCore::watch_wire(bool watched) {
+  epoll_event event{};
+  if (watched) event.events = EPOLLIN;
+  event.data.u64 = wire_event;
+  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, wire_->event_descriptor(), &event);
+}
+
+/// What a caller does while it attends to the wire. Everything else is the progress thread's, which
+/// sleeps for longer than fences bear.
+bool FabricCore::step_for_caller() {
+  std::lock_guard lock(step_mutex_);
+  if (phase_ == Phase::closed) return false;
+  const bool fenced_before = !fences_.empty();
+  const bool any = step_wire();
+  if (!fenced_before && !fences_.empty()) inbox_->post([] {});
+  return any;
+}
+
+void FabricCore::attend(std::uint32_t seen, std::chrono::nanoseconds at_most) {
+  const auto wire = this->wire();
+  const std::unique_lock attending(attending_mutex_, std::try_to_lock);
+  if (!attending || !wire || closed()) return bell().wait(seen, at_most);
+  const auto end = std::chrono::steady_clock::now() + at_most;
+  attended_.store(true, std::memory_order_seq_cst);
+  watch_wire(false);
+  auto busy = std::chrono::steady_clock::now();
+  while (bell().rings() == seen && !closed()) {
+    const bool any = step_for_caller();
+    const auto time = std::chrono::steady_clock::now();
+    if (time >= end) break;
+    if (any) busy = time;
+    if (time - busy < options_.spin) {
+      if (!any) sched_yield();
+      continue;
+    }
+    epoll_event events[4];
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - time);
+    const int wait_ms = static_cast<int>(std::min(left, tick_interval).count());
+    const int count = epoll_wait(attendance_.get(), events, 4, wait_ms);
+    for (int k = 0; k < count; ++k) {
+      std::uint64_t rung = 0;
+      if (events[k].data.u64 == inbox_event) (void)!read(attention_.get(), &rung, sizeof rung);
+    }
+  }
+  watch_wire(true);
+  attended_.store(false, std::memory_order_seq_cst);
 }
 
 void FabricCore::on_process_ended(ConnectionId connection) {
@@ -273,7 +356,7 @@ void FabricCore::lose(Session& session, Error error) {
   session.pidfd.reset();
   wire_->close(session.connection);
   if (session.link && options_.on_peer_lost) options_.on_peer_lost(session.peer, error);
-  bell().ring();
+  ring();
 }
 
 /// A requester is gone when nothing of it, or for it, can touch memory of this process any more:
@@ -281,6 +364,7 @@ void FabricCore::lose(Session& session, Error error) {
 void FabricCore::stop_serving(Session& session, bool cleanly) {
   session.server->stop();
   service_threads_->remove(session.seat);
+  session.registrations.clear();  // a card refuses its keys from here on
   const RequesterId requester{session.connection};
   if (options_.on_requester_lost) options_.on_requester_lost(requester, cleanly);
   const bool fenced =
@@ -335,7 +419,7 @@ void FabricCore::start_close() {
     for (auto& [id, session] : sessions_) {
       if (session->link) session->link->requester->fail(closed);
     }
-    bell().ring();
+    ring();
   });
 }
 
@@ -401,9 +485,12 @@ Status FabricCore::close() {
     start_close();
     thread_.join();
   }
-  phase_ = Phase::closed;
-  inbox_->close();
-  bury();
+  {
+    std::lock_guard lock(step_mutex_);
+    phase_ = Phase::closed;
+    inbox_->close();
+    bury();
+  }
   service_threads_.reset();
   {
     std::lock_guard links(links_mutex_);

@@ -36,7 +36,7 @@ FabricSeams real_seams(const FabricOptions& options);
 /// Everything behind Fabric. Methods under "any thread" post to the progress thread and wait, with
 /// a bound; everything else runs there, so that sessions need no lock. What waits is made of parts
 /// that do not, so that a simulated world can take the same steps on virtual time.
-class FabricCore {
+class FabricCore : public std::enable_shared_from_this<FabricCore> {
  public:
   explicit FabricCore(FabricOptions options);
   FabricCore(FabricOptions options, FabricSeams seams);
@@ -84,6 +84,8 @@ class FabricCore {
   // the progress thread, or whoever stands for it
   /// Does what is due, and waits for nothing. Returns whether there was anything.
   bool step();
+  /// The part of it that the wire brings.
+  bool step_wire();
   bool finished() const { return phase_ == Phase::closed; }
   /// The process at the other end of a connection of this machine has ended.
   void on_process_ended(ConnectionId connection);
@@ -115,6 +117,11 @@ class FabricCore {
   std::shared_ptr<Link> link(PeerId peer) const;
   ExportTable& exports() { return *exports_; }
   Bell& bell() const { return *reinterpret_cast<Bell*>(bell_memory_->data()); }
+  /// Rings the bell for who sleeps on it, and for who attends to the wire.
+  void ring();
+  /// Waits until the bell has rung, for what comes over a network: the caller reads it by itself,
+  /// instead of being woken by the progress thread, unless another caller does so already.
+  void attend(std::uint32_t seen, std::chrono::nanoseconds at_most);
   /// Where this process listens; empty if it does not.
   std::string address() const { return contact_.text(); }
   /// Lets in over a network, from now on, who has the key of a group.
@@ -148,6 +155,9 @@ class FabricCore {
   Status start_thread();
   void run();
   void sleep();
+  Status open_attendance();
+  void watch_wire(bool watched);
+  bool step_for_caller();
   void on_connection_lost(ConnectionId connection, const Error& why);
   void tick();
   void lose(Session& session, Error error);
@@ -175,6 +185,8 @@ class FabricCore {
   void on_welcome(Session& session, std::span<const std::byte> body,
                   std::span<FileDescriptor> descriptors);
   Status take_slots(Session& session, std::span<FileDescriptor> descriptors);
+  bool offers_carrier(const Session& session) const;
+  void join_carrier(Session& session);
   void on_ready(Session& session, std::span<const std::byte> body);
   void on_accepted(Session& session, std::span<const std::byte> body);
   std::shared_ptr<Requester> make_requester(Session& session);
@@ -189,6 +201,7 @@ class FabricCore {
   void receive(Session& session, const MessageHeader& header, std::span<const std::byte> body,
                std::span<FileDescriptor> descriptors);
   void on_lookup(Session& session, const MessageHeader& header, std::span<const std::byte> body);
+  void give_key(Session& session, const Export& one, LookupReply& reply);
   void on_names(Session& session, const MessageHeader& header);
   void on_withdrawn(Session& session, std::span<const std::byte> body);
   void on_submitted(Session& session, const MessageHeader& header, std::span<const std::byte> body);
@@ -222,7 +235,13 @@ class FabricCore {
   std::shared_ptr<Wire> wire_;
   std::unique_ptr<ServiceThreads> service_threads_;
 
-  // the progress thread's own
+  std::mutex attending_mutex_;          ///< Held by the caller that attends to the wire.
+  std::atomic<bool> attended_{false};   ///< Somebody does: he is to be woken by `attention_`.
+  FileDescriptor attention_;
+  FileDescriptor attendance_;           ///< What who attends sleeps on: the wire, and attention_.
+
+  // the progress thread's own, and of who attends meanwhile
+  std::mutex step_mutex_;  ///< guards what follows
   std::map<ConnectionId, std::unique_ptr<Session>> sessions_;
   Fences fences_;
   FileDescriptor epoll_;

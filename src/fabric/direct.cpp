@@ -1,11 +1,13 @@
 // Small transfers straight between two processes' memories.
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "fabric/requester.hpp"
+#include "fabric/runs.hpp"
 
 namespace tranship {
 namespace {
@@ -20,16 +22,6 @@ constexpr std::int64_t long_run_bytes = 16 * 1024;
 constexpr std::int64_t long_request_bytes = 256 * 1024;
 constexpr std::size_t batch_runs_max = 64;
 
-std::int64_t points(const LoopNest& nest) {
-  return nest.element_bytes == 0 ? 0 : nest.bytes() / nest.element_bytes;
-}
-
-std::int64_t runs_of(std::span<const LoopNest> nests) {
-  std::int64_t runs = 0;
-  for (const LoopNest& nest : nests) runs += points(nest);
-  return runs;
-}
-
 /// Collects runs and moves as many at once as a system call takes.
 class Mover {
  public:
@@ -38,21 +30,9 @@ class Mover {
 
   /// False if not every byte was moved.
   bool move(const LoopNest& nest) {
-    std::array<std::int64_t, LoopNest::loops_max> position{};
-    for (std::int64_t left = points(nest); left > 0; --left) {
-      std::int64_t source = nest.source_offset;
-      std::int64_t target = nest.target_offset;
-      for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
-        source += position[k] * nest.loops[k].source_stride;
-        target += position[k] * nest.loops[k].target_stride;
-      }
-      if (!add(source, target, nest.element_bytes)) return false;
-      for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
-        if (++position[k] < nest.loops[k].extent) break;
-        position[k] = 0;
-      }
-    }
-    return true;
+    return for_each_run(nest, [&](std::int64_t source, std::int64_t target) {
+      return add(source, target, nest.element_bytes);
+    });
   }
 
   bool flush() {
@@ -107,33 +87,43 @@ bool Requester::stands(const RemoteExport& remote) const {
   return lease.export_id.load(std::memory_order_seq_cst) == remote.id;
 }
 
-/// Counts a user of a lease, in the memory that the exporting process sees and in this process.
+Lease& Requester::lease_of(const RemoteExport& remote) const {
+  return options_.segment.header().leases[static_cast<std::size_t>(remote.index)];
+}
+
+bool Requester::begin_use(const RemoteExport& remote) const {
+  lease_of(remote).users.fetch_add(1, std::memory_order_seq_cst);
+  // Counted first and looked at then: who ends the export does it the other way round.
+  if ((!options_.leases || stands(remote)) && !lost()) return true;
+  end_use(remote);
+  return false;
+}
+
+void Requester::end_use(const RemoteExport& remote) const {
+  lease_of(remote).users.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+bool Requester::in_use() const {
+  const auto& leases = options_.segment.header().leases;
+  return std::any_of(leases.begin(), leases.end(), [](const Lease& lease) {
+    return lease.users.load(std::memory_order_seq_cst) != 0;
+  });
+}
+
+/// What begin_use() has counted, until it is destroyed.
 struct Requester::Use {
-  Use(const Requester& requester, const RemoteExport& remote)
-      : memory(requester.options_.segment.memory()),
-        lease(requester.options_.segment.header().leases[static_cast<std::size_t>(remote.index)]),
-        users(requester.users_) {
-    users->fetch_add(1, std::memory_order_seq_cst);
-    lease.users.fetch_add(1, std::memory_order_seq_cst);
-    // Counted first and looked at then: who ends the export does it the other way round.
-    stands = requester.stands(remote) && !requester.lost();
-  }
-  ~Use() {
-    lease.users.fetch_sub(1, std::memory_order_seq_cst);
-    users->fetch_sub(1, std::memory_order_seq_cst);
-  }
+  explicit Use(std::shared_ptr<SharedMemory> m, Lease& l) : memory(std::move(m)), lease(l) {}
+  ~Use() { lease.users.fetch_sub(1, std::memory_order_seq_cst); }
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
 
   std::shared_ptr<SharedMemory> memory;  ///< That the lease lies in.
   Lease& lease;
-  std::shared_ptr<std::atomic<int>> users;
-  bool stands = false;
 };
 
 std::shared_ptr<void> Requester::use(const RemoteExport& remote) const {
-  auto held = std::make_shared<Use>(*this, remote);
-  return held->stands ? std::static_pointer_cast<void>(held) : nullptr;
+  if (!begin_use(remote)) return nullptr;
+  return std::make_shared<Use>(options_.segment.memory(), lease_of(remote));
 }
 
 std::optional<Status> Requester::direct(const Transfer& transfer) {
@@ -146,11 +136,24 @@ std::optional<Status> Requester::direct_at_length(const Transfer& transfer) {
   return move_directly(transfer);
 }
 
+std::optional<Status> Requester::carried(const Transfer& transfer, BulkCarrier::Memory& memory,
+                                         const std::atomic<bool>& cancelled) {
+  const bool write = transfer.operation == Operation::write;
+  const auto held = use(transfer.remote);
+  if (!held) return std::nullopt;  // withdrawn: the command's answer says so
+  const Request& request = transfer.request;
+  const BulkCarrier::Movement movement{
+      request.nests, write ? request.source.address : request.target.address, transfer.operation};
+  Status status = memory.move(movement, [&] { return lost() || cancelled.load(); });
+  if (status || cancelled.load()) return status;
+  return std::nullopt;
+}
+
 std::optional<Status> Requester::move_directly(const Transfer& transfer) {
   const bool write = transfer.operation == Operation::write;
   const Request& request = transfer.request;
-  const Use held(*this, transfer.remote);
-  if (!held.stands) return std::nullopt;  // withdrawn: the command's answer says so
+  const auto held = use(transfer.remote);
+  if (!held) return std::nullopt;  // withdrawn: the command's answer says so
   Mover mover(options_.direct_pid, write, write ? request.source.address : request.target.address,
               transfer.remote.address);
   bool all = true;

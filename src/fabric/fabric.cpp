@@ -33,6 +33,8 @@ Result<std::shared_ptr<Wire>> open_sockets(const FabricOptions& options, Wire::H
   wire.key = *key;
   wire.users = options.users;
   wire.reconnect = options.reconnect;
+  wire.tls = options.tls;
+  wire.checksums = options.wire_checksum;
   wire.handlers = std::move(handlers);
   auto opened = SocketWire::open(std::move(wire));
   if (!opened) return opened.error();
@@ -115,5 +117,7 @@ Status Fabric::close() { return core_->close(); }
 void Fabric::accept_key(const Key& key) { core_->accept_key(key); }
 
 Bell& Fabric::bell() const { return core_->bell(); }
+
+void Fabric::ring() const { core_->ring(); }
 
 }  // namespace tranship

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/hmac.hpp"
+#include "fabric/bulk_carrier.hpp"
 #include "fabric/exports.hpp"
 #include "fabric/remote_array.hpp"
 #include "fabric/slot_server.hpp"
@@ -42,6 +43,11 @@ struct FabricOptions {
   std::chrono::milliseconds peer_timeout{2000};
   /// A connection over a network that broke is made anew within so long, or lost.
   std::chrono::milliseconds reconnect{1000};
+  /// Connections over a network are encrypted by TLS 1.3 under the key, and who does not encrypt is
+  /// refused. Both sides must have it on.
+  bool tls = false;
+  /// Messages over a network carry a checksum; one side's wish is enough for both.
+  bool wire_checksum = false;
   /// The progress thread looks for messages so long before it sleeps, and threads that answer calls
   /// for the next one: raise it where cores are many, since waking costs more than an answer.
   std::chrono::microseconds spin{20};
@@ -51,9 +57,12 @@ struct FabricOptions {
   std::int64_t inside_bytes = SlotGeometry{}.inside_bytes;  ///< As SlotGeometry has it: for tests.
   int peers_max = 4096;                  ///< Connections to and from this process.
   Transport transport = Transport::automatic;
-  ExecuteRequest execute;  ///< carries exports that have an attachment
-  CopyNests copy;          ///< the host copier; needed
-  AnswerCall answer;       ///< answers ask() of requesters; empty: they are refused
+  /// Moves long runs beside the wire, between processes that have carriers of the same kind.
+  std::shared_ptr<BulkCarrier> carrier{};
+  std::string no_carrier{};  ///< Why there is none though one was looked for; messages show it.
+  ExecuteRequest execute;    ///< carries exports that have an attachment
+  CopyNests copy;            ///< the host copier; needed
+  AnswerCall answer;         ///< answers ask() of requesters; empty: they are refused
   // Called on the progress thread: they must not block.
   /// Nothing more comes from the requester, but its process may still touch what it was given.
   std::function<void(RequesterId, bool cleanly)> on_requester_lost;
@@ -77,7 +86,8 @@ class FabricCore;
 class Fabric {
  public:
   /// @error invalid_argument or io if the address cannot be listened on or the contact file not
-  ///        written; unsupported if it is to listen on a network and there is no libcrypto
+  ///        written; unsupported if it is to listen on a network and there is no libcrypto, or no
+  ///        libssl for `tls`
   static Result<std::unique_ptr<Fabric>> open(FabricOptions options);
   ~Fabric();
 
@@ -136,6 +146,8 @@ class Fabric {
 
   /// Rung whenever an answer of any peer arrived or a peer was lost.
   Bell& bell() const;
+  /// Rings it.
+  void ring() const;
 
  private:
   explicit Fabric(std::shared_ptr<FabricCore> core);

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <new>
 
+#include "base/crc32c.hpp"
+
 namespace tranship {
 namespace {
 
@@ -33,7 +35,7 @@ bool FrameWriter::send(const WireMessage& message, bool now) {
   frame.header.slot = message.header.slot;
   frame.header.call = message.header.call;
   frame.header.body_bytes = static_cast<std::uint32_t>(message.body.size());
-  frame.header.bulk_bytes = message.bulk.size();
+  frame.header.bulk_bytes = static_cast<std::uint32_t>(message.bulk.size());
   frame.header.descriptors = static_cast<std::uint32_t>(message.descriptors.size());
   frame.body.assign(message.body.begin(), message.body.end());
   frame.bulk = message.bulk;
@@ -74,10 +76,16 @@ void FrameWriter::acknowledged(std::uint64_t sequence) {
   }
 }
 
-void FrameWriter::attach(int socket, std::uint64_t received) {
+void FrameWriter::set_checksums(bool on) {
+  std::lock_guard lock(mutex_);
+  checksums_ = on;
+}
+
+void FrameWriter::attach(ByteStream stream, std::uint64_t received) {
   acknowledged(received);
   std::lock_guard lock(mutex_);
-  socket_ = socket;
+  stream_ = std::move(stream);
+  begun_ = false;
   written_ = 0;
   while (!unacknowledged_.empty()) {
     queue_.push_front(std::move(unacknowledged_.back()));
@@ -93,7 +101,8 @@ void FrameWriter::attach(int socket, std::uint64_t received) {
 
 void FrameWriter::detach() {
   std::lock_guard lock(mutex_);
-  socket_ = -1;
+  stream_ = {};
+  begun_ = false;
   written_ = 0;
 }
 
@@ -112,7 +121,9 @@ bool FrameWriter::keep_bulk() {
   } catch (const std::bad_alloc&) {
     queue_.clear();
     unacknowledged_.clear();
-    socket_ = -1;
+    stream_ = {};
+    begun_ = false;
+    written_ = 0;
     return false;
   }
 }
@@ -133,10 +144,11 @@ bool FrameWriter::idle() const {
 }
 
 bool FrameWriter::flush_locked() {
-  while (socket_ >= 0 && !queue_.empty()) {
+  while (stream_ && !queue_.empty()) {
     if (!write_front()) return true;
     Frame& frame = queue_.front();
     if (written_ < frame.bytes()) continue;
+    begun_ = false;
     written_ = 0;
     if (frame.header.sequence != 0) {
       unacknowledged_.push_back(std::move(frame));
@@ -148,13 +160,22 @@ bool FrameWriter::flush_locked() {
   return !queue_.empty();
 }
 
-/// Writes some of the first frame. False if the socket takes nothing now.
-bool FrameWriter::write_front() {
+/// Settles the header of the first frame, which the stream may keep from now on.
+void FrameWriter::begin_front() {
   Frame& frame = queue_.front();
-  if (written_ == 0) {
-    frame.header.acknowledged = received_;
-    told_received_ = received_;
-  }
+  begun_ = true;
+  frame.header.acknowledged = received_;
+  told_received_ = received_;
+  if (!checksums_) return;
+  frame.header.body_checksum = crc32c(frame.body);
+  frame.header.bulk_checksum = crc32c(frame.bulk);
+  frame.header.header_checksum = checksum_of(frame.header);
+}
+
+/// Writes some of the first frame. False if the stream takes nothing now.
+bool FrameWriter::write_front() {
+  if (!begun_) begin_front();
+  Frame& frame = queue_.front();
   const std::array<std::span<const std::byte>, 3> parts{std::as_bytes(std::span(&frame.header, 1)),
                                                         std::span<const std::byte>(frame.body),
                                                         frame.bulk};
@@ -185,27 +206,26 @@ bool FrameWriter::write_front() {
     }
     std::memcpy(CMSG_DATA(header), numbers.data(), length);
   }
-  ssize_t written = 0;
-  do {
-    written = sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  } while (written < 0 && errno == EINTR);
+  const ssize_t written = stream_.send(message);
   if (written <= 0) return false;  // whoever reads the socket sees how it has failed
   if (written_ == 0) frame.descriptors.clear();
   written_ += static_cast<std::size_t>(written);
   return true;
 }
 
-FrameReader::Outcome FrameReader::read(int socket, const Handlers& handlers, bool& any) {
-  std::size_t total = 0;
-  while (total < turn_bytes_max) {
+FrameReader::Outcome FrameReader::read(const ByteStream& stream, const Handlers& handlers,
+                                       bool& any) {
+  // At the end of a turn what the stream has buffered is read, too: no event would come for it.
+  for (std::size_t total = 0;;) {
     std::size_t count = 0;
-    if (const Outcome outcome = receive(socket, handlers, count); outcome != Outcome::drained) return outcome;
+    const bool only_buffered = total >= turn_bytes_max;
+    const Outcome received = receive({stream, only_buffered}, handlers, count);
+    if (received != Outcome::drained) return received;
     if (count == 0) return Outcome::drained;
     any = true;
     total += count;
     if (const Outcome outcome = take_frames(handlers); outcome != Outcome::drained) return outcome;
   }
-  return Outcome::drained;
 }
 
 void FrameReader::reset() {
@@ -226,7 +246,7 @@ ReceiveBuffer FrameReader::place(const Handlers& handlers) const {
 }
 
 /// Reads once: first what belongs to the place of the current message's bulk, then into the buffer.
-FrameReader::Outcome FrameReader::receive(int socket, const Handlers& handlers,
+FrameReader::Outcome FrameReader::receive(const Source& source, const Handlers& handlers,
                                           std::size_t& count) {
   if (begin_ == end_) begin_ = end_ = 0;
   if (begin_ > 0) {
@@ -241,8 +261,8 @@ FrameReader::Outcome FrameReader::receive(int socket, const Handlers& handlers,
     if (placement.bytes.empty()) return Outcome::refused;
   }
   const std::size_t beyond = straight ? beyond_bulk_bytes : buffer_.size() - end_;
-  std::array<iovec, 2> pieces{{{placement.bytes.data(), placement.bytes.size()},
-                               {buffer_.data() + end_, beyond}}};
+  std::array<iovec, 2> pieces{
+      {{placement.bytes.data(), placement.bytes.size()}, {buffer_.data() + end_, beyond}}};
   msghdr message{};
   message.msg_iov = straight ? pieces.data() : pieces.data() + 1;
   message.msg_iovlen = straight && placement.bytes.size() == bulk_left_ ? 2 : 1;
@@ -251,10 +271,7 @@ FrameReader::Outcome FrameReader::receive(int socket, const Handlers& handlers,
     message.msg_control = control.data();
     message.msg_controllen = control.size();
   }
-  ssize_t length = 0;
-  do {
-    length = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (length < 0 && errno == EINTR);
+  const ssize_t length = source.stream.receive(message, source.only_buffered);
   if (length < 0) {
     return errno == EAGAIN || errno == EWOULDBLOCK ? Outcome::drained : Outcome::broken;
   }
@@ -262,9 +279,15 @@ FrameReader::Outcome FrameReader::receive(int socket, const Handlers& handlers,
   count = static_cast<std::size_t>(length);
   if (takes_descriptors_ && !take_descriptors(&message)) return Outcome::refused;
   const std::size_t placed = std::min(count, placement.bytes.size());
-  bulk_left_ -= placed;
+  bulk_came(placement.bytes.first(placed));
   end_ += count - placed;
   return Outcome::drained;
+}
+
+/// Bytes of the bulk lie where they belong.
+void FrameReader::bulk_came(std::span<const std::byte> bytes) {
+  if (checksums_) bulk_checksum_ = crc32c(bytes, bulk_checksum_);
+  bulk_left_ -= bytes.size();
 }
 
 bool FrameReader::take_descriptors(void* received) {
@@ -291,15 +314,20 @@ FrameReader::Outcome FrameReader::take_frames(const Handlers& handlers) {
     }
     const std::size_t body = std::min(end_ - begin_, body_.size() - body_read_);
     if (body > 0) std::memcpy(body_.data() + body_read_, buffer_.data() + begin_, body);
+    if (checksums_) {
+      body_checksum_ = crc32c(std::span(body_).subspan(body_read_, body), body_checksum_);
+    }
     body_read_ += body;
     begin_ += body;
     if (body_read_ < body_.size()) return Outcome::drained;
+    // Before anybody is asked for a place, which the body may name.
+    if (checksums_ && header_->body_checksum != body_checksum_) return Outcome::damaged;
     while (bulk_left_ > 0 && begin_ < end_) {
       const ReceiveBuffer placement = place(handlers);
       if (placement.bytes.empty()) return Outcome::refused;
       const std::size_t bulk = std::min(end_ - begin_, placement.bytes.size());
       std::memcpy(placement.bytes.data(), buffer_.data() + begin_, bulk);
-      bulk_left_ -= bulk;
+      bulk_came(placement.bytes.first(bulk));
       begin_ += bulk;
     }
     if (bulk_left_ > 0) return Outcome::drained;
@@ -311,20 +339,24 @@ FrameReader::Outcome FrameReader::begin_frame() {
   FrameHeader header;
   std::memcpy(&header, buffer_.data() + begin_, sizeof header);
   begin_ += sizeof header;
+  if (checksums_ && header.header_checksum != checksum_of(header)) return Outcome::damaged;
   if (header.magic != FrameHeader::magic_value || header.body_bytes > body_bytes_max ||
-      header.descriptors > descriptors_max || header.bulk_bytes > (std::uint64_t{1} << 30)) {
+      header.descriptors > descriptors_max || header.bulk_bytes > (std::uint32_t{1} << 30)) {
     return Outcome::refused;
   }
   header_ = header;
   body_.resize(header.body_bytes);
   body_read_ = 0;
   bulk_left_ = header.bulk_bytes;
+  body_checksum_ = 0;
+  bulk_checksum_ = 0;
   return Outcome::drained;
 }
 
 FrameReader::Outcome FrameReader::end_frame(const Handlers& handlers) {
   const FrameHeader header = *header_;
   header_.reset();
+  if (checksums_ && header.bulk_checksum != bulk_checksum_) return Outcome::damaged;
   if (header.descriptors > descriptors_.size()) return Outcome::refused;
   std::vector<FileDescriptor> own;
   for (std::uint32_t k = 0; k < header.descriptors; ++k) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "fabric/byte_stream.hpp"
 #include "fabric/frame.hpp"
 #include "fabric/wire.hpp"
 #include "os/descriptor.hpp"
@@ -32,8 +33,10 @@ class FrameWriter {
   /// Queues the number of the last message that came, if nothing else has said it.
   void acknowledge();
 
-  /// From now on writes to this socket, beginning with what `received` says did not come.
-  void attach(int socket, std::uint64_t received);
+  /// Whether messages carry checksums; before the first attach().
+  void set_checksums(bool on);
+  /// From now on writes to this stream, beginning with what `received` says did not come.
+  void attach(ByteStream stream, std::uint64_t received);
   /// Writes nothing until the next attach().
   void detach();
   /// Copies the bulk of what may still be written: from now on nothing is read where it lay.
@@ -67,13 +70,16 @@ class FrameWriter {
   };
 
   bool flush_locked();
+  void begin_front();
   bool write_front();
 
   bool resumes_;
   mutable std::mutex mutex_;  ///< guards what follows
-  int socket_ = -1;
+  ByteStream stream_;
+  bool checksums_ = false;
   std::deque<Frame> queue_;
-  std::size_t written_ = 0;  ///< Bytes of the first frame that the socket has taken.
+  bool begun_ = false;       ///< The stream was given the first frame: its header is settled.
+  std::size_t written_ = 0;  ///< Bytes of the first frame that the stream has taken.
   std::size_t queued_bytes_ = 0;
   std::deque<Frame> unacknowledged_;
   std::uint64_t last_sequence_ = 0;
@@ -88,34 +94,48 @@ class FrameReader {
   /// What to do with a message, and with the bytes that come with it.
   struct Handlers {
     std::function<ReceiveBuffer(const MessageHeader&, std::span<const std::byte> body,
-                            std::int64_t offset, std::int64_t left)>
+                                std::int64_t offset, std::int64_t left)>
         place;
     /// False ends reading: the connection was closed meanwhile.
     std::function<bool(const FrameHeader&, std::span<const std::byte> body,
                        std::span<FileDescriptor> descriptors)>
         frame;
   };
-  enum class Outcome { drained, ended, broken, refused, stopped };
+  enum class Outcome { drained, ended, broken, damaged, refused, stopped };
 
   explicit FrameReader(bool takes_descriptors) : takes_descriptors_(takes_descriptors) {}
 
+  /// Whether messages carry checksums: then `place` is called for none whose header or body was
+  /// changed on the way, and `frame` for none of whose bytes any was. Changed bytes may lie where
+  /// `place` said until the message comes once more.
+  void set_checksums(bool on) { checksums_ = on; }
+
   /// Reads until the socket has no more, or `bytes_max` bytes were read; `any` says whether there
   /// was something. `ended`: the other side has closed; `broken`: the socket failed, errno says
-  /// how; `refused`: what came is no message; `stopped`: a handler said so.
-  Outcome read(int socket, const Handlers& handlers, bool& any);
+  /// how; `damaged`: a checksum is wrong; `refused`: what came is no message; `stopped`: a handler
+  /// said so.
+  Outcome read(const ByteStream& stream, const Handlers& handlers, bool& any);
 
   /// Forgets what has been read of a message that is not whole.
   void reset();
 
  private:
-  Outcome receive(int socket, const Handlers& handlers, std::size_t& count);
+  /// Where a turn reads from.
+  struct Source {
+    const ByteStream& stream;
+    bool only_buffered = false;  ///< The turn is over but for what the stream has in its buffers.
+  };
+  Outcome receive(const Source& source, const Handlers& handlers, std::size_t& count);
   ReceiveBuffer place(const Handlers& handlers) const;
   Outcome take_frames(const Handlers& handlers);
   Outcome begin_frame();
   Outcome end_frame(const Handlers& handlers);
   bool take_descriptors(void* message);
 
+  void bulk_came(std::span<const std::byte> bytes);
+
   bool takes_descriptors_;
+  bool checksums_ = false;
   std::vector<std::byte> buffer_ = std::vector<std::byte>(64 * 1024);
   std::size_t begin_ = 0;  ///< Of what has been read and not yet taken.
   std::size_t end_ = 0;
@@ -123,6 +143,8 @@ class FrameReader {
   std::vector<std::byte> body_;
   std::size_t body_read_ = 0;
   std::size_t bulk_left_ = 0;
+  std::uint32_t body_checksum_ = 0;  ///< Of what has come of the current message's body.
+  std::uint32_t bulk_checksum_ = 0;
   std::deque<FileDescriptor> descriptors_;
 };
 

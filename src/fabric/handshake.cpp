@@ -135,6 +135,10 @@ void FabricCore::on_hello(Session& session, std::span<const std::byte> body,
   }
   std::array<int, 2> sent{};
   std::size_t count = 0;
+  if (offers_carrier(session)) {
+    welcome.carrier = options_.carrier->kind();
+    welcome.carrier_address = options_.carrier->address();
+  }
   if (session.mode == LinkMode::shared) {
     welcome.probe_address = reinterpret_cast<std::uint64_t>(&probe_value_);
     welcome.probe_value = probe_value_;
@@ -240,8 +244,10 @@ void FabricCore::on_welcome(Session& session, std::span<const std::byte> body,
     lose(session, status.error());
     return;
   }
+  join_carrier(session);
   Ready ready;
   ready.mode = session.mode;
+  ready.carrier = session.carrier ? 1 : 0;
   send(session, MessageType::ready, 0, encode(ready));
 }
 
@@ -275,12 +281,37 @@ Status FabricCore::take_slots(Session& session, std::span<FileDescriptor> descri
   return {};
 }
 
+bool FabricCore::offers_carrier(const Session& session) const {
+  return options_.carrier && options_.carrier->serves(session.mode == LinkMode::shared);
+}
+
+/// Takes the carrier that the exporter offers, if this side has one of the same kind; the link's
+/// way says why not.
+void FabricCore::join_carrier(Session& session) {
+  if (!options_.carrier) {
+    if (!options_.no_carrier.empty()) session.way += "; " + options_.no_carrier;
+    return;
+  }
+  if (!offers_carrier(session)) return;
+  const std::string& kind = options_.carrier->kind();
+  const Welcome& welcome = session.welcome;
+  if (welcome.carrier != kind) {
+    session.way += "; no " + kind + ", as the peer has " +
+                   (welcome.carrier.empty() ? "none" : welcome.carrier);
+    return;
+  }
+  auto peer = options_.carrier->connect(welcome.carrier_address);
+  session.way += peer ? "; long runs by " + kind : "; " + peer.error().message;
+  if (peer) session.carrier = std::move(*peer);
+}
+
 void FabricCore::on_ready(Session& session, std::span<const std::byte> body) {
   Ready ready;
   if (session.client || !session.server || !decode(body, ready) || ready.mode != session.mode) {
     lose(session, {ErrorCode::invalid_argument, "a requester that breaks the protocol"});
     return;
   }
+  session.carried = ready.carrier != 0 && offers_carrier(session);
   send(session, MessageType::accepted, 0, encode(Accepted{}));
 }
 
@@ -298,6 +329,7 @@ void FabricCore::on_accepted(Session& session, std::span<const std::byte> body) 
   link->identity = session.identity;
   link->mode = session.mode;
   link->direct = session.direct;
+  link->carrier = std::move(session.carrier);
   link->copy = options_.copy;
   link->bell_memory = bell_memory_;
   link->requester = make_requester(session);
@@ -316,6 +348,7 @@ std::shared_ptr<Requester> FabricCore::make_requester(Session& session) {
   options.segment = session.segment;
   options.copy = options_.copy;
   options.peer = session.label;
+  options.leases = session.mode == LinkMode::shared;
   if (session.direct) options.direct_pid = wire_->peer(session.connection).pid;
   if (session.mode == LinkMode::shared) {
     options.publish = [seat = ServiceThreads::Seat{0, session.welcome.seat, session.doorbell}](
@@ -325,6 +358,12 @@ std::shared_ptr<Requester> FabricCore::make_requester(Session& session) {
                           int slot, std::size_t command_bytes, const SlotBytes& bytes) {
       send_submitted(*wire, connection, segment, slot, command_bytes, bytes);
     };
+    if (seams_.threads) {
+      options.attend = [weak = weak_from_this()](std::uint32_t seen,
+                                                 std::chrono::nanoseconds at_most) {
+        if (const auto core = weak.lock()) core->attend(seen, at_most);
+      };
+    }
     options.keep_bulk = [wire = wire_, connection = session.connection] {
       wire->keep_bulk(connection);
     };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "fabric/bulk_carrier.hpp"
 
 namespace tranship {
 namespace {
@@ -35,7 +36,7 @@ void get(MessageReader& in, Identity& value) {
 
 std::string plain_text(const std::string& text) {
   constexpr std::size_t bytes_most = 2000;
-  return text.size() <= bytes_most && is_plain_text(text) ? text : quoted(text, bytes_most / 10);
+  return text.size() <= bytes_most && is_plain_text(text) ? text : in_quotes(text, bytes_most / 10);
 }
 
 void MessageWriter::append(const void* data, std::size_t length) {
@@ -73,6 +74,7 @@ std::vector<std::byte> encode(const Welcome& welcome) {
   out.add(welcome.geometry.slots).add(welcome.geometry.slot_bytes);
   out.add(welcome.geometry.inside_bytes).add(welcome.geometry.straight_bytes).add(welcome.seat);
   out.add(welcome.probe_address).add(welcome.probe_value);
+  out.text(welcome.carrier).add(std::span<const std::byte>(welcome.carrier_address));
   return out.bytes();
 }
 
@@ -90,19 +92,25 @@ bool decode(std::span<const std::byte> bytes, Welcome& welcome) {
   welcome.seat = in.get<std::int32_t>();
   welcome.probe_address = in.get<std::uint64_t>();
   welcome.probe_value = in.get<std::uint64_t>();
+  welcome.carrier = plain_text(in.text());
+  const auto address = in.data();
+  welcome.carrier_address.assign(address.begin(), address.end());
+  if (welcome.carrier.size() > carrier_kind_bytes_max) return false;
+  if (address.size() > carrier_address_bytes_max) return false;
   return in.ok() && welcome.geometry.valid();
 }
 
 std::vector<std::byte> encode(const Ready& ready) {
   MessageWriter out;
-  out.add(ready.mode);
+  out.add(ready.mode).add(ready.carrier);
   return out.bytes();
 }
 
 bool decode(std::span<const std::byte> bytes, Ready& ready) {
   MessageReader in(bytes);
   ready.mode = in.get<LinkMode>();
-  return in.ok();
+  ready.carrier = in.get<std::uint32_t>();
+  return in.ok() && ready.carrier <= 1;
 }
 
 std::vector<std::byte> encode(const Accepted& accepted) {
@@ -124,6 +132,7 @@ std::vector<std::byte> encode(const LookupReply& reply) {
   out.add(reply.id).add(reply.index).add(reply.bytes).add(reply.writable).add(reply.plain);
   out.text(reply.description).add(reply.address);
   out.add(reply.memory_bytes).add(reply.memory_offset).text(reply.ticket);
+  out.add(std::span<const std::byte>(reply.carrier_key)).add(reply.carrier_address);
   return out.bytes();
 }
 
@@ -141,6 +150,10 @@ bool decode(std::span<const std::byte> bytes, LookupReply& reply) {
   reply.memory_bytes = in.get<std::int64_t>();
   reply.memory_offset = in.get<std::int64_t>();
   reply.ticket = in.text();
+  const auto key = in.data();
+  reply.carrier_key.assign(key.begin(), key.end());
+  reply.carrier_address = in.get<std::uint64_t>();
+  if (key.size() > carrier_key_bytes_max) return false;
   return in.ok() && reply.index >= 0 && reply.index < exports_max && reply.bytes >= 0;
 }
 

@@ -45,8 +45,7 @@ class MessageWriter {
  public:
   void reserve(std::size_t length) { bytes_.reserve(length); }
   template <typename T>
-    requires std::is_trivially_copyable_v<T>
-  MessageWriter& add(const T& value) {
+  requires std::is_trivially_copyable_v<T> MessageWriter& add(const T& value) {
     append(&value, sizeof value);
     return *this;
   }
@@ -76,8 +75,7 @@ class MessageReader {
   explicit MessageReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
   template <typename T>
-    requires std::is_trivially_copyable_v<T>
-  T get() {
+  requires std::is_trivially_copyable_v<T> T get() {
     T value{};
     if (bytes_.size() < sizeof value) {
       ok_ = false;
@@ -135,10 +133,13 @@ struct Welcome {
   std::int32_t seat = 0;  ///< The requester's bit at the doorbell.
   std::uint64_t probe_address = 0;
   std::uint64_t probe_value = 0;
+  std::string carrier;  ///< Kind of the carrier that moves bytes beside the wire; empty: none does.
+  std::vector<std::byte> carrier_address{};
 };
 
 struct Ready {
   LinkMode mode = LinkMode::network;
+  std::uint32_t carrier = 0;  ///< 1: the requester wants keys for the carrier that was offered.
 };
 
 struct Accepted {
@@ -159,6 +160,8 @@ struct LookupReply {
   std::int64_t memory_bytes = 0;   ///< Of the memory whose descriptor comes with it; 0: none does.
   std::int64_t memory_offset = 0;  ///< Of the array in it.
   std::string ticket;  ///< of an attachment that this machine's processes reach by themselves
+  std::vector<std::byte> carrier_key{};  ///< Empty: the carrier does not reach the array.
+  std::uint64_t carrier_address = 0;
 };
 
 std::vector<std::byte> encode(const Hello& hello);

@@ -33,10 +33,13 @@ struct Link {
   std::string way;    ///< how bytes travel, and why not better
   Identity identity;
   LinkMode mode = LinkMode::network;
-  bool direct = false;  ///< process_vm_writev works
+  bool direct = false;                           ///< process_vm_writev works
+  std::shared_ptr<BulkCarrier::Peer> carrier{};  ///< Moves bytes beside the wire; null: none does.
   CopyNests copy;
   std::shared_ptr<SharedMemory> bell_memory;
   std::shared_ptr<Requester> requester;
+
+  Bell& bell() const { return *reinterpret_cast<Bell*>(bell_memory->data()); }
 
   std::mutex mutex;  ///< guards what follows
   std::vector<std::weak_ptr<RemoteArray>> arrays;
@@ -57,7 +60,8 @@ class RemoteArray : public Attachment {
     std::shared_ptr<Link> link;
     std::shared_ptr<SharedMemory> memory;  ///< mapped here, if the array lies in such
     std::byte* mapped = nullptr;
-    std::string ticket;  ///< of ExportedArray; empty over a network
+    std::string ticket;                              ///< of ExportedArray; empty over a network
+    std::shared_ptr<BulkCarrier::Memory> carried{};  ///< Null: no carrier reaches it.
   };
 
   explicit RemoteArray(Fields fields) : fields_(std::move(fields)) {}
@@ -74,6 +78,9 @@ class RemoteArray : public Attachment {
   /// The shared memory that mapped() lies in; null if it lies in none.
   const std::shared_ptr<SharedMemory>& memory() const { return fields_.memory; }
   const std::string& ticket() const { return fields_.ticket; }
+
+  /// What moves its bytes beside the wire; null if nothing does.
+  const std::shared_ptr<BulkCarrier::Memory>& carried() const { return fields_.carried; }
 
   /// The peer said that it exports the array no longer.
   bool withdrawn() const { return withdrawn_.load(std::memory_order_acquire); }

@@ -1,6 +1,7 @@
 #include "fabric/requester.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <thread>
 
@@ -142,9 +143,14 @@ Result<std::size_t> Requester::call(std::span<const std::byte> question, std::sp
     const auto left = end - std::chrono::steady_clock::now();
     const bool given_up = looks > 0 && interrupted && interrupted();
     if (left > left.zero() && !given_up) {
-      if (bell.watch(seen, call_watch())) continue;
-      // Giving the core away instead would cost a whole turn of whoever else wants it.
-      bell.wait(seen, std::min<std::chrono::nanoseconds>(left, call_sleep_max), {});
+      const auto sleep = std::min<std::chrono::nanoseconds>(left, call_sleep_max);
+      if (attended()) {
+        attend(seen, sleep);
+      } else {
+        if (bell.watch(seen, call_watch())) continue;
+        // Giving the core away instead would cost a whole turn of whoever else wants it.
+        bell.wait(seen, sleep, {});
+      }
       ++looks;
       continue;
     }
@@ -422,6 +428,36 @@ void Requester::end_early(Pending& pending, const Error& error) {
   if (!pending.queue) return;
   pending.queue->push({pending.transfer.request.tag, error});
   pending.queue.reset();
+}
+
+std::optional<Status> Requester::carry_here(const Transfer& transfer,
+                                            std::chrono::nanoseconds at_most, const Bell& bell) {
+  const bool fits = transfer.request.bytes <= options_.segment.geometry().inside_bytes;
+  if (!attended() || !fits || outstanding()) return std::nullopt;
+  thread_local const auto queue = std::make_shared<FinishedQueue>();
+  constexpr std::uint64_t tag = 0;
+  Transfer tagged = transfer;
+  tagged.request.tag = tag;
+  const auto end = std::chrono::steady_clock::now() + at_most;
+  if (Status status = submit(tagged, queue); !status) return status;
+  std::array<Finished, 1> finished;
+  while (true) {
+    const std::uint32_t seen = bell.rings();
+    progress();
+    if (queue->take(finished) == 1) return std::move(finished[0].status);
+    const auto left = end - std::chrono::steady_clock::now();
+    if (left > left.zero()) {
+      attend(seen, left);
+      continue;
+    }
+    cancel(*queue, tag);
+    const bool ended = queue->take(finished) == 1;
+    CHECK(ended, "a cancelled transfer that did not end");
+    if (finished[0].status || finished[0].status.error().code != ErrorCode::cancelled) {
+      return std::move(finished[0].status);
+    }
+    return std::nullopt;
+  }
 }
 
 void Requester::cancel(const FinishedQueue& queue, std::uint64_t tag) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/bulk_carrier.hpp"
 #include "fabric/command.hpp"
 #include "fabric/pieces.hpp"
 #include "fabric/slot_messages.hpp"
@@ -59,8 +60,13 @@ class Requester {
     /// Over a network: copies what is still to be sent, so that it is read nowhere else. Empty: the
     /// peer is on this machine.
     std::function<void()> keep_bulk;
+    /// Over a network: waits for the bell, and reads by itself what comes. Empty: the bell is
+    /// waited for.
+    std::function<void(std::uint32_t seen, std::chrono::nanoseconds at_most)> attend;
     pid_t direct_pid = 0;  ///< the exporting process, if its memory may be touched directly
     std::string peer;      ///< for messages
+    /// The peer sees this side's leases. Over a network it does not: it revokes keys instead.
+    bool leases = true;
   };
 
   explicit Requester(Options options);
@@ -84,6 +90,10 @@ class Requester {
   /// peer exports it no longer, or is lost. Only for peers on this machine.
   std::shared_ptr<void> use(const RemoteExport& remote) const;
 
+  /// The same for as long as the caller says, and no longer than this object.
+  bool begin_use(const RemoteExport& remote) const;
+  void end_use(const RemoteExport& remote) const;
+
   /// Carries out a small transfer at once by process_vm_writev or process_vm_readv.
   /// Returns nothing if that way is not open for it: use submit().
   std::optional<Status> direct(const Transfer& transfer);
@@ -92,6 +102,11 @@ class Requester {
   /// The same for requests of any size in long runs: worth it on several threads.
   std::optional<Status> direct_at_length(const Transfer& transfer);
   bool direct_at_length_possible(const Transfer& transfer) const;
+
+  /// Has a carrier move a transfer, which ends early if `cancelled` is set or the peer is lost.
+  /// Returns nothing if a command is to do it, or to say why it cannot be done.
+  std::optional<Status> carried(const Transfer& transfer, BulkCarrier::Memory& memory,
+                                const std::atomic<bool>& cancelled);
 
   /// A question on its way, which stays where it is until it has ended or was abandoned.
   struct Call {
@@ -141,13 +156,25 @@ class Requester {
 
   /// Whether a copy of this process is under way in the peer's memory, by use() or directly. After
   /// fail() no new one begins.
-  bool in_use() const { return users_->load(std::memory_order_seq_cst) != 0; }
+  bool in_use() const;
 
   bool lost() const { return lost_flag_.load(std::memory_order_acquire); }
   Error lost_error() const;
   bool outstanding() const { return operations_.load(std::memory_order_acquire) != 0; }
   /// Counts answers: a number that does not move while something is outstanding is a stuck peer.
   std::uint64_t answers() const { return answers_.load(std::memory_order_relaxed); }
+
+  /// Whether who waits for an answer reads it from the network by itself, with attend().
+  bool attended() const { return options_.attend != nullptr; }
+  void attend(std::uint32_t seen, std::chrono::nanoseconds at_most) const {
+    options_.attend(seen, at_most);
+  }
+
+  /// Carries out a small transfer over a network on the caller's thread, unless others are before
+  /// it or the answer takes longer than `at_most`. Returns nothing then, and has touched no more of
+  /// the target than a part of what it is to hold: use submit().
+  std::optional<Status> carry_here(const Transfer& transfer, std::chrono::nanoseconds at_most,
+                                   const Bell& bell);
 
   /// Has the exporting process look at the slots. Only for peers on this machine.
   void ring() const { options_.publish(0, 0, {}); }
@@ -179,6 +206,7 @@ class Requester {
     bool placed = false;
   };
 
+  Lease& lease_of(const RemoteExport& remote) const;
   bool direct_open(const RemoteExport& remote) const;
   void end_early(Pending& pending, const Error& error);
   std::optional<Status> move_directly(const Transfer& transfer);
@@ -218,8 +246,6 @@ class Requester {
   std::atomic<int> operations_{0};
   std::atomic<int> unattended_{0};
   std::atomic<std::uint64_t> answers_{0};
-  /// Counts what use() has given out, and direct copies; it outlives this object where they do.
-  std::shared_ptr<std::atomic<int>> users_ = std::make_shared<std::atomic<int>>(0);
 };
 
 }  // namespace tranship

@@ -134,6 +134,8 @@ void FabricCore::on_lookup(Session& session, const MessageHeader& header,
     reply.writable = array.writable ? 1 : 0;
     reply.description = array.description;
     const bool plain = array.place.attachment == nullptr;
+    const bool mapped = session.mode == LinkMode::shared && array.memory;
+    if (session.carried && plain && !mapped) give_key(session, *one, reply);
     reply.plain = plain ? 1 : 0;
     if (session.mode == LinkMode::shared && (plain || !array.ticket.empty())) {
       if (plain) reply.address = reinterpret_cast<std::uint64_t>(array.place.address);
@@ -147,9 +149,29 @@ void FabricCore::on_lookup(Session& session, const MessageHeader& header,
     }
   }
   // Withdrawn meanwhile: then its leases were ended before this one began.
-  if (one && exports_->find(name) != one) session.leases.end(one->index());
+  if (one && exports_->find(name) != one) {
+    session.leases.end(one->index());
+    session.registrations.erase(one->index());
+  }
   send(session, MessageType::lookup_reply, header.call, encode(reply),
        {&memory, memory >= 0 ? 1U : 0U});
+}
+
+/// A carrier's key to the export, of the requester's own: it is revoked when the requester is lost.
+/// What the carrier cannot reach goes through slots.
+void FabricCore::give_key(Session& session, const Export& one, LookupReply& reply) {
+  const ExportedArray& array = one.array();
+  if (array.bytes == 0) return;
+  CarriedExport& carried = session.registrations[one.index()];
+  if (!carried.registration || carried.id != one.id()) {
+    carried = {};
+    auto made = options_.carrier->register_memory(array.place.address, array.bytes);
+    if (!made) return;
+    carried = {one.id(), std::move(*made)};
+  }
+  reply.carrier_key = carried.registration->key();
+  reply.carrier_address = reinterpret_cast<std::uint64_t>(array.place.address);
+  if (session.mode == LinkMode::shared) session.leases.grant(one.index(), one.id());
 }
 
 void FabricCore::on_names(Session& session, const MessageHeader& header) {
@@ -198,7 +220,7 @@ void FabricCore::on_answered(Session& session, const MessageHeader& header,
     lose(session, {ErrorCode::peer_lost, session.label + " breaks the protocol"});
     return;
   }
-  bell().ring();
+  ring();
 }
 
 Status FabricCore::notify(RequesterId requester, std::vector<std::byte> body) {
@@ -291,7 +313,7 @@ FabricCore::Departure FabricCore::start_disconnect(PeerId peer) {
   if (departure.link) {
     departure.link->requester->fail(
         {ErrorCode::closed, "the connection to " + departure.link->label + " was closed"});
-    bell().ring();
+    ring();
   }
   return departure;
 }
@@ -416,6 +438,11 @@ Result<std::shared_ptr<RemoteArray>> FabricCore::make_array(const std::shared_pt
   fields.remote = {reply.id, reply.index, reply.address, reply.bytes, reply.plain != 0};
   fields.ticket = std::move(reply.ticket);
   fields.link = link;
+  if (link->carrier && !reply.carrier_key.empty()) {
+    // One that cannot be opened goes through slots.
+    auto opened = link->carrier->open(reply.carrier_key, reply.carrier_address);
+    if (opened) fields.carried = std::move(*opened);
+  }
   std::lock_guard lock(link->mutex);
   std::erase_if(link->memories, [](const auto& one) { return one.expired(); });
   std::erase_if(link->arrays, [](const auto& one) { return one.expired(); });
@@ -449,7 +476,9 @@ Result<std::future<bool>> FabricCore::ask_busy(const Export& one, bool end) {
         session->leases.end(index);
         send(*session, MessageType::withdrawn, 0, notice.bytes());
       }
-      busy |= session->leases.in_use(index);
+      const bool used = session->leases.in_use(index);
+      if (!used) session->revoke(index, id);
+      busy |= used;
     }
     promise->set_value(busy);
   });

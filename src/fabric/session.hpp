@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/bulk_carrier.hpp"
 #include "fabric/fences.hpp"
 #include "fabric/protocol.hpp"
 #include "fabric/remote_array.hpp"
@@ -58,6 +59,12 @@ class Inbox {
   FileDescriptor descriptor_;
 };
 
+/// An export that a requester has a carrier's key for.
+struct CarriedExport {
+  std::uint64_t id = 0;
+  std::unique_ptr<BulkCarrier::Registration> registration;
+};
+
 /// Owned by the progress thread. A client session asks, a server session serves.
 struct Session {
   using Clock = std::chrono::steady_clock;
@@ -83,6 +90,7 @@ struct Session {
   std::shared_ptr<SharedMemory> doorbell;
   bool direct = false;
   std::string way;
+  std::shared_ptr<BulkCarrier::Peer> carrier;
   std::shared_ptr<std::promise<Result<PeerId>>> connecting;
   std::map<std::uint64_t, std::shared_ptr<std::promise<Reply>>> calls;
 
@@ -92,7 +100,16 @@ struct Session {
   std::shared_ptr<SlotServer> server;
   ServiceThreads::Seat seat;
   LeaseGrants leases;
+  bool carried = false;  ///< The requester was offered this process's carrier, and took it.
+  /// What its carrier may touch, by export. They end before others are given the memory.
+  std::map<int, CarriedExport> registrations;
   std::shared_ptr<SharedMemory> client_bell;
+
+  /// From now on the requester's carrier cannot touch this export.
+  void revoke(int index, std::uint64_t id) {
+    const auto found = registrations.find(index);
+    if (found != registrations.end() && found->second.id == id) registrations.erase(found);
+  }
 };
 
 }  // namespace tranship

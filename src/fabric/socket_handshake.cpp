@@ -35,6 +35,28 @@ Error wrong_key(const std::string& address) {
               "sides"};
 }
 
+Error needs_tls(const std::string& address) {
+  return {ErrorCode::permission, "the process at " + address +
+                                     " takes encrypted connections only: set TRANSHIP_TLS=1 here "
+                                     "too"};
+}
+
+Error has_no_tls(const std::string& address) {
+  return {ErrorCode::permission, "the process at " + address +
+                                     " does not encrypt its connections, and this one is to: set "
+                                     "TRANSHIP_TLS=1 there too"};
+}
+
+Error other_version() {
+  return {ErrorCode::unsupported,
+          "what listens there is another version of tranship: install the same on both sides"};
+}
+
+/// Whether bytes begin like a handshake of TLS: a record of type 22, version 3.x.
+bool is_tls(std::span<const std::byte> bytes) {
+  return bytes.size() >= 2 && bytes[0] == std::byte{22} && bytes[1] == std::byte{3};
+}
+
 }  // namespace
 
 Result<ConnectionId> SocketWire::connect_to_network(const Contact& contact) {
@@ -42,6 +64,9 @@ Result<ConnectionId> SocketWire::connect_to_network(const Contact& contact) {
     return Error{ErrorCode::peer_lost,
                  "the process there listens on its own machine only; let it listen on a network "
                  "too: set TRANSHIP_LISTEN=0.0.0.0:0 there"};
+  }
+  if (options_.tls) {
+    if (auto library = tls_library(); !library) return library.error();
   }
   auto socket = connect_over_network(contact.network);
   if (!socket) return socket.error();
@@ -65,11 +90,73 @@ void SocketWire::start_handshake(Connection& connection) {
   if (connection.deadline == Clock::time_point::max()) {
     connection.deadline = Clock::now() + proof_max;
   }
+  if (!options_.tls) return start_proofs(connection);
+  const auto side = connection.client ? TlsStream::Side::client : TlsStream::Side::server;
+  const Key known = connection.client ? connection.key : key();
+  auto made = TlsStream::make({connection.socket.get(), side, known});
+  if (!made) return stay_detached(find(connection.id), made.error());
+  connection.tls = std::move(*made);
+  connection.phase = Phase::securing;
+  if (connection.client) (void)secure(find(connection.id));  // it has the first word
+}
+
+/// Goes on with the handshake of TLS; true when it is done.
+bool SocketWire::secure(const ConnectionPointer& connection) {
+  const auto step = connection->tls->shake_hands();
+  if (step == TlsStream::Step::failed) {
+    not_secured(connection);
+    return false;
+  }
+  const bool writes = step == TlsStream::Step::waits && connection->tls->wants_to_write();
+  {
+    std::lock_guard lock(mutex_);
+    watch(*connection, writes ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  }
+  if (step == TlsStream::Step::waits) return false;
+  start_proofs(*connection);
+  return true;
+}
+
+/// Nothing is ever said in the clear instead: the other side learns why, and this one's caller.
+void SocketWire::not_secured(const ConnectionPointer& connection) {
+  const auto greeting = connection->tls->greeting_in_the_clear();
+  if (!greeting.empty() && !connection->client) {
+    connection->tls.reset();
+    return refuse(*connection, option_refused_without_tls);
+  }
+  if (!greeting.empty()) {
+    ServerHello answer;
+    std::memcpy(&answer, greeting.data(), std::min(greeting.size(), sizeof answer));
+    const bool same = answer.version == wire_version_current;
+    return stay_detached(connection, same ? has_no_tls(connection->address) : other_version());
+  }
+  const std::string reason = connection->tls->failure();
+  if (!connection->client || reason.empty()) {
+    return stay_detached(connection, {ErrorCode::peer_lost,
+                                      "the other side ended the connection while its "
+                                      "encryption was set up"});
+  }
+  stay_detached(connection, {ErrorCode::permission, wrong_key(connection->address).message +
+                                                        " (OpenSSL: " + reason + ")"});
+}
+
+/// Tells a client in the clear why nobody can talk with it, and ends its connection.
+void SocketWire::refuse(Connection& connection, std::uint32_t why) {
+  std::array<std::byte, 4096> dropped{};  // what is left unread would end the connection first
+  while (recv(connection.socket.get(), dropped.data(), dropped.size(), MSG_DONTWAIT) > 0) continue;
+  ServerHello answer;
+  answer.options = why;
+  (void)write_step(connection, bytes_of(answer));
+  lose(find(connection.id), {ErrorCode::permission, "a connection that was refused"});
+}
+
+void SocketWire::start_proofs(Connection& connection) {
   if (!connection.client) {
     connection.phase = Phase::awaiting_hello;
     return;
   }
   connection.hello = {};
+  connection.hello.options = options_.checksums ? option_checksums : 0;
   (void)fill_random(connection.hello.nonce);
   connection.phase = Phase::awaiting_server_hello;
   (void)write_step(connection, bytes_of(connection.hello));
@@ -91,6 +178,7 @@ void SocketWire::go_on(const ConnectionPointer& connection) {
     start_handshake(one);
     return;
   }
+  if (one.phase == Phase::securing && !secure(connection)) return;
   while (one.phase != Phase::open && one.phase != Phase::detached && one.phase != Phase::closing) {
     const std::size_t bytes = one.phase == Phase::awaiting_hello          ? sizeof(ClientHello)
                               : one.phase == Phase::awaiting_server_hello ? sizeof(ServerHello)
@@ -125,8 +213,11 @@ void SocketWire::stay_detached(const ConnectionPointer& connection, const Error&
 bool SocketWire::read_step(Connection& connection, std::size_t bytes, bool& failed) {
   const std::size_t before = connection.greeting.size();
   connection.greeting.resize(bytes);
-  const ssize_t length =
-      recv(connection.socket.get(), connection.greeting.data() + before, bytes - before, 0);
+  iovec piece{connection.greeting.data() + before, bytes - before};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  const ssize_t length = connection.stream().receive(message);
   const bool nothing = length < 0 && (errno == EAGAIN || errno == EINTR);
   failed = !nothing && length <= 0;
   connection.greeting.resize(before + (length > 0 ? static_cast<std::size_t>(length) : 0));
@@ -135,27 +226,38 @@ bool SocketWire::read_step(Connection& connection, std::size_t bytes, bool& fail
 
 /// A step is shorter than any socket's buffer, which is empty: it is taken whole or not at all.
 bool SocketWire::write_step(Connection& connection, std::span<const std::byte> bytes) {
-  return ::send(connection.socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-         static_cast<ssize_t>(bytes.size());
+  iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  return connection.stream().send(message) == static_cast<ssize_t>(bytes.size());
 }
 
 bool SocketWire::take_hello(Connection& connection) {
   const auto held = find(connection.id);
   connection.hello = value_of<ClientHello>(connection.greeting);
-  if (connection.hello.magic != ClientHello::magic_value ||
-      connection.hello.version != wire_version_current) {
+  if (is_tls(connection.greeting)) {
+    refuse(connection, option_refused_with_tls);
+    return false;
+  }
+  if (connection.hello.magic != ClientHello::magic_value) {
     lose(held, {ErrorCode::invalid_argument, "a connection that is not tranship's"});
     return false;
   }
+  if (connection.hello.version != wire_version_current) {
+    refuse(connection, 0);  // the answer says this side's version
+    return false;
+  }
   ServerHello answer;
+  answer.options = options_.checksums ? option_checksums : 0;
   (void)fill_random(answer.nonce);
-  const auto proof = proof_of(key(), ProvingSide::server, connection.hello, answer.nonce);
+  const auto proof = proof_of(key(), ProvingSide::server, connection.hello, answer);
   if (!proof) {
     lose(held, proof.error());
     return false;
   }
   answer.proof = *proof;
-  connection.server_nonce = answer.nonce;
+  connection.answer = answer;
   connection.phase = Phase::awaiting_proof;
   (void)write_step(connection, bytes_of(answer));
   return true;
@@ -164,26 +266,29 @@ bool SocketWire::take_hello(Connection& connection) {
 bool SocketWire::take_server_hello(Connection& connection) {
   const auto held = find(connection.id);
   const auto answer = value_of<ServerHello>(connection.greeting);
+  // What was open before is tried again: the answer may have been changed on the way.
   if (answer.magic != ClientHello::magic_value) {
-    lose(held, {ErrorCode::invalid_argument, "what listens there is not tranship"});
+    stay_detached(held, {ErrorCode::invalid_argument, "what listens there is not tranship"});
     return false;
   }
   if (answer.version != wire_version_current) {
-    lose(held, {ErrorCode::unsupported,
-                "what listens there is another version of tranship: install the same on both "
-                "sides"});
+    stay_detached(held, other_version());
     return false;
   }
-  const auto expected =
-      proof_of(connection.key, ProvingSide::server, connection.hello, answer.nonce);
+  if ((answer.options & option_refused_without_tls) != 0) {
+    stay_detached(held, needs_tls(connection.address));
+    return false;
+  }
+  const auto expected = proof_of(connection.key, ProvingSide::server, connection.hello, answer);
   if (!expected || !same_digest(*expected, answer.proof)) {
-    lose(held, expected ? wrong_key(connection.address) : expected.error());
+    stay_detached(held, expected ? wrong_key(connection.address) : expected.error());
     return false;
   }
   ClientProof proof;
-  proof.proof = *proof_of(connection.key, ProvingSide::client, connection.hello, answer.nonce);
   proof.session = connection.token;
   proof.received = connection.received;
+  proof.proof = *proof_of(connection.key, ProvingSide::client, connection.hello, answer, proof);
+  connection.answer = answer;
   connection.phase = Phase::awaiting_ready;
   (void)write_step(connection, bytes_of(proof));
   return true;
@@ -192,7 +297,7 @@ bool SocketWire::take_server_hello(Connection& connection) {
 bool SocketWire::take_proof(const ConnectionPointer& connection) {
   const auto given = value_of<ClientProof>(connection->greeting);
   const auto expected =
-      proof_of(key(), ProvingSide::client, connection->hello, connection->server_nonce);
+      proof_of(key(), ProvingSide::client, connection->hello, connection->answer, given);
   if (!expected || !same_digest(*expected, given.proof)) {
     lose(connection, {ErrorCode::permission, "somebody without the key"});
     return false;
@@ -213,6 +318,7 @@ bool SocketWire::take_proof(const ConnectionPointer& connection) {
     ready.status = old ? 0 : 1;
     ready.session = given.session;
     ready.received = old ? old->received : 0;
+    ready.checksum = checksum_of(ready);
     (void)write_step(*connection, bytes_of(ready));
     if (old) {
       resume(old, connection, given.received);
@@ -223,6 +329,7 @@ bool SocketWire::take_proof(const ConnectionPointer& connection) {
   }
   (void)fill_random(connection->token);
   ready.session = connection->token;
+  ready.checksum = checksum_of(ready);
   (void)write_step(*connection, bytes_of(ready));
   connection->announced = true;
   opened(*connection, 0);
@@ -232,6 +339,10 @@ bool SocketWire::take_proof(const ConnectionPointer& connection) {
 
 bool SocketWire::take_ready(Connection& connection) {
   const auto ready = value_of<ServerReady>(connection.greeting);
+  if (ready.checksum != checksum_of(ready)) {
+    stay_detached(find(connection.id), {ErrorCode::peer_lost, "its answer was changed on the way"});
+    return false;
+  }
   if (ready.status != 0) {
     lose(find(connection.id), {ErrorCode::peer_lost, "the connection broke for too long"});
     return false;
@@ -252,6 +363,9 @@ void SocketWire::resume(const ConnectionPointer& old, const ConnectionPointer& f
     old->socket = std::move(fresh->socket);
     old->events = 0;
   }
+  old->tls = std::move(fresh->tls);
+  old->hello = fresh->hello;
+  old->answer = fresh->answer;
   fresh->phase = Phase::closing;
   remove(fresh->id);
   opened(*old, received);
@@ -263,11 +377,17 @@ void SocketWire::opened(Connection& connection, std::uint64_t received) {
   }
   connection.phase = Phase::open;
   connection.deadline = Clock::time_point::max();
+  connection.opened_at = Clock::now();
+  if (received > connection.resumed_from) connection.short_lives = 0;
+  connection.resumed_from = received;
+  const std::uint32_t asked = connection.hello.options | connection.answer.options;
+  connection.writer.set_checksums((asked & option_checksums) != 0);
+  connection.reader.set_checksums((asked & option_checksums) != 0);
   {
     std::lock_guard lock(mutex_);
     watch(connection, EPOLLIN);
   }
-  connection.writer.attach(connection.socket.get(), received);
+  connection.writer.attach(connection.stream(), received);
   flush(connection);
 }
 

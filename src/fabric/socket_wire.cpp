@@ -22,6 +22,10 @@ constexpr std::uint64_t network_tag = local_tag - 1;
 constexpr std::chrono::milliseconds tick_interval{20};
 /// What was sent to a connection that is closed may take so long to go out.
 constexpr std::chrono::milliseconds linger_max{300};
+/// A connection that breaks sooner has had a short life; so many of them without a message that
+/// came through are the last. One that damages every message would be made anew for ever.
+constexpr std::chrono::seconds long_life{1};
+constexpr int short_lives_max = 50;
 /// A listener's queue may be full for a moment.
 constexpr std::chrono::milliseconds full_queue_max{1000};
 
@@ -66,7 +70,10 @@ Status SocketWire::start() {
     if (Status status = look_at(local_listener_, local_tag); !status) return status;
   }
   if (!options_.listen.empty()) {
-    // Without libcrypto nobody could ever come in.
+    // Without these libraries nobody could ever come in.
+    if (options_.tls) {
+      if (auto library = tls_library(); !library) return library.error();
+    }
     if (auto proof = hmac_sha256(options_.key, {}); !proof) return proof.error();
     auto listener = listen_on_network(options_.listen);
     if (!listener) return listener.error();
@@ -287,6 +294,8 @@ void SocketWire::handle(Connection& connection, std::uint32_t events) {
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read(held);
   } else if (connection.phase != Phase::detached) {
     go_on(held);
+    // What came behind the last step may have been read with it: the socket has no event for it.
+    if (held->phase == Phase::open) read(held);
   }
 }
 
@@ -308,7 +317,7 @@ void SocketWire::read(const ConnectionPointer& connection) {
     return on_frame(*connection, frame, body, descriptors);
   };
   bool any = false;
-  const auto outcome = connection->reader.read(connection->socket.get(), handlers, any);
+  const auto outcome = connection->reader.read(connection->stream(), handlers, any);
   const int number = errno;
   if (connection->phase != Phase::open) return;  // a handler has closed it
   if (any && !connection->local) {
@@ -321,6 +330,8 @@ void SocketWire::read(const ConnectionPointer& connection) {
     case FrameReader::Outcome::ended:
       return broken(connection, "the other side ended the connection");
     case FrameReader::Outcome::broken: return broken(connection, std::strerror(number));
+    case FrameReader::Outcome::damaged:
+      return broken(connection, "what it sent was changed on the way");
     case FrameReader::Outcome::refused:
       return lose(connection, {ErrorCode::invalid_argument, "it breaks the protocol"});
   }
@@ -329,6 +340,7 @@ void SocketWire::read(const ConnectionPointer& connection) {
 bool SocketWire::on_frame(Connection& connection, const FrameHeader& frame,
                           std::span<const std::byte> body, std::span<FileDescriptor> descriptors) {
   if (!connection.local) {
+    connection.short_lives = 0;
     connection.writer.acknowledged(frame.acknowledged);
     if (frame.type == MessageType::acknowledge) return true;
     if (frame.sequence != connection.received + 1) {
@@ -350,13 +362,23 @@ void SocketWire::broken(const ConnectionPointer& connection, const std::string& 
   }
   connection->writer.detach();
   connection->reader.reset();
+  connection->tls.reset();
+  connection->trouble = why;
   {
     std::lock_guard lock(mutex_);
     connection->socket.reset();
     connection->events = 0;
   }
   const auto now = Clock::now();
-  if (connection->phase == Phase::open) connection->deadline = now + options_.reconnect;
+  if (connection->phase == Phase::open) {
+    connection->deadline = now + options_.reconnect;
+    const bool at_once = now - connection->opened_at < long_life;
+    connection->short_lives = at_once ? connection->short_lives + 1 : 0;
+    if (connection->short_lives > short_lives_max) {
+      return lose(connection, {ErrorCode::peer_lost,
+                               "its connection breaks each time that it is made anew: " + why});
+    }
+  }
   connection->phase = Phase::detached;
   connection->next_try = now;
 }
@@ -401,9 +423,11 @@ bool SocketWire::tick() {
     } else if (connection->overflowed) {
       lose(connection, read_nothing());
     } else if (now >= connection->deadline) {
-      lose(connection, {ErrorCode::peer_lost, connection->phase == Phase::detached
-                                                  ? "the connection broke, and no new one came"
-                                                  : "it did not prove who it is in time"});
+      const std::string& trouble = connection->trouble;
+      lose(connection, {ErrorCode::peer_lost,
+                        connection->phase == Phase::detached
+                            ? "the connection broke (" + trouble + "), and no new one came"
+                            : "it did not prove who it is in time"});
     } else if (connection->phase == Phase::detached && connection->client &&
                now >= connection->next_try) {
       reconnect(connection);

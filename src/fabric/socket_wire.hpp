@@ -20,7 +20,8 @@ namespace tranship {
 /// On one machine it listens on an abstract Unix-domain address, and lets in processes of the same
 /// user, and of those that `users` names, as the kernel tells them. Over a network both sides prove
 /// by challenge and response that they have the key before either says anything else; a connection
-/// that breaks is made anew within `reconnect`, and goes on where it was.
+/// that breaks is made anew within `reconnect`, and goes on where it was. With `tls` nothing is
+/// said over a network that is not encrypted, and nobody is talked to who does not encrypt.
 /// Who has not proved that he may come in takes one of a few places, for a moment.
 class SocketWire final : public Wire {
  public:
@@ -31,6 +32,8 @@ class SocketWire final : public Wire {
     std::vector<uid_t> users;  ///< Other users of this machine that may come in.
     std::chrono::milliseconds reconnect{1000};  ///< A broken network connection lasts so long.
     std::chrono::seconds silence{60};  ///< A machine whose kernel is silent for so long is gone.
+    bool tls = false;                  ///< Connections over a network are encrypted by TLS 1.3.
+    bool checksums = false;  ///< Their messages carry checksums; one side's wish is enough.
     Handlers handlers;
   };
 
@@ -54,6 +57,7 @@ class SocketWire final : public Wire {
   using Clock = std::chrono::steady_clock;
   enum class Phase {
     connecting,      ///< The client's TCP connection is being made.
+    securing,        ///< The handshake of TLS goes on.
     awaiting_hello,  ///< The listener has heard nothing yet.
     awaiting_server_hello,
     awaiting_proof,
@@ -71,6 +75,7 @@ class SocketWire final : public Wire {
     std::atomic<Phase> phase{Phase::open};
     std::atomic<bool> overflowed{false};  ///< A message was not taken.
     FileDescriptor socket;
+    std::shared_ptr<TlsStream> tls;  ///< Encrypts what goes over the socket; null: nothing does.
     SocketPeer peer;
     std::string address;
     std::uint32_t events = 0;  ///< That epoll looks for.
@@ -78,12 +83,17 @@ class SocketWire final : public Wire {
     Clock::time_point next_try{};
     Key key{};
     ClientHello hello;
-    Nonce server_nonce{};
+    ServerHello answer;               ///< To the client's hello.
     std::vector<std::byte> greeting;  ///< What has been read of the current step.
     SessionToken token{};
     std::uint64_t received = 0;
+    Clock::time_point opened_at{};
+    std::uint64_t resumed_from = 0;  ///< What the other side had received when it was opened.
+    int short_lives = 0;  ///< Times in a row that it broke at once and nothing had come through.
+    std::string trouble;  ///< Why it broke.
     FrameWriter writer;
     FrameReader reader;
+    ByteStream stream() const { return {socket.get(), tls}; }
   };
   using ConnectionPointer = std::shared_ptr<Connection>;
 
@@ -113,6 +123,10 @@ class SocketWire final : public Wire {
   // socket_handshake.cpp: proofs, and connections that are made anew
   Result<ConnectionId> connect_to_network(const Contact& contact);
   void start_handshake(Connection& connection);
+  void start_proofs(Connection& connection);
+  bool secure(const ConnectionPointer& connection);
+  void not_secured(const ConnectionPointer& connection);
+  void refuse(Connection& connection, std::uint32_t why);
   void go_on(const ConnectionPointer& connection);
   bool read_step(Connection& connection, std::size_t bytes, bool& failed);
   bool write_step(Connection& connection, std::span<const std::byte> bytes);

@@ -202,18 +202,23 @@ void mark_staged(Plan& plan, const Profile& profile) {
   first.target = last.source = (first.converts ? last.target : first.source)->slot(plan.extents);
 }
 
+/// What goes to another process in one message.
+constexpr std::int64_t message_bytes = 8 * 1024;
+
 /// A transfer shorter than a hand-off runs where it is called.
 void mark_direct(Plan& plan, const Profile& profile) {
   if (is_staged(plan, profile)) mark_staged(plan, profile);
   if (plan.hops.size() != 1) return;
   const ChannelSpec& channel = profile.channels[at(plan.hops[0].channel)];
-  const bool at_once = channel.kind == ChannelKind::memcpy ||
-                       channel.kind == ChannelKind::remote_write ||
-                       channel.kind == ChannelKind::remote_read;
+  const bool remote = channel.kind == ChannelKind::remote_write ||
+                      channel.kind == ChannelKind::remote_read;
+  const bool at_once = channel.kind == ChannelKind::memcpy || remote;
   // The caller is one thread, and the channel's rate that of all its threads.
   const double moving_s = plan.seconds - channel.latency_s;
   plan.direct = at_once && moving_s < profile.handoff_s &&
                 channel.width * moving_s < profile.handoff_s + moving_s;
+  // A message to another process and its answer: two hand-offs more would be most of the time.
+  if (remote && plan.bytes <= message_bytes) plan.direct = true;
   // A GPU goes on by itself: the caller only starts it. Urgent copies take a way past the others
   // there, so that these need not go in tiles.
   if (on_gpu(channel.kind)) plan.direct = true;

@@ -20,7 +20,7 @@ constexpr int lives_max = 8;
 constexpr std::size_t known_max = 1024;
 
 Error deleted(const std::string& variable) {
-  return {ErrorCode::not_found, quoted(variable) + " is deleted again and again meanwhile"};
+  return {ErrorCode::not_found, in_quotes(variable) + " is deleted again and again meanwhile"};
 }
 
 /// A look goes on to so many other versions before the time of its call counts.
@@ -500,7 +500,7 @@ Catalog::Look Catalog::ask_all(const GetRequest& request, const std::vector<int>
       return Outcome(
           Waiting{version_of(request.variable, held.version) + " lacks " + missing.text()});
     }
-    const std::string why = "no version of " + quoted(request.variable) + " is whole yet";
+    const std::string why = "no version of " + in_quotes(request.variable) + " is whole yet";
     if (Status more = go_on(rounds, reply.end_ns, why); !more) return more.error();
   }
 }
@@ -514,7 +514,7 @@ Status Catalog::find_at(const std::vector<int>& servers, const GetRequest& reque
     if (!answer) return answer.error();
     if (std::holds_alternative<protocol::Stale>(*answer)) {
       heard.stale = true;
-      return Error{ErrorCode::not_found, quoted(request.variable) + " was deleted"};
+      return Error{ErrorCode::not_found, in_quotes(request.variable) + " was deleted"};
     }
     if (auto* wait = std::get_if<protocol::Wait>(&*answer)) {
       heard.why = std::move(wait->why);

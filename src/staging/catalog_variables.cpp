@@ -109,7 +109,7 @@ Status Catalog::remove(const std::string& variable) {
   }
   forget(variable);
   if (!status || any) return status;
-  return Error{ErrorCode::not_found, "there is no variable " + quoted(variable)};
+  return Error{ErrorCode::not_found, "there is no variable " + in_quotes(variable)};
 }
 
 Result<std::vector<ServerInfo>> Catalog::status() {

@@ -192,7 +192,7 @@ class Decoder {
     constexpr std::size_t bytes_most = 2000;
     (*this)(text);
     const bool fits = text.size() <= bytes_most && is_plain_text(text);
-    if (!fits) text = quoted(text, bytes_most / 10);
+    if (!fits) text = in_quotes(text, bytes_most / 10);
     return *this;
   }
   /// At most so many values.

@@ -8,12 +8,12 @@ namespace tranship::staging {
 namespace {
 
 Waiting none_after(const GetRequest& request) {
-  return {"there is no version of " + quoted(request.variable) + " after " +
+  return {"there is no version of " + in_quotes(request.variable) + " after " +
           std::to_string(request.version)};
 }
 
 Waiting none_covers(const GetRequest& request) {
-  return {"no version of " + quoted(request.variable) + " covers " + request.box.text()};
+  return {"no version of " + in_quotes(request.variable) + " covers " + request.box.text()};
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ Result<std::variant<Found, Waiting, Spread>> ObjectStore::get(Owner owner,
   const auto variable = variable_of(request);
   if (!variable) return variable.error();
   if (*variable == nullptr) {
-    return Answer(Waiting{"nothing has been put to " + quoted(request.variable) + " yet"});
+    return Answer(Waiting{"nothing has been put to " + in_quotes(request.variable) + " yet"});
   }
   const auto& versions = (*variable)->versions;
   if (request.which == Which::exact) {
@@ -137,7 +137,7 @@ Result<std::variant<Found, Waiting>> ObjectStore::find(Owner owner, const GetReq
   const auto variable = variable_of(request);
   if (!variable) return variable.error();
   if (*variable == nullptr) {
-    return Answer(Waiting{"nothing has been put to " + quoted(request.variable) + " yet"});
+    return Answer(Waiting{"nothing has been put to " + in_quotes(request.variable) + " yet"});
   }
   const auto& versions = (*variable)->versions;
   auto held = versions.find(request.version);

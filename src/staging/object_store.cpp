@@ -16,7 +16,7 @@ constexpr std::size_t guests_max = 1 << 16;
 /// An element type, which is plain text unless somebody makes mischief.
 std::string shown(const std::string& type) {
   const bool plain = std::ssize(type) <= type_bytes_most && is_plain_text(type);
-  return plain ? type : quoted(type);
+  return plain ? type : in_quotes(type);
 }
 
 Error no_memory(std::int64_t bytes, const Error& why) {
@@ -29,7 +29,7 @@ Error no_memory(std::int64_t bytes, const Error& why) {
 }  // namespace
 
 std::string version_of(const std::string& variable, std::int64_t version) {
-  return "version " + std::to_string(version) + " of " + quoted(variable);
+  return "version " + std::to_string(version) + " of " + in_quotes(variable);
 }
 
 Status check_name(const std::string& variable, std::int64_t bytes_max) {
@@ -38,13 +38,13 @@ Status check_name(const std::string& variable, std::int64_t bytes_max) {
   return Error{ErrorCode::invalid_argument,
                "a variable's name has 1 to " + std::to_string(bytes_max) +
                    " bytes (staging_name_bytes) of UTF-8 without control characters, and " +
-                   quoted(variable) + " has " + std::to_string(variable.size())};
+                   in_quotes(variable) + " has " + std::to_string(variable.size())};
 }
 
 Error no_lease() { return {ErrorCode::not_found, "there is no such lease"}; }
 
 Error wrong_rank(const std::string& variable, int rank, const Box& box) {
-  return {ErrorCode::invalid_argument, quoted(variable) + " has " + std::to_string(rank) +
+  return {ErrorCode::invalid_argument, in_quotes(variable) + " has " + std::to_string(rank) +
                                            " dimensions, and the box " + box.text() + " has " +
                                            std::to_string(box.rank)};
 }
@@ -56,7 +56,7 @@ Status check_element(const PutRequest& request) {
                  "elements have 1 to 16 bytes, not " + std::to_string(request.element_bytes)};
   }
   if (std::ssize(request.type) > type_bytes_most || !is_plain_text(request.type)) {
-    return Error{ErrorCode::invalid_argument, "the element type " + quoted(request.type) +
+    return Error{ErrorCode::invalid_argument, "the element type " + in_quotes(request.type) +
                                                   " is none: it has at most " +
                                                   std::to_string(type_bytes_most) + " bytes"};
   }
@@ -70,7 +70,7 @@ Status check_element(const PutRequest& request) {
 Status check_fits(const PutRequest& request, const std::string& type, std::int64_t element_bytes,
                   int rank) {
   if (type != request.type || element_bytes != request.element_bytes) {
-    return Error{ErrorCode::invalid_argument, quoted(request.variable) + " has elements of " +
+    return Error{ErrorCode::invalid_argument, in_quotes(request.variable) + " has elements of " +
                                                   shown(type) + ", not of " + shown(request.type) +
                                                   "; put another variable, or convert the array"};
   }
@@ -101,7 +101,7 @@ Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& reque
   Variable& variable = found->second;
   if (variable.life != request.life.life) {
     return Error{ErrorCode::not_found,
-                 quoted(request.variable) + " is being deleted; put it again if it is to be there"};
+                 in_quotes(request.variable) + " is being deleted; put it again if it is to be there"};
   }
   if (Status s = check_fits(request, variable.type, variable.element_bytes, variable.rank); !s) {
     return s.error();

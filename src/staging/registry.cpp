@@ -16,7 +16,7 @@ Status check_within(const PutRequest& request, const Facts& facts) {
   if (!facts.domain || intersection(request.box, *facts.domain) == request.box) return {};
   return Error{ErrorCode::invalid_argument,
                "the box " + request.box.text() + " is not within the domain " +
-                   facts.domain->text() + " of " + quoted(request.variable) +
+                   facts.domain->text() + " of " + in_quotes(request.variable) +
                    "; put it elsewhere, or define a larger domain"};
 }
 
@@ -44,7 +44,7 @@ Status Registry::define(const PutRequest& domain, int writers) {
     if (intersection(known.domain.box, domain.box) != known.domain.box ||
         known.writers != writers) {
       return Error{ErrorCode::invalid_argument,
-                   quoted(domain.variable) + " was defined with the domain " +
+                   in_quotes(domain.variable) + " was defined with the domain " +
                        known.domain.box.text() + " and " + std::to_string(known.writers) +
                        " writers; give the same, or a domain around it"};
     }

@@ -19,7 +19,7 @@ constexpr std::size_t watches_max = 256;
 /// What a client calls itself, made fit to be shown.
 std::string label_of(const std::string& text) {
   const bool fits = text.size() <= label_bytes_max && is_plain_text(text);
-  return fits ? text : quoted(text, label_bytes_max / 4);
+  return fits ? text : in_quotes(text, label_bytes_max / 4);
 }
 
 /// A path as clients name it. What is no name counts among the others.
@@ -156,7 +156,7 @@ Result<std::size_t> Service::on(Owner from, const protocol::Describe& request,
                                 ReplyTo<protocol::Describe> reply) {
   const auto facts = registry_.facts(request.variable);
   if (!facts) {
-    const std::string why = "nothing has been put to " + quoted(request.variable) + " yet";
+    const std::string why = "nothing has been put to " + in_quotes(request.variable) + " yet";
     return wait(from, request.variable, why, reply);
   }
   if (request.watch) waiting_.add(request.variable, from);

@@ -16,6 +16,7 @@
 #include "channels/remote/remote_channel.hpp"
 #include "channels/sim/sim_channel.hpp"
 #include "conformance/suite.hpp"
+#include "fabric/ucx_support.hpp"
 #include "support/test.hpp"
 
 using namespace tranship;
@@ -74,15 +75,19 @@ struct FileEnd {
 
 /// An array exported by a fabric, seen through another fabric of this process.
 struct RemoteEnd {
-  RemoteEnd(FabricOptions::Transport transport, int carriers) {
+  RemoteEnd(FabricOptions::Transport transport, int carriers,
+            const std::function<std::shared_ptr<BulkCarrier>()>& open_carrier) {
     FabricOptions options;
     options.copy = copy_nests;
     options.transport = transport;
+    if (open_carrier) options.carrier = open_carrier();
     there = std::move(*Fabric::open(options));
+    if (open_carrier) options.carrier = open_carrier();
     here = std::move(*Fabric::open(options));
     peer = here->connect(there->contact(), std::chrono::seconds(5)).value();
     RemoteChannel::Options way;
     way.carriers = carriers;
+    if (open_carrier) way = every_run_by_carrier();
     channel = std::make_unique<RemoteChannel>(*here, way);
   }
   ~RemoteEnd() {
@@ -108,6 +113,14 @@ struct RemoteEnd {
     return {nullptr, array.get()};
   }
 
+  /// However short: so that no other way takes any.
+  static RemoteChannel::Options every_run_by_carrier() {
+    RemoteChannel::Options way;
+    way.carrier_threads = 2;
+    way.carrier_run_bytes = 0;
+    return way;
+  }
+
   std::unique_ptr<Fabric> there;
   std::unique_ptr<Fabric> here;
   PeerId peer;
@@ -116,9 +129,9 @@ struct RemoteEnd {
   Bytes content;
 };
 
-void remote_conforms(const std::string& name, FabricOptions::Transport transport,
-                     int carriers = 0) {
-  RemoteEnd remote(transport, carriers);
+void remote_conforms(const std::string& name, FabricOptions::Transport transport, int carriers = 0,
+                     const std::function<std::shared_ptr<BulkCarrier>()>& open_carrier = {}) {
+  RemoteEnd remote(transport, carriers, open_carrier);
   MemoryEnd memory;
   conforms({name + " write", remote.channel.get(),
             [&](const Bytes& bytes) { return memory.set(bytes); },
@@ -282,5 +295,15 @@ TEST(shared_memory_conforms) {
 }
 TEST(straight_copies_conform) {
   remote_conforms("remote straight", FabricOptions::Transport::automatic, 2);
+}
+TEST(ucx_conforms_over_shared_memory) {
+  const auto counter = std::make_shared<test::CarrierCounter>();
+  remote_conforms("ucx", FabricOptions::Transport::automatic, 0, [&] {
+    return std::make_shared<test::CountedCarrier>(test::ucx_or_skip(), counter);
+  });
+  EXPECT_EQ(counter->reads.load(), 100);  // the suite has one large request more
+  EXPECT_EQ(counter->writes.load(), 100);
+  EXPECT_EQ(counter->failures.load(), 0);
+  EXPECT_EQ(counter->declined.load(), 2);  // the large transpose of single floats, both ways
 }
 TEST(network_conforms) { remote_conforms("remote network", FabricOptions::Transport::network); }

@@ -1,4 +1,5 @@
-// Messages on sockets that are cut at any byte: each arrives whole and once.
+// Messages on sockets that are cut at any byte, and changed on the way: each arrives whole and
+// once.
 #include "fabric/frame_stream.hpp"
 
 #include <fcntl.h>
@@ -36,12 +37,17 @@ struct Wires {
   int end(int side) const { return side == 0 ? near[0].get() : far[0].get(); }
   int inside(int side) const { return side == 0 ? near[1].get() : far[1].get(); }
 
-  void pass_on(int from, std::size_t bytes) {
+  /// Changes a bit of what it passes on next, if `flips`.
+  void pass_on(int from, std::size_t bytes, Random* flips = nullptr) {
     auto& buffer = waiting[static_cast<std::size_t>(from)];
     if (buffer.empty()) {
       buffer.resize(bytes);
       const ssize_t length = recv(inside(from), buffer.data(), buffer.size(), 0);
       buffer.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
+    }
+    if (flips != nullptr && !buffer.empty()) {
+      auto& one = buffer[static_cast<std::size_t>(flips->below(std::ssize(buffer)))];
+      one ^= static_cast<std::byte>(1U << flips->below(8));
     }
     const ssize_t sent = ::send(inside(1 - from), buffer.data(), buffer.size(), MSG_NOSIGNAL);
     if (sent > 0) buffer.erase(buffer.begin(), buffer.begin() + sent);
@@ -78,7 +84,7 @@ struct End {
     EXPECT(writer.send(message, random.chance(0.5)));
   }
 
-  void read(int socket) {
+  void read(const ByteStream& stream) {
     FrameReader::Handlers handlers;
     handlers.place = [this](const MessageHeader&, std::span<const std::byte>, std::int64_t offset,
                             std::int64_t left) { return room_in(placed, offset, left); };
@@ -98,8 +104,9 @@ struct End {
       return true;
     };
     bool any = false;
-    const auto outcome = reader.read(socket, handlers, any);
+    const auto outcome = reader.read(stream, handlers, any);
     wrong |= outcome == FrameReader::Outcome::refused;
+    damaged |= outcome == FrameReader::Outcome::damaged || outcome == FrameReader::Outcome::broken;
     if (any) writer.acknowledge();
   }
 
@@ -112,34 +119,67 @@ struct End {
   std::deque<std::vector<std::byte>> bulks;
   std::vector<std::byte> placed;
   bool wrong = false;
+  bool damaged = false;  ///< What came was changed on the way.
 };
 
-/// Both ends send, and the connection is cut now and then; returns whether all came.
-bool run(std::uint64_t seed) {
+enum class Protection { none, checksums, tls };
+
+/// Both ends of the wires, encrypted where that is asked for.
+std::array<ByteStream, 2> streams_of(Wires& wires, Protection protection) {
+  if (protection != Protection::tls) return {wires.end(0), wires.end(1)};
+  const Key key{std::byte{3}};
+  auto client = TlsStream::make({wires.end(0), TlsStream::Side::client, key, 7});
+  auto server = TlsStream::make({wires.end(1), TlsStream::Side::server, key, 5});
+  REQUIRE(client.ok() && server.ok());
+  auto steps = std::array{TlsStream::Step::waits, TlsStream::Step::waits};
+  for (int k = 0; k < 100 && steps != std::array{TlsStream::Step::done, TlsStream::Step::done};
+       ++k) {
+    if (steps[0] == TlsStream::Step::waits) steps[0] = (*client)->shake_hands();
+    wires.pass_on(0, 5000);
+    if (steps[1] == TlsStream::Step::waits) steps[1] = (*server)->shake_hands();
+    wires.pass_on(1, 5000);
+  }
+  REQUIRE(steps[0] == TlsStream::Step::done && steps[1] == TlsStream::Step::done);
+  return {ByteStream(wires.end(0), *client), ByteStream(wires.end(1), *server)};
+}
+
+/// Both ends send, and the connection is cut now and then, and what goes over it changed where
+/// something protects it; returns whether all came.
+bool run(std::uint64_t seed, Protection protection) {
   Random random(seed);
   End a(random);
   End b(random);
   auto wires = std::make_unique<Wires>();
+  std::array<ByteStream, 2> streams;
   const auto attach = [&] {
+    a.writer.detach();
+    b.writer.detach();
     wires = std::make_unique<Wires>();
-    a.reader.reset();
-    b.reader.reset();
-    a.placed.clear();
-    b.placed.clear();
-    a.writer.attach(wires->end(0), b.received);
-    b.writer.attach(wires->end(1), a.received);
+    streams = streams_of(*wires, protection);
+    for (End* end : {&a, &b}) {
+      end->reader.reset();
+      end->placed.clear();
+      end->damaged = false;
+      end->writer.set_checksums(protection == Protection::checksums);
+      end->reader.set_checksums(protection == Protection::checksums);
+    }
+    a.writer.attach(streams[0], b.received);
+    b.writer.attach(streams[1], a.received);
   };
   attach();
   const auto messages = static_cast<std::uint64_t>(random.between(1, 60));
   for (int step = 0; step < 20000; ++step) {
     if (a.received == messages && b.received == messages) break;
     End& one = random.chance(0.5) ? a : b;
-    const int socket = wires->end(&one == &a ? 0 : 1);
+    const ByteStream& stream = streams[&one == &a ? 0 : 1];
     const auto bytes = random.chance(0.3) ? random.between(1, 60) : random.between(1, 20000);
-    wires->pass_on(random.chance(0.5) ? 0 : 1, static_cast<std::size_t>(bytes));
+    const bool flips = protection != Protection::none && step < 10000 && random.chance(0.01);
+    wires->pass_on(random.chance(0.5) ? 0 : 1, static_cast<std::size_t>(bytes),
+                   flips ? &random : nullptr);
     if (one.sent < messages && random.chance(0.3)) one.send();
     if (random.chance(0.5)) (void)one.writer.flush();
-    if (random.chance(0.5)) one.read(socket);
+    if (random.chance(0.5)) one.read(stream);
+    if (one.damaged) attach();
     if (a.wrong || b.wrong) return false;
     if (step < 10000 && random.chance(0.03)) {
       a.writer.detach();
@@ -156,9 +196,9 @@ bool run(std::uint64_t seed) {
 TEST(each_message_comes_once_over_connections_that_are_cut) {
   const auto only = test::argument(2);
   const std::uint64_t first = only.empty() ? 0 : std::stoull(only);
-  const std::uint64_t last = only.empty() ? 60 : first + 1;
+  const std::uint64_t last = only.empty() ? 180 : first + 1;
   for (std::uint64_t seed = first; seed < last; ++seed) {
-    if (run(seed)) continue;
+    if (run(seed, static_cast<Protection>(seed % 3))) continue;
     test::record_failure(__FILE__, __LINE__,
                          "replay: test_fabric each_message_comes_once_over_"
                          "connections_that_are_cut " +
@@ -199,4 +239,44 @@ TEST(bulk_that_waits_takes_no_room_and_is_copied_when_its_memory_goes) {
   }
   EXPECT(came == 3);
   EXPECT(right);
+}
+
+TEST(a_message_with_any_bit_changed_is_never_delivered) {
+  FrameWriter writer(true);
+  writer.set_checksums(true);
+  auto sockets = joined();
+  writer.attach(sockets[0].get(), 0);
+  const std::array<std::byte, 9> body{std::byte{1}, std::byte{200}};
+  const std::array<std::byte, 17> bulk{std::byte{7}};
+  WireMessage message;
+  message.header = {MessageType::answered, 3, 8};
+  message.body = body;
+  message.bulk = bulk;
+  REQUIRE(writer.send(message, true));
+  std::vector<std::byte> bytes(sizeof(FrameHeader) + body.size() + bulk.size());
+  REQUIRE(recv(sockets[1].get(), bytes.data(), bytes.size(), 0) == std::ssize(bytes));
+  int delivered = 0;
+  for (std::size_t bit = 0; bit <= 8 * bytes.size(); ++bit) {  // the last one does not exist
+    auto changed = bytes;
+    if (bit < 8 * bytes.size()) changed[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+    auto ends = joined();
+    REQUIRE(::send(ends[0].get(), changed.data(), changed.size(), 0) == std::ssize(changed));
+    FrameReader reader(false);
+    reader.set_checksums(true);
+    std::array<std::byte, 17> place{};
+    FrameReader::Handlers handlers;
+    handlers.place = [&](const MessageHeader& header, std::span<const std::byte> named,
+                         std::int64_t offset, std::int64_t) {
+      // Only an unchanged header and body say where bytes go.
+      EXPECT(header.slot == 3 && std::equal(named.begin(), named.end(), body.begin(), body.end()));
+      return ReceiveBuffer{std::span(place).subspan(static_cast<std::size_t>(offset))};
+    };
+    handlers.frame = [&](const FrameHeader&, std::span<const std::byte>,
+                         std::span<FileDescriptor>) { return ++delivered > 0; };
+    bool any = false;
+    const auto outcome = reader.read(ends[1].get(), handlers, any);
+    const bool whole = bit == 8 * bytes.size();
+    EXPECT(outcome == (whole ? FrameReader::Outcome::drained : FrameReader::Outcome::damaged));
+  }
+  EXPECT_EQ(delivered, 1);
 }

@@ -20,6 +20,7 @@
 
 #include "channels/remote/remote_channel.hpp"
 #include "fabric/fabric.hpp"
+#include "fabric/ucx_support.hpp"
 #include "support/test.hpp"
 
 namespace tranship::test {
@@ -181,8 +182,10 @@ constexpr std::size_t child_bytes = 8 << 20;
 
 class Child {
  public:
-  Child(const std::string& contact_file, Transport transport) {
-    const std::string how = transport == Transport::network ? "network" : "automatic";
+  Child(const std::string& contact_file, Transport transport)
+      : Child(contact_file, transport == Transport::network ? "network" : "automatic") {}
+  /// `how`: a transport, or "ucx" for one with that carrier.
+  Child(const std::string& contact_file, const std::string& how) {
     pid_ = fork();
     if (pid_ == 0) {
       execl("/proc/self/exe", "tests", "fabric_child", contact_file.c_str(), how.c_str(),
@@ -261,6 +264,11 @@ inline void child_main() {
   signal(SIGTERM, [](int) { child_asked_to_end = 1; });
   auto options = options_for(arguments[3] == "network" ? Transport::network : Transport::automatic);
   if (arguments.size() > 4) write_for_ever(arguments[2], options);
+  if (arguments[3] == "ucx") {
+    auto opened = UcxCarrier::open(ucx_options());
+    if (!opened) std::_Exit(6);
+    options.carrier = std::move(*opened);
+  }
   options.contact_file = arguments[2];
   static auto plain = pattern(child_bytes, 1);
   static auto readonly = pattern(4096, 2);

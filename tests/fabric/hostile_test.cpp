@@ -147,7 +147,7 @@ TEST(frames_that_break_the_rules_are_refused) {
   header.bulk_bytes = 64;
   EXPECT_EQ(read_frame(header).frames, 1);
   EXPECT(read_frame(header, false).outcome == Outcome::refused);
-  header.bulk_bytes = std::uint64_t{1} << 62;
+  header.bulk_bytes = std::uint32_t{1} << 31;
   EXPECT_EQ(read_frame(header).placed, 0);  // nobody is asked for so much
   header = {};
   header.descriptors = 1;
@@ -262,14 +262,19 @@ TEST(values_that_a_peer_makes_up_are_not_decoded) {
 
 TEST(a_proof_of_one_side_is_none_of_the_other) {
   ClientHello hello;
-  const auto client = proof_of(known_key, ProvingSide::client, hello, Nonce{});
-  const auto server = proof_of(known_key, ProvingSide::server, hello, Nonce{});
+  const auto client = proof_of(known_key, ProvingSide::client, hello, ServerHello{});
+  const auto server = proof_of(known_key, ProvingSide::server, hello, ServerHello{});
   REQUIRE(client.ok() && server.ok());
   EXPECT(!same_digest(*client, *server));
   EXPECT(same_digest(*client, *client));
   hello.nonce[5] = std::byte{1};
-  EXPECT(!same_digest(*client, *proof_of(known_key, ProvingSide::client, hello, Nonce{})));
-  const Nonce other{std::byte{1}};
+  EXPECT(!same_digest(*client, *proof_of(known_key, ProvingSide::client, hello, ServerHello{})));
+  ClientProof claim;
+  claim.received = 1;
+  EXPECT(
+      !same_digest(*client, *proof_of(known_key, ProvingSide::client, ClientHello{}, {}, claim)));
+  ServerHello other;
+  other.nonce[0] = std::byte{1};
   EXPECT(!same_digest(*client, *proof_of(known_key, ProvingSide::client, ClientHello{}, other)));
 }
 
@@ -283,14 +288,8 @@ TEST(a_wrong_proof_opens_nothing) {
 }
 
 TEST(a_listener_without_the_key_learns_no_proof) {
-  const FileDescriptor listener(socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* at = reinterpret_cast<sockaddr*>(&address);
-  REQUIRE(bind(listener.get(), at, length) == 0 && listen(listener.get(), 1) == 0);
-  REQUIRE(getsockname(listener.get(), at, &length) == 0);
+  std::string address;
+  const FileDescriptor listener = listen_raw(address);
   bool proved = true;
   std::thread liar([&] {
     const FileDescriptor taken(accept(listener.get(), nullptr, nullptr));
@@ -301,12 +300,48 @@ TEST(a_listener_without_the_key_learns_no_proof) {
     proved = receive(taken, proof, nothing);
   });
   auto requester = open_fabric(options_for(Transport::network));
-  const auto peer =
-      requester->connect("127.0.0.1:" + std::to_string(ntohs(address.sin_port)), patience);
+  const auto peer = requester->connect(address, patience);
   liar.join();
   REQUIRE(!peer);
   EXPECT(peer.error().code == ErrorCode::permission);
   EXPECT(!proved);
+}
+
+TEST(who_speaks_another_version_of_the_wire_is_answered_with_this_one) {
+  Door door;
+  const FileDescriptor socket = connect_raw(door.address);
+  ClientHello hello;
+  hello.version = wire_version_current - 1;
+  ServerHello answer;
+  REQUIRE(send_all(socket, bytes_of(hello)) && receive(socket, answer, nothing));
+  EXPECT_EQ(answer.version, wire_version_current);
+  EXPECT(same_digest(answer.proof, Digest{}));  // nothing is proved
+  EXPECT(ends_within(socket, std::chrono::seconds(2)));
+}
+
+TEST(changed_answers_end_the_handshake) {
+  std::string address;
+  const FileDescriptor listener = listen_raw(address);
+  std::thread liar([&] {
+    const FileDescriptor taken(accept(listener.get(), nullptr, nullptr));
+    ClientHello hello;
+    ClientProof proof;
+    ServerHello answer;
+    if (!receive(taken, hello, nothing)) return;
+    answer.proof = *proof_of(known_key, ProvingSide::server, hello, answer);
+    if (!send_all(taken, bytes_of(answer)) || !receive(taken, proof, nothing)) return;
+    ServerReady ready;
+    ready.checksum = checksum_of(ready) ^ 4U;
+    (void)send_all(taken, bytes_of(ready));
+    (void)ends_within(taken, std::chrono::seconds(5));
+  });
+  auto options = options_for(Transport::network);
+  options.key = known_key;
+  auto requester = open_fabric(std::move(options));
+  const auto peer = requester->connect(address, patience);
+  liar.join();
+  REQUIRE(!peer);
+  EXPECT(peer.error().message.find("changed on the way") != std::string::npos);
 }
 
 TEST(a_session_is_taken_up_by_who_has_its_token_alone) {

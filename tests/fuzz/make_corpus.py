@@ -11,7 +11,7 @@ import struct
 from pathlib import Path
 
 CORPUS = Path(__file__).resolve().parent / "corpus"
-FRAME = struct.Struct("<IIIIQQQQII")
+FRAME = struct.Struct("<IIIIQQQIIIIII")
 FRAME_MAGIC = 0x32534E54
 HELLO_MAGIC = 0x3150494853524E54
 CLIENT_MAGIC = 0x3148434E41525454
@@ -25,7 +25,8 @@ def text(value: bytes) -> bytes:
 
 def frame(kind: int, body: bytes = b"", bulk: bytes = b"", slot: int = 0) -> bytes:
     """A whole frame as it goes over a socket."""
-    return FRAME.pack(FRAME_MAGIC, kind, slot, 0, 1, 0, 0, len(bulk), len(body), 0) + body + bulk
+    lengths = (len(bulk), len(body))
+    return FRAME.pack(FRAME_MAGIC, kind, slot, 0, 1, 0, 0, *lengths, 0, 0, 0, 0) + body + bulk
 
 
 def greeting() -> bytes:
@@ -103,10 +104,13 @@ def talk(first: int, *parts: bytes) -> bytes:
 
 def sockets() -> dict[str, bytes]:
     """A stranger's bytes, and a peer's frames."""
-    hello = struct.pack("<QII", CLIENT_MAGIC, 1, 0) + b"n" * 32
+    hello = struct.pack("<QII", CLIENT_MAGIC, 2, 1) + b"n" * 32
+    tls = b"\x16\x03\x01\x00\x50\x01\x00\x00\x4c\x03\x03" + b"r" * 74
     return {
         "http": b"\x00" + bytes([40]) + b"GET / HTTP/1.1\r\nHost: somebody\r\n\r\n and more",
         "hello": b"\x00" + bytes([len(hello) - 1]) + hello + bytes([100]) + b"p" * 60,
+        "encrypted": b"\x08" + bytes([len(tls) - 1]) + tls + bytes([30]) + b"s" * 31,
+        "tls": b"\x00" + bytes([len(tls) - 1]) + tls,
         "frames": talk(1, framed(1, greeting()), framed(5, text(b"w")), framed(10, b"")),
         "resumed": talk(5, framed(1, greeting())),
         "bulk": talk(1, struct.pack("<BBHH", 16 + 11, 0, 3, 20) + b"abc" + b"d" * 20),

@@ -158,6 +158,22 @@ class Soak:
         shape = self.shape(rnd)
         values = np.random.default_rng(rnd.getrandbits(32)).integers(0, 256, shape, np.uint8)
         places = [self.place(rnd, engine, shape, kind) for kind in kinds]
+        try:
+            self.copy_along(rnd, engine, shape, kinds, places, values)
+        finally:
+            for place in places:
+                if place.kind == "file":
+                    Path(place.core.path).unlink(missing_ok=True)
+
+    def copy_along(
+        self,
+        rnd: random.Random,
+        engine: ts.Engine,
+        shape: list[int],
+        kinds: list[str],
+        places: list[Place],
+        values: Any,
+    ) -> None:
         places[0].write(values)
         events: list[ts.Event] = []
         for source, target in itertools.pairwise(places):

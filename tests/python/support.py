@@ -35,10 +35,14 @@ def run_small(name: str) -> tuple[int, list[dict[str, Any]]]:
     return bench.run(name, size="small", report=lines.append), lines
 
 
+FORKS_ON_PURPOSE = ["-W", "ignore:This process:DeprecationWarning"]
+"""Python 3.12 and later warn of a fork beside threads, which is what some scripts are about."""
+
+
 def run_script(text: str, *arguments: object, seconds: float = 60.0) -> str:
     """Runs Python text in a process of its own; it must end well, and says what it printed."""
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(text), *map(str, arguments)],
+        [sys.executable, *FORKS_ON_PURPOSE, "-c", textwrap.dedent(text), *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=seconds,

@@ -96,6 +96,11 @@ WAITS = {
         say()
         engine.connect(silent(), timeout=30)
     """,
+    "an encrypted connection that never answers": """
+        engine = ts.Engine(threads=1, tls=True)
+        say()
+        engine.connect(silent(), timeout=30)
+    """,
     "a copy on a GPU behind copies of the host": """
         engine = ts.Engine(threads=1)
         event = long_event(engine)

@@ -25,9 +25,12 @@ LOST_S = 2.0
 LARGE_BYTES = 1 << 27
 
 
-@pytest.fixture(params=["straight", "slots", "network"])
-def way(request: pytest.FixtureRequest) -> str:
-    """By threads that reach into the other process, through shared slots, or over a network."""
+@pytest.fixture(params=["straight", "slots", "network", "ucx"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """By threads that reach into the other process, through shared slots, over a network, UCX."""
+    if request.param == "ucx":
+        pytest.importorskip("libucx", reason="UCX is not installed: pip install libucx-cu12")
+        monkeypatch.setenv("TRANSHIP_UCX", "shared")  # of both processes
     return str(request.param)
 
 

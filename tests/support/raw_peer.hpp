@@ -22,6 +22,21 @@ namespace tranship::test {
 
 constexpr Key known_key{std::byte{7}, std::byte{9}};
 
+/// Listens on a free port of the loopback, and says where.
+inline FileDescriptor listen_raw(std::string& address) {
+  FileDescriptor made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof at;
+  auto* place = reinterpret_cast<sockaddr*>(&at);
+  CHECK(bind(made.get(), place, length) == 0 && listen(made.get(), 64) == 0 &&
+            getsockname(made.get(), place, &length) == 0,
+        "a port to listen on");
+  address = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+  return made;
+}
+
 /// Connects to "HOST:PORT". When it is closed the connection is reset, so that no port stays taken.
 inline FileDescriptor connect_raw(const std::string& address) {
   sockaddr_in to{};
@@ -85,8 +100,8 @@ bool prove(const FileDescriptor& socket, const Key& key, const SessionToken& ses
   ServerHello answer;
   if (!send_all(socket, bytes_of(hello)) || !receive(socket, answer, progress)) return false;
   ClientProof proof;
-  proof.proof = *proof_of(key, ProvingSide::client, hello, answer.nonce);
   proof.session = session;
+  proof.proof = *proof_of(key, ProvingSide::client, hello, answer, proof);
   return send_all(socket, bytes_of(proof)) && receive(socket, ready, progress);
 }
 

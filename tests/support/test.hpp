@@ -12,6 +12,10 @@ namespace tranship::test {
 struct CaseEnded : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+/// Ends a case whose library or hardware is not here. The report counts and names it.
+struct CaseSkipped : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 bool add_case(const char* name, std::function<void()> body);
 /// The command line's argument of that number, or nothing.

@@ -39,6 +39,7 @@ from .planning import planning
 from .prediction import prediction
 from .remote_gpu import remote_gpu
 from .staging import staging
+from .staging_clients import staging_clients
 from .staging_questions import staging_questions
 from .staging_shock import staging_shock
 from .staging_workflow import staging_workflow
@@ -98,6 +99,10 @@ BENCHES: dict[str, tuple[str, Body]] = {
     ),
     "remote-gpu": ("vectors to a remote GPU, summed there, and back: CERN's", remote_gpu),
     "staging": ("boxes put to and got from a staging server, beside the engine's copy", staging),
+    "staging-clients": (
+        "8 KiB put and got by 8 clients of one server, and by 1,000",
+        staging_clients,
+    ),
     "staging-questions": (
         "questions a second that a staging server answers, by clients",
         staging_questions,

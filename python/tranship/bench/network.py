@@ -9,8 +9,9 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,12 @@ from .peer import Other, child_environment
 from .socket_peer import receive
 
 SEED = 1
+PROTECTIONS: dict[str, dict[str, int]] = {
+    "tranship": {},
+    "tranship, encrypted": {"tls": 1},
+    "tranship, checksums": {"wire_checksum": 1},
+}
+"""The variants, and the settings of both sides that make them."""
 TOGETHER_BYTES = 65536
 """Up to here a request is sent by one call."""
 
@@ -71,38 +78,41 @@ def plain_socket() -> Iterator[PlainSocket]:
 def network(bench: Bench) -> None:
     """256 MiB, and 8 B there and back, over loopback."""
     key = secrets.token_hex(32)
-    settings = {"TRANSHIP_TRANSPORT": "network", "TRANSHIP_KEY": key}
-    with (
-        Engine(transport="network", key=key) as engine,
-        Other(engine, settings) as other,
-        plain_socket() as plain,
-    ):
-        large(bench, engine, other, plain)
-        small(bench, engine, other, plain)
+    with plain_socket() as plain, ExitStack() as stack:
+        pairs = {}
+        for name, protection in PROTECTIONS.items():
+            settings: dict[str, Any] = {"transport": "network", "key": key, **protection}
+            variables = {f"TRANSHIP_{k.upper()}": str(value) for k, value in settings.items()}
+            engine = stack.enter_context(Engine(**settings))
+            pairs[name] = (engine, stack.enter_context(Other(engine, variables)))
+        large(bench, pairs, plain)
+        small(bench, pairs, plain)
 
 
-def large(bench: Bench, engine: Engine, other: Other, plain: PlainSocket) -> None:
+def large(bench: Bench, pairs: dict[str, tuple[Engine, Other]], plain: PlainSocket) -> None:
     """A contiguous array, as fast as the socket is."""
     count = bench.pick(32 << 20, 32 << 10)
     source: Array = seeded((count,), "f8", SEED)
-    there = other.array("large", "plain", (count,), "f8")
     data = source.data.cast("B")
     variants = [
         Variant(
-            "tranship",
-            engine_run(engine, source, there),
+            name,
+            engine_run(engine, source, other.array("large", "plain", (count,), "f8")),
             other.checking("large", SEED),
             other.preparing("large"),
             {"timed": "core", "link": "TCP over loopback"},
-        ),
+        )
+        for name, (engine, other) in pairs.items()
+    ]
+    variants.append(
         Variant(
             "plain socket",
             lambda: plain.send(data),
             lambda: plain.holds(data),
             lambda: None,
             {"timed": "python", "link": "TCP over loopback"},
-        ),
-    ]
+        )
+    )
     bench.measure(
         f"{source.nbytes >> 20} MiB",
         variants,
@@ -112,11 +122,15 @@ def large(bench: Bench, engine: Engine, other: Other, plain: PlainSocket) -> Non
     )
 
 
-def small(bench: Bench, engine: Engine, other: Other, plain: PlainSocket) -> None:
+def timed_many(engine: Engine, source: Array, there: Array, copies: int) -> Callable[[], float]:
+    """Copies so often, each waited for, and returns the median seconds."""
+    return lambda: _core.time_many(engine._core, source, there, copies)
+
+
+def small(bench: Bench, pairs: dict[str, tuple[Engine, Other]], plain: PlainSocket) -> None:
     """Eight bytes, each waited for."""
     copies = bench.pick(2000, 20)
     source: Array = seeded((1,), "f8", SEED)
-    there = other.array("small", "plain", (1,), "f8")
     data = source.data.cast("B")
 
     def there_and_back() -> float:
@@ -124,20 +138,23 @@ def small(bench: Bench, engine: Engine, other: Other, plain: PlainSocket) -> Non
 
     variants = [
         Variant(
-            "tranship",
-            lambda: _core.time_many(engine._core, source, there, copies),
+            name,
+            timed_many(engine, source, other.array("small", "plain", (1,), "f8"), copies),
             other.checking("small", SEED),
             other.preparing("small"),
             {"timed": "core", "copies": copies, "link": "TCP over loopback"},
-        ),
+        )
+        for name, (engine, other) in pairs.items()
+    ]
+    variants.append(
         Variant(
             "plain socket",
             there_and_back,
             lambda: plain.holds(data),
             lambda: None,
             {"timed": "python", "copies": copies, "link": "TCP over loopback"},
-        ),
-    ]
+        )
+    )
     bench.measure(
         "8 B",
         variants,

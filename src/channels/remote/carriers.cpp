@@ -39,7 +39,9 @@ void Carriers::run() {
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();
-    auto status = job.link->requester->direct_at_length(job.transfer);
+    Requester& requester = *job.link->requester;
+    auto status = job.memory ? requester.carried(job.transfer, *job.memory, *job.cancelled)
+                             : requester.direct_at_length(job.transfer);
     on_end_(std::move(job), std::move(status));
     lock.lock();
   }

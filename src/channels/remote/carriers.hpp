@@ -1,6 +1,7 @@
-// Threads that copy straight between this process's memory and a peer's.
+// Threads that copy between this process's memory and a peer's without slots.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -16,12 +17,15 @@
 namespace tranship {
 
 /// The kernel copies at the rate of one core, and checks each page: several threads make a link
-/// between two processes as fast as a copy in one. Threads: post() from all.
+/// between two processes as fast as a copy in one. What a BulkCarrier moves waits here too, so that
+/// nobody else does. Threads: post() from all.
 class Carriers {
  public:
   struct Job {
     Requester::Transfer transfer;
     std::shared_ptr<Link> link;
+    std::shared_ptr<BulkCarrier::Memory> memory{};   ///< Set: a carrier moves it, not the kernel.
+    std::shared_ptr<std::atomic<bool>> cancelled{};  ///< Set with `memory`.
   };
   /// How a job ended; nothing if it must take another way. Called on a carrier's thread.
   using OnEnd = std::function<void(Job job, std::optional<Status> status)>;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fabric/command.hpp"
+#include "fabric/runs.hpp"
 
 namespace tranship {
 namespace {
@@ -54,6 +55,8 @@ Status check_array(const Ends& ends) {
   return {};
 }
 
+Error cancelled() { return {ErrorCode::cancelled, "the copy was cancelled"}; }
+
 }  // namespace
 
 RemoteChannel::RemoteChannel(Fabric& fabric, Options options)
@@ -61,17 +64,38 @@ RemoteChannel::RemoteChannel(Fabric& fabric, Options options)
   capabilities_.width = 1;
   capabilities_.synchronous = false;
   capabilities_.bytes_in_flight_max = options_.bytes_in_flight_max;
-  if (options_.carriers == 0) return;
-  carriers_ = std::make_unique<Carriers>(
-      options_.carriers, [this](Carriers::Job job, std::optional<Status> status) {
-        if (status) {
-          finished_->push({job.transfer.request.tag, std::move(*status)});
-        } else {
-          std::lock_guard lock(mutex_);
-          returned_.push_back(std::move(job));
-        }
-        wake();
+  const int threads = std::max(options_.carriers, options_.carrier_threads);
+  if (threads == 0) return;
+  carriers_ =
+      std::make_unique<Carriers>(threads, [this](Carriers::Job job, std::optional<Status> status) {
+        on_job_ended(std::move(job), std::move(status));
       });
+}
+
+void RemoteChannel::on_job_ended(Carriers::Job job, std::optional<Status> status) {
+  const std::uint64_t tag = job.transfer.request.tag;
+  {
+    std::lock_guard lock(mutex_);
+    if (status) carried_.erase(tag);
+    if (!status) returned_.push_back(std::move(job));
+  }
+  if (status) finished_->push({tag, std::move(*status)});
+  wake();
+}
+
+bool RemoteChannel::fits_carrier(const Request& request, const RemoteArray& array) const {
+  return array.carried() && options_.carrier_threads > 0 && request.bytes > 0 &&
+         request.bytes >= options_.carrier_run_bytes * runs_of(request.nests);
+}
+
+void RemoteChannel::submit_to_carrier(Carriers::Job job, const RemoteArray& array) {
+  job.memory = array.carried();
+  job.cancelled = std::make_shared<std::atomic<bool>>(false);
+  {
+    std::lock_guard lock(mutex_);
+    carried_[job.transfer.request.tag] = job.cancelled;
+  }
+  carriers_->post(std::move(job));
 }
 
 /// What carriers could not move whole: the peer says why, or does it.
@@ -80,8 +104,13 @@ void RemoteChannel::submit_returned() {
   {
     std::lock_guard lock(mutex_);
     jobs.swap(returned_);
+    for (const Carriers::Job& job : jobs) carried_.erase(job.transfer.request.tag);
   }
   for (Carriers::Job& job : jobs) {
+    if (job.cancelled && job.cancelled->load()) {
+      finished_->push({job.transfer.request.tag, cancelled()});
+      continue;
+    }
     if (Status status = submit_to_slots(job); !status) {
       finished_->push({job.transfer.request.tag, std::move(status)});
     }
@@ -114,12 +143,18 @@ Status RemoteChannel::submit(const Request& request) {
   }
   const Requester::Transfer transfer{request, array.remote(), ends->operation};
   Requester& requester = *array.link().requester;
+  if (fits_carrier(request, array)) {
+    submit_to_carrier({transfer, array.shared_link()}, array);
+    return {};
+  }
   if (auto status = requester.direct(transfer)) {
     finished_->push({request.tag, std::move(*status)});
     return {};
   }
   Carriers::Job job{transfer, array.shared_link()};
-  if (!carriers_ || !requester.direct_at_length_possible(transfer)) return submit_to_slots(job);
+  if (options_.carriers == 0 || !requester.direct_at_length_possible(transfer)) {
+    return submit_to_slots(job);
+  }
   carriers_->post(std::move(job));
   return {};
 }
@@ -146,16 +181,28 @@ void RemoteChannel::idle(std::chrono::nanoseconds at_most) {
   if (active_.empty()) {
     bell_.wait(wakes_seen_, at_most);
   } else {
-    fabric_.bell().wait(rings_seen_, at_most);
+    // Peers of this machine ring the bell by themselves.
+    const bool far = std::all_of(active_.begin(), active_.end(), [](const auto& link) {
+      return link->requester->attended();
+    });
+    if (far) {
+      active_[0]->requester->attend(rings_seen_, at_most);
+    } else {
+      fabric_.bell().wait(rings_seen_, at_most);
+    }
   }
 }
 
 void RemoteChannel::wake() {
   bell_.ring();
-  fabric_.bell().ring();
+  fabric_.ring();
 }
 
 void RemoteChannel::cancel(std::uint64_t tag) {
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto found = carried_.find(tag); found != carried_.end()) found->second->store(true);
+  }
   for (const auto& link : active_) link->requester->cancel(*finished_, tag);
 }
 
@@ -170,11 +217,12 @@ std::string RemoteChannel::explain(const Request& request) const {
   }
   const Requester::Transfer transfer{request, ends->array->remote(), ends->operation};
   const bool write = ends->operation == Operation::write;
+  if (fits_carrier(request, *ends->array)) return "carrier: long runs; " + link.way;
   if (link.requester->direct_possible(transfer)) {
     return std::string("direct: small and in few runs; ") +
            (write ? "process_vm_writev" : "process_vm_readv");
   }
-  if (carriers_ && link.requester->direct_at_length_possible(transfer)) {
+  if (options_.carriers > 0 && link.requester->direct_at_length_possible(transfer)) {
     return "carried: long runs, on " + std::to_string(options_.carriers) + " threads; " +
            (write ? "process_vm_writev" : "process_vm_readv");
   }

@@ -1,8 +1,11 @@
 // The channel between this process's memory and an array of another process.
 #pragma once
 
+#include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +23,8 @@ namespace tranship {
 /// - `carried`: long runs on one machine: the same, on several threads at once;
 /// - `slots`: packed pieces through slots in shared memory; the exporting process unpacks one
 ///   while this one packs the next;
+/// - `carrier`: long runs of peers with a carrier of the same kind (fabric/bulk_carrier.hpp), on a
+/// thread;
 /// - `network`: the same slots on each side; TCP copies a slot across.
 /// A request may be larger than the slots: it is cut here. Packing and unpacking happen in the
 /// thread that submits and polls.
@@ -31,7 +36,11 @@ class RemoteChannel : public Channel {
   struct Options {
     std::string name = "remote_write";
     std::int64_t bytes_in_flight_max = 8 * 256 * 1024;  ///< as large as a peer's ring of slots
-    int carriers = 0;  ///< threads for long requests that need no slots; 0: all take slots
+    int carriers = 0;         ///< threads for long requests that need no slots; 0: all take slots
+    int carrier_threads = 0;  ///< threads for what a BulkCarrier moves; 0: none is used
+    /// Mean length of the runs from which on a BulkCarrier is used: each is an operation of its
+    /// own.
+    std::int64_t carrier_run_bytes = 16 * 1024;
   };
 
   RemoteChannel(Fabric& fabric, Options options);
@@ -46,7 +55,8 @@ class RemoteChannel : public Channel {
   std::size_t poll(std::span<Finished> finished) override;
   void idle(std::chrono::nanoseconds at_most) override;
   void wake() override;
-  /// Requests through slots end at once; what copies straight to the peer ends by itself.
+  /// Requests through slots end at once, a carrier's when what it has begun has ended; what the
+  /// kernel copies ends by itself.
   void cancel(std::uint64_t tag) override;
 
   /// The way that submit() would choose, and why, in a few words.
@@ -55,6 +65,9 @@ class RemoteChannel : public Channel {
  private:
   void submit_returned();
   Status submit_to_slots(const Carriers::Job& job);
+  bool fits_carrier(const Request& request, const RemoteArray& array) const;
+  void submit_to_carrier(Carriers::Job job, const RemoteArray& array);
+  void on_job_ended(Carriers::Job job, std::optional<Status> status);
 
   Fabric& fabric_;
   Options options_;
@@ -68,7 +81,8 @@ class RemoteChannel : public Channel {
   std::uint32_t wakes_seen_ = 0;
   std::mutex mutex_;                     ///< guards what follows
   std::vector<Carriers::Job> returned_;  ///< by carriers: for slots after all
-  std::unique_ptr<Carriers> carriers_;   ///< ends before what it uses
+  std::map<std::uint64_t, std::shared_ptr<std::atomic<bool>>> carried_;  ///< by tag: to cancel them
+  std::unique_ptr<Carriers> carriers_;  ///< ends before what it uses
 };
 
 }  // namespace tranship

@@ -1,0 +1,170 @@
+// Somebody between two processes, who passes on what they send, and changes it or cuts it off.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/random.hpp"
+#include "os/descriptor.hpp"
+#include "support/raw_peer.hpp"
+
+namespace tranship::test {
+
+/// Listens on a port of the loopback, and joins whoever connects with a target.
+/// Owns a thread, which ends with it.
+class Relay {
+ public:
+  struct Options {
+    std::string target;               ///< HOST:PORT
+    std::vector<std::byte> marker{};  ///< Bytes that it looks for.
+    std::uint64_t seed = 1;
+    std::int64_t bytes_between_flips = 0;  ///< One bit in so many bytes, on average; 0: none.
+    std::int64_t spared_bytes = 0;         ///< Of each connection and direction, at its start.
+    int flips_max = 1 << 30;
+    std::int64_t bytes_between_cuts = 0;  ///< Ends all connections after so many; 0: never.
+  };
+
+  explicit Relay(Options options) : options_(std::move(options)), random_(options_.seed) {
+    listener_ = listen_raw(address_);
+    next_flip();
+    next_cut();
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Relay() {
+    ends_ = true;
+    thread_.join();
+  }
+  Relay(const Relay&) = delete;
+  Relay& operator=(const Relay&) = delete;
+
+  const std::string& address() const { return address_; }
+  int flips() const { return flips_; }
+  int connections() const { return connections_; }
+  bool saw_marker() const { return saw_marker_; }
+
+ private:
+  struct Direction {
+    std::vector<std::byte> waiting{};
+    std::vector<std::byte> tail{};  ///< The last bytes that went by, as long as the marker.
+    std::int64_t passed = 0;
+  };
+  struct Joined {
+    std::array<FileDescriptor, 2> ends;
+    std::array<Direction, 2> directions{};
+  };
+
+  void next_cut() {
+    to_cut_ = options_.bytes_between_cuts > 0 ? random_.between(1, 2 * options_.bytes_between_cuts)
+                                              : std::int64_t{1} << 62;
+  }
+
+  void next_flip() {
+    to_flip_ = options_.bytes_between_flips > 0
+                   ? random_.between(1, 2 * options_.bytes_between_flips)
+                   : std::int64_t{1} << 62;
+  }
+
+  void look(Direction& direction, const std::vector<std::byte>& bytes) {
+    if (options_.marker.empty()) return;
+    direction.tail.insert(direction.tail.end(), bytes.begin(), bytes.end());
+    const auto found = std::search(direction.tail.begin(), direction.tail.end(),
+                                   options_.marker.begin(), options_.marker.end());
+    if (found != direction.tail.end()) saw_marker_ = true;
+    const std::size_t keep = std::min(direction.tail.size(), options_.marker.size());
+    direction.tail.erase(direction.tail.begin(),
+                         direction.tail.end() - static_cast<std::ptrdiff_t>(keep));
+  }
+
+  void meddle(Direction& direction, std::vector<std::byte>& bytes) {
+    for (std::byte& one : bytes) {
+      if (direction.passed++ < options_.spared_bytes || --to_flip_ > 0) continue;
+      if (flips_ < options_.flips_max) {
+        one ^= static_cast<std::byte>(1U << random_.below(8));
+        ++flips_;
+      }
+      next_flip();
+    }
+  }
+
+  /// False when one side has ended.
+  bool pass_on(Joined& joined, std::size_t from) {
+    Direction& direction = joined.directions[from];
+    if (direction.waiting.empty()) {
+      std::vector<std::byte> bytes(64 * 1024);
+      const ssize_t length =
+          recv(joined.ends[from].get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+      if (length == 0 || (length < 0 && errno != EAGAIN)) return false;
+      if (length < 0) return true;
+      bytes.resize(static_cast<std::size_t>(length));
+      to_cut_ -= length;
+      look(direction, bytes);
+      meddle(direction, bytes);
+      direction.waiting = std::move(bytes);
+    }
+    const ssize_t sent = send(joined.ends[1 - from].get(), direction.waiting.data(),
+                              direction.waiting.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno != EAGAIN) return false;
+    if (sent > 0)
+      direction.waiting.erase(direction.waiting.begin(), direction.waiting.begin() + sent);
+    return true;
+  }
+
+  void run() {
+    std::vector<std::unique_ptr<Joined>> all;
+    while (!ends_) {
+      std::vector<pollfd> entries{{listener_.get(), POLLIN, 0}};
+      for (const auto& joined : all) {
+        for (std::size_t k = 0; k < 2; ++k) {
+          const bool full = !joined->directions[k].waiting.empty();
+          const bool writes = !joined->directions[1 - k].waiting.empty();
+          const int events = (full ? 0 : POLLIN) | (writes ? POLLOUT : 0);
+          entries.push_back({joined->ends[k].get(), static_cast<short>(events), 0});
+        }
+      }
+      (void)poll(entries.data(), entries.size(), 5);
+      if (to_cut_ < 0) {
+        all.clear();
+        next_cut();
+      }
+      if ((entries[0].revents & POLLIN) != 0) {
+        FileDescriptor taken(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        if (!ends_ && taken) {
+          all.push_back(std::make_unique<Joined>());
+          all.back()->ends = {std::move(taken), connect_raw(options_.target)};
+          ++connections_;
+        }
+      }
+      std::erase_if(
+          all, [&](const auto& joined) { return !pass_on(*joined, 0) || !pass_on(*joined, 1); });
+    }
+  }
+
+  Options options_;
+  Random random_;
+  FileDescriptor listener_;
+  std::string address_;
+  std::int64_t to_flip_ = 0;
+  std::int64_t to_cut_ = 0;
+  std::atomic<int> flips_{0};
+  std::atomic<int> connections_{0};
+  std::atomic<bool> saw_marker_{false};
+  std::atomic<bool> ends_{false};
+  std::thread thread_;
+};
+
+}  // namespace tranship::test
