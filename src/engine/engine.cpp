@@ -305,9 +305,9 @@ int Engine::channel_number(const ChannelSpec& channel, int opened_on) const {
   return to_gpu ? gpu_side_->number_of(channel, opened_on) : channel_numbers_.at(channel.kind);
 }
 
-Result<std::shared_ptr<SharedMemory>> Engine::allocate_shared(std::int64_t bytes, bool reserve) {
+Result<std::shared_ptr<SharedMemory>> Engine::allocate_shared(std::int64_t bytes) {
   if (Status status = usable(); !status) return status.error();
-  return shared_memories_.allocate(bytes, reserve);
+  return shared_memories_.allocate(bytes);
 }
 
 Result<std::shared_ptr<void>> Engine::pin(const Array& array) {

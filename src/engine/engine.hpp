@@ -164,9 +164,8 @@ class Engine {
   /// The same, with what drives them.
   const GpuSide* gpu_side() const { return gpu_side_.get(); }
 
-  /// Memory that other processes of this machine can map, once it is exported. `reserve`: its pages
-  /// are taken, and charged to this process, at once.
-  Result<std::shared_ptr<SharedMemory>> allocate_shared(std::int64_t bytes, bool reserve = false);
+  /// Memory that other processes of this machine can map, once it is exported.
+  Result<std::shared_ptr<SharedMemory>> allocate_shared(std::int64_t bytes);
 
   /// Memory of a GPU, or pinned memory, which is shared too unless it is small: the owner, whose
   /// get() is the address.

@@ -21,15 +21,6 @@ std::int64_t round_up(std::int64_t value, std::int64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-/// Takes all pages of a file in memory; returns 0, or the number of the error.
-int reserve(int descriptor, std::int64_t bytes) {
-  int failed = 0;
-  do {
-    failed = fallocate(descriptor, 0, 0, bytes) == 0 ? 0 : errno;
-  } while (failed == EINTR);
-  return failed;
-}
-
 }  // namespace
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::allocate(Options options) {
@@ -50,9 +41,6 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::allocate(Options options) {
   if (made < 0) return refused(errno);
   memory->descriptor_ = FileDescriptor(made);
   if (ftruncate(made, memory->bytes_) != 0) return refused(errno);
-  if (options.reserve) {
-    if (const int number = reserve(made, memory->bytes_); number != 0) return refused(number);
-  }
   struct stat info {};
   if (fcntl(made, F_ADD_SEALS, seals) != 0 || fstat(made, &info) != 0) return refused(errno);
   memory->inode_ = info.st_ino;
@@ -119,8 +107,8 @@ bool SharedMemory::contains(const std::byte* address, std::int64_t bytes) const 
   return bytes >= 0 && bytes <= bytes_ && address >= data_ && address <= data_ + (bytes_ - bytes);
 }
 
-Result<std::shared_ptr<SharedMemory>> SharedMemories::allocate(std::int64_t bytes, bool reserve) {
-  auto memory = SharedMemory::allocate({bytes, true, true, reserve});
+Result<std::shared_ptr<SharedMemory>> SharedMemories::allocate(std::int64_t bytes) {
+  auto memory = SharedMemory::allocate({bytes, true, true});
   if (!memory) return memory.error();
   std::lock_guard lock(mutex_);
   std::erase_if(memories_, [](const auto& held) { return held.expired(); });

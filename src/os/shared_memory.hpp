@@ -23,9 +23,6 @@ class SharedMemory {
     /// Whether a forked child sees it. Programs may use memory of theirs in a child as they do any
     /// other; what carries messages belongs to the process that made it.
     bool in_children = true;
-    /// Whether its pages are taken at once: then this process pays for them, not the first that
-    /// touches them.
-    bool reserve = false;
   };
 
   /// @error invalid_argument if bytes < 1; out_of_memory if the kernel refuses
@@ -79,7 +76,7 @@ class SharedMemory {
 class SharedMemories {
  public:
   /// @error as of SharedMemory::allocate
-  Result<std::shared_ptr<SharedMemory>> allocate(std::int64_t bytes, bool reserve = false);
+  Result<std::shared_ptr<SharedMemory>> allocate(std::int64_t bytes);
 
   /// The memory that holds these bytes; null if none does.
   std::shared_ptr<SharedMemory> holding(const std::byte* address, std::int64_t bytes) const;
