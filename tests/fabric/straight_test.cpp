@@ -153,8 +153,9 @@ namespace {
 
 /// A segment, and a server of one array behind it, whose answers are kept.
 struct Served {
-  explicit Served(bool network) : segment(make_segment()) {
-    REQUIRE(exports->add({"a", "", {data.data(), nullptr}, std::ssize(data), true, nullptr}).ok());
+  explicit Served(bool network, bool writable = true) : segment(make_segment()) {
+    const ExportedArray array{"a", "", {data.data(), nullptr}, std::ssize(data), writable, nullptr};
+    REQUIRE(exports->add(array).ok());
     SlotServer::Options options;
     options.segment = segment;
     options.exports = exports;
@@ -226,6 +227,59 @@ TEST(bytes_for_an_array_that_is_gone_stay_in_the_slot) {
   served.serve();
   EXPECT_EQ(served.segment.control(0).error_code,
             1 + static_cast<std::uint32_t>(ErrorCode::not_found));
+}
+
+TEST(bytes_for_an_array_that_is_read_only_stay_in_the_slot) {
+  Served served(true, false);
+  const auto write = served.command(Operation::write, 100000);
+  const auto room = served.server->place(0, write, 0, 100000).bytes;
+  EXPECT(room.data() == served.segment.data(0) && room.size() == 16384);
+  served.serve();
+  EXPECT_EQ(served.segment.control(0).error_code,
+            1 + static_cast<std::uint32_t>(ErrorCode::permission));
+}
+
+TEST(an_answer_brings_what_was_asked_for) {
+  const SlotSegment segment = Served::make_segment();
+  std::vector<std::byte> here(100000);
+  Requester::Options options;
+  options.segment = segment;
+  options.peer = "a peer";
+  options.copy = slow_copy;
+  options.publish = [](int, std::size_t, const SlotBytes&) {};
+  options.keep_bulk = [] {};
+  Requester requester(std::move(options));
+  const LoopNest nest = run_of(100000);
+  const auto queue = std::make_shared<FinishedQueue>();
+  const auto ask = [&](std::uint64_t tag) {
+    Requester::Transfer transfer;
+    transfer.request.nests = {&nest, 1};
+    transfer.request.target.address = here.data();
+    transfer.request.bytes = 100000;
+    transfer.request.tag = tag;
+    transfer.remote.plain = true;
+    transfer.operation = Operation::read;
+    REQUIRE(requester.submit(transfer, queue).ok());
+  };
+  const auto answer = [&] {
+    segment.set_state(0, SlotState::done);
+    (void)requester.progress();
+  };
+  EXPECT(requester.place(0, 0, 100000).bytes.empty());  // nothing was asked for
+  ask(1);
+  EXPECT(requester.place(0, 0, 65536).bytes.data() == here.data());
+  EXPECT(requester.place(0, 65536, 1).bytes.empty());
+  EXPECT(requester.place(1, 0, 65536).bytes.empty());
+  requester.cancel(*queue, 1);
+  std::array<Finished, 1> finished;
+  REQUIRE(queue->take(finished) == 1);
+  const auto room = requester.place(0, 0, 65536).bytes;
+  EXPECT(room.data() == segment.data(0));  // nobody wants it any more
+  answer();
+  ask(2);
+  answer();  // that it ended well, and no bytes
+  REQUIRE(queue->take(finished) == 1);
+  EXPECT(!finished[0].status && finished[0].status.error().code == ErrorCode::peer_lost);
 }
 
 TEST(an_array_stays_in_use_until_its_answer_is_sent_no_more) {
