@@ -340,6 +340,7 @@ bool Requester::take_answer() {
   } else if (status && pending.transfer.operation == Operation::read) {
     if (Status brought = unpack(slot, tail, pending.transfer.request); !brought && pending.status) {
       pending.status = brought;
+      pending.cursor = PieceCursor{};
     }
   }
   release(slot);

@@ -160,6 +160,7 @@ bool ServiceThreads::serve(Worker& worker, int seat) {
     const auto index = static_cast<std::size_t>(seat);
     worker.bell().ready[index / 64].fetch_or(std::uint64_t{1} << (index % 64));
   }
+  worker.called = std::max(worker.called, server->called());
   server.reset();
   std::lock_guard lock(worker.mutex);
   worker.serving = -1;
@@ -169,14 +170,7 @@ bool ServiceThreads::serve(Worker& worker, int seat) {
 
 void ServiceThreads::wait(Worker& worker, std::uint32_t seen) {
   Bell& bell = worker.bell().bell;
-  std::chrono::steady_clock::time_point called{};
-  {
-    std::lock_guard lock(worker.mutex);
-    for (const auto& server : worker.seats) {
-      if (server) called = std::max(called, server->called());
-    }
-  }
-  const auto left = called + options_.spin - std::chrono::steady_clock::now();
+  const auto left = worker.called + options_.spin - std::chrono::steady_clock::now();
   if (left > spin_least) {
     const bool may = awake.fetch_add(1, std::memory_order_relaxed) < awake_max();
     if (may) bell.wait(seen, left, left);

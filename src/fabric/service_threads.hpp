@@ -79,6 +79,7 @@ class ServiceThreads {
     std::vector<std::shared_ptr<SlotServer>> seats;  ///< Empty where free.
     int taken = 0;
     int serving = -1;
+    std::chrono::steady_clock::time_point called{};  ///< The thread's own: when any last called.
     std::thread thread;
 
     ServiceDoorbell& bell() { return *reinterpret_cast<ServiceDoorbell*>(doorbell->data()); }
