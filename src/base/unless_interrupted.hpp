@@ -60,7 +60,7 @@ std::optional<Result<T>> unless_interrupted(std::function<Result<T>()> work,
       return {};
     }
   }
-  return std::move(*shared->result);
+  return std::move(shared->result);
 }
 
 }  // namespace tranship

@@ -1,6 +1,7 @@
 #include "staging/client.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "base/crc32c.hpp"
 #include "base/unless_interrupted.hpp"
@@ -140,8 +141,11 @@ Result<std::unique_ptr<Client>> Client::open(Engine& engine, const std::string& 
 Client::~Client() {
   (void)close();
   // Arrays of the servers are not let go of in a fork: their connections live in the parent.
-  if (forked()) {
+  if (!forked()) return;
+  try {
     (void)new std::map<std::pair<int, int>, Array>(std::move(segments_));
+  } catch (const std::bad_alloc&) {
+    return;  // a child without memory has nothing better left
   }
 }
 
@@ -277,8 +281,7 @@ Result<std::string> Client::put_by_copy(const Putting& put) {
     status = made ? Status{} : Status(made.error());
     if (made) checksum = *made;
   }
-  const auto path =
-      status ? copy_into(array, *target, put.end_ns) : Result<std::string>(status.error());
+  auto path = status ? copy_into(array, *target, put.end_ns) : Result<std::string>(status.error());
   if (!path) {
     catalog_.abort(*room);
     return path.error();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <new>
 #include <random>
 #include <thread>
 
@@ -110,8 +111,12 @@ Result<std::unique_ptr<Links>> Links::open(Engine& engine, const std::string& co
 Links::~Links() {
   (void)close();
   // In a fork the last reference would wait for threads that live in the parent.
-  const bool forked = fork_generation() != fork_generation_;
-  if (forked) (void)new std::shared_ptr<Processes>(std::move(processes_));
+  if (fork_generation() == fork_generation_) return;
+  try {
+    (void)new std::shared_ptr<Processes>(std::move(processes_));
+  } catch (const std::bad_alloc&) {
+    return;  // a child without memory has nothing better left
+  }
 }
 
 void Links::wake() { listener_->wake(); }

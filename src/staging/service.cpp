@@ -348,10 +348,16 @@ Result<std::size_t> Service::objects_of(Owner from, Found found, ReplyTo<Request
   const std::size_t each = found.objects.empty() ? 1 : encoded_bytes(found.objects[0]);
   const std::size_t bytes = sizeof(ReplyKind) + encoded_bytes(protocol::Objects{}) +
                             found.type.size() + found.objects.size() * each;
-  const bool fits = bytes <= reply.bytes();
-  auto length = fits ? reply(protocol::Objects{std::move(found), 0})
-                     : reply(page_of(found, 0, reply.bytes()));
-  if (length && !fits) long_answers_[{from, lease}] = std::move(found);
+  if (bytes > reply.bytes()) {
+    auto length = reply(page_of(found, 0, reply.bytes()));
+    if (length) {
+      long_answers_[{from, lease}] = std::move(found);
+    } else {
+      (void)store_.release(from, lease);
+    }
+    return length;
+  }
+  auto length = reply(protocol::Objects{std::move(found), 0});
   if (!length) (void)store_.release(from, lease);
   return length;
 }

@@ -35,6 +35,7 @@ from . import (
 )
 from .harness import Bench, MismatchError, Report, SkippedError
 from .isometry import measured, measured_priorities
+from .peer_death import peer_death
 from .planning import planning
 from .prediction import prediction
 from .remote_gpu import remote_gpu
@@ -54,6 +55,7 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "conversions": ("layouts converted on the way, beside memcpy and NumPy", host.conversions),
     "process": ("256 MiB to and from another process, in the same layout or not", remote.process),
     "network": ("256 MiB and 8 B to another process over TCP, beside a socket", network.network),
+    "peer-death": ("from the kill of a process to the error of who needs it", peer_death),
     "pieces": ("8 MiB as 16,384 pieces to another process, beside NIXL", remote.pieces),
     "file": ("files read and written, in the same layout or transposed", disk.file),
     "three-hops": ("file to host to another process to its file", disk.three_hops),
