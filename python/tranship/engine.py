@@ -84,7 +84,9 @@ class Engine(Closing):
         """Copies `source` to `target`, converting the layout on the way.
 
         Both have the same extents and fields; dimensions match by name where both sides have
-        names, else by position. Small copies in memory are done on return.
+        names, else by position. Small copies in memory are done on return, and mostly those of at
+        most 8 KiB to or from another machine, whose answer the call awaits for up to 2 ms; for many
+        of them, `copy_all` does not wait for one before it starts the next.
 
         Args:
             source: a NumPy array or anything with the buffer protocol, the CUDA array interface or
