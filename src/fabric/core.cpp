@@ -251,11 +251,11 @@ Status FabricCore::open_attendance() {
 }
 
 /// Whether the progress thread is woken by what comes over the wire.
-void FabricCore::watch_wire(bool watched) {
+void FabricCore::watch_wire(const Wire& wire, bool watched) {
   epoll_event event{};
   if (watched) event.events = EPOLLIN;
   event.data.u64 = wire_event;
-  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, wire_->event_descriptor(), &event);
+  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, wire.event_descriptor(), &event);
 }
 
 /// What a caller does while it attends to the wire. Everything else is the progress thread's, which
@@ -275,7 +275,7 @@ void FabricCore::attend(std::uint32_t seen, std::chrono::nanoseconds at_most) {
   if (!attending || !wire || closed()) return bell().wait(seen, at_most);
   const auto end = std::chrono::steady_clock::now() + at_most;
   attended_.store(true, std::memory_order_seq_cst);
-  watch_wire(false);
+  watch_wire(*wire, false);
   auto busy = std::chrono::steady_clock::now();
   while (bell().rings() == seen && !closed()) {
     const bool any = step_for_caller();
@@ -295,7 +295,7 @@ void FabricCore::attend(std::uint32_t seen, std::chrono::nanoseconds at_most) {
       if (events[k].data.u64 == inbox_event) (void)!read(attention_.get(), &rung, sizeof rung);
     }
   }
-  watch_wire(true);
+  watch_wire(*wire, true);  // close() may have let go of its own reference meanwhile
   attended_.store(false, std::memory_order_seq_cst);
 }
 

@@ -156,7 +156,7 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   void run();
   void sleep();
   Status open_attendance();
-  void watch_wire(bool watched);
+  void watch_wire(const Wire& wire, bool watched);
   bool step_for_caller();
   void on_connection_lost(ConnectionId connection, const Error& why);
   void tick();
