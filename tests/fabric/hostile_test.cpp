@@ -88,6 +88,7 @@ const auto nothing = [] {};
 /// Keeps what it is given to send.
 struct RecordingWire final : Wire {
   WireMessage sent;
+  std::vector<std::byte> body;  // of `sent`, which the caller's ends with the call
 
   Contact contact() const override { return {}; }
   void accept_key(const Key&) override {}
@@ -95,7 +96,12 @@ struct RecordingWire final : Wire {
   bool arm() override { return true; }
   bool progress() override { return false; }
   Result<ConnectionId> connect(const Contact&) override { return ConnectionId{1}; }
-  void send(ConnectionId, const WireMessage& message) override { sent = message; }
+  void send(ConnectionId, const WireMessage& message) override {
+    body.assign(message.body.begin(), message.body.end());
+    sent = message;
+    sent.body = body;
+    sent.descriptors = {};
+  }
   void keep_bulk(ConnectionId) override {}
   WirePeer peer(ConnectionId) const override { return {}; }
   void close(ConnectionId) override {}

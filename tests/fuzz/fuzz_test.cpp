@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.hpp"
@@ -73,6 +74,11 @@ void put_number(Bytes& bytes, Random& random) {
 /// One change of those that fuzzers make.
 void change(Bytes& bytes, const std::vector<Bytes>& corpus, Random& random) {
   const auto some = [&] { return static_cast<std::ptrdiff_t>(place_in(bytes, random)); };
+  const auto range = [&] {
+    const std::ptrdiff_t one = some();
+    const std::ptrdiff_t other = some();
+    return std::pair(std::min(one, other), std::max(one, other));
+  };
   if (bytes.empty()) bytes.resize(1);
   switch (random.below(7)) {
     case 0: bytes[place_in(bytes, random)] = static_cast<std::byte>(random.next()); break;
@@ -80,12 +86,12 @@ void change(Bytes& bytes, const std::vector<Bytes>& corpus, Random& random) {
     case 2: put_number(bytes, random); break;
     case 3: bytes.resize(place_in(bytes, random)); break;
     case 4: {
-      const auto [low, high] = std::minmax(some(), some());
+      const auto [low, high] = range();
       bytes.erase(bytes.begin() + low, bytes.begin() + high);
       break;
     }
     case 5: {
-      const auto [low, high] = std::minmax(some(), some());
+      const auto [low, high] = range();
       const Bytes piece(bytes.begin() + low, bytes.begin() + high);
       bytes.insert(bytes.begin() + some(), piece.begin(), piece.end());
       break;

@@ -15,12 +15,7 @@ using namespace tranship::test;
 
 namespace {
 
-// Sanitizers make a run some twenty times slower.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t seeds = 500;
-#else
-constexpr std::uint64_t seeds = 10000;
-#endif
+constexpr std::uint64_t seeds = test::seed_count(10000);
 
 std::int64_t open_descriptors() {
   const auto all = std::filesystem::directory_iterator("/proc/self/fd");

@@ -18,7 +18,7 @@ using namespace tranship;
 
 namespace {
 
-constexpr std::uint64_t seeds = 10000;
+constexpr std::uint64_t seeds = test::seed_count(10000);
 
 struct Copy {
   std::shared_ptr<Transfer> transfer;

@@ -16,7 +16,7 @@ using tranship::test::StagingWorld;
 
 namespace {
 
-constexpr std::uint64_t seeds = 2000;
+constexpr std::uint64_t seeds = test::seed_count(2000);
 constexpr std::int64_t patience_ns = 2'000'000'000;
 
 /// When something was done, in steps; it did not return well if it has no end.

@@ -12,7 +12,7 @@ using tranship::test::StagingWorld;
 
 namespace {
 
-constexpr std::uint64_t seeds = 1000;
+constexpr std::uint64_t seeds = test::seed_count(1000);
 constexpr std::int64_t patience_ns = 1'000'000'000;
 
 Box box_of(std::int64_t lower, std::int64_t extent) {

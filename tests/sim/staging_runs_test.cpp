@@ -17,7 +17,7 @@ using tranship::test::StagingWorld;
 
 namespace {
 
-constexpr std::uint64_t seeds = 10000;
+constexpr std::uint64_t seeds = test::seed_count(10000);
 constexpr std::int64_t patience_ns = 2'000'000'000;
 constexpr std::int64_t never_ended = INT64_MAX;
 

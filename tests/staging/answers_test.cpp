@@ -1,5 +1,5 @@
 // A client whose servers lie refuses what they say, and follows it nowhere.
-#include <cstring>
+#include <algorithm>
 #include <deque>
 #include <vector>
 
@@ -23,7 +23,7 @@ class LyingServers final : public Servers {
     EXPECT(server == 0 || server == 1);
     if (answers.empty()) return Error{ErrorCode::peer_lost, "the server is gone"};
     if (!reply.bytes) reply.bytes = std::make_unique<std::byte[]>(16384);
-    std::memcpy(reply.bytes.get(), answers.front().data(), answers.front().size());
+    std::ranges::copy(answers.front(), reply.bytes.get());
     const std::size_t length = answers.front().size();
     answers.pop_front();
     return std::span<const std::byte>(reply.bytes.get(), length);
