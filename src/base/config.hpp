@@ -38,7 +38,7 @@ struct Config {
   std::string users;
   /// Processes that may be connected at once.
   std::int64_t clients_max = 4096;
-  /// Threads that answer them; 0: twice the cores, 8 to 32.
+  /// Threads that answer them; 0: as many as cores, 8 to 32.
   std::int64_t service_threads = 0;
   /// How long withdrawing an array, and closing, wait for others' copies that have begun.
   std::int64_t peer_timeout_ms = 2000;

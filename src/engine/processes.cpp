@@ -40,7 +40,7 @@ int service_threads(const Config& config) {
     return static_cast<int>(std::min<std::int64_t>(config.service_threads, 256));
   }
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::clamp(2 * cores, 8, 32);
+  return std::clamp(cores, 8, 32);
 }
 
 /// Opens UCX as the setting says: what was asked for by name is there or an error; what is

@@ -36,7 +36,7 @@ struct FileOptions {
   /// file fits memory and is read again soon.
   bool direct = true;
   /// FileMode::replace: what the file begins with, within `bytes_min`.
-  std::string head;
+  std::string head{};
   /// FileMode::replace: bytes of all elements. A file that is let go of without flush() or close()
   /// takes its name if copies of so many bytes have ended well.
   std::int64_t payload_bytes = 0;

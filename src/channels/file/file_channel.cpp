@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include "base/check.hpp"
+#include "base/refusals.hpp"
 
 namespace tranship {
 
@@ -52,25 +53,23 @@ FileChannel::FileChannel(FileChannelOptions options) : options_(std::move(option
       std::max(step_bytes, (options_.io_bytes + step_bytes - 1) / step_bytes * step_bytes);
   limits_.large_bytes = direct_bytes_min;
   planned_.resize(group_members_max);
-  try {
-    start();
-  } catch (...) {
-    end();  // the threads that have started
-    throw;
-  }
 }
 
-FileChannel::~FileChannel() { end(); }
-
-void FileChannel::start() {
-  threads_.reserve(static_cast<std::size_t>(options_.queue_depth));
-  for (int i = 0; i < options_.queue_depth; ++i) {
-    auto carrier = std::make_unique<Carrier>(options_.copy, limits_.window_bytes);
-    threads_.emplace_back([this, carrier = std::move(carrier)] { serve(*carrier); });
-  }
+/// Under the mutex. The first request starts the threads: most engines touch no file. One is enough.
+Status FileChannel::start_threads() {
+  const auto all = static_cast<std::size_t>(options_.queue_depth);
+  const Status status = refusals_as_errors([&]() -> Status {
+    threads_.reserve(all);
+    while (threads_.size() < all) {
+      auto carrier = std::make_unique<Carrier>(options_.copy, limits_.window_bytes);
+      threads_.emplace_back([this, carrier = std::move(carrier)] { serve(*carrier); });
+    }
+    return {};
+  });
+  return threads_.empty() ? status : Status{};
 }
 
-void FileChannel::end() {
+FileChannel::~FileChannel() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -99,6 +98,7 @@ Status FileChannel::submit(const Request& request) {
   }
   {
     std::lock_guard lock(mutex_);
+    if (Status started = start_threads(); !started) return started;
     Job* job = spare_.take();
     if (job == nullptr) job = jobs_.emplace_back(std::make_unique<Job>()).get();
     *job = Job{};

@@ -34,13 +34,14 @@ struct FileChannelOptions {
 /// Carries requests with exactly one end attached to a File: on that side Place.address counts as
 /// a byte offset in the file. Cuts each request into pieces (pieces.hpp), which its threads carry
 /// in the order of submission, several at once; a request has ended when its last piece has.
-/// Owns its threads and one scratch buffer of `io_bytes` for each; nothing grows with a request.
+/// Owns its threads and one scratch buffer of `io_bytes` for each, from the first request on; nothing
+/// grows with a request.
 /// The destructor finishes what was submitted.
 /// Threads: as Channel says, with width 1. The bytes of a file range that is written are never
 /// read, so requests may write neighbouring bytes at the same time.
 class FileChannel : public Channel {
  public:
-  /// @throws std::system_error, std::bad_alloc if threads or their buffers are refused
+  /// @throws std::bad_alloc
   explicit FileChannel(FileChannelOptions options);
   ~FileChannel() override;
 
@@ -49,6 +50,7 @@ class FileChannel : public Channel {
 
   /// @error permission if the target was opened for reading, or the source for writing only
   /// @error out_of_range if the request reaches before the start of the file
+  /// @error out_of_memory if not even one thread can be started
   /// Through poll(), for each request: what the disk refused, or a file shorter than the request.
   Status submit(const Request& request) override;
   std::size_t poll(std::span<Finished> finished) override;
@@ -64,8 +66,7 @@ class FileChannel : public Channel {
     Job* take();
   };
 
-  void start();
-  void end();
+  Status start_threads();
   void serve(Carrier& carrier);
   bool plan_group(Job& job);
   Job* take_piece(FilePiece& piece);
