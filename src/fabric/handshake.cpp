@@ -351,7 +351,7 @@ std::shared_ptr<Requester> FabricCore::make_requester(Session& session) {
   options.leases = session.mode == LinkMode::shared;
   if (session.direct) options.direct_pid = wire_->peer(session.connection).pid;
   if (session.mode == LinkMode::shared) {
-    options.publish = [seat = ServiceThreads::Seat{0, session.welcome.seat, session.doorbell}](
+    options.publish = [seat = ServiceThreads::Seat{session.welcome.seat, session.doorbell}](
                           int, std::size_t, const SlotBytes&) { seat.ring(); };
   } else {
     options.publish = [wire = wire_, segment = session.segment, connection = session.connection](

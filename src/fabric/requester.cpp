@@ -218,6 +218,8 @@ bool Requester::fill_slot() {
   }
   const SlotSegment& segment = options_.segment;
   if (pending == nullptr || used_ == segment.geometry().slots) return false;
+  // With all free, the one that was filled last is in the caches of both sides.
+  if (used_ == 0) head_ = (head_ + segment.geometry().slots - 1) % segment.geometry().slots;
   slots_[static_cast<std::size_t>(head_)].pending = pending;
   CommandHeader header;
   header.sequence = ++sequence_;

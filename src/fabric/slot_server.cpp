@@ -19,37 +19,48 @@ SlotServer::SlotServer(Options options)
     : options_(std::move(options)),
       work_(static_cast<std::size_t>(options_.segment.geometry().slots)) {}
 
-bool SlotServer::waits() const {
-  return options_.segment.state(head_) == SlotState::submitted &&
-         !work_[static_cast<std::size_t>(head_)].busy.load(std::memory_order_acquire);
+bool SlotServer::waits(int slot) const {
+  return options_.segment.state(slot) == SlotState::submitted &&
+         !work_[static_cast<std::size_t>(slot)].busy.load(std::memory_order_acquire);
 }
 
-void SlotServer::carry_out_next() {
-  carry_out(head_);
-  head_ = (head_ + 1) % options_.segment.geometry().slots;
+/// The slot to carry out next: the one after the last, or the last one again, which the requester
+/// fills when all its slots are free. If both wait, the one that was filled first.
+std::optional<int> SlotServer::next() const {
+  const SlotSegment& segment = options_.segment;
+  const int last = (head_ + segment.geometry().slots - 1) % segment.geometry().slots;
+  const bool after = waits(head_);
+  if (!waits(last)) return after ? std::optional(head_) : std::nullopt;
+  if (!after) return last;
+  const std::uint64_t ahead = read_header(segment.command(last)).sequence -
+                              read_header(segment.command(head_)).sequence;
+  return static_cast<std::int64_t>(ahead) > 0 ? head_ : last;
 }
 
-bool SlotServer::serve(bool& more) {
+bool SlotServer::serve(bool& more, std::vector<std::byte>& question) {
   std::lock_guard lock(serving_mutex_);
   bool any = false;
   for (int k = 0; k < options_.segment.geometry().slots; ++k) {
-    if (stopping_.load(std::memory_order_relaxed) || !waits()) return any;
-    carry_out_next();
+    const auto slot = next();
+    if (stopping_.load(std::memory_order_relaxed) || !slot) return any;
+    carry_out(*slot, question);
     any = true;
   }
-  more = waits();
+  more = next().has_value();
   return any;
 }
 
 bool SlotServer::serve_quickly() {
   const std::unique_lock lock(serving_mutex_, std::try_to_lock);
   if (!lock) return false;
+  std::vector<std::byte> none;  // nothing quick is a question
   for (int k = 0; k < options_.segment.geometry().slots; ++k) {
-    if (stopping_.load(std::memory_order_relaxed) || !waits()) return true;
-    if (!quick(head_)) return false;
-    carry_out_next();
+    const auto slot = next();
+    if (stopping_.load(std::memory_order_relaxed) || !slot) return true;
+    if (!quick(*slot)) return false;
+    carry_out(*slot, none);
   }
-  return !waits();
+  return !next();
 }
 
 /// Whether a command moves few bytes of plain memory, or none that are not where they belong.
@@ -108,21 +119,24 @@ bool SlotServer::executing() const {
   return executing_ > 0;
 }
 
-void SlotServer::carry_out(int slot) {
+void SlotServer::carry_out(int slot, std::vector<std::byte>& question) {
+  head_ = (slot + 1) % options_.segment.geometry().slots;
   work_[static_cast<std::size_t>(slot)].busy.store(true, std::memory_order_relaxed);
   bool pending = false;
-  const Status status = start(slot, pending);
+  const Status status = start(slot, question, pending);
   if (!pending) finish(slot, status);
 }
 
-Status SlotServer::start(int slot, bool& pending) {
+Status SlotServer::start(int slot, std::vector<std::byte>& question, bool& pending) {
   const SlotSegment& segment = options_.segment;
   Work& work = work_[static_cast<std::size_t>(slot)];
   Command& command = work.command;
   command.header = read_header(segment.command(slot));
   work.reply_bytes = 0;
   work.read_straight.reset();
-  if (command.header.operation == static_cast<std::uint32_t>(Operation::call)) return answer(slot);
+  if (command.header.operation == static_cast<std::uint32_t>(Operation::call)) {
+    return answer(slot, question);
+  }
   const auto one = options_.exports->use(command.header.export_id);
   if (!one) {
     return Error{ErrorCode::not_found,
@@ -169,7 +183,7 @@ Status SlotServer::move(int slot, const std::shared_ptr<Export>& one, bool& pend
   return {};
 }
 
-Status SlotServer::answer(int slot) {
+Status SlotServer::answer(int slot, std::vector<std::byte>& question) {
   const SlotSegment& segment = options_.segment;
   Work& work = work_[static_cast<std::size_t>(slot)];
   const std::int64_t bytes = work.command.header.bytes;
@@ -179,10 +193,10 @@ Status SlotServer::answer(int slot) {
   if (!options_.answer) {
     return Error{ErrorCode::unsupported, "this process answers no calls: it exports arrays alone"};
   }
-  work.question.assign(segment.data(slot), segment.data(slot) + bytes);
+  question.assign(segment.data(slot), segment.data(slot) + bytes);
   const auto room = static_cast<std::size_t>(segment.geometry().slot_bytes);
   const auto written = refusals_as_errors([&] {
-    return options_.answer(options_.id, work.question, std::span(segment.data(slot), room));
+    return options_.answer(options_.id, question, std::span(segment.data(slot), room));
   });
   if (!written) return written.error();
   work.reply_bytes = *written;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,7 +37,7 @@ using ExecuteRequest = std::function<void(const Request&, std::function<void(Sta
 using AnswerCall = std::function<Result<std::size_t>(
     RequesterId requester, std::span<const std::byte> question, std::span<std::byte> reply)>;
 
-/// The exporting end of a link: takes submitted slots in ring order, checks every value of a
+/// The exporting end of a link: takes submitted slots in the requester's order, checks every value of a
 /// command on a private copy, and copies between the slot and the exported array.
 /// Shares the segment with the requester. A command whose export has an attachment is handed to
 /// `execute` and may finish out of order.
@@ -59,8 +60,8 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   explicit SlotServer(Options options);
 
   /// Carries out what was submitted, at most once around the ring: `more` says whether it left
-  /// something. Returns whether there was anything.
-  bool serve(bool& more);
+  /// something. Returns whether there was anything. `question` is the caller's, for what is asked.
+  bool serve(bool& more, std::vector<std::byte>& question);
 
   /// Carries out what was submitted if each command of it takes a moment only, and no other thread
   /// is in serve(). Returns whether nothing is left for serve().
@@ -89,21 +90,20 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   struct Work {
     Command command;
     std::vector<std::int64_t> scratch;
-    std::vector<std::byte> question;
     std::size_t reply_bytes = 0;
     std::shared_ptr<const Export> read_straight;  ///< The array that the answer is sent from.
     std::atomic<bool> busy{false};
   };
 
-  bool waits() const;
+  std::optional<int> next() const;
+  bool waits(int slot) const;
   bool quick(int slot) const;
-  void carry_out_next();
+  void carry_out(int slot, std::vector<std::byte>& question);
   std::int64_t bytes_max() const;
   std::shared_ptr<const Export> held(std::shared_ptr<Export> one) const;
   Status move(int slot, const std::shared_ptr<Export>& one, bool& pending);
-  void carry_out(int slot);
-  Status start(int slot, bool& pending);
-  Status answer(int slot);
+  Status start(int slot, std::vector<std::byte>& question, bool& pending);
+  Status answer(int slot, std::vector<std::byte>& question);
   Status execute(int slot, const std::shared_ptr<Export>& one, bool& pending);
   void executed();
   void finish(int slot, const Status& status);
@@ -111,7 +111,7 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   Options options_;
   mutable std::mutex serving_mutex_;  ///< guards what follows
   std::vector<Work> work_;            ///< By slot; one that `execute` holds is its own.
-  int head_ = 0;                      ///< The next slot to look at.
+  int head_ = 0;                      ///< The slot after the one that was carried out last.
   Command placing_;                   ///< The progress thread's own, as is:
   std::vector<std::int64_t> placing_scratch_;
   std::atomic<std::chrono::steady_clock::rep> called_{0};

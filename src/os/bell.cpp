@@ -5,7 +5,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <climits>
 #include <ctime>
 
 namespace tranship {
@@ -23,11 +22,9 @@ long futex(const void* word, int operation, std::uint32_t value, const timespec*
 
 }  // namespace
 
-void Bell::ring() {
-  rings_.fetch_add(1, std::memory_order_seq_cst);
-  if (sleepers_.load(std::memory_order_seq_cst) != 0) {
-    futex(&rings_, FUTEX_WAKE, INT_MAX, nullptr);
-  }
+void Bell::wake(int sleepers) {
+  if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+  futex(&rings_, FUTEX_WAKE, static_cast<std::uint32_t>(sleepers), nullptr);
 }
 
 bool Bell::watch(std::uint32_t seen, std::chrono::nanoseconds at_most) const {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <cstdint>
 
 namespace tranship {
@@ -13,7 +14,14 @@ namespace tranship {
 /// Threads: all. Cost: ring() is two atomic operations while nobody sleeps.
 class Bell {
  public:
-  void ring();
+  void ring() {
+    count();
+    wake(INT_MAX);
+  }
+  /// The two halves of ring(), for who knows that somebody watches and need not be woken: look for
+  /// watchers between the two.
+  void count() { rings_.fetch_add(1, std::memory_order_seq_cst); }
+  void wake(int sleepers);
 
   /// The count to hand to wait(); read it before looking for work.
   std::uint32_t rings() const { return rings_.load(std::memory_order_seq_cst); }

@@ -189,7 +189,8 @@ struct Served {
   void serve() {
     segment.set_state(0, SlotState::submitted);
     bool more = false;
-    EXPECT(server->serve(more));
+    std::vector<std::byte> question;
+    EXPECT(server->serve(more, question));
     segment.set_state(0, SlotState::free);
   }
 

@@ -200,7 +200,8 @@ void run_slots(std::span<const std::byte> input) {
       if (action % 2 == 0) std::memcpy(segment.command(slot), &header, sizeof header);
       segment.set_state(slot, SlotState::submitted);
       bool more = false;
-      (void)server->serve(more);
+      std::vector<std::byte> question;
+      (void)server->serve(more, question);
     }
   }
   server->stop();
