@@ -5,16 +5,18 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 PATIENCE = 20.0
 
 
 class Servers:
-    """Starts servers in a folder, and ends them."""
+    """Starts servers in a folder, and ends them; `prefix` comes before their command."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, prefix: Sequence[str] = ()) -> None:
         self.folder = folder
+        self.prefix = prefix
         self.processes: list[subprocess.Popen[str]] = []
 
     def __call__(self, *options: str) -> Path:
@@ -28,7 +30,7 @@ class Servers:
     def start(self, *options: str) -> subprocess.Popen[str]:
         """Starts a process and waits for nothing."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "tranship.cli", "serve", *options],
+            [*self.prefix, sys.executable, "-m", "tranship.cli", "serve", *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -1,4 +1,7 @@
-"""Copies to another process over TCP, beside a plain socket of the same machine."""
+"""Copies to another process over TCP, beside a plain socket of the same machine.
+
+Over loopback, and to a process in a network namespace of its own, where the system allows one.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +24,7 @@ from ..engine import Engine
 from .data import seeded
 from .harness import Array, Bench, Variant
 from .host import engine_run
+from .namespaces import network_namespace, why_no_namespaces
 from .peer import Other, child_environment
 from .socket_peer import receive
 
@@ -61,35 +66,61 @@ class PlainSocket:
         return bool(struct.unpack("<I", answer)[0] == zlib.crc32(data))
 
 
+@dataclass(frozen=True)
+class Network:
+    """Where the other process is."""
+
+    link: str
+    address: str = "127.0.0.1"
+    prefix: Sequence[str] = ()
+    """Of the command that starts it."""
+
+
 @contextmanager
-def plain_socket() -> Iterator[PlainSocket]:
-    """A child process at the other end of a socket over loopback."""
-    command = [sys.executable, "-c", "from tranship.bench.socket_peer import main; main()"]
+def plain_socket(network: Network) -> Iterator[PlainSocket]:
+    """A child process at the other end of a socket."""
+    program = "from tranship.bench.socket_peer import main; main()"
+    command = [*network.prefix, sys.executable, "-c", program, network.address]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=child_environment()
     ) as child:
         assert child.stdout is not None
         port = int(child.stdout.readline())
-        with socket.create_connection(("127.0.0.1", port)) as connection:
+        with socket.create_connection((network.address, port)) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             yield PlainSocket(connection)
 
 
 def network(bench: Bench) -> None:
-    """256 MiB, and 8 B there and back, over loopback."""
+    """256 MiB, and 8 B there and back: over loopback, and between two network namespaces."""
+    over(bench, Network("TCP over loopback"))
+    if why := why_no_namespaces():
+        bench.say(f"loopback alone: {why}")
+        return
+    with network_namespace() as namespace:
+        link = "TCP between network namespaces"
+        over(bench, Network(link, namespace.there, namespace.prefix))
+
+
+def over(bench: Bench, network: Network) -> None:
+    """Over one of them."""
     key = secrets.token_hex(32)
-    with plain_socket() as plain, ExitStack() as stack:
+    with plain_socket(network) as plain, ExitStack() as stack:
         pairs = {}
         for name, protection in PROTECTIONS.items():
             settings: dict[str, Any] = {"transport": "network", "key": key, **protection}
-            variables = {f"TRANSHIP_{k.upper()}": str(value) for k, value in settings.items()}
+            theirs = settings | {"listen": f"{network.address}:0"}
+            variables = {f"TRANSHIP_{k.upper()}": str(value) for k, value in theirs.items()}
             engine = stack.enter_context(Engine(**settings))
-            pairs[name] = (engine, stack.enter_context(Other(engine, variables)))
-        large(bench, pairs, plain)
-        small(bench, pairs, plain)
+            pairs[name] = (engine, stack.enter_context(Other(engine, variables, network.prefix)))
+        large(bench, network.link, pairs, plain)
+        small(bench, network.link, pairs, plain)
 
 
-def large(bench: Bench, pairs: dict[str, tuple[Engine, Other]], plain: PlainSocket) -> None:
+Pairs = dict[str, tuple[Engine, Other]]
+
+
+def large(bench: Bench, link: str, pairs: Pairs, plain: PlainSocket) -> None:
     """A contiguous array, as fast as the socket is."""
     count = bench.pick(32 << 20, 32 << 10)
     source: Array = seeded((count,), "f8", SEED)
@@ -100,7 +131,7 @@ def large(bench: Bench, pairs: dict[str, tuple[Engine, Other]], plain: PlainSock
             engine_run(engine, source, other.array("large", "plain", (count,), "f8")),
             other.checking("large", SEED),
             other.preparing("large"),
-            {"timed": "core", "link": "TCP over loopback"},
+            {"timed": "core", "link": link},
         )
         for name, (engine, other) in pairs.items()
     ]
@@ -110,11 +141,11 @@ def large(bench: Bench, pairs: dict[str, tuple[Engine, Other]], plain: PlainSock
             lambda: plain.send(data),
             lambda: plain.holds(data),
             lambda: None,
-            {"timed": "python", "link": "TCP over loopback"},
+            {"timed": "python", "link": link},
         )
     )
     bench.measure(
-        f"{source.nbytes >> 20} MiB",
+        f"{source.nbytes >> 20} MiB, {link}",
         variants,
         source.nbytes,
         repetitions=bench.pick(9, 1),
@@ -127,7 +158,7 @@ def timed_many(engine: Engine, source: Array, there: Array, copies: int) -> Call
     return lambda: _core.time_many(engine._core, source, there, copies)
 
 
-def small(bench: Bench, pairs: dict[str, tuple[Engine, Other]], plain: PlainSocket) -> None:
+def small(bench: Bench, link: str, pairs: Pairs, plain: PlainSocket) -> None:
     """Eight bytes, each waited for."""
     copies = bench.pick(2000, 20)
     source: Array = seeded((1,), "f8", SEED)
@@ -142,7 +173,7 @@ def small(bench: Bench, pairs: dict[str, tuple[Engine, Other]], plain: PlainSock
             timed_many(engine, source, other.array("small", "plain", (1,), "f8"), copies),
             other.checking("small", SEED),
             other.preparing("small"),
-            {"timed": "core", "copies": copies, "link": "TCP over loopback"},
+            {"timed": "core", "copies": copies, "link": link},
         )
         for name, (engine, other) in pairs.items()
     ]
@@ -152,11 +183,11 @@ def small(bench: Bench, pairs: dict[str, tuple[Engine, Other]], plain: PlainSock
             there_and_back,
             lambda: plain.holds(data),
             lambda: None,
-            {"timed": "python", "copies": copies, "link": "TCP over loopback"},
+            {"timed": "python", "copies": copies, "link": link},
         )
     )
     bench.measure(
-        "8 B",
+        f"8 B, {link}",
         variants,
         8,
         repetitions=bench.pick(9, 1),

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +111,14 @@ def child_environment() -> dict[str, str]:
 class Other(Program):
     """A child process with an engine, and this process's connection to it."""
 
-    def __init__(self, engine: Engine, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: dict[str, str] | None = None,
+        prefix: Sequence[str] = (),
+    ) -> None:
         environment = child_environment() | (settings or {})
-        super().__init__([sys.executable, "-m", "tranship.bench.child"], environment)
+        super().__init__([*prefix, sys.executable, "-m", "tranship.bench.child"], environment)
         self._name = "the other process"
         self._engine = engine
         self.peer: Peer = engine.connect(self.answer()["contact"])

@@ -1,13 +1,15 @@
 """The other end of a plain TCP socket, for comparing: takes bytes and says when it has them all.
 
-It prints its port, and then serves one connection: a request is a length of eight bytes, and so
-many bytes, which it keeps; the answer is one byte. A length of zero asks for a sum of what it kept.
+It listens on the address that is its argument, prints its port, and then serves one connection: a
+request is a length of eight bytes, and so many bytes, which it keeps; the answer is one byte. A
+length of zero asks for a sum of what it kept.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
+import sys
 import zlib
 
 __all__ = ["main", "receive"]
@@ -25,7 +27,7 @@ def receive(connection: socket.socket, target: memoryview) -> bool:
 
 def main() -> None:
     """Serves until the connection ends."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server((sys.argv[1], 0)) as listener:
         print(listener.getsockname()[1], flush=True)
         connection, _ = listener.accept()
     kept = bytearray()

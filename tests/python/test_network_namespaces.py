@@ -1,0 +1,125 @@
+"""A server in a network namespace of its own: a network that can be cut, which loopback cannot."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from staging_servers import PATIENCE, Servers
+
+import tranship as ts
+from tranship.bench.namespaces import NetworkNamespace, network_namespace, why_no_namespaces
+
+KEY = "2a" * 32
+
+
+@pytest.fixture
+def namespace() -> Iterator[NetworkNamespace]:
+    if why := why_no_namespaces():
+        pytest.skip(why)
+    with network_namespace() as made:
+        yield made
+
+
+@pytest.fixture
+def far_server(
+    namespace: NetworkNamespace, profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Path]]:
+    """Starts servers in the namespace, which listen on its address."""
+    monkeypatch.setenv("TRANSHIP_LISTEN", f"{namespace.there}:0")
+    monkeypatch.setenv("TRANSHIP_KEY", KEY)
+    servers = Servers(tmp_path, namespace.prefix)
+    yield servers
+    servers.end()
+
+
+def cut(namespace: NetworkNamespace, down: bool) -> None:
+    """Takes the interface of the namespace's side down, or up again."""
+    interface = subprocess.run(
+        ["ip", "-n", namespace.name, "-o", "link", "show", "type", "veth"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split(": ")[1]
+    state = "down" if down else "up"
+    command = ["ip", "-n", namespace.name, "link", "set", interface.split("@")[0], state]
+    subprocess.run(command, check=True)
+
+
+def drawn(rng: np.random.Generator) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
+    """Of 4 bytes to some megabytes, in one to three dimensions."""
+    rank = int(rng.integers(1, 4))
+    shape = rng.integers(1, int(10 ** (rng.uniform(0, 6) / rank)) + 2, rank)
+    return rng.integers(0, 1 << 31, tuple(shape), np.int32)
+
+
+def test_putting_and_getting_between_two_networks(far_server: Callable[..., Path]) -> None:
+    rng = np.random.default_rng(1)
+    with ts.Staging(far_server()) as staging:
+        for number in range(40):
+            data = drawn(rng)
+            staging.put(f"of {number}", 0, data)
+            assert np.array_equal(staging.get(f"of {number}", 0), data)
+
+
+def test_a_network_that_is_cut_for_a_moment_loses_nothing(
+    far_server: Callable[..., Path], namespace: NetworkNamespace
+) -> None:
+    contact = far_server()
+    done = threading.Event()
+    cuts = 0
+
+    def cut_and_mend() -> None:
+        nonlocal cuts
+        draw = random.Random(2)
+        while not done.wait(draw.uniform(0.05, 0.5)):
+            cut(namespace, True)
+            time.sleep(draw.uniform(0.0, 0.5))
+            cut(namespace, False)
+            cuts += 1
+
+    cutter = threading.Thread(target=cut_and_mend)
+    rng = np.random.default_rng(3)
+    with ts.Staging(contact, reconnect_ms=30_000) as staging:
+        cutter.start()
+        try:
+            begin = time.monotonic()
+            version = 0
+            while cuts < 5 and time.monotonic() - begin < PATIENCE:
+                data = drawn(rng)
+                name = f"of {version}"
+                staging.put(name, version, data, timeout=PATIENCE)
+                assert np.array_equal(staging.get(name, version, timeout=PATIENCE), data)
+                version += 1
+        finally:
+            done.set()
+            cutter.join()
+    assert cuts >= 5 and version > 0
+
+
+def test_a_network_that_stays_cut_is_an_error_soon(
+    far_server: Callable[..., Path], namespace: NetworkNamespace
+) -> None:
+    contact = far_server()
+    data = np.arange(1 << 20, dtype=np.int32)
+    staging = ts.Staging(contact)
+    staging.put("kept", 0, data)
+    cut(namespace, True)
+    begin = time.monotonic()
+    with pytest.raises((ts.Timeout, ts.PeerLost)):
+        staging.put("lost", 0, data, timeout=1.0)
+    assert time.monotonic() - begin < 5.0
+    begin = time.monotonic()
+    staging.close()
+    assert time.monotonic() - begin < 10.0
+    cut(namespace, False)
+    with ts.Staging(contact) as another:
+        assert np.array_equal(another.get("kept", 0), data)
+        another.put("lost", 0, data, timeout=PATIENCE)
+        assert np.array_equal(another.get("lost", 0), data)
