@@ -115,6 +115,8 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   /// Begins to close: step() does the rest, until finished().
   void start_close();
   std::shared_ptr<Link> link(PeerId peer) const;
+  /// Why there is none.
+  Error no_link(PeerId peer) const;
   ExportTable& exports() { return *exports_; }
   Bell& bell() const { return *reinterpret_cast<Bell*>(bell_memory_->data()); }
   /// Rings the bell for who sleeps on it, and for who attends to the wire.
@@ -168,6 +170,7 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   bool copying() const;
   void say_goodbye();
   void end_sessions();
+  void end_late_connects();
   void end_fences();
   void leave(Session& session, std::shared_ptr<std::promise<bool>> left);
   void end_leaving();

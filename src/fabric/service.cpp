@@ -236,13 +236,13 @@ Result<std::size_t> FabricCore::ask(PeerId peer, std::span<const std::byte> ques
                                     std::span<std::byte> reply, std::chrono::milliseconds timeout,
                                     const std::function<bool()>& interrupted) {
   const auto link = this->link(peer);
-  if (!link) return Error{ErrorCode::invalid_argument, "there is no such connection"};
+  if (!link) return no_link(peer);
   return link->requester->call(question, reply, at_least_one(timeout), bell(), interrupted);
 }
 
 Status FabricCore::tell(PeerId peer, std::span<const std::byte> question) {
   const auto link = this->link(peer);
-  if (!link) return Error{ErrorCode::invalid_argument, "there is no such connection"};
+  if (!link) return no_link(peer);
   return link->requester->tell(question);
 }
 
@@ -250,6 +250,13 @@ std::shared_ptr<Link> FabricCore::link(PeerId peer) const {
   std::lock_guard lock(links_mutex_);
   const auto found = links_.find(peer);
   return found == links_.end() ? nullptr : found->second;
+}
+
+Error FabricCore::no_link(PeerId peer) const {
+  if (peer.value >= 1 && peer.value <= last_peer_.load()) {
+    return {ErrorCode::closed, "this connection was closed; connect again"};
+  }
+  return {ErrorCode::invalid_argument, "there is no such connection"};
 }
 
 std::shared_ptr<Wire> FabricCore::wire() const {
@@ -358,7 +365,7 @@ Status FabricCore::disconnect(PeerId peer) {
 Result<FabricCore::Calling> FabricCore::start_call(PeerId peer, MessageType type,
                                                    std::vector<std::byte> body) {
   const auto link = this->link(peer);
-  if (!link) return Error{ErrorCode::invalid_argument, "there is no such connection"};
+  if (!link) return no_link(peer);
   if (link->requester->lost()) return link->requester->lost_error();
   auto promise = std::make_shared<std::promise<Reply>>();
   Calling calling{++last_call_, link, promise->get_future(), nullptr};

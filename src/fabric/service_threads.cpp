@@ -181,8 +181,8 @@ bool ServiceThreads::serve(Worker& worker, int seat) {
 }
 
 void ServiceThreads::wait(Worker& worker, std::uint32_t seen) {
-  const auto spin = std::max<Clock::duration>(worker.called + options_.spin - Clock::now(),
-                                              spin_least);
+  const auto spin =
+      std::max<Clock::duration>(worker.called + options_.spin - Clock::now(), spin_least);
   ServiceDoorbell& doorbell = bell();
   if (awake.fetch_add(1, std::memory_order_relaxed) < awake_max()) {
     doorbell.watching.fetch_add(1, std::memory_order_seq_cst);

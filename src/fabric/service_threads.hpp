@@ -20,9 +20,9 @@ namespace tranship {
 
 class SlotServer;
 
-/// What all requesters share with the service threads: a bell, and a bit for each requester that has
-/// submitted something. A peer that scribbles over it can cause late or spurious looks and nothing
-/// else: every sleep is bounded, and every requester is looked at four times a second.
+/// What all requesters share with the service threads: a bell, and a bit for each requester that
+/// has submitted something. A peer that scribbles over it can cause late or spurious looks and
+/// nothing else: every sleep is bounded, and every requester is looked at four times a second.
 struct ServiceDoorbell {
   static constexpr int seats_max = 65536;
 

@@ -32,8 +32,8 @@ std::optional<int> SlotServer::next() const {
   const bool after = waits(head_);
   if (!waits(last)) return after ? std::optional(head_) : std::nullopt;
   if (!after) return last;
-  const std::uint64_t ahead = read_header(segment.command(last)).sequence -
-                              read_header(segment.command(head_)).sequence;
+  const std::uint64_t ahead =
+      read_header(segment.command(last)).sequence - read_header(segment.command(head_)).sequence;
   return static_cast<std::int64_t>(ahead) > 0 ? head_ : last;
 }
 
@@ -195,9 +195,8 @@ Status SlotServer::answer(int slot, std::vector<std::byte>& question) {
   }
   question.assign(segment.data(slot), segment.data(slot) + bytes);
   const auto room = static_cast<std::size_t>(segment.geometry().slot_bytes);
-  const auto written = refusals_as_errors([&] {
-    return options_.answer(options_.id, question, std::span(segment.data(slot), room));
-  });
+  const auto written = refusals_as_errors(
+      [&] { return options_.answer(options_.id, question, std::span(segment.data(slot), room)); });
   if (!written) return written.error();
   work.reply_bytes = *written;
   called_.store(std::chrono::steady_clock::now().time_since_epoch().count(),

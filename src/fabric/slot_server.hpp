@@ -37,11 +37,10 @@ using ExecuteRequest = std::function<void(const Request&, std::function<void(Sta
 using AnswerCall = std::function<Result<std::size_t>(
     RequesterId requester, std::span<const std::byte> question, std::span<std::byte> reply)>;
 
-/// The exporting end of a link: takes submitted slots in the requester's order, checks every value of a
-/// command on a private copy, and copies between the slot and the exported array.
-/// Shares the segment with the requester. A command whose export has an attachment is handed to
-/// `execute` and may finish out of order.
-/// Threads: all.
+/// The exporting end of a link: takes submitted slots in the requester's order, checks every value
+/// of a command on a private copy, and copies between the slot and the exported array. Shares the
+/// segment with the requester. A command whose export has an attachment is handed to `execute` and
+/// may finish out of order. Threads: all.
 class SlotServer : public std::enable_shared_from_this<SlotServer> {
  public:
   struct Options {

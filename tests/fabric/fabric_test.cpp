@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/random.hpp"
 #include "fabric/helpers.hpp"
 
 using namespace tranship;
@@ -264,8 +265,39 @@ TEST(disconnecting_ends_one_connection) {
   Pair pair(Transport::automatic);
   EXPECT(pair.requester->disconnect(pair.peer).ok());
   EXPECT(!pair.requester->connected(pair.peer));
+  const auto names = pair.requester->names(pair.peer, patience);
+  REQUIRE(!names);
+  EXPECT_EQ(to_string(names.error().code), std::string("closed"));
+  EXPECT(contains(names.error().message, "connect again"));
+  const auto never = pair.requester->names(PeerId{1000}, patience);
+  REQUIRE(!never);
+  EXPECT_EQ(to_string(never.error().code), std::string("invalid_argument"));
   const PeerId again = connect_to(*pair.requester, pair.exporter->contact());
   EXPECT(pair.requester->names(again, patience).ok());
+}
+
+TEST(closing_ends_connects_that_are_on_their_way) {
+  auto exporter = open_fabric(options_for(Transport::automatic));
+  Random random(7);
+  for (int round = 0; round < 200; ++round) {
+    auto requester = open_fabric(options_for(Transport::automatic));
+    const auto begin = std::chrono::steady_clock::now();
+    std::atomic<bool> begun{false};
+    std::thread connecting([&] {
+      while (true) {
+        begun.store(true);
+        const auto peer = requester->connect(exporter->contact(), 20s);
+        if (peer) continue;
+        EXPECT_EQ(to_string(peer.error().code), std::string("closed"));
+        return;
+      }
+    });
+    while (!begun.load()) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(random.below(300)));
+    EXPECT(requester->close().ok());
+    connecting.join();
+    EXPECT(std::chrono::steady_clock::now() - begin < 10s);
+  }
 }
 
 TEST(closing_leaves_nothing) {

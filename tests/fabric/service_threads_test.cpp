@@ -30,10 +30,11 @@ class Client {
     std::function<void(Requester&)> answered = [](Requester&) {};
   };
 
-  Client(ServiceThreads& threads, Options options) : threads_(threads), options_(std::move(options)) {
+  Client(ServiceThreads& threads, Options options)
+      : threads_(threads), options_(std::move(options)) {
     const SlotGeometry geometry{options_.slots, 4096};
-    const SlotSegment segment(
-        *SharedMemory::allocate({SlotSegment::bytes(geometry), false, false}), geometry);
+    const SlotSegment segment(*SharedMemory::allocate({SlotSegment::bytes(geometry), false, false}),
+                              geometry);
     SlotServer::Options server;
     server.segment = segment;
     server.exports = std::make_shared<ExportTable>();
@@ -66,9 +67,9 @@ class Client {
 
   Result<std::uint64_t> ask(std::uint64_t question, std::chrono::milliseconds timeout = 20s) {
     std::uint64_t reply = 0;
-    const auto length = requester_->call(std::as_bytes(std::span(&question, 1)),
-                                         std::as_writable_bytes(std::span(&reply, 1)), timeout,
-                                         bell_);
+    const auto length =
+        requester_->call(std::as_bytes(std::span(&question, 1)),
+                         std::as_writable_bytes(std::span(&reply, 1)), timeout, bell_);
     if (!length) return length.error();
     return reply;
   }

@@ -3,11 +3,11 @@
 #include <deque>
 #include <vector>
 
-#include "base/check.hpp"
 #include "channels/host/copy.hpp"
 #include "fabric/command.hpp"
 #include "fabric/requester.hpp"
 #include "fabric/slot_server.hpp"
+#include "fuzz/guarded.hpp"
 #include "fuzz/targets.hpp"
 
 namespace tranship::fuzz {
@@ -75,21 +75,6 @@ void run_commands(std::span<const std::byte> input) {
 namespace {
 
 constexpr SlotGeometry geometry{3, 4096};
-constexpr std::size_t guard_bytes = 512;
-constexpr std::size_t array_bytes = 2000;
-constexpr std::byte guard{0xa5};
-
-/// An array between two guards, which nobody may change.
-struct Guarded {
-  std::vector<std::byte> memory = std::vector<std::byte>(array_bytes + 2 * guard_bytes, guard);
-  std::byte* data() { return memory.data() + guard_bytes; }
-  void check(bool inside_too) const {
-    for (std::size_t k = 0; k < memory.size(); ++k) {
-      const bool inside = k >= guard_bytes && k < guard_bytes + array_bytes;
-      CHECK((inside && !inside_too) || memory[k] == guard, "a byte that nobody may change");
-    }
-  }
-};
 
 SlotSegment fresh_segment() {
   static const auto memory = *SharedMemory::allocate({SlotSegment::bytes(geometry), false, false});

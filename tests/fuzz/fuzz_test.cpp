@@ -148,6 +148,7 @@ TEST(strange_links_are_lost) { drive("link", connections); }
 TEST(strange_commands_touch_nothing_outside) { drive("commands", inputs); }
 TEST(strange_slots_touch_nothing_outside) { drive("slots", inputs); }
 TEST(strange_answers_in_slots_touch_nothing_outside) { drive("requester", inputs); }
+TEST(strange_bytes_of_a_network_go_nowhere_else) { drive("placed", inputs); }
 TEST(strange_questions_leave_nothing_behind) { drive("service", inputs); }
 TEST(strange_answers_of_servers_are_refused) { drive("answers", inputs); }
 TEST(strange_contacts_are_refused) { drive("contacts", inputs); }

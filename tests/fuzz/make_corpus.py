@@ -7,6 +7,7 @@ service are written by staging_corpus_test.cpp, from its protocol.
 
 from __future__ import annotations
 
+import random
 import struct
 from pathlib import Path
 
@@ -180,6 +181,17 @@ def requesters() -> dict[str, bytes]:
     }
 
 
+def placed() -> dict[str, bytes]:
+    """Of both sides: the target makes commands of any bytes."""
+    draw = random.Random(1)
+    sides = {"exporting": b"\0", "requesting": b"\1"}
+    made = {}
+    for side, first in sides.items():
+        for k in range(6):
+            made[f"{side}{k}"] = first + draw.randbytes(400)
+    return made
+
+
 def contacts() -> dict[str, bytes]:
     """Contact files and texts."""
     file = b"tranship-contact 2\naddress unix:@name,tcp:localhost:4711\npid 1\nstart 2\nboot b\n"
@@ -204,6 +216,7 @@ def main() -> None:
         "commands": commands,
         "slots": slots,
         "requester": requesters,
+        "placed": placed,
         "contacts": contacts,
     }
     for target, make in kinds.items():

@@ -13,6 +13,7 @@ std::span<const Target> targets() {
       Target{"link", run_link},            //
       Target{"commands", run_commands},    //
       Target{"slots", run_slots},          //
+      Target{"placed", run_placed},        //
       Target{"requester", run_requester},  //
       Target{"service", run_service},      //
       Target{"answers", run_answers},      //

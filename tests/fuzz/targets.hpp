@@ -28,6 +28,7 @@ void run_link(std::span<const std::byte> input);
 void run_commands(std::span<const std::byte> input);
 void run_slots(std::span<const std::byte> input);
 void run_requester(std::span<const std::byte> input);
+void run_placed(std::span<const std::byte> input);
 void run_service(std::span<const std::byte> input);
 void run_answers(std::span<const std::byte> input);
 void run_contacts(std::span<const std::byte> input);

@@ -1,0 +1,26 @@
+// An array between two guards, which nobody may change.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/check.hpp"
+
+namespace tranship::fuzz {
+
+constexpr std::size_t guard_bytes = 512;
+constexpr std::size_t array_bytes = 2000;
+constexpr std::byte guard{0xa5};
+
+struct Guarded {
+  std::vector<std::byte> memory = std::vector<std::byte>(array_bytes + 2 * guard_bytes, guard);
+  std::byte* data() { return memory.data() + guard_bytes; }
+  void check(bool inside_too) const {
+    for (std::size_t k = 0; k < memory.size(); ++k) {
+      const bool inside = k >= guard_bytes && k < guard_bytes + array_bytes;
+      CHECK((inside && !inside_too) || memory[k] == guard, "a byte that nobody may change");
+    }
+  }
+};
+
+}  // namespace tranship::fuzz
