@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -59,9 +60,12 @@ def take_stub() -> None:
 
 def main() -> int:
     """Runs all of them; 1 if any complains."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fix", action="store_true", help="mend what the linters can mend")
+    options = parser.parse_args()
     take_stub()
     failed = []
-    for name, parts in commands("--fix" in sys.argv[1:]):
+    for name, parts in commands(options.fix):
         print(f"-- {name}", flush=True)
         running = [subprocess.Popen(part, cwd=ROOT) for part in parts]
         if any([process.wait() != 0 for process in running]):
