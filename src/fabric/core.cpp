@@ -444,14 +444,6 @@ void FabricCore::end_sessions() {
   phase_end_ = now() + options_.peer_timeout;
 }
 
-/// Those that were asked for while all others ended: their callers wait for no answer.
-void FabricCore::end_late_connects() {
-  for (auto& [id, session] : sessions_) {
-    if (session->connecting) lose(*session, {ErrorCode::closed, "this engine was closed"});
-  }
-  bury();
-}
-
 /// What this process exports may be used for something else once its engine is closed: the copies
 /// of peers have ended before, or the caller is told.
 void FabricCore::end_fences() {
@@ -497,7 +489,7 @@ Status FabricCore::close() {
     std::lock_guard lock(step_mutex_);
     phase_ = Phase::closed;
     inbox_->close();
-    end_late_connects();
+    bury();
   }
   service_threads_.reset();
   {

@@ -170,7 +170,6 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   bool copying() const;
   void say_goodbye();
   void end_sessions();
-  void end_late_connects();
   void end_fences();
   void leave(Session& session, std::shared_ptr<std::promise<bool>> left);
   void end_leaving();

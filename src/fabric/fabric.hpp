@@ -121,15 +121,16 @@ class Fabric {
   /// bytes of `reply` the answer took. The call may have been carried out if it failed by timeout
   /// or peer_lost. Cost: some microseconds on one machine.
   /// `interrupted` is called now and then in the caller's thread.
-  /// @error what `answer` said; timeout; peer_lost; invalid_argument if it does not fit; cancelled
-  ///        if `interrupted` returned true
+  /// @error what `answer` said; timeout; peer_lost; closed after disconnect(); invalid_argument if
+  /// it
+  ///        does not fit; cancelled if `interrupted` returned true
   Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
                           std::span<std::byte> reply, std::chrono::milliseconds timeout,
                           const std::function<bool()>& interrupted = {});
 
   /// The same without waiting: the question is sent, in order, unless the peer is lost or the
   /// connection ends before.
-  /// @error peer_lost; invalid_argument if it does not fit
+  /// @error peer_lost; closed after disconnect(); invalid_argument if it does not fit
   Status tell(PeerId peer, std::span<const std::byte> question);
 
   /// Sends a requester of this process something that it did not ask for: its `on_notice` is

@@ -150,7 +150,7 @@ void FabricCore::on_hello(Session& session, std::span<const std::byte> body,
   session.segment.memory()->close_descriptor();
 }
 
-/// Makes the slots of a requester, and gives it a thread that will serve them.
+/// Makes the slots of a requester, and has the service threads look at them when it rings.
 Status FabricCore::prepare_slots(Session& session, std::span<FileDescriptor> descriptors) {
   const bool shared = session.mode == LinkMode::shared;
   const SlotGeometry geometry = this->geometry();
@@ -263,7 +263,7 @@ Status FabricCore::take_slots(Session& session, std::span<FileDescriptor> descri
     return {};
   }
   if (descriptors.size() != 2 || session.welcome.seat < 0 ||
-      session.welcome.seat >= ServiceDoorbell::seats_max) {
+      session.welcome.seat >= SeatBits::seats_max) {
     return breaks_protocol(session.label);
   }
   auto memory = SharedMemory::map(std::move(descriptors[0]), bytes);

@@ -20,39 +20,53 @@ namespace tranship {
 
 class SlotServer;
 
-/// What all requesters share with the service threads: a bell, and a bit for each requester that
-/// has submitted something. A peer that scribbles over it can cause late or spurious looks and
-/// nothing else: every sleep is bounded, and every requester is looked at four times a second.
-struct ServiceDoorbell {
+/// One bit for each seat. Threads: all.
+class SeatBits {
+ public:
   static constexpr int seats_max = 65536;
+  static constexpr int seats_a_word = 64;
 
-  Bell bell;
-  std::atomic<std::uint32_t> watching;  ///< Threads that see a ring without being woken.
-  std::array<std::atomic<std::uint64_t>, seats_max / 64> ready;
-
-  void mark(int seat) { word(seat).fetch_or(bit(seat), std::memory_order_seq_cst); }
-  void ring(int seat) {
-    mark(seat);
-    bell.count();
-    wake_one();
-  }
-  /// Has a thread that sleeps look, unless one is looking.
-  void wake_one() {
-    if (watching.load(std::memory_order_seq_cst) == 0) bell.wake(1);
-  }
-  /// Whether the bit was set; it is not any more.
-  bool take(int seat) {
-    return (word(seat).fetch_and(~bit(seat), std::memory_order_seq_cst) & bit(seat)) != 0;
-  }
+  void set(int seat) { word_of(seat).fetch_or(bit(seat)); }
+  void clear(int seat) { word_of(seat).fetch_and(~bit(seat)); }
+  bool holds(int seat) const { return (word(seat / seats_a_word) & bit(seat)) != 0; }
+  /// Clears the bit; returns whether it was set.
+  bool take(int seat) { return (word_of(seat).fetch_and(~bit(seat)) & bit(seat)) != 0; }
+  std::uint64_t word(int index) const { return words_[static_cast<std::size_t>(index)].load(); }
 
  private:
-  std::atomic<std::uint64_t>& word(int seat) { return ready[static_cast<std::size_t>(seat) / 64]; }
-  static std::uint64_t bit(int seat) { return std::uint64_t{1} << (seat % 64); }
+  std::atomic<std::uint64_t>& word_of(int seat) {
+    return words_[static_cast<std::size_t>(seat / seats_a_word)];
+  }
+  static std::uint64_t bit(int seat) { return std::uint64_t{1} << (seat % seats_a_word); }
+
+  std::array<std::atomic<std::uint64_t>, seats_max / seats_a_word> words_{};
+};
+
+/// What all requesters share with the service threads. A peer that scribbles over it can cause late
+/// or spurious looks while it does, and nothing else: every sleep is bounded, every requester is
+/// looked at four times a second, and the counts are written anew each time that one changes.
+struct ServiceDoorbell {
+  Bell bell;
+  std::atomic<std::uint32_t> watching;  ///< Threads that see a ring without being woken.
+  std::atomic<std::uint32_t> sleeping;  ///< Threads that have to be woken.
+  SeatBits ready;                       ///< Requesters that have submitted something.
+  SeatBits
+      served;  ///< Requesters that are being served: their `ready` is looked at once more then.
+
+  void ring(int seat) {
+    ready.set(seat);
+    bell.count();
+    if (!served.holds(seat)) wake_one();
+  }
+  /// Has a thread that sleeps look, unless one is watching.
+  void wake_one() {
+    if (watching.load() == 0 && sleeping.load() != 0) bell.wake(1);
+  }
 };
 
 /// A bounded number of threads that serve all requesters: whichever is awake serves who has rung,
-/// and another one is woken only if all that are awake have something to do. So the threads that
-/// work are few, and what they work on is in their caches.
+/// and another one is woken only if none is watching. So the threads that work are few, and what
+/// they work on is in their caches.
 /// Owns its threads. Threads: add() and remove() from all.
 class ServiceThreads {
  public:
@@ -71,7 +85,7 @@ class ServiceThreads {
     void ring() const { reinterpret_cast<ServiceDoorbell*>(doorbell->data())->ring(number); }
   };
 
-  explicit ServiceThreads(Options options) : options_(options) {}
+  explicit ServiceThreads(Options options);
   ~ServiceThreads();
 
   /// @error out_of_memory if there is no memory, thread or seat left
@@ -89,37 +103,45 @@ class ServiceThreads {
   using Clock = std::chrono::steady_clock;
   struct Place {
     std::shared_ptr<SlotServer> server;  ///< Null where free.
-    bool serving = false;
-    bool rang = false;  ///< while it was being served
+    bool serving = false;                ///< A thread is in it.
+    bool leaving = false;                ///< No thread may enter it any more.
   };
   /// What a thread has of its own.
   struct Worker {
     std::vector<std::byte> question;  ///< A call's, while it is answered.
-    Clock::time_point called{};       ///< When a requester last called.
+    Clock::time_point called{};       ///< When a requester that it served last called.
     int next = 0;                     ///< The seat at which it looks first.
-    bool watched = false;             ///< It has seen a ring for which nobody was woken.
+    bool served = false;              ///< It has served somebody since it last waited.
+    bool waited = false;              ///< It has served nobody since it last waited.
   };
 
-  ServiceDoorbell& bell() { return *reinterpret_cast<ServiceDoorbell*>(doorbell_->data()); }
+  ServiceDoorbell& bell() const { return *reinterpret_cast<ServiceDoorbell*>(doorbell_->data()); }
   Status make_doorbell();
   Status start_thread();
   void run();
   bool serve_ready(Worker& worker);
-  bool serve_all(Worker& worker);
+  void serve_all(Worker& worker);
   std::optional<int> take_ready(Worker& worker, int seats);
   bool serve(Worker& worker, int seat);
+  bool serve_turns(Worker& worker, SlotServer& server, int seat);
   bool time_to_look_at_all();
   void wait(Worker& worker, std::uint32_t seen);
+  bool watch(const Worker& worker, std::uint32_t seen);
+  void count(int watching, int sleeping);
 
   Options options_;
+  int watching_max_;
   std::shared_ptr<SharedMemory> doorbell_;  ///< Made with the first seat.
+  SeatBits served_;                         ///< As the doorbell has it, out of others' reach.
   std::atomic<bool> stopping_{false};
   std::atomic<int> seats_used_{0};  ///< No seat beyond was ever taken.
   std::atomic<Clock::rep> look_at_all_{0};
   mutable std::mutex mutex_;  ///< guards what follows
-  std::condition_variable served_;
+  std::condition_variable left_;
   std::vector<Place> places_;
   int taken_ = 0;
+  int watching_ = 0;
+  int sleeping_ = 0;
   std::vector<std::thread> threads_;
   Worker here_;  ///< serve_now()'s
 };

@@ -20,8 +20,11 @@ SlotServer::SlotServer(Options options)
       work_(static_cast<std::size_t>(options_.segment.geometry().slots)) {}
 
 bool SlotServer::waits(int slot) const {
+  if (options_.segment.state(slot) != SlotState::submitted) return false;
+  // Again, beside finish(): a slot that was being carried out until now is not carried out twice.
+  std::lock_guard lock(finishing_mutex_);
   return options_.segment.state(slot) == SlotState::submitted &&
-         !work_[static_cast<std::size_t>(slot)].busy.load(std::memory_order_acquire);
+         !work_[static_cast<std::size_t>(slot)].busy;
 }
 
 /// The slot to carry out next: the one after the last, or the last one again, which the requester
@@ -31,7 +34,8 @@ std::optional<int> SlotServer::next() const {
   const int last = (head_ + segment.geometry().slots - 1) % segment.geometry().slots;
   const bool after = waits(head_);
   if (!waits(last)) return after ? std::optional(head_) : std::nullopt;
-  if (!after) return last;
+  // What was filled before the last one is seen by now.
+  if (!after && !waits(head_)) return last;
   const std::uint64_t ahead =
       read_header(segment.command(last)).sequence - read_header(segment.command(head_)).sequence;
   return static_cast<std::int64_t>(ahead) > 0 ? head_ : last;
@@ -121,7 +125,10 @@ bool SlotServer::executing() const {
 
 void SlotServer::carry_out(int slot, std::vector<std::byte>& question) {
   head_ = (slot + 1) % options_.segment.geometry().slots;
-  work_[static_cast<std::size_t>(slot)].busy.store(true, std::memory_order_relaxed);
+  {
+    std::lock_guard lock(finishing_mutex_);
+    work_[static_cast<std::size_t>(slot)].busy = true;
+  }
   bool pending = false;
   const Status status = start(slot, question, pending);
   if (!pending) finish(slot, status);
@@ -193,10 +200,11 @@ Status SlotServer::answer(int slot, std::vector<std::byte>& question) {
   if (!options_.answer) {
     return Error{ErrorCode::unsupported, "this process answers no calls: it exports arrays alone"};
   }
-  question.assign(segment.data(slot), segment.data(slot) + bytes);
   const auto room = static_cast<std::size_t>(segment.geometry().slot_bytes);
-  const auto written = refusals_as_errors(
-      [&] { return options_.answer(options_.id, question, std::span(segment.data(slot), room)); });
+  const auto written = refusals_as_errors([&] {
+    question.assign(segment.data(slot), segment.data(slot) + bytes);
+    return options_.answer(options_.id, question, std::span(segment.data(slot), room));
+  });
   if (!written) return written.error();
   work.reply_bytes = *written;
   called_.store(std::chrono::steady_clock::now().time_since_epoch().count(),
@@ -261,8 +269,11 @@ void SlotServer::finish(int slot, const Status& status) {
     control.reply_bytes = static_cast<std::uint32_t>(work.reply_bytes);
     bytes.bytes = static_cast<std::int64_t>(work.reply_bytes);
   }
-  work.busy.store(false, std::memory_order_release);
-  segment.set_state(slot, SlotState::done);
+  {
+    std::lock_guard lock(finishing_mutex_);
+    work.busy = false;
+    segment.set_state(slot, SlotState::done);
+  }
   options_.answered(slot, bytes);
 }
 

@@ -32,8 +32,7 @@ using CopyNests = std::function<void(std::span<const LoopNest> nests, const std:
 using ExecuteRequest = std::function<void(const Request&, std::function<void(Status)>)>;
 
 /// Answers a call of a requester into `reply`, and returns how many bytes that took. The question
-/// is a private copy. Called on the requester's service thread, which serves nothing else
-/// meanwhile.
+/// is a private copy. Called on a service thread, which serves nothing else meanwhile.
 using AnswerCall = std::function<Result<std::size_t>(
     RequesterId requester, std::span<const std::byte> question, std::span<std::byte> reply)>;
 
@@ -91,7 +90,7 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
     std::vector<std::int64_t> scratch;
     std::size_t reply_bytes = 0;
     std::shared_ptr<const Export> read_straight;  ///< The array that the answer is sent from.
-    std::atomic<bool> busy{false};
+    bool busy = false;                            ///< Under finishing_mutex_.
   };
 
   std::optional<int> next() const;
@@ -108,10 +107,11 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   void finish(int slot, const Status& status);
 
   Options options_;
-  mutable std::mutex serving_mutex_;  ///< guards what follows
-  std::vector<Work> work_;            ///< By slot; one that `execute` holds is its own.
-  int head_ = 0;                      ///< The slot after the one that was carried out last.
-  Command placing_;                   ///< The progress thread's own, as is:
+  mutable std::mutex finishing_mutex_;  ///< A slot's `busy` and state change together.
+  mutable std::mutex serving_mutex_;    ///< guards what follows
+  std::vector<Work> work_;              ///< By slot; one that `execute` holds is its own.
+  int head_ = 0;                        ///< The slot after the one that was carried out last.
+  Command placing_;                     ///< The progress thread's own, as is:
   std::vector<std::int64_t> placing_scratch_;
   std::atomic<std::chrono::steady_clock::rep> called_{0};
   std::atomic<bool> stopping_{false};

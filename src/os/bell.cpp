@@ -22,9 +22,8 @@ long futex(const void* word, int operation, std::uint32_t value, const timespec*
 
 }  // namespace
 
-void Bell::wake(int sleepers) {
-  if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-  futex(&rings_, FUTEX_WAKE, static_cast<std::uint32_t>(sleepers), nullptr);
+void Bell::wake(int sleepers_max) {
+  futex(&rings_, FUTEX_WAKE, static_cast<std::uint32_t>(sleepers_max), nullptr);
 }
 
 bool Bell::watch(std::uint32_t seen, std::chrono::nanoseconds at_most) const {

@@ -16,12 +16,11 @@ class Bell {
  public:
   void ring() {
     count();
-    wake(INT_MAX);
+    if (sleepers_.load(std::memory_order_seq_cst) != 0) wake(INT_MAX);
   }
-  /// The two halves of ring(), for who knows that somebody watches and need not be woken: look for
-  /// watchers between the two.
+  /// The two halves of ring(), for callers that know by other means whether somebody sleeps.
   void count() { rings_.fetch_add(1, std::memory_order_seq_cst); }
-  void wake(int sleepers);
+  void wake(int sleepers_max);
 
   /// The count to hand to wait(); read it before looking for work.
   std::uint32_t rings() const { return rings_.load(std::memory_order_seq_cst); }

@@ -55,8 +55,10 @@ FileChannel::FileChannel(FileChannelOptions options) : options_(std::move(option
   planned_.resize(group_members_max);
 }
 
-/// Under the mutex. The first request starts the threads: most engines touch no file. One is enough.
+/// Under the mutex. The first request starts the threads, since most engines touch no file. If the
+/// system refuses some of them, the others carry all requests.
 Status FileChannel::start_threads() {
+  if (!threads_.empty()) return {};
   const auto all = static_cast<std::size_t>(options_.queue_depth);
   const Status status = refusals_as_errors([&]() -> Status {
     threads_.reserve(all);
