@@ -1,5 +1,7 @@
 // Few threads that serve many requesters, and the order in which a requester is served.
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <future>
 #include <set>
@@ -227,4 +229,71 @@ TEST(commands_are_carried_out_in_the_order_of_submission) {
       EXPECT_EQ(order.size(), static_cast<std::size_t>(told));
     }
   }
+}
+
+// The service threads look at the slot while its end is being noted.
+TEST(a_command_that_ends_on_another_thread_is_carried_out_once) {
+  struct Stub final : Attachment {};
+  constexpr std::int64_t bytes = 64;
+  constexpr int copies = 5000;
+  Stub stub;
+  std::atomic<int> executed{0};
+  std::mutex mutex;
+  std::vector<std::function<void(Status)>> ends;
+  const SlotGeometry geometry{4, 4096};
+  const SlotSegment segment(*SharedMemory::allocate({SlotSegment::bytes(geometry), false, false}),
+                            geometry);
+  ServiceThreads threads({2, 20us});
+  SlotServer::Options served;
+  served.segment = segment;
+  served.exports = std::make_shared<ExportTable>();
+  REQUIRE(served.exports->add({"a", "", {nullptr, &stub}, bytes, true, nullptr}).ok());
+  const std::uint64_t id = served.exports->find("a")->id();
+  served.execute = [&](const Request&, std::function<void(Status)> done) {
+    executed.fetch_add(1);
+    const std::lock_guard lock(mutex);
+    ends.push_back(std::move(done));
+  };
+  served.answered = [](int, const SlotBytes&) {};
+  const auto seat = threads.add(std::make_shared<SlotServer>(std::move(served))).value();
+  std::atomic<bool> over{false};
+  std::thread ending([&] {
+    while (!over.load()) {
+      std::vector<std::function<void(Status)>> now;
+      {
+        const std::lock_guard lock(mutex);
+        now.swap(ends);
+      }
+      for (const auto& done : now) done({});
+    }
+  });
+  std::vector<std::byte> local(bytes);
+  LoopNest nest = run_of(bytes);
+  const auto queue = std::make_shared<FinishedQueue>();
+  Requester::Options options;
+  options.segment = segment;
+  options.copy = slow_copy;
+  options.publish = [&](int, std::size_t, const SlotBytes&) { seat.ring(); };
+  Requester requester(std::move(options));
+  std::array<Finished, 1> finished;
+  for (int k = 0; k < copies; ++k) {
+    Requester::Transfer transfer;
+    transfer.request.nests = {&nest, 1};
+    transfer.request.bytes = bytes;
+    transfer.request.source.address = local.data();
+    transfer.remote.id = id;
+    transfer.operation = Operation::write;
+    REQUIRE(requester.submit(transfer, queue).ok());
+    const auto end = std::chrono::steady_clock::now() + 20s;
+    while (queue->take(finished) == 0) {
+      REQUIRE(std::chrono::steady_clock::now() < end);
+      seat.ring();
+      requester.progress();
+    }
+    EXPECT(finished[0].status.ok());
+  }
+  over.store(true);
+  ending.join();
+  threads.remove(seat);
+  EXPECT_EQ(executed.load(), copies);
 }
