@@ -158,7 +158,7 @@ TEST(whoever_looks_for_a_box_asks_somebody_who_knows) {
   const auto number = [&](std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low));
   };
-  for (int run = 0; run < 20000; ++run) {
+  for (std::uint64_t run = 0; run < test::seed_count(20000); ++run) {
     const int rank = static_cast<int>(number(1, 5));
     const auto any_box = [&](std::int64_t longest) {
       std::vector<std::int64_t> lower;

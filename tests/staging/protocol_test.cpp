@@ -320,7 +320,7 @@ TEST(garbage_is_refused_and_does_no_harm) {
   std::mt19937_64 random(1);
   const auto any = [](const auto&) -> Result<bool> { return true; };
   int read_well = 0;
-  for (int k = 0; k < 200000; ++k) {
+  for (std::uint64_t k = 0; k < test::seed_count(200000); ++k) {
     std::vector<std::byte> bytes(random() % 200);
     for (auto& one : bytes) one = static_cast<std::byte>(random() % 3 == 0 ? random() : 0);
     if (bytes.size() >= 4) bytes[1] = bytes[2] = bytes[3] = std::byte{0};
