@@ -145,14 +145,14 @@ std::optional<int> ServiceThreads::take_ready(Worker& worker, int seats) {
   return taken;
 }
 
-/// A bit may have been lost to a peer that misbehaves.
+/// Looks at all requesters: a bit may have been cleared by a peer that misbehaves.
 void ServiceThreads::serve_all(Worker& worker) {
   const int seats = seats_used_.load();
   for (int seat = 0; seat < seats; ++seat) (void)serve(worker, seat);
   count(0, 0);
 }
 
-/// Says so to one thread, four times a second.
+/// Whether all requesters are to be looked at: true for one thread, four times a second.
 bool ServiceThreads::time_to_look_at_all() {
   const auto now = Clock::now().time_since_epoch();
   Clock::rep due = look_at_all_.load(std::memory_order_relaxed);
