@@ -121,9 +121,8 @@ class Fabric {
   /// bytes of `reply` the answer took. The call may have been carried out if it failed by timeout
   /// or peer_lost. Cost: some microseconds on one machine.
   /// `interrupted` is called now and then in the caller's thread.
-  /// @error what `answer` said; timeout; peer_lost; closed after disconnect(); invalid_argument if
-  /// it
-  ///        does not fit; cancelled if `interrupted` returned true
+  /// @error what `answer` said; timeout; peer_lost; closed after disconnect()
+  /// @error invalid_argument if it does not fit; cancelled if `interrupted` returned true
   Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
                           std::span<std::byte> reply, std::chrono::milliseconds timeout,
                           const std::function<bool()>& interrupted = {});

@@ -47,8 +47,8 @@ struct RemoteExport {
 /// Packs pieces of requests into free slots (write) or asks for packed slots and unpacks them
 /// (read), in the caller's thread, while the exporting process works on the slots before. Slots
 /// are used in ring order, beginning with the last one again whenever all are free; requests in
-/// order of submission. Over a network, long runs go past the
-/// slots: out of the caller's memory, and into it.
+/// order of submission. Over a network, long runs go past the slots: out of the caller's memory,
+/// and into it.
 /// Owns the bookkeeping; shares the segment. Threads: all (one mutex, held while a slot is packed).
 /// Cost: nothing is allocated once as many requests were outstanding as ever will be.
 class Requester {

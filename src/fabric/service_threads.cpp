@@ -11,8 +11,7 @@ namespace tranship {
 namespace {
 
 constexpr std::chrono::milliseconds sleep_max{250};
-/// Longer than a requester needs for its next question, even out of cold caches: on two cores that
-/// doubles the rate of eight clients and makes that of a thousand half as much again.
+/// Longer than a requester needs for its next question, even if what it needs is in no cache.
 constexpr std::chrono::microseconds watch_least{50};
 /// So often a thread turns to the same requester again before it looks at others.
 constexpr int turns_max = 16;
@@ -149,7 +148,7 @@ std::optional<int> ServiceThreads::take_ready(Worker& worker, int seats) {
 void ServiceThreads::serve_all(Worker& worker) {
   const int seats = seats_used_.load();
   for (int seat = 0; seat < seats; ++seat) (void)serve(worker, seat);
-  count(0, 0);
+  count(0, 0);  // writes what requesters read, in case that a peer has changed it
 }
 
 /// Whether all requesters are to be looked at: true for one thread, four times a second.

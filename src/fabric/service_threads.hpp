@@ -50,8 +50,8 @@ struct ServiceDoorbell {
   std::atomic<std::uint32_t> watching;  ///< Threads that see a ring without being woken.
   std::atomic<std::uint32_t> sleeping;  ///< Threads that have to be woken.
   SeatBits ready;                       ///< Requesters that have submitted something.
-  SeatBits
-      served;  ///< Requesters that are being served: their `ready` is looked at once more then.
+  /// Requesters that are being served: their bit in `ready` is looked at once more after that.
+  SeatBits served;
 
   void ring(int seat) {
     ready.set(seat);

@@ -41,14 +41,8 @@ def far_server(
 
 def cut(namespace: NetworkNamespace, down: bool) -> None:
     """Takes the interface of the namespace's side down, or up again."""
-    interface = subprocess.run(
-        ["ip", "-n", namespace.name, "-o", "link", "show", "type", "veth"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split(": ")[1]
     state = "down" if down else "up"
-    command = ["ip", "-n", namespace.name, "link", "set", interface.split("@")[0], state]
+    command = ["ip", "-n", namespace.name, "link", "set", namespace.interface, state]
     subprocess.run(command, check=True)
 
 

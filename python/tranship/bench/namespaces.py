@@ -21,6 +21,8 @@ class NetworkNamespace:
     """This side's address."""
     there: str
     """Its address."""
+    interface: str
+    """Its interface."""
 
     @property
     def prefix(self) -> list[str]:
@@ -47,8 +49,8 @@ def network_namespace() -> Iterator[NetworkNamespace]:
     """Makes one, and takes it away again with its interfaces; see `why_no_namespaces`."""
     number = os.getpid() % 16384  # two processes that run at once have different addresses
     network = f"10.{192 + number // 256}.{number % 256}"
-    namespace = NetworkNamespace(f"tranship-{os.getpid()}", f"{network}.1", f"{network}.2")
     here, there = f"ts{os.getpid()}a", f"ts{os.getpid()}b"
+    namespace = NetworkNamespace(f"tranship-{os.getpid()}", f"{network}.1", f"{network}.2", there)
     inside = ["ip", "-n", namespace.name]
     subprocess.run(["ip", "netns", "add", namespace.name], check=True)
     try:

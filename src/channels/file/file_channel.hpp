@@ -35,9 +35,10 @@ struct FileChannelOptions {
 /// a byte offset in the file. Cuts each request into pieces (pieces.hpp), which its threads carry
 /// in the order of submission, several at once; a request has ended when its last piece has.
 /// Owns its threads and one scratch buffer of `io_bytes` for each, from the first request on;
-/// nothing grows with a request. The destructor finishes what was submitted. Threads: as Channel
-/// says, with width 1. The bytes of a file range that is written are never read, so requests may
-/// write neighbouring bytes at the same time.
+/// nothing grows with a request.
+/// The destructor finishes what was submitted.
+/// Threads: as Channel says, with width 1. The bytes of a file range that is written are never
+/// read, so requests may write neighbouring bytes at the same time.
 class FileChannel : public Channel {
  public:
   /// @throws std::bad_alloc
