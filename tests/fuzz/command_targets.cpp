@@ -7,7 +7,7 @@
 #include "fabric/command.hpp"
 #include "fabric/requester.hpp"
 #include "fabric/slot_server.hpp"
-#include "fuzz/guarded.hpp"
+#include "fuzz/memory.hpp"
 #include "fuzz/targets.hpp"
 
 namespace tranship::fuzz {
@@ -75,12 +75,6 @@ void run_commands(std::span<const std::byte> input) {
 namespace {
 
 constexpr SlotGeometry geometry{3, 4096};
-
-SlotSegment fresh_segment() {
-  static const auto memory = *SharedMemory::allocate({SlotSegment::bytes(geometry), false, false});
-  std::memset(memory->data(), 0, static_cast<std::size_t>(memory->bytes()));
-  return SlotSegment(memory, geometry);
-}
 
 /// What a peer can do to the memory at any time: writes some words at a place of its choice.
 void scribble(const SlotSegment& segment, Source& source) {
@@ -166,7 +160,7 @@ struct Exporter {
 /// The exporting side: the input is what the peer writes, and when.
 void run_slots(std::span<const std::byte> input) {
   Source source(input);
-  const SlotSegment segment = fresh_segment();
+  const SlotSegment segment = fresh_segment<geometry>();
   Exporter exporter;
   const auto server = std::make_shared<SlotServer>(exporter.options(segment, source));
   while (!source.empty()) {
@@ -202,7 +196,7 @@ void run_slots(std::span<const std::byte> input) {
 /// The requesting side: the exporter answers what nobody has asked, and other things than asked.
 void run_requester(std::span<const std::byte> input) {
   Source source(input);
-  const SlotSegment segment = fresh_segment();
+  const SlotSegment segment = fresh_segment<geometry>();
   Guarded mine;
   Requester::Options options;
   options.segment = segment;

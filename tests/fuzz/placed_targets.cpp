@@ -10,19 +10,13 @@
 #include "fabric/command.hpp"
 #include "fabric/requester.hpp"
 #include "fabric/slot_server.hpp"
-#include "fuzz/guarded.hpp"
+#include "fuzz/memory.hpp"
 #include "fuzz/targets.hpp"
 
 namespace tranship::fuzz {
 namespace {
 
 constexpr SlotGeometry geometry{3, 4096, 64, 1024};
-
-SlotSegment fresh_segment() {
-  static const auto memory = *SharedMemory::allocate({SlotSegment::bytes(geometry), false, false});
-  std::memset(memory->data(), 0, static_cast<std::size_t>(memory->bytes()));
-  return SlotSegment(memory, geometry);
-}
 
 bool inside(const std::byte* first, std::size_t bytes, const std::byte* room,
             std::size_t room_bytes) {
@@ -93,7 +87,7 @@ std::vector<std::byte> some_command(Source& source, const std::array<std::uint64
 }
 
 void run_exporting(Source& source) {
-  const SlotSegment segment = fresh_segment();
+  const SlotSegment segment = fresh_segment<geometry>();
   Guarded writable;
   Guarded readonly;
   const auto table = std::make_shared<ExportTable>();
@@ -151,7 +145,7 @@ void run_exporting(Source& source) {
 }
 
 void run_requesting(Source& source) {
-  const SlotSegment segment = fresh_segment();
+  const SlotSegment segment = fresh_segment<geometry>();
   Guarded mine;
   Requester::Options options;
   options.segment = segment;

@@ -1,10 +1,12 @@
-// An array between two guards, which nobody may change.
+// Memory that targets share with a peer: an array between guards, and the slots of a link.
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "base/check.hpp"
+#include "fabric/slots.hpp"
 
 namespace tranship::fuzz {
 
@@ -12,6 +14,7 @@ constexpr std::size_t guard_bytes = 512;
 constexpr std::size_t array_bytes = 2000;
 constexpr std::byte guard{0xa5};
 
+/// An array between two guards, which nobody may change.
 struct Guarded {
   std::vector<std::byte> memory = std::vector<std::byte>(array_bytes + 2 * guard_bytes, guard);
   std::byte* data() { return memory.data() + guard_bytes; }
@@ -22,5 +25,13 @@ struct Guarded {
     }
   }
 };
+
+/// Slots that hold nothing yet; the same memory each time.
+template <SlotGeometry geometry>
+SlotSegment fresh_segment() {
+  static const auto memory = *SharedMemory::allocate({SlotSegment::bytes(geometry), false, false});
+  std::memset(memory->data(), 0, static_cast<std::size_t>(memory->bytes()));
+  return SlotSegment(memory, geometry);
+}
 
 }  // namespace tranship::fuzz
