@@ -54,8 +54,7 @@ void expect_equal(const A& a, const B& b, const char* expression, const char* fi
     if (!(condition)) ::tranship::test::record_failure(__FILE__, __LINE__, #condition); \
   } while (false)
 
-#define EXPECT_EQ(a, b) \
-  ::tranship::test::expect_equal((a), (b), #a " == " #b, __FILE__, __LINE__)
+#define EXPECT_EQ(a, b) ::tranship::test::expect_equal((a), (b), #a " == " #b, __FILE__, __LINE__)
 
 #define REQUIRE(condition)                                              \
   do {                                                                  \
