@@ -15,7 +15,7 @@
 namespace tranship {
 
 constexpr std::uint64_t hello_magic = 0x3150494853524e54;  // "TNRSHIP1"
-constexpr std::uint32_t protocol_version_current = 6;
+constexpr std::uint32_t protocol_version_current = 7;
 
 enum class MessageType : std::uint32_t {
   hello = 1,  ///< Requester: who I am and what I can do. With a descriptor of its bell.

@@ -6,6 +6,7 @@
 
 #include "base/refusals.hpp"
 #include "fabric/slot_server.hpp"
+#include "os/brief_lock.hpp"
 
 namespace tranship {
 namespace {
@@ -13,6 +14,8 @@ namespace {
 constexpr std::chrono::milliseconds sleep_max{250};
 /// Longer than a requester needs for its next question, even if what it needs is in no cache.
 constexpr std::chrono::microseconds watch_least{50};
+/// So often a thread looks before it reads the clock.
+constexpr int looks_a_time = 32;
 /// So often a thread turns to the same requester again before it looks at others.
 constexpr int turns_max = 16;
 
@@ -51,7 +54,7 @@ Status ServiceThreads::start_thread() {
 }
 
 Result<ServiceThreads::Seat> ServiceThreads::add(std::shared_ptr<SlotServer> server) {
-  std::lock_guard lock(mutex_);
+  const auto lock = brief_lock(mutex_);
   if (Status status = make_doorbell(); !status) return status.error();
   const auto threads = static_cast<int>(threads_.size());
   if (threads < options_.threads_max && threads <= taken_) {
@@ -74,16 +77,19 @@ Result<ServiceThreads::Seat> ServiceThreads::add(std::shared_ptr<SlotServer> ser
 
 void ServiceThreads::remove(const Seat& seat) {
   if (seat.number < 0) return;
-  std::unique_lock lock(mutex_);
+  auto lock = brief_lock(mutex_);
   const auto number = static_cast<std::size_t>(seat.number);
   places_[number].leaving = true;
+  leaving_.fetch_add(1);
+  if (places_[number].serving) bell().bell.count();  // who lingers there leaves
   left_.wait(lock, [&] { return !places_[number].serving; });
+  leaving_.fetch_sub(1);
   places_[number] = Place{};
   --taken_;
 }
 
 int ServiceThreads::taken() const {
-  std::lock_guard lock(mutex_);
+  const auto lock = brief_lock(mutex_);
   return taken_;
 }
 
@@ -91,7 +97,7 @@ bool ServiceThreads::serve_now() {
   bool any = false;
   here_.next = 0;
   while (const auto seat = doorbell_ ? take_ready(here_, seats_used_.load()) : std::nullopt) {
-    any |= serve(here_, *seat);
+    any |= serve(here_, *seat, After::leave);
   }
   return any;
 }
@@ -112,7 +118,7 @@ bool ServiceThreads::serve_ready(Worker& worker) {
   const auto seat = take_ready(worker, seats);
   if (!seat) return false;
   worker.next = (*seat + 1) % seats;
-  (void)serve(worker, *seat);
+  (void)serve(worker, *seat, After::linger);
   return true;
 }
 
@@ -147,7 +153,7 @@ std::optional<int> ServiceThreads::take_ready(Worker& worker, int seats) {
 /// Looks at all requesters: a bit may have been cleared by a peer that misbehaves.
 void ServiceThreads::serve_all(Worker& worker) {
   const int seats = seats_used_.load();
-  for (int seat = 0; seat < seats; ++seat) (void)serve(worker, seat);
+  for (int seat = 0; seat < seats; ++seat) (void)serve(worker, seat, After::leave);
   count(0, 0);  // writes what requesters read, in case that a peer has changed it
 }
 
@@ -161,11 +167,11 @@ bool ServiceThreads::time_to_look_at_all() {
 }
 
 /// Returns whether the requester had submitted anything.
-bool ServiceThreads::serve(Worker& worker, int seat) {
+bool ServiceThreads::serve(Worker& worker, int seat, After after) {
   const auto number = static_cast<std::size_t>(seat);
   std::shared_ptr<SlotServer> server;
   {
-    std::lock_guard lock(mutex_);
+    const auto lock = brief_lock(mutex_);
     Place& place = places_[number];
     if (!place.server || place.leaving) return false;
     if (place.serving) {  // who serves it looks at its bit again
@@ -178,18 +184,59 @@ bool ServiceThreads::serve(Worker& worker, int seat) {
     bell().served.set(seat);
   }
   const bool any = serve_turns(worker, *server, seat);
-  server.reset();
-  std::lock_guard lock(mutex_);
+  bool more = any && after == After::linger;
+  while (more && linger(worker, *server)) more = serve_turns(worker, *server, seat);
+  const auto lock = brief_lock(mutex_);
   Place& place = places_[number];
-  place.serving = false;
   served_.clear(seat);
   bell().served.clear(seat);
-  if (place.leaving) left_.notify_all();
-  if (!place.leaving && bell().ready.holds(seat)) {
+  const bool again = bell().ready.holds(seat) || server->waiting();
+  server.reset();
+  place.serving = false;
+  if (place.leaving) {
+    left_.notify_all();
+  } else if (again) {
+    bell().ready.set(seat);
     bell().bell.count();
     bell().wake_one();
   }
   return any;
+}
+
+/// Watches the slots of the requester that this thread serves: most ask again soon, and neither
+/// side has to ring then. Returns whether it has submitted something; false as soon as another
+/// requester has rung.
+bool ServiceThreads::linger(Worker& worker, SlotServer& server) {
+  if (others_ready() || !begin_watching()) return false;
+  const auto longest = (Clock::now() + watch_time(worker)).time_since_epoch().count();
+  const Clock::rep end = std::min(longest, look_at_all_.load(std::memory_order_relaxed));
+  std::uint32_t seen = bell().bell.rings();
+  bool submitted = false;
+  bool alone = !others_ready();
+  while (alone && !submitted && Clock::now().time_since_epoch().count() < end) {
+    for (int k = 0; k < looks_a_time && alone && !submitted; ++k) {
+      submitted = server.waiting();
+      if (const std::uint32_t rings = bell().bell.rings(); rings != seen) {
+        seen = rings;
+        alone = !others_ready() && leaving_.load() == 0 && !stopping_.load();
+      }
+      if (!submitted) Bell::pause();
+    }
+  }
+  count(-1, 0);
+  // Who has rung meanwhile may have seen this thread watch.
+  if (submitted && others_ready()) bell().wake_one();
+  worker.served = submitted;
+  return submitted;
+}
+
+/// Whether a requester that nobody serves has rung.
+bool ServiceThreads::others_ready() const {
+  const int seats = seats_used_.load();
+  for (int word = 0; word * SeatBits::seats_a_word < seats; ++word) {
+    if ((bell().ready.word(word) & ~served_.word(word)) != 0) return true;
+  }
+  return false;
 }
 
 bool ServiceThreads::serve_turns(Worker& worker, SlotServer& server, int seat) {
@@ -199,7 +246,7 @@ bool ServiceThreads::serve_turns(Worker& worker, SlotServer& server, int seat) {
     const bool turn_any = server.serve(more, worker.question);
     any |= turn_any;
     if (more) bell().ready.set(seat);
-    if (!more && !bell().ready.take(seat)) break;
+    if (!more && !(bell().ready.holds(seat) && bell().ready.take(seat))) break;
   }
   if (any) worker.called = std::max(worker.called, server.called());
   worker.served |= any;
@@ -219,25 +266,38 @@ void ServiceThreads::wait(Worker& worker, std::uint32_t seen) {
 /// Looks for a while without being woken, if this thread has had something to do of late and few
 /// others watch. Returns whether somebody rang.
 bool ServiceThreads::watch(const Worker& worker, std::uint32_t seen) {
-  const auto left = worker.called + options_.spin - Clock::now();
-  const auto least = worker.served ? Clock::duration(watch_least) : Clock::duration::zero();
-  const auto longest = std::max(left, least);
-  if (longest <= longest.zero()) return false;
-  {
-    std::lock_guard lock(mutex_);
-    if (watching_ >= watching_max_) return false;
-  }
-  count(1, 0);
+  const auto longest = watch_time(worker);
+  if (longest <= longest.zero() || !begin_watching()) return false;
   const bool rang = bell().bell.watch(seen, longest);
   count(-1, 0);
   return rang;
 }
 
-/// Changes how many threads watch and sleep, as this object knows and as the requesters read.
+/// How long a thread watches from now on.
+ServiceThreads::Clock::duration ServiceThreads::watch_time(const Worker& worker) const {
+  const auto least = worker.served ? Clock::duration(watch_least) : Clock::duration::zero();
+  return std::max(worker.called + options_.spin - Clock::now(), least);
+}
+
+/// Counts one more thread that watches; false if enough do.
+bool ServiceThreads::begin_watching() {
+  const auto lock = brief_lock(mutex_);
+  if (watching_ >= watching_max_) return false;
+  ++watching_;
+  write_counts();
+  return true;
+}
+
+/// Changes how many threads watch and sleep.
 void ServiceThreads::count(int watching, int sleeping) {
-  std::lock_guard lock(mutex_);
+  const auto lock = brief_lock(mutex_);
   watching_ += watching;
   sleeping_ += sleeping;
+  write_counts();
+}
+
+/// What requesters read of the counts.
+void ServiceThreads::write_counts() {
   bell().watching.store(static_cast<std::uint32_t>(watching_));
   bell().sleeping.store(static_cast<std::uint32_t>(sleeping_));
 }

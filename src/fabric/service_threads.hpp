@@ -46,14 +46,21 @@ class SeatBits {
 /// or spurious looks while it does, and nothing else: every sleep is bounded, every requester is
 /// looked at four times a second, and the counts are written anew each time that one changes.
 struct ServiceDoorbell {
-  Bell bell;
-  std::atomic<std::uint32_t> watching;  ///< Threads that see a ring without being woken.
-  std::atomic<std::uint32_t> sleeping;  ///< Threads that have to be woken.
-  SeatBits ready;                       ///< Requesters that have submitted something.
-  /// Requesters that are being served: their bit in `ready` is looked at once more after that.
-  SeatBits served;
+  /// Bytes of a cache line: what different threads write lies in different ones.
+  static constexpr std::size_t line = 64;
 
+  alignas(line) Bell bell;
+  alignas(
+      line) std::atomic<std::uint32_t> watching;  ///< Threads that see a ring without being woken.
+  std::atomic<std::uint32_t> sleeping;            ///< Threads that have to be woken.
+  alignas(line) SeatBits ready;                   ///< Requesters that have submitted something.
+  /// Requesters in whose slots a thread looks without being rung for. It looks once more after it
+  /// has cleared the bit.
+  alignas(line) SeatBits served;
+
+  /// To be called after the slot's state was set.
   void ring(int seat) {
+    if (served.holds(seat)) return;
     ready.set(seat);
     bell.count();
     if (!served.holds(seat)) wake_one();
@@ -122,21 +129,28 @@ class ServiceThreads {
   bool serve_ready(Worker& worker);
   void serve_all(Worker& worker);
   std::optional<int> take_ready(Worker& worker, int seats);
-  bool serve(Worker& worker, int seat);
+  enum class After { leave, linger };
+  bool serve(Worker& worker, int seat, After after);
+  bool linger(Worker& worker, SlotServer& server);
+  bool others_ready() const;
   bool serve_turns(Worker& worker, SlotServer& server, int seat);
   bool time_to_look_at_all();
   void wait(Worker& worker, std::uint32_t seen);
   bool watch(const Worker& worker, std::uint32_t seen);
+  Clock::duration watch_time(const Worker& worker) const;
+  bool begin_watching();
   void count(int watching, int sleeping);
+  void write_counts();
 
   Options options_;
   int watching_max_;
   std::shared_ptr<SharedMemory> doorbell_;  ///< Made with the first seat.
   SeatBits served_;                         ///< As the doorbell has it, out of others' reach.
   std::atomic<bool> stopping_{false};
-  std::atomic<int> seats_used_{0};  ///< No seat beyond was ever taken.
-  std::atomic<Clock::rep> look_at_all_{0};
-  mutable std::mutex mutex_;  ///< guards what follows
+  std::atomic<int> seats_used_{0};          ///< No seat beyond was ever taken.
+  std::atomic<Clock::rep> look_at_all_{0};  ///< When all requesters are to be looked at.
+  std::atomic<int> leaving_{0};             ///< Seats that remove() waits for.
+  mutable std::mutex mutex_;                ///< guards what follows
   std::condition_variable left_;
   std::vector<Place> places_;
   int taken_ = 0;

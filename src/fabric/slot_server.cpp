@@ -31,14 +31,15 @@ bool SlotServer::waits(int slot) const {
 /// fills when all its slots are free. If both wait, the one that was filled first.
 std::optional<int> SlotServer::next() const {
   const SlotSegment& segment = options_.segment;
-  const int last = (head_ + segment.geometry().slots - 1) % segment.geometry().slots;
-  const bool after = waits(head_);
-  if (!waits(last)) return after ? std::optional(head_) : std::nullopt;
+  const int head = head_.load(std::memory_order_relaxed);
+  const int last = (head + segment.geometry().slots - 1) % segment.geometry().slots;
+  const bool after = waits(head);
+  if (!waits(last)) return after ? std::optional(head) : std::nullopt;
   // What was filled before the last one is seen by now.
-  if (!after && !waits(head_)) return last;
+  if (!after && !waits(head)) return last;
   const std::uint64_t ahead =
-      read_header(segment.command(last)).sequence - read_header(segment.command(head_)).sequence;
-  return static_cast<std::int64_t>(ahead) > 0 ? head_ : last;
+      read_header(segment.command(last)).sequence - read_header(segment.command(head)).sequence;
+  return static_cast<std::int64_t>(ahead) > 0 ? head : last;
 }
 
 bool SlotServer::serve(bool& more, std::vector<std::byte>& question) {
@@ -124,7 +125,7 @@ bool SlotServer::executing() const {
 }
 
 void SlotServer::carry_out(int slot, std::vector<std::byte>& question) {
-  head_ = (slot + 1) % options_.segment.geometry().slots;
+  head_.store((slot + 1) % options_.segment.geometry().slots, std::memory_order_relaxed);
   {
     std::lock_guard lock(finishing_mutex_);
     work_[static_cast<std::size_t>(slot)].busy = true;

@@ -74,6 +74,9 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   /// answered to nobody.
   void stop() { stopping_.store(true); }
 
+  /// Whether serve() would find a command. Threads: all.
+  bool waiting() const { return !stopping_.load(std::memory_order_relaxed) && next(); }
+
   /// After stop(), when nobody is in serve(): whether `execute` holds commands of this requester.
   bool executing() const;
 
@@ -110,7 +113,7 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   mutable std::mutex finishing_mutex_;  ///< A slot's `busy` and state change together.
   mutable std::mutex serving_mutex_;    ///< guards what follows
   std::vector<Work> work_;              ///< By slot; one that `execute` holds is its own.
-  int head_ = 0;                        ///< The slot after the one that was carried out last.
+  std::atomic<int> head_{0};            ///< The slot after the one that was carried out last.
   Command placing_;                     ///< The progress thread's own, as is:
   std::vector<std::int64_t> placing_scratch_;
   std::atomic<std::chrono::steady_clock::rep> called_{0};

@@ -87,13 +87,13 @@ class SlotSegment {
   /// What lies in a slot belongs to whom its state names. Who sees a state sees all that was done
   /// before it was set.
   SlotState state(int slot) const {
-    const auto value = control(slot).state.load(std::memory_order_acquire);
+    const auto value = control(slot).state.load();
     order_after(order_key(slot));
     return static_cast<SlotState>(value);
   }
   void set_state(int slot, SlotState state) const {
     order_before(order_key(slot));
-    control(slot).state.store(static_cast<std::uint32_t>(state), std::memory_order_release);
+    control(slot).state.store(static_cast<std::uint32_t>(state));
   }
 
   std::byte* command(int slot) const {

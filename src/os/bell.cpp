@@ -10,17 +10,17 @@
 namespace tranship {
 namespace {
 
-void pause_briefly() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 long futex(const void* word, int operation, std::uint32_t value, const timespec* timeout) {
   return syscall(SYS_futex, word, operation, value, timeout, nullptr, 0);
 }
 
 }  // namespace
+
+void Bell::pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
 
 void Bell::wake(int sleepers_max) {
   futex(&rings_, FUTEX_WAKE, static_cast<std::uint32_t>(sleepers_max), nullptr);
@@ -31,7 +31,7 @@ bool Bell::watch(std::uint32_t seen, std::chrono::nanoseconds at_most) const {
   do {
     for (int k = 0; k < 32; ++k) {
       if (rings() != seen) return true;
-      pause_briefly();
+      pause();
     }
   } while (std::chrono::steady_clock::now() < end);
   return false;
@@ -46,7 +46,7 @@ void Bell::wait(std::uint32_t seen, std::chrono::nanoseconds at_most,
   while (Clock::now() < spin_end) {
     for (int k = 0; k < 32; ++k) {
       if (rings() != seen) return;
-      pause_briefly();
+      pause();
     }
     sched_yield();
   }

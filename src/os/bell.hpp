@@ -25,6 +25,9 @@ class Bell {
   /// The count to hand to wait(); read it before looking for work.
   std::uint32_t rings() const { return rings_.load(std::memory_order_seq_cst); }
 
+  /// Between two looks at what another core writes.
+  static void pause();
+
   /// Looks for so long, and keeps the core: for answers that come sooner than a sleep and its end.
   /// Returns whether the count differs from `seen`.
   bool watch(std::uint32_t seen, std::chrono::nanoseconds at_most) const;

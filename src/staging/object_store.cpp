@@ -466,7 +466,7 @@ void ObjectStore::take_out(const std::string& name, Variable& variable, std::int
   changes_.insert(name);
 }
 
-void ObjectStore::erase_variable(std::map<std::string, Variable>::iterator found) {
+void ObjectStore::erase_variable(ByName<Variable>::Map::iterator found) {
   const std::string name = found->first;
   auto& versions = found->second.versions;
   while (!versions.empty()) {
@@ -637,19 +637,13 @@ std::optional<VariableInfo> ObjectStore::info(const std::string& name,
 
 std::vector<std::string> ObjectStore::names_from(const std::string& first,
                                                  std::size_t count_max) const {
-  std::vector<std::string> names;
-  for (auto one = variables_.lower_bound(first);
-       one != variables_.end() && names.size() < count_max; ++one) {
-    if (one->second.bounds) names.push_back(one->first);
-  }
-  return names;
+  return variables_.names_from(first, count_max,
+                               [](const Variable& one) { return one.bounds.has_value(); });
 }
 
 std::vector<VariableInfo> ObjectStore::list() const {
   std::vector<VariableInfo> all;
-  for (const auto& [name, variable] : variables_) {
-    if (auto one = info(name)) all.push_back(std::move(*one));
-  }
+  for (const std::string& name : names_from({}, SIZE_MAX)) all.push_back(*info(name));
   return all;
 }
 

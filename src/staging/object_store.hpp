@@ -17,6 +17,7 @@
 
 #include "staging/box.hpp"
 #include "staging/box_index.hpp"
+#include "staging/by_name.hpp"
 #include "staging/deletions.hpp"
 #include "staging/leases.hpp"
 #include "staging/limits.hpp"
@@ -368,7 +369,7 @@ class ObjectStore {
   Result<Variable*> make_variable(const PutRequest& request);
   Status check_limits(Owner owner, const Variable& variable, std::int64_t version) const;
   Status check_leases(Owner owner) const;
-  void erase_variable(std::map<std::string, Variable>::iterator found);
+  void erase_variable(ByName<Variable>::Map::iterator found);
   void take_out(const std::string& name, Variable& variable, std::int64_t version);
   Result<std::variant<Range, Waiting>> make_room(const PutRequest& request, std::uint64_t object,
                                                  const Asking& asking);
@@ -395,7 +396,7 @@ class ObjectStore {
 
   Options options_;
   Places places_;
-  std::map<std::string, Variable> variables_;
+  ByName<Variable> variables_;
   std::unordered_map<std::uint64_t, Object> objects_;
   std::unordered_map<std::uint64_t, Entered> entered_;
   Leases leases_;

@@ -104,7 +104,7 @@ std::optional<Facts> Registry::facts(const std::string& variable) const {
 
 std::pair<std::uint64_t, bool> Registry::remove(const std::string& variable) {
   const bool defined = definitions_.erase(variable) > 0;
-  const bool known = variables_.erase(variable) > 0;
+  const bool known = variables_.erase(variable);
   for (auto& [client, producer] : producers_) producer.variables.erase(variable);
   return {++number_, defined || known};
 }

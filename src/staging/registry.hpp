@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "staging/by_name.hpp"
 #include "staging/distribution.hpp"
 #include "staging/object_store.hpp"
 #include "tranship/error.hpp"
@@ -66,7 +67,7 @@ class Registry {
 
   /// Nothing if nobody has declared it.
   std::optional<Facts> facts(const std::string& variable) const;
-  const std::map<std::string, Facts>& all() const { return variables_; }
+  const ByName<Facts>& all() const { return variables_; }
 
   /// The client's last connection is gone; it counts as dead unless it comes back, or is gone()
   /// cleanly. Returns the variables that it put to.
@@ -88,7 +89,7 @@ class Registry {
   Limits limits_;
   std::uint64_t number_ = 0;  ///< of the last creation or deletion
   std::map<std::string, Definition> definitions_;
-  std::map<std::string, Facts> variables_;
+  ByName<Facts> variables_;
   struct Producer {
     std::set<std::string> variables;
     bool lost = false;

@@ -4,6 +4,7 @@
 
 #include "fabric/contact.hpp"
 #include "os/available_memory.hpp"
+#include "os/brief_lock.hpp"
 #include "staging/gpu_disk.hpp"
 
 namespace tranship::staging {
@@ -88,7 +89,7 @@ void Server::start_moving() {
   if (!disk_) return;
   if (device_ >= 0) disk_ = std::make_unique<GpuDisk>(std::move(disk_), *engine_, device_);
   const auto ended = [this](const Move& move, const Status& status) {
-    std::lock_guard lock(mutex_);
+    const auto lock = brief_lock(mutex_);
     service_->ended(move, status);
   };
   mover_ = std::make_unique<Mover>(std::move(disk_), ended);
@@ -175,7 +176,7 @@ Status Server::close(std::chrono::milliseconds drain_max) {
   if (closed_.exchange(true)) return {};
   const auto end = std::chrono::steady_clock::now() + drain_max;
   const auto busy = [&] {
-    std::lock_guard lock(mutex_);
+    const auto lock = brief_lock(mutex_);
     if (service_) service_->drain();
     return service_ && service_->busy();
   };
@@ -184,7 +185,7 @@ Status Server::close(std::chrono::milliseconds drain_max) {
   }
   std::unique_ptr<Mover> mover;
   {
-    std::lock_guard lock(mutex_);
+    const auto lock = brief_lock(mutex_);
     mover = std::move(mover_);
   }
   mover.reset();  // its thread may wait for the lock
@@ -194,27 +195,27 @@ Status Server::close(std::chrono::milliseconds drain_max) {
 std::string Server::contact() const { return contact_; }
 
 std::vector<VariableInfo> Server::list() const {
-  std::lock_guard lock(mutex_);
+  const auto lock = brief_lock(mutex_);
   return service_->list();
 }
 
 std::int64_t Server::memory_bytes_used() const {
-  std::lock_guard lock(mutex_);
+  const auto lock = brief_lock(mutex_);
   return service_->memory_bytes_used();
 }
 
 std::int64_t Server::spilled_bytes() const {
-  std::lock_guard lock(mutex_);
+  const auto lock = brief_lock(mutex_);
   return service_->spilled_bytes();
 }
 
 int Server::clients() const {
-  std::lock_guard lock(mutex_);
+  const auto lock = brief_lock(mutex_);
   return service_->clients();
 }
 
 bool Server::complete() const {
-  std::lock_guard lock(mutex_);
+  const auto lock = brief_lock(mutex_);
   return service_->complete();
 }
 
@@ -283,7 +284,7 @@ std::byte* Server::address_of(const Range& range) const {
 Result<std::size_t> Server::answer(RequesterId from, std::span<const std::byte> question,
                                    std::span<std::byte> reply) {
   if (!await_ready()) return Error{ErrorCode::closed, "the staging server did not start"};
-  std::lock_guard lock(mutex_);
+  const auto lock = brief_lock(mutex_);
   const std::int64_t begin_ns = trace_ ? trace_->now_ns() : 0;
   auto length = service_->answer(from.value, question, reply);
   if (trace_) trace_->answered(from.value, question, length, reply, begin_ns);
@@ -303,13 +304,13 @@ bool Server::await_ready() const {
 /// Whoever said goodbye is waited for until nothing of it is under way; he did not die.
 void Server::on_lost(RequesterId requester, bool cleanly) {
   if (cleanly || !ready_.load(std::memory_order_acquire)) return;
-  std::lock_guard lock(mutex_);
+  const auto lock = brief_lock(mutex_);
   service_->lost(requester.value);
 }
 
 void Server::on_gone(RequesterId requester, bool cleanly) {
   if (!ready_.load(std::memory_order_acquire)) return;  // nobody has said hello
-  std::lock_guard lock(mutex_);
+  const auto lock = brief_lock(mutex_);
   service_->gone(requester.value, cleanly);
   if (trace_) trace_->gone(requester.value);
 }

@@ -459,11 +459,9 @@ void Service::complete_info(VariableInfo& info) const {
 std::vector<VariableInfo> Service::list_from(const std::string& after, std::int64_t after_version,
                                              std::size_t rows_max) const {
   std::vector<std::string> names = store_.names_from(after, rows_max);
-  std::size_t count = 0;
-  for (auto one = registry_.all().lower_bound(after);
-       one != registry_.all().end() && count < rows_max; ++one, ++count) {
-    names.push_back(one->first);
-  }
+  const auto declared =
+      registry_.all().names_from(after, rows_max, [](const Facts&) { return true; });
+  names.insert(names.end(), declared.begin(), declared.end());
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   if (names.size() > rows_max) names.resize(rows_max);  // behind that some may be left out

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -151,12 +152,13 @@ class Service {
   ObjectStore store_;
   Registry registry_;
   Distribution distribution_;
-  std::map<std::string, VariableTraffic> traffic_;  ///< of the variables of which something came
-  std::vector<std::string> contacts_;               ///< of all servers; empty: it has not come
-  std::map<Owner, ClientInfo> clients_;
-  std::map<Owner, ClientId> lost_;  ///< clients whose connections are gone, until gone()
-  Watches waiting_;                 ///< for a change of a variable; of "": of memory, or the disk
-  std::set<std::string> changes_;   ///< of the registry
+  /// Of the variables of which something came.
+  std::unordered_map<std::string, VariableTraffic> traffic_;
+  std::vector<std::string> contacts_;  ///< of all servers; empty: it has not come
+  std::unordered_map<Owner, ClientInfo> clients_;
+  std::unordered_map<Owner, ClientId> lost_;  ///< clients whose connections are gone, until gone()
+  Watches waiting_;                ///< for a change of a variable; of "": of memory, or the disk
+  std::set<std::string> changes_;  ///< of the registry
   std::set<Owner> waiting_for_servers_;
   /// What gets found that no message has room for, by lease, until the release.
   std::map<std::pair<Owner, std::uint64_t>, Found> long_answers_;

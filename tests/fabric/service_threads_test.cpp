@@ -12,6 +12,7 @@
 #include "fabric/requester.hpp"
 #include "fabric/service_threads.hpp"
 #include "fabric/slot_server.hpp"
+#include "os/bell.hpp"
 
 using namespace tranship;
 using namespace tranship::test;
@@ -172,6 +173,42 @@ TEST(a_requester_whose_ring_is_lost_is_served_all_the_same) {
   EXPECT(std::chrono::steady_clock::now() - begin < 5s);
   done.store(true);
   others.join();
+}
+
+TEST(a_requester_that_asks_while_its_thread_turns_away_is_served) {
+  ServiceThreads threads({1, 20us});
+  Client link(threads, {plus_one});
+  Random random(7);
+  int late = 0;
+  for (std::uint64_t k = 0; k < 30000; ++k) {
+    // A thread that has nothing to do turns away after some 50 us.
+    const auto gap = std::chrono::microseconds(40 + random.below(25));
+    const auto begin = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - begin < gap) Bell::pause();
+    const auto asked = std::chrono::steady_clock::now();
+    EXPECT_EQ(link.ask(k).value(), k + 1);
+    late += std::chrono::steady_clock::now() - asked > 150ms;
+  }
+  EXPECT(late <= 1);  // one: a machine that stood still
+}
+
+TEST(who_asks_again_and_again_does_not_keep_the_thread_from_others) {
+  ServiceThreads threads({1, 20us});
+  Client busy(threads, {plus_one});
+  Client other(threads, {plus_one});
+  std::atomic<bool> done{false};
+  std::thread asking([&] {
+    while (!done.load()) EXPECT(busy.ask(1).ok());
+  });
+  int late = 0;
+  for (std::uint64_t k = 0; k < 100; ++k) {
+    const auto asked = std::chrono::steady_clock::now();
+    EXPECT_EQ(other.ask(k).value(), k + 1);
+    late += std::chrono::steady_clock::now() - asked > 100ms;
+  }
+  EXPECT(late <= 1);
+  done.store(true);
+  asking.join();
 }
 
 TEST(a_requester_is_gone_when_its_last_answer_is_given) {
