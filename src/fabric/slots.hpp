@@ -84,8 +84,8 @@ class SlotSegment {
   SlotHeader& header() const { return *reinterpret_cast<SlotHeader*>(memory_->data()); }
   SlotControl& control(int slot) const { return header().control[static_cast<std::size_t>(slot)]; }
 
-  /// What lies in a slot belongs to whom its state names. Who sees a state sees all that was done
-  /// before it was set.
+  /// Says which side may touch the slot; who sees a state sees all that was done before it was set.
+  /// As consistent as the doorbell: who submits either finds its slot watched there, or rings.
   SlotState state(int slot) const {
     const auto value = control(slot).state.load();
     order_after(order_key(slot));
