@@ -50,10 +50,10 @@ struct ServiceDoorbell {
   static constexpr std::size_t line = 64;
 
   alignas(line) Bell bell;
-  alignas(
-      line) std::atomic<std::uint32_t> watching;  ///< Threads that see a ring without being woken.
-  std::atomic<std::uint32_t> sleeping;            ///< Threads that have to be woken.
-  alignas(line) SeatBits ready;                   ///< Requesters that have submitted something.
+  /// Threads that see a ring without being woken.
+  alignas(line) std::atomic<std::uint32_t> watching;
+  std::atomic<std::uint32_t> sleeping;  ///< Threads that have to be woken.
+  alignas(line) SeatBits ready;         ///< Requesters that have submitted something.
   /// Requesters in whose slots a thread looks without being rung for. It looks once more after it
   /// has cleared the bit.
   alignas(line) SeatBits served;

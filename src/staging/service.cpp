@@ -524,6 +524,7 @@ Result<std::size_t> Service::on(Owner, const protocol::AskStatus&,
     room -= bytes;
     info.names.push_back(known.name);
   }
+  std::sort(info.names.begin(), info.names.end());
   return reply(protocol::ServerStatus{std::move(info)});
 }
 
