@@ -182,9 +182,7 @@ class Calibration {
     const Throughput& rates = engine_->profile().channels[0].throughput;
     const Order from = Order::of(*source.view.mapping);
     const Order to = Order::of(*target.view.mapping);
-    plan->tile = choose_tile({&from, &rates}, {&to, &rates}, plan->extents, request).tile;
-    plan->tiles = tile_count(plan->extents, plan->tile, source.view.mapping->rank());
-    plan->direct = false;
+    retile(*plan, choose_tile({&from, &rates}, {&to, &rates}, plan->extents, request).tile);
     std::vector<double> seconds;
     for (int k = 0; k < repeats; ++k) {
       if (file_ != nullptr) file_->forget_cached();

@@ -110,6 +110,10 @@ struct Plan {
 /// differ; out_of_memory if no intermediate buffer that holds a tile is allowed
 Result<Plan> plan(const PlanQuery& query, const Profile& profile);
 
+/// Lets a plan go in tiles of other extents, with intermediate buffers that hold one, and no longer
+/// in the caller's thread. The predicted times stay those of the tiles before.
+void retile(Plan& plan, const Point& tile);
+
 /// The plan in words: hops, layouts, tiles, predicted time, what binds, what it beat.
 std::string explain(const Plan& plan, const Profile& profile);
 /// The same as JSON, with the keys of `tranship plan --json`.

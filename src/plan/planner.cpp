@@ -191,15 +191,12 @@ bool is_staged(const Plan& plan, const Profile& profile) {
 
 /// What takes less than handing it to workers goes as one tile, where it is called.
 void mark_staged(Plan& plan, const Profile& profile) {
-  Hop& first = plan.hops[0];
-  Hop& last = plan.hops[1];
+  const Hop& first = plan.hops[0];
+  const Hop& last = plan.hops[1];
   const double moving_s = (first.tile_s + last.tile_s) * static_cast<double>(plan.tiles);
   if (moving_s >= profile.handoff_s) return;
+  retile(plan, plan.extents);
   plan.direct = true;
-  plan.tile = plan.extents;
-  plan.tiles = 1;
-  plan.tile_bytes = plan.bytes;
-  first.target = last.source = (first.converts ? last.target : first.source)->slot(plan.extents);
 }
 
 /// What goes to another process in one message.
@@ -328,6 +325,26 @@ Status check_query(const PlanQuery& query, const Profile& profile) {
 }
 
 }  // namespace
+
+void retile(Plan& plan, const Point& tile) {
+  const Mapping& source = *plan.hops.front().source;
+  const Mapping& target = *plan.hops.back().target;
+  const int rank = source.rank();
+  plan.tile = tile;
+  plan.tiles = tile_count(plan.extents, tile, rank);
+  plan.tile_bytes = points_of(tile, rank) * source.point_bytes();
+  plan.direct = false;
+  plan.nests.clear();
+  Slots slots(source, target, plan.tile);
+  for (const Lane& lane : plan.lanes) {
+    bool converted = false;
+    for (int k = lane.first_hop; k + 1 < lane.first_hop + lane.hop_count; ++k) {
+      Hop& hop = plan.hops[at(k)];
+      converted |= hop.converts;
+      hop.target = plan.hops[at(k + 1)].source = slots.in_order_of(converted);
+    }
+  }
+}
 
 Planner::Planner(const Profile& profile)
     : profile_(&profile), graph_(std::make_unique<Graph>(profile)) {}

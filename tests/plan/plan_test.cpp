@@ -188,6 +188,20 @@ TEST(tiles_cover_everything_once) {
   EXPECT_EQ(points, 37 * 5 * 11);
 }
 
+TEST(buffers_between_hops_hold_the_tiles_that_a_plan_is_changed_to) {
+  Plan plan = tranship::plan(query(fbm, disk, "F, x, y", "F, y, x"), two_nodes()).value();
+  EXPECT(plan.hops.size() > 2);
+  for (const Point& tile : {Point{4096, 512}, Point{16, 8}}) {
+    retile(plan, tile);
+    EXPECT_EQ(plan.tile_bytes, tile[0] * tile[1] * 16);
+    EXPECT_EQ(plan.tiles * plan.tile_bytes, plan.bytes);
+    for (std::size_t k = 0; k + 1 < plan.hops.size(); ++k) {
+      EXPECT_EQ(View::whole(plan.hops[k].target).bytes(), plan.tile_bytes);
+      EXPECT(plan.hops[k].target == plan.hops[k + 1].source);
+    }
+  }
+}
+
 TEST(a_tile_of_a_transpose_has_long_runs_on_both_sides) {
   const Profile profile = two_nodes();
   const auto q = query(sys, sys, "F, x, y", "F, y, x");
