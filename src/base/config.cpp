@@ -84,6 +84,8 @@ std::vector<Setting> settings() {
              "how long a broken network connection may take to be made anew"),
       flag("tls", &Config::tls, "connections over a network are encrypted, on both sides"),
       flag("wire_checksum", &Config::wire_checksum, "messages over a network carry a checksum"),
+      number("tcp_sockets", &Config::tcp_sockets,
+             "TCP sockets to each process of another machine, 1 to 16"),
       number("slots_per_peer", &Config::slots_per_peer, "slots to each peer"),
       number("slot_bytes", &Config::slot_bytes, "bytes of each slot"),
       number("peer_threads", &Config::peer_threads,

@@ -51,6 +51,9 @@ struct Config {
   /// side's wish is enough. Set it where cards, switches or tunnels are not trusted to keep bytes
   /// as they are. With `tls` it adds nothing.
   bool wire_checksum = false;
+  /// TCP sockets of each connection that this process makes to another machine, 1 to 16. Beyond the
+  /// first they carry long runs of bytes: several where one does not fill the network.
+  std::int64_t tcp_sockets = 1;
   /// Slots through which a peer's arrays are reached, and their size.
   std::int64_t slots_per_peer = 8;
   std::int64_t slot_bytes = std::int64_t{256} << 10;

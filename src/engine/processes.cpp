@@ -176,6 +176,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   options.reconnect = std::chrono::milliseconds(config.reconnect_ms);
   options.tls = config.tls;
   options.wire_checksum = config.wire_checksum;
+  options.network_sockets = static_cast<int>(std::clamp<std::int64_t>(config.tcp_sockets, 1, 16));
   options.peers_max = static_cast<int>(std::clamp<std::int64_t>(config.clients_max, 1, 65536));
   options.service_threads = service_threads(config);
   options.contact_file = engine.options_.contact_file;

@@ -1,5 +1,6 @@
 #include "fabric/fabric.hpp"
 
+#include <algorithm>
 #include <mutex>
 
 #include "fabric/core.hpp"
@@ -35,6 +36,7 @@ Result<std::shared_ptr<Wire>> open_sockets(const FabricOptions& options, Wire::H
   wire.reconnect = options.reconnect;
   wire.tls = options.tls;
   wire.checksums = options.wire_checksum;
+  wire.sockets = std::clamp(options.network_sockets, 1, SocketWire::sockets_max);
   wire.handlers = std::move(handlers);
   auto opened = SocketWire::open(std::move(wire));
   if (!opened) return opened.error();

@@ -48,6 +48,9 @@ struct FabricOptions {
   bool tls = false;
   /// Messages over a network carry a checksum; one side's wish is enough for both.
   bool wire_checksum = false;
+  /// Sockets of each connection that this process makes over a network, 1 to 16: beyond the first
+  /// they carry messages with bulk.
+  int network_sockets = 1;
   /// The progress thread looks for messages so long before it sleeps, and threads that answer calls
   /// for the next one: raise it where cores are many, since waking costs more than an answer.
   std::chrono::microseconds spin{20};

@@ -11,7 +11,7 @@
 
 namespace tranship {
 
-constexpr std::uint32_t wire_version_current = 2;
+constexpr std::uint32_t wire_version_current = 3;
 
 /// What stands before each message: then come `body_bytes` and `bulk_bytes`. The checksums are 0
 /// and nobody looks at them unless one side has asked for them in its hello.
@@ -66,6 +66,7 @@ struct ServerHello {
 struct ClientProof {
   Digest proof{};
   SessionToken session{};      ///< All zero: a new one.
+  SessionToken joins{};        ///< It carries bulk for this session of the client; all zero: none.
   std::uint64_t received = 0;  ///< The last sequence that it has received.
 };
 

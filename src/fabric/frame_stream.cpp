@@ -17,8 +17,6 @@ namespace {
 
 /// Bytes that one turn reads at most, so that no connection keeps others waiting.
 constexpr std::size_t turn_bytes_max = std::size_t{8} << 20;
-/// Messages after whose receipt the sender is told of it, if no other message says it.
-constexpr std::uint64_t acknowledge_every = 32;
 /// Bytes that are read beyond a message's bulk: enough for the head of the next message, and little
 /// of its bulk, which has to be copied from there.
 constexpr std::size_t beyond_bulk_bytes = 1024;
@@ -47,19 +45,36 @@ bool FrameWriter::send(const WireMessage& message, bool now) {
   if (queued_bytes_ + frame.queued_bytes() > queue_bytes_max) return false;
   if (resumes_) frame.header.sequence = ++last_sequence_;
   queued_bytes_ += frame.queued_bytes();
-  queue_.push_back(std::move(frame));
+  push_back(std::move(frame));
   if (now && queue_.size() == 1) flush_locked();
   return true;
 }
 
-void FrameWriter::acknowledge() {
+void FrameWriter::push_back(Frame frame) {
+  backlog_ += frame.bytes();
+  queue_.push_back(std::move(frame));
+}
+
+void FrameWriter::push_front(Frame frame) {
+  backlog_ += frame.bytes();
+  queue_.push_front(std::move(frame));
+}
+
+FrameWriter::Frame FrameWriter::pop_front() {
+  Frame frame = std::move(queue_.front());
+  queue_.pop_front();
+  backlog_ -= frame.bytes();
+  return frame;
+}
+
+void FrameWriter::acknowledge(std::uint64_t after) {
   std::lock_guard lock(mutex_);
-  if (!resumes_ || received_ - told_received_ < acknowledge_every) return;
+  if (!resumes_ || received_ - told_received_ < after) return;
   told_received_ = received_;
   Frame frame;
   frame.header.type = MessageType::acknowledge;
   queued_bytes_ += frame.queued_bytes();
-  queue_.push_back(std::move(frame));
+  push_back(std::move(frame));
   if (queue_.size() == 1) flush_locked();
 }
 
@@ -88,13 +103,12 @@ void FrameWriter::attach(ByteStream stream, std::uint64_t received) {
   begun_ = false;
   written_ = 0;
   while (!unacknowledged_.empty()) {
-    queue_.push_front(std::move(unacknowledged_.back()));
+    push_front(std::move(unacknowledged_.back()));
     unacknowledged_.pop_back();
   }
   while (!queue_.empty() && queue_.front().header.sequence != 0 &&
          queue_.front().header.sequence <= received) {
-    queued_bytes_ -= queue_.front().queued_bytes();
-    queue_.pop_front();
+    queued_bytes_ -= pop_front().queued_bytes();
   }
   flush_locked();
 }
@@ -120,6 +134,7 @@ bool FrameWriter::keep_bulk() {
     return true;
   } catch (const std::bad_alloc&) {
     queue_.clear();
+    backlog_ = 0;
     unacknowledged_.clear();
     stream_ = {};
     begun_ = false;
@@ -146,16 +161,15 @@ bool FrameWriter::idle() const {
 bool FrameWriter::flush_locked() {
   while (stream_ && !queue_.empty()) {
     if (!write_front()) return true;
-    Frame& frame = queue_.front();
-    if (written_ < frame.bytes()) continue;
+    if (written_ < queue_.front().bytes()) continue;
     begun_ = false;
     written_ = 0;
+    Frame frame = pop_front();
     if (frame.header.sequence != 0) {
       unacknowledged_.push_back(std::move(frame));
     } else {
       queued_bytes_ -= frame.queued_bytes();
     }
-    queue_.pop_front();
   }
   return !queue_.empty();
 }

@@ -1,6 +1,7 @@
 // Messages over one socket: what is still to be written, and what has been read of the next one.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -30,8 +31,9 @@ class FrameWriter {
   /// Returns false, and queues nothing, if more than queue_bytes_max wait for the other side.
   bool send(const WireMessage& message, bool now);
 
-  /// Queues the number of the last message that came, if nothing else has said it.
-  void acknowledge();
+  /// Queues the number of the last message that came, if `after` or more have come since the other
+  /// side was told of one.
+  void acknowledge(std::uint64_t after);
 
   /// Whether messages carry checksums; before the first attach().
   void set_checksums(bool on);
@@ -48,6 +50,8 @@ class FrameWriter {
   /// Writes what the socket takes. Returns whether something is left.
   bool flush();
   bool idle() const;
+  /// Bytes of the messages that are still to be written. Waits for nobody.
+  std::size_t backlog() const { return backlog_.load(std::memory_order_relaxed); }
 
   /// The other side has received all up to this number.
   void acknowledged(std::uint64_t sequence);
@@ -69,11 +73,15 @@ class FrameWriter {
     std::size_t queued_bytes() const { return sizeof header + body.size(); }
   };
 
+  void push_back(Frame frame);
+  void push_front(Frame frame);
+  Frame pop_front();
   bool flush_locked();
   void begin_front();
   bool write_front();
 
   bool resumes_;
+  std::atomic<std::size_t> backlog_{0};
   mutable std::mutex mutex_;  ///< guards what follows
   ByteStream stream_;
   bool checksums_ = false;

@@ -27,9 +27,26 @@ bool SlotServer::waits(int slot) const {
          !work_[static_cast<std::size_t>(slot)].busy;
 }
 
+bool SlotServer::filled_before(int slot, int other) const {
+  const std::uint64_t ahead = read_header(options_.segment.command(other)).sequence -
+                              read_header(options_.segment.command(slot)).sequence;
+  return static_cast<std::int64_t>(ahead) > 0;
+}
+
+/// Over a network commands come over several sockets, those with bulk later than others that were
+/// submitted after them: of what is there, the one that was filled first.
+std::optional<int> SlotServer::next_of_any() const {
+  std::optional<int> first;
+  for (int slot = 0; slot < options_.segment.geometry().slots; ++slot) {
+    if (waits(slot) && (!first || filled_before(slot, *first))) first = slot;
+  }
+  return first;
+}
+
 /// The slot to carry out next: the one after the last, or the last one again, which the requester
 /// fills when all its slots are free. If both wait, the one that was filled first.
 std::optional<int> SlotServer::next() const {
+  if (options_.network) return next_of_any();
   const SlotSegment& segment = options_.segment;
   const int head = head_.load(std::memory_order_relaxed);
   const int last = (head + segment.geometry().slots - 1) % segment.geometry().slots;
@@ -37,9 +54,7 @@ std::optional<int> SlotServer::next() const {
   if (!waits(last)) return after ? std::optional(head) : std::nullopt;
   // What was filled before the last one is seen by now.
   if (!after && !waits(head)) return last;
-  const std::uint64_t ahead =
-      read_header(segment.command(last)).sequence - read_header(segment.command(head)).sequence;
-  return static_cast<std::int64_t>(ahead) > 0 ? head : last;
+  return filled_before(head, last) ? head : last;
 }
 
 bool SlotServer::serve(bool& more, std::vector<std::byte>& question) {

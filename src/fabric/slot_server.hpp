@@ -36,7 +36,8 @@ using ExecuteRequest = std::function<void(const Request&, std::function<void(Sta
 using AnswerCall = std::function<Result<std::size_t>(
     RequesterId requester, std::span<const std::byte> question, std::span<std::byte> reply)>;
 
-/// The exporting end of a link: takes submitted slots in the requester's order, checks every value
+/// The exporting end of a link: takes submitted slots in the requester's order (over a network in
+/// that of those that have come), checks every value
 /// of a command on a private copy, and copies between the slot and the exported array. Shares the
 /// segment with the requester. A command whose export has an attachment is handed to `execute` and
 /// may finish out of order. Threads: all.
@@ -97,6 +98,8 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   };
 
   std::optional<int> next() const;
+  std::optional<int> next_of_any() const;
+  bool filled_before(int slot, int other) const;
   bool waits(int slot) const;
   bool quick(int slot) const;
   void carry_out(int slot, std::vector<std::byte>& question);

@@ -75,12 +75,18 @@ Result<ConnectionId> SocketWire::connect_to_network(const Contact& contact) {
   connection->announced = true;
   connection->key = contact.key ? *contact.key : options_.key;
   connection->address = contact.network;
-  connection->socket = std::move(*socket);
+  return add_network_client(std::move(connection), std::move(*socket));
+}
+
+/// A socket that is being connected, and what it is for.
+ConnectionId SocketWire::add_network_client(ConnectionPointer connection, FileDescriptor socket) {
+  connection->socket = std::move(socket);
   connection->phase = Phase::connecting;
   prepare_network_socket(connection->socket, static_cast<int>(options_.silence.count()));
-  const ConnectionId id = add(connection);
+  Connection& added = *connection;
+  const ConnectionId id = add(std::move(connection));
   std::lock_guard lock(mutex_);
-  watch(*connection, EPOLLOUT);
+  watch(added, EPOLLOUT);
   return id;
 }
 
@@ -286,6 +292,14 @@ bool SocketWire::take_server_hello(Connection& connection) {
   }
   ClientProof proof;
   proof.session = connection.token;
+  if (connection.bulk_of != 0) {
+    const auto link = find(connection.bulk_of);
+    if (!link) {
+      lose(held, {ErrorCode::closed, "its connection was closed"});
+      return false;
+    }
+    proof.joins = link->token;
+  }
   proof.received = connection.received;
   proof.proof = *proof_of(connection.key, ProvingSide::client, connection.hello, answer, proof);
   connection.answer = answer;
@@ -302,39 +316,75 @@ bool SocketWire::take_proof(const ConnectionPointer& connection) {
     lose(connection, {ErrorCode::permission, "somebody without the key"});
     return false;
   }
+  if (given.session != SessionToken{}) return take_session(connection, given);
+  if (given.joins != SessionToken{} && !take_bulk_socket(connection, given)) return false;
   ServerReady ready;
-  if (given.session != SessionToken{}) {
-    ConnectionPointer old;
-    {
-      std::lock_guard lock(mutex_);
-      for (const auto& [id, other] : connections_) {
-        // What is closed only lingers for what was sent: nobody may take it up again.
-        const bool open = other->announced && other->phase != Phase::closing;
-        if (open && !other->local && !other->client && other->token == given.session) {
-          old = other;
-        }
-      }
-    }
-    ready.status = old ? 0 : 1;
-    ready.session = given.session;
-    ready.received = old ? old->received : 0;
-    ready.checksum = checksum_of(ready);
-    (void)write_step(*connection, bytes_of(ready));
-    if (old) {
-      resume(old, connection, given.received);
-    } else {
-      lose(connection, {ErrorCode::peer_lost, "its session has ended"});
-    }
-    return false;
-  }
   (void)fill_random(connection->token);
   ready.session = connection->token;
   ready.checksum = checksum_of(ready);
   (void)write_step(*connection, bytes_of(ready));
   connection->announced = true;
   opened(*connection, 0);
-  options_.handlers.arrived(connection->id);
+  if (connection->bulk_of == 0) {
+    options_.handlers.arrived(connection->id);
+  } else if (!add_bulk_socket(connection)) {
+    lose(connection, {ErrorCode::peer_lost, "its session has ended"});
+  }
   return connection->phase == Phase::open;
+}
+
+/// The session of a client, as far as it may be taken up: what is closed only lingers for what was
+/// sent. Null: there is none.
+SocketWire::ConnectionPointer SocketWire::session_of(const SessionToken& token) const {
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, other] : connections_) {
+    const bool open = other->announced && other->phase != Phase::closing;
+    if (open && !other->local && !other->client && other->token == token) return other;
+  }
+  return nullptr;
+}
+
+/// A client wants to go on with a session.
+bool SocketWire::take_session(const ConnectionPointer& connection, const ClientProof& given) {
+  const ConnectionPointer old = session_of(given.session);
+  ServerReady ready;
+  ready.status = old ? 0 : 1;
+  ready.session = given.session;
+  ready.received = old ? old->received : 0;
+  ready.checksum = checksum_of(ready);
+  (void)write_step(*connection, bytes_of(ready));
+  if (old) {
+    resume(old, connection, given.received);
+  } else {
+    lose(connection, {ErrorCode::peer_lost, "its session has ended"});
+  }
+  return false;
+}
+
+/// A client wants to send bulk of a session over a socket of its own.
+bool SocketWire::take_bulk_socket(const ConnectionPointer& connection, const ClientProof& given) {
+  const ConnectionPointer link = session_of(given.joins);
+  const bool joins = link && link->bulk_of == 0 &&
+                     with_bulk_sockets(link).size() < static_cast<std::size_t>(sockets_max);
+  if (joins) {
+    connection->bulk_of = link->id;
+    return true;
+  }
+  ServerReady ready;
+  ready.status = 1;
+  ready.checksum = checksum_of(ready);
+  (void)write_step(*connection, bytes_of(ready));
+  lose(connection, {ErrorCode::peer_lost, "there is no session that it could carry bulk for"});
+  return false;
+}
+
+/// From now on messages with bulk go over it. False if its connection has ended meanwhile.
+bool SocketWire::add_bulk_socket(const ConnectionPointer& connection) {
+  const auto link = find(connection->bulk_of);
+  if (!link || link->phase == Phase::closing) return false;
+  std::lock_guard lock(mutex_);
+  link->bulk_sockets.push_back(connection);
+  return true;
 }
 
 bool SocketWire::take_ready(Connection& connection) {
@@ -347,9 +397,32 @@ bool SocketWire::take_ready(Connection& connection) {
     lose(find(connection.id), {ErrorCode::peer_lost, "the connection broke for too long"});
     return false;
   }
+  const bool is_new = connection.token == SessionToken{};
   connection.token = ready.session;
   opened(connection, ready.received);
+  if (!is_new) return true;
+  if (connection.bulk_of == 0) {
+    connect_bulk_sockets(connection);
+  } else if (const auto held = find(connection.id); !held || !add_bulk_socket(held)) {
+    close(connection.id);
+    return false;
+  }
   return true;
+}
+
+/// Begins to make a connection's bulk sockets. It goes on without those that cannot be made.
+void SocketWire::connect_bulk_sockets(const Connection& connection) {
+  for (int k = 1; k < options_.sockets; ++k) {
+    auto socket = connect_over_network(connection.address);
+    if (!socket) return;
+    auto bulk = std::make_shared<Connection>(false);
+    bulk->client = true;
+    bulk->announced = true;
+    bulk->bulk_of = connection.id;
+    bulk->key = connection.key;
+    bulk->address = connection.address;
+    add_network_client(std::move(bulk), std::move(*socket));
+  }
 }
 
 /// A client has come back: its session goes on over the new socket.

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/refusals.hpp"
+#include "fabric/slots.hpp"
 
 namespace tranship {
 namespace {
@@ -26,6 +27,9 @@ constexpr std::chrono::milliseconds linger_max{300};
 /// came through are the last. One that damages every message would be made anew for ever.
 constexpr std::chrono::seconds long_life{1};
 constexpr int short_lives_max = 50;
+/// Messages after whose receipt the sender is told of it, if no other message says it. What comes
+/// over a bulk socket has little to go back with, and the sender keeps an array in use.
+constexpr std::uint64_t acknowledge_every = 32;
 /// A listener's queue may be full for a moment.
 constexpr std::chrono::milliseconds full_queue_max{1000};
 
@@ -163,8 +167,9 @@ Result<ConnectionId> SocketWire::connect_to_local(const Contact& contact) {
 }
 
 void SocketWire::send(ConnectionId id, const WireMessage& message) {
-  const auto connection = find(id);
+  auto connection = find(id);
   if (!connection || message.body.size() > body_bytes_max) return;
+  if (!connection->local) connection = way_of(connection, message);
   // What is long is written by the thread of progress(), while the caller prepares what comes next.
   const bool now = message.bulk.empty();
   // The other side has read nothing for long: it is told so by the end of the connection, which
@@ -173,6 +178,49 @@ void SocketWire::send(ConnectionId id, const WireMessage& message) {
   if (connection->writer.idle() || connection->phase != Phase::open) return;
   std::lock_guard lock(mutex_);
   watch(*connection, EPOLLIN | EPOLLOUT);
+}
+
+/// Which socket a message goes over. An answer goes where its question came, whose bytes it
+/// acknowledges; what else has bulk goes where least is to be written. So no two messages that go
+/// different ways depend on each other's order.
+SocketWire::ConnectionPointer SocketWire::way_of(const ConnectionPointer& connection,
+                                                 const WireMessage& message) {
+  std::lock_guard lock(mutex_);
+  if (message.header.type == MessageType::answered) {
+    const auto found = connection->brought_by.find(message.header.slot);
+    if (found != connection->brought_by.end()) {
+      auto brought = std::move(found->second);
+      connection->brought_by.erase(found);
+      return brought;
+    }
+  }
+  if (message.bulk.empty() || connection->bulk_sockets.empty()) return connection;
+  return *std::min_element(
+      connection->bulk_sockets.begin(), connection->bulk_sockets.end(),
+      [](const auto& a, const auto& b) { return a->writer.backlog() < b->writer.backlog(); });
+}
+
+/// Remembers which bulk socket has brought a question.
+void SocketWire::note_way(const Connection& connection, const FrameHeader& frame) {
+  if (frame.type != MessageType::submitted || frame.slot >= slots_max) return;
+  std::lock_guard lock(mutex_);
+  const auto link = connections_.find(connection.link());
+  if (link == connections_.end()) return;
+  auto& brought_by = link->second->brought_by;
+  if (connection.bulk_of == 0) {
+    brought_by.erase(frame.slot);
+  } else if (const auto own = connections_.find(connection.id); own != connections_.end()) {
+    brought_by[frame.slot] = own->second;
+  }
+}
+
+/// A connection and its bulk sockets.
+std::vector<SocketWire::ConnectionPointer> SocketWire::with_bulk_sockets(
+    const ConnectionPointer& connection) const {
+  std::lock_guard lock(mutex_);
+  std::vector<ConnectionPointer> all = connection->bulk_sockets;
+  all.push_back(connection);
+  return all;
 }
 
 /// Ends a connection that has lost a message, from any thread.
@@ -184,7 +232,10 @@ void SocketWire::give_up(Connection& connection) {
 
 void SocketWire::keep_bulk(ConnectionId id) {
   const auto connection = find(id);
-  if (connection && !connection->writer.keep_bulk()) give_up(*connection);
+  if (!connection) return;
+  for (const auto& one : with_bulk_sockets(connection)) {
+    if (!one->writer.keep_bulk()) give_up(*one);
+  }
 }
 
 WirePeer SocketWire::peer(ConnectionId id) const {
@@ -310,7 +361,7 @@ void SocketWire::read(const ConnectionPointer& connection) {
   FrameReader::Handlers handlers;
   handlers.place = [&](const MessageHeader& header, std::span<const std::byte> body,
                        std::int64_t offset, std::int64_t left) {
-    return options_.handlers.place(connection->id, header, body, offset, left);
+    return options_.handlers.place(connection->link(), header, body, offset, left);
   };
   handlers.frame = [&](const FrameHeader& frame, std::span<const std::byte> body,
                        std::span<FileDescriptor> descriptors) {
@@ -321,7 +372,7 @@ void SocketWire::read(const ConnectionPointer& connection) {
   const int number = errno;
   if (connection->phase != Phase::open) return;  // a handler has closed it
   if (any && !connection->local) {
-    connection->writer.acknowledge();
+    connection->writer.acknowledge(connection->bulk_of == 0 ? acknowledge_every : 1);
     if (!connection->writer.idle()) flush(*connection);
   }
   switch (outcome) {
@@ -349,8 +400,10 @@ bool SocketWire::on_frame(Connection& connection, const FrameHeader& frame,
     }
     connection.received = frame.sequence;
     connection.writer.set_received(frame.sequence);
+    note_way(connection, frame);
   }
-  options_.handlers.message(connection.id, {frame.type, frame.slot, frame.call}, body, descriptors);
+  options_.handlers.message(connection.link(), {frame.type, frame.slot, frame.call}, body,
+                            descriptors);
   return connection.phase == Phase::open;
 }
 
@@ -383,17 +436,27 @@ void SocketWire::broken(const ConnectionPointer& connection, const std::string& 
   connection->next_try = now;
 }
 
+/// Messages may have been lost with a bulk socket that was open: its connection ends with it.
 void SocketWire::lose(const ConnectionPointer& connection, const Error& error) {
-  const bool tell = connection->announced;
-  connection->writer.detach();
-  connection->phase = Phase::closing;
-  remove(connection->id);
+  const bool tell = connection->announced && connection->bulk_of == 0;
+  for (const auto& one : with_bulk_sockets(connection)) {
+    one->writer.detach();
+    one->phase = Phase::closing;
+    remove(one->id);
+  }
   if (tell) options_.handlers.lost(connection->id, error);
+  if (connection->bulk_of == 0 || connection->token == SessionToken{}) return;
+  if (const auto link = find(connection->bulk_of)) lose(link, error);
 }
 
 void SocketWire::close(ConnectionId id) {
   const auto connection = find(id);
   if (!connection) return;
+  for (const auto& one : with_bulk_sockets(connection)) close_socket(one);
+}
+
+void SocketWire::close_socket(const ConnectionPointer& connection) {
+  const ConnectionId id = connection->id;
   if (connection->phase != Phase::open || !connection->writer.flush()) {
     connection->writer.detach();
     connection->phase = Phase::closing;

@@ -22,6 +22,8 @@ namespace tranship {
 /// by challenge and response that they have the key before either says anything else; a connection
 /// that breaks is made anew within `reconnect`, and goes on where it was. With `tls` nothing is
 /// said over a network that is not encrypted, and nobody is talked to who does not encrypt.
+/// A connection over a network may have further sockets for messages with bulk, where one does not
+/// fill the wire; small messages do not wait behind those then. Each socket is made anew by itself.
 /// Who has not proved that he may come in takes one of a few places, for a moment.
 class SocketWire final : public Wire {
  public:
@@ -34,8 +36,12 @@ class SocketWire final : public Wire {
     std::chrono::seconds silence{60};  ///< A machine whose kernel is silent for so long is gone.
     bool tls = false;                  ///< Connections over a network are encrypted by TLS 1.3.
     bool checksums = false;  ///< Their messages carry checksums; one side's wish is enough.
+    /// Sockets of each connection that this side makes over a network, 1 to sockets_max.
+    int sockets = 1;
     Handlers handlers;
   };
+
+  static constexpr int sockets_max = 16;
 
   /// @error as listen_locally() and listen_on_network(); io
   static Result<std::unique_ptr<SocketWire>> open(Options options);
@@ -93,6 +99,14 @@ class SocketWire final : public Wire {
     std::string trouble;  ///< Why it broke.
     FrameWriter writer;
     FrameReader reader;
+    /// Of a bulk socket: the connection whose bulk it carries. 0: it is no bulk socket.
+    ConnectionId bulk_of = 0;
+    /// Those of this connection that have been open. Guarded by mutex_.
+    std::vector<std::shared_ptr<Connection>> bulk_sockets;
+    /// By slot: which of them has brought a question that is not answered yet. Guarded by mutex_.
+    std::map<std::uint32_t, std::shared_ptr<Connection>> brought_by;
+    /// The connection that its messages belong to.
+    ConnectionId link() const { return bulk_of != 0 ? bulk_of : id; }
     ByteStream stream() const { return {socket.get(), tls}; }
   };
   using ConnectionPointer = std::shared_ptr<Connection>;
@@ -114,14 +128,19 @@ class SocketWire final : public Wire {
   bool on_frame(Connection& connection, const FrameHeader& frame, std::span<const std::byte> body,
                 std::span<FileDescriptor> descriptors);
   void flush(Connection& connection);
+  ConnectionPointer way_of(const ConnectionPointer& connection, const WireMessage& message);
+  void note_way(const Connection& connection, const FrameHeader& frame);
+  std::vector<ConnectionPointer> with_bulk_sockets(const ConnectionPointer& connection) const;
   void give_up(Connection& connection);
   void broken(const ConnectionPointer& connection, const std::string& why);
   void lose(const ConnectionPointer& connection, const Error& error);
+  void close_socket(const ConnectionPointer& connection);
   void remove(ConnectionId id);
   bool tick();
 
   // socket_handshake.cpp: proofs, and connections that are made anew
   Result<ConnectionId> connect_to_network(const Contact& contact);
+  ConnectionId add_network_client(ConnectionPointer connection, FileDescriptor socket);
   void start_handshake(Connection& connection);
   void start_proofs(Connection& connection);
   bool secure(const ConnectionPointer& connection);
@@ -134,6 +153,11 @@ class SocketWire final : public Wire {
   bool take_server_hello(Connection& connection);
   bool take_proof(const ConnectionPointer& connection);
   bool take_ready(Connection& connection);
+  bool take_session(const ConnectionPointer& connection, const ClientProof& given);
+  bool take_bulk_socket(const ConnectionPointer& connection, const ClientProof& given);
+  ConnectionPointer session_of(const SessionToken& token) const;
+  bool add_bulk_socket(const ConnectionPointer& connection);
+  void connect_bulk_sockets(const Connection& connection);
   void resume(const ConnectionPointer& old, const ConnectionPointer& fresh, std::uint64_t received);
   void opened(Connection& connection, std::uint64_t received);
   void reconnect(const ConnectionPointer& connection);

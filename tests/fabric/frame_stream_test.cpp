@@ -107,7 +107,7 @@ struct End {
     const auto outcome = reader.read(stream, handlers, any);
     wrong |= outcome == FrameReader::Outcome::refused;
     damaged |= outcome == FrameReader::Outcome::damaged || outcome == FrameReader::Outcome::broken;
-    if (any) writer.acknowledge();
+    if (any) writer.acknowledge(32);
   }
 
   Random& random;

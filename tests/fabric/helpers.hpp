@@ -51,9 +51,10 @@ inline void slow_copy(std::span<const LoopNest> nests, const std::byte* source, 
   }
 }
 
-inline FabricOptions options_for(Transport transport) {
+inline FabricOptions options_for(Transport transport, int sockets = 1) {
   FabricOptions options;
   options.transport = transport;
+  options.network_sockets = sockets;
   options.copy = slow_copy;
   options.slots_per_peer = 4;
   options.slot_bytes = 16 * 1024;  // so that middling requests already go around the ring
@@ -90,9 +91,9 @@ inline std::shared_ptr<RemoteArray> look_up(Fabric& fabric, PeerId peer, const s
 
 /// An exporting and a requesting fabric in one process.
 struct Pair {
-  explicit Pair(Transport transport)
+  explicit Pair(Transport transport, int sockets = 1)
       : exporter(open_fabric(options_for(transport))),
-        requester(open_fabric(options_for(transport))),
+        requester(open_fabric(options_for(transport, sockets))),
         peer(connect_to(*requester, exporter->contact())),
         channel(*requester, {}) {}
 

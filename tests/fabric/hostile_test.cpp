@@ -365,6 +365,51 @@ TEST(a_session_is_taken_up_by_who_has_its_token_alone) {
   EXPECT(ends_within(first, std::chrono::seconds(2)));
 }
 
+TEST(bulk_sockets_are_those_of_a_session_and_no_more_than_it_may_have) {
+  Door door;
+  ServerReady ready;
+  SessionToken guess{};
+  guess[3] = std::byte{1};
+  const FileDescriptor stranger = connect_raw(door.address);
+  EXPECT(prove(stranger, known_key, {}, ready, nothing, guess) && ready.status == 1);
+  EXPECT(ends_within(stranger, std::chrono::seconds(2)));
+  ServerReady session;
+  const FileDescriptor first = connect_raw(door.address);
+  REQUIRE(prove(first, known_key, {}, session, nothing) && session.status == 0);
+  std::vector<FileDescriptor> sockets;
+  for (int k = 1; k < SocketWire::sockets_max; ++k) {
+    sockets.push_back(connect_raw(door.address));
+    REQUIRE(prove(sockets.back(), known_key, {}, ready, nothing, session.session));
+    EXPECT_EQ(ready.status, 0U);
+  }
+  ServerReady nested;
+  const FileDescriptor of_another = connect_raw(door.address);
+  EXPECT(prove(of_another, known_key, {}, nested, nothing, ready.session) && nested.status == 1);
+  const FileDescriptor further = connect_raw(door.address);
+  EXPECT(prove(further, known_key, {}, ready, nothing, session.session) && ready.status == 1);
+  // What belongs to a session ends with it.
+  send_frame(first, MessageType::names, 7);
+  for (const FileDescriptor& socket : sockets) {
+    EXPECT(ends_within(socket, std::chrono::seconds(2)));
+  }
+}
+
+TEST(a_bulk_socket_that_breaks_the_rules_ends_its_session_alone) {
+  Door door;
+  ServerReady session;
+  ServerReady ready;
+  const FileDescriptor bystander = connect_raw(door.address);
+  REQUIRE(prove(bystander, known_key, {}, ready, nothing));
+  const FileDescriptor first = connect_raw(door.address);
+  REQUIRE(prove(first, known_key, {}, session, nothing));
+  const FileDescriptor bulk = connect_raw(door.address);
+  REQUIRE(prove(bulk, known_key, {}, ready, nothing, session.session));
+  send_frame(bulk, MessageType::submitted, 3);
+  EXPECT(ends_within(first, std::chrono::seconds(2)));
+  EXPECT(ends_within(bulk, std::chrono::seconds(2)));
+  EXPECT(!ends_within(bystander, std::chrono::milliseconds(50)));
+}
+
 TEST(messages_out_of_order_end_a_connection) {
   Door door;
   for (const std::uint64_t sequence : {std::uint64_t{3}, std::uint64_t{1}, std::uint64_t{0}}) {

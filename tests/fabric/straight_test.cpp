@@ -76,10 +76,8 @@ std::shared_ptr<RemoteArray> export_to(Pair& pair, std::byte* data) {
   return look_up(*pair.requester, pair.peer, "a");
 }
 
-}  // namespace
-
-TEST(bytes_arrive_whether_they_go_straight_or_not) {
-  Pair pair(Transport::network);
+void bytes_arrive(int sockets) {
+  Pair pair(Transport::network, sockets);
   auto there = pattern(array_bytes, 1);
   auto here = pattern(array_bytes, 2);
   const auto array = export_to(pair, there.data());
@@ -99,8 +97,8 @@ TEST(bytes_arrive_whether_they_go_straight_or_not) {
   }
 }
 
-TEST(memory_of_a_cancelled_copy_is_not_touched_any_more) {
-  Pair pair(Transport::network);
+void cancel_copies(int sockets) {
+  Pair pair(Transport::network, sockets);
   auto there = pattern(array_bytes, 1);
   const auto array = export_to(pair, there.data());
   for (int round = 0; round < 20; ++round) {
@@ -120,9 +118,9 @@ TEST(memory_of_a_cancelled_copy_is_not_touched_any_more) {
   EXPECT(same(there, here));
 }
 
-TEST(withdrawn_memory_is_not_touched_any_more) {
+void withdraw_under_copies(int sockets) {
   for (int round = 0; round < 10; ++round) {
-    Pair pair(Transport::network);
+    Pair pair(Transport::network, sockets);
     Mapping there;
     const auto array = export_to(pair, there.data);
     std::vector<std::byte> here(array_bytes);
@@ -137,9 +135,9 @@ TEST(withdrawn_memory_is_not_touched_any_more) {
   }
 }
 
-TEST(closing_ends_what_is_read_straight_from_memory) {
+void close_under_copies(int sockets) {
   for (int round = 0; round < 10; ++round) {
-    Pair pair(Transport::network);
+    Pair pair(Transport::network, sockets);
     Mapping there;
     Mapping here;
     const auto array = export_to(pair, there.data);
@@ -153,6 +151,22 @@ TEST(closing_ends_what_is_read_straight_from_memory) {
            status.error().code == ErrorCode::peer_lost);
   }
 }
+
+/// Over one socket, and over several.
+template <typename Test>
+void with_sockets(const Test& test) {
+  for (const int sockets : {1, 4}) test(sockets);
+}
+
+}  // namespace
+
+TEST(bytes_arrive_whether_they_go_straight_or_not) { with_sockets(bytes_arrive); }
+
+TEST(memory_of_a_cancelled_copy_is_not_touched_any_more) { with_sockets(cancel_copies); }
+
+TEST(withdrawn_memory_is_not_touched_any_more) { with_sockets(withdraw_under_copies); }
+
+TEST(closing_ends_what_is_read_straight_from_memory) { with_sockets(close_under_copies); }
 
 namespace {
 

@@ -25,18 +25,21 @@ LOST_S = 2.0
 LARGE_BYTES = 1 << 27
 
 
-@pytest.fixture(params=["straight", "slots", "network", "ucx"])
+@pytest.fixture(params=["straight", "slots", "network", "sockets", "ucx"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """By threads that reach into the other process, through shared slots, over a network, UCX."""
+    """By threads that reach into the other process, through shared slots, over one TCP socket and
+    over several, by UCX."""
     if request.param == "ucx":
         pytest.importorskip("libucx", reason="UCX is not installed: pip install libucx-cu12")
         monkeypatch.setenv("TRANSHIP_UCX", "shared")  # of both processes
+    if request.param == "sockets":
+        monkeypatch.setenv("TRANSHIP_TCP_SOCKETS", "4")
     return str(request.param)
 
 
 @pytest.fixture
 def transport(way: str) -> str:
-    return "network" if way == "network" else "automatic"
+    return "network" if way in ("network", "sockets") else "automatic"
 
 
 @pytest.fixture

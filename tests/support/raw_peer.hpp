@@ -91,16 +91,18 @@ bool receive(const FileDescriptor& socket, T& value, const Progress& progress) {
 }
 
 /// Proves that it has a key, and says which session it wants to go on
-/// with; the answer is in `ready`. False if the other side ends the connection.
+/// with, or to carry bulk for; the answer is in `ready`. False if the other side ends the
+/// connection.
 template <typename Progress>
 bool prove(const FileDescriptor& socket, const Key& key, const SessionToken& session,
-           ServerReady& ready, const Progress& progress) {
+           ServerReady& ready, const Progress& progress, const SessionToken& joins = {}) {
   ClientHello hello;
   hello.nonce[0] = std::byte{1};
   ServerHello answer;
   if (!send_all(socket, bytes_of(hello)) || !receive(socket, answer, progress)) return false;
   ClientProof proof;
   proof.session = session;
+  proof.joins = joins;
   proof.proof = *proof_of(key, ProvingSide::client, hello, answer, proof);
   return send_all(socket, bytes_of(proof)) && receive(socket, ready, progress);
 }

@@ -37,6 +37,9 @@ class Relay {
     std::int64_t spared_bytes = 0;         ///< Of each connection and direction, at its start.
     int flips_max = 1 << 30;
     std::int64_t bytes_between_cuts = 0;  ///< Ends all connections after so many; 0: never.
+    /// Ends this connection, counted from 0, after a megabyte, and lets nobody in any more.
+    int doomed = -1;
+    int sockets_max = 1 << 30;  ///< Lets in so many, and ends those of others at once.
   };
 
   explicit Relay(Options options) : options_(std::move(options)), random_(options_.seed) {
@@ -55,6 +58,10 @@ class Relay {
   const std::string& address() const { return address_; }
   int flips() const { return flips_; }
   int connections() const { return connections_; }
+  /// Bytes of both directions of a connection, counted from 0.
+  std::int64_t passed(int connection) const {
+    return passed_[static_cast<std::size_t>(connection)];
+  }
   bool saw_marker() const { return saw_marker_; }
 
  private:
@@ -64,6 +71,7 @@ class Relay {
     std::int64_t passed = 0;
   };
   struct Joined {
+    int number = 0;
     std::array<FileDescriptor, 2> ends;
     std::array<Direction, 2> directions{};
   };
@@ -112,6 +120,13 @@ class Relay {
       if (length < 0) return true;
       bytes.resize(static_cast<std::size_t>(length));
       to_cut_ -= length;
+      if (joined.number < counted_max) {
+        passed_[static_cast<std::size_t>(joined.number)] += length;
+      }
+      if (joined.number == options_.doomed && direction.passed + length > 1'000'000) {
+        closed_ = true;
+        return false;
+      }
       look(direction, bytes);
       meddle(direction, bytes);
       direction.waiting = std::move(bytes);
@@ -143,8 +158,9 @@ class Relay {
       }
       if ((entries[0].revents & POLLIN) != 0) {
         FileDescriptor taken(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        if (!ends_ && taken) {
+        if (!ends_ && taken && !closed_ && connections_ < options_.sockets_max) {
           all.push_back(std::make_unique<Joined>());
+          all.back()->number = connections_;
           all.back()->ends = {std::move(taken), connect_raw(options_.target)};
           ++connections_;
         }
@@ -154,6 +170,8 @@ class Relay {
     }
   }
 
+  static constexpr int counted_max = 32;
+
   Options options_;
   Random random_;
   FileDescriptor listener_;
@@ -162,6 +180,8 @@ class Relay {
   std::int64_t to_cut_ = 0;
   std::atomic<int> flips_{0};
   std::atomic<int> connections_{0};
+  std::array<std::atomic<std::int64_t>, counted_max> passed_{};
+  bool closed_ = false;
   std::atomic<bool> saw_marker_{false};
   std::atomic<bool> ends_{false};
   std::thread thread_;

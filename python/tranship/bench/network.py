@@ -33,6 +33,7 @@ PROTECTIONS: dict[str, dict[str, int]] = {
     "tranship": {},
     "tranship, encrypted": {"tls": 1},
     "tranship, checksums": {"wire_checksum": 1},
+    "tranship, four sockets": {"tcp_sockets": 4},
 }
 """The variants, and the settings of both sides that make them."""
 TOGETHER_BYTES = 65536
