@@ -335,14 +335,17 @@ class Staging(Closing):
             Error: what an event failed with; nothing was put. Of more of one kind than the server
                 takes: the message names the limit and its setting.
         """
-        if isinstance(array, np.ndarray) and (
-            array.itemsize > ELEMENT_BYTES_MAX or array.dtype.names is not None
-        ):
+        is_numpy = isinstance(array, np.ndarray)
+        if is_numpy and (array.itemsize > ELEMENT_BYTES_MAX or array.dtype.names is not None):
             check_element(array.dtype)
-        core = array if isinstance(array, _core.Array) else _core.array_of(array)
-        corner = lower if lower is not None else (0,) * len(core.extents)
-        number = whole_version(version)
-        self._core.put(name, number, array, list(corner), timeout, after, checksum)
+        if lower is not None:
+            corner = list(lower)
+        elif is_numpy:
+            corner = [0] * array.ndim
+        else:
+            array = array if isinstance(array, _core.Array) else _core.array_of(array)
+            corner = [0] * len(array.extents)
+        self._core.put(name, whole_version(version), array, corner, timeout, after, checksum)
 
     def put_async(
         self,

@@ -35,26 +35,28 @@ def whole_version(version: Any, spellings: str = "") -> int:
     Raises:
         InvalidArgument: it is not a whole number, or is too large.
     """
-    if type(version) is not int:
-        refused = isinstance(version, bool | np.bool_)
-        try:
-            number = None if refused else operator.index(version)
-        except TypeError:
-            number = None
-        if number is None:
-            raise InvalidArgument(
-                f"{version!r} is no version; give a whole number, such as 3{spellings}"
-            )
-        version = number
-    if not -VERSION_MAX <= version <= VERSION_MAX:
-        raise InvalidArgument(f"version {version} is too large; take one that fits into 64 bits")
-    return int(version)
+    number: int | None = version if type(version) is int else _index_of(version)
+    if number is None:
+        raise InvalidArgument(
+            f"{version!r} is no version; give a whole number, such as 3{spellings}"
+        )
+    if not -VERSION_MAX <= number <= VERSION_MAX:
+        raise InvalidArgument(f"version {number} is too large; take one that fits into 64 bits")
+    return number
+
+
+def _index_of(value: Any) -> int | None:
+    """The whole number that a value is; None: it is none, or a truth value."""
+    if isinstance(value, bool | np.bool_):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def which_version(version: Any) -> tuple[str, int]:
     """How the core is asked for a version that is a number or "latest"."""
-    if type(version) is int:
-        return "exact", whole_version(version)
     if isinstance(version, str) and version == "latest":
         return "latest", 0
     return "exact", whole_version(version, ', or "latest"')

@@ -21,15 +21,18 @@ Result<Box> Box::make_bounds(const std::vector<std::int64_t>& lower,
   box.rank = static_cast<int>(lower.size());
   box.upper.fill(1);
   for (std::size_t k = 0; k < lower.size(); ++k) {
-    const std::string bounds = "the bounds " + std::to_string(lower[k]) + ":" +
-                               std::to_string(upper[k]) + " of dimension " + std::to_string(k);
+    // Each put and get comes by here: words are made where they are needed.
+    const auto bounds = [&] {
+      return "the bounds " + std::to_string(lower[k]) + ":" + std::to_string(upper[k]) +
+             " of dimension " + std::to_string(k);
+    };
     if (lower[k] < -index_most || upper[k] > index_most) {
-      return Error{ErrorCode::invalid_argument, bounds + " are beyond the limit of indices, " +
+      return Error{ErrorCode::invalid_argument, bounds() + " are beyond the limit of indices, " +
                                                     std::to_string(index_most) +
                                                     " to either side; count them from nearer to 0"};
     }
     if (upper[k] <= lower[k]) {
-      return Error{ErrorCode::invalid_argument, bounds + " hold no index"};
+      return Error{ErrorCode::invalid_argument, bounds() + " hold no index"};
     }
     box.lower[k] = lower[k];
     box.upper[k] = upper[k];

@@ -189,7 +189,7 @@ TEST(tiles_cover_everything_once) {
 }
 
 TEST(buffers_between_hops_hold_the_tiles_that_a_plan_is_changed_to) {
-  Plan plan = tranship::plan(query(fbm, disk, "F, x, y", "F, y, x"), two_nodes()).value();
+  Plan plan = tranship::plan(query(fbm, far_fbm, "F, x, y", "F, y, x"), two_nodes()).value();
   EXPECT(plan.hops.size() > 2);
   for (const Point& tile : {Point{4096, 512}, Point{16, 8}}) {
     retile(plan, tile);
