@@ -23,6 +23,7 @@ from .errors import Closed, Error, InvalidArgument, NotFound, Timeout
 from .futures import Workers
 from .staging_arguments import (
     ELEMENT_BYTES_MAX,
+    at_origin,
     box_of_index,
     bytes_of,
     check_box,
@@ -335,16 +336,11 @@ class Staging(Closing):
             Error: what an event failed with; nothing was put. Of more of one kind than the server
                 takes: the message names the limit and its setting.
         """
-        is_numpy = isinstance(array, np.ndarray)
-        if is_numpy and (array.itemsize > ELEMENT_BYTES_MAX or array.dtype.names is not None):
+        if isinstance(array, np.ndarray) and (
+            array.itemsize > ELEMENT_BYTES_MAX or array.dtype.names is not None
+        ):
             check_element(array.dtype)
-        if lower is not None:
-            corner = list(lower)
-        elif is_numpy:
-            corner = [0] * array.ndim
-        else:
-            array = array if isinstance(array, _core.Array) else _core.array_of(array)
-            corner = [0] * len(array.extents)
+        array, corner = at_origin(array) if lower is None else (array, list(lower))
         self._core.put(name, whole_version(version), array, corner, timeout, after, checksum)
 
     def put_async(

@@ -12,6 +12,7 @@ from . import _core
 from .errors import InvalidArgument
 
 __all__ = [
+    "at_origin",
     "box_of_index",
     "bytes_of",
     "check_box",
@@ -60,6 +61,14 @@ def which_version(version: Any) -> tuple[str, int]:
     if isinstance(version, str) and version == "latest":
         return "latest", 0
     return "exact", whole_version(version, ', or "latest"')
+
+
+def at_origin(array: Any) -> tuple[Any, list[int]]:
+    """An array, described at most once, and the corner 0 of as many dimensions."""
+    if isinstance(array, np.ndarray):
+        return array, [0] * array.ndim
+    described = array if isinstance(array, _core.Array) else _core.array_of(array)
+    return described, [0] * len(described.extents)
 
 
 def check_box(lower: Sequence[int], upper: Sequence[int]) -> None:
