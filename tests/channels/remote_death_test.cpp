@@ -104,14 +104,13 @@ TEST(remote_peer_killed_after_a_transfer) {
 TEST(a_stopped_peer_is_not_lost_and_goes_on_where_it_was) {
   for (const auto transport : transports) {
     Theatre theatre(transport);
-    theatre.child.send(SIGSTOP);
-    std::this_thread::sleep_for(20ms);
+    theatre.child.stop();
     REQUIRE(theatre.channel.submit(theatre.write_all()).ok());
     const Status early = finish_one(theatre.channel, 3s);
     REQUIRE(!early);
     EXPECT(early.error().code == ErrorCode::timeout);  // the test's own
     EXPECT(theatre.fabric->connected(theatre.peer));
-    theatre.child.send(SIGCONT);
+    theatre.child.go_on();
     EXPECT(finish_one(theatre.channel).ok());
     std::vector<std::byte> back(child_bytes);
     EXPECT(
@@ -123,8 +122,7 @@ TEST(a_stopped_peer_is_not_lost_and_goes_on_where_it_was) {
 TEST(a_copy_to_a_stopped_peer_can_be_cancelled) {
   for (const auto transport : transports) {
     Theatre theatre(transport);
-    theatre.child.send(SIGSTOP);
-    std::this_thread::sleep_for(20ms);
+    theatre.child.stop();
     Request request = theatre.write_all();
     request.tag = 5;
     REQUIRE(theatre.channel.submit(request).ok());
@@ -133,7 +131,7 @@ TEST(a_copy_to_a_stopped_peer_can_be_cancelled) {
     REQUIRE(!status);
     EXPECT(status.error().code == ErrorCode::cancelled);
     theatre.data.assign(theatre.data.size(), std::byte{});  // its memory is the caller's again
-    theatre.child.send(SIGCONT);
+    theatre.child.go_on();
     EXPECT(carry(theatre.channel, theatre.write_all()).ok());
   }
 }
@@ -163,8 +161,7 @@ TEST(remote_exporter_survives_a_dead_requester) {
 TEST(remote_close_with_requests_outstanding) {
   for (const auto transport : transports) {
     Theatre theatre(transport);
-    theatre.child.send(SIGSTOP);
-    std::this_thread::sleep_for(10ms);
+    theatre.child.stop();
     for (int k = 0; k < 3; ++k) REQUIRE(theatre.channel.submit(theatre.write_all()).ok());
     const auto begin = Clock::now();
     EXPECT(theatre.fabric->close().ok());
@@ -175,7 +172,7 @@ TEST(remote_close_with_requests_outstanding) {
       EXPECT_EQ(to_string(status.error().code), std::string("closed"));
     }
     EXPECT(!theatre.channel.submit(theatre.write_all()).ok());
-    theatre.child.send(SIGCONT);
+    theatre.child.go_on();
   }
 }
 

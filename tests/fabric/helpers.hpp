@@ -200,7 +200,13 @@ class Child {
   }
   ~Child() { kill_now(); }
 
-  void send(int signal) const { ::kill(pid_, signal); }
+  /// Stops it, and returns when all its threads stand still.
+  void stop() const {
+    ::kill(pid_, SIGSTOP);
+    siginfo_t info{};
+    EXPECT(waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED) == 0);
+  }
+  void go_on() const { ::kill(pid_, SIGCONT); }
   void kill_now() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+
+from support import stop
 
 
 class Exporter:
@@ -32,9 +35,13 @@ class Exporter:
         self.process.stdin.flush()
         return self.process.stdout.readline().strip()
 
-    def signal(self, number: int) -> None:
-        """Sends a signal to it."""
-        self.process.send_signal(number)
+    def stop(self) -> None:
+        """SIGSTOP, and waits until it stands still."""
+        stop(self.process)
+
+    def go_on(self) -> None:
+        """SIGCONT, after `stop`."""
+        self.process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL, and waits until it is gone."""

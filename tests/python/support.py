@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -29,6 +30,13 @@ def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
 
 
 @functools.cache
+def stop(process: subprocess.Popen[str]) -> None:
+    """SIGSTOP to a child, and waits until the last of its threads stands still."""
+    process.send_signal(signal.SIGSTOP)
+    flags = os.WSTOPPED | os.WNOHANG
+    assert eventually(lambda: os.waitid(os.P_PID, process.pid, flags) is not None)
+
+
 def run_small(name: str) -> tuple[int, list[dict[str, Any]]]:
     """Exit status and lines of a benchmark in small size; it runs once."""
     lines: list[dict[str, Any]] = []

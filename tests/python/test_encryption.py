@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -143,11 +142,11 @@ def test_an_encrypted_process_that_stands_still_is_not_lost(
     other = exporter("--bytes", str(BYTES), TRANSHIP_KEY=KEY, TRANSHIP_TLS="1")
     with ts.Engine(profile=profile, transport="network", key=KEY, tls=True) as engine:
         there = engine.connect(network_address(other.contact))["plain"]
-        other.signal(signal.SIGSTOP)
+        other.stop()
         copies = [engine.copy(marked(seed), there) for seed in range(3)]
         with pytest.raises(ts.Timeout):
             copies[-1].wait(timeout=0.5)
-        other.signal(signal.SIGCONT)
+        other.go_on()
         copies[-1].wait(timeout=PATIENCE)
 
 

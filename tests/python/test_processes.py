@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -215,7 +214,7 @@ def test_a_stopped_peer_that_is_killed(exporter: Start, client: ts.Engine, trans
     not need it at least the last of many."""
     other = exporter("--bytes", str(LARGE_BYTES), TRANSHIP_TRANSPORT=transport)
     array = client.connect(other.contact)["plain"]
-    other.signal(signal.SIGSTOP)
+    other.stop()
     ones = np.ones(LARGE_BYTES, np.uint8)
     events = [client.copy(array, ones) for _ in range(8)]
     other.process.kill()

@@ -19,6 +19,7 @@ import pytest
 from staging_servers import PATIENCE, Servers
 
 import tranship as ts
+from support import stop
 
 READER = """
 import sys
@@ -101,7 +102,7 @@ def test_an_old_contact_file_does_not_lead_to_another_server(serve: Servers) -> 
 def stopped_while_it_reads(reader: subprocess.Popen[str], writer: ts.Staging, version: int) -> bool:
     """Stops a reader; whether a lease keeps the version that it reads."""
     time.sleep(random.uniform(0.0, 0.02))
-    reader.send_signal(signal.SIGSTOP)
+    stop(reader)
     writer.discard("large", version)
     return int(writer.servers()[0]["memory_used"]) >= 8 * LARGE[0] * LARGE[1]
 
@@ -150,7 +151,7 @@ def test_what_a_server_grants_too_late_is_given_back(
     few = np.arange(1 << 14, dtype="f8")  # 128 KiB
     with ts.Staging(contact) as late, ts.Staging(contact) as other:
         late.put("energy", 1, half)
-        serve.processes[0].send_signal(signal.SIGSTOP)
+        stop(serve.processes[0])
         try:
             futures = [
                 late.put_async("energy", 2, few, timeout=2.0),
@@ -196,7 +197,7 @@ def test_a_server_that_stands_still_for_ten_seconds_costs_nothing(
         work = [pool.submit(put_and_get, number) for number in range(3)]
         try:
             time.sleep(0.5)
-            serve.processes[0].send_signal(signal.SIGSTOP)
+            stop(serve.processes[0])
             time.sleep(10.5)
             serve.processes[0].send_signal(signal.SIGCONT)
             time.sleep(0.5)
@@ -209,8 +210,7 @@ def test_a_call_that_a_stopped_server_does_not_answer_ends_in_time(serve: Server
     contact = serve()
     with ts.Staging(contact) as client:
         client.put("energy", 1, np.arange(4.0))
-        serve.processes[0].send_signal(signal.SIGSTOP)
-        time.sleep(0.2)  # all its threads stand still then
+        stop(serve.processes[0])
         try:
             begin = time.monotonic()
             with pytest.raises(ts.Timeout, match="did not answer within"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,13 +31,13 @@ def test_long_runs_are_carried_without_the_other_process(
     other = exporter("--bytes", str(COUNT), TRANSHIP_UCX="shared")
     with ts.Engine(profile=queueing_profile, threads=2, peer_threads=0, ucx="shared") as engine:
         plain = engine.connect(other.contact)["plain"]
-        other.signal(signal.SIGSTOP)
+        other.stop()
         try:
             engine.copy(np.full(COUNT, 3, np.uint8), plain).wait(timeout=10)
             back = np.zeros(COUNT // 2, np.uint8)
             engine.copy(plain[: COUNT // 2], back).wait(timeout=10)
         finally:
-            other.signal(signal.SIGCONT)
+            other.go_on()
         assert np.all(back == 3)
         assert other.ask("sum plain") == str(3 * COUNT)
 

@@ -37,7 +37,8 @@ class Relay {
     std::int64_t spared_bytes = 0;         ///< Of each connection and direction, at its start.
     int flips_max = 1 << 30;
     std::int64_t bytes_between_cuts = 0;  ///< Ends all connections after so many; 0: never.
-    /// Ends this connection, counted from 0, after a megabyte, and lets nobody in any more.
+    /// Ends this connection, counted from 0, once all have passed a megabyte, and lets nobody in
+    /// any more.
     int doomed = -1;
     int sockets_max = 1 << 30;  ///< Lets in so many, and ends those of others at once.
   };
@@ -120,10 +121,11 @@ class Relay {
       if (length < 0) return true;
       bytes.resize(static_cast<std::size_t>(length));
       to_cut_ -= length;
+      passed_by_all_ += length;
       if (joined.number < counted_max) {
         passed_[static_cast<std::size_t>(joined.number)] += length;
       }
-      if (joined.number == options_.doomed && direction.passed + length > 1'000'000) {
+      if (joined.number == options_.doomed && passed_by_all_ > 1'000'000) {
         closed_ = true;
         return false;
       }
@@ -178,6 +180,7 @@ class Relay {
   std::string address_;
   std::int64_t to_flip_ = 0;
   std::int64_t to_cut_ = 0;
+  std::int64_t passed_by_all_ = 0;
   std::atomic<int> flips_{0};
   std::atomic<int> connections_{0};
   std::array<std::atomic<std::int64_t>, counted_max> passed_{};
