@@ -178,7 +178,7 @@ def test_a_server_that_stands_still_for_ten_seconds_costs_nothing(
     """Calls with longer timeouts wait, and go on when it does, with right data."""
     monkeypatch.setenv("TRANSHIP_TRANSPORT", transport)
     contact = serve("--memory", "256MiB")
-    stop = threading.Event()
+    enough = threading.Event()
 
     def put_and_get(number: int) -> int:
         with ts.Staging(contact, threads=2) as client:
@@ -189,7 +189,7 @@ def test_a_server_that_stands_still_for_ten_seconds_costs_nothing(
                 found = client.get(f"v{number}", version, (0,), (count,), timeout=30)
                 np.testing.assert_array_equal(found, data)
                 client.discard(f"v{number}", version)
-                if stop.is_set():
+                if enough.is_set():
                     return version
         raise AssertionError
 
@@ -202,7 +202,7 @@ def test_a_server_that_stands_still_for_ten_seconds_costs_nothing(
             serve.processes[0].send_signal(signal.SIGCONT)
             time.sleep(0.5)
         finally:
-            stop.set()
+            enough.set()
         assert all(one.result(PATIENCE * 2) > 0 for one in work)
 
 
