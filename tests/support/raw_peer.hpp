@@ -48,7 +48,7 @@ inline FileDescriptor connect_raw(const std::string& address) {
   const linger reset{1, 0};
   (void)setsockopt(made.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
   const int code = connect(made.get(), reinterpret_cast<sockaddr*>(&to), sizeof to);
-  CHECK(code == 0, "the exporter listens");
+  CHECK(code == 0, std::string("the exporter listens: ") + std::strerror(errno));
   return made;
 }
 
