@@ -182,7 +182,12 @@ class Calibration {
     const Throughput& rates = engine_->profile().channels[0].throughput;
     const Order from = Order::of(*source.view.mapping);
     const Order to = Order::of(*target.view.mapping);
-    retile(*plan, choose_tile({&from, &rates}, {&to, &rates}, plan->extents, request).tile);
+    // The buffers between two hops have to fit the memory that they may take.
+    const std::int64_t buffers = plan->slots > 0 ? options_.config.buffer_bytes : INT64_MAX;
+    const std::int64_t fits = std::min(request, buffers / 4);
+    retile(*plan, choose_tile({&from, &rates}, {&to, &rates}, plan->extents, fits).tile);
+    const std::int64_t slot_bytes = (plan->tile_bytes / 4096 + 1) * 4096;
+    plan->slots = static_cast<int>(std::min<std::int64_t>(plan->slots, buffers / slot_bytes));
     std::vector<double> seconds;
     for (int k = 0; k < repeats; ++k) {
       if (file_ != nullptr) file_->forget_cached();

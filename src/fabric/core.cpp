@@ -401,6 +401,7 @@ void FabricCore::go_on_closing() {
       if (!copying() || late) say_goodbye();
       return;
     case Phase::saying_goodbye:
+      tell_goodbyes();
       if (sessions_.empty() || late) end_sessions();
       return;
     case Phase::lifting_fences:
@@ -428,9 +429,17 @@ void FabricCore::start_close() {
 void FabricCore::say_goodbye() {
   phase_ = Phase::saying_goodbye;
   phase_end_ = now() + goodbye_max;
+  tell_goodbyes();
+}
+
+/// Behind the answers that were sent before: a peer that reads the goodbye waits for none.
+void FabricCore::tell_goodbyes() {
   for (auto& [id, session] : sessions_) {
     const bool quiet = !session->link || !session->link->requester->in_use();
-    if (!session->lost && !session->leaving && quiet) send(*session, MessageType::goodbye, 0, {});
+    const bool told = session->lost || session->leaving || session->said_goodbye;
+    if (told || !quiet || !wire_->in_order(session->connection)) continue;
+    session->said_goodbye = true;
+    send(*session, MessageType::goodbye, 0, {});
   }
 }
 

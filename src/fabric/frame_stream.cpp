@@ -158,6 +158,11 @@ bool FrameWriter::idle() const {
   return queue_.empty();
 }
 
+bool FrameWriter::delivered() const {
+  std::lock_guard lock(mutex_);
+  return queue_.empty() && unacknowledged_.empty();
+}
+
 bool FrameWriter::flush_locked() {
   while (stream_ && !queue_.empty()) {
     if (!write_front()) return true;

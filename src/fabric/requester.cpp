@@ -211,13 +211,26 @@ bool Requester::progress() {
   return any;
 }
 
+/// Whether the next command could arrive before one that was submitted earlier, and whose caller no
+/// longer waits for it: a connection over a network may have several sockets. The bytes of a
+/// cancelled copy would be written over what a later command wrote, or gave to somebody else.
+bool Requester::overtakes() const {
+  if (!options_.keep_bulk || !unattended()) return false;
+  const int slots = options_.segment.geometry().slots;
+  for (int k = 1; k <= used_; ++k) {
+    const Slot& slot = slots_[static_cast<std::size_t>((head_ - k + slots) % slots)];
+    if (slot.bulk && slot.pending->unattended) return true;
+  }
+  return false;
+}
+
 bool Requester::fill_slot() {
   Pending* pending = first_;
   while (pending != nullptr && pending->cursor.finished() && !pending->to_send) {
     pending = pending->next;
   }
   const SlotSegment& segment = options_.segment;
-  if (pending == nullptr || used_ == segment.geometry().slots) return false;
+  if (pending == nullptr || used_ == segment.geometry().slots || overtakes()) return false;
   // With all free, the one that was filled last is in the caches of both sides.
   if (used_ == 0) head_ = (head_ + segment.geometry().slots - 1) % segment.geometry().slots;
   slots_[static_cast<std::size_t>(head_)].pending = pending;
@@ -233,6 +246,8 @@ bool Requester::fill_slot() {
     bytes = fill_transfer(*pending, header);
     command_bytes = writer_.write(header, segment.command(head_));
   }
+  slots_[static_cast<std::size_t>(head_)].bulk =
+      options_.keep_bulk && bytes.bytes > segment.geometry().inside_bytes;
   segment.set_state(head_, SlotState::submitted);
   options_.publish(head_, command_bytes, bytes);
   ++pending->slots_out;

@@ -201,6 +201,7 @@ class Requester {
     Pending* pending = nullptr;
     std::vector<LoopNest> local;        ///< between the slot and the requester's array
     std::weak_ptr<const void> sending;  ///< Stands while the caller's memory may be read for it.
+    bool bulk = false;  ///< Its command has bytes that later commands may overtake on the way.
     // changed under both mutexes, placed under the second: of an answer that goes past the slot
     std::int64_t straight_bytes = 0;  ///< 0: it does not.
     std::byte* straight = nullptr;    ///< Null: nobody wants it any more.
@@ -213,6 +214,7 @@ class Requester {
   std::optional<Status> move_directly(const Transfer& transfer);
   bool take_answer();
   bool fill_slot();
+  bool overtakes() const;
   SlotBytes fill_transfer(Pending& pending, CommandHeader& header);
   SlotBytes pack(Slot& slot, const Transfer& transfer);
   void expect(Slot& slot, const Transfer& transfer);

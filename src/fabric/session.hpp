@@ -72,7 +72,8 @@ struct Session {
   ConnectionId connection = 0;
   bool client = false;
   bool lost = false;
-  bool leaving = false;           ///< This process has said goodbye.
+  bool leaving = false;           ///< This process disconnects, and has said goodbye.
+  bool said_goodbye = false;      ///< This process closes, and has said so.
   Clock::time_point leaves_by{};  ///< It waits so long until the peer has read the goodbye.
   std::shared_ptr<std::promise<bool>> left;  ///< Of the disconnect() that waits for that.
   std::string label;

@@ -325,11 +325,8 @@ bool SocketWire::take_proof(const ConnectionPointer& connection) {
   (void)write_step(*connection, bytes_of(ready));
   connection->announced = true;
   opened(*connection, 0);
-  if (connection->bulk_of == 0) {
-    options_.handlers.arrived(connection->id);
-  } else if (!add_bulk_socket(connection)) {
-    lose(connection, {ErrorCode::peer_lost, "its session has ended"});
-  }
+  // Nothing goes over a bulk socket before its client has been heard: it may not have this answer.
+  if (connection->bulk_of == 0) options_.handlers.arrived(connection->id);
   return connection->phase == Phase::open;
 }
 
@@ -365,7 +362,7 @@ bool SocketWire::take_session(const ConnectionPointer& connection, const ClientP
 bool SocketWire::take_bulk_socket(const ConnectionPointer& connection, const ClientProof& given) {
   const ConnectionPointer link = session_of(given.joins);
   const bool joins = link && link->bulk_of == 0 &&
-                     with_bulk_sockets(link).size() < static_cast<std::size_t>(sockets_max);
+                     all_sockets(link).size() < static_cast<std::size_t>(sockets_max);
   if (joins) {
     connection->bulk_of = link->id;
     return true;
@@ -382,6 +379,7 @@ bool SocketWire::take_bulk_socket(const ConnectionPointer& connection, const Cli
 bool SocketWire::add_bulk_socket(const ConnectionPointer& connection) {
   const auto link = find(connection->bulk_of);
   if (!link || link->phase == Phase::closing) return false;
+  if (has_joined(connection, link)) return true;
   std::lock_guard lock(mutex_);
   link->bulk_sockets.push_back(connection);
   return true;
@@ -397,32 +395,47 @@ bool SocketWire::take_ready(Connection& connection) {
     lose(find(connection.id), {ErrorCode::peer_lost, "the connection broke for too long"});
     return false;
   }
+  const auto held = find(connection.id);
   const bool is_new = connection.token == SessionToken{};
+  if (is_new ? ready.session == SessionToken{} : ready.session != connection.token) {
+    lose(held, {ErrorCode::invalid_argument, "what listens there took up another session"});
+    return false;
+  }
   connection.token = ready.session;
   opened(connection, ready.received);
-  if (!is_new) return true;
+  if (connection.phase != Phase::open) return false;
   if (connection.bulk_of == 0) {
-    connect_bulk_sockets(connection);
-  } else if (const auto held = find(connection.id); !held || !add_bulk_socket(held)) {
+    if (is_new) connection.bulk_sockets_left = options_.sockets - 1;
+    connect_next_bulk_socket(held);
+    return true;
+  }
+  if (!is_new) return true;
+  const auto link = find(connection.bulk_of);
+  if (!link || !add_bulk_socket(held)) {
     close(connection.id);
     return false;
   }
+  connection.writer.acknowledge(0);  // lets the other side use it, too
+  connect_next_bulk_socket(link);
   return true;
 }
 
-/// Begins to make a connection's bulk sockets. It goes on without those that cannot be made.
-void SocketWire::connect_bulk_sockets(const Connection& connection) {
-  for (int k = 1; k < options_.sockets; ++k) {
-    auto socket = connect_over_network(connection.address);
-    if (!socket) return;
-    auto bulk = std::make_shared<Connection>(false);
-    bulk->client = true;
-    bulk->announced = true;
-    bulk->bulk_of = connection.id;
-    bulk->key = connection.key;
-    bulk->address = connection.address;
-    add_network_client(std::move(bulk), std::move(*socket));
-  }
+/// Makes a connection's bulk sockets one after another, so that each client takes one of the few
+/// places of those who have not proved who they are. It goes on without those that cannot be made.
+void SocketWire::connect_next_bulk_socket(const ConnectionPointer& link) {
+  const bool one_is_made = all_sockets(link).size() > with_bulk_sockets(link).size();
+  if (link->bulk_sockets_left == 0 || link->phase != Phase::open || one_is_made) return;
+  --link->bulk_sockets_left;
+  // The same machine, where a name has several, and without a look-up, which may take long.
+  auto socket = connect_over_network(remote_address(link->socket));
+  if (!socket) return;
+  auto bulk = std::make_shared<Connection>(false);
+  bulk->client = true;
+  bulk->announced = true;
+  bulk->bulk_of = link->id;
+  bulk->key = link->key;
+  bulk->address = link->address;
+  add_network_client(std::move(bulk), std::move(*socket));
 }
 
 /// A client has come back: its session goes on over the new socket.

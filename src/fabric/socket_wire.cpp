@@ -181,8 +181,9 @@ void SocketWire::send(ConnectionId id, const WireMessage& message) {
 }
 
 /// Which socket a message goes over. An answer goes where its question came, whose bytes it
-/// acknowledges; what else has bulk goes where least is to be written. So no two messages that go
-/// different ways depend on each other's order.
+/// acknowledges; what else has bulk goes where least is to be written, over a socket that stands if
+/// there is one. Who sends a message that depends on an earlier one with bulk waits for that one's
+/// answer, or for in_order().
 SocketWire::ConnectionPointer SocketWire::way_of(const ConnectionPointer& connection,
                                                  const WireMessage& message) {
   std::lock_guard lock(mutex_);
@@ -197,7 +198,11 @@ SocketWire::ConnectionPointer SocketWire::way_of(const ConnectionPointer& connec
   if (message.bulk.empty() || connection->bulk_sockets.empty()) return connection;
   return *std::min_element(
       connection->bulk_sockets.begin(), connection->bulk_sockets.end(),
-      [](const auto& a, const auto& b) { return a->writer.backlog() < b->writer.backlog(); });
+      [](const auto& a, const auto& b) {
+        const bool a_stands = a->phase == Phase::open;
+        const bool b_stands = b->phase == Phase::open;
+        return a_stands != b_stands ? a_stands : a->writer.backlog() < b->writer.backlog();
+      });
 }
 
 /// Remembers which bulk socket has brought a question.
@@ -214,13 +219,32 @@ void SocketWire::note_way(const Connection& connection, const FrameHeader& frame
   }
 }
 
-/// A connection and its bulk sockets.
+/// A connection and the bulk sockets that messages go over.
 std::vector<SocketWire::ConnectionPointer> SocketWire::with_bulk_sockets(
     const ConnectionPointer& connection) const {
   std::lock_guard lock(mutex_);
   std::vector<ConnectionPointer> all = connection->bulk_sockets;
   all.push_back(connection);
   return all;
+}
+
+/// A connection and its bulk sockets, also those that are still being made.
+std::vector<SocketWire::ConnectionPointer> SocketWire::all_sockets(
+    const ConnectionPointer& connection) const {
+  std::lock_guard lock(mutex_);
+  std::vector<ConnectionPointer> all{connection};
+  for (const auto& [id, other] : connections_) {
+    if (other->bulk_of == connection->id) all.push_back(other);
+  }
+  return all;
+}
+
+/// Whether messages go over a bulk socket of `link`.
+bool SocketWire::has_joined(const ConnectionPointer& connection,
+                            const ConnectionPointer& link) const {
+  std::lock_guard lock(mutex_);
+  const auto& joined = link->bulk_sockets;
+  return std::find(joined.begin(), joined.end(), connection) != joined.end();
 }
 
 /// Ends a connection that has lost a message, from any thread.
@@ -236,6 +260,15 @@ void SocketWire::keep_bulk(ConnectionId id) {
   for (const auto& one : with_bulk_sockets(connection)) {
     if (!one->writer.keep_bulk()) give_up(*one);
   }
+}
+
+bool SocketWire::in_order(ConnectionId id) const {
+  const auto connection = find(id);
+  if (!connection || connection->local) return true;
+  const auto all = with_bulk_sockets(connection);
+  return std::all_of(all.begin(), all.end(), [&](const auto& one) {
+    return one == connection || one->writer.delivered();
+  });
 }
 
 WirePeer SocketWire::peer(ConnectionId id) const {
@@ -391,6 +424,15 @@ void SocketWire::read(const ConnectionPointer& connection) {
 bool SocketWire::on_frame(Connection& connection, const FrameHeader& frame,
                           std::span<const std::byte> body, std::span<FileDescriptor> descriptors) {
   if (!connection.local) {
+    // The client has this bulk socket, and goes on with it if it breaks: it may carry messages.
+    if (connection.bulk_of != 0 && !connection.client) {
+      const auto held = find(connection.id);
+      if (!held) return false;
+      if (!add_bulk_socket(held)) {
+        lose(held, {ErrorCode::peer_lost, "its session has ended"});
+        return false;
+      }
+    }
     connection.short_lives = 0;
     connection.writer.acknowledged(frame.acknowledged);
     if (frame.type == MessageType::acknowledge) return true;
@@ -436,26 +478,29 @@ void SocketWire::broken(const ConnectionPointer& connection, const std::string& 
   connection->next_try = now;
 }
 
-/// Messages may have been lost with a bulk socket that was open: its connection ends with it.
+/// Messages may have been lost with a bulk socket that carried some: its connection ends with it.
 void SocketWire::lose(const ConnectionPointer& connection, const Error& error) {
   const bool tell = connection->announced && connection->bulk_of == 0;
-  for (const auto& one : with_bulk_sockets(connection)) {
+  for (const auto& one : all_sockets(connection)) {
     one->writer.detach();
     one->phase = Phase::closing;
     remove(one->id);
   }
   if (tell) options_.handlers.lost(connection->id, error);
-  if (connection->bulk_of == 0 || connection->token == SessionToken{}) return;
-  if (const auto link = find(connection->bulk_of)) lose(link, error);
+  const auto link = connection->bulk_of != 0 ? find(connection->bulk_of) : nullptr;
+  if (!link) return;
+  if (has_joined(connection, link)) return lose(link, error);
+  if (connection->client) connect_next_bulk_socket(link);  // it goes on without this one
 }
 
 void SocketWire::close(ConnectionId id) {
   const auto connection = find(id);
   if (!connection) return;
-  for (const auto& one : with_bulk_sockets(connection)) close_socket(one);
+  for (const auto& one : all_sockets(connection)) close_socket(one);
 }
 
 void SocketWire::close_socket(const ConnectionPointer& connection) {
+  if (connection->phase == Phase::closing) return;  // what was sent is going out
   const ConnectionId id = connection->id;
   if (connection->phase != Phase::open || !connection->writer.flush()) {
     connection->writer.detach();

@@ -55,6 +55,7 @@ class SocketWire final : public Wire {
   Result<ConnectionId> connect(const Contact& contact) override;
   void send(ConnectionId connection, const WireMessage& message) override;
   void keep_bulk(ConnectionId connection) override;
+  bool in_order(ConnectionId connection) const override;
   WirePeer peer(ConnectionId connection) const override;
   void close(ConnectionId connection) override;
   void drain() override;
@@ -101,7 +102,9 @@ class SocketWire final : public Wire {
     FrameReader reader;
     /// Of a bulk socket: the connection whose bulk it carries. 0: it is no bulk socket.
     ConnectionId bulk_of = 0;
-    /// Those of this connection that have been open. Guarded by mutex_.
+    /// Of a client's connection: bulk sockets that are still to be made, one after another.
+    int bulk_sockets_left = 0;
+    /// Those of this connection over which both sides have been heard. Guarded by mutex_.
     std::vector<std::shared_ptr<Connection>> bulk_sockets;
     /// By slot: which of them has brought a question that is not answered yet. Guarded by mutex_.
     std::map<std::uint32_t, std::shared_ptr<Connection>> brought_by;
@@ -131,6 +134,8 @@ class SocketWire final : public Wire {
   ConnectionPointer way_of(const ConnectionPointer& connection, const WireMessage& message);
   void note_way(const Connection& connection, const FrameHeader& frame);
   std::vector<ConnectionPointer> with_bulk_sockets(const ConnectionPointer& connection) const;
+  std::vector<ConnectionPointer> all_sockets(const ConnectionPointer& connection) const;
+  bool has_joined(const ConnectionPointer& connection, const ConnectionPointer& link) const;
   void give_up(Connection& connection);
   void broken(const ConnectionPointer& connection, const std::string& why);
   void lose(const ConnectionPointer& connection, const Error& error);
@@ -157,7 +162,7 @@ class SocketWire final : public Wire {
   bool take_bulk_socket(const ConnectionPointer& connection, const ClientProof& given);
   ConnectionPointer session_of(const SessionToken& token) const;
   bool add_bulk_socket(const ConnectionPointer& connection);
-  void connect_bulk_sockets(const Connection& connection);
+  void connect_next_bulk_socket(const ConnectionPointer& link);
   void resume(const ConnectionPointer& old, const ConnectionPointer& fresh, std::uint64_t received);
   void opened(Connection& connection, std::uint64_t received);
   void reconnect(const ConnectionPointer& connection);

@@ -54,7 +54,8 @@ struct ReceiveBuffer {
   std::shared_ptr<const void> held{};
 };
 
-/// Carries messages in order, each whole and once, between processes that have proved who they are.
+/// Carries messages, each whole and once, between processes that have proved who they are: in order,
+/// but for those with bulk over a connection of several sockets, which others may overtake.
 /// A connection ends by close(), or is lost; what was sent to it and not yet received is lost then.
 /// Over a network, a broken connection is made anew behind the same id, within a limit, and goes on
 /// where it was.
@@ -98,6 +99,13 @@ class Wire {
 
   /// From now on the bulk of what was sent is read nowhere but in copies of it. Threads: all.
   virtual void keep_bulk(ConnectionId connection) = 0;
+
+  /// Whether no message that is sent now can arrive before one that was sent earlier: the bulk of
+  /// those has arrived.
+  virtual bool in_order(ConnectionId connection) const {
+    (void)connection;
+    return true;
+  }
 
   virtual WirePeer peer(ConnectionId connection) const = 0;
 

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
+#include <mutex>
 
 #include "fabric/helpers.hpp"
+#include "fabric/socket_wire.hpp"
 #include "support/raw_peer.hpp"
 #include "support/relay.hpp"
 
@@ -31,6 +34,20 @@ FabricOptions network_options(const Ends& ends, int sockets) {
   return options;
 }
 
+/// The lengths of the questions that were answered, in their order.
+struct Answered {
+  void add(std::size_t bytes) {
+    std::lock_guard lock(mutex);
+    lengths.push_back(bytes);
+  }
+  std::vector<std::size_t> all() {
+    std::lock_guard lock(mutex);
+    return lengths;
+  }
+  std::mutex mutex;
+  std::vector<std::size_t> lengths;
+};
+
 /// An exporter of "a", a requester with so many sockets, and somebody between them.
 struct Meeting {
   std::vector<std::byte> array = std::vector<std::byte>(array_bytes);
@@ -40,9 +57,10 @@ struct Meeting {
   PeerId peer{};
   std::shared_ptr<RemoteArray> remote{};
   LoopNest all = run_of(array_bytes);
+  Answered answered{};
 
   explicit Meeting(const Ends& ends, Relay::Options between = {})
-      : exporter(open_fabric(network_options(ends, 1))) {
+      : exporter(open_fabric(exporter_options(ends))) {
     REQUIRE(exporter->export_array({"a", "", {array.data(), nullptr}, array_bytes, true, nullptr})
                 .ok());
     const std::string contact = exporter->contact();
@@ -51,6 +69,31 @@ struct Meeting {
     requester = open_fabric(network_options(ends, ends.sockets));
     peer = connect_to(*requester, relay->address());
     remote = look_up(*requester, peer, "a");
+  }
+
+  FabricOptions exporter_options(const Ends& ends) {
+    auto options = network_options(ends, 1);
+    options.answer = [this](RequesterId, std::span<const std::byte> question,
+                            std::span<std::byte>) -> Result<std::size_t> {
+      answered.add(question.size());
+      return 0;
+    };
+    return options;
+  }
+
+  /// Copies until bytes go over so many sockets.
+  void use_all(int sockets) {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (relay->passed(sockets - 1) < array_bytes && std::chrono::steady_clock::now() < end) {
+      REQUIRE(copy(0).ok());
+    }
+    REQUIRE(relay->passed(sockets - 1) >= array_bytes);
+  }
+
+  Status ask(std::size_t bytes, std::chrono::milliseconds timeout) {
+    const std::vector<std::byte> question(bytes);
+    const auto reply = requester->ask(peer, question, {}, timeout, {});
+    return reply ? Status{} : Status(reply.error());
   }
 
   /// Writes the array and reads it back; whether that ended well, with the right bytes.
@@ -154,4 +197,91 @@ TEST(what_a_finished_copy_was_sent_from_is_not_read_again) {
     }
     EXPECT(meeting.array == data);
   }
+}
+
+TEST(nothing_overtakes_the_bytes_of_a_cancelled_copy) {
+  Meeting meeting({2});
+  meeting.use_all(2);
+  RemoteChannel channel(*meeting.requester, {});
+  auto cancelled = pattern(array_bytes, 7);
+  auto later = pattern(4096, 8);
+  meeting.relay->hold(1);
+  Request request = write_request({&meeting.all, 1}, cancelled.data(), *meeting.remote);
+  request.tag = 1;
+  REQUIRE(channel.submit(request).ok());
+  channel.cancel(1);
+  EXPECT(!finish_one(channel));
+  // What is sent now depends on what was sent before: it waits, or fails by its timeout.
+  EXPECT(!meeting.ask(16, 100ms));
+  EXPECT(meeting.answered.all().empty());
+  const LoopNest few = run_of(4096);
+  REQUIRE(channel.submit(write_request({&few, 1}, later.data(), *meeting.remote)).ok());
+  EXPECT(!finish_one(channel, 100ms));
+  meeting.relay->hold(-1);
+  EXPECT(finish_one(channel).ok());
+  EXPECT(meeting.ask(17, patience).ok());
+  EXPECT(std::equal(later.begin(), later.end(), meeting.array.begin()));
+  EXPECT(meeting.answered.all() == std::vector<std::size_t>{17});
+}
+
+TEST(nothing_overtakes_a_question_that_has_timed_out) {
+  Meeting meeting({2});
+  meeting.use_all(2);
+  meeting.relay->hold(1);
+  EXPECT(!meeting.ask(12'000, 100ms));
+  auto second = std::async(std::launch::async, [&] { return meeting.ask(100, patience); });
+  EXPECT(second.wait_for(100ms) == std::future_status::timeout);
+  meeting.relay->hold(-1);
+  EXPECT(second.get().ok());
+  EXPECT((meeting.answered.all() == std::vector<std::size_t>{12'000, 100}));
+}
+
+TEST(a_further_socket_that_one_side_alone_has_is_not_missed) {
+  Relay::Options between;
+  between.unanswered = 1;
+  between.answered_bytes = sizeof(ServerHello);
+  Meeting meeting({3, false, 200ms}, between);
+  const auto end = std::chrono::steady_clock::now() + 1s;
+  for (unsigned k = 0; std::chrono::steady_clock::now() < end; ++k) {
+    if (const Status s = meeting.copy(k); !s) {
+      record_failure(__FILE__, __LINE__, s.error().message);
+      return;
+    }
+  }
+  EXPECT_EQ(meeting.relay->connections(), 3);
+  EXPECT(meeting.relay->passed(2) > array_bytes);
+}
+
+TEST(answers_come_before_the_goodbye) {
+  Meeting meeting({2});
+  meeting.use_all(2);
+  RemoteChannel channel(*meeting.requester, {});
+  const LoopNest few = run_of(256 * 1024);  // in as many commands as there are slots
+  std::vector<std::byte> back(256 * 1024);
+  meeting.relay->hold(1);
+  REQUIRE(channel.submit(read_request({&few, 1}, *meeting.remote, back.data())).ok());
+  EXPECT(!finish_one(channel, 50ms));
+  auto closing = std::async(std::launch::async, [&] { return meeting.exporter->close(); });
+  EXPECT(!finish_one(channel, 50ms));
+  meeting.relay->hold(-1);
+  EXPECT(finish_one(channel).ok());
+  EXPECT(std::equal(back.begin(), back.end(), meeting.array.begin()));
+  EXPECT(closing.get().ok());
+}
+
+TEST(further_sockets_take_one_place_of_strangers_at_a_time) {
+  const auto exporter = open_fabric(network_options({}, 1));
+  const std::string contact = exporter->contact();
+  const std::string address = contact.substr(contact.find("tcp:") + 4);
+  std::vector<FileDescriptor> strangers;
+  for (int k = 0; k < 60; ++k) strangers.push_back(connect_raw(address));
+  Relay relay({address});
+  const auto requester = open_fabric(network_options({}, SocketWire::sockets_max));
+  (void)connect_to(*requester, relay.address());
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (relay.connections() < SocketWire::sockets_max && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(relay.connections(), SocketWire::sockets_max);
+  EXPECT(!ends_within(strangers.front(), 50ms));
 }

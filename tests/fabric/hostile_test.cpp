@@ -117,19 +117,6 @@ void send_frame(const FileDescriptor& socket, MessageType type, std::uint64_t se
   EXPECT(send_all(socket, bytes_of(header)) && send_all(socket, body));
 }
 
-/// Whether the other side ends the connection within the time, whatever it says before.
-bool ends_within(const FileDescriptor& socket, std::chrono::milliseconds time) {
-  const auto end = std::chrono::steady_clock::now() + time;
-  std::array<std::byte, 4096> dropped{};
-  while (std::chrono::steady_clock::now() < end) {
-    pollfd entry{socket.get(), POLLIN, 0};
-    if (poll(&entry, 1, 20) > 0 && recv(socket.get(), dropped.data(), dropped.size(), 0) <= 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
 std::vector<std::byte> hello_body(LinkMode mode) {
   Hello hello;
   hello.mode = mode;
@@ -325,7 +312,10 @@ TEST(who_speaks_another_version_of_the_wire_is_answered_with_this_one) {
   EXPECT(ends_within(socket, std::chrono::seconds(2)));
 }
 
-TEST(changed_answers_end_the_handshake) {
+namespace {
+
+/// What a client says of a listener that proves that it has the key, and then answers with this.
+std::string refusal_of(const ServerReady& ready) {
   std::string address;
   const FileDescriptor listener = listen_raw(address);
   std::thread liar([&] {
@@ -336,8 +326,6 @@ TEST(changed_answers_end_the_handshake) {
     if (!receive(taken, hello, nothing)) return;
     answer.proof = *proof_of(known_key, ProvingSide::server, hello, answer);
     if (!send_all(taken, bytes_of(answer)) || !receive(taken, proof, nothing)) return;
-    ServerReady ready;
-    ready.checksum = checksum_of(ready) ^ 4U;
     (void)send_all(taken, bytes_of(ready));
     (void)ends_within(taken, std::chrono::seconds(5));
   });
@@ -347,7 +335,22 @@ TEST(changed_answers_end_the_handshake) {
   const auto peer = requester->connect(address, patience);
   liar.join();
   REQUIRE(!peer);
-  EXPECT(peer.error().message.find("changed on the way") != std::string::npos);
+  return peer.error().message;
+}
+
+}  // namespace
+
+TEST(changed_answers_end_the_handshake) {
+  ServerReady changed;
+  changed.session[0] = std::byte{1};
+  changed.checksum = checksum_of(changed) ^ 4U;
+  EXPECT(refusal_of(changed).find("changed on the way") != std::string::npos);
+}
+
+TEST(an_answer_without_a_session_ends_the_handshake) {
+  ServerReady nameless;
+  nameless.checksum = checksum_of(nameless);
+  EXPECT(refusal_of(nameless).find("another session") != std::string::npos);
 }
 
 TEST(a_session_is_taken_up_by_who_has_its_token_alone) {

@@ -180,3 +180,12 @@ def test_h200_figures_are_those_measured() -> None:
 def test_an_unknown_machine_is_refused_with_the_names() -> None:
     with pytest.raises(ts.NotFound, match=r"no machine profile saplings.*h200-8, moonlight"):
         profiles.load("saplings")
+
+
+def test_little_memory_for_buffers_costs_no_channel() -> None:
+    """The samples between processes take two hops, whose buffers must fit what they may take."""
+    little = {"TRANSHIP_BUFFER_BYTES": "1MiB"}
+    measured = json.loads(profiles.calibrate(sample_bytes=16 << 20, overrides=little))
+    names = {one["name"] for one in measured["channels"]}
+    ways = {f"remote_{way} node{node}" for way in ("read", "write") for node in (0, 1)}
+    assert ways <= names

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -48,8 +49,21 @@ inline FileDescriptor connect_raw(const std::string& address) {
   const linger reset{1, 0};
   (void)setsockopt(made.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
   const int code = connect(made.get(), reinterpret_cast<sockaddr*>(&to), sizeof to);
-  CHECK(code == 0, std::string("the exporter listens: ") + std::strerror(errno));
+  CHECK(code == 0, std::strerror(errno));
   return made;
+}
+
+/// Whether the other side ends the connection within the time, whatever it says before.
+inline bool ends_within(const FileDescriptor& socket, std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  std::array<std::byte, 4096> dropped{};
+  while (std::chrono::steady_clock::now() < end) {
+    pollfd entry{socket.get(), POLLIN, 0};
+    if (poll(&entry, 1, 20) > 0 && recv(socket.get(), dropped.data(), dropped.size(), 0) <= 0) {
+      return true;
+    }
+  }
+  return false;
 }
 
 inline FileDescriptor connect_raw_locally(const std::string& name) {

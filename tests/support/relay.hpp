@@ -41,6 +41,10 @@ class Relay {
     /// any more.
     int doomed = -1;
     int sockets_max = 1 << 30;  ///< Lets in so many, and ends those of others at once.
+    /// Ends this connection, counted from 0, instead of passing on its target's answer from this
+    /// byte on; -1: none.
+    int unanswered = -1;
+    std::int64_t answered_bytes = 0;
   };
 
   explicit Relay(Options options) : options_(std::move(options)), random_(options_.seed) {
@@ -64,12 +68,15 @@ class Relay {
     return passed_[static_cast<std::size_t>(connection)];
   }
   bool saw_marker() const { return saw_marker_; }
+  /// From now on passes on nothing of this connection, counted from 0; -1: everything of all.
+  void hold(int connection) { held_ = connection; }
 
  private:
   struct Direction {
     std::vector<std::byte> waiting{};
     std::vector<std::byte> tail{};  ///< The last bytes that went by, as long as the marker.
     std::int64_t passed = 0;
+    std::int64_t came = 0;
   };
   struct Joined {
     int number = 0;
@@ -112,6 +119,7 @@ class Relay {
 
   /// False when one side has ended.
   bool pass_on(Joined& joined, std::size_t from) {
+    if (joined.number == held_) return true;
     Direction& direction = joined.directions[from];
     if (direction.waiting.empty()) {
       std::vector<std::byte> bytes(64 * 1024);
@@ -120,6 +128,11 @@ class Relay {
       if (length == 0 || (length < 0 && errno != EAGAIN)) return false;
       if (length < 0) return true;
       bytes.resize(static_cast<std::size_t>(length));
+      direction.came += length;
+      if (joined.number == options_.unanswered && from == 1 &&
+          direction.came > options_.answered_bytes) {
+        return false;
+      }
       to_cut_ -= length;
       passed_by_all_ += length;
       if (joined.number < counted_max) {
@@ -149,7 +162,8 @@ class Relay {
         for (std::size_t k = 0; k < 2; ++k) {
           const bool full = !joined->directions[k].waiting.empty();
           const bool writes = !joined->directions[1 - k].waiting.empty();
-          const int events = (full ? 0 : POLLIN) | (writes ? POLLOUT : 0);
+          const bool held = joined->number == held_;
+          const int events = held ? 0 : (full ? 0 : POLLIN) | (writes ? POLLOUT : 0);
           entries.push_back({joined->ends[k].get(), static_cast<short>(events), 0});
         }
       }
@@ -183,6 +197,7 @@ class Relay {
   std::int64_t passed_by_all_ = 0;
   std::atomic<int> flips_{0};
   std::atomic<int> connections_{0};
+  std::atomic<int> held_{-1};
   std::array<std::atomic<std::int64_t>, counted_max> passed_{};
   bool closed_ = false;
   std::atomic<bool> saw_marker_{false};
