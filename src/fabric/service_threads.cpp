@@ -61,30 +61,43 @@ Result<ServiceThreads::Seat> ServiceThreads::add(std::shared_ptr<SlotServer> ser
     const Status status = start_thread();
     if (!status && threads_.empty()) return status.error();
   }
-  const auto is_free = [](const Place& place) { return !place.server; };
-  auto free = std::find_if(places_.begin(), places_.end(), is_free);
-  if (free == places_.end()) {
-    if (places_.size() == static_cast<std::size_t>(SeatBits::seats_max)) {
-      return Error{ErrorCode::out_of_memory, "this process serves as many clients as it can"};
-    }
-    free = places_.emplace(places_.end());
-    seats_used_.store(static_cast<int>(places_.size()));
-  }
-  free->server = std::move(server);
+  const auto seat = free_seat();
+  if (!seat) return seat.error();
+  Place& place = place_of(*seat);
+  place.server = std::move(server);
+  place.take();
   ++taken_;
-  return Seat{static_cast<int>(free - places_.begin()), doorbell_};
+  return Seat{*seat, doorbell_};
+}
+
+/// The first seat that nobody has.
+Result<int> ServiceThreads::free_seat() {
+  const int used = seats_used_.load();
+  for (int seat = 0; seat < used; ++seat) {
+    if (place_of(seat).is_free()) return seat;
+  }
+  if (used == SeatBits::seats_max) {
+    return Error{ErrorCode::out_of_memory, "this process serves as many clients as it can"};
+  }
+  if (used % block_places == 0) {
+    made_.push_back(std::make_unique<Block>());
+    blocks_[static_cast<std::size_t>(used / block_places)].store(made_.back().get());
+  }
+  seats_used_.store(used + 1);
+  return used;
 }
 
 void ServiceThreads::remove(const Seat& seat) {
   if (seat.number < 0) return;
   auto lock = brief_lock(mutex_);
-  const auto number = static_cast<std::size_t>(seat.number);
-  places_[number].leaving = true;
+  Place& place = place_of(seat.number);
+  place.leave();
   leaving_.fetch_add(1);
-  if (places_[number].serving) bell().bell.count();  // who lingers there leaves
-  left_.wait(lock, [&] { return !places_[number].serving; });
+  if (place.is_served()) bell().bell.count();  // who lingers there leaves
+  left_.wait(lock, [&] { return !place.is_served(); });
   leaving_.fetch_sub(1);
-  places_[number] = Place{};
+  place.server.reset();
+  place.give_back();
   --taken_;
 }
 
@@ -166,36 +179,35 @@ bool ServiceThreads::time_to_look_at_all() {
   return look_at_all_.compare_exchange_strong(due, next);
 }
 
+/// Whether the calling thread serves the requester from now on. If another thread does, that one
+/// looks at the requester's bit once more when it has released its claim.
+bool ServiceThreads::claim(int seat) {
+  Place& place = place_of(seat);
+  while (!place.claim()) {
+    if (!place.is_served()) return false;  // nobody has the seat, or it is being given up
+    bell().ready.set(seat);
+    if (place.is_served() || !bell().ready.take(seat)) return false;
+  }
+  return true;
+}
+
 /// Returns whether the requester had submitted anything.
 bool ServiceThreads::serve(Worker& worker, int seat, After after) {
-  const auto number = static_cast<std::size_t>(seat);
-  std::shared_ptr<SlotServer> server;
-  {
-    const auto lock = brief_lock(mutex_);
-    Place& place = places_[number];
-    if (!place.server || place.leaving) return false;
-    if (place.serving) {  // who serves it looks at its bit again
-      bell().ready.set(seat);
-      return false;
-    }
-    place.serving = true;
-    server = place.server;
-    served_.set(seat);
-    bell().served.set(seat);
-  }
-  const bool any = serve_turns(worker, *server, seat);
+  if (!claim(seat)) return false;
+  Place& place = place_of(seat);
+  SlotServer& server = *place.server;
+  served_.set(seat);
+  bell().served.set(seat);
+  const bool any = serve_turns(worker, server, seat);
   bool more = any && after == After::linger;
-  while (more && linger(worker, *server)) more = serve_turns(worker, *server, seat);
-  const auto lock = brief_lock(mutex_);
-  Place& place = places_[number];
+  while (more && linger(worker, server)) more = serve_turns(worker, server, seat);
   served_.clear(seat);
   bell().served.clear(seat);
-  const bool again = bell().ready.holds(seat) || server->waiting();
-  server.reset();
-  place.serving = false;
-  if (place.leaving) {
+  const bool waits = server.waiting();
+  if (place.release()) {
+    const auto lock = brief_lock(mutex_);
     left_.notify_all();
-  } else if (again) {
+  } else if (waits || bell().ready.holds(seat)) {
     bell().ready.set(seat);
     bell().bell.count();
     bell().wake_one();

@@ -108,11 +108,33 @@ class ServiceThreads {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Place {
-    std::shared_ptr<SlotServer> server;  ///< Null where free.
-    bool serving = false;                ///< A thread is in it.
-    bool leaving = false;                ///< No thread may enter it any more.
+  /// Where one requester is served. A thread claims it first: what others do meanwhile needs no lock.
+  class alignas(ServiceDoorbell::line) Place {
+   public:
+    std::shared_ptr<SlotServer> server;  ///< Changed while no thread can claim the place.
+
+    bool is_free() const { return state_.load() == 0; }
+    bool is_served() const { return (state_.load() & serving) != 0; }
+    void take() { state_.store(taken); }
+    void give_back() { state_.store(0); }
+    /// Lets no thread in any more.
+    void leave() { state_.fetch_or(leaving); }
+    /// Returns whether the calling thread, and no other, serves the requester from now on.
+    bool claim() {
+      std::uint32_t expected = taken;
+      return state_.compare_exchange_strong(expected, taken | serving);
+    }
+    /// Ends a claim. Returns whether remove() waits for that.
+    bool release() { return (state_.fetch_and(~serving) & leaving) != 0; }
+
+   private:
+    static constexpr std::uint32_t taken = 1;
+    static constexpr std::uint32_t serving = 2;
+    static constexpr std::uint32_t leaving = 4;
+    std::atomic<std::uint32_t> state_{0};
   };
+  static constexpr int block_places = 64;
+  using Block = std::array<Place, block_places>;
   /// What a thread has of its own.
   struct Worker {
     std::vector<std::byte> question;  ///< A call's, while it is answered.
@@ -123,6 +145,12 @@ class ServiceThreads {
   };
 
   ServiceDoorbell& bell() const { return *reinterpret_cast<ServiceDoorbell*>(doorbell_->data()); }
+  Place& place_of(int seat) const {
+    const auto block = static_cast<std::size_t>(seat / block_places);
+    return (*blocks_[block].load())[static_cast<std::size_t>(seat % block_places)];
+  }
+  Result<int> free_seat();
+  bool claim(int seat);
   Status make_doorbell();
   Status start_thread();
   void run();
@@ -150,9 +178,11 @@ class ServiceThreads {
   std::atomic<int> seats_used_{0};          ///< No seat beyond was ever taken.
   std::atomic<Clock::rep> look_at_all_{0};  ///< When all requesters are to be looked at.
   std::atomic<int> leaving_{0};             ///< Seats that remove() waits for.
+  /// Of places, each made when its first seat is taken.
+  std::array<std::atomic<Block*>, SeatBits::seats_max / block_places> blocks_{};
   mutable std::mutex mutex_;                ///< guards what follows
   std::condition_variable left_;
-  std::vector<Place> places_;
+  std::vector<std::unique_ptr<Block>> made_;  ///< The blocks.
   int taken_ = 0;
   int watching_ = 0;
   int sleeping_ = 0;

@@ -118,6 +118,14 @@ Service::Options Server::service_options() {
   service.message_bytes = options_.config.slot_bytes;
   if (device_ < 0) {
     service.address_of = [this](const Range& range) { return address_of(range); };
+    service.copy_beside = [this](const std::function<void()>& copy) {
+      struct LockAgain {
+        std::mutex& mutex;
+        ~LockAgain() { (void)brief_lock(mutex).release(); }
+      } again{mutex_};
+      mutex_.unlock();
+      copy();
+    };
   }
   service.notify = [this](Owner client) { (void)processes_->notify(RequesterId{client}, {}); };
   service.move = [this](const Move& move) {

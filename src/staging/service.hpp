@@ -53,6 +53,9 @@ class Service {
     std::int64_t message_bytes = message_bytes_least;
     /// Where an object lies. Empty: only clients reach it, and no data go inside messages.
     std::function<std::byte*(const Range&)> address_of;
+    /// Copies the elements of a put or a get, while other questions may be answered: what is copied
+    /// belongs to a put that is not committed, or is leased. Empty: none are answered meanwhile.
+    std::function<void(const std::function<void()>& copy)> copy_beside;
     /// Tells a client that something has changed for which it waits.
     std::function<void(Owner)> notify;
     /// Takes what is to be moved between memory and disk; ended() says how it went.
@@ -60,6 +63,7 @@ class Service {
   };
   explicit Service(Options options);
 
+  /// Answers one question of a client at a time.
   /// @error what the client is told
   Result<std::size_t> answer(Owner from, std::span<const std::byte> request,
                              std::span<std::byte> reply);
@@ -136,6 +140,8 @@ class Service {
   std::optional<Box> bounds_of(const std::string& variable) const;
   template <typename Request>
   Answer objects_of(Owner from, Found found, ReplyTo<Request> reply);
+  template <typename Copy>
+  void copy_beside(const Copy& copy);
   Answer data_of(Owner from, const Found& found, const Box& box, ReplyTo<protocol::Get> reply);
   Result<std::variant<Found, Waiting, Spread>> look(Owner from, const GetRequest& request,
                                                     Ticket ticket);

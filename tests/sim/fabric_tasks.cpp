@@ -133,7 +133,11 @@ class Lookup final : public Limited {
 class OnPart : public Limited {
  public:
   OnPart(FabricWorld& world, std::shared_ptr<SimLink> link, std::size_t found, int part)
-      : Limited(world), link_(std::move(link)), found_(link_->arrays[found]), part_(part) {
+      : Limited(world),
+        link_(std::move(link)),
+        found_(link_->arrays[found]),
+        part_(part),
+        local_(world.new_local()) {
     if (!found_.region->pool) mine().busy = true;
     value_ = world.new_value();
     world.remember(value_, *link_, found_);
@@ -171,7 +175,7 @@ class OnPart : public Limited {
   int part_;
   bool write_ = true;
   std::uint64_t value_ = 0;
-  alignas(8) std::array<std::byte, Region::part_bytes> local_{};
+  FabricWorld::Local& local_;
 };
 
 class SlotTransfer final : public OnPart {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -163,7 +164,10 @@ class FabricWorld {
   void check_loan(const SimLink& link, const Region& region, int part, std::uint64_t serial);
   /// What an operation writes says for whom, to those who carry it out.
   void remember(std::uint64_t value, const SimLink& link, const SimLink::Found& found);
-  /// Local memory of operations: it may be touched while they last.
+  /// Local memory of operations: it may be touched while they last. It stays there until the world
+  /// ends, so that what comes later never lies at the same address.
+  using Local = std::array<std::byte, Region::part_bytes>;
+  Local& new_local() { return local_memory_.emplace_back(); }
   void lend_local(const std::byte* begin, bool lent);
   void add(const std::shared_ptr<SimLink>& link) { links_.push_back(link); }
   void give_on(Region& region);
@@ -212,6 +216,7 @@ class FabricWorld {
   Counts& counts_;
   Chances chances_;
   SimNetwork network_;
+  std::deque<Local> local_memory_;
   std::vector<std::unique_ptr<Process>> processes_;
   struct Writer {
     int to = 0;

@@ -1,6 +1,11 @@
 // Clients, their connections and their ends, as a server sees them.
 #include "staging/service.hpp"
 
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <utility>
+
 #include "support/test.hpp"
 
 using namespace tranship;
@@ -105,4 +110,60 @@ TEST(a_client_that_reads_for_too_long_gets_nothing_new) {
   EXPECT(!refused.ok() && refused.error().message.find("staging_lease_s") != std::string::npos);
   REQUIRE(server.ask(1, protocol::Undo{5}).ok());  // the old one ends
   EXPECT(find(7).ok());
+}
+
+TEST(others_are_answered_while_elements_are_copied) {
+  Fixture server;
+  std::function<void()> meanwhile;
+  Service::Options options = server.options();
+  options.copy_beside = [&](const std::function<void()>& copy) {
+    if (meanwhile) std::exchange(meanwhile, {})();
+    copy();
+  };
+  server.service = Service(std::move(options));
+  REQUIRE(server.hello(1, one) && server.declare(1) && server.hello(9, {}));
+  const std::vector<double> values{1, 2, 3, 4};
+  const auto bytes = std::as_bytes(std::span(values));
+  const PutRequest object{"x", 1, *Box::make({0}, {4}), "f8", 8, {1, 1}};
+  const auto put_of = [](const PutRequest& request, std::span<const std::byte> elements) {
+    const auto fill = [elements](std::span<std::byte> room) {
+      std::ranges::copy(elements, room.begin());
+      return Status{};
+    };
+    return protocol::Put{request, {{}, elements.size(), fill}, {}};
+  };
+  const GetRequest get{"x", Which::exact, 1, *Box::make({0}, {4}), {}};
+  const auto kind_of_get = [&](Owner from) {
+    REQUIRE(server.ask(from, protocol::Get{get, 0}).ok());
+    ReplyKind kind{};
+    std::memcpy(&kind, server.reply.data(), sizeof kind);
+    return kind;
+  };
+  // Nobody sees an object that is being written, and whoever discards its version meanwhile wins.
+  meanwhile = [&] { EXPECT(kind_of_get(9) == ReplyKind::waiting); };
+  REQUIRE(server.ask(1, put_of(object, bytes)).ok());
+  EXPECT(kind_of_get(9) == ReplyKind::data);
+  // What is being read stays where it is until it has been copied.
+  const std::vector<double> others(4, 9.0);
+  const auto other_bytes = std::as_bytes(std::span(others));
+  std::vector<std::byte> reply(16384);
+  meanwhile = [&] {
+    const auto discard = message_of(protocol::Discard{"x", 1});
+    REQUIRE(server.service.answer(1, discard.bytes(), reply).ok());
+    PutRequest next = object;
+    next.version = 2;
+    const auto put = message_of(put_of(next, other_bytes));
+    REQUIRE(server.service.answer(1, put.bytes(), reply).ok());
+  };
+  const auto length = server.ask(9, protocol::Get{get, 0});
+  REQUIRE(length.ok());
+  protocol::Get::Reply said;
+  REQUIRE(read_reply({server.reply.data(), *length}, said).ok());
+  const auto& data = std::get<protocol::InlineData>(said);
+  EXPECT(std::ranges::equal(data.data.bytes, bytes));
+  // A version that is discarded while it is put has no object.
+  PutRequest late = object;
+  late.version = 3;
+  meanwhile = [&] { REQUIRE(server.ask(1, protocol::Discard{"x", 3}).ok()); };
+  EXPECT(!server.ask(1, put_of(late, bytes)).ok());
 }
