@@ -190,7 +190,8 @@ bool has_more_than_buffer(nb::handle object) {
 Array find_array(nb::handle object, bool writable, bool borrowed) {
   if (nb::isinstance<Array>(object)) return nb::cast<Array>(object);
   Array array;
-  if (!has_more_than_buffer(object) && from_buffer(object, array, borrowed)) return array;
+  const bool plain = PyObject_CheckBuffer(object.ptr()) != 0 && !has_more_than_buffer(object);
+  if (plain && from_buffer(object, array, borrowed)) return array;
   nb::object converted =
       nb::module_::import_("tranship.arrays").attr("to_core")(nb::borrow(object), writable);
   return nb::cast<Array>(converted);

@@ -58,6 +58,10 @@ class CopyHere {
   CopyHere(const CopyHere&) = delete;
   CopyHere& operator=(const CopyHere&) = delete;
 
+  /// Whether both arrays can be used. Waits for nobody.
+  bool stands() const {
+    return (!source_.liveness || source_held_) && (!target_.liveness || target_held_);
+  }
   /// @error as leases_of()
   Status status() const;
 

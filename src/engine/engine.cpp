@@ -456,8 +456,8 @@ Result<Event> Engine::copy(const Array& source, const Array& target, const CopyO
 
 std::optional<Event> Engine::copy_now(const Array& source, const Array& target,
                                       const CopyOptions& options) {
-  const bool inside = in_memory(source.where) && in_memory(target.where) && !source.liveness &&
-                      !target.liveness && !options.stream && !trace_file_;
+  const bool inside =
+      in_memory(source.where) && in_memory(target.where) && !options.stream && !trace_file_;
   if (!inside) return {};
   for (const Event& event : options.after) {
     if (!event.ended_well()) return {};
@@ -467,6 +467,8 @@ std::optional<Event> Engine::copy_now(const Array& source, const Array& target,
   if (!query || !check_overlap(source, target, query->target)) return {};
   auto plan = cache_.find_now(*query);
   if (!plan || !(plan->bytes == 0 || (plan->direct && plan->hops.size() == 1))) return {};
+  const CopyHere held(source, target);
+  if (!held.stands()) return {};  // copy() says why
   if (plan->bytes > 0) {
     copy_nests(plan->nests, source.place.address, target.place.address, cold(*plan, options));
   }

@@ -123,10 +123,10 @@ class Engine {
   ///        closed. What fails later is reported by the event.
   Result<Event> copy(const Array& source, const Array& target, const CopyOptions& options);
 
-  /// Carries a copy within this process's memory at once, if that needs nobody: no lock that is
-  /// taken, no planning, no other thread, nothing in `options.after` that has not ended. Returns
-  /// nothing if it does, and has done nothing then: call copy(). For callers that hold a lock which
-  /// others need. The arrays need no owners.
+  /// Carries a copy within memory that this process has, or has mapped, at once, if that needs
+  /// nobody: no lock that is taken, no planning, no other thread, nothing in `options.after` that
+  /// has not ended. Returns nothing if it does, and has done nothing then: call copy(). For callers
+  /// that hold a lock which others need. The arrays need no owners.
   std::optional<Event> copy_now(const Array& source, const Array& target,
                                 const CopyOptions& options);
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <thread>
 
 #include "base/check.hpp"
 #include "fabric/protocol.hpp"
+#include "os/cores.hpp"
 
 namespace tranship {
 namespace {
@@ -15,13 +15,11 @@ constexpr std::int64_t piece_bytes_min = 64 * 1024;
 constexpr std::int64_t pieces_wanted = 8;
 /// How long a caller sleeps at most before it looks again.
 constexpr std::chrono::milliseconds call_sleep_max{50};
-constexpr unsigned cores_to_spare = 8;
 
 /// How long a caller looks before it sleeps. With cores to spare it outlasts the answerer's
 /// wake-up, so that it need not be woken itself.
 std::chrono::microseconds call_watch() {
-  static const bool spare = std::thread::hardware_concurrency() >= cores_to_spare;
-  return std::chrono::microseconds(spare ? 200 : 10);
+  return std::chrono::microseconds(cores_to_spare() ? 200 : 10);
 }
 
 /// Reads a value that the peer may change at any time, so that all that follows sees the same.

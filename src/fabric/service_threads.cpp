@@ -7,6 +7,7 @@
 #include "base/refusals.hpp"
 #include "fabric/slot_server.hpp"
 #include "os/brief_lock.hpp"
+#include "os/cores.hpp"
 
 namespace tranship {
 namespace {
@@ -234,6 +235,7 @@ bool ServiceThreads::linger(Worker& worker, SlotServer& server) {
       }
       if (!submitted) Bell::pause();
     }
+    if (!submitted && !cores_to_spare()) std::this_thread::yield();
   }
   count(-1, 0);
   // Who has rung meanwhile may have seen this thread watch.
@@ -280,9 +282,13 @@ void ServiceThreads::wait(Worker& worker, std::uint32_t seen) {
 bool ServiceThreads::watch(const Worker& worker, std::uint32_t seen) {
   const auto longest = watch_time(worker);
   if (longest <= longest.zero() || !begin_watching()) return false;
-  const bool rang = bell().bell.watch(seen, longest);
+  if (cores_to_spare()) {
+    (void)bell().bell.watch(seen, longest);
+  } else {
+    bell().bell.wait(seen, longest, longest);
+  }
   count(-1, 0);
-  return rang;
+  return bell().bell.rings() != seen;
 }
 
 /// How long a thread watches from now on.

@@ -1,23 +1,21 @@
 #include "os/brief_lock.hpp"
 
 #include <chrono>
-#include <thread>
 
 #include "os/bell.hpp"
+#include "os/cores.hpp"
 
 namespace tranship {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr unsigned cores_to_spare = 8;
 /// Each look takes the cache line from whoever holds the lock.
 constexpr int pauses_between_looks = 8;
 
 /// Without cores to spare, who holds the lock may be waiting for this one.
 Clock::duration look_max() {
-  static const bool spare = std::thread::hardware_concurrency() >= cores_to_spare;
-  return std::chrono::microseconds(spare ? 20 : 2);
+  return std::chrono::microseconds(cores_to_spare() ? 20 : 2);
 }
 
 }  // namespace
