@@ -173,8 +173,8 @@ class Calibration {
     return *found;
   }
 
-  /// Seconds of one copy in tiles of about `request` bytes, from submission to its end. It takes the
-  /// channel alone, whatever it converts: a hop before it would count as the channel's.
+  /// Seconds of one copy in tiles of about `request` bytes, from submission to its end. It takes
+  /// the channel alone, whatever it converts: a hop before it would count as the channel's.
   Result<double> time(const Array& source, const Array& target, std::int64_t request) {
     CopyOptions shortest;
     shortest.planner = PlannerKind::spsl;

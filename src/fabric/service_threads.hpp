@@ -108,7 +108,8 @@ class ServiceThreads {
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// Where one requester is served. A thread claims it first: what others do meanwhile needs no lock.
+  /// Where one requester is served. A thread claims it first: what others do meanwhile needs no
+  /// lock.
   class alignas(ServiceDoorbell::line) Place {
    public:
     std::shared_ptr<SlotServer> server;  ///< Changed while no thread can claim the place.
@@ -180,7 +181,7 @@ class ServiceThreads {
   std::atomic<int> leaving_{0};             ///< Seats that remove() waits for.
   /// Of places, each made when its first seat is taken.
   std::array<std::atomic<Block*>, SeatBits::seats_max / block_places> blocks_{};
-  mutable std::mutex mutex_;                ///< guards what follows
+  mutable std::mutex mutex_;  ///< guards what follows
   std::condition_variable left_;
   std::vector<std::unique_ptr<Block>> made_;  ///< The blocks.
   int taken_ = 0;

@@ -266,9 +266,8 @@ bool SocketWire::in_order(ConnectionId id) const {
   const auto connection = find(id);
   if (!connection || connection->local) return true;
   const auto all = with_bulk_sockets(connection);
-  return std::all_of(all.begin(), all.end(), [&](const auto& one) {
-    return one == connection || one->writer.delivered();
-  });
+  return std::all_of(all.begin(), all.end(),
+                     [&](const auto& one) { return one == connection || one->writer.delivered(); });
 }
 
 WirePeer SocketWire::peer(ConnectionId id) const {

@@ -54,8 +54,8 @@ struct ReceiveBuffer {
   std::shared_ptr<const void> held{};
 };
 
-/// Carries messages, each whole and once, between processes that have proved who they are: in order,
-/// but for those with bulk over a connection of several sockets, which others may overtake.
+/// Carries messages, each whole and once, between processes that have proved who they are: in
+/// order, but for those with bulk over a connection of several sockets, which others may overtake.
 /// A connection ends by close(), or is lost; what was sent to it and not yet received is lost then.
 /// Over a network, a broken connection is made anew behind the same id, within a limit, and goes on
 /// where it was.

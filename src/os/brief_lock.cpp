@@ -14,9 +14,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int pauses_between_looks = 8;
 
 /// Without cores to spare, who holds the lock may be waiting for this one.
-Clock::duration look_max() {
-  return std::chrono::microseconds(cores_to_spare() ? 20 : 2);
-}
+Clock::duration look_max() { return std::chrono::microseconds(cores_to_spare() ? 20 : 2); }
 
 }  // namespace
 

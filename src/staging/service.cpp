@@ -208,9 +208,7 @@ Result<std::size_t> Service::on(Owner from, const protocol::Put& put,
   if (!begun) return begun.error();
   if (auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", waiting->why, reply);
   const Begun& object = std::get<Begun>(*begun);
-  copy_beside([&] {
-    std::memcpy(options_.address_of(object.range), data.data(), data.size());
-  });
+  copy_beside([&] { std::memcpy(options_.address_of(object.range), data.data(), data.size()); });
   const auto order = store_.commit(from, object.object, 0, put.checksum);
   if (!order) return order.error();
   traffic_[request.variable].puts.add(1, bytes, message_path);
