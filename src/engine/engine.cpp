@@ -472,6 +472,7 @@ std::optional<Event> Engine::copy_now(const Array& source, const Array& target,
   if (plan->bytes > 0) {
     copy_nests(plan->nests, source.place.address, target.place.address, cold(*plan, options));
   }
+  if (!check_liveness(source.liveness, target.liveness)) return {};
   return Event(std::move(plan), nullptr, this);
 }
 

@@ -401,7 +401,7 @@ void FabricCore::go_on_closing() {
       if (!copying() || late) say_goodbye();
       return;
     case Phase::saying_goodbye:
-      tell_goodbyes();
+      tell_goodbyes(late);
       if (sessions_.empty() || late) end_sessions();
       return;
     case Phase::lifting_fences:
@@ -429,15 +429,16 @@ void FabricCore::start_close() {
 void FabricCore::say_goodbye() {
   phase_ = Phase::saying_goodbye;
   phase_end_ = now() + goodbye_max;
-  tell_goodbyes();
+  tell_goodbyes(false);
 }
 
-/// Behind the answers that were sent before: a peer that reads the goodbye waits for none.
-void FabricCore::tell_goodbyes() {
+/// Says goodbye to the peers that have all answers: a peer that reads a goodbye waits for no answer
+/// any more. When it is late, says it to the others, too: they learn that this process has closed.
+void FabricCore::tell_goodbyes(bool late) {
   for (auto& [id, session] : sessions_) {
     const bool quiet = !session->link || !session->link->requester->in_use();
     const bool told = session->lost || session->leaving || session->said_goodbye;
-    if (told || !quiet || !wire_->in_order(session->connection)) continue;
+    if (told || !quiet || !(late || wire_->in_order(session->connection))) continue;
     session->said_goodbye = true;
     send(*session, MessageType::goodbye, 0, {});
   }

@@ -169,7 +169,7 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   void go_on_closing();
   bool copying() const;
   void say_goodbye();
-  void tell_goodbyes();
+  void tell_goodbyes(bool late);
   void end_sessions();
   void end_fences();
   void leave(Session& session, std::shared_ptr<std::promise<bool>> left);

@@ -50,7 +50,8 @@ class FrameWriter {
   /// Writes what the socket takes. Returns whether something is left.
   bool flush();
   bool idle() const;
-  /// Whether the other side has said that it has all messages. Only if this writer resumes.
+  /// Whether the other side has said that it has all messages. A writer that does not resume is
+  /// told nothing: it returns whether all are written.
   bool delivered() const;
   /// Bytes of the messages that are still to be written. Waits for nobody.
   std::size_t backlog() const { return backlog_.load(std::memory_order_relaxed); }

@@ -187,7 +187,10 @@ bool ServiceThreads::claim(int seat) {
   while (!place.claim()) {
     if (!place.is_served()) return false;  // nobody has the seat, or it is being given up
     bell().ready.set(seat);
-    if (place.is_served() || !bell().ready.take(seat)) return false;
+    if (place.is_served() || !bell().ready.take(seat)) {
+      std::this_thread::yield();  // to the thread that is about to end its claim
+      return false;
+    }
   }
   return true;
 }

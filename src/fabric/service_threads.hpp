@@ -108,8 +108,8 @@ class ServiceThreads {
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// Where one requester is served. A thread claims it first: what others do meanwhile needs no
-  /// lock.
+  /// Where one requester is served, by one thread at a time: the one that has claimed it. Claiming
+  /// takes no lock.
   class alignas(ServiceDoorbell::line) Place {
    public:
     std::shared_ptr<SlotServer> server;  ///< Changed while no thread can claim the place.

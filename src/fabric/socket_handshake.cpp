@@ -325,7 +325,8 @@ bool SocketWire::take_proof(const ConnectionPointer& connection) {
   (void)write_step(*connection, bytes_of(ready));
   connection->announced = true;
   opened(*connection, 0);
-  // Nothing goes over a bulk socket before its client has been heard: it may not have this answer.
+  // No message goes over a bulk socket before the client has sent one over it: this answer may be
+  // lost, and the client know nothing of the socket.
   if (connection->bulk_of == 0) options_.handlers.arrived(connection->id);
   return connection->phase == Phase::open;
 }
@@ -365,6 +366,8 @@ bool SocketWire::take_bulk_socket(const ConnectionPointer& connection, const Cli
                      all_sockets(link).size() < static_cast<std::size_t>(sockets_max);
   if (joins) {
     connection->bulk_of = link->id;
+    std::lock_guard lock(mutex_);
+    link->bulk_sockets_made.push_back(connection);
     return true;
   }
   ServerReady ready;
@@ -381,6 +384,7 @@ bool SocketWire::add_bulk_socket(const ConnectionPointer& connection) {
   if (!link || link->phase == Phase::closing) return false;
   if (has_joined(connection, link)) return true;
   std::lock_guard lock(mutex_);
+  std::erase(link->bulk_sockets_made, connection);
   link->bulk_sockets.push_back(connection);
   return true;
 }
@@ -423,8 +427,11 @@ bool SocketWire::take_ready(Connection& connection) {
 /// Makes a connection's bulk sockets one after another, so that each client takes one of the few
 /// places of those who have not proved who they are. It goes on without those that cannot be made.
 void SocketWire::connect_next_bulk_socket(const ConnectionPointer& link) {
-  const bool one_is_made = all_sockets(link).size() > with_bulk_sockets(link).size();
-  if (link->bulk_sockets_left == 0 || link->phase != Phase::open || one_is_made) return;
+  if (link->bulk_sockets_left == 0 || link->phase != Phase::open) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (!link->bulk_sockets_made.empty()) return;  // the next one follows that one
+  }
   --link->bulk_sockets_left;
   // The same machine, where a name has several, and without a look-up, which may take long.
   auto socket = connect_over_network(remote_address(link->socket));
@@ -435,6 +442,10 @@ void SocketWire::connect_next_bulk_socket(const ConnectionPointer& link) {
   bulk->bulk_of = link->id;
   bulk->key = link->key;
   bulk->address = link->address;
+  {
+    std::lock_guard lock(mutex_);
+    link->bulk_sockets_made.push_back(bulk);
+  }
   add_network_client(std::move(bulk), std::move(*socket));
 }
 

@@ -120,7 +120,11 @@ SocketWire::ConnectionPointer SocketWire::find(ConnectionId id) const {
 
 void SocketWire::remove(ConnectionId id) {
   std::lock_guard lock(mutex_);
-  connections_.erase(id);
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  const auto link = connections_.find(found->second->bulk_of);
+  if (link != connections_.end()) std::erase(link->second->bulk_sockets_made, found->second);
+  connections_.erase(found);
 }
 
 Result<ConnectionId> SocketWire::connect(const Contact& contact) {
@@ -232,10 +236,9 @@ std::vector<SocketWire::ConnectionPointer> SocketWire::with_bulk_sockets(
 std::vector<SocketWire::ConnectionPointer> SocketWire::all_sockets(
     const ConnectionPointer& connection) const {
   std::lock_guard lock(mutex_);
-  std::vector<ConnectionPointer> all{connection};
-  for (const auto& [id, other] : connections_) {
-    if (other->bulk_of == connection->id) all.push_back(other);
-  }
+  std::vector<ConnectionPointer> all = connection->bulk_sockets;
+  all.insert(all.end(), connection->bulk_sockets_made.begin(), connection->bulk_sockets_made.end());
+  all.push_back(connection);
   return all;
 }
 
@@ -423,7 +426,7 @@ void SocketWire::read(const ConnectionPointer& connection) {
 bool SocketWire::on_frame(Connection& connection, const FrameHeader& frame,
                           std::span<const std::byte> body, std::span<FileDescriptor> descriptors) {
   if (!connection.local) {
-    // The client has this bulk socket, and goes on with it if it breaks: it may carry messages.
+    // The client has opened this bulk socket, and would make it anew: messages may go over it.
     if (connection.bulk_of != 0 && !connection.client) {
       const auto held = find(connection.id);
       if (!held) return false;

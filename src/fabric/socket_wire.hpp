@@ -104,8 +104,10 @@ class SocketWire final : public Wire {
     ConnectionId bulk_of = 0;
     /// Of a client's connection: bulk sockets that are still to be made, one after another.
     int bulk_sockets_left = 0;
-    /// Those of this connection over which both sides have been heard. Guarded by mutex_.
+    /// Those of this connection that messages go over. Guarded by mutex_.
     std::vector<std::shared_ptr<Connection>> bulk_sockets;
+    /// Those that one side, or neither, knows to be open. Guarded by mutex_.
+    std::vector<std::shared_ptr<Connection>> bulk_sockets_made;
     /// By slot: which of them has brought a question that is not answered yet. Guarded by mutex_.
     std::map<std::uint32_t, std::shared_ptr<Connection>> brought_by;
     /// The connection that its messages belong to.

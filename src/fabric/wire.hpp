@@ -100,8 +100,8 @@ class Wire {
   /// From now on the bulk of what was sent is read nowhere but in copies of it. Threads: all.
   virtual void keep_bulk(ConnectionId connection) = 0;
 
-  /// Whether no message that is sent now can arrive before one that was sent earlier: the bulk of
-  /// those has arrived.
+  /// Whether a message that is sent now arrives behind all that were sent before: nothing with bulk
+  /// is on its way over another socket.
   virtual bool in_order(ConnectionId connection) const {
     (void)connection;
     return true;

@@ -1,4 +1,4 @@
-// How many cores there are to wait with.
+// Whether threads may keep a core while they wait.
 #pragma once
 
 namespace tranship {

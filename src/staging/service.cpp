@@ -184,7 +184,8 @@ std::optional<Box> Service::bounds_of(const std::string& variable) const {
   return info ? std::optional(info->bounds) : std::nullopt;
 }
 
-/// Copies elements, beside the answers to others where that can be.
+/// Copies elements; other clients' questions may be answered meanwhile. `copy` may use what the
+/// call owns and memory that the object has, and nothing of this service.
 template <typename Copy>
 void Service::copy_beside(const Copy& copy) {
   if (options_.copy_beside) return options_.copy_beside(std::cref(copy));
@@ -208,7 +209,8 @@ Result<std::size_t> Service::on(Owner from, const protocol::Put& put,
   if (!begun) return begun.error();
   if (auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", waiting->why, reply);
   const Begun& object = std::get<Begun>(*begun);
-  copy_beside([&] { std::memcpy(options_.address_of(object.range), data.data(), data.size()); });
+  std::byte* const room = options_.address_of(object.range);
+  copy_beside([&] { std::memcpy(room, data.data(), data.size()); });
   const auto order = store_.commit(from, object.object, 0, put.checksum);
   if (!order) return order.error();
   traffic_[request.variable].puts.add(1, bytes, message_path);
@@ -373,14 +375,18 @@ Result<std::size_t> Service::objects_of(Owner from, Found found, ReplyTo<Request
 Result<std::size_t> Service::data_of(Owner from, const Found& found, const Box& box,
                                      ReplyTo<protocol::Get> reply) {
   const auto gather = [&](std::span<std::byte> room) {
+    std::vector<Part> parts;
+    Box missing;
+    (void)cut(box, found.objects, parts, missing);
+    std::vector<const std::byte*> addresses;
+    for (const Part& part : parts) {
+      addresses.push_back(options_.address_of(found.objects[part.object].range));
+    }
     copy_beside([&] {
-      std::vector<Part> parts;
-      Box missing;
-      (void)cut(box, found.objects, parts, missing);
-      for (const Part& part : parts) {
-        const Seen& object = found.objects[part.object];
-        const LoopNest nest = nest_of(part.box, object.box, box, found.element_bytes);
-        copy_nests({&nest, 1}, options_.address_of(object.range), room.data(), false);
+      for (std::size_t k = 0; k < parts.size(); ++k) {
+        const Box& from = found.objects[parts[k].object].box;
+        const LoopNest nest = nest_of(parts[k].box, from, box, found.element_bytes);
+        copy_nests({&nest, 1}, addresses[k], room.data(), false);
       }
     });
     return Status{};

@@ -53,8 +53,9 @@ class Service {
     std::int64_t message_bytes = message_bytes_least;
     /// Where an object lies. Empty: only clients reach it, and no data go inside messages.
     std::function<std::byte*(const Range&)> address_of;
-    /// Copies the elements of a put or a get, while other questions may be answered: what is copied
-    /// belongs to a put that is not committed, or is leased. Empty: none are answered meanwhile.
+    /// Runs `copy`, which copies the elements of a put or a get, while other clients' questions may
+    /// be answered. The memory that it touches belongs to a put that is not committed, or is
+    /// leased. Empty: it runs at once, and no question is answered meanwhile.
     std::function<void(const std::function<void()>& copy)> copy_beside;
     /// Tells a client that something has changed for which it waits.
     std::function<void(Owner)> notify;
@@ -63,7 +64,7 @@ class Service {
   };
   explicit Service(Options options);
 
-  /// Answers one question of a client at a time.
+  /// Answers a question. A client's next one may come when this one is answered.
   /// @error what the client is told
   Result<std::size_t> answer(Owner from, std::span<const std::byte> request,
                              std::span<std::byte> reply);

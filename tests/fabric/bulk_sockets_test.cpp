@@ -262,17 +262,31 @@ TEST(answers_come_before_the_goodbye) {
   REQUIRE(channel.submit(read_request({&few, 1}, *meeting.remote, back.data())).ok());
   EXPECT(!finish_one(channel, 50ms));
   auto closing = std::async(std::launch::async, [&] { return meeting.exporter->close(); });
-  EXPECT(!finish_one(channel, 50ms));
+  EXPECT(!finish_one(channel, 5ms));
   meeting.relay->hold(-1);
   EXPECT(finish_one(channel).ok());
   EXPECT(std::equal(back.begin(), back.end(), meeting.array.begin()));
   EXPECT(closing.get().ok());
 }
 
+TEST(a_goodbye_comes_though_answers_do_not) {
+  Meeting meeting({2});
+  meeting.use_all(2);
+  RemoteChannel channel(*meeting.requester, {});
+  std::vector<std::byte> back(array_bytes);
+  meeting.relay->hold(1);
+  REQUIRE(channel.submit(read_request({&meeting.all, 1}, *meeting.remote, back.data())).ok());
+  EXPECT(!finish_one(channel, 50ms));
+  EXPECT(meeting.exporter->close().ok());
+  const Status status = finish_one(channel);
+  EXPECT(!status && status.error().code == ErrorCode::closed);
+}
+
 TEST(further_sockets_take_one_place_of_strangers_at_a_time) {
   const auto exporter = open_fabric(network_options({}, 1));
   const std::string contact = exporter->contact();
   const std::string address = contact.substr(contact.find("tcp:") + 4);
+  const auto begin = std::chrono::steady_clock::now();
   std::vector<FileDescriptor> strangers;
   for (int k = 0; k < 60; ++k) strangers.push_back(connect_raw(address));
   Relay relay({address});
@@ -283,5 +297,7 @@ TEST(further_sockets_take_one_place_of_strangers_at_a_time) {
     std::this_thread::sleep_for(1ms);
   }
   EXPECT_EQ(relay.connections(), SocketWire::sockets_max);
-  EXPECT(!ends_within(strangers.front(), 50ms));
+  // A stranger has five seconds.
+  const bool in_time = std::chrono::steady_clock::now() - begin < 4s;
+  EXPECT(!in_time || !ends_within(strangers.front(), 50ms));
 }

@@ -183,7 +183,7 @@ def test_an_unknown_machine_is_refused_with_the_names() -> None:
 
 
 def test_little_memory_for_buffers_costs_no_channel() -> None:
-    """The samples between processes take two hops, whose buffers must fit what they may take."""
+    """Samples between processes take one hop, and so need no buffers."""
     little = {"TRANSHIP_BUFFER_BYTES": "1MiB"}
     measured = json.loads(profiles.calibrate(sample_bytes=16 << 20, overrides=little))
     names = {one["name"] for one in measured["channels"]}

@@ -115,10 +115,18 @@ TEST(a_client_that_reads_for_too_long_gets_nothing_new) {
 TEST(others_are_answered_while_elements_are_copied) {
   Fixture server;
   std::function<void()> meanwhile;
+  bool copying = false;
   Service::Options options = server.options();
   options.copy_beside = [&](const std::function<void()>& copy) {
     if (meanwhile) std::exchange(meanwhile, {})();
+    copying = true;
     copy();
+    copying = false;
+  };
+  // Others may add a segment while elements are copied.
+  options.address_of = [&, address_of = options.address_of](const Range& range) {
+    EXPECT(!copying);
+    return address_of(range);
   };
   server.service = Service(std::move(options));
   REQUIRE(server.hello(1, one) && server.declare(1) && server.hello(9, {}));
