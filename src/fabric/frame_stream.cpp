@@ -38,6 +38,7 @@ bool FrameWriter::send(const WireMessage& message, bool now) {
   frame.body.assign(message.body.begin(), message.body.end());
   frame.bulk = message.bulk;
   frame.owner = message.owner;
+  frame.bulk_stays = message.bulk_stays;
   for (const int descriptor : message.descriptors) {
     frame.descriptors.emplace_back(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
     if (!frame.descriptors.back()) return false;
@@ -123,7 +124,7 @@ void FrameWriter::detach() {
 bool FrameWriter::keep_bulk() {
   std::lock_guard lock(mutex_);
   const auto keep = [](Frame& frame) {
-    if (frame.bulk.empty() || !frame.kept.empty()) return;
+    if (frame.bulk.empty() || frame.bulk_stays || !frame.kept.empty()) return;
     frame.kept.assign(frame.bulk.begin(), frame.bulk.end());
     frame.bulk = frame.kept;
     frame.owner.reset();

@@ -69,6 +69,7 @@ class FrameWriter {
     std::vector<std::byte> body;
     std::span<const std::byte> bulk;
     std::shared_ptr<const void> owner;  ///< Of the memory of `bulk`.
+    bool bulk_stays = false;            ///< As in WireMessage.
     std::vector<FileDescriptor> descriptors;
     std::vector<std::byte> kept;  ///< The bulk, once it may not be read where it lay.
     std::size_t bytes() const { return sizeof header + body.size() + bulk.size(); }

@@ -26,7 +26,9 @@ void send_parts(Wire& wire, ConnectionId connection, const SlotSegment& segment,
   WireMessage message = head;
   message.bulk = parts.bulk;
   if (!parts.bulk.empty()) {
-    message.owner = bytes.array != nullptr ? bytes.owner : segment.memory();
+    // A slot is filled again when its answer has come.
+    message.bulk_stays = bytes.array == nullptr;
+    message.owner = message.bulk_stays ? segment.memory() : bytes.owner;
   }
   wire.send(connection, message);
 }

@@ -38,6 +38,9 @@ struct WireMessage {
   /// Held while `bulk` may still be read: until the other side says that it has the message, the
   /// connection is lost, or keep_bulk() has copied what was left.
   std::shared_ptr<const void> owner{};
+  /// Whether `owner` keeps `bulk` as it is until the other side has the message, and nobody else
+  /// needs the memory before: keep_bulk() copies nothing then.
+  bool bulk_stays = false;
   /// Descriptors to hand over, which are duplicated; only to a local peer, at most
   /// descriptors_max.
   std::span<const int> descriptors;

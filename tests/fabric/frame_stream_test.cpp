@@ -241,6 +241,24 @@ TEST(bulk_that_waits_takes_no_room_and_is_copied_when_its_memory_goes) {
   EXPECT(right);
 }
 
+TEST(bulk_that_stays_is_not_copied) {
+  FrameWriter writer(true);
+  const auto slot = std::make_shared<std::vector<std::byte>>(4096);
+  WireMessage message;
+  message.header = {MessageType::answered, 0, 0};
+  message.bulk = *slot;
+  message.owner = slot;
+  message.bulk_stays = true;
+  EXPECT(writer.send(message, true));
+  EXPECT(writer.keep_bulk());
+  EXPECT_EQ(slot.use_count(), 3);  // this function's, the message's, and the writer's
+  message.bulk_stays = false;
+  EXPECT(writer.send(message, true));
+  EXPECT_EQ(slot.use_count(), 4);
+  EXPECT(writer.keep_bulk());
+  EXPECT_EQ(slot.use_count(), 3);
+}
+
 TEST(a_message_with_any_bit_changed_is_never_delivered) {
   FrameWriter writer(true);
   writer.set_checksums(true);
