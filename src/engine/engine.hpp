@@ -125,8 +125,9 @@ class Engine {
 
   /// Carries a copy within memory that this process has, or has mapped, at once, if that needs
   /// nobody: no lock that is taken, no planning, no other thread, nothing in `options.after` that
-  /// has not ended. Returns nothing if it does, and has done nothing then: call copy(). For callers
-  /// that hold a lock which others need. The arrays need no owners.
+  /// has not ended. Returns nothing if it does, or if the process whose memory it is was lost
+  /// meanwhile: call copy(). For callers that hold a lock which others need. The arrays need no
+  /// owners.
   std::optional<Event> copy_now(const Array& source, const Array& target,
                                 const CopyOptions& options);
 

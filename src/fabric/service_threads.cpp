@@ -71,7 +71,7 @@ Result<ServiceThreads::Seat> ServiceThreads::add(std::shared_ptr<SlotServer> ser
   return Seat{*seat, doorbell_};
 }
 
-/// The first seat that nobody has.
+/// Returns the first free seat.
 Result<int> ServiceThreads::free_seat() {
   const int used = seats_used_.load();
   for (int seat = 0; seat < used; ++seat) {

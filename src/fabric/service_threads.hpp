@@ -179,11 +179,11 @@ class ServiceThreads {
   std::atomic<int> seats_used_{0};          ///< No seat beyond was ever taken.
   std::atomic<Clock::rep> look_at_all_{0};  ///< When all requesters are to be looked at.
   std::atomic<int> leaving_{0};             ///< Seats that remove() waits for.
-  /// Of places, each made when its first seat is taken.
+  /// Blocks of places; each is made when its first seat is taken.
   std::array<std::atomic<Block*>, SeatBits::seats_max / block_places> blocks_{};
   mutable std::mutex mutex_;  ///< guards what follows
   std::condition_variable left_;
-  std::vector<std::unique_ptr<Block>> made_;  ///< The blocks.
+  std::vector<std::unique_ptr<Block>> made_;  ///< Owns the blocks.
   int taken_ = 0;
   int watching_ = 0;
   int sleeping_ = 0;

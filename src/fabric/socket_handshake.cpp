@@ -367,7 +367,7 @@ bool SocketWire::take_bulk_socket(const ConnectionPointer& connection, const Cli
   if (joins) {
     connection->bulk_of = link->id;
     std::lock_guard lock(mutex_);
-    link->bulk_sockets_made.push_back(connection);
+    link->bulk_sockets_joining.push_back(connection);
     return true;
   }
   ServerReady ready;
@@ -384,7 +384,7 @@ bool SocketWire::add_bulk_socket(const ConnectionPointer& connection) {
   if (!link || link->phase == Phase::closing) return false;
   if (has_joined(connection, link)) return true;
   std::lock_guard lock(mutex_);
-  std::erase(link->bulk_sockets_made, connection);
+  std::erase(link->bulk_sockets_joining, connection);
   link->bulk_sockets.push_back(connection);
   return true;
 }
@@ -430,7 +430,7 @@ void SocketWire::connect_next_bulk_socket(const ConnectionPointer& link) {
   if (link->bulk_sockets_left == 0 || link->phase != Phase::open) return;
   {
     std::lock_guard lock(mutex_);
-    if (!link->bulk_sockets_made.empty()) return;  // the next one follows that one
+    if (!link->bulk_sockets_joining.empty()) return;  // the next one follows that one
   }
   --link->bulk_sockets_left;
   // The same machine, where a name has several, and without a look-up, which may take long.
@@ -444,7 +444,7 @@ void SocketWire::connect_next_bulk_socket(const ConnectionPointer& link) {
   bulk->address = link->address;
   {
     std::lock_guard lock(mutex_);
-    link->bulk_sockets_made.push_back(bulk);
+    link->bulk_sockets_joining.push_back(bulk);
   }
   add_network_client(std::move(bulk), std::move(*socket));
 }

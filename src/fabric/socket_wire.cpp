@@ -123,7 +123,7 @@ void SocketWire::remove(ConnectionId id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   const auto link = connections_.find(found->second->bulk_of);
-  if (link != connections_.end()) std::erase(link->second->bulk_sockets_made, found->second);
+  if (link != connections_.end()) std::erase(link->second->bulk_sockets_joining, found->second);
   connections_.erase(found);
 }
 
@@ -223,21 +223,13 @@ void SocketWire::note_way(const Connection& connection, const FrameHeader& frame
   }
 }
 
-/// A connection and the bulk sockets that messages go over.
-std::vector<SocketWire::ConnectionPointer> SocketWire::with_bulk_sockets(
-    const ConnectionPointer& connection) const {
-  std::lock_guard lock(mutex_);
-  std::vector<ConnectionPointer> all = connection->bulk_sockets;
-  all.push_back(connection);
-  return all;
-}
-
 /// A connection and its bulk sockets, also those that are still being made.
 std::vector<SocketWire::ConnectionPointer> SocketWire::all_sockets(
     const ConnectionPointer& connection) const {
   std::lock_guard lock(mutex_);
   std::vector<ConnectionPointer> all = connection->bulk_sockets;
-  all.insert(all.end(), connection->bulk_sockets_made.begin(), connection->bulk_sockets_made.end());
+  all.insert(all.end(), connection->bulk_sockets_joining.begin(),
+             connection->bulk_sockets_joining.end());
   all.push_back(connection);
   return all;
 }
@@ -260,7 +252,7 @@ void SocketWire::give_up(Connection& connection) {
 void SocketWire::keep_bulk(ConnectionId id) {
   const auto connection = find(id);
   if (!connection) return;
-  for (const auto& one : with_bulk_sockets(connection)) {
+  for (const auto& one : all_sockets(connection)) {
     if (!one->writer.keep_bulk()) give_up(*one);
   }
 }
@@ -268,7 +260,7 @@ void SocketWire::keep_bulk(ConnectionId id) {
 bool SocketWire::in_order(ConnectionId id) const {
   const auto connection = find(id);
   if (!connection || connection->local) return true;
-  const auto all = with_bulk_sockets(connection);
+  const auto all = all_sockets(connection);
   return std::all_of(all.begin(), all.end(),
                      [&](const auto& one) { return one == connection || one->writer.delivered(); });
 }

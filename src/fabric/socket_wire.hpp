@@ -106,8 +106,8 @@ class SocketWire final : public Wire {
     int bulk_sockets_left = 0;
     /// Those of this connection that messages go over. Guarded by mutex_.
     std::vector<std::shared_ptr<Connection>> bulk_sockets;
-    /// Those that one side, or neither, knows to be open. Guarded by mutex_.
-    std::vector<std::shared_ptr<Connection>> bulk_sockets_made;
+    /// Those in their handshake, or over which the client has sent nothing yet. Guarded by mutex_.
+    std::vector<std::shared_ptr<Connection>> bulk_sockets_joining;
     /// By slot: which of them has brought a question that is not answered yet. Guarded by mutex_.
     std::map<std::uint32_t, std::shared_ptr<Connection>> brought_by;
     /// The connection that its messages belong to.
@@ -135,7 +135,6 @@ class SocketWire final : public Wire {
   void flush(Connection& connection);
   ConnectionPointer way_of(const ConnectionPointer& connection, const WireMessage& message);
   void note_way(const Connection& connection, const FrameHeader& frame);
-  std::vector<ConnectionPointer> with_bulk_sockets(const ConnectionPointer& connection) const;
   std::vector<ConnectionPointer> all_sockets(const ConnectionPointer& connection) const;
   bool has_joined(const ConnectionPointer& connection, const ConnectionPointer& link) const;
   void give_up(Connection& connection);

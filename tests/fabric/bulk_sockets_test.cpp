@@ -50,6 +50,7 @@ struct Answered {
 
 /// An exporter of "a", a requester with so many sockets, and somebody between them.
 struct Meeting {
+  Answered answered{};
   std::vector<std::byte> array = std::vector<std::byte>(array_bytes);
   std::unique_ptr<Fabric> exporter;
   std::unique_ptr<Relay> relay;
@@ -57,7 +58,6 @@ struct Meeting {
   PeerId peer{};
   std::shared_ptr<RemoteArray> remote{};
   LoopNest all = run_of(array_bytes);
-  Answered answered{};
 
   explicit Meeting(const Ends& ends, Relay::Options between = {})
       : exporter(open_fabric(exporter_options(ends))) {

@@ -76,7 +76,6 @@ class Relay {
     std::vector<std::byte> waiting{};
     std::vector<std::byte> tail{};  ///< The last bytes that went by, as long as the marker.
     std::int64_t passed = 0;
-    std::int64_t came = 0;
   };
   struct Joined {
     int number = 0;
@@ -128,9 +127,8 @@ class Relay {
       if (length == 0 || (length < 0 && errno != EAGAIN)) return false;
       if (length < 0) return true;
       bytes.resize(static_cast<std::size_t>(length));
-      direction.came += length;
       if (joined.number == options_.unanswered && from == 1 &&
-          direction.came > options_.answered_bytes) {
+          direction.passed + length > options_.answered_bytes) {
         return false;
       }
       to_cut_ -= length;
