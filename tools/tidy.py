@@ -21,13 +21,20 @@ LAYERS = [
     "machine",
     "plan",
     "runtime",
+    "gpu",
     "fabric",
     "channels",
     "simulator",
     "engine",
+    "calibration",
     "staging",
     "c",
 ]
+# Rooms of a layer, ground floor first; rooms of one floor do not include each other.
+ROOMS = {
+    "fabric": [["messages"], ["wires"], ["links"], ["sessions"]],
+    "staging": [["model"], ["protocol"], ["client", "server"]],
+}
 LINES_MAX = {".hpp": 800, ".cpp": 800, ".py": 800, ".h": 800, ".c": 800, ".f90": 800}
 PUBLIC_HEADER_LINES_MAX = 300
 COLUMNS_MAX = 100
@@ -68,13 +75,25 @@ def check_includes(path: Path, lines: list[str]) -> list[str]:
     if layer not in LAYERS:
         return [f"{path}:1: the folder src/{layer} is no layer; add it to LAYERS in order"]
     found = []
+    room = path.relative_to(ROOT).parts[2]
     for number, line in enumerate(lines, 1):
-        match = re.match(r'#include "(\w+)/', line)
+        match = re.match(r'#include "(\w+)/(\w+)/?', line)
         if match is None or match[1] not in LAYERS:
             continue
         if LAYERS.index(match[1]) > LAYERS.index(layer):
             found.append(f"{path}:{number}: {layer} includes {match[1]}, which is above it")
+        elif match[1] == layer and not is_below(layer, match[2], room):
+            found.append(f"{path}:{number}: {layer}/{room} includes {match[2]}, which is above it")
     return found
+
+
+def is_below(layer: str, included: str, room: str) -> bool:
+    """Whether one room of a layer may include another: itself, or a lower floor."""
+    floors = ROOMS.get(layer, [])
+    floor = {name: k for k, names in enumerate(floors) for name in names}
+    if included not in floor or room not in floor or included == room:
+        return True
+    return floor[included] < floor[room]
 
 
 def check_sizes(path: Path, lines: list[str]) -> list[str]:

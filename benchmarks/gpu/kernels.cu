@@ -4,7 +4,7 @@
 // group_boxes=N, shifted_run_bytes=N, shifted_rows=N, band_nests=N.
 // Build:
 //   nvcc -std=c++20 -O3 -arch=sm_90 -Iinclude -Isrc benchmarks/gpu/kernels.cu
-//     src/channels/cuda/kernels/*.cu src/channels/cuda/kernels/*.cpp src/base/error.cpp -o kernels
+//     src/gpu/kernels/*.cu src/gpu/kernels/*.cpp src/base/error.cpp -o kernels
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 #include <string>
 #include <vector>
 
-#include "channels/cuda/kernels/kernel_plan.hpp"
-#include "channels/cuda/kernels/launch.hpp"
-#include "channels/cuda/kernels/nest_list.hpp"
+#include "gpu/kernels/kernel_plan.hpp"
+#include "gpu/kernels/launch.hpp"
+#include "gpu/kernels/nest_list.hpp"
 
-namespace tranship::cuda {
+namespace tranship::gpu {
 namespace {
 
 std::int64_t bytes_wanted = std::int64_t{512} << 20;
@@ -606,10 +606,10 @@ bool set(KernelTuning& tuning, const std::string& setting) {
 }
 
 }  // namespace
-}  // namespace tranship::cuda
+}  // namespace tranship::gpu
 
 int main(int argc, char** argv) {
-  using namespace tranship::cuda;
+  using namespace tranship::gpu;
   KernelTuning tuning;
   for (int k = 3; k < argc; ++k) {
     if (!set(tuning, argv[k])) {

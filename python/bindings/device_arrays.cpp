@@ -9,7 +9,7 @@
 #include <array>
 
 #include "bindings.hpp"
-#include "channels/cuda/gpus.hpp"
+#include "gpu/gpus.hpp"
 
 namespace tranship::python {
 namespace {

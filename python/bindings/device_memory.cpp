@@ -8,9 +8,9 @@
 #include <cstdlib>
 
 #include "bindings.hpp"
-#include "channels/cuda/cuda_build.hpp"
-#include "channels/cuda/gpus.hpp"
 #include "engine/gpu_side.hpp"
+#include "gpu/cuda_build.hpp"
+#include "gpu/gpus.hpp"
 
 namespace tranship::python {
 namespace {

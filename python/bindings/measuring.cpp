@@ -16,8 +16,8 @@
 
 #include "base/clock.hpp"
 #include "bindings.hpp"
-#include "engine/calibrate.hpp"
-#include "engine/kept_profile.hpp"
+#include "calibration/calibrate.hpp"
+#include "calibration/kept_profile.hpp"
 #include "engine/processes.hpp"
 
 namespace tranship::python {

@@ -1,5 +1,5 @@
 // The staging service: servers and clients.
-#include "staging/client.hpp"
+#include "staging/client/client.hpp"
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -10,8 +10,8 @@
 
 #include "base/refusals.hpp"
 #include "bindings.hpp"
-#include "staging/distribution.hpp"
-#include "staging/server.hpp"
+#include "staging/model/distribution.hpp"
+#include "staging/server/server.hpp"
 
 namespace tranship::python {
 namespace {

@@ -1,8 +1,7 @@
 """Tranship: one call moves an N-dimensional array between any two memories of a cluster."""
 
 from ._core import Event, Plan
-from .arrays import File, Instance, RemoteArray
-from .device import DeviceArray
+from .arrays import DeviceArray, File, Instance, RemoteArray
 from .engine import Engine, Peer
 from .errors import (
     Cancelled,
@@ -15,7 +14,7 @@ from .errors import (
     PeerLost,
     Timeout,
 )
-from .staging import Staging, StagingServer, Subscription
+from .staging import Staging, StagingServer, Subscription, Variable
 
 __version__ = "0.1.0"
 
@@ -40,5 +39,6 @@ __all__ = [
     "StagingServer",
     "Subscription",
     "Timeout",
+    "Variable",
     "__version__",
 ]

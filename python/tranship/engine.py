@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from . import _core, profiles
 from ._core import Event, Pinned, Plan
-from .arrays import RemoteArray, to_core
+from .arrays import DeviceArray, RemoteArray, to_core
+from .arrays.device import device_number, empty_device
+from .arrays.dtypes import dtype_fields
 from .closing import Closing, close_at_exit
-from .device import DeviceArray, device_number, empty_device
-from .dtypes import dtype_fields
 from .errors import Closed, Error, InvalidArgument
 from .topology import describe as describe_topology
 from .topology import hardware_lines
@@ -277,7 +277,7 @@ class Engine(Closing):
             raise InvalidArgument(f"a shape has no negative extents: {extents}")
         dtype_fields(kind)  # refuses objects
         if memory not in ("host", "pinned"):
-            return empty_device(self, self._core, extents, kind, device_number(memory))
+            return empty_device(self._core, extents, kind, device_number(memory))
         count = int(np.prod(extents, dtype=np.int64)) * kind.itemsize
         held: _core.DeviceMemory | _core.SharedMemory
         if memory == "pinned":

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core, profiles
-from .dtypes import field_specs
+from .arrays.dtypes import field_specs
 from .errors import InvalidArgument
 
 __all__ = ["Simulation"]

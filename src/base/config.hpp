@@ -82,8 +82,8 @@ struct Config {
   /// Files to and from GPUs without host memory between: automatic (where the kernel has
   /// nvidia-fs), off, or a path of libcufile, which is used whatever the kernel has.
   std::string gpu_direct_storage = "automatic";
-  /// Limits of a staging server; src/staging/limits.hpp says what each bounds. What is refused
-  /// names its setting. Clients that are connected to it.
+  /// Limits of a staging server; src/staging/model/limits.hpp says what each bounds. What is
+  /// refused names its setting. Clients that are connected to it.
   std::int64_t staging_clients = 4096;
   /// Variables that it knows.
   std::int64_t staging_variables = 100'000;

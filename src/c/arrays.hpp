@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "channels/cuda/gpus.hpp"
 #include "engine/array.hpp"
-#include "staging/box.hpp"
+#include "gpu/gpus.hpp"
+#include "staging/model/box.hpp"
 #include "tranship/tranship.h"
 
 namespace tranship::c_api {

@@ -1,5 +1,5 @@
 // The staging service's client, as C sees it.
-#include "staging/client.hpp"
+#include "staging/client/client.hpp"
 
 #include <unistd.h>
 
@@ -17,8 +17,8 @@
 #include "c/arrays.hpp"
 #include "c/errors.hpp"
 #include "c/workers.hpp"
+#include "calibration/kept_profile.hpp"
 #include "engine/checks.hpp"
-#include "engine/kept_profile.hpp"
 
 using namespace tranship;
 using namespace tranship::c_api;

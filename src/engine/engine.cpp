@@ -548,8 +548,8 @@ Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, cons
                                    const Array& target, const CopyOptions& options, Leases leases,
                                    const Pages& pages) {
   const ChannelSpec& spec = options_.profile.channels[at(plan->hops[0].channel)];
-  CudaChannel& usual = gpu_side_->channel(spec);
-  CudaChannel& channel = gpu_side_->channel(spec, opened_on(target));
+  GpuChannel& usual = gpu_side_->channel(spec);
+  GpuChannel& channel = gpu_side_->channel(spec, opened_on(target));
   std::vector<GpuMark> after;
   for (const Event& given : options.after) {
     for (const Event& event : given.parts()) {
@@ -649,7 +649,7 @@ Result<std::vector<std::shared_ptr<Completion>>> Engine::waits_of(const Plan& pl
     }
   }
   if (options.stream && gpu_hop != nullptr) {
-    CudaChannel& channel = gpu_side_->channel(*gpu_hop);
+    GpuChannel& channel = gpu_side_->channel(*gpu_hop);
     auto flight = channel.mark({channel.device(), reinterpret_cast<void*>(*options.stream)});
     if (!flight) return flight.error();
     if (*flight) after.push_back(completion_of(*flight, channel_number(*gpu_hop)));

@@ -20,7 +20,7 @@
 #include "engine/array.hpp"
 #include "engine/gpu_side.hpp"
 #include "engine/trace_file.hpp"
-#include "fabric/slot_server.hpp"
+#include "fabric/links/slot_server.hpp"
 #include "machine/profile.hpp"
 #include "os/fork.hpp"
 #include "plan/cache.hpp"

@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "fabric/protocol.hpp"
+#include "fabric/messages/protocol.hpp"
 
 namespace tranship {
 namespace {
@@ -159,7 +159,7 @@ Status GpuSide::start(const Profile& profile, ThreadDriver& driver) {
     const int device =
         devices_[at(spec.kind == ChannelKind::gpu_write ? spec.target : spec.source)];
     if (device < 0 || device >= static_cast<int>(gpus_->list().size())) continue;
-    CudaChannel::Options options;
+    GpuChannel::Options options;
     options.name = std::string(to_string(spec.kind)) + " device" + std::to_string(device);
     options.gpus = gpus_;
     options.device = device;
@@ -167,7 +167,7 @@ Status GpuSide::start(const Profile& profile, ThreadDriver& driver) {
     // Tiles end in the order in which slots are used again; two streams would let one fall behind.
     options.streams = options.over_link ? 1 : 2;
     options.bytes_in_flight_max = options.over_link ? link_bytes_in_flight : gpu_bytes_in_flight;
-    auto channel = CudaChannel::open(std::move(options));
+    auto channel = GpuChannel::open(std::move(options));
     if (!channel) return channel.error();
     entries_.push_back({spec.kind, device, driver.add_channel(**channel), *channel});
   }
@@ -227,7 +227,7 @@ int GpuSide::number_of(ChannelKind kind, int device) const {
   return entry == nullptr ? -1 : entry->number;
 }
 
-CudaChannel& GpuSide::channel(const ChannelSpec& channel, int opened_on) const {
+GpuChannel& GpuSide::channel(const ChannelSpec& channel, int opened_on) const {
   return *find(channel, opened_on)->channel;
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/config.hpp"
-#include "channels/cuda/cuda_channel.hpp"
+#include "channels/gpu/gpu_channel.hpp"
 #include "channels/gpu_file/gpu_file_channel.hpp"
 #include "engine/array.hpp"
 #include "machine/profile.hpp"
@@ -49,7 +49,7 @@ class GpuSide {
   int number_of(const ChannelSpec& channel, int opened_on = -1) const;
   /// Whether files reach GPUs without host memory between.
   bool reaches_files() const { return cufile_ != nullptr; }
-  CudaChannel& channel(const ChannelSpec& channel, int opened_on = -1) const;
+  GpuChannel& channel(const ChannelSpec& channel, int opened_on = -1) const;
   /// The driver's number of a GPU's channel to or from the host.
   int number_of(ChannelKind kind, int device) const;
 
@@ -100,7 +100,7 @@ class GpuSide {
     ChannelKind kind;
     int device;
     int number;
-    std::shared_ptr<CudaChannel> channel;
+    std::shared_ptr<GpuChannel> channel;
   };
   explicit GpuSide(std::shared_ptr<Gpus> gpus)
       : gpus_(std::move(gpus)), staging_(std::make_shared<Staging>(gpus_)) {}

@@ -6,8 +6,8 @@
 
 #include "channels/host/copy.hpp"
 #include "data/describe.hpp"
-#include "fabric/ucx/ucx_carrier.hpp"
-#include "fabric/ucx/ucx_library.hpp"
+#include "fabric/wires/ucx/ucx_carrier.hpp"
+#include "fabric/wires/ucx/ucx_library.hpp"
 
 namespace tranship {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "channels/cuda/cuda_channel.hpp"
+#include "channels/gpu/gpu_channel.hpp"
 #include "tranship/error.hpp"
 
 namespace tranship {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <mutex>
 
-#include "fabric/core.hpp"
-#include "fabric/socket_wire.hpp"
+#include "fabric/sessions/core.hpp"
+#include "fabric/wires/socket_wire.hpp"
 
 namespace tranship {
 namespace {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/hmac.hpp"
-#include "fabric/bulk_carrier.hpp"
-#include "fabric/exports.hpp"
-#include "fabric/remote_array.hpp"
-#include "fabric/slot_server.hpp"
+#include "fabric/links/exports.hpp"
+#include "fabric/links/remote_array.hpp"
+#include "fabric/links/slot_server.hpp"
+#include "fabric/wires/bulk_carrier.hpp"
 #include "os/shared_memory.hpp"
 #include "tranship/error.hpp"
 

@@ -50,7 +50,7 @@ struct Pages {
 /// A piece of a transfer that a channel carries at once. The nests stay valid until it finished.
 struct Request {
   std::span<const LoopNest> nests;
-  /// Empty: the nests are moved once. For CudaChannel::start() alone, with one run as the nests.
+  /// Empty: the nests are moved once. For GpuChannel::start() alone, with one run as the nests.
   Pages pages;
   Place source;
   Place target;

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "c/workers.hpp"
-#include "engine/kept_profile.hpp"
-#include "staging/server.hpp"
+#include "calibration/kept_profile.hpp"
+#include "staging/server/server.hpp"
 #include "support/test.hpp"
 #include "tranship/tranship.h"
 

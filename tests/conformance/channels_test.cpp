@@ -8,8 +8,8 @@
 #include <memory>
 #include <thread>
 
-#include "channels/cuda/cuda_channel.hpp"
 #include "channels/file/file_channel.hpp"
+#include "channels/gpu/gpu_channel.hpp"
 #include "channels/gpu_file/gpu_file_channel.hpp"
 #include "channels/host/copy.hpp"
 #include "channels/host/host_channel.hpp"
@@ -229,11 +229,11 @@ void gpus_conform(const std::string& name, const std::shared_ptr<Gpus>& gpus) {
        {Ends{" gpu_write", GpuEnd::pinned, 0}, Ends{" gpu_read", 0, GpuEnd::pinned},
         Ends{" gpu_copy", 0, 0}, Ends{" gpu_peer", 0, 1}}) {
     if (ends.target == 1 && (gpus->list().size() < 2 || !gpus->peers(0, 1))) continue;
-    CudaChannel::Options options;
+    GpuChannel::Options options;
     options.name = name + ends.name;
     options.gpus = gpus;
     options.over_link = ends.source != ends.target && ends.target != 1;
-    const auto channel = CudaChannel::open(options).value();
+    const auto channel = GpuChannel::open(options).value();
     GpuEnd source(gpus, ends.source);
     GpuEnd target(gpus, ends.target);
     conforms({options.name, channel.get(), [&](const Bytes& bytes) { return source.set(bytes); },

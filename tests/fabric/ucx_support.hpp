@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "fabric/runs.hpp"
-#include "fabric/ucx/ucx_carrier.hpp"
+#include "fabric/messages/runs.hpp"
+#include "fabric/wires/ucx/ucx_carrier.hpp"
 #include "support/test.hpp"
 
 namespace tranship::test {

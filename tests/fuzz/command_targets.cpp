@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "channels/host/copy.hpp"
-#include "fabric/command.hpp"
-#include "fabric/requester.hpp"
-#include "fabric/slot_server.hpp"
+#include "fabric/links/requester.hpp"
+#include "fabric/links/slot_server.hpp"
+#include "fabric/messages/command.hpp"
 #include "fuzz/memory.hpp"
 #include "fuzz/targets.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/check.hpp"
-#include "fabric/contact.hpp"
+#include "fabric/messages/contact.hpp"
 #include "fuzz/targets.hpp"
 
 namespace tranship::fuzz {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "fabric/frame_stream.hpp"
-#include "fabric/slot_messages.hpp"
+#include "fabric/links/slot_messages.hpp"
+#include "fabric/wires/frame_stream.hpp"
 #include "fuzz/targets.hpp"
 
 namespace tranship::fuzz {

@@ -9,7 +9,7 @@
 #include "base/check.hpp"
 #include "channels/host/copy.hpp"
 #include "fabric/fabric.hpp"
-#include "fabric/socket_wire.hpp"
+#include "fabric/wires/socket_wire.hpp"
 #include "fuzz/targets.hpp"
 #include "support/raw_peer.hpp"
 

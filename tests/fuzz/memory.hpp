@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "fabric/slots.hpp"
+#include "fabric/messages/slots.hpp"
 
 namespace tranship::fuzz {
 

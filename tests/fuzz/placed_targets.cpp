@@ -7,9 +7,9 @@
 
 #include "base/check.hpp"
 #include "channels/host/copy.hpp"
-#include "fabric/command.hpp"
-#include "fabric/requester.hpp"
-#include "fabric/slot_server.hpp"
+#include "fabric/links/requester.hpp"
+#include "fabric/links/slot_server.hpp"
+#include "fabric/messages/command.hpp"
 #include "fuzz/memory.hpp"
 #include "fuzz/targets.hpp"
 

@@ -6,8 +6,8 @@
 
 #include "base/check.hpp"
 #include "fuzz/targets.hpp"
-#include "staging/catalog.hpp"
-#include "staging/service.hpp"
+#include "staging/client/catalog.hpp"
+#include "staging/server/service.hpp"
 
 namespace tranship::fuzz {
 namespace {

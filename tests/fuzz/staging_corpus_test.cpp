@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "staging/messages.hpp"
+#include "staging/protocol/messages.hpp"
 #include "support/test.hpp"
 
 using namespace tranship;

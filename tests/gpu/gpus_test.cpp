@@ -1,5 +1,5 @@
 // Emulated GPUs: what the channels and the engine take for granted of any Gpus.
-#include "channels/cuda/gpus.hpp"
+#include "gpu/gpus.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "channels/cuda/pitches.hpp"
+#include "gpu/pitches.hpp"
 #include "support/test.hpp"
 
 namespace tranship {
@@ -47,15 +47,15 @@ bool mentions(const Error& error, const char* text) {
 }
 
 /// rows * width elements of 4 bytes, transposed: the target's fastest loop is the source's slowest.
-std::vector<cuda::KernelPlan> transposing(std::int64_t rows, std::int64_t width,
-                                          const std::byte* source, const std::byte* target) {
+std::vector<gpu::KernelPlan> transposing(std::int64_t rows, std::int64_t width,
+                                         const std::byte* source, const std::byte* target) {
   LoopNest nest;
   nest.element_bytes = 4;
   nest.rank = 2;
   nest.loops[0] = {rows, width * 4, 4};
   nest.loops[1] = {width, 4, rows * 4};
-  std::vector<cuda::KernelPlan> plans;
-  cuda::plan_kernels(nest, source, target, plans);
+  std::vector<gpu::KernelPlan> plans;
+  gpu::plan_kernels(nest, source, target, plans);
   return plans;
 }
 
@@ -238,11 +238,11 @@ TEST(kernels_carry_lists_of_pieces) {
   std::byte* target = device_memory(*gpus, 0);
   fill(source, allocation_bytes);
   std::memset(target, 0, allocation_bytes);
-  auto memory = gpus->allocate_pinned(2 * static_cast<std::int64_t>(sizeof(cuda::Piece)));
+  auto memory = gpus->allocate_pinned(2 * static_cast<std::int64_t>(sizeof(gpu::Piece)));
   REQUIRE(memory.ok());
-  const cuda::Piece pieces[] = {{100, 0, 33}, {4001, 500, 1000}};
+  const gpu::Piece pieces[] = {{100, 0, 33}, {4001, 500, 1000}};
   std::memcpy(*memory, pieces, sizeof pieces);
-  const auto* table = reinterpret_cast<const cuda::Piece*>(*memory);
+  const auto* table = reinterpret_cast<const gpu::Piece*>(*memory);
   const GpuStream stream = stream_on(*gpus, 0);
   REQUIRE(gpus->launch(stream, table, 2, source, target).ok());
   EXPECT(filled(target, 33, 100));

@@ -156,7 +156,7 @@ def test_topologies_read_well(name: str) -> None:
 @pytest.mark.parametrize("name", ["h200-1", "sapling", "h200-8"])
 def test_topologies_can_be_drawn(name: str, tmp_path: Path) -> None:
     """A graph where arrows can be told apart, a table where they cannot."""
-    from tranship.viz import draw_topology
+    from tranship.drawing.topology import draw_topology
 
     path = tmp_path / "machine.svg"
     draw_topology(profiles.summary(profiles.load(name)), path)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tranship as ts
-from tranship.dtypes import dtype_fields, dtype_of, type_name
+from tranship.arrays.dtypes import dtype_fields, dtype_of, type_name
 
 PAIRS: dict[str, tuple[Any, Any]] = {
     "array within, type": ([("v", "<f4", (3,))], [("v", "<i4", (3,))]),

@@ -233,7 +233,7 @@ def test_what_is_not_installed_is_named(staging: Counted, monkeypatch: pytest.Mo
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ts.Error, match="pip install dask"):
         staging.to_xarray("energy", 3, chunks={})
-    monkeypatch.delitem(sys.modules, "tranship.xarray_view")
+    monkeypatch.delitem(sys.modules, "tranship.staging.xarray_view")
     monkeypatch.setitem(sys.modules, "xarray", None)
     with pytest.raises(ts.Error, match="pip install xarray"):
         staging.to_xarray("energy", 3)

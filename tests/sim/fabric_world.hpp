@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/core.hpp"
+#include "fabric/sessions/core.hpp"
 #include "sim/sim_wire.hpp"
 
 namespace tranship::test {

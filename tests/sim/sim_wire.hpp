@@ -14,7 +14,7 @@
 
 #include "base/clock.hpp"
 #include "base/random.hpp"
-#include "fabric/wire.hpp"
+#include "fabric/wires/wire.hpp"
 
 namespace tranship::test {
 

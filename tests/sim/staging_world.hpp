@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "staging/catalog.hpp"
-#include "staging/service.hpp"
+#include "staging/client/catalog.hpp"
+#include "staging/server/service.hpp"
 
 namespace tranship::test {
 

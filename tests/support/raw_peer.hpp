@@ -16,7 +16,7 @@
 #include <string>
 
 #include "base/check.hpp"
-#include "fabric/frame.hpp"
+#include "fabric/wires/frame.hpp"
 #include "os/descriptor.hpp"
 
 namespace tranship::test {

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ..device import DeviceArray
+from ..arrays import DeviceArray
 from ..engine import Engine
 from ..errors import Error
 from .harness import Array

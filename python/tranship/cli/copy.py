@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from .. import Engine, Event, File, Plan
+from ..arrays.npy import read_header
 from ..errors import Error, InvalidArgument, Timeout
-from ..npy import read_header
 from .inputs import (
     JsonOption,
     Planner,

@@ -32,7 +32,7 @@ def figures(
     as_json: JsonOption = False,
 ) -> None:
     """Draw figures from the result lines of `tranship bench`."""
-    from ..viz import require_matplotlib
+    from ..drawing.topology import require_matplotlib
 
     require_matplotlib()
     try:

@@ -146,6 +146,6 @@ def seconds_text(seconds: float) -> str:
 
 def field_list(fields: dict[str, str]) -> list[Any]:
     """The fields as the core takes them."""
-    from ..dtypes import field_specs
+    from ..arrays.dtypes import field_specs
 
     return list(field_specs(fields))

@@ -102,7 +102,7 @@ def plan(
         waiting_s=dict(parse_waiting(text) for text in waiting or []),
     )
     if draw is not None:
-        from ..plan_drawing import draw_plan
+        from ..drawing.plan import draw_plan
 
         draw_plan(json.loads(profile), json.loads(content), draw)
     if as_json:

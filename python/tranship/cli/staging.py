@@ -17,8 +17,8 @@ import numpy.typing as npt
 import typer
 from rich.table import Table
 
+from ..arrays.npy import beside, read_header
 from ..errors import InvalidArgument
-from ..npy import beside, read_header
 from ..staging import Staging
 from .inputs import JsonOption, bytes_text
 from .talk import CommandError, print_json, print_table, say, split_hint, table_of

@@ -47,7 +47,7 @@ def topology(
     """Print and draw the memories of a machine, the channels between them, and its GPUs."""
     profile: dict[str, Any] = json.loads(profile_of(machine))
     if draw is not None:
-        from ..viz import draw_topology
+        from ..drawing.topology import draw_topology
 
         draw_topology(profile, draw)
     # A profile of another machine says nothing of what this one has.

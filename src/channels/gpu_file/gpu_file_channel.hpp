@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "channels/cuda/gpus.hpp"
 #include "channels/gpu_file/cufile.hpp"
+#include "gpu/gpus.hpp"
 #include "runtime/channel.hpp"
 
 namespace tranship {

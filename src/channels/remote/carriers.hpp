@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "fabric/remote_array.hpp"
+#include "fabric/links/remote_array.hpp"
 
 namespace tranship {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "fabric/command.hpp"
-#include "fabric/runs.hpp"
+#include "fabric/messages/command.hpp"
+#include "fabric/messages/runs.hpp"
 
 namespace tranship {
 namespace {

@@ -1,0 +1,210 @@
+"""Arrays of other libraries, described to the core: NumPy, xarray, DLPack, CUDA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from ..errors import InvalidArgument
+from .core_array import CoreArray, c_strides
+from .dtypes import dtype_fields
+
+__all__ = ["to_core"]
+
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+"""Devices of the DLPack standard that can be read."""
+
+
+def to_core(array: Any, writable: bool) -> _core.Array:
+    """The core's form of what has no plain buffer: structured types, DLPack, our own classes."""
+    if isinstance(array, CoreArray):
+        return array._core
+    refuse_lossy(array)
+    if isinstance(array, np.ndarray):
+        return from_numpy(array)
+    if (labelled := labelled_values(array)) is not None:
+        return from_numpy(*labelled)
+    interface = cuda_array_interface(array)
+    if interface is not None:
+        return from_cuda(array, interface)
+    if hasattr(array, "__dlpack__"):
+        return from_dlpack(array)
+    if hasattr(array, "__array_interface__"):
+        return from_numpy(np.asarray(array))
+    verb = "written" if writable else "read"
+    if hasattr(array, "__array__"):
+        raise InvalidArgument(
+            f"a {type(array).__name__} cannot be {verb} as an array by itself: give its values, as "
+            "in x.values or np.asarray(x)"
+        )
+    try:
+        return from_numpy(np.asarray(memoryview(array)))
+    except (TypeError, ValueError, BufferError):
+        pass
+    raise InvalidArgument(
+        f"a {type(array).__name__} cannot be {verb} as an array: give a NumPy array, anything with "
+        "the buffer protocol or __dlpack__, an Instance, a File or a remote array"
+    )
+
+
+def refuse_lossy(array: Any) -> None:
+    """Refuses arrays whose memory does not say all that they mean.
+
+    Raises:
+        InvalidArgument: it has a mask, or is a view that is conjugated or negated when it is read.
+    """
+    interface = getattr(array, "__array_interface__", None)
+    masked = isinstance(interface, Mapping) and interface.get("mask") is not None
+    if masked or isinstance(array, np.ma.MaskedArray):
+        raise InvalidArgument(
+            "the array has a mask, which a copy would lose; copy array.filled(), or its data "
+            "(array.data) and its mask (np.ma.getmaskarray(array)) by themselves"
+        )
+    for flag, what in (("conj", "conjugated"), ("neg", "negated")):
+        lazily = getattr(array, f"is_{flag}", None)
+        if callable(lazily) and lazily():
+            raise InvalidArgument(
+                f"the array is {what} only when it is read, and its memory holds the values before "
+                f"that; copy array.resolve_{flag}()"
+            )
+
+
+def labelled_values(array: Any) -> tuple[npt.NDArray[Any], list[str]] | None:
+    """The values of an xarray.DataArray, where they lie, and its dimensions' names."""
+    dims = getattr(array, "dims", None)
+    if not isinstance(dims, tuple) or not hasattr(array, "coords"):
+        return None
+    values = getattr(array, "data", None)
+    if not isinstance(values, np.ndarray) or not all(isinstance(name, str) for name in dims):
+        return None
+    refuse_lossy(values)
+    return values, list(dims)
+
+
+def cuda_array_interface(array: Any) -> Mapping[str, Any] | None:
+    """What a GPU library says of its array; None where it has nothing to say.
+
+    Raises:
+        InvalidArgument: the library refuses (a tensor that requires a gradient, for example).
+    """
+    try:
+        interface = getattr(array, "__cuda_array_interface__", None)
+    except (BufferError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        if hasattr(array, "__dlpack__"):
+            return None  # types that one has no name for, the other has
+        raise InvalidArgument(
+            f"the array cannot be read through its CUDA array interface: {error}"
+        ) from error
+    if interface is not None and not isinstance(interface, Mapping):
+        raise InvalidArgument(
+            "__cuda_array_interface__ is not a mapping; give an array, not a type"
+        )
+    return interface
+
+
+def from_cuda(array: Any, interface: Mapping[str, Any]) -> _core.Array:
+    """By the CUDA array interface, versions 2 and 3; the engine finds the GPU by the address."""
+    try:
+        version = int(interface["version"])
+        shape = [int(extent) for extent in interface["shape"]]
+        address, read_only = interface["data"]
+        dtype = interface_dtype(interface)
+        strides = interface.get("strides")
+        steps = c_strides(shape, dtype.itemsize) if strides is None else [int(s) for s in strides]
+        stream = interface.get("stream")
+        address = 0 if address is None else int(address)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidArgument(
+            f"the CUDA array interface is incomplete ({error!r}): it must have version, shape, "
+            "typestr and data; use a newer release of the library that made the array"
+        ) from error
+    if version < 2:
+        raise InvalidArgument(
+            f"the array has version {version} of the CUDA array interface, and 2 and 3 are "
+            "understood; use a newer release of the library that made it"
+        )
+    if interface.get("mask") is not None:
+        raise InvalidArgument("the array has a mask; fill it, and copy data and mask by themselves")
+    if len(steps) != len(shape) or any(extent < 0 for extent in shape):
+        raise InvalidArgument(f"shape {shape} and strides {steps} do not fit each other")
+    if stream is not None and (not isinstance(stream, int) or stream < 1):
+        raise InvalidArgument(
+            f"the array's stream is {stream!r}, which says nothing; the CUDA array interface has "
+            "None, 1 and 2 (the default streams), or the address of a cudaStream_t"
+        )
+    core = _core.strided(array, address, shape, steps, dtype_fields(dtype), not read_only)
+    # An array of nothing has no address that a driver could know.
+    return core if 0 in shape else _core.placed(core, "device", -1, stream)
+
+
+def interface_dtype(interface: Mapping[str, Any]) -> np.dtype[Any]:
+    """The element type: `descr` says more than `typestr` for structures."""
+    dtype: np.dtype[Any] = np.dtype(interface["typestr"])
+    descr = interface.get("descr")
+    if dtype.kind != "V" or descr is None or len(descr) < 2:
+        return dtype
+    structure: np.dtype[Any] = np.dtype([tuple(entry) for entry in descr])
+    return structure if structure.itemsize == dtype.itemsize else dtype
+
+
+def from_dlpack(array: Any) -> _core.Array:
+    """By DLPack; the library that made the array is neither imported nor asked for its type."""
+    try:
+        device_type = int(array.__dlpack_device__()[0])
+        if device_type == CPU:
+            return from_host_dlpack(array)
+        if device_type not in (CUDA, CUDA_HOST, CUDA_MANAGED):
+            raise InvalidArgument(
+                f"the array lies on a DLPack device of type {device_type}; memory of the host and "
+                "of CUDA GPUs can be read: copy it there first"
+            )
+        return core_of_capsule(array, device_type)
+    except InvalidArgument:
+        raise
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise InvalidArgument(f"the array cannot be read through DLPack: {error}") from error
+
+
+def from_host_dlpack(array: Any) -> _core.Array:
+    """By NumPy, or by ourselves where NumPy has no such type."""
+    try:
+        return from_numpy(np.from_dlpack(array))
+    except (BufferError, RuntimeError, TypeError):
+        try:
+            capsule = array.__dlpack__(max_version=(1, 0))
+        except TypeError:  # a producer from before versions were
+            capsule = array.__dlpack__()
+        return _core.from_dlpack(capsule)
+
+
+def core_of_capsule(array: Any, device_type: int) -> _core.Array:
+    """Of GPU and pinned memory. The producer makes the legacy default stream (1) wait for its
+    work, and the copy starts after that stream."""
+    stream = None if device_type == CUDA_HOST else 1
+    try:
+        capsule = array.__dlpack__(stream=stream, max_version=(1, 0))
+    except TypeError:  # a producer from before versions were
+        capsule = array.__dlpack__(stream=stream)
+    core = _core.from_dlpack(capsule)
+    if core.where != "device" or core.bytes == 0:
+        return core
+    return _core.placed(core, "device", core.device, stream)
+
+
+def from_numpy(array: npt.NDArray[Any], names: Sequence[str] = ()) -> _core.Array:
+    """By address, shape and strides; each field of a structured type is a field."""
+    address = array.__array_interface__["data"][0]
+    fields = dtype_fields(array.dtype)
+    return _core.strided(
+        array,
+        address,
+        list(array.shape),
+        list(array.strides),
+        fields,
+        array.flags.writeable,
+        list(names),
+    )

@@ -1,0 +1,167 @@
+"""Element types, as the core compares them: by a text that says all of a type.
+
+Two fields may be copied to each other if their texts are equal. A number's text is NumPy's short
+name ("f4", ">i2", "M8[ns]"), that of a type of ml_dtypes its name ("bfloat16"). The text of a
+structure within a structure lists names, types and order of its fields, and of an array within a
+structure its shape, all the way down; where there is padding, the text has the offsets as well,
+since the bytes of such a field are copied as they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidArgument
+
+__all__ = ["dtype_fields", "dtype_of", "field_specs", "numpy_dtype", "type_name"]
+
+FieldSpec = tuple[str, str, int]
+
+COPIED_KINDS = "biufcmMSUV"
+"""Kinds of NumPy types whose elements mean the same wherever their bytes lie."""
+
+
+USER_DEFINED = 2
+"""What NumPy says of a type that a library adds to it."""
+
+
+def type_name(dtype: np.dtype[Any]) -> str:
+    """The text of a type.
+
+    Raises:
+        InvalidArgument: its elements are Python objects, or of no size.
+    """
+    if dtype.hasobject or dtype.kind not in COPIED_KINDS:
+        raise InvalidArgument(
+            f"an array of Python objects ({dtype}) cannot be copied: its elements are addresses "
+            "that mean nothing elsewhere; convert it to a numeric type, or text to bytes (S)"
+        )
+    if dtype.itemsize == 0:
+        raise InvalidArgument(
+            f"elements of type {dtype} have no bytes; give a type with a size, such as S8"
+        )
+    return name_of(dtype)
+
+
+def name_of(dtype: np.dtype[Any]) -> str:
+    """The text of a type that can be copied, or of a part of it."""
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return f"({name_of(base)!r}, {tuple(int(n) for n in shape)})"
+    if dtype.names is not None:
+        return structure_name(dtype)
+    if dtype.isbuiltin == USER_DEFINED:
+        return dtype.name
+    name = str(dtype.str)
+    return name[1:] if name[0] in "<=|" else name
+
+
+def structure_name(dtype: np.dtype[Any]) -> str:
+    """The text of a structure: a list of names and types, with offsets where there is padding."""
+    table = cast(Mapping[str, Any], dtype.fields)
+    names = dtype.names or ()
+    parts = [(name, name_of(table[name][0]), int(table[name][1])) for name in names]
+    end = 0
+    packed = True
+    for name, _, offset in parts:
+        packed = packed and offset == end
+        end = offset + table[name][0].itemsize
+    if packed and end == dtype.itemsize:
+        return repr([(name, kind) for name, kind, _ in parts])
+    return repr((parts, int(dtype.itemsize)))
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """The type that a text says.
+
+    Raises:
+        InvalidArgument: it is a type of a library that is not installed.
+    """
+    if name.startswith(("(", "[")):
+        return dtype_of_parts(ast.literal_eval(name))
+    try:
+        return np.dtype(name)
+    except TypeError:
+        pass
+    try:
+        importlib.import_module("ml_dtypes")
+        return np.dtype(name)
+    except (ImportError, TypeError):
+        raise InvalidArgument(
+            f"NumPy has no type {name}; install ml_dtypes (pip install ml_dtypes), which has it"
+        ) from None
+
+
+def dtype_of_parts(parts: Any) -> np.dtype[Any]:
+    """The same, of a text that was read."""
+    if isinstance(parts, list):
+        return np.dtype([(name, dtype_of(kind)) for name, kind in parts])
+    first, second = parts
+    if isinstance(first, str):
+        return np.dtype((dtype_of(first), second))
+    return np.dtype(
+        {
+            "names": [name for name, _, _ in first],
+            "formats": [dtype_of(kind) for _, kind, _ in first],
+            "offsets": [offset for _, _, offset in first],
+            "itemsize": second,
+        }
+    )
+
+
+def field_specs(fields: Mapping[str, Any] | npt.DTypeLike) -> list[FieldSpec]:
+    """Names, types and sizes in bytes of `fields`, a mapping of names to types or a dtype."""
+    if isinstance(fields, Mapping):
+        items = list(fields.items())
+    else:
+        dtype = np.dtype(fields)
+        if dtype.names is None:
+            return [("f0", type_name(dtype), dtype.itemsize)]
+        table = cast(Mapping[str, Any], dtype.fields)
+        items = [(name, table[name][0]) for name in dtype.names]
+    specs = []
+    for name, kind in items:
+        dtype = np.dtype(kind)
+        specs.append((name, type_name(dtype), dtype.itemsize))
+    if not specs:
+        raise InvalidArgument("an array needs at least one field, as in fields={'f0': 'f8'}")
+    return specs
+
+
+def dtype_fields(dtype: np.dtype[Any]) -> list[tuple[str, str, int, int]]:
+    """Names, types, sizes and offsets of the fields of a point.
+
+    Raises:
+        InvalidArgument: there is none, one cannot be copied, or two lie over each other.
+    """
+    if dtype.names is None:
+        return [("f0", type_name(dtype), dtype.itemsize, 0)]
+    table = cast(Mapping[str, Any], dtype.fields)
+    fields = []
+    for name in dtype.names:
+        kind, offset = table[name][:2]
+        fields.append((name, type_name(kind), kind.itemsize, int(offset)))
+    if not fields:
+        raise InvalidArgument("an array needs at least one field, as in dtype=[('a', 'f8')]")
+    ordered = sorted(fields, key=lambda field: field[3])
+    for (first, _, size, offset), (second, _, _, start) in itertools.pairwise(ordered):
+        if offset + size > start:
+            raise InvalidArgument(
+                f"the fields {first!r} and {second!r} lie over each other; copy one of them, as in "
+                f"array[{first!r}]"
+            )
+    return fields
+
+
+def numpy_dtype(fields: Sequence[tuple[str, str, int, int]]) -> np.dtype[Any]:
+    """The dtype of a point with these fields."""
+    if len(fields) == 1:
+        return dtype_of(fields[0][1])
+    return np.dtype([(name, dtype_of(kind)) for name, kind, _, _ in fields])

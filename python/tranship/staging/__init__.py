@@ -1,0 +1,8 @@
+"""The staging service: programs exchange versioned boxes of arrays through servers' memory."""
+
+from .client import Staging
+from .server import StagingServer
+from .subscription import Subscription
+from .variable import Variable
+
+__all__ = ["Staging", "StagingServer", "Subscription", "Variable"]

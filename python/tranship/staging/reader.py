@@ -1,0 +1,75 @@
+"""What variables, subscriptions and lazy arrays need of a client of the staging service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from ..errors import InvalidArgument
+from .arguments import check_box
+
+__all__ = ["FIRST", "Corner", "Info", "Reader", "VariableBox", "Version"]
+
+Version = int | Literal["latest"]
+Corner = tuple[int, ...]
+Info = dict[str, Any]
+
+FIRST = -(2**63)
+"""A number below every version."""
+
+
+@dataclass(frozen=True)
+class VariableBox:
+    """A box of a variable, and the type of its elements."""
+
+    lower: Corner
+    upper: Corner
+    dtype: np.dtype[Any]
+
+    def empty(self) -> npt.NDArray[Any]:
+        """An array for it."""
+        check_box(self.lower, self.upper)
+        shape = tuple(b - a for a, b in zip(self.lower, self.upper, strict=True))
+        try:
+            return np.empty(shape, self.dtype)
+        except (MemoryError, ValueError) as error:
+            raise InvalidArgument(
+                f"there is no memory for an array of the shape {shape} ({error}): "
+                "get a smaller box, with lower= and upper="
+            ) from None
+
+
+class Reader(Protocol):
+    """A client, as what reads through it sees it."""
+
+    _core: _core.StagingClientCore
+
+    @property
+    def closed(self) -> bool:
+        """Whether the client was closed."""
+        ...
+
+    def ls(self) -> list[Info]:
+        """Returns what the service holds, a mapping for each variable."""
+        ...
+
+    def get(
+        self,
+        name: str,
+        version: Version,
+        lower: Corner | None = None,
+        upper: Corner | None = None,
+        out: Any = None,
+        *,
+        timeout: float = 30.0,
+    ) -> Any:
+        """Returns a box of a variable; see `Staging.get`."""
+        ...
+
+    def _box(
+        self, name: str, lower: Corner | None, upper: Corner | None, timeout: float
+    ) -> VariableBox: ...

@@ -1,0 +1,105 @@
+#include "calibration/kept_profile.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "calibration/calibrate.hpp"
+
+namespace tranship {
+namespace {
+
+/// Bytes moved for each sample where an engine waits for the result.
+constexpr std::int64_t quick_sample_bytes = std::int64_t{32} << 20;
+
+/// The driver's device files of GPUs: nvidia0, nvidia1, ….
+int gpus_present() {
+  int count = 0;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", none)) {
+    const std::string name = entry.path().filename().string();
+    const bool numbered = name.size() > 6 && std::all_of(name.begin() + 6, name.end(), [](char c) {
+                            return std::isdigit(static_cast<unsigned char>(c)) != 0;
+                          });
+    if (name.starts_with("nvidia") && numbered) ++count;
+  }
+  return count;
+}
+
+/// What keeps profiles with and without GPUs, real or emulated, apart.
+std::string gpu_suffix(const Config& config) {
+  if (!config.gpus) return "";
+  const bool storage =
+      config.gpu_direct_storage != "automatic" && config.gpu_direct_storage != "off";
+  const std::string end = storage ? "-storage" : "";
+  if (config.emulated_gpus != 0)
+    return "-" + std::to_string(config.emulated_gpus) + "-emulated" + end;
+  const int count = gpus_present();
+  return count > 0 ? "-" + std::to_string(count) + "-gpus" + end : "";
+}
+
+Error not_kept(const std::string& path, const std::string& why) {
+  return {ErrorCode::io, "the profile cannot be kept as " + path + ": " + why +
+                             "; set TRANSHIP_CACHE_FOLDER to a folder that can be written"};
+}
+
+/// The profile that was kept; an error if it is not there or of no use.
+Result<Profile> kept(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) return not_kept(path, "it cannot be read");
+  return Profile::from_json(text.str());
+}
+
+}  // namespace
+
+std::string profile_path(const Config& config) {
+  if (config.cache_folder.empty()) return "";
+  return config.cache_folder + "/profile-" + machine_name() + gpu_suffix(config) + ".json";
+}
+
+Status save_profile(const std::string& json, const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code refused;
+  if (!folder.empty()) std::filesystem::create_directories(folder, refused);
+  if (refused) return not_kept(path, refused.message());
+  std::string partial = (folder / ".profile-XXXXXX").string();
+  const int descriptor = mkstemp(partial.data());
+  if (descriptor < 0) return not_kept(path, std::strerror(errno));
+  ::close(descriptor);
+  std::ofstream file(partial);
+  file << json;
+  file.close();
+  if (file) std::filesystem::rename(partial, path, refused);
+  if (file && !refused) return {};
+  std::error_code none;
+  std::filesystem::remove(partial, none);
+  return not_kept(path, refused ? refused.message() : "writing failed");
+}
+
+Result<Profile> profile_of_this_machine(
+    const Config& config,
+    const std::function<void(double share, const std::string& what)>& progress) {
+  const std::string path = profile_path(config);
+  if (!path.empty()) {
+    if (auto found = kept(path); found) return found;
+  }
+  CalibrationOptions options;
+  options.config = config;
+  options.folder = config.temporary_folder;
+  options.sample_bytes = quick_sample_bytes;
+  options.progress = progress;
+  auto measured = calibrate(options);
+  if (measured && !path.empty()) (void)save_profile(measured->to_json(), path);
+  return measured;
+}
+
+}  // namespace tranship

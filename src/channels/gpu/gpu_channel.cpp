@@ -1,0 +1,292 @@
+#include "channels/gpu/gpu_channel.hpp"
+
+#include <algorithm>
+#include <thread>
+
+namespace tranship {
+
+/// Only when it is done: the table of a kernel that still runs must not be overwritten by another
+/// request.
+GpuFlight::~GpuFlight() { channel_->forget(*this); }
+
+bool GpuFlight::done() const {
+  if (done_.load(std::memory_order_acquire)) return true;
+  // Let go of behind the lock: an array's owner may take locks of its own, such as Python's.
+  std::vector<std::shared_ptr<void>> over;
+  std::array<std::shared_ptr<void>, 3> owners;
+  std::lock_guard lock(mutex_);
+  if (done_.load(std::memory_order_relaxed)) return true;
+  auto reached = channel_->options_.gpus->reached(mark_);
+  if (reached && !*reached) return false;
+  if (!reached) {
+    status_ = reached.error();
+  } else if (final_check_) {
+    status_ = final_check_();
+  }
+  over.swap(leases_);
+  owners.swap(owners_);
+  done_.store(true, std::memory_order_release);
+  return true;
+}
+
+Status GpuFlight::status() const {
+  std::lock_guard lock(mutex_);
+  return status_;
+}
+
+Result<std::shared_ptr<GpuChannel>> GpuChannel::open(Options options) {
+  std::shared_ptr<GpuChannel> channel(new GpuChannel(std::move(options)));
+  if (Status status = channel->prepare(); !status) return status.error();
+  return channel;
+}
+
+Status GpuChannel::prepare() {
+  capabilities_.synchronous = false;
+  capabilities_.bytes_in_flight_max = options_.bytes_in_flight_max;
+  for (int k = 0; k < options_.streams; ++k) {
+    auto stream = options_.gpus->make_stream(options_.device, false);
+    if (!stream) return stream.error();
+    streams_.push_back(*stream);
+  }
+  auto urgent = options_.gpus->make_stream(options_.device, true);
+  if (!urgent) return urgent.error();
+  urgent_ = *urgent;
+  has_urgent_ = true;
+  return {};
+}
+
+GpuChannel::~GpuChannel() {
+  for (const InFlight& one : in_flight_) {
+    if (one.flight != nullptr) continue;
+    for (auto reached = options_.gpus->reached(one.mark); reached && !*reached;
+         reached = options_.gpus->reached(one.mark)) {
+      std::this_thread::yield();
+    }
+    options_.gpus->release(one.mark);
+  }
+  for (const GpuMark& mark : marks_) options_.gpus->release(mark);
+  for (const GpuStream& stream : streams_) options_.gpus->release(stream);
+  if (has_urgent_) options_.gpus->release(urgent_);
+}
+
+const GpuStream& GpuChannel::stream_for(int priority) {
+  if (priority > 0) return urgent_;
+  return streams_[next_stream_.fetch_add(1, std::memory_order_relaxed) % streams_.size()];
+}
+
+GpuWay GpuChannel::way_of(const Request& request) const {
+  if (!options_.over_link) return GpuWay::in_memory;
+  // What stands in a copy engine is not overtaken, whatever the streams' priorities.
+  return request.priority > 0 ? GpuWay::past_engines : GpuWay::over_link;
+}
+
+Result<GpuChannel::Tools> GpuChannel::take() {
+  Tools tools;
+  bool marked = false;
+  {
+    std::lock_guard lock(mutex_);
+    marked = !marks_.empty();
+    if (marked) {
+      tools.mark = marks_.back();
+      marks_.pop_back();
+    }
+    if (!works_.empty()) {
+      tools.work = std::move(works_.back());
+      works_.pop_back();
+    }
+  }
+  if (!tools.work) tools.work = std::make_unique<GpuWork>(options_.gpus);
+  if (marked) return tools;
+  auto mark = options_.gpus->make_mark(options_.device);
+  if (!mark) return mark.error();
+  tools.mark = *mark;
+  return tools;
+}
+
+void GpuChannel::give_back(const GpuMark& mark, std::unique_ptr<GpuWork> work) {
+  std::lock_guard lock(mutex_);
+  marks_.push_back(mark);
+  if (work) works_.push_back(std::move(work));
+}
+
+/// Called in place of the destructor when nobody refers to the flight any more.
+void GpuChannel::retire(GpuFlight* flight) {
+  const std::shared_ptr<GpuChannel> channel = flight->channel_;
+  // In a fork the locks below may be held by threads that live in the parent.
+  if (channel->fork_generation_ != fork_generation()) return;
+  while (!flight->done()) {
+    {
+      std::lock_guard lock(channel->mutex_);
+      if (!channel->closed_) {
+        channel->orphans_.push_back(flight);
+        channel->orphan_count_.fetch_add(1, std::memory_order_relaxed);
+        return;
+      }
+    }
+    std::this_thread::yield();
+  }
+  delete flight;
+}
+
+void GpuChannel::forget(GpuFlight& flight) {
+  std::lock_guard lock(mutex_);
+  flights_[flight.place_] = flights_.back();
+  flights_[flight.place_]->place_ = flight.place_;
+  flights_.pop_back();
+  marks_.push_back(flight.mark_);
+  if (flight.work_) works_.push_back(std::move(flight.work_));
+}
+
+/// Deletes the orphans that have ended; returns whether none is left. Without the lock, since what
+/// a flight lets go of may take locks of its own.
+bool GpuChannel::delete_ended() {
+  std::vector<GpuFlight*> orphans;
+  {
+    std::lock_guard lock(mutex_);
+    orphans.swap(orphans_);
+  }
+  const auto over = std::partition(orphans.begin(), orphans.end(),
+                                   [](const GpuFlight* flight) { return !flight->done(); });
+  const auto kept = over - orphans.begin();
+  const std::vector<GpuFlight*> ended(over, orphans.end());
+  {
+    std::lock_guard lock(mutex_);
+    orphans_.insert(orphans_.end(), orphans.begin(), over);
+    orphan_count_.store(static_cast<int>(orphans_.size()), std::memory_order_relaxed);
+  }
+  const auto self = shared_from_this();  // the last of them may hold the last reference
+  for (GpuFlight* flight : ended) delete flight;
+  return kept == 0;
+}
+
+void GpuChannel::close(std::chrono::steady_clock::time_point deadline) {
+  constexpr std::chrono::microseconds look_again{100};
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  while (true) {
+    std::vector<std::shared_ptr<GpuFlight>> flights;
+    {
+      std::lock_guard lock(mutex_);
+      for (GpuFlight* flight : flights_) {
+        if (auto held = flight->weak_from_this().lock()) flights.push_back(std::move(held));
+      }
+    }
+    bool ended = true;
+    for (const auto& flight : flights) ended &= flight->done();
+    flights.clear();
+    ended &= delete_ended();
+    if (ended || std::chrono::steady_clock::now() >= deadline) return;
+    std::this_thread::sleep_for(look_again);
+  }
+}
+
+/// Some of a request's work may have begun before it failed: it must not outlive the answer.
+void GpuChannel::abandon(const GpuMark& mark, bool marked, std::unique_ptr<GpuWork> work) {
+  while (marked) {
+    const auto reached = options_.gpus->reached(mark);
+    if (!reached || *reached) break;
+    std::this_thread::yield();
+  }
+  give_back(mark, std::move(work));
+}
+
+Status GpuChannel::submit(const Request& request) {
+  if (request.nests.empty() && request.source.attachment != nullptr) {
+    in_flight_.push_back(
+        {request.tag, {}, nullptr, static_cast<const GpuFlight*>(request.source.attachment)});
+    return {};
+  }
+  auto tools = take();
+  if (!tools) return tools.error();
+  auto& [mark, work] = *tools;
+  const GpuStream& stream = stream_for(request.priority);
+  Status status = work->enqueue(stream, request.nests, request.source.address,
+                                request.target.address, way_of(request));
+  const Status recorded = options_.gpus->record(mark, stream);
+  if (!status || !recorded) {
+    abandon(mark, recorded.ok(), std::move(work));
+    return status ? recorded : status;
+  }
+  in_flight_.push_back({request.tag, mark, std::move(work), nullptr});
+  return {};
+}
+
+std::size_t GpuChannel::poll(std::span<Finished> finished) {
+  if (orphan_count_.load(std::memory_order_relaxed) > 0) delete_ended();
+  std::size_t count = 0;
+  for (std::size_t k = 0; k < in_flight_.size() && count < finished.size();) {
+    InFlight& one = in_flight_[k];
+    Status status;
+    if (one.flight != nullptr) {
+      if (!one.flight->done()) {
+        ++k;
+        continue;
+      }
+      status = one.flight->status();
+    } else {
+      auto reached = options_.gpus->reached(one.mark);
+      if (reached && !*reached) {
+        ++k;
+        continue;
+      }
+      if (!reached) status = reached.error();
+      give_back(one.mark, std::move(one.work));
+    }
+    finished[count++] = {one.tag, std::move(status)};
+    in_flight_.erase(in_flight_.begin() + static_cast<std::ptrdiff_t>(k));
+  }
+  return count;
+}
+
+void GpuChannel::idle(std::chrono::nanoseconds at_most) {
+  // A sleep would outlast most requests.
+  if (!in_flight_.empty()) return std::this_thread::yield();
+  Channel::idle(at_most);
+}
+
+Result<std::shared_ptr<GpuFlight>> GpuChannel::start(const Request& request,
+                                                     const GpuStream* stream,
+                                                     std::span<const GpuMark> after) {
+  auto tools = take();
+  if (!tools) return tools.error();
+  auto& [mark, work] = *tools;
+  const GpuStream& chosen = stream != nullptr ? *stream : stream_for(request.priority);
+  Status status;
+  for (const GpuMark& one : after) {
+    if (status) status = options_.gpus->wait(chosen, one);
+  }
+  if (status && request.pages.source.empty()) {
+    status = work->enqueue(chosen, request.nests, request.source.address, request.target.address,
+                           way_of(request));
+  } else if (status) {
+    status = work->enqueue(chosen, request.nests[0], request.pages, request.source.address,
+                           request.target.address);
+  }
+  if (stream != nullptr && options_.gpus->capturing(*stream)) {
+    std::lock_guard lock(mutex_);
+    marks_.push_back(mark);
+    captured_.push_back(std::move(work));
+    if (!status) return status.error();
+    return std::shared_ptr<GpuFlight>();
+  }
+  const Status recorded = options_.gpus->record(mark, chosen);
+  if (!status || !recorded) {
+    abandon(mark, recorded.ok(), std::move(work));
+    return status ? recorded.error() : status.error();
+  }
+  auto* flight = new GpuFlight(shared_from_this(), mark, std::move(work));
+  {
+    std::lock_guard lock(mutex_);
+    flight->place_ = flights_.size();
+    flights_.push_back(flight);
+  }
+  return std::shared_ptr<GpuFlight>(flight, retire);
+}
+
+Result<std::shared_ptr<GpuFlight>> GpuChannel::mark(const GpuStream& stream) {
+  return start({}, &stream, {});
+}
+
+}  // namespace tranship

@@ -1,0 +1,136 @@
+// gpu_read, gpu_write, gpu_copy and gpu_peer: requests of one GPU in one direction.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "gpu/gpu_work.hpp"
+#include "os/fork.hpp"
+#include "runtime/channel.hpp"
+
+namespace tranship {
+
+class GpuChannel;
+
+/// A copy that the caller's thread has put into a stream. As a request's source attachment without
+/// nests it stands for "until that copy has ended". Nobody waits where the last reference to it is
+/// dropped: a copy that still runs is kept by its channel until it has ended. Threads: all.
+class GpuFlight : public Attachment, public std::enable_shared_from_this<GpuFlight> {
+ public:
+  GpuFlight(std::shared_ptr<GpuChannel> channel, GpuMark mark, std::unique_ptr<GpuWork> work)
+      : channel_(std::move(channel)), mark_(mark), work_(std::move(work)) {}
+  ~GpuFlight() override;
+
+  const GpuMark& mark() const { return mark_; }
+  /// Whether the copy has ended, well or not.
+  bool done() const;
+  /// Holds what the copy reads and writes. Let go of as soon as somebody sees that it is done.
+  void keep_alive(std::array<std::shared_ptr<void>, 3> owners) { owners_ = std::move(owners); }
+  /// Let go of as soon as somebody sees that the copy is done.
+  void hold(std::vector<std::shared_ptr<void>> leases) { leases_ = std::move(leases); }
+  /// Asked once, when the copy has ended well: whether what it wrote still belongs to somebody.
+  void check_at_end(std::function<Status()> check) { final_check_ = std::move(check); }
+  /// How it ended, once it is done.
+  Status status() const;
+
+ private:
+  friend class GpuChannel;
+  std::shared_ptr<GpuChannel> channel_;
+  GpuMark mark_;
+  std::unique_ptr<GpuWork> work_;
+  std::size_t place_ = 0;  ///< in the channel's list of flights, under its lock
+  mutable std::array<std::shared_ptr<void>, 3> owners_;
+  std::function<Status()> final_check_;
+  mutable std::vector<std::shared_ptr<void>> leases_;
+  mutable std::mutex mutex_;
+  mutable std::atomic<bool> done_{false};
+  mutable Status status_;
+};
+
+/// Feeds several streams of one GPU, urgent requests through a stream of their own. Marks say when
+/// a request has ended; nothing here waits for the GPU, but for the destructor. Owns its streams
+/// and marks; flights keep it alive.
+class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChannel> {
+ public:
+  struct Options {
+    std::string name;  ///< such as "gpu_write device0"
+    std::shared_ptr<Gpus> gpus;
+    int device = 0;
+    bool over_link = false;  ///< one side is host memory
+    int streams = 2;
+    std::int64_t bytes_in_flight_max = 0;
+  };
+  /// @error what the driver refused
+  static Result<std::shared_ptr<GpuChannel>> open(Options options);
+  ~GpuChannel() override;
+
+  const std::string& name() const override { return options_.name; }
+  const Capabilities& capabilities() const override { return capabilities_; }
+  int device() const { return options_.device; }
+  Status submit(const Request& request) override;
+  std::size_t poll(std::span<Finished> finished) override;
+  void idle(std::chrono::nanoseconds at_most) override;
+
+  /// Starts `request` from any thread: in `stream` if it is not null, else in one of the channel's.
+  /// Null if the stream is being captured: then the graph's launches carry it.
+  /// @error what the driver refused
+  Result<std::shared_ptr<GpuFlight>> start(const Request& request, const GpuStream* stream,
+                                           std::span<const GpuMark> after);
+  /// A mark behind what a caller's stream holds now.
+  Result<std::shared_ptr<GpuFlight>> mark(const GpuStream& stream);
+
+  /// Waits until the flights have ended, at most until `deadline`. From then on whoever drops the
+  /// last reference to a flight that has not ended waits for it.
+  void close(std::chrono::steady_clock::time_point deadline);
+
+ private:
+  friend class GpuFlight;
+  struct InFlight {
+    std::uint64_t tag = 0;
+    GpuMark mark;
+    std::unique_ptr<GpuWork> work;      ///< null for a flight
+    const GpuFlight* flight = nullptr;  ///< whose end is awaited
+  };
+
+  explicit GpuChannel(Options options) : options_(std::move(options)) {}
+  Status prepare();
+  const GpuStream& stream_for(int priority);
+  GpuWay way_of(const Request& request) const;
+  /// What a request needs until it has ended.
+  struct Tools {
+    GpuMark mark;
+    std::unique_ptr<GpuWork> work;
+  };
+  Result<Tools> take();
+  void abandon(const GpuMark& mark, bool marked, std::unique_ptr<GpuWork> work);
+  void give_back(const GpuMark& mark, std::unique_ptr<GpuWork> work);
+  static void retire(GpuFlight* flight);
+  void forget(GpuFlight& flight);
+  bool delete_ended();
+
+  Options options_;
+  Capabilities capabilities_;
+  std::vector<GpuStream> streams_;
+  GpuStream urgent_;
+  bool has_urgent_ = false;
+  std::atomic<unsigned> next_stream_{0};
+  std::mutex mutex_;  ///< guards what follows
+  std::vector<GpuMark> marks_;
+  std::vector<std::unique_ptr<GpuWork>> works_;
+  /// Graphs may be launched again at any time.
+  std::vector<std::unique_ptr<GpuWork>> captured_;
+  std::vector<GpuFlight*> flights_;  ///< all that there are
+  std::vector<GpuFlight*> orphans_;  ///< those that run, and that nobody refers to
+  bool closed_ = false;
+  std::atomic<int> orphan_count_{0};
+  const std::uint64_t fork_generation_ = fork_generation();
+  std::vector<InFlight> in_flight_;  ///< of the thread that submits and polls
+};
+
+}  // namespace tranship

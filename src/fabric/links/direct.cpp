@@ -1,0 +1,168 @@
+// Small transfers straight between two processes' memories.
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "fabric/links/requester.hpp"
+#include "fabric/messages/runs.hpp"
+
+namespace tranship {
+namespace {
+
+// The kernel pins each page that it copies, so that on one thread this way loses to the slots as
+// requests grow.
+constexpr std::int64_t direct_bytes_max = 16 * 1024;
+constexpr std::int64_t direct_runs_max = 16;
+/// Runs from which on several threads gain more than the kernel's work for each run costs.
+constexpr std::int64_t long_run_bytes = 16 * 1024;
+/// Requests from which on a thread that has to be woken is worth it.
+constexpr std::int64_t long_request_bytes = 256 * 1024;
+constexpr std::size_t batch_runs_max = 64;
+
+/// Collects runs and moves as many at once as a system call takes.
+class Mover {
+ public:
+  Mover(pid_t pid, bool write, std::byte* local, std::uint64_t remote)
+      : pid_(pid), write_(write), local_base_(local), remote_base_(remote) {}
+
+  /// False if not every byte was moved.
+  bool move(const LoopNest& nest) {
+    return for_each_run(nest, [&](std::int64_t source, std::int64_t target) {
+      return add(source, target, nest.element_bytes);
+    });
+  }
+
+  bool flush() {
+    if (count_ == 0) return true;
+    const ssize_t moved = (write_ ? process_vm_writev : process_vm_readv)(
+        pid_, local_.data(), count_, remote_.data(), count_, 0);
+    const bool all = moved == bytes_;
+    count_ = 0;
+    bytes_ = 0;
+    return all;
+  }
+
+ private:
+  bool add(std::int64_t source, std::int64_t target, std::int64_t bytes) {
+    const auto length = static_cast<std::size_t>(bytes);
+    const std::int64_t there = write_ ? target : source;
+    local_[count_] = {local_base_ + (write_ ? source : target), length};
+    remote_[count_] = {reinterpret_cast<void*>(remote_base_ + static_cast<std::uint64_t>(there)),
+                       length};
+    bytes_ += bytes;
+    return ++count_ < batch_runs_max || flush();
+  }
+
+  pid_t pid_;
+  bool write_;
+  std::byte* local_base_;
+  std::uint64_t remote_base_;
+  std::array<iovec, batch_runs_max> local_;
+  std::array<iovec, batch_runs_max> remote_;
+  std::size_t count_ = 0;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace
+
+bool Requester::direct_open(const RemoteExport& remote) const {
+  return options_.direct_pid != 0 && remote.address != 0 && !lost();
+}
+
+bool Requester::direct_possible(const Transfer& transfer) const {
+  return direct_open(transfer.remote) && transfer.request.bytes <= direct_bytes_max &&
+         runs_of(transfer.request.nests) <= direct_runs_max;
+}
+
+bool Requester::direct_at_length_possible(const Transfer& transfer) const {
+  return direct_open(transfer.remote) && transfer.request.bytes >= long_request_bytes &&
+         transfer.request.bytes >= long_run_bytes * runs_of(transfer.request.nests);
+}
+
+bool Requester::stands(const RemoteExport& remote) const {
+  const Lease& lease = options_.segment.header().leases[static_cast<std::size_t>(remote.index)];
+  return lease.export_id.load(std::memory_order_seq_cst) == remote.id;
+}
+
+Lease& Requester::lease_of(const RemoteExport& remote) const {
+  return options_.segment.header().leases[static_cast<std::size_t>(remote.index)];
+}
+
+bool Requester::begin_use(const RemoteExport& remote) const {
+  lease_of(remote).users.fetch_add(1, std::memory_order_seq_cst);
+  // Counted first and looked at then: who ends the export does it the other way round.
+  if ((!options_.leases || stands(remote)) && !lost()) return true;
+  end_use(remote);
+  return false;
+}
+
+void Requester::end_use(const RemoteExport& remote) const {
+  lease_of(remote).users.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+bool Requester::in_use() const {
+  const auto& leases = options_.segment.header().leases;
+  return std::any_of(leases.begin(), leases.end(), [](const Lease& lease) {
+    return lease.users.load(std::memory_order_seq_cst) != 0;
+  });
+}
+
+/// What begin_use() has counted, until it is destroyed.
+struct Requester::Use {
+  explicit Use(std::shared_ptr<SharedMemory> m, Lease& l) : memory(std::move(m)), lease(l) {}
+  ~Use() { lease.users.fetch_sub(1, std::memory_order_seq_cst); }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+  std::shared_ptr<SharedMemory> memory;  ///< That the lease lies in.
+  Lease& lease;
+};
+
+std::shared_ptr<void> Requester::use(const RemoteExport& remote) const {
+  if (!begin_use(remote)) return nullptr;
+  return std::make_shared<Use>(options_.segment.memory(), lease_of(remote));
+}
+
+std::optional<Status> Requester::direct(const Transfer& transfer) {
+  if (!direct_possible(transfer)) return std::nullopt;
+  return move_directly(transfer);
+}
+
+std::optional<Status> Requester::direct_at_length(const Transfer& transfer) {
+  if (!direct_at_length_possible(transfer)) return std::nullopt;
+  return move_directly(transfer);
+}
+
+std::optional<Status> Requester::carried(const Transfer& transfer, BulkCarrier::Memory& memory,
+                                         const std::atomic<bool>& cancelled) {
+  const bool write = transfer.operation == Operation::write;
+  const auto held = use(transfer.remote);
+  if (!held) return std::nullopt;  // withdrawn: the command's answer says so
+  const Request& request = transfer.request;
+  const BulkCarrier::Movement movement{
+      request.nests, write ? request.source.address : request.target.address, transfer.operation};
+  Status status = memory.move(movement, [&] { return lost() || cancelled.load(); });
+  if (status || cancelled.load()) return status;
+  return std::nullopt;
+}
+
+std::optional<Status> Requester::move_directly(const Transfer& transfer) {
+  const bool write = transfer.operation == Operation::write;
+  const Request& request = transfer.request;
+  const auto held = use(transfer.remote);
+  if (!held) return std::nullopt;  // withdrawn: the command's answer says so
+  Mover mover(options_.direct_pid, write, write ? request.source.address : request.target.address,
+              transfer.remote.address);
+  bool all = true;
+  for (const LoopNest& nest : request.nests) all = all && mover.move(nest);
+  all = all && mover.flush();
+  // Anything but a complete copy is left to a command: it is carried out again, from the start,
+  // or fails with a reason.
+  if (!all) return std::nullopt;
+  return Status{};
+}
+
+}  // namespace tranship

@@ -1,0 +1,80 @@
+// The arrays that this process offers to others.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "fabric/messages/slots.hpp"
+#include "os/shared_memory.hpp"
+#include "runtime/channel.hpp"
+#include "tranship/error.hpp"
+
+namespace tranship {
+
+/// An array that others may read and, if `writable`, write.
+struct ExportedArray {
+  std::string name;
+  std::string description;  ///< opaque to the fabric; at most description_bytes_max
+  Place place;              ///< plain memory, or an attachment that `execute` can carry
+  std::int64_t bytes = 0;
+  bool writable = true;
+  std::shared_ptr<SharedMemory> memory;  ///< set it if the place lies in such memory: peers map it
+  /// How a process of this machine reaches an attachment by its own means; opaque to the fabric.
+  std::string ticket{};
+};
+
+constexpr std::size_t name_bytes_max = 1024;
+constexpr std::size_t description_bytes_max = 256 * 1024;
+
+/// One export and who is using it right now.
+class Export {
+ public:
+  Export(ExportedArray array, std::uint64_t id, int index)
+      : array_(std::move(array)), id_(id), index_(index) {}
+
+  const ExportedArray& array() const { return array_; }
+  std::uint64_t id() const { return id_; }
+  int index() const { return index_; }
+
+ private:
+  friend class ExportTable;
+  ExportedArray array_;
+  std::uint64_t id_;
+  int index_;
+  int users_ = 0;  ///< guarded by the table's mutex
+};
+
+/// The exports by name and id. Bounded by exports_max.
+/// Threads: all. Cost: a mutex and a scan or an index.
+class ExportTable {
+ public:
+  /// @error invalid_argument if a value is not usable or the name is taken; out_of_memory if full
+  Status add(ExportedArray array);
+
+  std::shared_ptr<const Export> find(const std::string& name) const;
+  std::vector<std::string> names() const;
+
+  /// Finds the export and counts the caller as its user until release().
+  std::shared_ptr<Export> use(std::uint64_t id);
+  void release(Export& one);
+
+  /// Takes it out of the table, so that nobody new can use it.
+  std::shared_ptr<Export> remove(const std::string& name);
+
+  /// Waits until nobody uses a removed export. Returns false if that took longer.
+  bool wait_unused(const Export& one, std::chrono::milliseconds at_most);
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable unused_;
+  std::vector<std::shared_ptr<Export>> slots_;  ///< by index; empty where free
+  std::uint64_t generation_ = 0;
+};
+
+}  // namespace tranship

@@ -1,0 +1,103 @@
+// An array of another process, as a request's attachment.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fabric/links/requester.hpp"
+#include "fabric/messages/protocol.hpp"
+#include "os/bell.hpp"
+#include "runtime/channel.hpp"
+
+namespace tranship {
+
+/// A process that this one connected to.
+struct PeerId {
+  std::uint64_t value = 0;
+  auto operator<=>(const PeerId&) const = default;
+};
+
+class RemoteArray;
+
+/// A connection as its requests see it. Lives as long as an array of it does; after the connection
+/// ended every request fails with the reason. Threads: all.
+struct Link {
+  PeerId peer;
+  std::string label;  ///< the peer in messages: host, pid, contact
+  std::string way;    ///< how bytes travel, and why not better
+  Identity identity;
+  LinkMode mode = LinkMode::network;
+  bool direct = false;                           ///< process_vm_writev works
+  std::shared_ptr<BulkCarrier::Peer> carrier{};  ///< Moves bytes beside the wire; null: none does.
+  CopyNests copy;
+  std::shared_ptr<SharedMemory> bell_memory;
+  std::shared_ptr<Requester> requester;
+
+  Bell& bell() const { return *reinterpret_cast<Bell*>(bell_memory->data()); }
+
+  std::mutex mutex;  ///< guards what follows
+  std::vector<std::weak_ptr<RemoteArray>> arrays;
+  std::vector<std::weak_ptr<SharedMemory>> memories;  ///< the peer's, mapped here once each
+  int lookups = 0;                                    ///< Whose arrays are not in `arrays` yet.
+  /// Exports whose end was announced while there were lookups, whose reply may be about them.
+  std::set<std::uint64_t> withdrawn;
+};
+
+/// One array that a peer exports. Immutable but for the withdrawn flag. Threads: all.
+class RemoteArray : public Attachment {
+ public:
+  struct Fields {
+    std::string name;
+    std::string description;
+    bool writable = false;
+    RemoteExport remote;
+    std::shared_ptr<Link> link;
+    std::shared_ptr<SharedMemory> memory;  ///< mapped here, if the array lies in such
+    std::byte* mapped = nullptr;
+    std::string ticket;                              ///< of ExportedArray; empty over a network
+    std::shared_ptr<BulkCarrier::Memory> carried{};  ///< Null: no carrier reaches it.
+  };
+
+  explicit RemoteArray(Fields fields) : fields_(std::move(fields)) {}
+
+  const std::string& name() const { return fields_.name; }
+  const std::string& description() const { return fields_.description; }
+  std::int64_t bytes() const { return fields_.remote.bytes; }
+  bool writable() const { return fields_.writable; }
+  PeerId peer() const { return fields_.link->peer; }
+
+  /// Where this process has the array's bytes mapped; null if it has not. Writing through it needs
+  /// no help from the peer; whether it still exports the array is what withdrawn() says.
+  std::byte* mapped() const { return fields_.mapped; }
+  /// The shared memory that mapped() lies in; null if it lies in none.
+  const std::shared_ptr<SharedMemory>& memory() const { return fields_.memory; }
+  const std::string& ticket() const { return fields_.ticket; }
+
+  /// What moves its bytes beside the wire; null if nothing does.
+  const std::shared_ptr<BulkCarrier::Memory>& carried() const { return fields_.carried; }
+
+  /// The peer said that it exports the array no longer.
+  bool withdrawn() const { return withdrawn_.load(std::memory_order_acquire); }
+  void set_withdrawn();
+  /// Calls `then` once, when the peer says so: at once if it has; otherwise on a thread of the
+  /// fabric's, without any lock. At most one.
+  void when_withdrawn(std::function<void()> then);
+
+  const RemoteExport& remote() const { return fields_.remote; }
+  Link& link() const { return *fields_.link; }
+  const std::shared_ptr<Link>& shared_link() const { return fields_.link; }
+
+ private:
+  Fields fields_;
+  std::atomic<bool> withdrawn_{false};
+  std::mutex mutex_;  ///< guards what follows, and the change of the flag
+  std::function<void()> when_withdrawn_;
+};
+
+}  // namespace tranship

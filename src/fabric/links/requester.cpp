@@ -1,0 +1,506 @@
+#include "fabric/links/requester.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/check.hpp"
+#include "fabric/messages/protocol.hpp"
+#include "os/cores.hpp"
+
+namespace tranship {
+namespace {
+
+constexpr std::int64_t piece_bytes_min = 64 * 1024;
+constexpr std::int64_t pieces_wanted = 8;
+/// How long a caller sleeps at most before it looks again.
+constexpr std::chrono::milliseconds call_sleep_max{50};
+
+/// How long a caller looks before it sleeps. With cores to spare it outlasts the answerer's
+/// wake-up, so that it need not be woken itself.
+std::chrono::microseconds call_watch() {
+  return std::chrono::microseconds(cores_to_spare() ? 200 : 10);
+}
+
+/// Reads a value that the peer may change at any time, so that all that follows sees the same.
+std::uint32_t read_once(const std::uint32_t& value) {
+  return *static_cast<const volatile std::uint32_t*>(&value);
+}
+
+/// Large enough to pay for the hand-over, small enough that both processes soon have work.
+std::int64_t piece_bytes(std::int64_t request_bytes, std::int64_t at_most) {
+  const std::int64_t share = (request_bytes / pieces_wanted + 4095) / 4096 * 4096;
+  return std::min(at_most, std::max(piece_bytes_min, share));
+}
+
+}  // namespace
+
+void FinishedQueue::push(Finished finished) {
+  std::lock_guard lock(mutex_);
+  ends_.push_back(std::move(finished));
+  count_.store(ends_.size(), std::memory_order_release);
+}
+
+std::size_t FinishedQueue::take(std::span<Finished> finished) {
+  if (empty()) return 0;
+  std::lock_guard lock(mutex_);
+  const std::size_t taken = std::min(finished.size(), ends_.size());
+  const auto end = ends_.begin() + static_cast<std::ptrdiff_t>(taken);
+  std::move(ends_.begin(), end, finished.begin());
+  ends_.erase(ends_.begin(), end);
+  count_.store(ends_.size(), std::memory_order_release);
+  return taken;
+}
+
+Requester::Requester(Options options)
+    : options_(std::move(options)),
+      slots_(static_cast<std::size_t>(options_.segment.geometry().slots)),
+      writer_(options_.segment.geometry().slot_bytes) {
+  for (auto& slot : slots_) slot.local.reserve(64);
+}
+
+Error Requester::lost_error() const {
+  std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+Status Requester::submit(const Transfer& transfer, std::shared_ptr<FinishedQueue> queue) {
+  {
+    std::lock_guard lock(mutex_);
+    if (lost()) return lost_;
+    Pending* pending = new_pending();
+    pending->transfer = transfer;
+    PieceCursor::Options options;
+    options.piece_bytes = piece_bytes(transfer.request.bytes, bytes_max(transfer));
+    pending->cursor = PieceCursor(transfer.request.nests, options);
+    pending->queue = std::move(queue);
+    enqueue(*pending);
+    end_if_done(*pending);
+  }
+  progress();
+  return {};
+}
+
+/// Whether each piece goes from memory to memory, past the slots of both sides.
+bool Requester::straight(const Transfer& transfer) const {
+  const auto& nests = transfer.request.nests;
+  return options_.keep_bulk && transfer.remote.plain && nests.size() == 1 && nests[0].rank == 0;
+}
+
+/// The most that one slot's command moves.
+std::int64_t Requester::bytes_max(const Transfer& transfer) const {
+  const SlotGeometry& geometry = options_.segment.geometry();
+  return straight(transfer) ? geometry.straight_bytes : geometry.slot_bytes;
+}
+
+void Requester::enqueue(Pending& pending) {
+  (last_ != nullptr ? last_->next : first_) = &pending;
+  last_ = &pending;
+  operations_.fetch_add(1, std::memory_order_release);
+}
+
+Status Requester::check_question(std::span<const std::byte> question) const {
+  const std::int64_t room = options_.segment.geometry().slot_bytes;
+  if (static_cast<std::int64_t>(question.size()) <= room) return {};
+  return Error{ErrorCode::invalid_argument, "a call of " + std::to_string(question.size()) +
+                                                " bytes does not fit a slot of the link"};
+}
+
+Status Requester::tell(std::span<const std::byte> question) {
+  if (Status status = check_question(question); !status) return status;
+  {
+    std::lock_guard lock(mutex_);
+    if (lost()) return lost_;
+    Pending* pending = new_pending();
+    pending->told.assign(question.begin(), question.end());
+    pending->to_send = true;
+    leave_unattended(*pending);
+    enqueue(*pending);
+  }
+  progress();
+  return {};
+}
+
+void Requester::leave_unattended(Pending& pending) {
+  pending.unattended = true;
+  unattended_.fetch_add(1, std::memory_order_release);
+}
+
+Result<std::size_t> Requester::call(std::span<const std::byte> question, std::span<std::byte> reply,
+                                    std::chrono::milliseconds timeout, Bell& bell,
+                                    const std::function<bool()>& interrupted) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  Call call;
+  call.question = question;
+  call.reply = reply;
+  if (Status status = start(call); !status) return status.error();
+  for (int looks = 0; true;) {
+    const std::uint32_t seen = bell.rings();
+    progress();
+    if (call.ended.load(std::memory_order_acquire)) break;
+    const auto left = end - std::chrono::steady_clock::now();
+    const bool given_up = looks > 0 && interrupted && interrupted();
+    if (left > left.zero() && !given_up) {
+      const auto sleep = std::min<std::chrono::nanoseconds>(left, call_sleep_max);
+      if (attended()) {
+        attend(seen, sleep);
+      } else {
+        if (bell.watch(seen, call_watch())) continue;
+        // Giving the core away instead would cost a whole turn of whoever else wants it.
+        bell.wait(seen, sleep, {});
+      }
+      ++looks;
+      continue;
+    }
+    if (!abandon(call)) break;
+    if (given_up) return Error{ErrorCode::cancelled, "interrupted"};
+    return Error{ErrorCode::timeout, options_.peer + " did not answer within " +
+                                         std::to_string(timeout.count()) + " ms"};
+  }
+  if (!call.status) return call.status.error();
+  return call.reply_bytes;
+}
+
+Status Requester::start(Call& call) {
+  if (Status status = check_question(call.question); !status) return status;
+  std::lock_guard lock(mutex_);
+  if (lost()) return lost_;
+  Pending* pending = new_pending();
+  pending->call = &call;
+  pending->to_send = true;
+  enqueue(*pending);
+  return {};
+}
+
+bool Requester::abandon(Call& call) {
+  std::lock_guard lock(mutex_);
+  if (call.ended.load(std::memory_order_relaxed)) return false;
+  for (Pending* pending = first_; pending != nullptr; pending = pending->next) {
+    if (pending->call != &call) continue;
+    pending->call = nullptr;
+    pending->to_send = false;
+    leave_unattended(*pending);
+    end_if_done(*pending);
+    break;
+  }
+  return true;
+}
+
+Requester::Pending* Requester::new_pending() {
+  if (free_ == nullptr) {
+    all_.push_back(std::make_unique<Pending>());
+    return all_.back().get();
+  }
+  Pending* pending = free_;
+  free_ = pending->next;
+  *pending = Pending{};
+  return pending;
+}
+
+bool Requester::progress() {
+  bool any = false;
+  std::lock_guard lock(mutex_);
+  if (lost()) return false;
+  for (bool more = true; more;) {
+    more = take_answer();
+    more |= fill_slot();
+    any |= more;
+  }
+  return any;
+}
+
+/// Whether the next command could arrive before one that was submitted earlier, and whose caller no
+/// longer waits for it: a connection over a network may have several sockets. The bytes of a
+/// cancelled copy would be written over what a later command wrote, or gave to somebody else.
+bool Requester::overtakes() const {
+  if (!options_.keep_bulk || !unattended()) return false;
+  const int slots = options_.segment.geometry().slots;
+  for (int k = 1; k <= used_; ++k) {
+    const Slot& slot = slots_[static_cast<std::size_t>((head_ - k + slots) % slots)];
+    if (slot.bulk && slot.pending->unattended) return true;
+  }
+  return false;
+}
+
+bool Requester::fill_slot() {
+  Pending* pending = first_;
+  while (pending != nullptr && pending->cursor.finished() && !pending->to_send) {
+    pending = pending->next;
+  }
+  const SlotSegment& segment = options_.segment;
+  if (pending == nullptr || used_ == segment.geometry().slots || overtakes()) return false;
+  // With all free, the one that was filled last is in the caches of both sides.
+  if (used_ == 0) head_ = (head_ + segment.geometry().slots - 1) % segment.geometry().slots;
+  slots_[static_cast<std::size_t>(head_)].pending = pending;
+  CommandHeader header;
+  header.sequence = ++sequence_;
+  std::size_t command_bytes = sizeof header;
+  SlotBytes bytes;
+  if (pending->to_send) {
+    fill_call(*pending, header);
+    bytes.bytes = header.bytes;
+    std::memcpy(segment.command(head_), &header, sizeof header);
+  } else {
+    bytes = fill_transfer(*pending, header);
+    command_bytes = writer_.write(header, segment.command(head_));
+  }
+  slots_[static_cast<std::size_t>(head_)].bulk =
+      options_.keep_bulk && bytes.bytes > segment.geometry().inside_bytes;
+  segment.set_state(head_, SlotState::submitted);
+  options_.publish(head_, command_bytes, bytes);
+  ++pending->slots_out;
+  ++used_;
+  head_ = (head_ + 1) % segment.geometry().slots;
+  return true;
+}
+
+void Requester::fill_call(Pending& pending, CommandHeader& header) {
+  const bool told = pending.call == nullptr;
+  const std::span<const std::byte> question = told ? pending.told : pending.call->question;
+  header.operation = static_cast<std::uint32_t>(Operation::call);
+  header.bytes = static_cast<std::int64_t>(question.size());
+  if (!question.empty()) {
+    std::memcpy(options_.segment.data(head_), question.data(), question.size());
+  }
+  pending.to_send = false;
+}
+
+SlotBytes Requester::fill_transfer(Pending& pending, CommandHeader& header) {
+  const Transfer& transfer = pending.transfer;
+  Slot& slot = slots_[static_cast<std::size_t>(head_)];
+  slot.local.clear();
+  const bool alone = straight(transfer);
+  writer_.reset(bytes_max(transfer));
+  LoopNest local;
+  while (!pending.cursor.finished() && (!alone || slot.local.empty()) &&
+         writer_.add(pending.cursor.piece(), transfer.operation, local)) {
+    slot.local.push_back(local);
+    pending.cursor.advance();
+  }
+  CHECK(!slot.local.empty(), "a piece that does not fit an empty slot");
+  header.export_id = transfer.remote.id;
+  header.operation = static_cast<std::uint32_t>(transfer.operation);
+  header.cold = transfer.request.cold ? 1 : 0;
+  header.bytes = writer_.bytes();
+  if (transfer.operation == Operation::write) return pack(slot, transfer);
+  expect(slot, transfer);
+  return {};
+}
+
+/// What is to be written, packed into the slot under the head, or where it lies.
+SlotBytes Requester::pack(Slot& slot, const Transfer& transfer) {
+  const std::byte* source = transfer.request.source.address;
+  if (options_.keep_bulk && goes_straight(options_.segment.geometry(), slot.local, Side::source)) {
+    auto sending = std::make_shared<char>();
+    slot.sending = sending;
+    return {writer_.bytes(), source + slot.local[0].source_offset, std::move(sending)};
+  }
+  // Into the cache, whatever the transfer's size: the exporting process reads it back at once.
+  options_.copy(slot.local, source, options_.segment.data(head_), false);
+  return {writer_.bytes()};
+}
+
+/// Prepares for what is to be read.
+void Requester::expect(Slot& slot, const Transfer& transfer) {
+  if (!options_.keep_bulk || !goes_straight(options_.segment.geometry(), slot.local, Side::target))
+    return;
+  std::lock_guard placing(placing_mutex_);
+  slot.straight_bytes = writer_.bytes();
+  slot.straight = transfer.request.target.address + slot.local[0].target_offset;
+  slot.placed = false;
+}
+
+ReceiveBuffer Requester::place(int number, std::int64_t offset, std::int64_t left) {
+  const SlotSegment& segment = options_.segment;
+  if (!takes_bytes(segment, true, number)) return {};
+  auto lock = std::make_shared<std::unique_lock<std::mutex>>(placing_mutex_);
+  Slot& slot = slots_[static_cast<std::size_t>(number)];
+  const bool straight = slot.straight_bytes > 0;
+  const bool fits = straight ? offset + left == slot.straight_bytes
+                             : offset + left <= segment.geometry().slot_bytes;
+  if (!fits) return {};
+  slot.placed = true;
+  if (!straight || slot.straight == nullptr) return {place_in_slot(segment, number, offset), {}};
+  return {{slot.straight + offset, static_cast<std::size_t>(left)}, std::move(lock)};
+}
+
+/// The caller's memory is neither read nor written any more, for this transfer or (null) for any.
+void Requester::let_go(const Pending* pending) {
+  if (!options_.keep_bulk) return;
+  bool sending = false;
+  {
+    std::lock_guard placing(placing_mutex_);
+    for (Slot& slot : slots_) {
+      if (pending != nullptr && slot.pending != pending) continue;
+      slot.straight = nullptr;
+      sending |= !slot.sending.expired();
+    }
+  }
+  if (sending) options_.keep_bulk();
+}
+
+bool Requester::take_answer() {
+  if (used_ == 0) return false;
+  const SlotSegment& segment = options_.segment;
+  const int slots = segment.geometry().slots;
+  const int tail = (head_ - used_ + slots) % slots;
+  if (segment.state(tail) != SlotState::done) return false;
+  Slot& slot = slots_[static_cast<std::size_t>(tail)];
+  Pending& pending = *slot.pending;
+  if (!pending.queue) {
+    take_reply(pending, tail);
+  } else if (const Status status = answer_of(tail); !status && pending.status) {
+    pending.status = status;
+    pending.cursor = PieceCursor{};
+  } else if (status && pending.transfer.operation == Operation::read) {
+    if (Status brought = unpack(slot, tail, pending.transfer.request); !brought && pending.status) {
+      pending.status = brought;
+      pending.cursor = PieceCursor{};
+    }
+  }
+  release(slot);
+  segment.set_state(tail, SlotState::free);
+  --used_;
+  --pending.slots_out;
+  answers_.fetch_add(1, std::memory_order_relaxed);
+  end_if_done(pending);
+  return true;
+}
+
+/// Brings what was read to where it belongs, if it is not there.
+Status Requester::unpack(const Slot& slot, int number, const Request& request) {
+  if (slot.straight_bytes == 0) {
+    options_.copy(slot.local, options_.segment.data(number), request.target.address, request.cold);
+  } else if (!slot.placed) {
+    return Error{ErrorCode::peer_lost,
+                 options_.peer + " answered without the bytes that it was asked for"};
+  }
+  return {};
+}
+
+/// The slot's answer has been taken: nothing of the caller's memory belongs to it any more.
+void Requester::release(Slot& slot) {
+  if (!options_.keep_bulk) return;
+  {
+    std::lock_guard placing(placing_mutex_);
+    slot.straight_bytes = 0;
+    slot.straight = nullptr;
+  }
+  // A peer that answers before it has the bytes would have them read when the caller has gone on.
+  if (!slot.sending.expired()) options_.keep_bulk();
+}
+
+void Requester::take_reply(Pending& pending, int slot) {
+  pending.status = answer_of(slot);
+  if (pending.call == nullptr || !pending.status) return;
+  Call& call = *pending.call;
+  const std::size_t bytes = read_once(options_.segment.control(slot).reply_bytes);
+  if (bytes > static_cast<std::size_t>(options_.segment.geometry().slot_bytes) ||
+      bytes > call.reply.size()) {
+    pending.status =
+        Error{ErrorCode::out_of_range, options_.peer + ": an answer of " + std::to_string(bytes) +
+                                           " bytes does not fit the caller's buffer"};
+    return;
+  }
+  if (bytes > 0) std::memcpy(call.reply.data(), options_.segment.data(slot), bytes);
+  call.reply_bytes = bytes;
+}
+
+Status Requester::answer_of(int slot) {
+  const SlotControl& control = options_.segment.control(slot);
+  const std::uint32_t code = read_once(control.error_code);
+  if (code == 0) return {};
+  const std::size_t length = std::min<std::size_t>(read_once(control.text_bytes), 1024);
+  std::string text(reinterpret_cast<const char*>(options_.segment.command(slot)), length);
+  const auto known = static_cast<std::uint32_t>(ErrorCode::closed) + 1;
+  return Error{static_cast<ErrorCode>(std::min(code, known) - 1),
+               options_.peer + ": " + plain_text(text)};
+}
+
+void Requester::end_if_done(Pending& pending) {
+  if (!pending.cursor.finished() || pending.to_send || pending.slots_out != 0) return;
+  Pending* before = nullptr;
+  for (Pending* other = first_; other != &pending; other = other->next) before = other;
+  (before != nullptr ? before->next : first_) = pending.next;
+  if (last_ == &pending) last_ = before;
+  if (pending.unattended) unattended_.fetch_sub(1, std::memory_order_release);
+  if (pending.queue) {
+    pending.queue->push({pending.transfer.request.tag, std::move(pending.status)});
+    pending.queue.reset();
+  } else if (pending.call != nullptr) {
+    pending.call->status = std::move(pending.status);
+    pending.call->ended.store(true, std::memory_order_release);  // its caller may be gone now
+    pending.call = nullptr;
+  }
+  pending.next = free_;
+  free_ = &pending;
+  operations_.fetch_sub(1, std::memory_order_release);
+}
+
+/// Slots that the peer has stay its own until it answers, or is lost.
+void Requester::end_early(Pending& pending, const Error& error) {
+  let_go(&pending);
+  pending.status = error;
+  pending.cursor = PieceCursor{};
+  if (!pending.queue) return;
+  pending.queue->push({pending.transfer.request.tag, error});
+  pending.queue.reset();
+}
+
+std::optional<Status> Requester::carry_here(const Transfer& transfer,
+                                            std::chrono::nanoseconds at_most, const Bell& bell) {
+  const bool fits = transfer.request.bytes <= options_.segment.geometry().inside_bytes;
+  if (!attended() || !fits || outstanding()) return std::nullopt;
+  thread_local const auto queue = std::make_shared<FinishedQueue>();
+  constexpr std::uint64_t tag = 0;
+  Transfer tagged = transfer;
+  tagged.request.tag = tag;
+  const auto end = std::chrono::steady_clock::now() + at_most;
+  if (Status status = submit(tagged, queue); !status) return status;
+  std::array<Finished, 1> finished;
+  while (true) {
+    const std::uint32_t seen = bell.rings();
+    progress();
+    if (queue->take(finished) == 1) return std::move(finished[0].status);
+    const auto left = end - std::chrono::steady_clock::now();
+    if (left > left.zero()) {
+      attend(seen, left);
+      continue;
+    }
+    cancel(*queue, tag);
+    const bool ended = queue->take(finished) == 1;
+    CHECK(ended, "a cancelled transfer that did not end");
+    if (finished[0].status || finished[0].status.error().code != ErrorCode::cancelled) {
+      return std::move(finished[0].status);
+    }
+    return std::nullopt;
+  }
+}
+
+void Requester::cancel(const FinishedQueue& queue, std::uint64_t tag) {
+  std::lock_guard lock(mutex_);
+  for (Pending* pending = first_; pending != nullptr; pending = pending->next) {
+    if (pending->queue.get() != &queue || pending->transfer.request.tag != tag) continue;
+    end_early(*pending, {ErrorCode::cancelled, "the copy was cancelled"});
+    leave_unattended(*pending);
+    end_if_done(*pending);
+    return;
+  }
+}
+
+void Requester::fail(Error error) {
+  std::lock_guard lock(mutex_);
+  if (lost()) return;
+  lost_ = std::move(error);
+  lost_flag_.store(true, std::memory_order_release);
+  let_go(nullptr);
+  while (first_ != nullptr) {
+    first_->status = lost_;
+    first_->cursor = PieceCursor{};
+    first_->to_send = false;
+    first_->slots_out = 0;
+    end_if_done(*first_);
+  }
+}
+
+}  // namespace tranship

@@ -1,0 +1,254 @@
+// The requesting end of a link: cuts requests into slots and keeps the slots moving.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fabric/links/slot_messages.hpp"
+#include "fabric/links/slot_server.hpp"
+#include "fabric/messages/command.hpp"
+#include "fabric/messages/pieces.hpp"
+#include "fabric/messages/slots.hpp"
+#include "fabric/wires/bulk_carrier.hpp"
+#include "runtime/channel.hpp"
+
+namespace tranship {
+
+/// Where the ends of requests go. Threads: all.
+class FinishedQueue {
+ public:
+  void push(Finished finished);
+  std::size_t take(std::span<Finished> finished);
+  bool empty() const { return count_.load(std::memory_order_acquire) == 0; }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Finished> ends_;
+  std::atomic<std::size_t> count_{0};
+};
+
+/// What a requester knows about an exported array.
+struct RemoteExport {
+  std::uint64_t id = 0;
+  int index = 0;              ///< of its lease
+  std::uint64_t address = 0;  ///< in the exporting process; 0: not reachable without a command
+  std::int64_t bytes = 0;
+  bool plain = false;  ///< Plain memory there.
+};
+
+/// Packs pieces of requests into free slots (write) or asks for packed slots and unpacks them
+/// (read), in the caller's thread, while the exporting process works on the slots before. Slots
+/// are used in ring order, beginning with the last one again whenever all are free; requests in
+/// order of submission. Over a network, long runs go past the slots: out of the caller's memory,
+/// and into it.
+/// Owns the bookkeeping; shares the segment. Threads: all (one mutex, held while a slot is packed).
+/// Cost: nothing is allocated once as many requests were outstanding as ever will be.
+class Requester {
+ public:
+  struct Options {
+    SlotSegment segment;
+    CopyNests copy;
+    /// Tells the exporting process that a slot was submitted, and what it is to be sent.
+    std::function<void(int slot, std::size_t command_bytes, const SlotBytes& bytes)> publish;
+    /// Over a network: copies what is still to be sent, so that it is read nowhere else. Empty: the
+    /// peer is on this machine.
+    std::function<void()> keep_bulk;
+    /// Over a network: waits for the bell, and reads by itself what comes. Empty: the bell is
+    /// waited for.
+    std::function<void(std::uint32_t seen, std::chrono::nanoseconds at_most)> attend;
+    pid_t direct_pid = 0;  ///< the exporting process, if its memory may be touched directly
+    std::string peer;      ///< for messages
+    /// The peer sees this side's leases. Over a network it does not: it revokes keys instead.
+    bool leases = true;
+  };
+
+  explicit Requester(Options options);
+
+  struct Transfer {
+    Request request;
+    RemoteExport remote;
+    Operation operation = Operation::write;
+  };
+
+  /// Queues `transfer` and starts what fits. The end goes to `queue`.
+  /// @error the reason if the peer was lost
+  Status submit(const Transfer& transfer, std::shared_ptr<FinishedQueue> queue);
+
+  /// Whether the peer still exports it, as the lease says that both processes see: at once,
+  /// where the notice takes its time. Only for peers on this machine.
+  bool stands(const RemoteExport& remote) const;
+
+  /// Counts the caller as a user of memory that it reaches by itself, until the last reference is
+  /// gone: withdraw() there waits for it, and so does whoever is given the memory next. Null if the
+  /// peer exports it no longer, or is lost. Only for peers on this machine.
+  std::shared_ptr<void> use(const RemoteExport& remote) const;
+
+  /// The same for as long as the caller says, and no longer than this object.
+  bool begin_use(const RemoteExport& remote) const;
+  void end_use(const RemoteExport& remote) const;
+
+  /// Carries out a small transfer at once by process_vm_writev or process_vm_readv.
+  /// Returns nothing if that way is not open for it: use submit().
+  std::optional<Status> direct(const Transfer& transfer);
+  bool direct_possible(const Transfer& transfer) const;
+
+  /// The same for requests of any size in long runs: worth it on several threads.
+  std::optional<Status> direct_at_length(const Transfer& transfer);
+  bool direct_at_length_possible(const Transfer& transfer) const;
+
+  /// Has a carrier move a transfer, which ends early if `cancelled` is set or the peer is lost.
+  /// Returns nothing if a command is to do it, or to say why it cannot be done.
+  std::optional<Status> carried(const Transfer& transfer, BulkCarrier::Memory& memory,
+                                const std::atomic<bool>& cancelled);
+
+  /// A question on its way, which stays where it is until it has ended or was abandoned.
+  struct Call {
+    std::span<const std::byte> question;
+    std::span<std::byte> reply;
+    std::size_t reply_bytes = 0;
+    Status status;
+    std::atomic<bool> ended{false};
+  };
+
+  /// Sends a question; progress() takes the answer.
+  /// @error invalid_argument if it does not fit a slot; the reason if the peer was lost
+  Status start(Call& call);
+
+  /// Nobody waits for the answer any more. Returns false if the call has ended.
+  bool abandon(Call& call);
+
+  /// Sends a question and waits for the answer. What the peer does with a question that has been
+  /// sent is not undone by a timeout.
+  /// @error as Fabric::ask()
+  Result<std::size_t> call(std::span<const std::byte> question, std::span<std::byte> reply,
+                           std::chrono::milliseconds timeout, Bell& bell,
+                           const std::function<bool()>& interrupted = {});
+
+  /// Sends a question whose answer nobody needs, after all that was submitted before, as soon as a
+  /// slot is free, unless the link ends before that.
+  /// @error invalid_argument if it does not fit a slot; the reason if the peer was lost
+  Status tell(std::span<const std::byte> question);
+  /// Whether questions are on their way for whose answers nobody waits: then somebody must call
+  /// progress().
+  bool unattended() const { return unattended_.load(std::memory_order_acquire) != 0; }
+
+  /// Takes answers and fills free slots until neither is possible. Returns whether any was.
+  bool progress();
+
+  /// Ends the transfer whose end goes to `queue` with this tag at once, as cancelled, if it has not
+  /// ended: nothing touches its local memory any more. Slots that the peer has are free when it
+  /// has answered.
+  void cancel(const FinishedQueue& queue, std::uint64_t tag);
+
+  /// Over a network: where the bytes of a slot's answer belong from `offset` on, of which `left`
+  /// are still to come. Nowhere if it may bring none.
+  ReceiveBuffer place(int slot, std::int64_t offset, std::int64_t left);
+
+  /// Ends everything outstanding, and everything to come, with `error`.
+  void fail(Error error);
+
+  /// Whether a copy of this process is under way in the peer's memory, by use() or directly. After
+  /// fail() no new one begins.
+  bool in_use() const;
+
+  bool lost() const { return lost_flag_.load(std::memory_order_acquire); }
+  Error lost_error() const;
+  bool outstanding() const { return operations_.load(std::memory_order_acquire) != 0; }
+  /// Counts answers: a number that does not move while something is outstanding is a stuck peer.
+  std::uint64_t answers() const { return answers_.load(std::memory_order_relaxed); }
+
+  /// Whether who waits for an answer reads it from the network by itself, with attend().
+  bool attended() const { return options_.attend != nullptr; }
+  void attend(std::uint32_t seen, std::chrono::nanoseconds at_most) const {
+    options_.attend(seen, at_most);
+  }
+
+  /// Carries out a small transfer over a network on the caller's thread, unless others are before
+  /// it or the answer takes longer than `at_most`. Returns nothing then, and has touched no more of
+  /// the target than a part of what it is to hold: use submit().
+  std::optional<Status> carry_here(const Transfer& transfer, std::chrono::nanoseconds at_most,
+                                   const Bell& bell);
+
+  /// Has the exporting process look at the slots. Only for peers on this machine.
+  void ring() const { options_.publish(0, 0, {}); }
+
+  const SlotSegment& segment() const { return options_.segment; }
+  const std::string& peer() const { return options_.peer; }
+
+ private:
+  struct Use;
+  struct Pending {
+    Transfer transfer;
+    Call* call = nullptr;           ///< null: a transfer, or a call whose caller waits no longer
+    bool to_send = false;           ///< a call's question lies in no slot yet
+    std::vector<std::byte> told{};  ///< the question of tell()
+    bool unattended = false;        ///< nobody waits for its answer
+    PieceCursor cursor;
+    int slots_out = 0;
+    Status status;
+    std::shared_ptr<FinishedQueue> queue;
+    Pending* next = nullptr;
+  };
+  struct Slot {
+    Pending* pending = nullptr;
+    std::vector<LoopNest> local;        ///< between the slot and the requester's array
+    std::weak_ptr<const void> sending;  ///< Stands while the caller's memory may be read for it.
+    bool bulk = false;  ///< Its command has bytes that later commands may overtake on the way.
+    // changed under both mutexes, placed under the second: of an answer that goes past the slot
+    std::int64_t straight_bytes = 0;  ///< 0: it does not.
+    std::byte* straight = nullptr;    ///< Null: nobody wants it any more.
+    bool placed = false;
+  };
+
+  Lease& lease_of(const RemoteExport& remote) const;
+  bool direct_open(const RemoteExport& remote) const;
+  void end_early(Pending& pending, const Error& error);
+  std::optional<Status> move_directly(const Transfer& transfer);
+  bool take_answer();
+  bool fill_slot();
+  bool overtakes() const;
+  SlotBytes fill_transfer(Pending& pending, CommandHeader& header);
+  SlotBytes pack(Slot& slot, const Transfer& transfer);
+  void expect(Slot& slot, const Transfer& transfer);
+  Status unpack(const Slot& slot, int number, const Request& request);
+  void release(Slot& slot);
+  void let_go(const Pending* pending);
+  bool straight(const Transfer& transfer) const;
+  std::int64_t bytes_max(const Transfer& transfer) const;
+  void fill_call(Pending& pending, CommandHeader& header);
+  void take_reply(Pending& pending, int slot);
+  void enqueue(Pending& pending);
+  void leave_unattended(Pending& pending);
+  Status check_question(std::span<const std::byte> question) const;
+  Status answer_of(int slot);
+  void end_if_done(Pending& pending);
+  Pending* new_pending();
+
+  Options options_;
+  std::mutex placing_mutex_;  ///< Held while an answer is written; taken after mutex_.
+  mutable std::mutex mutex_;
+  std::vector<Slot> slots_;
+  CommandWriter writer_;
+  int head_ = 0;  ///< the next slot to fill
+  int used_ = 0;  ///< slots between tail and head
+  std::uint64_t sequence_ = 0;
+  Pending* first_ = nullptr;  ///< queued, oldest first; the first ones may be partly sent
+  Pending* last_ = nullptr;
+  Pending* free_ = nullptr;
+  std::vector<std::unique_ptr<Pending>> all_;
+  Error lost_;
+  std::atomic<bool> lost_flag_{false};
+  std::atomic<int> operations_{0};
+  std::atomic<int> unattended_{0};
+  std::atomic<std::uint64_t> answers_{0};
+};
+
+}  // namespace tranship

@@ -1,0 +1,296 @@
+#include "fabric/links/slot_server.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "base/refusals.hpp"
+
+namespace tranship {
+namespace {
+
+/// Nests of a command that is carried out at once.
+constexpr std::uint32_t quick_nests_max = 16;
+
+}  // namespace
+
+SlotServer::SlotServer(Options options)
+    : options_(std::move(options)),
+      work_(static_cast<std::size_t>(options_.segment.geometry().slots)) {}
+
+bool SlotServer::waits(int slot) const {
+  if (options_.segment.state(slot) != SlotState::submitted) return false;
+  // Again, beside finish(): a slot that was being carried out until now is not carried out twice.
+  std::lock_guard lock(finishing_mutex_);
+  return options_.segment.state(slot) == SlotState::submitted &&
+         !work_[static_cast<std::size_t>(slot)].busy;
+}
+
+bool SlotServer::filled_before(int slot, int other) const {
+  const std::uint64_t ahead = read_header(options_.segment.command(other)).sequence -
+                              read_header(options_.segment.command(slot)).sequence;
+  return static_cast<std::int64_t>(ahead) > 0;
+}
+
+/// Over a network commands come over several sockets, those with bulk later than others that were
+/// submitted after them: of what is there, the one that was filled first.
+std::optional<int> SlotServer::next_of_any() const {
+  std::optional<int> first;
+  for (int slot = 0; slot < options_.segment.geometry().slots; ++slot) {
+    if (waits(slot) && (!first || filled_before(slot, *first))) first = slot;
+  }
+  return first;
+}
+
+/// The slot to carry out next: the one after the last, or the last one again, which the requester
+/// fills when all its slots are free. If both wait, the one that was filled first.
+std::optional<int> SlotServer::next() const {
+  if (options_.network) return next_of_any();
+  const SlotSegment& segment = options_.segment;
+  const int head = head_.load(std::memory_order_relaxed);
+  const int last = (head + segment.geometry().slots - 1) % segment.geometry().slots;
+  const bool after = waits(head);
+  if (!waits(last)) return after ? std::optional(head) : std::nullopt;
+  // What was filled before the last one is seen by now.
+  if (!after && !waits(head)) return last;
+  return filled_before(head, last) ? head : last;
+}
+
+bool SlotServer::serve(bool& more, std::vector<std::byte>& question) {
+  std::lock_guard lock(serving_mutex_);
+  bool any = false;
+  for (int k = 0; k < options_.segment.geometry().slots; ++k) {
+    const auto slot = next();
+    if (stopping_.load(std::memory_order_relaxed) || !slot) return any;
+    carry_out(*slot, question);
+    any = true;
+  }
+  more = next().has_value();
+  return any;
+}
+
+bool SlotServer::serve_quickly() {
+  const std::unique_lock lock(serving_mutex_, std::try_to_lock);
+  if (!lock) return false;
+  std::vector<std::byte> none;  // nothing quick is a question
+  for (int k = 0; k < options_.segment.geometry().slots; ++k) {
+    const auto slot = next();
+    if (stopping_.load(std::memory_order_relaxed) || !slot) return true;
+    if (!quick(*slot)) return false;
+    carry_out(*slot, none);
+  }
+  return !next();
+}
+
+/// Whether a command moves few bytes of plain memory, or none that are not where they belong.
+bool SlotServer::quick(int slot) const {
+  const CommandHeader header = read_header(options_.segment.command(slot));
+  const bool small = header.bytes <= options_.segment.geometry().inside_bytes &&
+                     header.nest_count <= quick_nests_max;
+  const bool one_run = header.nest_count == 1 && header.word_count == command_words(0);
+  if (header.operation == static_cast<std::uint32_t>(Operation::call)) return false;
+  if (!small && !one_run) return false;
+  auto one = options_.exports->use(header.export_id);
+  return !one || held(std::move(one))->array().place.attachment == nullptr;
+}
+
+/// The most that a command moves.
+std::int64_t SlotServer::bytes_max() const {
+  const SlotGeometry& geometry = options_.segment.geometry();
+  return options_.network ? std::max(geometry.slot_bytes, geometry.straight_bytes)
+                          : geometry.slot_bytes;
+}
+
+/// Keeps an export in use until the last reference is gone.
+std::shared_ptr<const Export> SlotServer::held(std::shared_ptr<Export> one) const {
+  const Export* raw = one.get();
+  return {raw, [exports = options_.exports, one = std::move(one)](const Export*) {
+            exports->release(*one);
+          }};
+}
+
+ReceiveBuffer SlotServer::place(int slot, std::span<const std::byte> command, std::int64_t offset,
+                                std::int64_t left) {
+  const SlotSegment& segment = options_.segment;
+  if (!takes_bytes(segment, false, slot) || command.size() < sizeof(CommandHeader)) return {};
+  const CommandHeader header = placing_.header = read_header(command.data());
+  const std::int64_t bytes = offset + left;
+  const bool write = header.operation == static_cast<std::uint32_t>(Operation::write);
+  const std::size_t length = sizeof header + header.word_count * sizeof(std::int64_t);
+  if (bytes != header.bytes || bytes > bytes_max() || command.size() < length) return {};
+  if (auto one = write ? options_.exports->use(header.export_id) : nullptr) {
+    const auto in_use = held(std::move(one));
+    const ExportedArray& array = in_use->array();
+    const bool takes =
+        array.place.attachment == nullptr && array.writable &&
+        read_nests(command.data(), bytes_max(), array.bytes, placing_scratch_, placing_).ok() &&
+        goes_straight(segment.geometry(), placing_.nests, Side::target);
+    if (takes) {
+      std::byte* target = array.place.address + placing_.nests[0].target_offset + offset;
+      return {{target, static_cast<std::size_t>(left)}, in_use};
+    }
+  }
+  return {place_in_slot(segment, slot, offset), {}};
+}
+
+bool SlotServer::executing() const {
+  std::lock_guard lock(executing_mutex_);
+  return executing_ > 0;
+}
+
+void SlotServer::carry_out(int slot, std::vector<std::byte>& question) {
+  head_.store((slot + 1) % options_.segment.geometry().slots, std::memory_order_relaxed);
+  {
+    std::lock_guard lock(finishing_mutex_);
+    work_[static_cast<std::size_t>(slot)].busy = true;
+  }
+  bool pending = false;
+  const Status status = start(slot, question, pending);
+  if (!pending) finish(slot, status);
+}
+
+Status SlotServer::start(int slot, std::vector<std::byte>& question, bool& pending) {
+  const SlotSegment& segment = options_.segment;
+  Work& work = work_[static_cast<std::size_t>(slot)];
+  Command& command = work.command;
+  command.header = read_header(segment.command(slot));
+  work.reply_bytes = 0;
+  work.read_straight.reset();
+  if (command.header.operation == static_cast<std::uint32_t>(Operation::call)) {
+    return answer(slot, question);
+  }
+  const auto one = options_.exports->use(command.header.export_id);
+  if (!one) {
+    return Error{ErrorCode::not_found,
+                 "the array is no longer exported: its process withdrew it; look it up again"};
+  }
+  const Status status = move(slot, one, pending);
+  const bool used_on = pending || work.read_straight != nullptr;
+  if (!used_on) options_.exports->release(*one);
+  return status;
+}
+
+/// Copies between a slot and an array, unless the bytes go straight.
+Status SlotServer::move(int slot, const std::shared_ptr<Export>& one, bool& pending) {
+  const SlotSegment& segment = options_.segment;
+  Work& work = work_[static_cast<std::size_t>(slot)];
+  const Command& command = work.command;
+  const ExportedArray& array = one->array();
+  if (auto status =
+          read_nests(segment.command(slot), bytes_max(), array.bytes, work.scratch, work.command);
+      !status) {
+    return status;
+  }
+  const bool write = command.header.operation == static_cast<std::uint32_t>(Operation::write);
+  if (write && !array.writable) {
+    return Error{ErrorCode::permission, "'" + array.name +
+                                            "' is exported read-only: its process can "
+                                            "export an array that is writable instead"};
+  }
+  const bool plain = array.place.attachment == nullptr;
+  const Side side = write ? Side::target : Side::source;
+  const bool straight =
+      options_.network && plain && goes_straight(segment.geometry(), command.nests, side);
+  if (!straight && command.header.bytes > segment.geometry().slot_bytes) {
+    return Error{ErrorCode::invalid_argument, "a peer's command has more bytes than a slot holds"};
+  }
+  if (!plain) return execute(slot, one, pending);
+  if (straight && !write) work.read_straight = held(one);
+  if (straight) return {};
+  if (write) {
+    options_.copy(command.nests, segment.data(slot), array.place.address, command.header.cold != 0);
+  } else {
+    options_.copy(command.nests, array.place.address, segment.data(slot), false);
+  }
+  return {};
+}
+
+Status SlotServer::answer(int slot, std::vector<std::byte>& question) {
+  const SlotSegment& segment = options_.segment;
+  Work& work = work_[static_cast<std::size_t>(slot)];
+  const std::int64_t bytes = work.command.header.bytes;
+  if (bytes < 0 || bytes > segment.geometry().slot_bytes) {
+    return Error{ErrorCode::invalid_argument, "a peer's call has an impossible length"};
+  }
+  if (!options_.answer) {
+    return Error{ErrorCode::unsupported, "this process answers no calls: it exports arrays alone"};
+  }
+  const auto room = static_cast<std::size_t>(segment.geometry().slot_bytes);
+  const auto written = refusals_as_errors([&] {
+    question.assign(segment.data(slot), segment.data(slot) + bytes);
+    return options_.answer(options_.id, question, std::span(segment.data(slot), room));
+  });
+  if (!written) return written.error();
+  work.reply_bytes = *written;
+  called_.store(std::chrono::steady_clock::now().time_since_epoch().count(),
+                std::memory_order_relaxed);
+  return {};
+}
+
+Status SlotServer::execute(int slot, const std::shared_ptr<Export>& one, bool& pending) {
+  if (!options_.execute) {
+    return Error{ErrorCode::unsupported,
+                 "'" + one->array().name +
+                     "' is not plain memory, and its process has no channel "
+                     "that carries it"};
+  }
+  const Command& command = work_[static_cast<std::size_t>(slot)].command;
+  const bool write = command.header.operation == static_cast<std::uint32_t>(Operation::write);
+  Request request;
+  request.nests = command.nests;
+  request.source = write ? Place{options_.segment.data(slot), nullptr} : one->array().place;
+  request.target = write ? one->array().place : Place{options_.segment.data(slot), nullptr};
+  request.bytes = command.header.bytes;
+  request.cold = command.header.cold != 0;
+  pending = true;
+  {
+    std::lock_guard lock(executing_mutex_);
+    ++executing_;
+  }
+  options_.execute(request, [self = shared_from_this(), slot, held = one](Status status) {
+    self->options_.exports->release(*held);
+    self->finish(slot, status);
+    self->executed();
+  });
+  return {};
+}
+
+void SlotServer::executed() {
+  std::lock_guard lock(executing_mutex_);
+  --executing_;
+}
+
+void SlotServer::finish(int slot, const Status& status) {
+  const SlotSegment& segment = options_.segment;
+  SlotControl& control = segment.control(slot);
+  Work& work = work_[static_cast<std::size_t>(slot)];
+  control.error_code = 0;
+  control.text_bytes = 0;
+  control.reply_bytes = 0;
+  SlotBytes bytes;
+  if (!status) {
+    const std::string& text = status.error().message;
+    const std::size_t length = std::min<std::size_t>(text.size(), 1024);
+    std::memcpy(segment.command(slot), text.data(), length);
+    control.error_code = 1 + static_cast<std::uint32_t>(status.error().code);
+    control.text_bytes = static_cast<std::uint32_t>(length);
+  } else if (work.command.header.operation == static_cast<std::uint32_t>(Operation::read)) {
+    bytes.bytes = work.command.header.bytes;
+    if (const auto one = std::move(work.read_straight)) {
+      bytes.array = one->array().place.address + work.command.nests[0].source_offset;
+      bytes.owner = one;
+    }
+  } else if (work.reply_bytes > 0) {
+    control.reply_bytes = static_cast<std::uint32_t>(work.reply_bytes);
+    bytes.bytes = static_cast<std::int64_t>(work.reply_bytes);
+  }
+  {
+    std::lock_guard lock(finishing_mutex_);
+    work.busy = false;
+    segment.set_state(slot, SlotState::done);
+  }
+  options_.answered(slot, bytes);
+}
+
+}  // namespace tranship

@@ -1,0 +1,128 @@
+// Carries out the commands of one requester.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <compare>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fabric/links/exports.hpp"
+#include "fabric/links/slot_messages.hpp"
+#include "fabric/messages/slots.hpp"
+#include "runtime/channel.hpp"
+
+namespace tranship {
+
+/// A process that connected to this one.
+struct RequesterId {
+  std::uint64_t value = 0;
+  auto operator<=>(const RequesterId&) const = default;
+};
+
+/// The host copier: channels/host has the fast one.
+using CopyNests = std::function<void(std::span<const LoopNest> nests, const std::byte* source,
+                                     std::byte* target, bool cold)>;
+/// Carries a request between memory and an attachment; may finish later, on any thread.
+using ExecuteRequest = std::function<void(const Request&, std::function<void(Status)>)>;
+
+/// Answers a call of a requester into `reply`, and returns how many bytes that took. The question
+/// is a private copy. Called on a service thread, which serves nothing else meanwhile.
+using AnswerCall = std::function<Result<std::size_t>(
+    RequesterId requester, std::span<const std::byte> question, std::span<std::byte> reply)>;
+
+/// The exporting end of a link: takes submitted slots in the requester's order (over a network in
+/// that of those that have come), checks every value
+/// of a command on a private copy, and copies between the slot and the exported array. Shares the
+/// segment with the requester. A command whose export has an attachment is handed to `execute` and
+/// may finish out of order. Threads: all.
+class SlotServer : public std::enable_shared_from_this<SlotServer> {
+ public:
+  struct Options {
+    SlotSegment segment;
+    std::shared_ptr<ExportTable> exports;
+    CopyNests copy;
+    ExecuteRequest execute;
+    AnswerCall answer;
+    RequesterId id;
+    /// Tells the requester, and what it is to be sent.
+    std::function<void(int slot, const SlotBytes& bytes)> answered;
+    bool network = false;   ///< Long runs go past the slots, straight out of arrays and into them.
+    std::string requester;  ///< for messages
+  };
+
+  explicit SlotServer(Options options);
+
+  /// Carries out what was submitted, at most once around the ring: `more` says whether it left
+  /// something. Returns whether there was anything. `question` is the caller's, for what is asked.
+  bool serve(bool& more, std::vector<std::byte>& question);
+
+  /// Carries out what was submitted if each command of it takes a moment only, and no other thread
+  /// is in serve(). Returns whether nothing is left for serve().
+  bool serve_quickly();
+
+  /// Over a network: where the bytes of a command belong from `offset` on, of which `left` are
+  /// still to come. Nowhere if it may bring none. Progress thread.
+  ReceiveBuffer place(int slot, std::span<const std::byte> command, std::int64_t offset,
+                      std::int64_t left);
+
+  /// Carries out nothing more. Commands that `execute` still holds keep this object alive and are
+  /// answered to nobody.
+  void stop() { stopping_.store(true); }
+
+  /// Whether serve() would find a command. Threads: all.
+  bool waiting() const { return !stopping_.load(std::memory_order_relaxed) && next(); }
+
+  /// After stop(), when nobody is in serve(): whether `execute` holds commands of this requester.
+  bool executing() const;
+
+  const SlotSegment& segment() const { return options_.segment; }
+  /// When the last call was answered.
+  std::chrono::steady_clock::time_point called() const {
+    return std::chrono::steady_clock::time_point(
+        std::chrono::steady_clock::duration(called_.load(std::memory_order_relaxed)));
+  }
+
+ private:
+  struct Work {
+    Command command;
+    std::vector<std::int64_t> scratch;
+    std::size_t reply_bytes = 0;
+    std::shared_ptr<const Export> read_straight;  ///< The array that the answer is sent from.
+    bool busy = false;                            ///< Under finishing_mutex_.
+  };
+
+  std::optional<int> next() const;
+  std::optional<int> next_of_any() const;
+  bool filled_before(int slot, int other) const;
+  bool waits(int slot) const;
+  bool quick(int slot) const;
+  void carry_out(int slot, std::vector<std::byte>& question);
+  std::int64_t bytes_max() const;
+  std::shared_ptr<const Export> held(std::shared_ptr<Export> one) const;
+  Status move(int slot, const std::shared_ptr<Export>& one, bool& pending);
+  Status start(int slot, std::vector<std::byte>& question, bool& pending);
+  Status answer(int slot, std::vector<std::byte>& question);
+  Status execute(int slot, const std::shared_ptr<Export>& one, bool& pending);
+  void executed();
+  void finish(int slot, const Status& status);
+
+  Options options_;
+  mutable std::mutex finishing_mutex_;  ///< A slot's `busy` and state change together.
+  mutable std::mutex serving_mutex_;    ///< guards what follows
+  std::vector<Work> work_;              ///< By slot; one that `execute` holds is its own.
+  std::atomic<int> head_{0};            ///< The slot after the one that was carried out last.
+  Command placing_;                     ///< The progress thread's own, as is:
+  std::vector<std::int64_t> placing_scratch_;
+  std::atomic<std::chrono::steady_clock::rep> called_{0};
+  std::atomic<bool> stopping_{false};
+  mutable std::mutex executing_mutex_;  ///< guards what follows
+  int executing_ = 0;                   ///< commands that `execute` holds
+};
+
+}  // namespace tranship

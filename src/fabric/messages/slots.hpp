@@ -1,0 +1,122 @@
+// The memory that a requester and an exporting process share: command slots and leases.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/thread_order.hpp"
+#include "fabric/messages/command.hpp"
+#include "os/bell.hpp"
+#include "os/shared_memory.hpp"
+
+namespace tranship {
+
+constexpr int exports_max = 4096;
+constexpr int slots_max = 64;
+
+enum class SlotState : std::uint32_t {
+  free = 0,       ///< the requester may fill it
+  submitted = 1,  ///< the exporting process carries it out
+  done = 2,       ///< the requester may take the answer
+};
+
+/// How a command ended. The text of an error lies in the slot's command area.
+struct SlotControl {
+  std::atomic<std::uint32_t> state{0};
+  std::uint32_t error_code = 0;  ///< 0: success; otherwise 1 + ErrorCode
+  std::uint32_t text_bytes = 0;
+  std::uint32_t reply_bytes = 0;  ///< of a call's answer, which lies where the question lay
+  std::uint32_t reserved[12]{};
+};
+static_assert(sizeof(SlotControl) == 64);
+
+/// Lets a requester touch exported memory without a command (process_vm_writev): it counts itself
+/// in, looks whether the export still stands, and counts itself out. A withdrawal clears the id
+/// and waits for the count.
+struct Lease {
+  std::atomic<std::uint64_t> export_id{0};
+  std::atomic<std::uint32_t> users{0};
+  std::uint32_t reserved = 0;
+};
+
+struct SlotGeometry {
+  std::int32_t slots = 8;
+  std::int64_t slot_bytes = 256 * 1024;
+  // Over a network:
+  /// Up to here a command's bytes go inside its message, and so into the slot: the sender is not
+  /// kept from what it does next by them.
+  std::int64_t inside_bytes = 8 * 1024;
+  /// The most that one command moves straight between two arrays, past the slots: few messages for
+  /// many bytes, and no longer in one piece than others may wait for.
+  std::int64_t straight_bytes = std::int64_t{1} << 20;
+
+  bool valid() const {
+    constexpr std::int64_t most = std::int64_t{1} << 30;
+    return slots >= 1 && slots <= slots_max && slot_bytes >= 4096 && slot_bytes <= most &&
+           slot_bytes % 4096 == 0 && inside_bytes >= 0 && inside_bytes <= slot_bytes &&
+           straight_bytes > inside_bytes && straight_bytes <= most;
+  }
+};
+
+struct SlotHeader {
+  std::array<SlotControl, slots_max> control;
+  std::array<Lease, exports_max> leases;
+};
+
+/// Finds its way in the memory. One layout for both ways: on one machine both processes map it;
+/// over a network each side has one and the progress threads copy a slot across.
+/// Owns a share of the memory. Threads: all; what lies in it is ordered by the slots' states.
+class SlotSegment {
+ public:
+  SlotSegment() = default;
+  SlotSegment(std::shared_ptr<SharedMemory> memory, SlotGeometry geometry)
+      : memory_(std::move(memory)), geometry_(geometry) {}
+
+  static std::int64_t bytes(const SlotGeometry& geometry) {
+    return header_bytes + geometry.slots * (command_bytes_max + geometry.slot_bytes);
+  }
+
+  const SlotGeometry& geometry() const { return geometry_; }
+  const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
+  SlotHeader& header() const { return *reinterpret_cast<SlotHeader*>(memory_->data()); }
+  SlotControl& control(int slot) const { return header().control[static_cast<std::size_t>(slot)]; }
+
+  /// Says which side may touch the slot; who sees a state sees all that was done before it was set.
+  /// As consistent as the doorbell: who submits either finds its slot watched there, or rings.
+  SlotState state(int slot) const {
+    const auto value = control(slot).state.load();
+    order_after(order_key(slot));
+    return static_cast<SlotState>(value);
+  }
+  void set_state(int slot, SlotState state) const {
+    order_before(order_key(slot));
+    control(slot).state.store(static_cast<std::uint32_t>(state));
+  }
+
+  std::byte* command(int slot) const {
+    return memory_->data() + header_bytes + slot * command_bytes_max;
+  }
+  /// Where a slot's packed bytes begin, from the start of the memory.
+  std::int64_t data_offset(int slot) const {
+    return header_bytes + geometry_.slots * command_bytes_max + slot * geometry_.slot_bytes;
+  }
+  std::byte* data(int slot) const { return memory_->data() + data_offset(slot); }
+
+ private:
+  static constexpr std::int64_t header_bytes =
+      (static_cast<std::int64_t>(sizeof(SlotHeader)) + 4095) / 4096 * 4096;
+
+  /// Both ends of a link may be in one process (tests), which then sees a state at two addresses.
+  static void* order_key(int slot) {
+    static std::array<char, slots_max> keys{};
+    return &keys[static_cast<std::size_t>(slot)];
+  }
+
+  std::shared_ptr<SharedMemory> memory_;
+  SlotGeometry geometry_;
+};
+
+}  // namespace tranship

@@ -1,0 +1,258 @@
+// The progress thread and what it owns.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "fabric/fabric.hpp"
+#include "fabric/sessions/session.hpp"
+#include "fabric/wires/wire.hpp"
+
+namespace tranship {
+
+/// What a FabricCore stands on.
+struct FabricSeams {
+  /// Makes the wire, whose messages go to the handlers.
+  std::function<Result<std::shared_ptr<Wire>>(Wire::Handlers)> make_wire;
+  std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
+  /// False: there is no thread, and whoever made the core calls step() and serve().
+  bool threads = true;
+  std::function<Identity()> identity = own_identity;
+};
+
+/// Returns the seams of real processes: sockets, wall time and threads.
+FabricSeams real_seams(const FabricOptions& options);
+
+/// Everything behind Fabric. Methods under "any thread" post to the progress thread and wait, with
+/// a bound; everything else runs there, so that sessions need no lock. What waits is made of parts
+/// that do not, so that a simulated world can take the same steps on virtual time.
+class FabricCore : public std::enable_shared_from_this<FabricCore> {
+ public:
+  explicit FabricCore(FabricOptions options);
+  FabricCore(FabricOptions options, FabricSeams seams);
+  ~FabricCore();
+
+  /// A connection that is being made.
+  struct Connecting {
+    std::shared_ptr<std::promise<Result<PeerId>>> promise;
+    std::future<Result<PeerId>> result;
+  };
+  /// A message whose reply is awaited.
+  struct Calling {
+    std::uint64_t id = 0;
+    std::shared_ptr<Link> link;
+    std::future<Reply> reply;
+    std::shared_ptr<void> lookup;  ///< Of a lookup: held until its array is made.
+  };
+  /// An export that is being withdrawn.
+  struct Withdrawal {
+    std::shared_ptr<Export> one;
+    std::int64_t end_ns = 0;
+    std::future<bool> busy;
+  };
+  /// A connection that is being ended.
+  struct Departure {
+    PeerId peer;
+    std::shared_ptr<Link> link;
+    std::int64_t end_ns = 0;
+    std::future<bool> left;
+  };
+
+  // any thread: the parts of what waits
+  Result<Connecting> start_connect(const Contact& contact, const std::string& text);
+  void abandon(const Connecting& connecting);
+  Result<Calling> start_call(PeerId peer, MessageType type, std::vector<std::byte> body);
+  void abandon(const Calling& calling);
+  /// Makes the array of what answered a lookup.
+  Result<std::shared_ptr<RemoteArray>> found(PeerId peer, const std::string& name, Reply reply);
+  Result<Withdrawal> start_withdraw(const std::string& name);
+  /// Looks how far it is; nothing while it goes on.
+  std::optional<Status> look(Withdrawal& withdrawal);
+  Departure start_disconnect(PeerId peer);
+  std::optional<Status> look(Departure& departure);
+
+  // the progress thread, or whoever stands for it
+  /// Does what is due, and waits for nothing. Returns whether there was anything.
+  bool step();
+  /// The part of it that the wire brings.
+  bool step_wire();
+  bool finished() const { return phase_ == Phase::closed; }
+  /// The process at the other end of a connection of this machine has ended.
+  void on_process_ended(ConnectionId connection);
+  /// Without threads: carries out what requesters have submitted.
+  bool serve() { return service_threads_->serve_now(); }
+  /// What is left of sessions and fences, for tests of leaks.
+  std::size_t sessions() const { return sessions_.size(); }
+  int seats() const { return service_threads_->taken(); }
+  bool fenced() const { return !fences_.empty(); }
+
+  // any thread
+  Status open();
+  Result<PeerId> connect(const Contact& contact, const std::string& text,
+                         std::chrono::milliseconds timeout);
+  Status disconnect(PeerId peer);
+  Status export_array(ExportedArray array);
+  Status withdraw(const std::string& name);
+  Result<std::shared_ptr<RemoteArray>> lookup(PeerId peer, const std::string& name,
+                                              std::chrono::milliseconds timeout);
+  Result<std::vector<std::string>> names(PeerId peer, std::chrono::milliseconds timeout);
+  Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
+                          std::span<std::byte> reply, std::chrono::milliseconds timeout,
+                          const std::function<bool()>& interrupted);
+  Status tell(PeerId peer, std::span<const std::byte> question);
+  Status notify(RequesterId requester, std::vector<std::byte> body);
+  Status close();
+  /// Begins to close: step() does the rest, until finished().
+  void start_close();
+  std::shared_ptr<Link> link(PeerId peer) const;
+  /// Why there is none.
+  Error no_link(PeerId peer) const;
+  ExportTable& exports() { return *exports_; }
+  Bell& bell() const { return *reinterpret_cast<Bell*>(bell_memory_->data()); }
+  /// Rings the bell for who sleeps on it, and for who attends to the wire.
+  void ring();
+  /// Waits until the bell has rung, for what comes over a network: the caller reads it by itself,
+  /// instead of being woken by the progress thread, unless another caller does so already.
+  void attend(std::uint32_t seen, std::chrono::nanoseconds at_most);
+  /// Where this process listens; empty if it does not.
+  std::string address() const { return contact_.text(); }
+  /// Lets in over a network, from now on, who has the key of a group.
+  void accept_key(const Key& key);
+  bool closed() const { return closed_.load(); }
+
+ private:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  /// How a core closes.
+  enum class Phase { open, ending_copies, saying_goodbye, lifting_fences, closed };
+
+  // any thread
+  TimePoint now() const { return TimePoint(std::chrono::nanoseconds(seams_.clock->now_ns())); }
+  std::int64_t after_ns(std::chrono::nanoseconds duration) const {
+    return seams_.clock->now_ns() + duration.count();
+  }
+  std::shared_ptr<Wire> wire() const;
+  SlotGeometry geometry() const {
+    return {options_.slots_per_peer, options_.slot_bytes,
+            std::min(options_.inside_bytes, options_.slot_bytes)};
+  }
+  Reply wait(Calling& calling, std::chrono::milliseconds timeout);
+  Result<std::shared_ptr<RemoteArray>> make_array(const std::shared_ptr<Link>& link,
+                                                  const std::string& name, LookupReply reply,
+                                                  FileDescriptor memory);
+  Result<std::shared_ptr<Export>> begin_withdrawal(const std::string& name);
+  Result<std::future<bool>> ask_busy(const Export& one, bool end);
+
+  // core.cpp: the loop
+  Status open_wire();
+  Status start_thread();
+  void run();
+  void sleep();
+  Status open_attendance();
+  void watch_wire(const Wire& wire, bool watched);
+  bool step_for_caller();
+  void on_connection_lost(ConnectionId connection, const Error& why);
+  void tick();
+  void lose(Session& session, Error error);
+  void stop_serving(Session& session, bool cleanly);
+  void lift_fences();
+  void bury();
+  void go_on_closing();
+  bool copying() const;
+  void say_goodbye();
+  void tell_goodbyes(bool late);
+  void end_sessions();
+  void end_fences();
+  void leave(Session& session, std::shared_ptr<std::promise<bool>> left);
+  void end_leaving();
+  Session* find(ConnectionId connection);
+  Status watch_process(Session& session, const WirePeer& peer);
+
+  // handshake.cpp: from a connection to a link
+  void begin_connect(ConnectionId connection, const Contact& contact, const std::string& text,
+                     std::shared_ptr<std::promise<Result<PeerId>>> promise);
+  void on_arrived(ConnectionId connection);
+  void on_hello(Session& session, std::span<const std::byte> body,
+                std::span<FileDescriptor> descriptors);
+  Status prepare_slots(Session& session, std::span<FileDescriptor> descriptors);
+  Status start_server(Session& session);
+  void on_welcome(Session& session, std::span<const std::byte> body,
+                  std::span<FileDescriptor> descriptors);
+  Status take_slots(Session& session, std::span<FileDescriptor> descriptors);
+  bool offers_carrier(const Session& session) const;
+  void join_carrier(Session& session);
+  void on_ready(Session& session, std::span<const std::byte> body);
+  void on_accepted(Session& session, std::span<const std::byte> body);
+  std::shared_ptr<Requester> make_requester(Session& session);
+  Greeting greeting() const;
+
+  // service.cpp: messages of a link
+  void on_message(ConnectionId connection, const MessageHeader& header,
+                  std::span<const std::byte> body, std::span<FileDescriptor> descriptors);
+  ReceiveBuffer place(ConnectionId connection, const MessageHeader& header,
+                      std::span<const std::byte> body, std::int64_t offset, std::int64_t left);
+  void serve(Session& session, const MessageHeader& header, std::span<const std::byte> body);
+  void receive(Session& session, const MessageHeader& header, std::span<const std::byte> body,
+               std::span<FileDescriptor> descriptors);
+  void on_lookup(Session& session, const MessageHeader& header, std::span<const std::byte> body);
+  void give_key(Session& session, const Export& one, LookupReply& reply);
+  void on_names(Session& session, const MessageHeader& header);
+  void on_withdrawn(Session& session, std::span<const std::byte> body);
+  void on_submitted(Session& session, const MessageHeader& header, std::span<const std::byte> body);
+  void on_answered(Session& session, const MessageHeader& header, std::span<const std::byte> body);
+  void send(Session& session, MessageType type, std::uint64_t call, std::span<const std::byte> body,
+            std::span<const int> descriptors = {});
+
+  FabricOptions options_;
+  FabricSeams seams_;
+  Identity identity_;
+  Contact contact_;
+  std::shared_ptr<ExportTable> exports_ = std::make_shared<ExportTable>();
+  std::shared_ptr<SharedMemory> bell_memory_;
+  std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
+  std::atomic<bool> closed_{false};
+  std::mutex close_mutex_;
+  bool contact_written_ = false;
+  Status close_status_;            ///< What close() says, as the progress thread leaves it.
+  std::uint64_t probe_value_ = 0;  ///< peers read it to learn whether they may
+
+  mutable std::mutex links_mutex_;
+  std::map<PeerId, std::shared_ptr<Link>> links_;
+  std::atomic<std::uint64_t> last_peer_{0};
+  std::atomic<std::uint64_t> last_call_{0};
+
+  std::mutex withdrawing_mutex_;                                ///< guards what follows
+  std::map<std::string, std::shared_ptr<Export>> withdrawing_;  ///< That peers still use.
+  std::optional<Key> learned_key_;  ///< Of the last contact file that had one.
+
+  /// Links keep it, to send. Set and reset under links_mutex_.
+  std::shared_ptr<Wire> wire_;
+  std::unique_ptr<ServiceThreads> service_threads_;
+
+  std::mutex attending_mutex_;         ///< Held by the caller that attends to the wire.
+  std::atomic<bool> attended_{false};  ///< Somebody does: he is to be woken by `attention_`.
+  FileDescriptor attention_;
+  FileDescriptor attendance_;  ///< What who attends sleeps on: the wire, and attention_.
+
+  // the progress thread's own, and of who attends meanwhile
+  std::mutex step_mutex_;  ///< guards what follows
+  std::map<ConnectionId, std::unique_ptr<Session>> sessions_;
+  Fences fences_;
+  FileDescriptor epoll_;
+  Phase phase_ = Phase::open;
+  TimePoint phase_end_{};
+  int leaving_ = 0;  ///< Sessions whose peers are to read a goodbye.
+  TimePoint next_tick_{};
+  std::thread thread_;
+};
+
+}  // namespace tranship

@@ -1,0 +1,566 @@
+// The messages of a link, and the calls that wait for them.
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "fabric/links/slot_messages.hpp"
+#include "fabric/sessions/core.hpp"
+
+namespace tranship {
+namespace {
+
+/// The peer's memory, mapped once for all of its arrays; null if it cannot be.
+std::shared_ptr<SharedMemory> map_once(Link& link, FileDescriptor descriptor, std::int64_t bytes) {
+  auto memory = SharedMemory::map(std::move(descriptor), bytes);
+  if (!memory) return nullptr;
+  (*memory)->close_descriptor();
+  for (const auto& weak : link.memories) {
+    const auto known = weak.lock();
+    if (known && known->inode() == (*memory)->inode()) return known;
+  }
+  link.memories.push_back(*memory);
+  return *memory;
+}
+
+/// A withdrawal that is announced between the reply and its array is remembered until this ends.
+std::shared_ptr<void> begin_lookup(const std::shared_ptr<Link>& link) {
+  std::lock_guard lock(link->mutex);
+  ++link->lookups;
+  return {link.get(), [link](void*) {
+            std::lock_guard lock(link->mutex);
+            if (--link->lookups == 0) link->withdrawn.clear();
+          }};
+}
+
+std::chrono::milliseconds at_least_one(std::chrono::milliseconds timeout) {
+  return std::max(timeout, std::chrono::milliseconds(1));
+}
+
+}  // namespace
+
+void FabricCore::send(Session& session, MessageType type, std::uint64_t call,
+                      std::span<const std::byte> body, std::span<const int> descriptors) {
+  WireMessage message;
+  message.header.type = type;
+  message.header.call = call;
+  message.body = body;
+  message.descriptors = descriptors;
+  wire_->send(session.connection, message);
+}
+
+void FabricCore::on_message(ConnectionId connection, const MessageHeader& header,
+                            std::span<const std::byte> body,
+                            std::span<FileDescriptor> descriptors) {
+  Session* session = find(connection);
+  if (session == nullptr) return;
+  switch (header.type) {
+    case MessageType::hello: on_hello(*session, body, descriptors); break;
+    case MessageType::welcome: on_welcome(*session, body, descriptors); break;
+    case MessageType::ready: on_ready(*session, body); break;
+    case MessageType::accepted: on_accepted(*session, body); break;
+    case MessageType::goodbye:
+      lose(*session, {ErrorCode::closed, session->label + " closed its engine"});
+      break;
+    default:
+      session->client ? receive(*session, header, body, descriptors)
+                      : serve(*session, header, body);
+  }
+}
+
+ReceiveBuffer FabricCore::place(ConnectionId connection, const MessageHeader& header,
+                                std::span<const std::byte> body, std::int64_t offset,
+                                std::int64_t left) {
+  const Session* session = find(connection);
+  if (session == nullptr || session->mode != LinkMode::network) return {};
+  if (header.slot >= static_cast<std::uint32_t>(slots_max)) return {};
+  const int slot = static_cast<int>(header.slot);
+  if (session->link && header.type == MessageType::answered) {
+    return session->link->requester->place(slot, offset, left);
+  }
+  if (session->server && header.type == MessageType::submitted) {
+    return session->server->place(slot, command_in(body), offset, left);
+  }
+  return {};
+}
+
+/// The exporting side. Before the link stands, and for unknown messages, there is no answer.
+void FabricCore::serve(Session& session, const MessageHeader& header,
+                       std::span<const std::byte> body) {
+  if (!session.server) return;
+  if (header.type == MessageType::lookup) on_lookup(session, header, body);
+  if (header.type == MessageType::names) on_names(session, header);
+  if (header.type == MessageType::submitted) on_submitted(session, header, body);
+}
+
+/// The requesting side.
+void FabricCore::receive(Session& session, const MessageHeader& header,
+                         std::span<const std::byte> body, std::span<FileDescriptor> descriptors) {
+  if (!session.link) return;
+  if (header.type == MessageType::withdrawn) on_withdrawn(session, body);
+  if (header.type == MessageType::answered) on_answered(session, header, body);
+  if (header.type == MessageType::notice && options_.on_notice) {
+    options_.on_notice(session.peer, body);
+  }
+  if (header.type == MessageType::lookup_reply || header.type == MessageType::names_reply) {
+    const auto found = session.calls.find(header.call);
+    if (found == session.calls.end()) return;
+    Answer answer{{body.begin(), body.end()}, {}};
+    if (!descriptors.empty()) answer.memory = std::move(descriptors[0]);
+    found->second->set_value(std::move(answer));
+    session.calls.erase(found);
+  }
+}
+
+void FabricCore::on_lookup(Session& session, const MessageHeader& header,
+                           std::span<const std::byte> body) {
+  MessageReader in(body);
+  const std::string name = in.text();
+  LookupReply reply;
+  const auto one = in.ok() ? exports_->find(name) : nullptr;
+  int memory = -1;
+  if (!one) {
+    std::string known;
+    for (const auto& other : exports_->names()) {
+      if (known.size() < 200) known += (known.empty() ? "'" : ", '") + other + "'";
+    }
+    reply.error_code = wire_code_of(ErrorCode::not_found);
+    const std::string asked = in.ok() ? "nothing is exported by that name" : "no name was given";
+    reply.error_text = asked + "; there is " + (known.empty() ? "nothing" : known);
+  } else {
+    const ExportedArray& array = one->array();
+    reply.id = one->id();
+    reply.index = one->index();
+    reply.bytes = array.bytes;
+    reply.writable = array.writable ? 1 : 0;
+    reply.description = array.description;
+    const bool plain = array.place.attachment == nullptr;
+    const bool mapped = session.mode == LinkMode::shared && array.memory;
+    if (session.carried && plain && !mapped) give_key(session, *one, reply);
+    reply.plain = plain ? 1 : 0;
+    if (session.mode == LinkMode::shared && (plain || !array.ticket.empty())) {
+      if (plain) reply.address = reinterpret_cast<std::uint64_t>(array.place.address);
+      reply.ticket = array.ticket;
+      session.leases.grant(reply.index, reply.id);
+      if (array.memory) {
+        memory = array.memory->descriptor();
+        reply.memory_bytes = array.memory->bytes();
+        reply.memory_offset = array.place.address - array.memory->data();
+      }
+    }
+  }
+  // Withdrawn meanwhile: then its leases were ended before this one began.
+  if (one && exports_->find(name) != one) {
+    session.leases.end(one->index());
+    session.registrations.erase(one->index());
+  }
+  send(session, MessageType::lookup_reply, header.call, encode(reply),
+       {&memory, memory >= 0 ? 1U : 0U});
+}
+
+/// A carrier's key to the export, of the requester's own: it is revoked when the requester is lost.
+/// What the carrier cannot reach goes through slots.
+void FabricCore::give_key(Session& session, const Export& one, LookupReply& reply) {
+  const ExportedArray& array = one.array();
+  if (array.bytes == 0) return;
+  CarriedExport& carried = session.registrations[one.index()];
+  if (!carried.registration || carried.id != one.id()) {
+    carried = {};
+    auto made = options_.carrier->register_memory(array.place.address, array.bytes);
+    if (!made) return;
+    carried = {one.id(), std::move(*made)};
+  }
+  reply.carrier_key = carried.registration->key();
+  reply.carrier_address = reinterpret_cast<std::uint64_t>(array.place.address);
+  if (session.mode == LinkMode::shared) session.leases.grant(one.index(), one.id());
+}
+
+void FabricCore::on_names(Session& session, const MessageHeader& header) {
+  MessageWriter out;
+  const auto names = exports_->names();
+  out.add(static_cast<std::uint32_t>(names.size()));
+  for (const auto& name : names) out.text(name);
+  send(session, MessageType::names_reply, header.call, out.bytes());
+}
+
+void FabricCore::on_withdrawn(Session& session, std::span<const std::byte> body) {
+  MessageReader in(body);
+  const auto id = in.get<std::uint64_t>();
+  std::vector<std::shared_ptr<RemoteArray>> concerned;
+  {
+    std::lock_guard lock(session.link->mutex);
+    for (const auto& weak : session.link->arrays) {
+      auto array = weak.lock();
+      if (array && array->remote().id == id) concerned.push_back(std::move(array));
+    }
+    // An honest peer does not withdraw more while a lookup lasts.
+    const bool room = session.link->withdrawn.size() < static_cast<std::size_t>(exports_max);
+    if (session.link->lookups > 0 && room) session.link->withdrawn.insert(id);
+  }
+  for (const auto& array : concerned) array->set_withdrawn();
+}
+
+void FabricCore::on_submitted(Session& session, const MessageHeader& header,
+                              std::span<const std::byte> body) {
+  const bool taken = session.mode == LinkMode::network &&
+                     header.slot < static_cast<std::uint32_t>(slots_max) &&
+                     take_submitted(session.segment, static_cast<int>(header.slot), body);
+  if (!taken) {
+    lose(session, {ErrorCode::invalid_argument, session.label + " breaks the protocol"});
+    return;
+  }
+  if (!session.server->serve_quickly()) session.seat.ring();
+}
+
+void FabricCore::on_answered(Session& session, const MessageHeader& header,
+                             std::span<const std::byte> body) {
+  const bool taken = session.mode == LinkMode::network &&
+                     header.slot < static_cast<std::uint32_t>(slots_max) &&
+                     take_answered(session.segment, static_cast<int>(header.slot), body);
+  if (!taken) {
+    lose(session, {ErrorCode::peer_lost, session.label + " breaks the protocol"});
+    return;
+  }
+  ring();
+}
+
+Status FabricCore::notify(RequesterId requester, std::vector<std::byte> body) {
+  const bool posted = inbox_->post([this, requester, body = std::move(body)] {
+    Session* session = find(requester.value);
+    if (session == nullptr || session->lost || session->client) return;
+    send(*session, MessageType::notice, 0, body);
+  });
+  return posted ? Status{} : Status(Error{ErrorCode::closed, "this engine was closed"});
+}
+
+Result<std::size_t> FabricCore::ask(PeerId peer, std::span<const std::byte> question,
+                                    std::span<std::byte> reply, std::chrono::milliseconds timeout,
+                                    const std::function<bool()>& interrupted) {
+  const auto link = this->link(peer);
+  if (!link) return no_link(peer);
+  return link->requester->call(question, reply, at_least_one(timeout), bell(), interrupted);
+}
+
+Status FabricCore::tell(PeerId peer, std::span<const std::byte> question) {
+  const auto link = this->link(peer);
+  if (!link) return no_link(peer);
+  return link->requester->tell(question);
+}
+
+std::shared_ptr<Link> FabricCore::link(PeerId peer) const {
+  std::lock_guard lock(links_mutex_);
+  const auto found = links_.find(peer);
+  return found == links_.end() ? nullptr : found->second;
+}
+
+Error FabricCore::no_link(PeerId peer) const {
+  if (peer.value >= 1 && peer.value <= last_peer_.load()) {
+    return {ErrorCode::closed, "this connection has ended; connect again"};
+  }
+  return {ErrorCode::invalid_argument, "there is no such connection"};
+}
+
+std::shared_ptr<Wire> FabricCore::wire() const {
+  std::lock_guard lock(links_mutex_);
+  return wire_;
+}
+
+void FabricCore::accept_key(const Key& key) {
+  if (const auto wire = this->wire()) wire->accept_key(key);
+}
+
+Result<FabricCore::Connecting> FabricCore::start_connect(const Contact& contact,
+                                                         const std::string& text) {
+  const auto wire = this->wire();
+  if (closed() || !wire) return Error{ErrorCode::closed, "this engine was closed"};
+  Contact there = contact;
+  {
+    std::lock_guard lock(links_mutex_);
+    if (there.key) learned_key_ = there.key;
+    if (!there.key) there.key = options_.key ? options_.key : learned_key_;
+  }
+  // What is asked for is taken or refused: nothing else is taken in its place.
+  if (options_.transport == FabricOptions::Transport::network) there.local.clear();
+  const auto connection = wire->connect(there);
+  if (!connection) return connection.error();
+  Connecting connecting;
+  connecting.promise = std::make_shared<std::promise<Result<PeerId>>>();
+  connecting.result = connecting.promise->get_future();
+  const bool posted = inbox_->post([this, id = *connection, there, text, p = connecting.promise] {
+    begin_connect(id, there, text, p);
+  });
+  if (!posted) return Error{ErrorCode::closed, "this engine was closed"};
+  return connecting;
+}
+
+void FabricCore::abandon(const Connecting& connecting) {
+  inbox_->post([this, promise = connecting.promise] {
+    for (auto& [id, session] : sessions_) {
+      if (session->connecting != promise) continue;
+      lose(*session, {ErrorCode::timeout, "given up"});
+    }
+  });
+}
+
+Result<PeerId> FabricCore::connect(const Contact& contact, const std::string& text,
+                                   std::chrono::milliseconds timeout) {
+  auto connecting = start_connect(contact, text);
+  if (!connecting) return connecting.error();
+  auto& result = connecting->result;
+  if (result.wait_for(at_least_one(timeout)) == std::future_status::ready) return result.get();
+  abandon(*connecting);
+  return Error{ErrorCode::timeout, "nothing that speaks tranship answered at " + text + " within " +
+                                       std::to_string(timeout.count()) +
+                                       " ms: check the address, and that the process there runs"};
+}
+
+/// Nothing new begins in the peer's memory, and what has begun ends, before it is told goodbye. If
+/// that takes longer than peer_timeout, the peer keeps a fence around the memory.
+FabricCore::Departure FabricCore::start_disconnect(PeerId peer) {
+  Departure departure{peer, link(peer), after_ns(options_.peer_timeout), {}};
+  if (departure.link) {
+    departure.link->requester->fail(
+        {ErrorCode::closed, "the connection to " + departure.link->label + " was closed"});
+    ring();
+  }
+  return departure;
+}
+
+std::optional<Status> FabricCore::look(Departure& departure) {
+  const bool late = seams_.clock->now_ns() >= departure.end_ns;
+  if (!departure.left.valid()) {
+    if (departure.link && departure.link->requester->in_use() && !late) return std::nullopt;
+    departure.end_ns = after_ns(options_.peer_timeout);
+    auto promise = std::make_shared<std::promise<bool>>();
+    departure.left = promise->get_future();
+    const bool posted = inbox_->post([this, peer = departure.peer, promise] {
+      for (auto& [id, session] : sessions_) {
+        if (!session->client || session->lost || session->peer != peer) continue;
+        return leave(*session, promise);
+      }
+      promise->set_value(false);
+    });
+    return posted ? std::optional<Status>{} : Error{ErrorCode::closed, "this engine was closed"};
+  }
+  if (departure.left.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    if (!late) return std::nullopt;
+    return Error{ErrorCode::closed, "this engine was closed"};
+  }
+  std::lock_guard lock(links_mutex_);
+  links_.erase(departure.peer);
+  return Status{};
+}
+
+Status FabricCore::disconnect(PeerId peer) {
+  Departure departure = start_disconnect(peer);
+  while (true) {
+    if (const auto ended = look(departure)) return *ended;
+    if (departure.left.valid()) {
+      (void)departure.left.wait_for(std::chrono::milliseconds(10));
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+}
+
+Result<FabricCore::Calling> FabricCore::start_call(PeerId peer, MessageType type,
+                                                   std::vector<std::byte> body) {
+  const auto link = this->link(peer);
+  if (!link) return no_link(peer);
+  if (link->requester->lost()) return link->requester->lost_error();
+  auto promise = std::make_shared<std::promise<Reply>>();
+  Calling calling{++last_call_, link, promise->get_future(), nullptr};
+  if (type == MessageType::lookup) calling.lookup = begin_lookup(link);
+  const bool posted =
+      inbox_->post([this, type, id = calling.id, promise, link, body = std::move(body)] {
+        for (auto& [connection, session] : sessions_) {
+          if (session->lost || session->link != link) continue;
+          session->calls[id] = promise;
+          send(*session, type, id, body);
+          return;
+        }
+        promise->set_value(link->requester->lost_error());
+      });
+  if (!posted) return Error{ErrorCode::closed, "this engine was closed"};
+  return calling;
+}
+
+void FabricCore::abandon(const Calling& calling) {
+  inbox_->post([this, id = calling.id] {
+    for (auto& [connection, session] : sessions_) session->calls.erase(id);
+  });
+}
+
+Reply FabricCore::wait(Calling& calling, std::chrono::milliseconds timeout) {
+  auto& reply = calling.reply;
+  if (reply.wait_for(at_least_one(timeout)) == std::future_status::ready) return reply.get();
+  abandon(calling);
+  return Error{ErrorCode::timeout, calling.link->label + " did not answer within " +
+                                       std::to_string(timeout.count()) + " ms"};
+}
+
+Result<std::vector<std::string>> FabricCore::names(PeerId peer, std::chrono::milliseconds timeout) {
+  auto calling = start_call(peer, MessageType::names, {});
+  if (!calling) return calling.error();
+  auto reply = wait(*calling, timeout);
+  if (!reply) return reply.error();
+  MessageReader in(reply->body);
+  std::vector<std::string> names;
+  const auto count = in.get<std::uint32_t>();
+  for (std::uint32_t k = 0; k < count && in.ok(); ++k) names.push_back(in.text());
+  if (!in.ok()) return Error{ErrorCode::peer_lost, "the list of names cannot be read"};
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<std::shared_ptr<RemoteArray>> FabricCore::lookup(PeerId peer, const std::string& name,
+                                                        std::chrono::milliseconds timeout) {
+  auto calling = start_call(peer, MessageType::lookup, encode_text(name));
+  if (!calling) return calling.error();
+  return found(peer, name, wait(*calling, timeout));
+}
+
+Result<std::shared_ptr<RemoteArray>> FabricCore::found(PeerId peer, const std::string& name,
+                                                       Reply answer) {
+  if (!answer) return answer.error();
+  const auto link = this->link(peer);
+  LookupReply reply;
+  if (!link || !decode(answer->body, reply)) {
+    return Error{ErrorCode::peer_lost, "the answer about '" + name + "' cannot be read"};
+  }
+  if (reply.error_code != 0) {
+    return Error{error_code_of(reply.error_code),
+                 link->label + " does not export '" + name + "': " + reply.error_text};
+  }
+  return make_array(link, name, std::move(reply), std::move(answer->memory));
+}
+
+Result<std::shared_ptr<RemoteArray>> FabricCore::make_array(const std::shared_ptr<Link>& link,
+                                                            const std::string& name,
+                                                            LookupReply reply,
+                                                            FileDescriptor memory) {
+  RemoteArray::Fields fields;
+  fields.name = name;
+  fields.description = std::move(reply.description);
+  fields.writable = reply.writable != 0;
+  fields.remote = {reply.id, reply.index, reply.address, reply.bytes, reply.plain != 0};
+  fields.ticket = std::move(reply.ticket);
+  fields.link = link;
+  if (link->carrier && !reply.carrier_key.empty()) {
+    // One that cannot be opened goes through slots.
+    auto opened = link->carrier->open(reply.carrier_key, reply.carrier_address);
+    if (opened) fields.carried = std::move(*opened);
+  }
+  std::lock_guard lock(link->mutex);
+  std::erase_if(link->memories, [](const auto& one) { return one.expired(); });
+  std::erase_if(link->arrays, [](const auto& one) { return one.expired(); });
+  if (memory && link->mode == LinkMode::shared) {
+    fields.memory = map_once(*link, std::move(memory), reply.memory_bytes);
+    const bool inside = fields.memory && reply.memory_offset >= 0 &&
+                        reply.bytes <= fields.memory->bytes() &&
+                        reply.memory_offset <= fields.memory->bytes() - reply.bytes;
+    if (inside) fields.mapped = fields.memory->data() + reply.memory_offset;
+  }
+  auto array = std::make_shared<RemoteArray>(std::move(fields));
+  if (link->withdrawn.contains(array->remote().id)) array->set_withdrawn();
+  link->arrays.push_back(array);
+  return array;
+}
+
+/// Asks whether somebody still uses an export by himself, connected or behind a fence; with `end`,
+/// after nobody can begin to any more.
+Result<std::future<bool>> FabricCore::ask_busy(const Export& one, bool end) {
+  auto promise = std::make_shared<std::promise<bool>>();
+  auto future = promise->get_future();
+  const bool posted = inbox_->post([this, end, promise, id = one.id(), index = one.index()] {
+    MessageWriter notice;
+    notice.add(id);
+    bool busy = fences_.in_use(index);
+    for (auto& [connection, session] : sessions_) {
+      if (session->lost || !session->server) continue;
+      // What is still to be sent of the array is sent from a copy.
+      if (session->mode == LinkMode::network) wire_->keep_bulk(connection);
+      if (end) {
+        session->leases.end(index);
+        send(*session, MessageType::withdrawn, 0, notice.bytes());
+      }
+      const bool used = session->leases.in_use(index);
+      if (!used) session->revoke(index, id);
+      busy |= used;
+    }
+    promise->set_value(busy);
+  });
+  if (!posted) return Error{ErrorCode::closed, "this engine was closed"};
+  return future;
+}
+
+Status FabricCore::export_array(ExportedArray array) {
+  std::lock_guard lock(withdrawing_mutex_);
+  if (withdrawing_.contains(array.name)) {
+    return Error{ErrorCode::invalid_argument,
+                 "'" + array.name + "' is still being withdrawn: withdraw it again first"};
+  }
+  return exports_->add(std::move(array));
+}
+
+/// Takes an export out of the table, or finds it where an earlier call has left it.
+Result<std::shared_ptr<Export>> FabricCore::begin_withdrawal(const std::string& name) {
+  std::lock_guard lock(withdrawing_mutex_);
+  if (const auto found = withdrawing_.find(name); found != withdrawing_.end()) {
+    return found->second;
+  }
+  auto removed = exports_->remove(name);
+  if (!removed) return Error{ErrorCode::not_found, "'" + name + "' is not exported"};
+  withdrawing_[name] = removed;
+  return removed;
+}
+
+Result<FabricCore::Withdrawal> FabricCore::start_withdraw(const std::string& name) {
+  const auto removed = begin_withdrawal(name);
+  if (!removed) return removed.error();
+  Withdrawal withdrawal{*removed, after_ns(options_.peer_timeout), {}};
+  if (auto busy = ask_busy(**removed, true)) withdrawal.busy = std::move(*busy);
+  return withdrawal;
+}
+
+std::optional<Status> FabricCore::look(Withdrawal& withdrawal) {
+  const Export& one = *withdrawal.one;
+  const bool late = seams_.clock->now_ns() >= withdrawal.end_ns;
+  bool busy = true;
+  if (!withdrawal.busy.valid()) {
+    busy = fences_.in_use(one.index());  // closed: nobody changes them any more
+  } else if (withdrawal.busy.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+    busy = withdrawal.busy.get();
+    if (busy && !late) {
+      if (auto again = ask_busy(one, false)) withdrawal.busy = std::move(*again);
+      return std::nullopt;
+    }
+  } else if (!late) {
+    return std::nullopt;
+  }
+  if (!busy && exports_->wait_unused(one, std::chrono::milliseconds(0))) {
+    std::lock_guard lock(withdrawing_mutex_);
+    withdrawing_.erase(one.array().name);
+    return Status{};
+  }
+  if (!late) {
+    if (auto again = ask_busy(one, false)) withdrawal.busy = std::move(*again);
+    return std::nullopt;
+  }
+  return Error{ErrorCode::timeout, "'" + one.array().name +
+                                       "' was withdrawn, but a peer is still using it: keep its "
+                                       "memory, and withdraw it again"};
+}
+
+Status FabricCore::withdraw(const std::string& name) {
+  auto withdrawal = start_withdraw(name);
+  if (!withdrawal) return withdrawal.error();
+  while (true) {
+    if (withdrawal->busy.valid()) {
+      (void)withdrawal->busy.wait_for(std::chrono::milliseconds(1));
+    }
+    if (const auto ended = look(*withdrawal)) return *ended;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
+}  // namespace tranship

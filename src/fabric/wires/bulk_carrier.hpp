@@ -1,0 +1,77 @@
+// What moves bulk bytes between processes beside the wire.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/loop_nest.hpp"
+#include "fabric/messages/command.hpp"
+#include "fabric/messages/protocol.hpp"
+#include "tranship/error.hpp"
+
+namespace tranship {
+
+/// Copies between memory of this process and memory that a peer has registered, without the peer's
+/// help (RDMA). It listens for nobody: addresses and keys travel in the messages of a connection
+/// whose peer has proved who it is. Who gave a key away revokes it before he gives the memory on.
+/// Threads: all. What it hands out keeps it alive.
+class BulkCarrier {
+ public:
+  /// Memory of this process that peers who have its key may touch until this object ends. Where the
+  /// bytes go through a card, the card refuses the key from then on; on one machine a process that
+  /// was stopped in the middle of a copy is kept out by its lease (fences.hpp).
+  class Registration {
+   public:
+    virtual ~Registration() = default;
+    virtual const std::vector<std::byte>& key() const = 0;
+  };
+
+  /// A copy between local and registered memory.
+  struct Movement {
+    std::span<const LoopNest> nests;
+    std::byte* local = nullptr;
+    Operation operation = Operation::write;
+  };
+
+  /// Registered memory of a peer.
+  class Memory {
+   public:
+    virtual ~Memory() = default;
+    /// Copies, and returns when nothing of the copy touches either memory any more: also when it
+    /// fails, or when `stop` returned true, which ends it early.
+    /// @error cancelled if it was stopped; io if the carrier fails, after which it serves this peer
+    ///        no more
+    virtual Status move(const Movement& movement, const std::function<bool()>& stop) = 0;
+  };
+
+  /// A process whose carrier can be reached.
+  class Peer {
+   public:
+    virtual ~Peer() = default;
+    /// @error io if the carrier refuses the key
+    virtual Result<std::shared_ptr<Memory>> open(std::span<const std::byte> key,
+                                                 std::uint64_t address) = 0;
+  };
+
+  virtual ~BulkCarrier() = default;
+
+  /// What it is, for messages. Only carriers of the same kind understand each other.
+  virtual const std::string& kind() const = 0;
+  /// Whether it is for peers on this machine, or for those on others.
+  virtual bool serves(bool local) const = 0;
+  virtual const std::vector<std::byte>& address() const = 0;
+  /// @error io if the carrier cannot reach that memory
+  virtual Result<std::unique_ptr<Registration>> register_memory(std::byte* address,
+                                                                std::int64_t bytes) = 0;
+  /// @error io if the peer cannot be reached
+  virtual Result<std::shared_ptr<Peer>> connect(std::span<const std::byte> address) = 0;
+  /// Answers peers that are making connections; never waits. Returns whether there were any.
+  virtual bool progress() = 0;
+};
+
+}  // namespace tranship

@@ -1,0 +1,95 @@
+// The form of messages on a socket, and of the proofs that come before them on a network.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/hmac.hpp"
+#include "fabric/messages/protocol.hpp"
+
+namespace tranship {
+
+constexpr std::uint32_t wire_version_current = 3;
+
+/// What stands before each message: then come `body_bytes` and `bulk_bytes`. The checksums are 0
+/// and nobody looks at them unless one side has asked for them in its hello.
+struct FrameHeader {
+  std::uint32_t magic = magic_value;
+  MessageType type = MessageType::hello;
+  std::uint32_t slot = 0;
+  std::uint32_t descriptors = 0;
+  std::uint64_t call = 0;
+  std::uint64_t sequence = 0;      ///< Counts the messages of a connection, from 1; 0: none.
+  std::uint64_t acknowledged = 0;  ///< The last sequence that the sender has received.
+  std::uint32_t bulk_bytes = 0;
+  std::uint32_t body_bytes = 0;
+  std::uint32_t header_checksum = 0;  ///< CRC-32C of this header, itself taken as 0.
+  std::uint32_t body_checksum = 0;
+  std::uint32_t bulk_checksum = 0;
+  std::uint32_t reserved = 0;
+
+  static constexpr std::uint32_t magic_value = 0x32534e54;  // "TNS2"
+};
+static_assert(sizeof(FrameHeader) == 64);
+
+using Nonce = std::array<std::byte, 32>;
+using SessionToken = std::array<std::byte, 16>;
+
+/// What a side asks for in its hello: messages of both directions carry checksums.
+constexpr std::uint32_t option_checksums = 1;
+/// What a listener answers to those with whom it cannot talk at all; nothing is proved then.
+constexpr std::uint32_t option_refused_without_tls = std::uint32_t{1} << 30;
+constexpr std::uint32_t option_refused_with_tls = std::uint32_t{1} << 31;
+
+/// The first words of whoever connects over a network. Nothing in them names anybody.
+struct ClientHello {
+  std::uint64_t magic = magic_value;
+  std::uint32_t version = wire_version_current;
+  std::uint32_t options = 0;
+  Nonce nonce{};
+
+  static constexpr std::uint64_t magic_value = 0x3148434e41525454;  // "TTRANCH1"
+};
+
+/// The answer: the listener proves that it has the key.
+struct ServerHello {
+  std::uint64_t magic = ClientHello::magic_value;
+  std::uint32_t version = wire_version_current;
+  std::uint32_t options = 0;
+  Nonce nonce{};
+  Digest proof{};
+};
+
+/// The client proves it too, and says which session it wants to go on with.
+struct ClientProof {
+  Digest proof{};
+  SessionToken session{};      ///< All zero: a new one.
+  SessionToken joins{};        ///< It carries bulk for this session of the client; all zero: none.
+  std::uint64_t received = 0;  ///< The last sequence that it has received.
+};
+
+/// The listener's answer to the proof.
+struct ServerReady {
+  std::uint32_t status = 0;    ///< 0: welcome; 1: there is no such session any more.
+  std::uint32_t checksum = 0;  ///< CRC-32C of this answer, itself taken as 0.
+  SessionToken session{};
+  std::uint64_t received = 0;
+};
+
+/// Which side proves that it has the key: a proof of one side is none of the other.
+enum class ProvingSide : std::uint32_t { client = 1, server = 2 };
+
+/// Returns the proof of one side: a code under the key over the side and all that both have said,
+/// except for the proofs themselves. `claim` is the client's last word, which a listener's proof
+/// comes before.
+/// @error as hmac_sha256()
+Result<Digest> proof_of(const Key& key, ProvingSide side, const ClientHello& client,
+                        const ServerHello& server, const ClientProof& claim = {});
+
+/// The checksum of what has a field for it, which counts as 0.
+std::uint32_t checksum_of(FrameHeader header);
+std::uint32_t checksum_of(ServerReady ready);
+
+}  // namespace tranship

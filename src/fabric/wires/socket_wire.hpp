@@ -1,0 +1,188 @@
+// Connections over Unix-domain sockets on one machine, and over authenticated TCP between machines.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "fabric/wires/frame_stream.hpp"
+#include "fabric/wires/wire.hpp"
+#include "os/socket.hpp"
+
+namespace tranship {
+
+/// The wire of sockets.
+/// On one machine it listens on an abstract Unix-domain address, and lets in processes of the same
+/// user, and of those that `users` names, as the kernel tells them. Over a network both sides prove
+/// by challenge and response that they have the key before either says anything else; a connection
+/// that breaks is made anew within `reconnect`, and goes on where it was. With `tls` nothing is
+/// said over a network that is not encrypted, and nobody is talked to who does not encrypt.
+/// A connection over a network may have further sockets for messages with bulk, where one does not
+/// fill the wire; small messages do not wait behind those then. Each socket is made anew by itself.
+/// Who has not proved that he may come in takes one of a few places, for a moment.
+class SocketWire final : public Wire {
+ public:
+  struct Options {
+    bool listen_locally = false;
+    std::string listen;        ///< HOST:PORT on which to listen for others; empty: on none.
+    Key key{};                 ///< Lets in over a network whoever has it.
+    std::vector<uid_t> users;  ///< Other users of this machine that may come in.
+    std::chrono::milliseconds reconnect{1000};  ///< A broken network connection lasts so long.
+    std::chrono::seconds silence{60};  ///< A machine whose kernel is silent for so long is gone.
+    bool tls = false;                  ///< Connections over a network are encrypted by TLS 1.3.
+    bool checksums = false;  ///< Their messages carry checksums; one side's wish is enough.
+    /// Sockets of each connection that this side makes over a network, 1 to sockets_max.
+    int sockets = 1;
+    Handlers handlers;
+  };
+
+  static constexpr int sockets_max = 16;
+
+  /// @error as listen_locally() and listen_on_network(); io
+  static Result<std::unique_ptr<SocketWire>> open(Options options);
+  ~SocketWire() override;
+
+  Contact contact() const override { return contact_; }
+  void accept_key(const Key& key) override;
+  int event_descriptor() const override { return epoll_.get(); }
+  bool arm() override { return true; }
+  bool progress() override;
+  Result<ConnectionId> connect(const Contact& contact) override;
+  void send(ConnectionId connection, const WireMessage& message) override;
+  void keep_bulk(ConnectionId connection) override;
+  bool in_order(ConnectionId connection) const override;
+  WirePeer peer(ConnectionId connection) const override;
+  void close(ConnectionId connection) override;
+  void drain() override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Phase {
+    connecting,      ///< The client's TCP connection is being made.
+    securing,        ///< The handshake of TLS goes on.
+    awaiting_hello,  ///< The listener has heard nothing yet.
+    awaiting_server_hello,
+    awaiting_proof,
+    awaiting_ready,
+    open,
+    detached,  ///< The socket has broken; a new one may come.
+    closing    ///< Closed by close(); what was sent still goes out.
+  };
+  struct Connection {
+    explicit Connection(bool is_local) : local(is_local), writer(!is_local), reader(is_local) {}
+    ConnectionId id = 0;
+    bool local;
+    bool client = false;
+    bool announced = false;  ///< `arrived` was called, or this process has connected.
+    std::atomic<Phase> phase{Phase::open};
+    std::atomic<bool> overflowed{false};  ///< A message was not taken.
+    FileDescriptor socket;
+    std::shared_ptr<TlsStream> tls;  ///< Encrypts what goes over the socket; null: nothing does.
+    SocketPeer peer;
+    std::string address;
+    std::uint32_t events = 0;  ///< That epoll looks for.
+    Clock::time_point deadline = Clock::time_point::max();
+    Clock::time_point next_try{};
+    Key key{};
+    ClientHello hello;
+    ServerHello answer;               ///< To the client's hello.
+    std::vector<std::byte> greeting;  ///< What has been read of the current step.
+    SessionToken token{};
+    std::uint64_t received = 0;
+    Clock::time_point opened_at{};
+    std::uint64_t resumed_from = 0;  ///< What the other side had received when it was opened.
+    int short_lives = 0;  ///< Times in a row that it broke at once and nothing had come through.
+    std::string trouble;  ///< Why it broke.
+    FrameWriter writer;
+    FrameReader reader;
+    /// Of a bulk socket: the connection whose bulk it carries. 0: it is no bulk socket.
+    ConnectionId bulk_of = 0;
+    /// Of a client's connection: bulk sockets that are still to be made, one after another.
+    int bulk_sockets_left = 0;
+    /// Those of this connection that messages go over. Guarded by mutex_.
+    std::vector<std::shared_ptr<Connection>> bulk_sockets;
+    /// Those in their handshake, or over which the client has sent nothing yet. Guarded by mutex_.
+    std::vector<std::shared_ptr<Connection>> bulk_sockets_joining;
+    /// By slot: which of them has brought a question that is not answered yet. Guarded by mutex_.
+    std::map<std::uint32_t, std::shared_ptr<Connection>> brought_by;
+    /// The connection that its messages belong to.
+    ConnectionId link() const { return bulk_of != 0 ? bulk_of : id; }
+    ByteStream stream() const { return {socket.get(), tls}; }
+  };
+  using ConnectionPointer = std::shared_ptr<Connection>;
+
+  explicit SocketWire(Options options) : options_(std::move(options)) {}
+  Status start();
+
+  // socket_wire.cpp: sockets and their events
+  bool allowed(uid_t user) const;
+  Result<ConnectionId> connect_to_local(const Contact& contact);
+  ConnectionId add(ConnectionPointer connection);
+  ConnectionPointer find(ConnectionId id) const;
+  bool watch(Connection& connection, std::uint32_t events);
+  void accept_all(const FileDescriptor& listener, bool local);
+  void refuse_one(const FileDescriptor& listener);
+  void accept_one(FileDescriptor socket, bool local);
+  void handle(Connection& connection, std::uint32_t events);
+  void read(const ConnectionPointer& connection);
+  bool on_frame(Connection& connection, const FrameHeader& frame, std::span<const std::byte> body,
+                std::span<FileDescriptor> descriptors);
+  void flush(Connection& connection);
+  ConnectionPointer way_of(const ConnectionPointer& connection, const WireMessage& message);
+  void note_way(const Connection& connection, const FrameHeader& frame);
+  std::vector<ConnectionPointer> all_sockets(const ConnectionPointer& connection) const;
+  bool has_joined(const ConnectionPointer& connection, const ConnectionPointer& link) const;
+  void give_up(Connection& connection);
+  void broken(const ConnectionPointer& connection, const std::string& why);
+  void lose(const ConnectionPointer& connection, const Error& error);
+  void close_socket(const ConnectionPointer& connection);
+  void remove(ConnectionId id);
+  bool tick();
+
+  // socket_handshake.cpp: proofs, and connections that are made anew
+  Result<ConnectionId> connect_to_network(const Contact& contact);
+  ConnectionId add_network_client(ConnectionPointer connection, FileDescriptor socket);
+  void start_handshake(Connection& connection);
+  void start_proofs(Connection& connection);
+  bool secure(const ConnectionPointer& connection);
+  void not_secured(const ConnectionPointer& connection);
+  void refuse(Connection& connection, std::uint32_t why);
+  void go_on(const ConnectionPointer& connection);
+  bool read_step(Connection& connection, std::size_t bytes, bool& failed);
+  bool write_step(Connection& connection, std::span<const std::byte> bytes);
+  bool take_hello(Connection& connection);
+  bool take_server_hello(Connection& connection);
+  bool take_proof(const ConnectionPointer& connection);
+  bool take_ready(Connection& connection);
+  bool take_session(const ConnectionPointer& connection, const ClientProof& given);
+  bool take_bulk_socket(const ConnectionPointer& connection, const ClientProof& given);
+  ConnectionPointer session_of(const SessionToken& token) const;
+  bool add_bulk_socket(const ConnectionPointer& connection);
+  void connect_next_bulk_socket(const ConnectionPointer& link);
+  void resume(const ConnectionPointer& old, const ConnectionPointer& fresh, std::uint64_t received);
+  void opened(Connection& connection, std::uint64_t received);
+  void reconnect(const ConnectionPointer& connection);
+  Key key() const;
+  void stay_detached(const ConnectionPointer& connection, const Error& why);
+  std::size_t pending() const;
+  void drop_oldest_pending();
+
+  Options options_;
+  Contact contact_;
+  FileDescriptor epoll_;
+  FileDescriptor local_listener_;
+  FileDescriptor network_listener_;
+  FileDescriptor spare_;  ///< Given up for a moment to refuse somebody where no other is left.
+  Clock::time_point next_tick_{};
+  mutable std::mutex mutex_;  ///< guards what follows
+  std::map<ConnectionId, ConnectionPointer> connections_;
+  ConnectionId last_id_ = 0;
+  Key key_{};  ///< Of those that come in over a network.
+};
+
+}  // namespace tranship

@@ -1,0 +1,62 @@
+// UCX, loaded while the program runs.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fabric/wires/ucx/ucp_api.hpp"
+#include "tranship/error.hpp"
+
+namespace tranship {
+
+/// The library. A process has one: two copies of UCX in one process hang or crash it, so that a
+/// copy that is there already is taken, and none is ever unloaded. Threads: all.
+class UcxLibrary {
+ public:
+  /// Takes the library that the process has; else the first of `candidates` (paths, or names that
+  /// the linker finds) that can be loaded.
+  /// @error unsupported if there is none, or it lacks a function
+  static Result<std::shared_ptr<const UcxLibrary>> open(std::span<const std::string> candidates);
+
+  const ucp::Functions& calls() const { return functions_; }
+  const std::string& path() const { return path_; }
+  const std::string& version() const { return version_; }
+  /// Whether nobody in this process had loaded it before: its settings are ours to make.
+  bool own() const { return own_; }
+
+  /// An error with UCX's own word for the status.
+  Error error(ErrorCode code, const std::string& what, ucp::Status status) const;
+
+ private:
+  UcxLibrary() = default;
+  Status find_functions(void* library);
+
+  ucp::Functions functions_;
+  std::string path_;
+  std::string version_;
+  bool own_ = false;
+};
+
+/// Where libucp may lie: the wheel of the extra tranship[ucx] beside this package, and the
+/// system's, which comes first if `system_first`: only that has RDMA.
+std::vector<std::string> ucx_candidates(bool system_first);
+
+/// Whether a card for RDMA has a port that is up. `folder` is the kernel's list of cards.
+bool rdma_card_is_up(const std::string& folder = "/sys/class/infiniband");
+
+/// Keeps the handlers of signals as they are while it lives: UCX takes some when it starts.
+class KeptSignals {
+ public:
+  KeptSignals();
+  ~KeptSignals();
+  KeptSignals(const KeptSignals&) = delete;
+  KeptSignals& operator=(const KeptSignals&) = delete;
+
+ private:
+  struct Handlers;
+  std::unique_ptr<Handlers> handlers_;
+};
+
+}  // namespace tranship

@@ -1,0 +1,552 @@
+// GPUs whose memory is the host's. Work runs at once on the calling thread; marks are reached at
+// the second question, so that a caller that does not poll fails here too. It is stricter than
+// CUDA where CUDA may go wrong silently: ranges, pageable memory in kernels, released handles.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "base/check.hpp"
+#include "gpu/gpus.hpp"
+#include "gpu/kernels/launch.hpp"
+#include "gpu/pitches.hpp"
+#include "os/shared_memory.hpp"
+
+namespace tranship {
+namespace {
+
+constexpr std::int64_t memory_bytes_of_each = std::int64_t{4} << 30;
+constexpr std::int64_t page_bytes = 4096;
+constexpr int multiprocessors_of_each = 4;
+/// CUDA's own streams (default, legacy, per thread) have handles up to this.
+constexpr std::uintptr_t named_stream_max = 2;
+
+std::uintptr_t number_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+
+/// What a ticket's handle holds.
+struct Handle {
+  std::int32_t process = 0;
+  std::int32_t descriptor = -1;
+  std::uint64_t inode = 0;
+  std::int64_t bytes = 0;
+};
+static_assert(sizeof(Handle) <= sizeof(GpuTicket::handle));
+
+/// Maps the memory of another process through /proc, as a driver does by other means.
+Result<std::shared_ptr<SharedMemory>> open_memory(const Handle& handle) {
+  const std::string path =
+      "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.descriptor);
+  FileDescriptor descriptor(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!descriptor) {
+    return Error{ErrorCode::permission, "memory of an emulated GPU could not be opened (" + path +
+                                            ": " + std::strerror(errno) + ")"};
+  }
+  auto memory = SharedMemory::map(std::move(descriptor), handle.bytes);
+  if (memory && (*memory)->inode() != handle.inode) {
+    return Error{ErrorCode::io,
+                 path + " is not the memory that was offered: it may have been freed"};
+  }
+  return memory;
+}
+
+struct FreeMemory {
+  void operator()(std::byte* address) const { std::free(address); }
+};
+
+/// Addresses that a GPU reaches.
+struct Range {
+  PointerInfo info;
+  std::int64_t bytes = 0;
+  bool registered = false;                       ///< by pin()
+  bool opened = false;                           ///< from a ticket
+  std::int64_t users = 1;                        ///< of an opened range
+  std::shared_ptr<SharedMemory> device_memory;   ///< of device memory
+  std::unique_ptr<std::byte, FreeMemory> block;  ///< of pinned memory that was allocated here
+};
+
+struct EmulatedStream {
+  int device = 0;
+  std::mutex lock;  ///< held while work runs
+};
+
+struct EmulatedMark {
+  int device = 0;
+  int questions_left = 0;  ///< that are answered "not yet"
+};
+
+class EmulatedGpus final : public Gpus {
+ public:
+  explicit EmulatedGpus(int count);
+
+  const std::vector<GpuInfo>& list() const override { return list_; }
+  bool emulated() const override { return true; }
+  bool peers(int from, int to) const override { return known(from) && known(to); }
+  PointerInfo where(const void* address) const override;
+
+  Result<std::byte*> allocate(int device, std::int64_t bytes) override;
+  void release(int device, std::byte* address) override;
+  Result<std::byte*> allocate_pinned(std::int64_t bytes) override;
+  void release_pinned(std::byte* address) override;
+  Status pin(std::byte* address, std::int64_t bytes) override;
+  void unpin(std::byte* address) override;
+
+  Status enter(int) const override { return {}; }
+  Result<GpuStream> make_stream(int device, bool urgent) override;
+  void release(const GpuStream& stream) override;
+  Result<GpuMark> make_mark(int device) override;
+  void release(const GpuMark& mark) override;
+  Status record(const GpuMark& mark, const GpuStream& stream) override;
+  Result<bool> reached(const GpuMark& mark) override;
+  Status wait(const GpuStream& stream, const GpuMark& mark) override;
+  bool capturing(const GpuStream&) const override { return false; }
+
+  Status copy(const GpuStream& stream, const std::byte* source, std::byte* target,
+              std::int64_t bytes) override;
+  Status copy(const GpuStream& stream, const std::byte* source, std::byte* target,
+              const PitchedCopy& shape) override;
+  Status launch(const GpuStream& stream, const gpu::KernelPlan& plan, const std::byte* source,
+                std::byte* target) override;
+  Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
+                const std::byte* source, std::byte* target) override;
+  Status launch(const GpuStream& stream, const gpu::NestTable& table, const std::byte* source,
+                std::byte* target) override;
+
+  Result<GpuTicket> ticket(const std::byte* address) const override;
+  Result<std::byte*> open_ticket(const GpuTicket& ticket, int device) override;
+  void close_ticket(std::byte* address) override;
+
+ private:
+  using Ranges = std::map<std::uintptr_t, Range>;  // by base address; they do not overlap
+
+  bool known(int device) const { return device >= 0 && device < static_cast<int>(list_.size()); }
+  int device_of(const std::string& bus) const;
+  /// The range that holds `address`, or end(). Under memory_lock_.
+  Ranges::const_iterator find(const void* address) const;
+  void add(std::byte* base, Range range);
+  void remove(std::byte* base, PointerKind kind);
+  /// Whether `bytes` from `address` stay in the range that they start in.
+  Status fits(const char* side, const std::byte* address, std::int64_t bytes) const;
+  /// Whether a kernel of that GPU may read and write there.
+  Status reaches(int device, const char* side, const std::byte* address) const;
+  Status reaches(int device, const std::byte* source, const std::byte* target) const;
+  Result<std::shared_ptr<EmulatedStream>> stream_of(const GpuStream& stream) const;
+
+  std::vector<GpuInfo> list_;
+
+  mutable std::shared_mutex memory_lock_;
+  Ranges ranges_;
+  std::vector<std::int64_t> used_bytes_;  // of each GPU
+  /// Process, inode and descriptor of an opened ticket: where it lies here.
+  std::map<std::tuple<std::int32_t, std::uint64_t, std::int32_t>, std::byte*> opened_;
+
+  mutable std::mutex work_lock_;
+  std::map<const void*, std::shared_ptr<EmulatedStream>> streams_;
+  std::map<const void*, std::unique_ptr<EmulatedMark>> marks_;
+  std::vector<std::shared_ptr<EmulatedStream>> default_streams_;
+};
+
+EmulatedGpus::EmulatedGpus(int count) : used_bytes_(static_cast<std::size_t>(count)) {
+  for (int device = 0; device < count; ++device) {
+    GpuInfo info;
+    info.name = "emulated GPU";
+    info.bus = "emulated:" + std::to_string(device);
+    info.memory_bytes = memory_bytes_of_each;
+    info.multiprocessors = multiprocessors_of_each;
+    list_.push_back(std::move(info));
+    auto stream = std::make_shared<EmulatedStream>();
+    stream->device = device;
+    default_streams_.push_back(std::move(stream));
+  }
+}
+
+int EmulatedGpus::device_of(const std::string& bus) const {
+  for (std::size_t k = 0; k < list_.size(); ++k) {
+    if (list_[k].bus == bus) return static_cast<int>(k);
+  }
+  return -1;
+}
+
+EmulatedGpus::Ranges::const_iterator EmulatedGpus::find(const void* address) const {
+  auto after = ranges_.upper_bound(number_of(address));
+  if (after == ranges_.begin()) return ranges_.end();
+  const auto before = std::prev(after);
+  const auto distance = number_of(address) - before->first;
+  return distance < static_cast<std::uintptr_t>(before->second.bytes) ? before : ranges_.end();
+}
+
+void EmulatedGpus::add(std::byte* base, Range range) {
+  const bool added = ranges_.emplace(number_of(base), std::move(range)).second;
+  CHECK(added, "two ranges of an emulated GPU start at one address");
+}
+
+PointerInfo EmulatedGpus::where(const void* address) const {
+  std::shared_lock held(memory_lock_);
+  const auto found = find(address);
+  return found == ranges_.end() ? PointerInfo{} : found->second.info;
+}
+
+Result<std::byte*> EmulatedGpus::allocate(int device, std::int64_t bytes) {
+  CHECK(known(device), "a GPU of that number does not exist");
+  CHECK(bytes > 0, "an allocation has at least one byte");
+  std::unique_lock held(memory_lock_);
+  auto& used = used_bytes_[static_cast<std::size_t>(device)];
+  if (bytes > memory_bytes_of_each - used) {
+    return Error{ErrorCode::out_of_memory,
+                 "emulated GPU " + std::to_string(device) + " has no " + std::to_string(bytes) +
+                     " bytes left (" + std::to_string(memory_bytes_of_each - used) + " of " +
+                     std::to_string(memory_bytes_of_each) + " are free): free arrays on it"};
+  }
+  auto memory = SharedMemory::allocate({.bytes = bytes, .huge_pages = true});
+  if (!memory) return memory.error();
+  Range range;
+  range.info = {PointerKind::device, device};
+  range.bytes = bytes;
+  range.device_memory = *memory;
+  std::byte* base = (*memory)->data();
+  add(base, std::move(range));
+  used += bytes;
+  return base;
+}
+
+void EmulatedGpus::remove(std::byte* base, PointerKind kind) {
+  const auto found = ranges_.find(number_of(base));
+  CHECK(found != ranges_.end(), "no memory of an emulated GPU starts at this address");
+  CHECK(found->second.info.kind == kind, "the memory at this address is of another kind");
+  ranges_.erase(found);
+}
+
+void EmulatedGpus::release(int device, std::byte* address) {
+  if (address == nullptr) return;
+  std::unique_lock held(memory_lock_);
+  const auto found = ranges_.find(number_of(address));
+  CHECK(found != ranges_.end(), "no allocation of an emulated GPU starts at this address");
+  CHECK(found->second.info.device == device && !found->second.opened,
+        "the allocation is not of this emulated GPU");
+  used_bytes_[static_cast<std::size_t>(device)] -= found->second.bytes;
+  remove(address, PointerKind::device);
+}
+
+Result<std::byte*> EmulatedGpus::allocate_pinned(std::int64_t bytes) {
+  CHECK(bytes > 0, "an allocation has at least one byte");
+  const auto rounded = (static_cast<std::size_t>(bytes) + page_bytes - 1) / page_bytes * page_bytes;
+  Range range;
+  range.block.reset(static_cast<std::byte*>(std::aligned_alloc(page_bytes, rounded)));
+  if (!range.block) {
+    return Error{ErrorCode::out_of_memory, "the host has no " + std::to_string(bytes) +
+                                               " bytes for pinned memory: free some memory"};
+  }
+  range.info = {PointerKind::pinned, -1};
+  range.bytes = bytes;
+  std::byte* base = range.block.get();
+  std::unique_lock held(memory_lock_);
+  add(base, std::move(range));
+  return base;
+}
+
+void EmulatedGpus::release_pinned(std::byte* address) {
+  if (address == nullptr) return;
+  std::unique_lock held(memory_lock_);
+  const auto found = ranges_.find(number_of(address));
+  CHECK(found == ranges_.end() || !found->second.registered,
+        "memory that pin() registered is given back by unpin()");
+  remove(address, PointerKind::pinned);
+}
+
+Status EmulatedGpus::pin(std::byte* address, std::int64_t bytes) {
+  if (number_of(address) % page_bytes != 0 || bytes < page_bytes || bytes % page_bytes != 0) {
+    return Error{ErrorCode::invalid_argument, "memory is pinned in whole pages of " +
+                                                  std::to_string(page_bytes) +
+                                                  " bytes: align its start and its length"};
+  }
+  Range range;
+  range.info = {PointerKind::pinned, -1};
+  range.bytes = bytes;
+  range.registered = true;
+  std::unique_lock held(memory_lock_);
+  const auto next = ranges_.lower_bound(number_of(address));
+  const bool overlaps_next = next != ranges_.end() &&
+                             next->first < number_of(address) + static_cast<std::uintptr_t>(bytes);
+  if (overlaps_next || find(address) != ranges_.end()) {
+    return Error{ErrorCode::invalid_argument,
+                 "this memory is pinned already, or a part of it is: pin it once"};
+  }
+  add(address, std::move(range));
+  return {};
+}
+
+void EmulatedGpus::unpin(std::byte* address) {
+  std::unique_lock held(memory_lock_);
+  const auto found = ranges_.find(number_of(address));
+  CHECK(found != ranges_.end() && found->second.registered, "this memory was not pinned by pin()");
+  remove(address, PointerKind::pinned);
+}
+
+Result<GpuStream> EmulatedGpus::make_stream(int device, bool) {
+  CHECK(known(device), "a GPU of that number does not exist");
+  auto stream = std::make_shared<EmulatedStream>();
+  stream->device = device;
+  void* handle = stream.get();
+  std::lock_guard held(work_lock_);
+  streams_.emplace(handle, std::move(stream));
+  return GpuStream{device, handle};
+}
+
+void EmulatedGpus::release(const GpuStream& stream) {
+  if (stream.handle == nullptr) return;
+  std::lock_guard held(work_lock_);
+  CHECK(streams_.erase(stream.handle) == 1, "the stream is not of these emulated GPUs");
+}
+
+Result<std::shared_ptr<EmulatedStream>> EmulatedGpus::stream_of(const GpuStream& stream) const {
+  CHECK(known(stream.device), "a GPU of that number does not exist");
+  if (number_of(stream.handle) <= named_stream_max) {
+    return default_streams_[static_cast<std::size_t>(stream.device)];
+  }
+  std::lock_guard held(work_lock_);
+  const auto found = streams_.find(stream.handle);
+  if (found == streams_.end() || found->second->device != stream.device) {
+    return Error{ErrorCode::invalid_argument,
+                 "the stream is not of emulated GPU " + std::to_string(stream.device) +
+                     ", or was released: pass a stream of the same engine"};
+  }
+  return found->second;
+}
+
+Result<GpuMark> EmulatedGpus::make_mark(int device) {
+  CHECK(known(device), "a GPU of that number does not exist");
+  auto mark = std::make_unique<EmulatedMark>();
+  mark->device = device;
+  void* handle = mark.get();
+  std::lock_guard held(work_lock_);
+  marks_.emplace(handle, std::move(mark));
+  return GpuMark{device, handle};
+}
+
+void EmulatedGpus::release(const GpuMark& mark) {
+  if (mark.handle == nullptr) return;
+  std::lock_guard held(work_lock_);
+  CHECK(marks_.erase(mark.handle) == 1, "the mark is not of these emulated GPUs");
+}
+
+Status EmulatedGpus::record(const GpuMark& mark, const GpuStream& stream) {
+  auto lane = stream_of(stream);
+  if (!lane) return lane.error();
+  std::lock_guard ran((*lane)->lock);  // the mark stands behind what another thread is running
+  std::lock_guard held(work_lock_);
+  const auto found = marks_.find(mark.handle);
+  CHECK(found != marks_.end(), "the mark is not of these emulated GPUs");
+  CHECK(found->second->device == stream.device, "a mark is recorded on its own GPU");
+  found->second->questions_left = 1;
+  return {};
+}
+
+Result<bool> EmulatedGpus::reached(const GpuMark& mark) {
+  std::lock_guard held(work_lock_);
+  const auto found = marks_.find(mark.handle);
+  CHECK(found != marks_.end(), "the mark is not of these emulated GPUs");
+  if (found->second->questions_left == 0) return true;
+  --found->second->questions_left;
+  return false;
+}
+
+Status EmulatedGpus::wait(const GpuStream& stream, const GpuMark& mark) {
+  auto lane = stream_of(stream);
+  if (!lane) return lane.error();
+  std::lock_guard held(work_lock_);
+  CHECK(marks_.count(mark.handle) == 1, "the mark is not of these emulated GPUs");
+  return {};  // what stood before the mark has run
+}
+
+Status EmulatedGpus::fits(const char* side, const std::byte* address, std::int64_t bytes) const {
+  std::shared_lock held(memory_lock_);
+  const auto found = find(address);
+  if (found == ranges_.end()) return {};
+  const auto left =
+      found->second.bytes - static_cast<std::int64_t>(number_of(address) - found->first);
+  // Registered memory may be the middle of a larger array, of which the rest is pageable.
+  if (bytes <= left || found->second.registered) return {};
+  return Error{ErrorCode::invalid_argument,
+               "a copy of " + std::to_string(bytes) + " bytes leaves the allocation at its " +
+                   side + ", where " + std::to_string(left) + " bytes are left"};
+}
+
+Status EmulatedGpus::reaches(int device, const char* side, const std::byte* address) const {
+  std::shared_lock held(memory_lock_);
+  const auto found = find(address);
+  if (found == ranges_.end()) {
+    return Error{ErrorCode::invalid_argument, std::string("a kernel cannot reach the pageable ") +
+                                                  side + ": pin it, or copy through pinned memory"};
+  }
+  if (!found->second.opened || found->second.info.device == device) return {};
+  return Error{ErrorCode::invalid_argument,
+               std::string("a kernel of GPU ") + std::to_string(device) + " cannot reach the " +
+                   side + " of another process, which is open for GPU " +
+                   std::to_string(found->second.info.device)};
+}
+
+Status EmulatedGpus::reaches(int device, const std::byte* source, const std::byte* target) const {
+  if (Status status = reaches(device, "source", source); !status) return status;
+  return reaches(device, "target", target);
+}
+
+Status EmulatedGpus::copy(const GpuStream& stream, const std::byte* source, std::byte* target,
+                          std::int64_t bytes) {
+  CHECK(bytes >= 0, "a copy has a length");
+  auto lane = stream_of(stream);
+  if (!lane) return lane.error();
+  if (auto status = fits("source", source, bytes); !status) return status;
+  if (auto status = fits("target", target, bytes); !status) return status;
+  std::lock_guard running((*lane)->lock);
+  if (bytes > 0) std::memcpy(target, source, static_cast<std::size_t>(bytes));
+  return {};
+}
+
+Status EmulatedGpus::copy(const GpuStream& stream, const std::byte* source, std::byte* target,
+                          const PitchedCopy& given) {
+  auto lane = stream_of(stream);
+  if (!lane) return lane.error();
+  auto plain = plain_pitches(given);
+  if (!plain) return plain.error();
+  const PitchedCopy shape = *plain;
+  if (shape.width_bytes == 0 || shape.rows == 0 || shape.planes == 0) return {};
+  const auto span = [&](std::int64_t pitch, std::int64_t plane) {
+    return (shape.planes - 1) * plane + (shape.rows - 1) * pitch + shape.width_bytes;
+  };
+  const auto source_bytes = span(shape.source_pitch, shape.source_plane);
+  const auto target_bytes = span(shape.target_pitch, shape.target_plane);
+  if (auto status = fits("source", source, source_bytes); !status) return status;
+  if (auto status = fits("target", target, target_bytes); !status) return status;
+  std::lock_guard running((*lane)->lock);
+  for (std::int64_t plane = 0; plane < shape.planes; ++plane) {
+    for (std::int64_t row = 0; row < shape.rows; ++row) {
+      std::memcpy(target + plane * shape.target_plane + row * shape.target_pitch,
+                  source + plane * shape.source_plane + row * shape.source_pitch,
+                  static_cast<std::size_t>(shape.width_bytes));
+    }
+  }
+  return {};
+}
+
+Status EmulatedGpus::launch(const GpuStream& stream, const gpu::KernelPlan& plan,
+                            const std::byte* source, std::byte* target) {
+  auto lane = stream_of(stream);
+  if (!lane) return lane.error();
+  if (auto status =
+          reaches(stream.device, source + plan.source_offset, target + plan.target_offset);
+      !status)
+    return status;
+  std::lock_guard running((*lane)->lock);
+  gpu::run_on_host(plan, source, target);
+  return {};
+}
+
+Status EmulatedGpus::launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
+                            const std::byte* source, std::byte* target) {
+  auto lane = stream_of(stream);
+  if (!lane) return lane.error();
+  if (count == 0) return {};
+  CHECK(count > 0 && where(pieces).kind != PointerKind::pageable,
+        "a kernel reads its list of pieces from pinned memory");
+  for (std::int64_t k = 0; k < count; ++k) {
+    const auto& piece = pieces[k];
+    if (auto status =
+            reaches(stream.device, source + piece.source_offset, target + piece.target_offset);
+        !status)
+      return status;
+  }
+  std::lock_guard running((*lane)->lock);
+  gpu::run_pieces_on_host(pieces, count, source, target);
+  return {};
+}
+
+Status EmulatedGpus::launch(const GpuStream& stream, const gpu::NestTable& table,
+                            const std::byte* source, std::byte* target) {
+  auto lane = stream_of(stream);
+  if (!lane) return lane.error();
+  CHECK(where(table.plans).kind != PointerKind::pageable,
+        "a kernel reads its list of nests from memory that the GPU reaches");
+  for (std::int32_t k = 0; k < table.nests_count; ++k) {
+    const gpu::ListedNest& nest = table.nests[k];
+    if (auto status = reaches(stream.device, source + nest.source, target + nest.target); !status)
+      return status;
+  }
+  std::lock_guard running((*lane)->lock);
+  gpu::run_list_on_host(table, source, target);
+  return {};
+}
+
+Result<GpuTicket> EmulatedGpus::ticket(const std::byte* address) const {
+  std::shared_lock held(memory_lock_);
+  const auto found = find(address);
+  if (found == ranges_.end() || found->second.info.kind != PointerKind::device ||
+      found->second.opened) {
+    return Error{ErrorCode::invalid_argument,
+                 "only memory that this process allocated on a GPU can be offered to others"};
+  }
+  const Range& range = found->second;
+  const SharedMemory& memory = *range.device_memory;
+  const Handle handle{static_cast<std::int32_t>(getpid()), memory.descriptor(), memory.inode(),
+                      memory.bytes()};
+  GpuTicket ticket;
+  std::memcpy(ticket.handle.data(), &handle, sizeof handle);
+  ticket.bus = list_[static_cast<std::size_t>(range.info.device)].bus;
+  ticket.offset_bytes = static_cast<std::int64_t>(number_of(address) - found->first);
+  ticket.allocation = handle.inode;
+  return ticket;
+}
+
+Result<std::byte*> EmulatedGpus::open_ticket(const GpuTicket& ticket, int device) {
+  CHECK(known(device), "a GPU of that number does not exist");
+  Handle handle;
+  std::memcpy(&handle, ticket.handle.data(), sizeof handle);
+  if (ticket.offset_bytes < 0 || ticket.offset_bytes >= handle.bytes) {
+    return Error{ErrorCode::invalid_argument, "the ticket points outside its allocation"};
+  }
+  const std::tuple key{handle.process, handle.inode, handle.descriptor};
+  std::unique_lock held(memory_lock_);
+  if (const auto found = opened_.find(key); found != opened_.end()) {
+    ++ranges_.at(number_of(found->second)).users;
+    return found->second + ticket.offset_bytes;
+  }
+  auto memory = open_memory(handle);
+  if (!memory) return memory.error();
+  Range range;
+  const int owner = device_of(ticket.bus);
+  range.info = {PointerKind::device, owner < 0 ? device : owner};
+  range.bytes = handle.bytes;
+  range.opened = true;
+  range.device_memory = *memory;
+  std::byte* base = (*memory)->data();
+  add(base, std::move(range));
+  opened_.emplace(key, base);
+  return base + ticket.offset_bytes;
+}
+
+void EmulatedGpus::close_ticket(std::byte* address) {
+  std::unique_lock held(memory_lock_);
+  const auto found = find(address);
+  CHECK(found != ranges_.end() && found->second.opened, "no open ticket is at this address");
+  Range& range = ranges_.at(found->first);
+  if (--range.users > 0) return;
+  std::erase_if(opened_,
+                [&](const auto& entry) { return number_of(entry.second) == found->first; });
+  ranges_.erase(found);
+}
+
+}  // namespace
+
+std::shared_ptr<Gpus> Gpus::emulate(int count) {
+  CHECK(count > 0, "there is at least one emulated GPU");
+  return std::make_shared<EmulatedGpus>(count);
+}
+
+}  // namespace tranship

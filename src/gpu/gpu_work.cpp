@@ -1,0 +1,207 @@
+#include "gpu/gpu_work.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+namespace tranship {
+namespace {
+
+/// From so many separate runs on, one kernel carries them all.
+constexpr std::size_t pieces_least = 4;
+/// Runs from which a copy engine's command costs less than what a kernel loses over the link.
+constexpr std::int64_t engine_run_least = 256 * 1024;
+/// From so many nests on, a table costs less than their launches.
+constexpr std::size_t list_least = 3;
+/// Rows from which a copy engine is as fast over the link as with long runs.
+constexpr std::int64_t engine_row_least = 64;
+/// Copy commands that one nest may take: each costs the caller a few microseconds.
+constexpr std::int64_t engine_commands_most = 4;
+
+/// The three inner loops as one command of a copy engine, if it can walk them.
+std::optional<PitchedCopy> pitched(const LoopNest& nest) {
+  PitchedCopy shape;
+  shape.width_bytes = nest.element_bytes;
+  if (nest.rank == 0) return shape;
+  const Loop& rows = nest.loops[0];
+  shape.rows = rows.extent;
+  shape.source_pitch = rows.source_stride;
+  shape.target_pitch = rows.target_stride;
+  if (std::min(rows.source_stride, rows.target_stride) < nest.element_bytes) return std::nullopt;
+  if (nest.rank == 1) return shape;
+  const Loop& planes = nest.loops[1];
+  shape.planes = planes.extent;
+  shape.source_plane = planes.source_stride;
+  shape.target_plane = planes.target_stride;
+  const bool walks = planes.source_stride >= rows.extent * rows.source_stride &&
+                     planes.target_stride >= rows.extent * rows.target_stride &&
+                     planes.source_stride % rows.source_stride == 0 &&
+                     planes.target_stride % rows.target_stride == 0;
+  return walks ? std::optional(shape) : std::nullopt;
+}
+
+std::int64_t outer_count(const LoopNest& nest) {
+  std::int64_t count = 1;
+  for (int k = 2; k < nest.rank; ++k) count *= nest.loops[static_cast<std::size_t>(k)].extent;
+  return count;
+}
+
+bool long_runs(std::span<const LoopNest> nests) {
+  std::int64_t bytes = 0;
+  for (const LoopNest& nest : nests) bytes += nest.bytes();
+  return bytes / static_cast<std::int64_t>(nests.size()) >= engine_run_least;
+}
+
+template <typename Entry>
+std::int64_t size_of(std::size_t count) {
+  return static_cast<std::int64_t>(count * sizeof(Entry));
+}
+
+}  // namespace
+
+GpuWork::~GpuWork() {
+  if (table_ != nullptr) gpus_->release_pinned(table_);
+  if (on_gpu_ != nullptr) gpus_->release(on_gpu_device_, on_gpu_);
+}
+
+Status GpuWork::enqueue(const GpuStream& stream, std::span<const LoopNest> nests,
+                        const std::byte* source, std::byte* target, GpuWay way) {
+  const bool runs =
+      std::all_of(nests.begin(), nests.end(), [](const LoopNest& nest) { return nest.rank == 0; });
+  if (runs && nests.size() >= pieces_least) {
+    const bool by_engines = way == GpuWay::over_link && long_runs(nests);
+    if (!by_engines) return enqueue_pieces(stream, nests, source, target);
+  }
+  for_kernels_.clear();
+  if (way == GpuWay::over_link || nests.size() < list_least) {
+    for (const LoopNest& nest : nests) {
+      if (Status s = enqueue_nest(stream, nest, source, target, way); !s) return s;
+    }
+    nests = for_kernels_;
+  }
+  if (nests.empty()) return {};
+  plans_.clear();
+  if (!gpu::plan_fields(nests, source, target, plans_)) {
+    if (nests.size() >= list_least) {
+      if (Status s = enqueue_lists(stream, nests, source, target, way); !s) return s;
+      nests = rest_;
+    }
+    for (const LoopNest& nest : nests) gpu::plan_kernels(nest, source, target, plans_);
+  }
+  for (const gpu::KernelPlan& plan : plans_) {
+    if (Status s = gpus_->launch(stream, plan, source, target); !s) return s;
+  }
+  return {};
+}
+
+Status GpuWork::enqueue(const GpuStream& stream, const LoopNest& run, const Pages& pages,
+                        const std::byte* source, std::byte* target) {
+  const std::size_t count = pages.source.size();
+  if (Status status = reserve_table(size_of<gpu::Piece>(count)); !status) return status;
+  auto* pieces = reinterpret_cast<gpu::Piece*>(table_);
+  for (std::size_t k = 0; k < count; ++k) {
+    pieces[k] = {run.source_offset + pages.source[k] * pages.source_stride,
+                 run.target_offset + pages.target[k] * pages.target_stride, run.element_bytes};
+  }
+  return gpus_->launch(stream, pieces, static_cast<std::int64_t>(count), source, target);
+}
+
+Status GpuWork::enqueue_lists(const GpuStream& stream, std::span<const LoopNest> nests,
+                              const std::byte* source, std::byte* target, GpuWay way) {
+  rest_.clear();
+  gpu::plan_lists(nests, source, target, lists_, rest_);
+  const std::array lists{&lists_.aligned, &lists_.shifted};
+  std::int64_t bytes = 0;
+  for (const gpu::NestList* list : lists) bytes += table_bytes(*list);
+  if (bytes == 0) return {};
+  if (Status status = reserve_table(bytes); !status) return status;
+  std::byte* at = table_;
+  for (const gpu::NestList* list : lists) {
+    write_table(*list, at);
+    at += table_bytes(*list);
+  }
+  const std::byte* table = table_;
+  // A GPU without room for the table reads it where it is.
+  if (way != GpuWay::past_engines && reserve_on_gpu(stream.device, bytes)) {
+    if (Status status = gpus_->copy(stream, table_, on_gpu_, bytes); !status) return status;
+    table = on_gpu_;
+  }
+  for (const gpu::NestList* list : lists) {
+    if (list->blocks == 0) continue;
+    const gpu::NestTable launched = gpu::table_of(*list, table);
+    if (Status s = gpus_->launch(stream, launched, source, target); !s) return s;
+    table += table_bytes(*list);
+  }
+  return {};
+}
+
+Status GpuWork::reserve_table(std::int64_t bytes) {
+  if (table_bytes_ >= bytes) return {};
+  if (table_ != nullptr) gpus_->release_pinned(table_);
+  table_ = nullptr;
+  table_bytes_ = 0;
+  auto table = gpus_->allocate_pinned(bytes);
+  if (!table) return table.error();
+  table_ = *table;
+  table_bytes_ = bytes;
+  return {};
+}
+
+Status GpuWork::reserve_on_gpu(int device, std::int64_t bytes) {
+  if (on_gpu_bytes_ >= bytes && on_gpu_device_ == device) return {};
+  if (on_gpu_ != nullptr) gpus_->release(on_gpu_device_, on_gpu_);
+  on_gpu_ = nullptr;
+  on_gpu_bytes_ = 0;
+  auto made = gpus_->allocate(device, bytes);
+  if (!made) return made.error();
+  on_gpu_ = *made;
+  on_gpu_bytes_ = bytes;
+  on_gpu_device_ = device;
+  return {};
+}
+
+Status GpuWork::enqueue_nest(const GpuStream& stream, const LoopNest& nest, const std::byte* source,
+                             std::byte* target, GpuWay way) {
+  const std::byte* from = source + nest.source_offset;
+  std::byte* to = target + nest.target_offset;
+  if (nest.bytes() == 0) return {};
+  if (nest.rank == 0 && way != GpuWay::past_engines) {
+    return gpus_->copy(stream, from, to, nest.element_bytes);
+  }
+  const auto shape = way == GpuWay::over_link && nest.element_bytes >= engine_row_least &&
+                             outer_count(nest) <= engine_commands_most
+                         ? pitched(nest)
+                         : std::nullopt;
+  if (!shape) {
+    for_kernels_.push_back(nest);
+    return {};
+  }
+  for (std::int64_t number = 0; number < outer_count(nest); ++number) {
+    std::int64_t rest = number;
+    std::int64_t source_bytes = 0;
+    std::int64_t target_bytes = 0;
+    for (int k = 2; k < nest.rank; ++k) {
+      const Loop& loop = nest.loops[static_cast<std::size_t>(k)];
+      source_bytes += rest % loop.extent * loop.source_stride;
+      target_bytes += rest % loop.extent * loop.target_stride;
+      rest /= loop.extent;
+    }
+    if (Status s = gpus_->copy(stream, from + source_bytes, to + target_bytes, *shape); !s) {
+      return s;
+    }
+  }
+  return {};
+}
+
+Status GpuWork::enqueue_pieces(const GpuStream& stream, std::span<const LoopNest> nests,
+                               const std::byte* source, std::byte* target) {
+  if (Status status = reserve_table(size_of<gpu::Piece>(nests.size())); !status) return status;
+  auto* pieces = reinterpret_cast<gpu::Piece*>(table_);
+  for (std::size_t k = 0; k < nests.size(); ++k) {
+    pieces[k] = {nests[k].source_offset, nests[k].target_offset, nests[k].element_bytes};
+  }
+  return gpus_->launch(stream, pieces, static_cast<std::int64_t>(nests.size()), source, target);
+}
+
+}  // namespace tranship

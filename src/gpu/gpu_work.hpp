@@ -1,0 +1,59 @@
+// Loop nests as work in a stream: copy engines for long runs, kernels for everything else.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gpu/gpus.hpp"
+#include "runtime/channel.hpp"
+
+namespace tranship {
+
+/// Who moves the bytes.
+enum class GpuWay {
+  in_memory,    ///< GPU memory: kernels, and the driver's own copy for one run
+  over_link,    ///< to or from the host: copy engines where the runs are long, else kernels
+  past_engines  ///< the same by kernels alone: behind nothing that waits for a copy engine
+};
+
+/// Puts nests into streams of one GPU. Keeps what the GPU reads meanwhile (tables of pieces) until
+/// the work has ended: one object for each request in flight. Not thread-safe.
+class GpuWork {
+ public:
+  explicit GpuWork(std::shared_ptr<Gpus> gpus) : gpus_(std::move(gpus)) {}
+  ~GpuWork();
+  GpuWork(const GpuWork&) = delete;
+  GpuWork& operator=(const GpuWork&) = delete;
+
+  /// Work of an earlier call must have ended. With pages there is one run.
+  Status enqueue(const GpuStream& stream, std::span<const LoopNest> nests, const std::byte* source,
+                 std::byte* target, GpuWay way);
+  Status enqueue(const GpuStream& stream, const LoopNest& run, const Pages& pages,
+                 const std::byte* source, std::byte* target);
+
+ private:
+  /// By a copy engine, or kept for kernels.
+  Status enqueue_nest(const GpuStream& stream, const LoopNest& nest, const std::byte* source,
+                      std::byte* target, GpuWay way);
+  Status enqueue_pieces(const GpuStream& stream, std::span<const LoopNest> nests,
+                        const std::byte* source, std::byte* target);
+  /// Those that lists carry, in a launch or two; the others are left in `rest_`.
+  Status enqueue_lists(const GpuStream& stream, std::span<const LoopNest> nests,
+                       const std::byte* source, std::byte* target, GpuWay way);
+  Status reserve_table(std::int64_t bytes);
+  Status reserve_on_gpu(int device, std::int64_t bytes);
+
+  std::shared_ptr<Gpus> gpus_;
+  std::vector<LoopNest> for_kernels_;   ///< of this request
+  std::vector<gpu::KernelPlan> plans_;  ///< kept, so that a request allocates nothing
+  std::vector<LoopNest> rest_;
+  gpu::NestLists lists_;
+  std::byte* table_ = nullptr;  ///< pinned
+  std::int64_t table_bytes_ = 0;
+  std::byte* on_gpu_ = nullptr;  ///< a table that every block reads a part of
+  std::int64_t on_gpu_bytes_ = 0;
+  int on_gpu_device_ = 0;
+};
+
+}  // namespace tranship

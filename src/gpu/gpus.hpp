@@ -1,0 +1,125 @@
+// The GPUs of this machine as the channels use them. One implementation calls CUDA; another has its
+// "device memory" in host memory, so that everything above it is tested where there is no GPU.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu/kernels/kernel_plan.hpp"
+#include "gpu/kernels/nest_list.hpp"
+#include "tranship/error.hpp"
+
+namespace tranship {
+
+/// What kind of memory an address lies in.
+enum class PointerKind { pageable, pinned, device, managed };
+
+struct PointerInfo {
+  PointerKind kind = PointerKind::pageable;
+  int device = -1;  ///< of device and managed memory
+};
+
+struct GpuInfo {
+  std::string name;  ///< as the driver says, such as "NVIDIA H200"
+  std::string bus;   ///< PCI address
+  std::int64_t memory_bytes = 0;
+  int multiprocessors = 0;
+  int numa_node = -1;  ///< -1: unknown
+};
+
+/// A queue of work on one GPU. Owned by whoever made it, or by the caller of a copy.
+struct GpuStream {
+  int device = 0;
+  void* handle = nullptr;  ///< cudaStream_t
+};
+
+/// A mark in a stream.
+struct GpuMark {
+  int device = 0;
+  void* handle = nullptr;  ///< cudaEvent_t
+};
+
+/// What another process needs to reach an allocation of this one (CUDA IPC).
+struct GpuTicket {
+  std::array<std::byte, 64> handle{};
+  std::string bus;                ///< of the GPU that it lies on: numbers differ between processes
+  std::int64_t offset_bytes = 0;  ///< from the allocation's base to the address
+  std::uint64_t allocation = 0;   ///< distinguishes allocations at one address
+};
+
+/// One row of a copy engine's 2-D or 3-D copy. Strides in bytes.
+struct PitchedCopy {
+  std::int64_t width_bytes = 0;
+  std::int64_t rows = 1;
+  std::int64_t planes = 1;
+  std::int64_t source_pitch = 0;
+  std::int64_t target_pitch = 0;
+  std::int64_t source_plane = 0;  ///< a multiple of source_pitch
+  std::int64_t target_plane = 0;
+};
+
+/// Threads: all. No call blocks on work in a stream, but for release() and close_ticket(), which
+/// CUDA may make wait. The current device of the calling thread is left as it was, but for enter().
+class Gpus {
+ public:
+  virtual ~Gpus() = default;
+
+  /// The GPUs of this machine, or why there are none that can be used.
+  static Result<std::shared_ptr<Gpus>> open();
+  /// `count` GPUs whose memory is the host's: for tests and trials.
+  static std::shared_ptr<Gpus> emulate(int count);
+
+  virtual const std::vector<GpuInfo>& list() const = 0;
+  virtual bool emulated() const = 0;
+  /// Whether kernels and copies on `from` reach the memory of `to` directly.
+  virtual bool peers(int from, int to) const = 0;
+
+  /// Makes the GPU the calling thread's current one, for libraries that ask CUDA for it.
+  virtual Status enter(int device) const = 0;
+
+  virtual PointerInfo where(const void* address) const = 0;
+
+  virtual Result<std::byte*> allocate(int device, std::int64_t bytes) = 0;
+  virtual void release(int device, std::byte* address) = 0;
+  virtual Result<std::byte*> allocate_pinned(std::int64_t bytes) = 0;
+  virtual void release_pinned(std::byte* address) = 0;
+  /// Makes pageable memory pinned for every GPU; whole pages.
+  virtual Status pin(std::byte* address, std::int64_t bytes) = 0;
+  virtual void unpin(std::byte* address) = 0;
+
+  /// `urgent` streams overtake others where the hardware lets them.
+  virtual Result<GpuStream> make_stream(int device, bool urgent) = 0;
+  virtual void release(const GpuStream& stream) = 0;
+  virtual Result<GpuMark> make_mark(int device) = 0;
+  virtual void release(const GpuMark& mark) = 0;
+  virtual Status record(const GpuMark& mark, const GpuStream& stream) = 0;
+  /// Whether what stood in the stream before the mark has ended; an error if it failed.
+  virtual Result<bool> reached(const GpuMark& mark) = 0;
+  /// Lets later work of `stream` start after the mark.
+  virtual Status wait(const GpuStream& stream, const GpuMark& mark) = 0;
+  virtual bool capturing(const GpuStream& stream) const = 0;
+
+  virtual Status copy(const GpuStream& stream, const std::byte* source, std::byte* target,
+                      std::int64_t bytes) = 0;
+  virtual Status copy(const GpuStream& stream, const std::byte* source, std::byte* target,
+                      const PitchedCopy& shape) = 0;
+  virtual Status launch(const GpuStream& stream, const gpu::KernelPlan& plan,
+                        const std::byte* source, std::byte* target) = 0;
+  /// `pieces` lies in pinned memory and stays valid until the kernel has ended.
+  virtual Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
+                        const std::byte* source, std::byte* target) = 0;
+  /// The table lies in memory that the GPU reads, and stays valid until the kernel has ended.
+  virtual Status launch(const GpuStream& stream, const gpu::NestTable& table,
+                        const std::byte* source, std::byte* target) = 0;
+
+  virtual Result<GpuTicket> ticket(const std::byte* address) const = 0;
+  /// The address here; the same allocation is opened once.
+  virtual Result<std::byte*> open_ticket(const GpuTicket& ticket, int device) = 0;
+  virtual void close_ticket(std::byte* address) = 0;
+};
+
+}  // namespace tranship

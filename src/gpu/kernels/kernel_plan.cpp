@@ -1,0 +1,555 @@
+#include "gpu/kernels/kernel_plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
+#include "base/check.hpp"
+#include "gpu/kernels/kernel_body.hpp"
+#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/records_body.hpp"
+#include "gpu/kernels/records_plan.hpp"
+
+namespace tranship::gpu {
+namespace {
+
+/// An index within a box has 16 bits in the kernels.
+constexpr std::int64_t box_bytes_max = 32768;
+/// Runs of this length on both sides need no shared memory.
+constexpr std::int64_t long_run_bytes = 128;
+constexpr std::int64_t row_bytes_min = 32;
+constexpr std::int64_t line_bytes = 128;
+
+/// Joins loops that continue each other on both sides, and the first ones with the element.
+void join(Work& work) {
+  std::vector<Loop> joined;
+  for (const Loop& loop : work.loops) {
+    if (joined.empty() && loop.source_stride == work.element_bytes &&
+        loop.target_stride == work.element_bytes) {
+      work.element_bytes *= loop.extent;
+      continue;
+    }
+    if (!joined.empty() &&
+        loop.source_stride == joined.back().extent * joined.back().source_stride &&
+        loop.target_stride == joined.back().extent * joined.back().target_stride) {
+      joined.back().extent *= loop.extent;
+      continue;
+    }
+    joined.push_back(loop);
+  }
+  work.loops = std::move(joined);
+}
+
+/// Cuts elements into units that one access moves, as an innermost loop.
+void cut_elements(Work& work, const std::byte* source, const std::byte* target,
+                  std::int64_t bytes_max) {
+  std::int64_t bits = work.element_bytes | address_bits(source, work.source_offset) |
+                      address_bits(target, work.target_offset);
+  for (const Loop& loop : work.loops) bits |= loop.source_stride | loop.target_stride;
+  const std::int64_t unit = std::min(common_bytes(bits), bytes_max);
+  const std::int64_t units = work.element_bytes / unit;
+  if (units > 1 || work.loops.empty()) {
+    work.loops.insert(work.loops.begin(), Loop{units, unit, unit});
+  }
+  work.element_bytes = unit;
+}
+
+/// Where a loop comes in the source's order; one that stays in place comes last.
+std::uint64_t source_key(const Loop& loop) {
+  return loop.source_stride == 0 ? ~std::uint64_t{0}
+                                 : static_cast<std::uint64_t>(std::llabs(loop.source_stride));
+}
+
+/// The loops by number, fastest in the source first.
+std::vector<std::size_t> source_order(const std::vector<Loop>& loops) {
+  std::vector<std::size_t> order(loops.size());
+  for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return source_key(loops[a]) < source_key(loops[b]);
+  });
+  return order;
+}
+
+struct BoxLimits {
+  std::int64_t elements_wanted = 0;
+  std::int64_t elements_max = 0;
+  int loops_max = box_loops_max;
+};
+
+/// Chooses the extents of a box so that runs grow evenly on both sides.
+class BoxShape {
+ public:
+  BoxShape(const std::vector<Loop>& loops, const BoxLimits& limits)
+      : loops_(loops), extents_(loops.size(), 1), limits_(limits) {
+    target_order_.resize(loops.size());
+    for (std::size_t k = 0; k < loops.size(); ++k) target_order_[k] = k;
+    source_order_ = source_order(loops);
+  }
+
+  const std::vector<std::int64_t>& extents() const { return extents_; }
+
+  void grow_both() {
+    for (bool grown = true; grown;) {
+      const bool target_first = run(target_order_) <= run(source_order_);
+      grown = grow(target_first ? target_order_ : source_order_) ||
+              grow(target_first ? source_order_ : target_order_);
+    }
+  }
+
+  void grow_target() {
+    while (grow(target_order_)) {
+    }
+  }
+
+  /// Fills what doubling left over, then makes the boxes along a loop equally long.
+  void balance(std::int64_t element_bytes) {
+    for (std::size_t k = 0; k < extents_.size(); ++k) {
+      std::int64_t& extent = extents_[k];
+      if (extent == 1) continue;
+      const std::int64_t room = limits_.elements_wanted / (elements() / extent);
+      extent = std::min(room, loops_[k].extent);
+      if (extent == loops_[k].extent) continue;
+      const std::int64_t line = line_bytes / element_bytes;
+      const std::int64_t vector = vector_bytes_max / element_bytes;
+      const std::int64_t step = extent >= 4 * line ? line : extent >= 2 * vector ? vector : 1;
+      extent = extent / step * step;
+      const std::int64_t most = limits_.elements_max / (elements() / extent);
+      const std::int64_t sector = std::max(step, 2 * vector);
+      // Along other loops, larger boxes were measured to cost more than cut ones.
+      if (loops_.size() == 2 && k == 1) {
+        extent = even_extent(loops_[k].extent, extent, extent >= 2 * sector ? sector : step, most);
+        continue;
+      }
+      const std::int64_t even =
+          ceil_divide(loops_[k].extent, ceil_divide(loops_[k].extent, extent));
+      extent = std::min(extent, ceil_divide(even, step) * step);
+    }
+  }
+
+ private:
+  std::int64_t elements() const {
+    std::int64_t product = 1;
+    for (const std::int64_t extent : extents_) product *= extent;
+    return product;
+  }
+
+  /// Elements that lie together on one side.
+  std::int64_t run(const std::vector<std::size_t>& order) const {
+    std::int64_t product = 1;
+    for (const std::size_t k : order) {
+      product *= extents_[k];
+      if (extents_[k] < loops_[k].extent) break;
+    }
+    return product;
+  }
+
+  bool grow(const std::vector<std::size_t>& order) {
+    for (const std::size_t k : order) {
+      if (extents_[k] == loops_[k].extent) continue;
+      const std::int64_t wider = std::min(2 * extents_[k], loops_[k].extent);
+      const auto active =
+          std::count_if(extents_.begin(), extents_.end(), [](std::int64_t e) { return e > 1; });
+      if (extents_[k] == 1 && active == limits_.loops_max) return false;
+      if (elements() / extents_[k] * wider > limits_.elements_wanted) return false;
+      extents_[k] = wider;
+      return true;
+    }
+    return false;
+  }
+
+  const std::vector<Loop>& loops_;
+  std::vector<std::int64_t> extents_;
+  BoxLimits limits_;
+  std::vector<std::size_t> target_order_;
+  std::vector<std::size_t> source_order_;
+};
+
+/// Puts the loops of the box first, each kind in the target's order.
+void set_loops(const Work& work, const std::vector<std::int64_t>& extents, KernelPlan& plan) {
+  plan.element_bytes = static_cast<std::int32_t>(work.element_bytes);
+  plan.source_vector_bytes = plan.element_bytes;
+  plan.target_vector_bytes = plan.element_bytes;
+  plan.source_offset = work.source_offset;
+  plan.target_offset = work.target_offset;
+  plan.blocks = 1;
+  for (const bool in_box : {true, false}) {
+    for (std::size_t k = 0; k < work.loops.size(); ++k) {
+      const bool counts_vectors = k == 0 && plan.kind == KernelKind::shifted;
+      if ((extents[k] > 1 || counts_vectors) != in_box) continue;
+      plan.loops[plan.rank] = work.loops[k];
+      plan.box[plan.rank] = static_cast<std::int32_t>(extents[k]);
+      const std::int64_t boxes = ceil_divide(work.loops[k].extent, extents[k]);
+      plan.boxes[plan.rank] = make_divisor(boxes);
+      plan.blocks *= boxes;
+      CHECK(plan.blocks < (std::int64_t{1} << 31), "a kernel needs more blocks than a launch has");
+      plan.box_elements *= plan.box[plan.rank];
+      plan.box_rank += in_box ? 1 : 0;
+      ++plan.rank;
+    }
+  }
+}
+
+void set_source_steps(KernelPlan& plan, const std::vector<std::size_t>& order) {
+  SourceStep* last = nullptr;
+  std::int64_t extent = 1;
+  std::int32_t elements = 1;
+  for (const std::size_t k : order) {
+    const Loop& loop = plan.loops[k];
+    plan.target_steps[k].shared_stride = elements;
+    elements *= plan.box[k];
+    const bool whole = last != nullptr && plan.box[last->cut] == plan.loops[last->cut].extent;
+    if (whole && loop.source_stride == extent * last->stride) {
+      last->cut = static_cast<std::int32_t>(k);
+      last->factor = static_cast<std::int32_t>(extent);
+      extent *= plan.box[k];
+    } else {
+      last = &plan.source_steps[plan.source_rank++];
+      last->stride = loop.source_stride;
+      last->cut = static_cast<std::int32_t>(k);
+      extent = plan.box[k];
+    }
+    last->extent = make_divisor(extent);
+  }
+}
+
+void set_target_steps(KernelPlan& plan) {
+  for (int k = 0; k < plan.box_rank; ++k) {
+    TargetStep& step = plan.target_steps[k];
+    step.extent = make_divisor(plan.box[k]);
+    if (k + 1 < plan.box_rank) {
+      step.shared_carry = plan.target_steps[k + 1].shared_stride - plan.box[k] * step.shared_stride;
+    }
+  }
+}
+
+/// The bytes that all boxes' first addresses on one side are a multiple of, up to a vector.
+std::int64_t block_bits(const KernelPlan& plan, bool source) {
+  std::int64_t bits = 0;
+  for (int k = 0; k < plan.rank; ++k) {
+    if (plan.boxes[k].divisor == 1) continue;
+    const Loop& loop = plan.loops[k];
+    bits |= plan.box[k] * (source ? loop.source_stride : loop.target_stride);
+  }
+  return bits;
+}
+
+/// A kernel exists for vectors of one element, of a word and of 16 bytes.
+std::int32_t kernel_vector(std::int64_t bytes, std::int32_t element_bytes) {
+  if (bytes >= vector_bytes_max) return vector_bytes_max;
+  return bytes >= 4 ? std::max(4, element_bytes) : element_bytes;
+}
+
+void set_source_vector(KernelPlan& plan, const std::byte* source) {
+  if (plan.source_steps[0].stride != plan.element_bytes) return;
+  std::int64_t bits = address_bits(source, plan.source_offset) | block_bits(plan, true);
+  bits |= std::int64_t{plan.source_steps[0].extent.divisor} * plan.element_bytes;
+  for (int k = 1; k < plan.source_rank; ++k) bits |= plan.source_steps[k].stride;
+  plan.source_vector_bytes = kernel_vector(common_bytes(bits), plan.element_bytes);
+}
+
+void set_target_vector(KernelPlan& plan, const std::byte* target) {
+  if (plan.loops[0].target_stride != plan.element_bytes) return;
+  std::int64_t bits = address_bits(target, plan.target_offset) | block_bits(plan, false);
+  std::int64_t run = std::int64_t{plan.box[0]} * plan.element_bytes;
+  int merged = 1;
+  for (; merged < plan.box_rank; ++merged) {
+    const bool whole = plan.box[merged - 1] == plan.loops[merged - 1].extent;
+    if (!whole || plan.loops[merged].target_stride != run) break;
+    run *= plan.box[merged];
+  }
+  bits |= run;
+  for (int k = merged; k < plan.box_rank; ++k) bits |= plan.loops[k].target_stride;
+  plan.target_vector_bytes = kernel_vector(common_bytes(bits), plan.element_bytes);
+  plan.straddles = plan.box[0] * plan.element_bytes % plan.target_vector_bytes != 0;
+}
+
+/// Vectors that begin at multiples of their reach in shared memory cross either no gap, or one for
+/// each 128 bytes: then their elements lie evenly.
+void set_shared_step(KernelPlan& plan) {
+  if (plan.straddles) return;
+  const std::int32_t stride = plan.target_steps[0].shared_stride * plan.element_bytes;
+  const std::int32_t reach = stride * (plan.target_vector_bytes / plan.element_bytes);
+  const std::int32_t second = 1 << second_gap_log2(plan.element_bytes);
+  const auto gap = static_cast<std::int32_t>(gap_bytes(plan.element_bytes));
+  constexpr auto line = static_cast<std::int32_t>(line_bytes);
+  if (line % reach == 0) plan.shared_step = stride;
+  if (stride % line == 0 && second % reach == 0) plan.shared_step = stride + stride / line * gap;
+}
+
+/// Whether both sides walk memory in the same order: then a box gains nothing.
+bool same_order(const std::vector<Loop>& loops) {
+  const std::vector<std::size_t> order = source_order(loops);
+  std::size_t moving = 0;
+  while (moving < loops.size() && loops[order[moving]].source_stride != 0) ++moving;
+  return std::is_sorted(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(moving));
+}
+
+/// Lets neighbouring blocks stay in a part of the fastest loop: its boxes become two loops.
+void group_blocks(KernelPlan& plan, std::int64_t group) {
+  Loop& loop = plan.loops[0];
+  const std::int64_t boxes = plan.boxes[0].divisor;
+  const bool divides = boxes * plan.box[0] == loop.extent && group > 1 && boxes % group == 0;
+  if (!divides || boxes == group || plan.rank == kernel_loops_max) return;
+  const std::int64_t step = group * plan.box[0];
+  plan.loops[plan.rank] = {boxes / group, step * loop.source_stride, step * loop.target_stride};
+  plan.box[plan.rank] = 1;
+  plan.boxes[plan.rank] = make_divisor(boxes / group);
+  ++plan.rank;
+  loop.extent = step;
+  plan.boxes[0] = make_divisor(group);
+}
+
+/// How a nest is to be carried.
+struct Way {
+  bool direct = false;
+  KernelKind kind = KernelKind::box;
+  KernelTuning tuning;
+};
+
+/// Blocks from which larger boxes are better than more of them.
+constexpr std::int64_t blocks_wanted = 4096;
+
+BoxLimits limits_of(const Work& work, const Way& way) {
+  const KernelTuning& tuning = way.tuning;
+  if (!way.direct) {
+    CHECK(tuning.box_bytes <= box_bytes_max, "a box is larger than the kernels can index");
+    return {tuning.box_bytes / work.element_bytes, box_bytes_max / work.element_bytes};
+  }
+  std::int64_t bytes = work.element_bytes;
+  for (const Loop& loop : work.loops) bytes *= loop.extent;
+  bytes = std::max(bytes, tuning.list_bytes);
+  const std::int64_t box_bytes =
+      std::clamp(bytes / blocks_wanted, std::min(tuning.box_bytes, tuning.direct_box_bytes),
+                 tuning.direct_box_bytes);
+  const std::int64_t rows = way.kind == KernelKind::shifted
+                                ? std::min<std::int64_t>(tuning.shifted_rows, box_rows_max)
+                                : box_rows_max;
+  const std::int64_t most = rows * work.loops[0].extent;
+  return {std::min(box_bytes / work.element_bytes, most), most, kernel_loops_max};
+}
+
+KernelPlan make_plan(const Work& work, const std::byte* source, const std::byte* target,
+                     const Way& way) {
+  KernelPlan plan;
+  plan.kind = way.kind;
+  const bool direct = way.direct;
+  BoxShape shape(work.loops, limits_of(work, way));
+  if (direct) {
+    shape.grow_target();
+  } else {
+    shape.grow_both();
+  }
+  shape.balance(work.element_bytes);
+  set_loops(work, shape.extents(), plan);
+  if (direct) {
+    set_target_steps(plan);
+    plan.rows = plan.box_elements / plan.box[0];
+    CHECK(plan.rows <= box_rows_max, "a box has more rows than fit");
+    if (plan.box_rank > 1) plan.inner_rows = plan.rows / plan.box[plan.box_rank - 1];
+    return plan;
+  }
+  const std::vector<Loop> loops(plan.loops, plan.loops + plan.box_rank);
+  set_source_steps(plan, source_order(loops));
+  set_target_steps(plan);
+  group_blocks(plan, way.tuning.group_boxes);
+  set_source_vector(plan, source);
+  set_target_vector(plan, target);
+  set_shared_step(plan);
+  const std::uint32_t last = static_cast<std::uint32_t>(plan.box_elements * plan.element_bytes);
+  plan.shared_bytes = static_cast<std::int32_t>(shared_size(last, plan.element_bytes));
+  return plan;
+}
+
+/// The runs of a nest as whole vectors of the target, of which they have so many at most.
+Work in_vectors(const Work& runs) {
+  Work work = runs;
+  work.element_bytes = vector_bytes_max;
+  const std::int64_t vectors = std::max<std::int64_t>(1, runs.element_bytes / vector_bytes_max);
+  work.loops.insert(work.loops.begin(), Loop{vectors, vector_bytes_max, vector_bytes_max});
+  return work;
+}
+
+/// Completes the plans of in_vectors().
+void set_runs(const Work& runs, std::span<KernelPlan> plans) {
+  for (KernelPlan& plan : plans) {
+    plan.run_bytes = runs.element_bytes;
+    plan.source_low = runs.source_offset;
+    plan.source_high = runs.source_offset + runs.element_bytes;
+    for (const Loop& loop : runs.loops) {
+      const std::int64_t reach = (loop.extent - 1) * loop.source_stride;
+      (reach < 0 ? plan.source_low : plan.source_high) += reach;
+    }
+  }
+}
+
+/// Whether runs are faster in vectors that are shifted than in units that are aligned.
+bool better_shifted(const Work& runs, const Work& units, const KernelTuning& tuning) {
+  constexpr std::int64_t wide_bytes = 8;
+  constexpr std::int64_t more_each = 32;
+  return units.element_bytes < wide_bytes &&
+         runs.element_bytes >= tuning.shifted_run_bytes + more_each * units.element_bytes;
+}
+
+/// Rows of a box from which on margins around each of them are few.
+constexpr std::int32_t rows_least = 16;
+
+/// Whether a box is moved in accesses so narrow that rows in aligned vectors are better.
+bool better_as_records(const KernelPlan& plan, const std::byte* target) {
+  const SourceStep& fastest = plan.source_steps[0];
+  if (plan.element_bytes > 4 ||
+      fastest.extent.divisor * static_cast<std::uint32_t>(plan.element_bytes) < sector_bytes) {
+    return false;
+  }
+  // A few fields are a part of long runs on one side, and their columns are long on the other.
+  for (int k = 0; k < plan.box_rank; ++k) {
+    if (plan.box[k] < rows_least) return false;
+  }
+  if (plan.source_vector_bytes < vector_bytes_max || plan.target_vector_bytes < vector_bytes_max) {
+    return true;
+  }
+  // The runs of single bytes are short: each part of a sector that they end in costs the more.
+  std::int64_t bits = address_bits(target, plan.target_offset);
+  for (int k = 1; k < plan.rank; ++k) bits |= plan.loops[k].target_stride;
+  return plan.element_bytes == 1 && bits % sector_bytes != 0;
+}
+
+/// Elements from which narrow accesses are as wide as they need to be.
+constexpr std::int32_t wide_element_bytes = 8;
+
+/// The fields of records whose columns lie off the alignment: a nest for each. Empty if the nest is
+/// something else, or a box moves it in wide accesses.
+std::vector<Work> misaligned_fields(const Work& work, const KernelPlan& plan) {
+  const bool wide =
+      plan.source_vector_bytes >= vector_bytes_max && plan.target_vector_bytes >= vector_bytes_max;
+  if (wide || plan.element_bytes >= wide_element_bytes) return {};
+  std::vector<Work> fields;
+  for (std::size_t k = 0; k < work.loops.size() && fields.empty(); ++k) {
+    const Loop& loop = work.loops[k];
+    const bool in_records =
+        loop.source_stride == work.element_bytes || loop.target_stride == work.element_bytes;
+    if (!in_records || loop.extent > record_fields_max) continue;
+    for (std::int64_t index = 0; index < loop.extent; ++index) {
+      Work& field = fields.emplace_back(work);
+      field.loops.erase(field.loops.begin() + static_cast<std::ptrdiff_t>(k));
+      field.source_offset += index * loop.source_stride;
+      field.target_offset += index * loop.target_stride;
+    }
+  }
+  return fields;
+}
+
+/// Plans for a nest that may have too many loops: the shortest of the slower ones are walked here.
+void plan_work(const Work& work, const std::byte* source, const std::byte* target, const Way& way,
+               std::vector<KernelPlan>& plans) {
+  if (work.loops.size() <= kernel_loops_max) {
+    plans.push_back(make_plan(work, source, target, way));
+    return;
+  }
+  const std::size_t fastest = source_order(work.loops)[0];
+  std::size_t outer = 0;
+  for (std::size_t k = 1; k < work.loops.size(); ++k) {
+    if (k == fastest) continue;
+    if (outer == 0 || work.loops[k].extent < work.loops[outer].extent) outer = k;
+  }
+  Work inner = work;
+  inner.loops.erase(inner.loops.begin() + static_cast<std::ptrdiff_t>(outer));
+  for (std::int64_t index = 0; index < work.loops[outer].extent; ++index) {
+    inner.source_offset = work.source_offset + index * work.loops[outer].source_stride;
+    inner.target_offset = work.target_offset + index * work.loops[outer].target_stride;
+    plan_work(inner, source, target, way, plans);
+  }
+}
+
+}  // namespace
+
+void plan_kernels(const LoopNest& nest, const std::byte* source, const std::byte* target,
+                  std::vector<KernelPlan>& plans, const KernelTuning& tuning) {
+  if (nest.bytes() == 0) return;
+  Work work = normalise(nest);
+  join(work);
+  const Work whole = work;
+  cut_elements(work, source, target, tuning.element_bytes_max);
+  const bool direct = whole.element_bytes >= long_run_bytes || same_order(work.loops);
+  const KernelKind direct_kind =
+      whole.element_bytes >= row_bytes_min ? KernelKind::rows : KernelKind::elements;
+  const Way way{direct, direct ? direct_kind : KernelKind::box, tuning};
+  if (direct && !tuning.in_list && direct_kind == KernelKind::elements &&
+      plan_shuffle(std::span(&whole, 1), source, target, tuning, plans)) {
+    return;
+  }
+  const std::size_t before = plans.size();
+  if (direct && better_shifted(whole, work, tuning)) {
+    plan_work(in_vectors(whole), source, target, {true, KernelKind::shifted, tuning}, plans);
+    return set_runs(whole, std::span(plans).subspan(before));
+  }
+  plan_work(work, source, target, way, plans);
+  if (direct || plans.size() != before + 1) return;
+  const std::vector<Work> fields = misaligned_fields(whole, plans.back());
+  if (!fields.empty() && plan_records(fields, source, target, tuning, plans)) {
+    plans.erase(plans.end() - 2);
+    return;
+  }
+  if (!better_as_records(plans.back(), target)) return;
+  if (plan_transpose(whole, source, target, tuning, plans)) plans.erase(plans.end() - 2);
+}
+
+namespace {
+
+/// Whether the nests begin as near each other as fields of a record that fits a box do.
+bool near_on_one_side(std::span<const LoopNest> nests) {
+  const auto spread = [&](auto offset) {
+    const auto [low, high] = std::minmax_element(
+        nests.begin(), nests.end(),
+        [&](const LoopNest& a, const LoopNest& b) { return a.*offset < b.*offset; });
+    return (*high).*offset - (*low).*offset;
+  };
+  return nests.size() > 1 && std::min(spread(&LoopNest::source_offset),
+                                      spread(&LoopNest::target_offset)) < box_bytes_max;
+}
+
+}  // namespace
+
+bool plan_fields(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
+                 std::vector<KernelPlan>& plans, const KernelTuning& tuning) {
+  if (!near_on_one_side(nests)) return false;
+  std::vector<Work> works;
+  for (const LoopNest& nest : nests) {
+    if (nest.bytes() != 0) works.push_back(normalise(nest));
+  }
+  return works.size() > 1 && (plan_records(works, source, target, tuning, plans) ||
+                              plan_shuffle(works, source, target, tuning, plans));
+}
+
+void plan_kernels(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
+                  std::vector<KernelPlan>& plans, const KernelTuning& tuning) {
+  if (plan_fields(nests, source, target, plans, tuning)) return;
+  for (const LoopNest& nest : nests) plan_kernels(nest, source, target, plans, tuning);
+}
+
+std::string explain(const KernelPlan& plan) {
+  const std::string element = std::to_string(plan.element_bytes) + "-byte";
+  if (plan.kind == KernelKind::rows) {
+    const std::int64_t bytes = plan.loops[0].extent * plan.element_bytes;
+    return "rows of " + std::to_string(plan.loops[0].extent == 1 ? plan.element_bytes : bytes) +
+           " bytes in " + element + " accesses, " + std::to_string(plan.blocks) + " blocks";
+  }
+  if (plan.kind == KernelKind::records) return explain_records(plan);
+  if (plan.kind == KernelKind::shifted) {
+    return "runs of " + std::to_string(plan.run_bytes) + " bytes, shifted, " +
+           std::to_string(plan.blocks) + " blocks";
+  }
+  if (plan.kind == KernelKind::elements) {
+    return "single elements in " + element + " accesses, " + std::to_string(plan.blocks) +
+           " blocks";
+  }
+  std::string box;
+  for (int k = 0; k < plan.box_rank; ++k) {
+    box += (k == 0 ? "" : " x ") + std::to_string(plan.box[k]);
+  }
+  return "box of " + box + " elements of " + std::to_string(plan.element_bytes) + " bytes, " +
+         std::to_string(plan.source_vector_bytes) + "-byte reads, " +
+         std::to_string(plan.target_vector_bytes) + "-byte writes, " + std::to_string(plan.blocks) +
+         " blocks";
+}
+
+}  // namespace tranship::gpu

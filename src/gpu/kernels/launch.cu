@@ -1,0 +1,136 @@
+// The device side of launch.hpp: kernels around the bodies, and their launches.
+#include <cuda_runtime.h>
+
+#include "gpu/kernels/direct_body.hpp"
+#include "gpu/kernels/launch.hpp"
+#include "gpu/kernels/pieces_body.hpp"
+#include "gpu/kernels/records_body.hpp"
+#include "gpu/kernels/select_kernel.hpp"
+
+namespace tranship::gpu {
+namespace {
+
+template <int element_bytes, bool shifted>
+__global__ void __launch_bounds__(kernel_threads)
+    direct_kernel(const __grid_constant__ NestPlan plan, const std::byte* source,
+                  std::byte* target) {
+  __shared__ Row rows[box_rows_max];
+  const DirectPlace place = locate_direct(plan, blockIdx.x, source, target);
+  list_rows(plan, place, threadIdx.x, rows);
+  __syncthreads();
+  move_rows<element_bytes, shifted>(plan, place, rows, source, threadIdx.x);
+}
+
+template <int element_bytes, int source_bytes, int target_bytes, int loops>
+__global__ void __launch_bounds__(kernel_threads, 4)
+    box_kernel(const __grid_constant__ NestPlan plan, const std::byte* source, std::byte* target) {
+  extern __shared__ uint4 shared_words[];
+  std::byte* shared = reinterpret_cast<std::byte*>(shared_words);
+  const Place place = locate(plan, blockIdx.x, source, target);
+  if (place.full) {
+    load_box<element_bytes, source_bytes, loops, true>(plan, place, threadIdx.x, shared);
+    __syncthreads();
+    store_box<element_bytes, target_bytes, loops, true>(plan, place, threadIdx.x, shared);
+  } else {
+    load_box<element_bytes, source_bytes, loops, false>(plan, place, threadIdx.x, shared);
+    __syncthreads();
+    store_box<element_bytes, target_bytes, loops, false>(plan, place, threadIdx.x, shared);
+  }
+}
+
+template <bool to_columns, bool across, bool shuffled>
+__global__ void __launch_bounds__(kernel_threads, 4)
+    records_kernel(const __grid_constant__ RecordsPlan plan, std::byte* records,
+                   std::byte* columns) {
+  extern __shared__ uint4 shared_words[];
+  std::byte* shared = reinterpret_cast<std::byte*>(shared_words);
+  assume_global(records);
+  assume_global(columns);
+  const RecordsPlace place = locate_records<across, to_columns>(plan, blockIdx.x, records, columns);
+  if constexpr (to_columns) {
+    if constexpr (shuffled) load_table(plan, threadIdx.x, shared);
+    load_rows<across>(plan, place, threadIdx.x, shared);
+    __syncthreads();
+    store_runs<across, shuffled>(plan, place, threadIdx.x, shared);
+  } else {
+    load_runs<across>(plan, place, threadIdx.x, shared);
+    __syncthreads();
+    store_rows<across>(plan, place, threadIdx.x, shared);
+  }
+}
+
+__global__ void __launch_bounds__(kernel_threads)
+    pieces_kernel(const Piece* pieces, std::int64_t count, const std::byte* source,
+                  std::byte* target, std::int32_t warps, std::int32_t warps_log2) {
+  __shared__ Piece held[piece_warps];
+  // The table may lie in host memory: the block reads its part once, all words together.
+  const std::int64_t first_warp = static_cast<std::int64_t>(blockIdx.x) * piece_warps;
+  const std::int64_t first = first_warp >> warps_log2;
+  const std::int64_t end = min(((first_warp + piece_warps - 1) >> warps_log2) + 1, count);
+  constexpr int words = sizeof(Piece) / sizeof(std::int64_t);
+  if (threadIdx.x < (end - first) * words) {
+    reinterpret_cast<std::int64_t*>(held)[threadIdx.x] =
+        reinterpret_cast<const std::int64_t*>(pieces + first)[threadIdx.x];
+  }
+  __syncthreads();
+  const std::int64_t warp = first_warp + threadIdx.x / warp_lanes;
+  const std::int64_t number = warp >> warps_log2;
+  if (number >= count) return;
+  move_piece(held[number - first], source, target, static_cast<std::uint32_t>(warp & (warps - 1)),
+             static_cast<std::uint32_t>(warps), threadIdx.x % warp_lanes);
+}
+
+/// What select_kernel() calls.
+struct Launch {
+  const KernelPlan& plan;
+  const std::byte* source;
+  std::byte* target;
+  cudaStream_t stream;
+
+  template <int element_bytes, bool shifted>
+  int direct() const {
+    direct_kernel<element_bytes, shifted>
+        <<<static_cast<unsigned>(plan.blocks), kernel_threads, 0, stream>>>(plan, source, target);
+    return cudaGetLastError();
+  }
+
+  template <int element_bytes, int source_bytes, int target_bytes, int loops>
+  int box() const {
+    box_kernel<element_bytes, source_bytes, target_bytes, loops>
+        <<<static_cast<unsigned>(plan.blocks), kernel_threads,
+           static_cast<std::size_t>(plan.shared_bytes), stream>>>(plan, source, target);
+    return cudaGetLastError();
+  }
+
+  template <bool to_columns, bool across, bool shuffled>
+  int records() const {
+    // Only the target is written to.
+    std::byte* from = const_cast<std::byte*>(source);
+    records_kernel<to_columns, across, shuffled>
+        <<<static_cast<unsigned>(plan.blocks), kernel_threads,
+           static_cast<std::size_t>(plan.shared_bytes), stream>>>(
+            plan.records, to_columns ? from : target, to_columns ? target : from);
+    return cudaGetLastError();
+  }
+};
+
+}  // namespace
+
+int launch(const KernelPlan& plan, const std::byte* source, std::byte* target, void* stream) {
+  return select_kernel(plan, Launch{plan, source, target, static_cast<cudaStream_t>(stream)});
+}
+
+int launch_pieces(const Piece* pieces, std::int64_t count, const std::byte* source,
+                  std::byte* target, void* stream) {
+  if (count == 0) return cudaSuccess;
+  const PieceShare share = share_pieces(count);
+  int warps_log2 = 0;
+  while ((std::int64_t{1} << warps_log2) < share.warps) ++warps_log2;
+  CHECK(share.blocks < (std::int64_t{1} << 31), "a list has more pieces than a launch takes");
+  pieces_kernel<<<static_cast<unsigned>(share.blocks), kernel_threads, 0,
+                  static_cast<cudaStream_t>(stream)>>>(
+      pieces, count, source, target, static_cast<std::int32_t>(share.warps), warps_log2);
+  return cudaGetLastError();
+}
+
+}  // namespace tranship::gpu

@@ -1,0 +1,54 @@
+// Kernels for lists of nests.
+#include <cuda_runtime.h>
+
+#include "gpu/kernels/launch.hpp"
+#include "gpu/kernels/nest_list_body.hpp"
+#include "gpu/kernels/select_kernel.hpp"
+
+namespace tranship::gpu {
+namespace {
+
+template <int element_bytes, bool shifted>
+__global__ void __launch_bounds__(kernel_threads)
+    list_kernel(const __grid_constant__ NestTable table, const std::byte* source,
+                std::byte* target) {
+  constexpr std::uint32_t words = sizeof(NestPlan) / sizeof(std::uint32_t);
+  static_assert(sizeof(NestPlan) % sizeof(std::uint32_t) == 0);
+  __shared__ alignas(NestPlan) std::uint32_t held[words];
+  __shared__ Row rows[box_rows_max];
+  const ListedBlock block = find_block(table, blockIdx.x);
+  const auto* from = reinterpret_cast<const std::uint32_t*>(&table.plans[block.nest.plan]);
+  for (std::uint32_t k = threadIdx.x; k < words; k += kernel_threads) held[k] = from[k];
+  __syncthreads();
+  const NestPlan& plan = *reinterpret_cast<const NestPlan*>(held);
+  if (block.number >= plan.blocks) return;
+  source += block.nest.source;
+  const DirectPlace place = locate_direct(plan, block.number, source, target + block.nest.target);
+  list_rows(plan, place, threadIdx.x, rows);
+  __syncthreads();
+  move_rows<element_bytes, shifted>(plan, place, rows, source, threadIdx.x);
+}
+
+/// What select_list() calls.
+struct Launch {
+  const NestTable& table;
+  const std::byte* source;
+  std::byte* target;
+  cudaStream_t stream;
+
+  template <int element_bytes, bool shifted>
+  int list() const {
+    list_kernel<element_bytes, shifted>
+        <<<static_cast<unsigned>(table.blocks), kernel_threads, 0, stream>>>(table, source, target);
+    return cudaGetLastError();
+  }
+};
+
+}  // namespace
+
+int launch_list(const NestTable& table, const std::byte* source, std::byte* target, void* stream) {
+  if (table.blocks == 0) return cudaSuccess;
+  return select_list(table, Launch{table, source, target, static_cast<cudaStream_t>(stream)});
+}
+
+}  // namespace tranship::gpu

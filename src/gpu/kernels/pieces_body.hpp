@@ -1,0 +1,108 @@
+// Lists of contiguous pieces: so many warps for each piece that the GPU is busy with few of them.
+#pragma once
+
+#include <algorithm>
+
+#include "gpu/kernels/direct_body.hpp"
+
+namespace tranship::gpu {
+
+constexpr std::int64_t warp_lanes = 32;
+constexpr std::int64_t piece_warps = kernel_threads / warp_lanes;  ///< of a block
+/// Warps that a launch should have, where pieces are too few: what the largest GPUs hold at once.
+constexpr std::int64_t warps_wanted = 16384;
+
+struct PieceShare {
+  std::int64_t warps = 1;  ///< of a piece; a power of two
+  std::int64_t blocks = 1;
+};
+
+inline PieceShare share_pieces(std::int64_t count) {
+  PieceShare share;
+  while (share.warps * count < warps_wanted) share.warps *= 2;
+  share.blocks = (share.warps * count + piece_warps - 1) / piece_warps;
+  return share;
+}
+
+/// The middle of a piece, from where both addresses are a multiple of `bytes`.
+template <int bytes>
+TRANSHIP_DEVICE void move_vectors(const std::byte* source, std::byte* target, std::int64_t vectors,
+                                  std::uint32_t warp, std::uint32_t warps, std::uint32_t lane) {
+  constexpr std::int64_t together = 4;
+  constexpr std::int64_t chunk = together * warp_lanes;
+  for (std::int64_t first = warp * chunk; first < vectors; first += warps * chunk) {
+    Words<bytes> held[together] = {};
+    TRANSHIP_UNROLL
+    for (int r = 0; r < together; ++r) {
+      const std::int64_t vector = first + r * warp_lanes + lane;
+      if (vector < vectors) held[r] = read<bytes>(source + vector * bytes);
+    }
+    TRANSHIP_UNROLL
+    for (int r = 0; r < together; ++r) {
+      const std::int64_t vector = first + r * warp_lanes + lane;
+      if (vector < vectors) write(target + vector * bytes, held[r]);
+    }
+  }
+}
+
+/// As move_vectors() with 16 bytes, where the source lies askew: it is read in aligned vectors,
+/// each of them twice, the second time from the cache.
+TRANSHIP_DEVICE void move_askew(const std::byte* source, std::byte* target, std::int64_t vectors,
+                                std::uint32_t warp, std::uint32_t warps, std::uint32_t lane) {
+  constexpr std::int64_t together = 4;
+  constexpr std::int64_t chunk = together * warp_lanes;
+  const auto askew = static_cast<std::uint32_t>(askew_of(source));
+  const std::byte* from = source - askew;
+  for (std::int64_t first = warp * chunk; first < vectors; first += warps * chunk) {
+    Words<16> low[together];
+    Words<16> high[together];
+    TRANSHIP_UNROLL
+    for (int r = 0; r < together; ++r) {
+      const std::int64_t vector = first + r * warp_lanes + lane;
+      if (vector >= vectors) continue;
+      low[r] = read<16>(from + vector * 16);
+      high[r] = read<16>(from + vector * 16 + 16);
+    }
+    TRANSHIP_UNROLL
+    for (int r = 0; r < together; ++r) {
+      const std::int64_t vector = first + r * warp_lanes + lane;
+      if (vector >= vectors) continue;
+      write(target + vector * 16, shift_vectors(low[r], high[r], askew));
+    }
+  }
+}
+
+TRANSHIP_DEVICE void move_bytes(const std::byte* source, std::byte* target, std::int64_t begin,
+                                std::int64_t end, std::uint32_t lane) {
+  for (std::int64_t at = begin + lane; at < end; at += warp_lanes) {
+    write(target + at, read<1>(source + at));
+  }
+}
+
+/// What one lane of the `warp`-th of `warps` warps moves of a piece.
+TRANSHIP_DEVICE void move_piece(const Piece& piece, const std::byte* source, std::byte* target,
+                                std::uint32_t warp, std::uint32_t warps, std::uint32_t lane) {
+  source += piece.source_offset;
+  target += piece.target_offset;
+  const auto from = reinterpret_cast<std::uintptr_t>(source);
+  const auto to = reinterpret_cast<std::uintptr_t>(target);
+  std::int64_t begin = static_cast<std::int64_t>((~to + 1) % 16);
+  const bool askew = (from ^ to) % 16 != 0;
+  // What is read in aligned vectors reaches up to 15 bytes to either side.
+  if (askew) begin += 16;
+  std::int64_t vectors = (piece.bytes - begin - (askew ? 16 : 0)) / 16;
+  if (vectors <= 0) {
+    if (warp == 0) move_bytes(source, target, 0, piece.bytes, lane);
+    return;
+  }
+  if (warp == 0) {
+    move_bytes(source, target, 0, begin, lane);
+    move_bytes(source, target, begin + vectors * 16, piece.bytes, lane);
+  }
+  source += begin;
+  target += begin;
+  if (!askew) return move_vectors<16>(source, target, vectors, warp, warps, lane);
+  move_askew(source, target, vectors, warp, warps, lane);
+}
+
+}  // namespace tranship::gpu

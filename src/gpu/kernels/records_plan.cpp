@@ -1,0 +1,555 @@
+#include "gpu/kernels/records_plan.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.hpp"
+#include "gpu/kernels/records_body.hpp"
+
+namespace tranship::gpu {
+namespace {
+
+constexpr std::int64_t record_bytes_max = 1024;
+/// Without asking for more, a block has so much.
+constexpr std::int64_t shared_bytes_max = 49152;
+/// Shorter runs are moved as well by a kernel for each nest.
+constexpr std::int64_t run_bytes_least = 64;
+/// Shorter rows leave a block without work, where it has but one.
+constexpr std::int64_t row_bytes_least = 2048;
+
+/// One side of a loop: what a byte offset grows by.
+struct Side {
+  bool source = true;
+  std::int64_t stride(const Loop& loop) const {
+    return source ? loop.source_stride : loop.target_stride;
+  }
+  std::int64_t offset(const Work& work) const {
+    return source ? work.source_offset : work.target_offset;
+  }
+};
+
+struct FieldWork {
+  std::int64_t bytes = 0;
+  std::int64_t record_at = 0;
+  std::int64_t column_at = 0;
+  std::vector<std::int64_t> column_strides;  ///< of each loop of the records
+};
+
+struct RecordLoop {
+  std::int64_t extent = 1;
+  std::int64_t stride = 0;
+};
+
+/// Nests seen as fields of records on one side.
+struct Records {
+  bool to_columns = true;
+  std::vector<RecordLoop> loops;  ///< fastest in the records first
+  std::vector<FieldWork> fields;
+  std::int64_t first = 0;  ///< of the first field in the first record
+  std::int64_t span = 0;   ///< from there to the end of the last field
+  std::int64_t bytes = 0;  ///< that the fields have together
+};
+
+const Loop* find(const Work& work, const RecordLoop& wanted, const Side& side) {
+  for (const Loop& loop : work.loops) {
+    if (loop.extent == wanted.extent && side.stride(loop) == wanted.stride) return &loop;
+  }
+  return nullptr;
+}
+
+/// The loops that all the nests have, by extent and stride in the records.
+std::vector<RecordLoop> shared_loops(std::span<const Work> works, const Side& side) {
+  std::vector<RecordLoop> loops;
+  for (const Loop& loop : works[0].loops) {
+    const RecordLoop wanted{loop.extent, side.stride(loop)};
+    const bool all = std::all_of(works.begin(), works.end(), [&](const Work& work) {
+      return find(work, wanted, side) != nullptr;
+    });
+    if (all) loops.push_back(wanted);
+  }
+  std::sort(loops.begin(), loops.end(),
+            [](const RecordLoop& a, const RecordLoop& b) { return a.stride < b.stride; });
+  return loops;
+}
+
+/// A nest's other loops count fields of equal width. False if there are too many of them.
+bool add_fields(const Work& work, const Side& side, Records& records) {
+  const Side other{!side.source};
+  FieldWork first{work.element_bytes, side.offset(work), other.offset(work), {}};
+  for (const RecordLoop& loop : records.loops) {
+    first.column_strides.push_back(other.stride(*find(work, loop, side)));
+  }
+  std::vector<FieldWork> fields = {first};
+  for (const Loop& loop : work.loops) {
+    const bool shared =
+        std::any_of(records.loops.begin(), records.loops.end(), [&](const RecordLoop& one) {
+          return one.extent == loop.extent && one.stride == side.stride(loop);
+        });
+    if (shared) continue;
+    if (loop.extent * static_cast<std::int64_t>(fields.size()) > record_fields_max) return false;
+    const std::size_t before = fields.size();
+    for (std::int64_t index = 1; index < loop.extent; ++index) {
+      for (std::size_t k = 0; k < before; ++k) {
+        FieldWork field = fields[k];
+        field.record_at += index * side.stride(loop);
+        field.column_at += index * other.stride(loop);
+        fields.push_back(field);
+      }
+    }
+  }
+  records.fields.insert(records.fields.end(), fields.begin(), fields.end());
+  return records.fields.size() <= record_fields_max;
+}
+
+/// Joins loops that continue each other in the records and in each field's column.
+void join_loops(Records& records) {
+  std::size_t kept = 0;
+  for (std::size_t k = 1; k < records.loops.size(); ++k) {
+    const RecordLoop last = records.loops[kept];
+    const bool continues =
+        records.loops[k].stride == last.extent * last.stride &&
+        std::all_of(records.fields.begin(), records.fields.end(), [&](const FieldWork& field) {
+          return field.column_strides[k] == last.extent * field.column_strides[kept];
+        });
+    if (continues) {
+      records.loops[kept].extent *= records.loops[k].extent;
+      continue;
+    }
+    ++kept;
+    records.loops[kept] = records.loops[k];
+    for (FieldWork& field : records.fields) field.column_strides[kept] = field.column_strides[k];
+  }
+  records.loops.resize(kept + 1);
+  for (FieldWork& field : records.fields) field.column_strides.resize(kept + 1);
+}
+
+/// Whether the fields lie within records, one after the other.
+bool measure_records(Records& records) {
+  std::sort(records.fields.begin(), records.fields.end(),
+            [](const FieldWork& a, const FieldWork& b) { return a.record_at < b.record_at; });
+  records.first = records.fields.front().record_at;
+  std::int64_t end = records.first;
+  records.bytes = 0;
+  for (const FieldWork& field : records.fields) {
+    if (field.record_at < end) return false;
+    end = field.record_at + field.bytes;
+    records.bytes += field.bytes;
+  }
+  records.span = end - records.first;
+  const std::int64_t stride = records.loops[0].stride;
+  if (records.span > stride || stride > record_bytes_max) return false;
+  // What lies between the fields may be read, but not written.
+  if (!records.to_columns) return records.bytes == stride;
+  const auto sectors = static_cast<std::int64_t>(records.fields.size() * sector_bytes);
+  return 2 * records.bytes >= stride || sectors >= stride;
+}
+
+/// Puts the loop along which all fields are contiguous first, or second if it is another than the
+/// records' own. False if there is none.
+bool order_loops(Records& records) {
+  const auto along = [&](std::size_t loop) {
+    return std::all_of(records.fields.begin(), records.fields.end(), [&](const FieldWork& field) {
+      return field.column_strides[loop] == field.bytes;
+    });
+  };
+  for (std::size_t k = 0; k < records.loops.size(); ++k) {
+    if (!along(k)) continue;
+    for (std::size_t at = k; at > 1; --at) {
+      std::swap(records.loops[at], records.loops[at - 1]);
+      for (FieldWork& field : records.fields) {
+        std::swap(field.column_strides[at], field.column_strides[at - 1]);
+      }
+    }
+    const std::int64_t bytes = records.loops[std::min<std::size_t>(k, 1)].extent * records.bytes;
+    if (k == 0 && bytes < row_bytes_least && records.loops.size() > 1) return false;
+    return bytes >= run_bytes_least * static_cast<std::int64_t>(records.fields.size());
+  }
+  return false;
+}
+
+/// The largest power of two, up to `most`, that divides all the numbers that were or-ed.
+std::int64_t lowest_bit(std::int64_t bits, std::int64_t most) {
+  bits |= most;
+  return bits & -bits;
+}
+
+/// The loops that all the nests have with the strides of both sides.
+std::vector<Loop> equal_loops(std::span<const Work> works) {
+  std::vector<Loop> loops;
+  for (const Loop& loop : works[0].loops) {
+    const bool all = std::all_of(works.begin(), works.end(), [&](const Work& work) {
+      return std::find(work.loops.begin(), work.loops.end(), loop) != work.loops.end();
+    });
+    if (all) loops.push_back(loop);
+  }
+  return loops;
+}
+
+/// A part of a record that lies together on both sides.
+struct Part {
+  std::int64_t source = 0;
+  std::int64_t target = 0;
+  std::int64_t bytes = 0;
+};
+
+/// The parts that a nest's loops within a record visit. False if there are too many.
+bool add_parts(const Work& work, const std::vector<Loop>& loops, std::vector<Part>& parts) {
+  std::vector<Part> own = {{work.source_offset, work.target_offset, work.element_bytes}};
+  for (const Loop& loop : work.loops) {
+    if (std::find(loops.begin(), loops.end(), loop) != loops.end()) continue;
+    const std::size_t before = own.size();
+    if (loop.extent * static_cast<std::int64_t>(before) > shuffle_units_max) return false;
+    for (std::int64_t index = 1; index < loop.extent; ++index) {
+      for (std::size_t k = 0; k < before; ++k) {
+        own.push_back({own[k].source + index * loop.source_stride,
+                       own[k].target + index * loop.target_stride, own[k].bytes});
+      }
+    }
+  }
+  parts.insert(parts.end(), own.begin(), own.end());
+  return parts.size() <= shuffle_units_max;
+}
+
+/// Records on both sides: a view with one field, and the table that fills it.
+struct Shuffle {
+  Records records;
+  std::vector<Part> parts;
+  std::int64_t unit_bytes = 1;
+};
+
+bool view_shuffle(std::span<const Work> works, Shuffle& shuffle) {
+  const std::vector<Loop> loops = equal_loops(works);
+  if (loops.empty()) return false;
+  for (const Work& work : works) {
+    if (!add_parts(work, loops, shuffle.parts)) return false;
+  }
+  std::int64_t first[2] = {shuffle.parts[0].source, shuffle.parts[0].target};
+  std::int64_t end[2] = {first[0], first[1]};
+  std::int64_t bytes = 0;
+  for (const Part& part : shuffle.parts) {
+    first[0] = std::min(first[0], part.source);
+    first[1] = std::min(first[1], part.target);
+    end[0] = std::max(end[0], part.source + part.bytes);
+    end[1] = std::max(end[1], part.target + part.bytes);
+    bytes += part.bytes;
+  }
+  for (Part& part : shuffle.parts) {
+    part.source -= first[0];
+    part.target -= first[1];
+  }
+  Records& records = shuffle.records;
+  FieldWork record{loops[0].target_stride, first[0], first[1], {}};
+  for (const Loop& loop : loops) {
+    records.loops.push_back({loop.extent, loop.source_stride});
+    record.column_strides.push_back(loop.target_stride);
+  }
+  records.fields = {record};
+  records.first = first[0];
+  records.span = end[0] - first[0];
+  const std::int64_t source_record = loops[0].source_stride;
+  return records.span <= source_record && end[1] - first[1] <= record.bytes &&
+         source_record <= record_bytes_max && 2 * bytes >= source_record &&
+         2 * bytes >= record.bytes;
+}
+
+/// Turns records into a plan: numbers first, then the box, then what follows from both.
+class Planner {
+ public:
+  Planner(const Records& records, const std::byte* record_side, const std::byte* column_side)
+      : records_(records), record_side_(record_side), column_side_(column_side) {
+    out_.to_columns = records.to_columns;
+    out_.rank = static_cast<std::int32_t>(records.loops.size());
+    out_.fields_count = static_cast<std::int32_t>(records.fields.size());
+    out_.record_bytes = static_cast<std::int32_t>(records.loops[0].stride);
+    out_.record_span = static_cast<std::int32_t>(records.span);
+    out_.record_offset = records.first;
+    out_.across = records.fields[0].column_strides[0] != records.fields[0].bytes;
+    for (std::size_t k = 0; k < records.loops.size(); ++k) {
+      out_.extents[k] = records.loops[k].extent;
+      out_.record_strides[k] = records.loops[k].stride;
+    }
+    run_loop_ = out_.across ? 1 : 0;
+    set_fields();
+  }
+
+  bool plan(const KernelTuning& tuning, KernelPlan& result) {
+    if (out_.across) {
+      shape_across(tuning.box_bytes);
+    } else {
+      shape_along(tuning.box_bytes);
+    }
+    set_margin();
+    set_runs();
+    if (!out_.to_columns && !out_.across) fill_rounds();
+    set_rows();
+    const std::int64_t blocks = set_boxes();
+    out_.table_at = static_cast<std::int32_t>(image_bytes());
+    if (blocks >= std::int64_t{1} << 31 || shared_bytes() > shared_bytes_max) return false;
+    result.kind = KernelKind::records;
+    result.element_bytes = smallest_unit();
+    result.blocks = blocks;
+    result.shared_bytes = static_cast<std::int32_t>(shared_bytes());
+    result.records = out_;
+    const RecordField& field = out_.fields[0];
+    const std::int64_t record = out_.record_offset + field.record_offset;
+    result.source_offset = out_.to_columns ? record : field.column_offset;
+    result.target_offset = out_.to_columns ? field.column_offset : record;
+    return true;
+  }
+
+  /// Units of the one field come from where the parts say.
+  bool set_table(const Shuffle& shuffle) {
+    RecordField& record = out_.fields[0];
+    std::int64_t bits = record.unit_bytes;
+    for (const Part& part : shuffle.parts) bits |= part.source | part.target | part.bytes;
+    const std::int64_t unit = common_bytes(bits);
+    if (record.bytes / unit > shuffle_units_max) return false;
+    record.unit_bytes = static_cast<std::int32_t>(unit);
+    record.units = make_divisor(record.bytes / unit);
+    out_.shuffled = true;
+    std::fill(out_.table, out_.table + shuffle_units_max, shuffle_gap);
+    for (const Part& part : shuffle.parts) {
+      for (std::int64_t at = 0; at < part.bytes; at += unit) {
+        out_.table[(part.target + at) / unit] = static_cast<std::uint16_t>(part.source + at);
+      }
+    }
+    return true;
+  }
+
+ private:
+  void set_fields() {
+    std::int64_t record_bits = address_bits(record_side_, records_.first);
+    for (const RecordLoop& loop : records_.loops) record_bits |= loop.stride;
+    for (std::size_t k = 0; k < records_.fields.size(); ++k) {
+      const FieldWork& from = records_.fields[k];
+      RecordField& field = out_.fields[k];
+      field.bytes = static_cast<std::int32_t>(from.bytes);
+      field.record_offset = static_cast<std::int32_t>(from.record_at - records_.first);
+      field.column_offset = from.column_at;
+      std::copy(from.column_strides.begin(), from.column_strides.end(), field.column_strides);
+      const std::int64_t unit =
+          common_bytes(record_bits | field.record_offset | from.bytes | column_bits(field, true));
+      field.unit_bytes = static_cast<std::int32_t>(unit);
+      field.units = make_divisor(from.bytes / unit);
+    }
+  }
+
+  /// Bits of all the addresses where a column's runs begin; `run`: of its elements too.
+  std::int64_t column_bits(const RecordField& field, bool run) const {
+    std::int64_t bits = address_bits(column_side_, field.column_offset);
+    for (int k = 0; k < out_.rank; ++k) {
+      if (k != run_loop_ || run) bits |= field.column_strides[k];
+    }
+    return bits;
+  }
+
+  std::int32_t smallest_unit() const {
+    std::int32_t unit = out_.fields[0].unit_bytes;
+    for (int k = 1; k < out_.fields_count; ++k) unit = std::min(unit, out_.fields[k].unit_bytes);
+    return unit;
+  }
+
+  /// Indices after which each field has moved on by whole sectors.
+  std::int64_t sector_step() const {
+    std::int64_t step = 1;
+    for (int k = 0; k < out_.fields_count; ++k) {
+      step = std::max(step, sector_bytes / lowest_bit(out_.fields[k].bytes, sector_bytes));
+    }
+    return step;
+  }
+
+  void shape_along(std::int64_t box_bytes) {
+    const std::int64_t step = std::max<std::int64_t>(sector_step(), warp_threads);
+    const std::int64_t extent = ceil_divide(out_.extents[0], step) * step;
+    const std::int64_t room = std::max<std::int64_t>(1, box_bytes / out_.record_bytes / step);
+    out_.box[0] = static_cast<std::int32_t>(std::min(extent, room * step));
+  }
+
+  /// Long runs on both sides: a fixed length along the columns, the rest along the records.
+  void shape_across(std::int64_t box_bytes) {
+    std::int32_t narrowest = out_.fields[0].bytes;
+    for (int k = 1; k < out_.fields_count; ++k) {
+      narrowest = std::min(narrowest, out_.fields[k].bytes);
+    }
+    const std::int64_t run_bytes = narrowest == 1 ? 128 : 256;
+    const std::int64_t sector = sector_step();
+    std::int64_t rows = ceil_divide(ceil_divide(run_bytes, narrowest), sector) * sector;
+    rows = std::min(rows, ceil_divide(out_.extents[1], sector) * sector);
+    const std::int64_t line = 128 / std::gcd(std::int64_t{128}, std::int64_t{out_.record_bytes});
+    std::int64_t records = std::max<std::int64_t>(1, box_bytes / (rows * out_.record_bytes));
+    if (records >= line) records = records / line * line;
+    if (records >= out_.extents[0]) {
+      records = out_.extents[0];
+    } else {
+      const std::int64_t step = std::max<std::int64_t>(1, line / 4);
+      records = even_extent(out_.extents[0], records, step, 2 * records);
+    }
+    out_.box[0] = static_cast<std::int32_t>(records);
+    out_.box[1] = static_cast<std::int32_t>(rows);
+  }
+
+  void set_margin() {
+    if (!out_.to_columns) return;
+    for (int k = 0; k < out_.fields_count; ++k) {
+      const RecordField& field = out_.fields[k];
+      const std::int64_t aligned = lowest_bit(column_bits(field, false), sector_bytes);
+      const std::int64_t margin = ceil_divide(sector_bytes - aligned, field.bytes);
+      out_.margin = std::max(out_.margin, static_cast<std::int32_t>(margin));
+    }
+  }
+
+  void set_rows() {
+    const std::int64_t before = out_.across ? 0 : out_.margin;
+    std::int64_t bits = address_bits(record_side_, out_.record_offset);
+    bits |= std::int64_t{out_.box[0]} * out_.record_bytes | before * out_.record_bytes;
+    for (int k = 1; k < out_.rank; ++k) bits |= out_.record_strides[k];
+    const std::int64_t bytes = (out_.box[0] + before) * out_.record_bytes;
+    const std::int64_t skew = vector_bytes - lowest_bit(bits, vector_bytes);
+    const std::int64_t vectors = ceil_divide(bytes + skew, vector_bytes);
+    out_.row_vectors = make_divisor(vectors);
+    if (!out_.across) return;
+    // An odd number of vectors: neighbouring rows lie in different banks.
+    std::int64_t pitch = (vectors | 1) * vector_bytes;
+    pitch += out_.record_strides[1] & (vector_bytes - 1);
+    out_.pitch_bytes = static_cast<std::int32_t>(pitch);
+  }
+
+  /// A few vectors more than all threads read at once cost another wait for memory: a box is made
+  /// smaller, by an eighth at most, where it has so many.
+  void fill_rounds() {
+    constexpr std::int32_t round = warps_of_block * chunks_together;
+    const std::int32_t step = static_cast<std::int32_t>(sector_step());
+    const std::int32_t begin = out_.box[0];
+    const std::int32_t rounds = out_.chunks / round;
+    while (rounds > 0 && out_.chunks > rounds * round && out_.box[0] - step >= begin - begin / 8) {
+      out_.box[0] -= step;
+      set_runs();
+    }
+    if (rounds == 0 || out_.chunks <= rounds * round) return;
+    out_.box[0] = begin;
+    set_runs();
+  }
+
+  void set_runs() {
+    out_.chunks = 0;
+    const std::int64_t runs = out_.across ? out_.box[0] : 1;
+    out_.runs = make_divisor(runs);
+    for (int k = 0; k < out_.fields_count; ++k) {
+      RecordField& field = out_.fields[k];
+      const std::int64_t bytes = std::int64_t{out_.box[run_loop_]} * field.bytes;
+      const std::int64_t bits = column_bits(field, false) | bytes;
+      // Towards columns, the margin stands for what lies askew.
+      const std::int64_t skew = out_.to_columns ? 0 : sector_bytes - lowest_bit(bits, sector_bytes);
+      const std::int64_t vectors = 2 * ceil_divide(bytes + skew, sector_bytes);
+      field.run_vectors = static_cast<std::int32_t>(vectors);
+      field.chunks = static_cast<std::int32_t>(ceil_divide(runs * vectors, warp_threads));
+      out_.chunks += field.chunks;
+    }
+  }
+
+  std::int64_t set_boxes() {
+    std::int64_t blocks = 1;
+    for (int k = 0; k < out_.rank; ++k) {
+      const std::int64_t margin = k == run_loop_ ? out_.margin : 0;
+      const std::int64_t extent = k <= run_loop_ ? out_.box[k] : 1;
+      const std::int64_t boxes = ceil_divide(out_.extents[k] + margin, extent);
+      blocks *= boxes;
+      if (blocks >= std::int64_t{1} << 31) return blocks;
+      out_.boxes[k] = make_divisor(boxes);
+    }
+    return blocks;
+  }
+
+  std::int64_t shared_bytes() const {
+    const std::int64_t table = out_.fields[0].units.divisor * sizeof(std::uint16_t);
+    return image_bytes() + (out_.shuffled ? ceil_divide(table, vector_bytes) * vector_bytes : 0);
+  }
+
+  std::int64_t image_bytes() const {
+    if (!out_.across) return shared_size(out_.row_vectors.divisor * vector_bytes, 4);
+    const std::int64_t rows = out_.box[1] + out_.margin;
+    return ceil_divide(rows * out_.pitch_bytes, vector_bytes) * vector_bytes + vector_bytes;
+  }
+
+  const Records& records_;
+  const std::byte* record_side_;
+  const std::byte* column_side_;
+  RecordsPlan out_;
+  int run_loop_ = 0;
+};
+
+/// Takes loops and fields as `records` has them, if a kernel can.
+bool plan_view(Records& records, const std::byte* source, const std::byte* target,
+               const KernelTuning& tuning, std::vector<KernelPlan>& plans) {
+  if (records.loops.empty() || records.loops.front().stride <= 0) return false;
+  if (!measure_records(records)) return false;
+  join_loops(records);
+  if (records.loops.size() > kernel_loops_max || !order_loops(records)) return false;
+  const std::byte* record_side = records.to_columns ? source : target;
+  const std::byte* column_side = records.to_columns ? target : source;
+  KernelPlan plan;
+  if (!Planner(records, record_side, column_side).plan(tuning, plan)) return false;
+  plans.push_back(plan);
+  return true;
+}
+
+}  // namespace
+
+bool plan_shuffle(std::span<const Work> works, const std::byte* source, const std::byte* target,
+                  const KernelTuning& tuning, std::vector<KernelPlan>& plans) {
+  Shuffle shuffle;
+  if (!view_shuffle(works, shuffle)) return false;
+  join_loops(shuffle.records);
+  const std::vector<RecordLoop>& loops = shuffle.records.loops;
+  const bool short_rows = loops[0].extent * loops[0].stride < row_bytes_least;
+  if (loops.size() > kernel_loops_max || (short_rows && loops.size() > 1)) return false;
+  Planner planner(shuffle.records, source, target);
+  KernelPlan plan;
+  if (!planner.set_table(shuffle) || !planner.plan(tuning, plan)) return false;
+  plans.push_back(plan);
+  return true;
+}
+
+bool plan_records(std::span<const Work> works, const std::byte* source, const std::byte* target,
+                  const KernelTuning& tuning, std::vector<KernelPlan>& plans) {
+  for (const bool to_columns : {true, false}) {
+    Records records;
+    records.to_columns = to_columns;
+    const Side side{to_columns};
+    records.loops = shared_loops(works, side);
+    const bool fits = std::all_of(works.begin(), works.end(), [&](const Work& work) {
+      return add_fields(work, side, records);
+    });
+    if (fits && plan_view(records, source, target, tuning, plans)) return true;
+  }
+  return false;
+}
+
+bool plan_transpose(const Work& work, const std::byte* source, const std::byte* target,
+                    const KernelTuning& tuning, std::vector<KernelPlan>& plans) {
+  Records records;
+  const Side side{records.to_columns};
+  records.loops = shared_loops(std::span(&work, 1), side);
+  return add_fields(work, side, records) && plan_view(records, source, target, tuning, plans);
+}
+
+std::string explain_records(const KernelPlan& plan) {
+  const RecordsPlan& records = plan.records;
+  if (records.shuffled) {
+    return "records of " + std::to_string(records.record_bytes) + " bytes to records of " +
+           std::to_string(records.fields[0].bytes) + " bytes, boxes of " +
+           std::to_string(records.box[0]) + " in " + std::to_string(plan.element_bytes) +
+           "-byte units, " + std::to_string(plan.blocks) + " blocks";
+  }
+  std::string text = records.to_columns ? "records of " : "columns to records of ";
+  for (int k = 0; k < records.fields_count; ++k) {
+    text += (k == 0 ? "" : " + ") + std::to_string(records.fields[k].bytes);
+  }
+  text += records.to_columns ? " bytes to columns, " : " bytes, ";
+  text += "boxes of " + std::to_string(records.box[0]);
+  if (records.across) text += " x " + std::to_string(records.box[1]);
+  return text + " in " + std::to_string(plan.element_bytes) + "-byte units, margin " +
+         std::to_string(records.margin) + ", " + std::to_string(plan.blocks) + " blocks";
+}
+
+}  // namespace tranship::gpu

@@ -1,0 +1,152 @@
+// The kernels' bodies run on the CPU: block after block, and thread after thread between barriers.
+#include <vector>
+
+#include "base/check.hpp"
+#include "gpu/kernels/direct_body.hpp"
+#include "gpu/kernels/launch.hpp"
+#include "gpu/kernels/nest_list_body.hpp"
+#include "gpu/kernels/pieces_body.hpp"
+#include "gpu/kernels/records_body.hpp"
+#include "gpu/kernels/select_kernel.hpp"
+
+namespace tranship::gpu {
+namespace {
+
+constexpr std::uint32_t threads = kernel_threads;
+
+template <int element_bytes, bool shifted>
+void move_block(const NestPlan& plan, std::uint32_t block, const std::byte* source,
+                std::byte* target) {
+  std::vector<Row> rows(static_cast<std::size_t>(plan.rows));
+  const DirectPlace place = locate_direct(plan, block, source, target);
+  for (std::uint32_t thread = 0; thread < threads; ++thread) {
+    list_rows(plan, place, thread, rows.data());
+  }
+  for (std::uint32_t thread = 0; thread < threads; ++thread) {
+    move_rows<element_bytes, shifted>(plan, place, rows.data(), source, thread);
+  }
+}
+
+/// The addresses of a run; what select_kernel() calls.
+struct HostRun {
+  const KernelPlan& plan;
+  const std::byte* source;
+  std::byte* target;
+
+  template <int element_bytes, bool shifted>
+  int direct() const {
+    for (std::uint32_t block = 0; block < plan.blocks; ++block) {
+      move_block<element_bytes, shifted>(plan, block, source, target);
+    }
+    return 0;
+  }
+
+  template <int element_bytes, int source_bytes, int target_bytes, int loops, bool full>
+  void box_block(const Place& place, std::byte* shared) const {
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      load_box<element_bytes, source_bytes, loops, full>(plan, place, thread, shared);
+    }
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      store_box<element_bytes, target_bytes, loops, full>(plan, place, thread, shared);
+    }
+  }
+
+  template <int element_bytes, int source_bytes, int target_bytes, int loops>
+  int box() const {
+    std::vector<std::byte> shared(static_cast<std::size_t>(plan.shared_bytes));
+    for (std::uint32_t block = 0; block < plan.blocks; ++block) {
+      const Place place = locate(plan, block, source, target);
+      if (place.full) {
+        box_block<element_bytes, source_bytes, target_bytes, loops, true>(place, shared.data());
+      } else {
+        box_block<element_bytes, source_bytes, target_bytes, loops, false>(place, shared.data());
+      }
+    }
+    return 0;
+  }
+
+  template <bool across, bool shuffled>
+  void block_to_columns(const RecordsPlace& place, std::byte* shared) const {
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      if constexpr (shuffled) load_table(plan.records, thread, shared);
+      load_rows<across>(plan.records, place, thread, shared);
+    }
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      store_runs<across, shuffled>(plan.records, place, thread, shared);
+    }
+  }
+
+  template <bool across>
+  void block_to_records(const RecordsPlace& place, std::byte* shared) const {
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      load_runs<across>(plan.records, place, thread, shared);
+    }
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      store_rows<across>(plan.records, place, thread, shared);
+    }
+  }
+
+  template <bool to_columns, bool across, bool shuffled>
+  int records() const {
+    std::vector<Words<16>> shared(static_cast<std::size_t>(plan.shared_bytes) / sizeof(Words<16>));
+    auto* bytes = reinterpret_cast<std::byte*>(shared.data());
+    std::byte* from = const_cast<std::byte*>(source);  // only the target is written to
+    for (std::uint32_t block = 0; block < plan.blocks; ++block) {
+      const RecordsPlace place = locate_records<across, to_columns>(
+          plan.records, block, to_columns ? from : target, to_columns ? target : from);
+      if constexpr (to_columns) {
+        block_to_columns<across, shuffled>(place, bytes);
+      } else {
+        block_to_records<across>(place, bytes);
+      }
+    }
+    return 0;
+  }
+};
+
+/// What select_list() calls.
+struct HostList {
+  const NestTable& table;
+  const std::byte* source;
+  std::byte* target;
+
+  template <int element_bytes, bool shifted>
+  int list() const {
+    for (std::uint32_t number = 0; number < table.blocks; ++number) {
+      const ListedBlock block = find_block(table, number);
+      const NestPlan& plan = table.plans[block.nest.plan];
+      if (block.number >= plan.blocks) continue;
+      move_block<element_bytes, shifted>(plan, block.number, source + block.nest.source,
+                                         target + block.nest.target);
+    }
+    return 0;
+  }
+};
+
+}  // namespace
+
+void run_on_host(const KernelPlan& plan, const std::byte* source, std::byte* target) {
+  const int result = select_kernel(plan, HostRun{plan, source, target});
+  CHECK(result == 0, "a kernel failed on the host");
+}
+
+void run_list_on_host(const NestTable& table, const std::byte* source, std::byte* target) {
+  const int result = select_list(table, HostList{table, source, target});
+  CHECK(result == 0, "a kernel failed on the host");
+}
+
+void run_pieces_on_host(const Piece* pieces, std::int64_t count, const std::byte* source,
+                        std::byte* target) {
+  if (count == 0) return;
+  const PieceShare share = share_pieces(count);
+  for (std::int64_t warp = 0; warp < share.blocks * piece_warps; ++warp) {
+    const std::int64_t number = warp / share.warps;
+    if (number >= count) break;
+    for (std::uint32_t lane = 0; lane < warp_lanes; ++lane) {
+      move_piece(pieces[number], source, target, static_cast<std::uint32_t>(warp % share.warps),
+                 static_cast<std::uint32_t>(share.warps), lane);
+    }
+  }
+}
+
+}  // namespace tranship::gpu

@@ -1,0 +1,82 @@
+// From the run-time numbers of a plan to the kernel that was compiled for them.
+#pragma once
+
+#include "base/check.hpp"
+#include "gpu/kernels/kernel_plan.hpp"
+#include "gpu/kernels/nest_list.hpp"
+
+namespace tranship::gpu {
+
+template <int element_bytes, int source_bytes, int target_bytes, typename Run>
+int select_loops(const KernelPlan& plan, const Run& run) {
+  if (plan.box_rank <= 2) {
+    return run.template box<element_bytes, source_bytes, target_bytes, 2>();
+  }
+  return run.template box<element_bytes, source_bytes, target_bytes, box_loops_max>();
+}
+
+template <int element_bytes, int source_bytes, typename Run>
+int select_target(const KernelPlan& plan, const Run& run) {
+  constexpr int word = element_bytes < 4 ? 4 : element_bytes;
+  if (plan.target_vector_bytes == 16)
+    return select_loops<element_bytes, source_bytes, 16>(plan, run);
+  if (plan.target_vector_bytes == word) {
+    return select_loops<element_bytes, source_bytes, word>(plan, run);
+  }
+  CHECK(plan.target_vector_bytes == element_bytes, "a plan's writes fit no kernel");
+  return select_loops<element_bytes, source_bytes, element_bytes>(plan, run);
+}
+
+template <int element_bytes, typename Run>
+int select_source(const KernelPlan& plan, const Run& run) {
+  constexpr int word = element_bytes < 4 ? 4 : element_bytes;
+  if (plan.kind != KernelKind::box) return run.template direct<element_bytes, false>();
+  if (plan.source_vector_bytes == 16) return select_target<element_bytes, 16>(plan, run);
+  if (plan.source_vector_bytes == word) return select_target<element_bytes, word>(plan, run);
+  CHECK(plan.source_vector_bytes == element_bytes, "a plan's reads fit no kernel");
+  return select_target<element_bytes, element_bytes>(plan, run);
+}
+
+template <bool to_columns, typename Run>
+int select_records(const RecordsPlan& plan, const Run& run) {
+  if (plan.across) return run.template records<to_columns, true, false>();
+  if (to_columns && plan.shuffled) return run.template records<true, false, true>();
+  return run.template records<to_columns, false, false>();
+}
+
+/// Calls `run.box<...>()`, `run.direct<...>()` or `run.records<...>()` with
+/// the numbers of the plan.
+template <typename Run>
+int select_kernel(const KernelPlan& plan, const Run& run) {
+  if (plan.kind == KernelKind::records) {
+    return plan.records.to_columns ? select_records<true>(plan.records, run)
+                                   : select_records<false>(plan.records, run);
+  }
+  if (plan.kind == KernelKind::shifted) return run.template direct<16, true>();
+  switch (plan.element_bytes) {
+    case 1: return select_source<1>(plan, run);
+    case 2: return select_source<2>(plan, run);
+    case 4: return select_source<4>(plan, run);
+    case 8: return select_source<8>(plan, run);
+    case 16: return select_source<16>(plan, run);
+    default: CHECK(false, "a plan's elements fit no kernel");
+  }
+  return 1;
+}
+
+/// The same for a list: calls `run.list<...>()`.
+template <typename Run>
+int select_list(const NestTable& table, const Run& run) {
+  if (table.shifted) return run.template list<16, true>();
+  switch (table.element_bytes) {
+    case 1: return run.template list<1, false>();
+    case 2: return run.template list<2, false>();
+    case 4: return run.template list<4, false>();
+    case 8: return run.template list<8, false>();
+    case 16: return run.template list<16, false>();
+    default: CHECK(false, "a list's elements fit no kernel");
+  }
+  return 1;
+}
+
+}  // namespace tranship::gpu

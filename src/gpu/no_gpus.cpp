@@ -1,0 +1,12 @@
+// Stands for cuda_gpus.cpp in a build that found no CUDA compiler.
+#include "gpu/gpus.hpp"
+
+namespace tranship {
+
+Result<std::shared_ptr<Gpus>> Gpus::open() {
+  return Error{ErrorCode::unsupported,
+               "this build has no CUDA: install the CUDA toolkit (nvcc) or the package "
+               "nvidia-cuda-nvcc, then install tranship again"};
+}
+
+}  // namespace tranship

@@ -1,0 +1,151 @@
+// A client's questions about variables as a whole: what there is, and that it goes.
+#include <algorithm>
+#include <map>
+
+#include "base/text.hpp"
+#include "staging/client/catalog.hpp"
+
+namespace tranship::staging {
+namespace {
+
+/// Variables and versions that a client lists of one server: more than any has.
+constexpr std::size_t listed_max = std::size_t{1} << 26;
+
+/// Adds what one server, or one page of its answer, says of a variable.
+void merge(std::map<std::string, VariableInfo>& all, VariableInfo info) {
+  const auto [found, is_new] = all.emplace(info.name, info);
+  if (is_new) return;
+  VariableInfo& known = found->second;
+  if (known.bounds.rank == info.bounds.rank) known.bounds = around(known.bounds, info.bounds);
+  known.producers = std::max(known.producers, info.producers);
+  known.traffic.puts.add(info.traffic.puts);
+  known.traffic.gets.add(info.traffic.gets);
+  std::map<std::int64_t, VersionInfo> versions;
+  for (const VersionInfo& one : known.versions) versions[one.version] = one;
+  for (const VersionInfo& one : info.versions) {
+    VersionInfo& version = versions[one.version];
+    version.version = one.version;
+    version.objects += one.objects;
+    version.bytes += one.bytes;
+  }
+  known.versions.clear();
+  for (const auto& [number, version] : versions) known.versions.push_back(version);
+}
+
+/// Whether a variable, or more of it, may follow what was listed before.
+bool comes_after(const protocol::List& list, const VariableInfo& info) {
+  if (info.name != list.after) return info.name > list.after;
+  return !info.versions.empty() && info.versions.front().version > list.after_version;
+}
+
+}  // namespace
+
+Result<VariableInfo> Catalog::describe(const std::string& variable, bool bounds,
+                                       std::int64_t end_ns) {
+  const auto described = ask_keeper(variable, false, end_ns);
+  if (!described) return described.error();
+  const Facts& facts = described->facts;
+  VariableInfo info{variable, facts.type, facts.element_bytes, facts.first, {}, facts.producers};
+  if (facts.domain) {
+    info.bounds = *facts.domain;
+    return info;
+  }
+  std::optional<Box> all = described->bounds;
+  ReplyBuffer reply(end_ns);
+  for (int server = 0; bounds && server < distribution_.servers(); ++server) {
+    if (server == distribution_.keeper(variable)) continue;
+    const auto answer = ask(server, protocol::Bounds{variable}, reply);
+    if (!answer) return answer.error();
+    const auto& box = answer->bounds;
+    if (box && box->rank != info.bounds.rank) return not_a_server();
+    if (box) all = all ? around(*all, *box) : *box;
+  }
+  if (bounds && all) info.bounds = *all;
+  return info;
+}
+
+Status Catalog::discard(const std::string& variable, std::int64_t version) {
+  std::vector<int> without;
+  Status missing;
+  bool any = false;
+  ReplyBuffer reply;
+  const auto discard_at = [&](int server) -> Status {
+    const auto answer = ask(server, protocol::Discard{variable, version}, reply);
+    if (!answer) return answer.error();
+    pass_on(server, answer->orphans);
+    return {};
+  };
+  for (int server = 0; server < distribution_.servers(); ++server) {
+    const Status status = discard_at(server);
+    any = any || status;
+    if (status) continue;
+    if (status.error().code != ErrorCode::not_found) return status;
+    missing = status;
+    without.push_back(server);
+  }
+  if (!any) return missing;
+  // What has begun there meanwhile was indexed before others knew of the discard.
+  for (const int server : without) (void)discard_at(server);
+  return {};
+}
+
+/// The keeper first: whoever begins anew from then on begins another variable of that name.
+Status Catalog::remove(const std::string& variable) {
+  ReplyBuffer reply;
+  std::uint64_t number = 0;
+  bool any = false;
+  const auto remove_at = [&](int server) -> Status {
+    const auto answer = ask(server, protocol::Remove{variable, number}, reply);
+    if (!answer) return answer.error();
+    number = answer->number;
+    any = answer->any || any;
+    pass_on(server, answer->orphans);
+    return {};
+  };
+  const int keeper = distribution_.keeper(variable);
+  Status status = remove_at(keeper);
+  for (int server = 0; status && server < distribution_.servers(); ++server) {
+    if (server != keeper) status = remove_at(server);
+  }
+  forget(variable);
+  if (!status || any) return status;
+  return Error{ErrorCode::not_found, "there is no variable " + in_quotes(variable)};
+}
+
+Result<std::vector<ServerInfo>> Catalog::status() {
+  std::vector<ServerInfo> all;
+  ReplyBuffer reply;
+  for (int server = 0; server < distribution_.servers(); ++server) {
+    auto answer = ask(server, protocol::AskStatus{}, reply);
+    if (!answer) return answer.error();
+    all.push_back(std::move(answer->info));
+  }
+  return all;
+}
+
+Result<std::vector<VariableInfo>> Catalog::list() {
+  std::map<std::string, VariableInfo> all;
+  ReplyBuffer reply;
+  for (int server = 0; server < distribution_.servers(); ++server) {
+    protocol::List list;
+    std::size_t listed = 0;
+    for (bool more = true; more;) {
+      auto answer = ask(server, list, reply);
+      if (!answer) return answer.error();
+      more = !answer->variables.empty();
+      for (VariableInfo& info : answer->variables) {
+        // Each page goes on where the one before ended, and so has an end.
+        listed += 1 + info.versions.size();
+        if (!comes_after(list, info) || listed > listed_max) return not_a_server();
+        list.after = info.name;
+        list.after_version = info.versions.empty() ? INT64_MAX : info.versions.back().version;
+        merge(all, std::move(info));
+      }
+    }
+  }
+  std::vector<VariableInfo> listed;
+  for (auto& [name, info] : all) listed.push_back(std::move(info));
+  return listed;
+}
+
+}  // namespace tranship::staging

@@ -1,0 +1,556 @@
+#include "staging/client/client.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "base/crc32c.hpp"
+#include "base/unless_interrupted.hpp"
+#include "channels/host/copy.hpp"
+#include "data/lowering.hpp"
+#include "engine/checks.hpp"
+#include "staging/protocol/spans.hpp"
+
+namespace tranship::staging {
+namespace {
+
+/// A client that closes waits so long for its own copies, which it has cancelled, before it leaves
+/// while they run: a server that is stopped must not keep it.
+constexpr std::chrono::seconds copies_end_max{10};
+/// Then so long for calls that wait for an answer; leaving ends those that are left.
+constexpr std::chrono::milliseconds answers_max{500};
+constexpr std::chrono::seconds calls_end_max{2};
+
+Error closed_error() {
+  return {ErrorCode::closed, "this client of the staging service was closed; open another one"};
+}
+/// Variables of which a client counts what it moves; those that come later are counted together.
+constexpr std::size_t counted_max = 4096;
+constexpr const char* other_variables = "(others)";
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+/// A dense array of a box with the field of another array, the last dimension fastest.
+Result<std::shared_ptr<const Mapping>> dense(const Box& box, const Mapping& like,
+                                             std::int64_t offset) {
+  const Placement& field = like.fields()[0];
+  IndexSpace space;
+  std::vector<std::int64_t> strides(at(box.rank));
+  std::int64_t stride = field.field.bytes;
+  for (int k = box.rank - 1; k >= 0; --k) {
+    strides[at(k)] = stride;
+    stride *= box.extent(k);
+  }
+  for (int k = 0; k < box.rank; ++k) space.push_back({like.space()[at(k)].name, box.extent(k)});
+  return Mapping::make_strided(std::move(space), {{field.field, offset, strides}});
+}
+
+/// The same of the array's own box, moved to the origin.
+Result<std::shared_ptr<const Mapping>> dense_of(const Array& array) {
+  Box box;
+  box.rank = array.view.mapping->rank();
+  for (int k = 0; k < box.rank; ++k) box.upper[at(k)] = array.view.extents[at(k)];
+  return dense(box, *array.view.mapping, 0);
+}
+
+Result<Box> box_of(const Array& array, const std::vector<std::int64_t>& lower) {
+  const int rank = array.view.mapping->rank();
+  if (lower.size() != at(rank)) {
+    return Error{ErrorCode::invalid_argument,
+                 "the lower corner has " + std::to_string(lower.size()) +
+                     " indices, and the array has " + std::to_string(rank) + " dimensions"};
+  }
+  std::vector<std::int64_t> upper = lower;
+  for (std::size_t k = 0; k < upper.size(); ++k) {
+    if (__builtin_add_overflow(lower[k], array.view.extents[k], &upper[k])) upper[k] = INT64_MAX;
+  }
+  return Box::make(lower, upper);
+}
+
+Status check_one_field(const Array& array) {
+  if (array.view.mapping->fields().size() == 1) return {};
+  return Error{ErrorCode::invalid_argument,
+               "an array with several fields is put field by field, each as its own variable"};
+}
+
+Status check_type(const std::string& type, std::int64_t element_bytes, const Array& target) {
+  const Field& field = target.view.mapping->fields()[0].field;
+  if (type == field.type && element_bytes == field.bytes) return {};
+  return Error{ErrorCode::invalid_argument,
+               "the variable has elements of " + type + ", and the target of " + field.type};
+}
+
+/// Before anybody waits.
+Status check_target(const Array& target, const Box& box) {
+  if (Status status = check_one_field(target); !status) return status;
+  if (!target.writable) {
+    return Error{ErrorCode::permission, "the target is read-only: " + target.name};
+  }
+  bool same = target.view.mapping->rank() == box.rank;
+  for (int k = 0; same && k < box.rank; ++k) same = target.view.extents[at(k)] == box.extent(k);
+  if (!same) {
+    return Error{ErrorCode::invalid_argument,
+                 "the target's shape is not that of the box " + box.text()};
+  }
+  return check_places(target);
+}
+
+/// Which version a call was about, or why it failed.
+void note_end(Timed& call, const Result<std::int64_t>& version) {
+  if (version) {
+    call.note("version", *version);
+  } else {
+    call.note("failed", version.error().message);
+  }
+}
+
+/// A copy behind what the array's own stream holds.
+CopyOptions behind(const Array& array) {
+  CopyOptions options;
+  options.stream = array.stream;
+  return options;
+}
+
+/// Between an array of this process and a dense buffer of its box.
+Status copy_dense(const Array& array, std::byte* buffer, bool into_array) {
+  auto mapping = dense_of(array);
+  if (!mapping) return mapping.error();
+  const Corner here{array.view.mapping.get(), array.view.lower};
+  const Corner there{mapping->get(), {}};
+  std::vector<LoopNest> nests;
+  lower(into_array ? there : here, into_array ? here : there, array.view.extents, {}, nests);
+  copy_nests(nests, into_array ? buffer : array.place.address,
+             into_array ? array.place.address : buffer, false);
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Client>> Client::open(Engine& engine, const std::string& contact,
+                                             const std::string& name, const Patience& patience) {
+  auto ending = std::make_shared<Ending>();
+  ending->interrupted = patience.interrupted;
+  const auto ends = [ending] { return ending->now(); };
+  auto links = Links::open(engine, contact, name, {patience.timeout, ends});
+  if (!links) return links.error();
+  if (engine.trace() != nullptr) engine.trace()->call_process(name);
+  std::unique_ptr<Client> client(new Client(engine, std::move(*links), std::move(ending)));
+  client->catalog_.give_up_when(ends);
+  return client;
+}
+
+Client::~Client() {
+  (void)close();
+  // Arrays of the servers are not let go of in a fork: their connections live in the parent.
+  if (!forked()) return;
+  try {
+    (void)new std::map<std::pair<int, int>, Array>(std::move(segments_));
+  } catch (const std::bad_alloc&) {
+    return;  // a child without memory has nothing better left
+  }
+}
+
+Status Client::close() {
+  if (forked()) return {};  // the parent goes on
+  const std::lock_guard closing(closing_);
+  if (!gate_.close()) return {};
+  copying_.close();
+  ending_->closing = true;
+  links_->wake();
+  (void)copying_.wait_empty(copies_end_max);
+  (void)gate_.wait_empty(answers_max);
+  const Status status = links_->close();
+  (void)gate_.wait_empty(calls_end_max);
+  std::map<std::pair<int, int>, Array> segments;
+  const std::lock_guard lock(mutex_);
+  segments.swap(segments_);
+  return status;
+}
+
+Result<Gate::Pass> Client::enter() const {
+  if (forked()) {
+    return Error{ErrorCode::closed,
+                 "this process was forked after the client of the staging service was opened; open "
+                 "one of its own here (or start processes with spawn)"};
+  }
+  auto pass = gate_.enter();
+  if (!pass) return closed_error();
+  return pass;
+}
+
+/// What a call says that failed while the client was closed: whatever it met first, that is why.
+Error Client::why_ended(const Error& error) const {
+  return ending_->closing.load() ? closed_error() : error;
+}
+
+template <typename Call>
+auto Client::call(const Call& body) -> decltype(body()) {
+  const auto entered = enter();
+  if (!entered) return entered.error();
+  auto result = body();
+  if (!result) return why_ended(result.error());
+  return result;
+}
+
+Status Client::put(const std::string& variable, std::int64_t version, const Array& array,
+                   const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout,
+                   std::span<const Event> after, bool checksum) {
+  return call(
+      [&] { return put_inside(variable, version, array, lower, timeout, after, checksum); });
+}
+
+Result<std::int64_t> Client::get(const GetRequest& request, const Array& target,
+                                 std::chrono::milliseconds timeout) {
+  return call([&] { return get_inside(request, target, timeout); });
+}
+
+Status Client::define(const std::string& variable, const Field& field, const Box& domain,
+                      int writers) {
+  return call(
+      [&] { return catalog_.define({variable, 0, domain, field.type, field.bytes}, writers); });
+}
+
+Result<VariableInfo> Client::describe(const std::string& variable,
+                                      std::chrono::milliseconds timeout, bool bounds) {
+  return call([&] { return catalog_.describe(variable, bounds, end_ns(timeout)); });
+}
+
+Status Client::discard(const std::string& variable, std::int64_t version) {
+  return call([&] { return catalog_.discard(variable, version); });
+}
+
+Result<std::vector<VariableInfo>> Client::list() {
+  return call([&] { return catalog_.list(); });
+}
+
+Result<std::vector<ServerInfo>> Client::status() {
+  return call([&] { return catalog_.status(); });
+}
+
+Status Client::put_inside(const std::string& variable, std::int64_t version, const Array& array,
+                          const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout,
+                          std::span<const Event> after, bool checksum) {
+  const std::int64_t begin = links_->now_ns();
+  if (Status status = check_one_field(array); !status) return status;
+  auto box = box_of(array, lower);
+  if (!box) return box.error();
+  const Field& field = array.view.mapping->fields()[0].field;
+  const PutRequest request{variable, version, *box, field.type, field.bytes};
+  Timed call(engine_.trace(), *links_,
+             [&] { return call_span("put", variable, *box, array.view.bytes()); });
+  call.note("version", version);
+  const std::int64_t end = begin + std::chrono::nanoseconds(timeout).count();
+  const auto path = put_object({request, array, end, after, checksum});
+  if (!path) {
+    call.note("failed", path.error().message);
+    return path.error();
+  }
+  const std::lock_guard lock(mutex_);
+  traffic_of(variable).puts.add(1, array.view.bytes(), *path, links_->now_ns() - begin);
+  return {};
+}
+
+Result<std::string> Client::put_object(const Putting& put) {
+  const Array& array = put.array;
+  const std::int64_t bytes = array.view.bytes();
+  if (bytes <= links_->data_bytes() && array.where == Where::host) {
+    if (Status status = await(put.after, put.end_ns); !status) return status.error();
+    const std::function<Status(std::byte*)> fill = [&](std::byte* data) {
+      return copy_dense(array, data, false);
+    };
+    const Catalog::Data data{static_cast<std::size_t>(bytes), fill, put.checksum};
+    const auto done = catalog_.put(put.request, data, put.end_ns);
+    if (!done) return done.error();
+    if (*done) return std::string(message_path);
+  }
+  return put_by_copy(put);
+}
+
+Result<std::string> Client::put_by_copy(const Putting& put) {
+  const Array& array = put.array;
+  // While the array is being written elsewhere the server grants room, and takes no memory for it.
+  const bool ready = std::all_of(put.after.begin(), put.after.end(),
+                                 [](const Event& event) { return event.done(); });
+  const auto room = catalog_.begin(put.request, put.end_ns, ready);
+  if (!room) return room.error();
+  auto target = object_array(room->home, room->range, put.request.box, array, put.end_ns);
+  Status status = target ? await(put.after, put.end_ns) : Status(target.error());
+  if (status) status = catalog_.take_pages(*room);
+  Checksum checksum;
+  if (status && put.checksum) {
+    const auto made = checksum_of(array);
+    status = made ? Status{} : Status(made.error());
+    if (made) checksum = *made;
+  }
+  auto path = status ? copy_into(array, *target, put.end_ns) : Result<std::string>(status.error());
+  if (!path) {
+    catalog_.abort(*room);
+    return path.error();
+  }
+  if (status = catalog_.commit(*room, *path, checksum); !status) return status.error();
+  return path;
+}
+
+/// Of an array's elements in the order of a dense one, a few MiB at a time.
+Result<Checksum> Client::checksum_of(const Array& array) {
+  constexpr std::int64_t slab_bytes_max = std::int64_t{4} << 20;
+  const View& view = array.view;
+  const int rank = view.mapping->rank();
+  // The slab: all of the fastest dimensions, some of dimension `cut`, one index of those before.
+  std::int64_t inner = view.mapping->fields()[0].field.bytes;
+  int cut = rank - 1;
+  while (cut > 0 && inner * view.extents[at(cut)] <= slab_bytes_max) {
+    inner *= view.extents[at(cut--)];
+  }
+  Point first = view.lower;
+  Point last = view.lower;
+  Point shape = view.extents;
+  for (int k = 0; k < cut; ++k) shape[at(k)] = 1;
+  for (int k = 0; k < rank; ++k) last[at(k)] += view.extents[at(k)];
+  if (rank > 0) {
+    const std::int64_t rows = std::max<std::int64_t>(slab_bytes_max / inner, 1);
+    shape[at(cut)] = std::min(view.extents[at(cut)], rows);
+  }
+  std::int64_t slab_bytes = view.mapping->fields()[0].field.bytes;
+  for (int k = 0; k < rank; ++k) slab_bytes *= shape[at(k)];
+  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(at(static_cast<int>(slab_bytes)));
+  Checksum checksum{1, 0};
+  Array part = array;
+  for (Point lower = first;;) {
+    part.view.lower = lower;
+    part.view.extents = shape;
+    if (rank > 0) {
+      part.view.extents[at(cut)] = std::min(shape[at(cut)], last[at(cut)] - lower[at(cut)]);
+    }
+    if (Status status = copy_out(part, buffer.get()); !status) return status.error();
+    checksum.crc =
+        crc32c({buffer.get(), static_cast<std::size_t>(part.view.bytes())}, checksum.crc);
+    int k = cut;
+    for (; k >= 0 && rank > 0; --k) {
+      lower[at(k)] += shape[at(k)];
+      if (lower[at(k)] < last[at(k)]) break;
+      lower[at(k)] = first[at(k)];
+    }
+    if (k < 0 || rank == 0) return checksum;
+  }
+}
+
+/// Into a dense buffer of this process, from wherever the array lies.
+Status Client::copy_out(const Array& array, std::byte* buffer) {
+  if (array.where == Where::host && array.place.attachment == nullptr) {
+    return copy_dense(array, buffer, false);
+  }
+  auto mapping = dense_of(array);
+  if (!mapping) return mapping.error();
+  Array target;
+  target.view = View::whole(*mapping);
+  target.place.address = buffer;
+  target.name = "a buffer for a checksum";
+  auto event = engine_.copy(array, target, behind(array));
+  return event ? event->wait({}) : Status(event.error());
+}
+
+/// Compares what was got of objects that have a checksum, and that were got whole.
+Status Client::check_whole(const Held& held, const Box& box, const Array& target) {
+  for (const Part& part : held.parts) {
+    const Seen& object = held.objects[part.object];
+    if (object.checksum.known == 0 || part.box != object.box) continue;
+    Array got = target;
+    for (std::size_t k = 0; k < at(box.rank); ++k) {
+      got.view.lower[k] += part.box.lower[k] - box.lower[k];
+      got.view.extents[k] = part.box.upper[k] - part.box.lower[k];
+    }
+    const auto checksum = checksum_of(got);
+    if (!checksum) return checksum.error();
+    if (*checksum == object.checksum) continue;
+    return Error{ErrorCode::io,
+                 version_of(held.variable, held.version) + ", " + object.box.text() +
+                     ", is not what was put: its checksum is another; get it again, and check "
+                     "whether its writer changed the array while it was put"};
+  }
+  return {};
+}
+
+Result<std::string> Client::copy_into(const Array& array, const Array& target,
+                                      std::int64_t end) const {
+  const Timed part(engine_.trace(), *links_, [&] { return part_span("copy", array.view.bytes()); });
+  const auto copying = copying_.enter();
+  if (!copying) return closed_error();
+  auto event = engine_.copy(array, target, behind(array));
+  if (!event) return event.error();
+  if (Status status = finish(*event, end); !status) return status.error();
+  return path_of(*event);
+}
+
+Result<std::int64_t> Client::wait(const GetRequest& request, std::chrono::milliseconds timeout) {
+  return call([&] {
+    Timed span(engine_.trace(), *links_,
+               [&] { return call_span("wait", request.variable, request.box, 0); });
+    auto version = catalog_.wait(request, end_ns(timeout));
+    note_end(span, version);
+    return version;
+  });
+}
+
+Result<std::int64_t> Client::get_inside(const GetRequest& request, const Array& target,
+                                        std::chrono::milliseconds timeout) {
+  const std::int64_t begin = links_->now_ns();
+  if (Status status = check_target(target, request.box); !status) return status.error();
+  Timed call(engine_.trace(), *links_,
+             [&] { return call_span("get", request.variable, request.box, target.view.bytes()); });
+  const auto got = get_objects(request, target, begin + std::chrono::nanoseconds(timeout).count());
+  note_end(call, got ? Result(got->version) : Result<std::int64_t>(got.error()));
+  if (!got) return got.error();
+  const std::lock_guard lock(mutex_);
+  traffic_of(request.variable)
+      .gets.add(1, target.view.bytes(), got->path, links_->now_ns() - begin);
+  return got->version;
+}
+
+Result<Client::Got> Client::get_objects(const GetRequest& request, const Array& target,
+                                        std::int64_t end) {
+  ReplyBuffer reply;
+  const auto held = catalog_.get(request, reply, end);
+  if (!held) return held.error();
+  Status status = check_type(held->type, held->element_bytes, target);
+  Got got{held->version, std::string(message_path)};
+  if (status) {
+    status = catalog_.take(*held, end, [&](const Held& here) {
+      return here.data.empty() ? take_parts(here, request.box, target, end, got.path)
+                               : take_data(here, target);
+    });
+  }
+  const Status released = catalog_.release(*held, status ? got.path : std::string());
+  if (!status) return status.error();
+  // A server that is late hears of it later: the question stays on its way.
+  const bool late = !released && released.error().code == ErrorCode::timeout;
+  if (!released && !late) return released.error();
+  return got;
+}
+
+Status Client::take_data(const Held& held, const Array& target) const {
+  auto* data = const_cast<std::byte*>(held.data.data());
+  if (target.where == Where::host) return copy_dense(target, data, true);
+  auto mapping = dense_of(target);
+  if (!mapping) return mapping.error();
+  Array source;
+  source.view = View::whole(*mapping);
+  source.place.address = data;
+  source.name = "a message";
+  auto event = engine_.copy(source, target, behind(target));
+  return event ? event->wait({}) : Status(event.error());
+}
+
+Status Client::take_parts(const Held& held, const Box& box, const Array& target, std::int64_t end,
+                          std::string& path) {
+  const Timed part_of_call(engine_.trace(), *links_,
+                           [&] { return part_span("copy", target.view.bytes()); });
+  std::vector<CopyPair> pairs;
+  for (const Part& part : held.parts) {
+    const Seen& object = held.objects[part.object];
+    auto source = object_array(object.home, object.range, object.box, target, end);
+    if (!source) return source.error();
+    CopyPair& pair = pairs.emplace_back(CopyPair{std::move(*source), target});
+    View& from = pair.source.view;
+    View& to = pair.target.view;
+    for (std::size_t k = 0; k < at(box.rank); ++k) {
+      from.lower[k] = part.box.lower[k] - object.box.lower[k];
+      to.lower[k] += part.box.lower[k] - box.lower[k];
+      from.extents[k] = to.extents[k] = part.box.upper[k] - part.box.lower[k];
+    }
+  }
+  const auto copying = copying_.enter();
+  if (!copying) return closed_error();
+  CopyOptions options = behind(target);
+  options.together_bytes = box.points() * held.element_bytes;
+  auto event = engine_.copy_all(pairs, options);
+  if (!event) return event.error();
+  path = path_of(*event);
+  if (Status status = finish(*event, end); !status) return status;
+  return check_whole(held, box, target);
+}
+
+std::string Client::path_of(const Event& event) const {
+  return event.plan() ? event.plan()->path(engine_.profile()) : "copy";
+}
+
+/// The caller holds the lock.
+VariableTraffic& Client::traffic_of(const std::string& variable) {
+  const auto found = traffic_.find(variable);
+  if (found != traffic_.end()) return found->second;
+  return traffic_[traffic_.size() < counted_max ? variable : other_variables];
+}
+
+Status Client::remove(const std::string& variable) {
+  const Status status = call([&] { return catalog_.remove(variable); });
+  const std::lock_guard lock(mutex_);
+  traffic_.erase(variable);
+  return status;
+}
+
+std::map<std::string, VariableTraffic> Client::traffic() const {
+  const std::lock_guard lock(mutex_);
+  return traffic_;
+}
+
+/// Waits for copies; cancels them if they take too long, or somebody wants no more of them. Nobody
+/// touches the servers' memory any more when it returns.
+Status Client::finish(const Event& event, std::int64_t end) const {
+  Status status = wait_for(event, end);
+  if (status) return status;
+  event.cancel();
+  (void)event.wait({});
+  return status;
+}
+
+/// They end by themselves: a put that fails cancels none of them.
+Status Client::await(std::span<const Event> after, std::int64_t end) const {
+  for (const Event& event : after) {
+    if (Status status = wait_for(event, end); !status) return status;
+  }
+  return {};
+}
+
+/// Waits in slices, so that closing and Ctrl-C end it.
+Status Client::wait_for(const Event& event, std::int64_t end) const {
+  constexpr std::int64_t look_ns = std::chrono::nanoseconds(interruption_look).count();
+  while (true) {
+    const std::int64_t left = std::max<std::int64_t>(end - links_->now_ns(), 0);
+    Status status = event.wait(std::chrono::nanoseconds(std::min(left, look_ns)));
+    if (status) return status;
+    if (event.done()) return event.wait({});
+    if (status.error().code != ErrorCode::timeout || left <= look_ns) return status;
+    if (ending_->now()) return Error{ErrorCode::cancelled, "interrupted"};
+  }
+}
+
+Result<Array> Client::segment(int server, int number, std::int64_t end) {
+  std::lock_guard lock(mutex_);
+  const auto known = segments_.find({server, number});
+  if (known != segments_.end()) return known->second;
+  const auto peer = links_->peer(server, end);
+  if (!peer) return peer.error();
+  auto processes = engine_.processes();
+  if (!processes) return processes.error();
+  auto found =
+      (*processes)->lookup(*peer, segment_name + std::to_string(number), links_->wait_of(end));
+  if (found) segments_[{server, number}] = *found;
+  return found;
+}
+
+Result<Array> Client::object_array(int server, const Range& range, const Box& box,
+                                   const Array& like, std::int64_t end) {
+  auto array = segment(server, range.segment, end);
+  if (!array) return array.error();
+  const bool mapped = array->place.attachment == nullptr;
+  auto mapping = dense(box, *like.view.mapping, mapped ? 0 : range.offset);
+  if (!mapping) return mapping.error();
+  // A server's word alone must lead nobody outside the memory that is mapped here.
+  const std::int64_t bytes = View::whole(*mapping).bytes();
+  if (!lies_inside(range, bytes, array->view.bytes())) return not_a_server();
+  if (mapped) array->place.address += range.offset;
+  array->view = View::whole(std::move(*mapping));
+  array->named = like.named;
+  return array;
+}
+
+}  // namespace tranship::staging

@@ -1,0 +1,92 @@
+// A client's connections to the servers of a group.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "engine/processes.hpp"
+#include "staging/client/catalog.hpp"
+#include "staging/protocol/connect.hpp"
+
+namespace tranship::staging {
+
+/// Connects to the first server, which names the others; to those when they are first asked. Any
+/// thread may call any member.
+class Links final : public Servers {
+ public:
+  /// Waits until all servers of the group have started. `engine` must outlive the links.
+  /// @error as connect_when_there(); timeout; unsupported if what answers there is no staging
+  ///        server
+  static Result<std::unique_ptr<Links>> open(Engine& engine, const std::string& contact,
+                                             const std::string& name, const Patience& patience);
+  ~Links() override;
+
+  /// Connects if need be, as long as wait_of(end_ns) allows.
+  Result<PeerId> peer(int server, std::int64_t end_ns);
+
+  /// How long to wait for a server in a call that ends then; 0: in one without a limit of its own.
+  std::chrono::milliseconds wait_of(std::int64_t end_ns) const;
+
+  /// host:port of the first server, by which others find the group.
+  const std::string& contact() const { return contact_; }
+
+  /// Says that this client has ended, and disconnects. Nothing in a fork.
+  Status close();
+
+  /// Lets the threads that wait for servers look again.
+  void wake();
+
+  // Servers
+  std::int64_t now_ns() const override { return clock_.now_ns(); }
+  int count() const override { return static_cast<int>(links_.size()); }
+  std::int64_t message_bytes() const override { return message_bytes_; }
+  /// Objects up to here may go inside messages; 0: none.
+  std::int64_t data_bytes() const { return data_bytes_; }
+  Result<std::span<const std::byte>> ask(int server, const MessageWriter& request,
+                                         ReplyBuffer& reply) override;
+  void tell(int server, const MessageWriter& request) override;
+  std::uint64_t notices() const override;
+  void wait(std::uint64_t seen, std::int64_t until_ns) override;
+
+ private:
+  class Listener;
+  struct Link {
+    std::string contact;
+    std::optional<PeerId> peer;
+    std::optional<Error> failure;  ///< of the last connecting
+    std::int64_t failed_ns = 0;
+  };
+
+  Links(Engine& engine, std::string name, std::function<bool()> interrupted);
+  /// Connects to a server and says hello; the first one's answer says who the others are.
+  Result<Link> connect(const std::string& contact, int rank, std::chrono::milliseconds timeout);
+  Result<std::span<const std::byte>> ask(PeerId peer, const MessageWriter& request,
+                                         ReplyBuffer& reply) const;
+  Status greet(PeerId peer, int rank, std::int64_t end_ns);
+  Status take_in(const protocol::Welcome& welcome, int rank);
+
+  Engine& engine_;
+  std::shared_ptr<Processes> processes_;
+  const std::uint64_t fork_generation_ = fork_generation();
+  std::string name_;
+  const ClientId identity_;  ///< of this client, whatever connections it has
+  std::string contact_;
+  std::function<bool()> interrupted_;
+  SteadyClock clock_;
+  std::int64_t message_bytes_ = message_bytes_least;
+  std::int64_t data_bytes_ = 0;
+  std::shared_ptr<Listener> listener_;
+  /// Of who connects; taken before the other. close() tries for a while, since a signal handler
+  /// that runs while its thread connects may close the links.
+  std::mutex connecting_;
+  mutable std::mutex mutex_;  ///< guards the peers of the links, and their failures
+  std::vector<Link> links_;
+};
+
+}  // namespace tranship::staging

@@ -1,0 +1,293 @@
+#include "staging/model/places.hpp"
+
+#include <algorithm>
+
+namespace tranship::staging {
+namespace {
+
+/// Older objects that do not fit what is left on disk, before it counts as full.
+constexpr int misfits_max = 64;
+
+/// Objects go to disk in batches, so that not every put of a full server has to wait for one.
+std::int64_t batch_bytes(std::int64_t memory_bytes) {
+  return std::min(memory_bytes / 16, std::int64_t{64} << 20);
+}
+
+Error disk_is_full(std::int64_t spill_bytes) {
+  return {ErrorCode::io, "the " + std::to_string(spill_bytes) +
+                             " bytes that it may take there are full; discard versions, keep "
+                             "fewer, or start the server with a larger --spill-max"};
+}
+
+}  // namespace
+
+Places::Places(Options options) : options_(std::move(options)) {
+  if (spills()) disk_.add_segment(0, options_.spill_bytes);
+}
+
+Result<bool> Places::place(std::uint64_t object, std::int64_t bytes, bool ready) {
+  may_try_disk_ = true;
+  bring_in();
+  // What is wanted back goes first, unless a disk that fails would let it wait for ever.
+  if (!queue_.empty() && !disk_failure_) return false;
+  const auto range = allocate(bytes, ready);
+  if (!range) return range.error();
+  if (!*range) return false;
+  Place place;
+  place.bytes = (*range)->bytes;
+  place.memory = *range;
+  places_.emplace(object, place);
+  return true;
+}
+
+/// Nothing if there is no room.
+Result<std::optional<Range>> Places::allocate(std::int64_t bytes, bool ready) {
+  auto range = heap_.allocate(bytes);
+  return range ? range : allocate_sparse(bytes, ready);
+}
+
+/// Where no pages are yet, in segments that are there or in a new one.
+Result<std::optional<Range>> Places::allocate_sparse(std::int64_t bytes, bool ready) {
+  auto range = sparse_.allocate(bytes);
+  const std::int64_t made = heap_.bytes() + sparse_.bytes();
+  if (!range && made + bytes > options_.memory_bytes) return range;
+  if (!range) {
+    const std::int64_t segment = std::max(
+        heap_.rounded(bytes), std::min(options_.segment_bytes, options_.memory_bytes - made));
+    if (Status status = options_.make_segment(segment); !status) return status.error();
+    sparse_.add_segment(segments_++, segment);
+    range = sparse_.allocate(bytes);
+  }
+  if (!range || !ready) return range;
+  if (Status status = take_pages_of(range->segment); !status) {
+    sparse_.release(*range);
+    return status.error();
+  }
+  return range;
+}
+
+/// From now on the segment is one of those whose pages are there.
+Status Places::take_pages_of(int segment) {
+  if (!sparse_.has_segment(segment)) return {};
+  Status status = options_.take_pages ? options_.take_pages(segment) : Status{};
+  if (!status) return status;
+  const std::int64_t before = heap_.bytes();
+  sparse_.move_segment(segment, heap_);
+  segment_largest_ = std::max(segment_largest_, heap_.bytes() - before);
+  return {};
+}
+
+Status Places::take_pages(std::uint64_t object) {
+  return take_pages_of(places_.at(object).memory->segment);
+}
+
+bool Places::has_pages(std::uint64_t object) const {
+  const auto& memory = places_.at(object).memory;
+  return memory && heap_.has_segment(memory->segment);
+}
+
+void Places::release_memory(const Range& memory) {
+  (heap_.has_segment(memory.segment) ? heap_ : sparse_).release(memory);
+}
+
+void Places::may_leave(std::uint64_t object, std::uint64_t age) {
+  Place& place = places_.at(object);
+  place.age = age;
+  enlist(object, place);
+}
+
+/// The object may leave memory, if nothing keeps it there.
+void Places::enlist(std::uint64_t object, const Place& place) {
+  const bool kept = place.age == 0 || place.pins > 0 || place.wanted > 0;
+  if (!spills() || kept || !place.memory || place.moving != Moving::no) return;
+  // Whoever waits for memory looks anew if this may give some that nothing else did.
+  freed_ = freed_ || place.disk || idle_.empty();
+  (place.disk ? copied_ : idle_).emplace(place.age, object);
+}
+
+void Places::strike(const Place& place) {
+  if (!spills()) return;
+  idle_.erase(place.age);
+  copied_.erase(place.age);
+}
+
+bool Places::pin(std::uint64_t object) {
+  Place& place = places_.at(object);
+  if (!is_here(place)) return false;
+  strike(place);
+  ++place.pins;
+  return true;
+}
+
+void Places::unpin(std::uint64_t object) {
+  Place& place = places_.at(object);
+  if (--place.pins == 0) enlist(object, place);
+}
+
+void Places::want(std::uint64_t object) {
+  Place& place = places_.at(object);
+  strike(place);
+  // What failed for one who has gone since is tried anew.
+  if (place.wanted == 0 && place.moving == Moving::no) place.failure.reset();
+  ++place.wanted;
+  ask_again(object);
+}
+
+void Places::unwant(std::uint64_t object) {
+  Place& place = places_.at(object);
+  if (--place.wanted == 0) enlist(object, place);
+}
+
+void Places::ask_again(std::uint64_t object) {
+  may_try_disk_ = true;
+  Place& place = places_.at(object);
+  if (!place.memory && !place.queued) {
+    place.queued = true;
+    queue_.push_back(object);
+  }
+  bring_in();
+}
+
+std::optional<Error> Places::take_failure(std::uint64_t object) {
+  return std::exchange(places_.at(object).failure, std::nullopt);
+}
+
+/// Lets those come that are wanted, one after the other: who waits behind another one holds
+/// nothing.
+void Places::bring_in() {
+  while (!queue_.empty()) {
+    const std::uint64_t object = queue_.front();
+    const auto found = places_.find(object);
+    if (found == places_.end() || found->second.wanted == 0) {
+      if (found != places_.end()) found->second.queued = false;
+      queue_.pop_front();
+      freed_ = true;  // puts may go on
+      continue;
+    }
+    Place& place = found->second;
+    const auto range = allocate(place.bytes, true);
+    if (range && *range) {
+      place.memory = *range;
+      place.moving = Moving::in;
+      place.queued = false;
+      queue_.pop_front();
+      moves_.push_back({Move::Kind::in, object, **range, *place.disk});
+      freed_ = true;
+    } else if (!let_go(place.bytes)) {
+      return;
+    }
+  }
+}
+
+bool Places::let_go(std::int64_t bytes) {
+  if (!copied_.empty()) {
+    Place& place = places_.at(copied_.begin()->second);
+    strike(place);
+    leave_memory(place);
+    return true;
+  }
+  if (leaving_bytes_ > 0 || (disk_failure_ && !may_try_disk_)) return false;
+  may_try_disk_ = false;
+  const std::int64_t goal = disk_failure_ ? 1 : std::max(bytes, batch_bytes(options_.memory_bytes));
+  int misfits = 0;
+  for (auto next = idle_.begin();
+       leaving_bytes_ < goal && next != idle_.end() && misfits < misfits_max;) {
+    const std::uint64_t object = next++->second;
+    if (!send_out(object, places_.at(object))) ++misfits;
+  }
+  if (misfits > 0 && leaving_bytes_ == 0) disk_failure_ = disk_is_full(options_.spill_bytes);
+  return false;
+}
+
+void Places::leave_memory(Place& place) {
+  release_memory(*place.memory);
+  place.memory.reset();
+  spilled_bytes_ += place.bytes;
+  freed_ = true;
+}
+
+/// False if the disk has no room for it.
+bool Places::send_out(std::uint64_t object, Place& place) {
+  const auto disk = disk_.allocate(place.bytes);
+  if (!disk) return false;
+  strike(place);
+  place.moving = Moving::out;
+  leaving_bytes_ += place.bytes;
+  moves_.push_back({Move::Kind::out, object, *place.memory, *disk});
+  return true;
+}
+
+std::vector<Move> Places::take_moves() {
+  bring_in();
+  return std::exchange(moves_, {});
+}
+
+void Places::ended(const Move& move, const Status& status) {
+  if (move.kind == Move::Kind::drop) return;
+  Place& place = places_.at(move.object);
+  const bool out = move.kind == Move::Kind::out;
+  place.moving = Moving::no;
+  if (out) leaving_bytes_ -= place.bytes;
+  if (out && status) {
+    place.disk = move.disk;
+    disk_failure_.reset();
+  } else if (out) {
+    release_disk(move.disk);
+    disk_failure_ = status.error();
+  } else if (status) {
+    spilled_bytes_ -= place.bytes;
+  } else {
+    release_memory(*place.memory);
+    place.memory.reset();
+    place.failure = status.error();
+  }
+  if (place.dropped) return forget(move.object);
+  const bool kept = place.pins > 0 || place.wanted > 0;
+  if (out && status && !kept) return leave_memory(place);
+  // What could not go is asked for by nobody: who waits looks again by itself, later.
+  const bool freed = freed_;
+  enlist(move.object, place);
+  if (out && !status) freed_ = freed;
+}
+
+void Places::drop(std::uint64_t object) {
+  Place& place = places_.at(object);
+  strike(place);
+  place.dropped = true;
+  if (place.moving == Moving::no) forget(object);
+}
+
+void Places::forget(std::uint64_t object) {
+  const Place& place = places_.at(object);
+  if (place.memory) release_memory(*place.memory);
+  if (!place.memory) spilled_bytes_ -= place.bytes;
+  if (place.disk) release_disk(*place.disk);
+  places_.erase(object);
+  freed_ = true;
+}
+
+void Places::release_disk(const Range& disk) {
+  disk_.release(disk);
+  moves_.push_back({Move::Kind::drop, 0, {}, disk});
+}
+
+Range Places::range(std::uint64_t object) const {
+  const Place& place = places_.at(object);
+  return is_here(place) ? *place.memory : Range{-1, 0, place.bytes};
+}
+
+std::string Places::why_away(std::uint64_t object) const {
+  const std::string why = "an object comes back from disk";
+  return places_.at(object).queued ? why + ", and " + why_full() : why;
+}
+
+std::string Places::why_full() const {
+  const std::string full =
+      "the server's memory of " + std::to_string(options_.memory_bytes) + " bytes is full";
+  if (!spills()) return full + ": discard versions, keep fewer, or start it with more";
+  if (disk_failure_) return full + ", and its objects cannot go to disk: " + disk_failure_->message;
+  if (leaving_bytes_ > 0) return full + ", and objects are on their way to disk";
+  return full + " of objects that are being written or read";
+}
+
+}  // namespace tranship::staging

@@ -1,0 +1,27 @@
+// How a process reaches a staging server that may be about to start.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine/processes.hpp"
+
+namespace tranship::staging {
+
+/// How long to look for somebody who may be about to start, and what ends that earlier.
+struct Patience {
+  std::chrono::milliseconds timeout{};
+  std::function<bool()> interrupted{};  ///< asked now and then; empty: nothing does
+};
+
+/// Connects; waits for the contact file if there is none yet.
+/// @error cancelled if interrupted; else as Processes::connect()
+Result<PeerId> connect_when_there(const std::shared_ptr<Processes>& processes,
+                                  const std::string& contact, const Patience& patience);
+
+/// What a call returns whose caller was interrupted.
+Error interruption();
+
+}  // namespace tranship::staging

@@ -1,0 +1,73 @@
+#include "staging/protocol/messages.hpp"
+
+namespace tranship::staging {
+
+bool lies_inside(const Range& range, std::int64_t bytes, std::int64_t segment_bytes) {
+  return range.offset >= 0 && bytes >= 0 && bytes <= segment_bytes &&
+         range.offset <= segment_bytes - bytes;
+}
+
+bool is_countable(const Box& box) {
+  std::int64_t points = 1;
+  for (int k = 0; k < box.rank; ++k) {
+    if (__builtin_mul_overflow(points, box.extent(k), &points)) return false;
+  }
+  return true;
+}
+
+Status check_name(const std::string& variable) { return check_name(variable, name_bytes_most); }
+
+bool is_element(const std::string& type, std::int64_t bytes) {
+  return possible_element_bytes(bytes) && std::ssize(type) <= type_bytes_most &&
+         is_plain_text(type);
+}
+
+Error not_a_server() {
+  return {ErrorCode::unsupported,
+          "what answers there is no staging server; start one with: tranship serve"};
+}
+
+const char* to_string(RequestKind kind) {
+  switch (kind) {
+    case RequestKind::hello: return "hello";
+    case RequestKind::join: return "join";
+    case RequestKind::define: return "define";
+    case RequestKind::declare: return "declare";
+    case RequestKind::describe: return "describe";
+    case RequestKind::bounds: return "bounds";
+    case RequestKind::put: return "put";
+    case RequestKind::begin: return "begin";
+    case RequestKind::commit: return "commit";
+    case RequestKind::abort: return "abort";
+    case RequestKind::index: return "index";
+    case RequestKind::unindex: return "unindex";
+    case RequestKind::confirm: return "confirm";
+    case RequestKind::get: return "get";
+    case RequestKind::find: return "find";
+    case RequestKind::lease: return "lease";
+    case RequestKind::more: return "more";
+    case RequestKind::recall: return "recall";
+    case RequestKind::release: return "release";
+    case RequestKind::undo: return "undo";
+    case RequestKind::drop_orphans: return "drop orphans";
+    case RequestKind::wait: return "wait";
+    case RequestKind::discard: return "discard";
+    case RequestKind::remove: return "remove";
+    case RequestKind::list: return "list";
+    case RequestKind::status: return "status";
+    case RequestKind::take_pages: return "take pages";
+  }
+  return "unknown";
+}
+
+RequestKind kind_of(std::span<const std::byte> request) {
+  MessageReader in(request);
+  const auto kind = in.get<RequestKind>();
+  return in.ok() ? kind : RequestKind{};
+}
+
+bool says_waiting(std::span<const std::byte> reply) {
+  return MessageReader(reply).get<ReplyKind>() == ReplyKind::waiting;
+}
+
+}  // namespace tranship::staging

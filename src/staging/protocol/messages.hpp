@@ -1,0 +1,128 @@
+// Whole messages of the staging service: a kind, and what protocol.hpp lists behind it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "staging/protocol/protocol.hpp"
+
+namespace tranship::staging {
+
+const char* to_string(RequestKind kind);
+
+/// Whether an object of `bytes` bytes that begins where a server says lies inside the segment.
+bool lies_inside(const Range& range, std::int64_t bytes, std::int64_t segment_bytes);
+
+/// Bytes of a value's fields.
+template <typename T>
+std::size_t encoded_bytes(const T& value) {
+  CountingSink sink;
+  Encoder<CountingSink> encoder(sink);
+  encoder(value);
+  return sink.bytes();
+}
+
+template <typename Sink, typename Message>
+Status encode(Sink& sink, const Message& message) {
+  Encoder<Sink> encoder(sink);
+  encoder(Message::kind)(message);
+  return encoder.status();
+}
+
+/// A request as it travels.
+/// @error what storing its payload says
+template <typename Request>
+Result<MessageWriter> written(const Request& request) {
+  MessageWriter out;
+  out.reserve(sizeof(RequestKind) + encoded_bytes(request));
+  Status status = encode(out, request);
+  return status ? Result<MessageWriter>(std::move(out)) : Result<MessageWriter>(status.error());
+}
+
+/// The same of a request without a payload.
+template <typename Request>
+MessageWriter message_of(const Request& request) {
+  return *written(request);
+}
+
+/// Stores a reply; returns its length.
+/// @error out_of_range if it does not fit the room; what storing its payload says
+template <typename Message>
+Result<std::size_t> write_reply(std::span<std::byte> room, const Message& message) {
+  SpanSink sink(room);
+  if (Status status = encode(sink, message); !status) return status.error();
+  if (sink.fits()) return sink.bytes();
+  return Error{ErrorCode::out_of_range, "the answer does not fit a message: raise slot_bytes"};
+}
+
+/// What a request is; no kind that there is if it is too short.
+RequestKind kind_of(std::span<const std::byte> request);
+/// Whether a reply says that its request waits.
+bool says_waiting(std::span<const std::byte> reply);
+
+/// @error what the message cannot be, as the sender is told
+template <typename Message>
+Status read_body(std::span<const std::byte> body, Message& message) {
+  Decoder decoder(body);
+  decoder(message);
+  decoder.check(decoder.at_end());
+  return decoder.ok() ? Status{} : Status(decoder.refusal());
+}
+
+/// Reads a request of any kind, and calls `answer` with it.
+/// @error what the request cannot be; what `answer` says
+template <typename Return, typename Answer, typename... Requests>
+Return read_request(std::span<const std::byte> message, const Answer& answer,
+                    std::type_identity<std::tuple<Requests...>>) {
+  const RequestKind kind = kind_of(message);
+  Return result = Error{ErrorCode::invalid_argument, "a message that cannot be read"};
+  const auto try_one = [&]<typename Request>(std::type_identity<Request>) {
+    if (kind != Request::kind) return false;
+    Request request;
+    const Status status = read_body(message.subspan(sizeof kind), request);
+    result = status ? Return(answer(request)) : Return(status.error());
+    return true;
+  };
+  (void)(try_one(std::type_identity<Requests>{}) || ...);
+  return result;
+}
+
+template <typename Return, typename Answer>
+Return read_request(std::span<const std::byte> message, const Answer& answer) {
+  return read_request<Return>(message, answer, std::type_identity<protocol::Requests>{});
+}
+
+/// What a client says of a reply that it cannot read.
+Error not_a_server();
+
+/// Reads a reply into the message that its kind names, of those that answer a request.
+template <typename... Messages>
+Status read_reply(std::span<const std::byte> message, std::variant<Messages...>& reply) {
+  Decoder begin(message);
+  ReplyKind kind{};
+  begin(kind);
+  if (!begin.ok()) return not_a_server();
+  bool well = false;
+  const auto try_one = [&]<typename Message>(std::type_identity<Message>) {
+    if (kind != Message::kind) return false;
+    well = read_body(message.subspan(sizeof kind), reply.template emplace<Message>()).ok();
+    return true;
+  };
+  (void)(try_one(std::type_identity<Messages>{}) || ...);
+  return well ? Status{} : Status(not_a_server());
+}
+
+template <typename Message>
+Status read_reply(std::span<const std::byte> message, Message& reply) {
+  std::variant<Message> one;
+  Status status = read_reply(message, one);
+  if (status) reply = std::move(std::get<0>(one));
+  return status;
+}
+
+}  // namespace tranship::staging

@@ -1,0 +1,326 @@
+#include "staging/server/server.hpp"
+
+#include <thread>
+
+#include "fabric/messages/contact.hpp"
+#include "os/available_memory.hpp"
+#include "os/brief_lock.hpp"
+#include "staging/server/gpu_disk.hpp"
+
+namespace tranship::staging {
+namespace {
+
+/// How soon a server that found nothing but a dead group's contact file looks again.
+constexpr std::chrono::milliseconds look_again{50};
+
+/// Memory is taken from the system in segments. A server has a few hundred of them at most, since
+/// each is exported by itself.
+std::int64_t segment_bytes(std::int64_t memory_bytes) {
+  constexpr std::int64_t segments_wanted = 256;
+  constexpr std::int64_t unit = std::int64_t{64} << 20;
+  return std::max(unit, (memory_bytes / segments_wanted + unit - 1) / unit * unit);
+}
+
+}  // namespace
+
+Server::Server(Options options) : options_(std::move(options)) {}
+
+Result<std::unique_ptr<Server>> Server::open(Options options) {
+  if (options.memory_bytes < (std::int64_t{1} << 20) || options.versions_max < 0) {
+    return Error{ErrorCode::invalid_argument,
+                 "a server has at least 1 MiB of memory, and keeps 0 (all) or more versions"};
+  }
+  if (options.servers < 1 || options.rank < 0 || options.rank >= options.servers) {
+    return Error{
+        ErrorCode::invalid_argument,
+        "a group has at least one server, whose ranks are 0 to one less than their number"};
+  }
+  const auto limits = limits_of(options.config);
+  if (!limits) return limits.error();
+  std::unique_ptr<Server> server(new Server(std::move(options)));
+  Server* raw = server.get();
+  raw->limits_ = *limits;
+  if (Status status = raw->open_disk(); !status) return status.error();
+  Engine::Options engine;
+  engine.config = raw->options_.config;
+  engine.profile = raw->options_.profile;
+  engine.accept = true;
+  if (raw->options_.rank == 0) engine.contact_file = raw->options_.contact_file;
+  engine.answer = [raw](RequesterId from, std::span<const std::byte> question,
+                        std::span<std::byte> reply) { return raw->answer(from, question, reply); };
+  engine.on_requester_lost = [raw](RequesterId requester, bool cleanly) {
+    raw->on_lost(requester, cleanly);
+  };
+  engine.on_requester_gone = [raw](RequesterId requester, bool cleanly) {
+    raw->on_gone(requester, cleanly);
+  };
+  auto opened = Engine::open(std::move(engine));
+  if (!opened) return opened.error();
+  raw->engine_ = std::move(*opened);
+  auto processes = raw->engine_->processes();
+  if (!processes) return processes.error();
+  raw->processes_ = *processes;
+  raw->contact_ = raw->processes_->contact();
+  if (Status status = raw->choose_memory(); !status) return status.error();
+  raw->start_moving();
+  if (Trace* trace = raw->engine_->trace()) {
+    raw->trace_ = std::make_unique<ServerTrace>(*trace, raw->options_.rank);
+  }
+  raw->service_ = std::make_unique<Service>(raw->service_options());
+  raw->ready_.store(true, std::memory_order_release);
+  if (Status status = raw->join(); !status) return status.error();
+  return server;
+}
+
+Status Server::open_disk() {
+  if (options_.full != Full::spill) return {};
+  if (options_.spill_bytes_max < (std::int64_t{1} << 20)) {
+    return Error{ErrorCode::invalid_argument,
+                 "a server that spills takes at least 1 MiB on disk: raise --spill-max"};
+  }
+  const bool given = !options_.spill_folder.empty();
+  auto disk = SpillFile::open(given ? options_.spill_folder : options_.config.temporary_folder);
+  if (!disk) return disk.error();
+  disk_ = std::make_unique<CheckedDisk>(std::move(*disk));
+  return {};
+}
+
+void Server::start_moving() {
+  if (!disk_) return;
+  if (device_ >= 0) disk_ = std::make_unique<GpuDisk>(std::move(disk_), *engine_, device_);
+  const auto ended = [this](const Move& move, const Status& status) {
+    const auto lock = brief_lock(mutex_);
+    service_->ended(move, status);
+  };
+  mover_ = std::make_unique<Mover>(std::move(disk_), ended);
+}
+
+Service::Options Server::service_options() {
+  Service::Options service;
+  service.store.memory_bytes = options_.memory_bytes;
+  service.store.segment_bytes = segment_bytes(options_.memory_bytes);
+  service.store.versions_max = options_.versions_max;
+  service.store.full = options_.full;
+  service.store.spill_bytes = options_.spill_bytes_max;
+  service.store.server = options_.rank;
+  service.store.servers = options_.servers;
+  service.store.limits = limits_;
+  service.store.now_ns = [] { return SteadyClock().now_ns(); };
+  service.store.make_segment = [this](std::int64_t bytes) { return make_segment(bytes); };
+  service.store.take_pages = [this](int segment) { return take_pages_of(segment); };
+  if (trace_) {
+    service.store.on_discard = [this](const std::string& variable, std::int64_t version) {
+      trace_->discarded(variable, version);
+    };
+  }
+  service.servers = options_.servers;
+  service.contact = contact_;
+  service.message_bytes = options_.config.slot_bytes;
+  if (device_ < 0) {
+    service.address_of = [this](const Range& range) { return address_of(range); };
+    service.copy_beside = [this](const std::function<void()>& copy) {
+      struct LockAgain {
+        std::mutex& mutex;
+        ~LockAgain() { (void)brief_lock(mutex).release(); }
+      } again{mutex_};
+      mutex_.unlock();
+      copy();
+    };
+  }
+  service.notify = [this](Owner client) { (void)processes_->notify(RequesterId{client}, {}); };
+  service.move = [this](const Move& move) {
+    const bool in_memory = move.kind != Move::Kind::drop;
+    if (mover_) mover_->add(move, in_memory ? address_of(move.memory) : nullptr);
+  };
+  return service;
+}
+
+/// A group that was killed leaves its contact file, until the first server writes another.
+Result<PeerId> Server::find_first() {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + options_.join.timeout;
+  while (true) {
+    Patience left = options_.join;
+    left.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    const auto first = connect_when_there(processes_, options_.first, left);
+    const bool stale = !first && first.error().code == ErrorCode::peer_lost;
+    const bool interrupted = left.interrupted && left.interrupted();
+    if (!stale || interrupted || Clock::now() + look_again >= end) return first;
+    std::this_thread::sleep_for(look_again);
+  }
+}
+
+/// Tells the first server of the group where this one is.
+Status Server::join() {
+  if (options_.rank == 0) return {};
+  const auto first = find_first();
+  if (!first) return first.error();
+  // Clients have the key of the first server's contact file: it is that of the group.
+  if (const auto contact = read_contact(options_.first); contact && contact->key) {
+    processes_->accept_key(*contact->key);
+  }
+  const protocol::Join join{staging_version, options_.rank, options_.servers, contact_};
+  std::vector<std::byte> reply(message_bytes_least);
+  const auto joined =
+      processes_->ask(*first, message_of(join).bytes(), reply, options_.join.timeout);
+  return joined ? Status{} : Status(joined.error());
+}
+
+Server::~Server() { (void)close(); }
+
+Status Server::usable() const {
+  if (closed_.load()) {
+    return Error{ErrorCode::closed, "this staging server was closed; start another one"};
+  }
+  if (fork_generation_ == fork_generation()) return {};
+  return Error{ErrorCode::closed,
+               "this process was forked after the staging server was started; start one of its own "
+               "here (or start processes with spawn)"};
+}
+
+Status Server::close(std::chrono::milliseconds drain_max) {
+  if (!engine_ || fork_generation_ != fork_generation()) return {};
+  const std::lock_guard closing(closing_);
+  if (closed_.exchange(true)) return {};
+  const auto end = std::chrono::steady_clock::now() + drain_max;
+  const auto busy = [&] {
+    const auto lock = brief_lock(mutex_);
+    if (service_) service_->drain();
+    return service_ && service_->busy();
+  };
+  while (!engine_->closed() && busy() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  std::unique_ptr<Mover> mover;
+  {
+    const auto lock = brief_lock(mutex_);
+    mover = std::move(mover_);
+  }
+  mover.reset();  // its thread may wait for the lock
+  return engine_->close();
+}
+
+std::string Server::contact() const { return contact_; }
+
+std::vector<VariableInfo> Server::list() const {
+  const auto lock = brief_lock(mutex_);
+  return service_->list();
+}
+
+std::int64_t Server::memory_bytes_used() const {
+  const auto lock = brief_lock(mutex_);
+  return service_->memory_bytes_used();
+}
+
+std::int64_t Server::spilled_bytes() const {
+  const auto lock = brief_lock(mutex_);
+  return service_->spilled_bytes();
+}
+
+int Server::clients() const {
+  const auto lock = brief_lock(mutex_);
+  return service_->clients();
+}
+
+bool Server::complete() const {
+  const auto lock = brief_lock(mutex_);
+  return service_->complete();
+}
+
+Status Server::choose_memory() {
+  const std::string& kind = options_.memory_kind;
+  if (kind == "host") return {};
+  const std::string prefix = "device";
+  const std::string number = kind.substr(std::min(prefix.size(), kind.size()));
+  const bool digits = number.find_first_not_of("0123456789") == std::string::npos;
+  if (kind.rfind(prefix, 0) != 0 || !digits || number.size() > 4) {
+    return Error{ErrorCode::invalid_argument, "objects lie in host memory or on a GPU, not in \"" +
+                                                  kind +
+                                                  "\": say host, device, or device0, device1, ..."};
+  }
+  const auto gpus = engine_->gpus();
+  const int count = gpus ? static_cast<int>(gpus->list().size()) : 0;
+  device_ = !number.empty() ? std::stoi(number) : count > 0 ? options_.rank % count : 0;
+  if (device_ < count) return {};
+  return Error{ErrorCode::unsupported, "objects cannot lie on GPU " + std::to_string(device_) +
+                                           ": this machine has " + std::to_string(count) +
+                                           " that can be used; see tranship topology"};
+}
+
+Status Server::make_segment(std::int64_t bytes) {
+  auto array = allocate(bytes);
+  if (!array) return array.error();
+  const std::string name = segment_name + std::to_string(segments_.size());
+  if (Status status = processes_->export_array(name, *array); !status) return status;
+  segments_.push_back(std::move(*array));
+  return {};
+}
+
+Result<Array> Server::allocate(std::int64_t bytes) {
+  Array array;
+  array.view = View::whole(
+      Mapping::make({{"byte", bytes}}, {{"f0", "u1", 1}}, Layout::parse("F, byte").value())
+          .value());
+  array.name = "a segment of a staging server";
+  if (device_ < 0) {
+    auto memory = engine_->allocate_shared(bytes);
+    if (!memory) return memory.error();
+    memories_.push_back(*memory);
+    array.place.address = (*memory)->data();
+    array.owner = *memory;
+    return array;
+  }
+  auto memory = engine_->allocate(Where::device, device_, bytes);
+  if (!memory) return memory.error();
+  array.place.address = static_cast<std::byte*>(memory->get());
+  array.owner = *memory;
+  array.where = Where::device;
+  array.device = device_;
+  return array;
+}
+
+/// The server pays for its pages, before anybody touches them.
+Status Server::take_pages_of(int segment) {
+  if (device_ >= 0) return {};
+  return take_pages(*memories_[static_cast<std::size_t>(segment)]);
+}
+
+std::byte* Server::address_of(const Range& range) const {
+  return segments_[static_cast<std::size_t>(range.segment)].place.address + range.offset;
+}
+
+Result<std::size_t> Server::answer(RequesterId from, std::span<const std::byte> question,
+                                   std::span<std::byte> reply) {
+  if (!await_ready()) return Error{ErrorCode::closed, "the staging server did not start"};
+  const auto lock = brief_lock(mutex_);
+  const std::int64_t begin_ns = trace_ ? trace_->now_ns() : 0;
+  auto length = service_->answer(from.value, question, reply);
+  if (trace_) trace_->answered(from.value, question, length, reply, begin_ns);
+  return length;
+}
+
+/// Who connects while the server opens waits for that.
+bool Server::await_ready() const {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (!ready_.load(std::memory_order_acquire)) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+/// Whoever said goodbye is waited for until nothing of it is under way; he did not die.
+void Server::on_lost(RequesterId requester, bool cleanly) {
+  if (cleanly || !ready_.load(std::memory_order_acquire)) return;
+  const auto lock = brief_lock(mutex_);
+  service_->lost(requester.value);
+}
+
+void Server::on_gone(RequesterId requester, bool cleanly) {
+  if (!ready_.load(std::memory_order_acquire)) return;  // nobody has said hello
+  const auto lock = brief_lock(mutex_);
+  service_->gone(requester.value, cleanly);
+  if (trace_) trace_->gone(requester.value);
+}
+
+}  // namespace tranship::staging

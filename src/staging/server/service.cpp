@@ -1,0 +1,601 @@
+#include "staging/server/service.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <tuple>
+
+#include "base/crc32c.hpp"
+#include "base/text.hpp"
+#include "channels/host/copy.hpp"
+
+namespace tranship::staging {
+namespace {
+
+Error unreadable() { return {ErrorCode::invalid_argument, "a message that cannot be read"}; }
+
+/// Names that one client waits for; who is not told looks again by itself.
+constexpr std::size_t watches_max = 256;
+/// What a client calls itself, made fit to be shown.
+std::string label_of(const std::string& text) {
+  const bool fits = text.size() <= label_bytes_max && is_plain_text(text);
+  return fits ? text : in_quotes(text, label_bytes_max / 4);
+}
+
+/// A path as clients name it. What is no name counts among the others.
+std::string_view path_of(const std::string& text) {
+  return is_plain_text(text) ? std::string_view(text) : std::string_view("others");
+}
+
+Error closing() { return {ErrorCode::closed, "the staging server is closing"}; }
+
+/// Objects of a long answer from `first` on, as many as a reply of `bytes` bytes has room for.
+protocol::Objects page_of(const Found& found, std::size_t first, std::size_t bytes) {
+  protocol::Objects page{{found.version, found.type, found.element_bytes, found.lease, {}}, 0};
+  const std::size_t taken = sizeof(ReplyKind) + encoded_bytes(page);
+  const std::size_t left = found.objects.size() - first;
+  const std::size_t room = bytes > taken ? bytes - taken : 0;
+  const std::size_t each = left > 0 ? encoded_bytes(found.objects[first]) : 1;
+  const std::size_t count = std::min(left, room / each);
+  const auto begin = found.objects.begin() + static_cast<std::ptrdiff_t>(first);
+  page.found.objects.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
+  page.left = static_cast<std::uint32_t>(left - count);
+  return page;
+}
+
+Status check_version(std::uint32_t version) {
+  if (version == staging_version) return {};
+  return Error{ErrorCode::unsupported,
+               "this server speaks version " + std::to_string(staging_version) +
+                   " of the staging protocol, and the other process version " +
+                   std::to_string(version) + "; install the same tranship"};
+}
+
+}  // namespace
+
+Service::Service(Options options)
+    : options_(std::move(options)),
+      store_(options_.store),
+      registry_(options_.cell_bytes, options_.store.limits),
+      distribution_(options_.servers),
+      contacts_(static_cast<std::size_t>(options_.servers)),
+      waiting_(watches_max) {
+  contacts_[static_cast<std::size_t>(options_.store.server)] = options_.contact;
+}
+
+Result<std::size_t> Service::answer(Owner from, std::span<const std::byte> request,
+                                    std::span<std::byte> reply) {
+  const RequestKind kind = kind_of(request);
+  const bool stranger = kind != RequestKind::hello && kind != RequestKind::join;
+  if (stranger && !clients_.contains(from)) {
+    return Error{ErrorCode::invalid_argument, "say hello first"};
+  }
+  const auto answer_to = [&]<typename Request>(const Request& one) {
+    return on(from, one, ReplyTo<Request>(reply));
+  };
+  auto length = read_request<Answer>(request, answer_to);
+  conclude();
+  return length;
+}
+
+bool Service::complete() const {
+  return std::none_of(contacts_.begin(), contacts_.end(),
+                      [](const std::string& contact) { return contact.empty(); });
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Hello& request,
+                                ReplyTo<protocol::Hello> reply) {
+  if (Status status = check_version(request.version); !status) return status.error();
+  if (draining_) return closing();
+  if (lost_.contains(from)) return Error{ErrorCode::closed, "this connection was lost"};
+  // Without an identity a client is its connection: no random number has a zero half.
+  ClientId id = request.client;
+  if (id.high == 0 || id.low == 0) id = {0, from};
+  if (const auto known = clients_.find(from); known != clients_.end()) id = known->second.id;
+  const int rank = options_.store.server;
+  if (rank == 0 && !complete()) {
+    waiting_for_servers_.insert(from);
+    const auto missing = std::count(contacts_.begin(), contacts_.end(), std::string());
+    return reply(protocol::Wait{std::to_string(missing) + " of " +
+                                std::to_string(options_.servers) +
+                                " servers have not started yet"});
+  }
+  const std::int64_t limit = options_.store.limits.clients;
+  if (!clients_.contains(from) && std::ssize(clients_) >= limit) {
+    return limit_reached("the clients of the server are", limit, "staging_clients");
+  }
+  clients_[from] = {label_of(request.name), id};
+  registry_.came_back(id);
+  protocol::Welcome welcome{options_.message_bytes, data_bytes(), rank, options_.servers, {}};
+  if (rank == 0) welcome.contacts = contacts_;
+  return reply(welcome);
+}
+
+Result<std::size_t> Service::on(Owner, const protocol::Join& request,
+                                ReplyTo<protocol::Join> reply) {
+  if (Status status = check_version(request.version); !status) return status.error();
+  const int rank = request.server;
+  const int servers = request.servers;
+  if (options_.store.server != 0 || servers != options_.servers || rank < 1 || rank >= servers) {
+    return Error{ErrorCode::invalid_argument,
+                 "server " + std::to_string(rank) + " of " + std::to_string(servers) +
+                     " cannot join: this is server " + std::to_string(options_.store.server) +
+                     " of " + std::to_string(options_.servers) +
+                     "; start all with the same --servers, and the contact of the first"};
+  }
+  std::string& known = contacts_[static_cast<std::size_t>(rank)];
+  if (!known.empty()) {
+    return Error{
+        ErrorCode::invalid_argument,
+        "server " + std::to_string(rank) + " has joined before; give each a rank of its own"};
+  }
+  known = request.contact;
+  if (complete()) {
+    for (const Owner client : std::exchange(waiting_for_servers_, {})) options_.notify(client);
+  }
+  return reply(protocol::Done{});
+}
+
+Result<std::size_t> Service::on(Owner, const protocol::Define& request,
+                                ReplyTo<protocol::Define> reply) {
+  const Status status = registry_.define(request.domain, request.writers);
+  changes_.insert(request.domain.variable);
+  return status ? reply(protocol::Done{}) : Answer(status.error());
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Declare& request,
+                                ReplyTo<protocol::Declare> reply) {
+  if (draining_) return closing();
+  const auto facts = registry_.declare(clients_.at(from).id, request.object);
+  if (!facts) return facts.error();
+  changes_.insert(request.object.variable);
+  return reply(protocol::Declared{*facts});
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Describe& request,
+                                ReplyTo<protocol::Describe> reply) {
+  const auto facts = registry_.facts(request.variable);
+  if (!facts) {
+    const std::string why = "nothing has been put to " + in_quotes(request.variable) + " yet";
+    return wait(from, request.variable, why, reply);
+  }
+  if (request.watch) waiting_.add(request.variable, from);
+  return reply(protocol::Described{*facts, bounds_of(request.variable)});
+}
+
+Result<std::size_t> Service::on(Owner, const protocol::Bounds& request,
+                                ReplyTo<protocol::Bounds> reply) const {
+  return reply(protocol::BoundsHere{bounds_of(request.variable)});
+}
+
+/// Whether the variable was deleted since the client has asked its keeper for it.
+bool Service::is_stale(const std::string& variable, const Life& life) const {
+  if (life.stamp == 0) return false;
+  const bool keeper =
+      distribution_.servers() == 1 || distribution_.keeper(variable) == options_.store.server;
+  if (!keeper) return store_.stale(variable, life);
+  const auto facts = registry_.all().find(variable);
+  return facts == registry_.all().end() || facts->second.life.life != life.life;
+}
+
+/// Around what was put to the variable here.
+std::optional<Box> Service::bounds_of(const std::string& variable) const {
+  const auto info = store_.describe(variable);
+  return info ? std::optional(info->bounds) : std::nullopt;
+}
+
+/// Copies elements; other clients' questions may be answered meanwhile. `copy` may use what the
+/// call owns and memory that the object has, and nothing of this service.
+template <typename Copy>
+void Service::copy_beside(const Copy& copy) {
+  if (options_.copy_beside) return options_.copy_beside(std::cref(copy));
+  copy();
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Put& put,
+                                ReplyTo<protocol::Put> reply) {
+  const PutRequest& request = put.object;
+  const auto data = put.data.bytes;
+  if (draining_) return closing();
+  const std::int64_t bytes = std::ssize(data);
+  if (request.box.points() * request.element_bytes != bytes || bytes > data_bytes()) {
+    return unreadable();
+  }
+  if (is_stale(request.variable, request.life)) return reply(protocol::Stale{});
+  if (put.checksum.known != 0 && put.checksum.crc != crc32c(data)) {
+    return Error{ErrorCode::io, "an object arrived with other bytes than those that were put"};
+  }
+  auto begun = store_.begin(from, request, {options_.servers > 1 ? Effort::home : Effort::all});
+  if (!begun) return begun.error();
+  if (auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", waiting->why, reply);
+  const Begun& object = std::get<Begun>(*begun);
+  std::byte* const room = options_.address_of(object.range);
+  copy_beside([&] { std::memcpy(room, data.data(), data.size()); });
+  const auto order = store_.commit(from, object.object, 0, put.checksum);
+  if (!order) return order.error();
+  traffic_[request.variable].puts.add(1, bytes, message_path);
+  return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Begin& request,
+                                ReplyTo<protocol::Begin> reply) {
+  const PutRequest& put = request.object;
+  if (std::ssize(request.owners) > options_.servers) return unreadable();
+  if (draining_) return closing();
+  if (is_stale(put.variable, put.life)) return reply(protocol::Stale{});
+  auto begun =
+      store_.begin(from, put, {request.effort, request.ticket, request.ready, request.owners});
+  if (!begun) return begun.error();
+  if (auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", waiting->why, reply);
+  const Begun& object = std::get<Begun>(*begun);
+  traffic_.try_emplace(put.variable);
+  return reply(protocol::RoomHere{object.object, object.range, store_.take_orphans(orphans_max)});
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::TakePages& request,
+                                ReplyTo<protocol::TakePages> reply) {
+  const Status status = store_.take_pages(from, request.object);
+  return status ? reply(protocol::Done{}) : Answer(status.error());
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Commit& request,
+                                ReplyTo<protocol::Commit> reply) {
+  const auto order = store_.commit(from, request.object, request.order_before, request.checksum);
+  if (!order) return order.error();
+  if (const auto known = traffic_.find(request.variable); known != traffic_.end()) {
+    known->second.puts.add(1, request.bytes, path_of(request.path));
+  }
+  return reply(protocol::Ordered{*order, store_.take_orphans(orphans_max)});
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Abort& request,
+                                ReplyTo<protocol::Abort> reply) {
+  const Status status = store_.abort(from, request.object);
+  return status ? reply(protocol::Done{}) : Answer(status.error());
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Index& request,
+                                ReplyTo<protocol::Index> reply) {
+  const PutRequest& put = request.object;
+  const int home = request.at.home;
+  if (home >= options_.servers || home == options_.store.server) return unreadable();
+  if (is_stale(put.variable, put.life)) return reply(protocol::Stale{});
+  const auto order = store_.index(from, put, {request.at, request.guest});
+  if (!order) return order.error();
+  traffic_.try_emplace(put.variable);
+  return reply(protocol::Ordered{*order, store_.take_orphans(orphans_max)});
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Unindex& request,
+                                ReplyTo<protocol::Unindex> reply) {
+  const protocol::Entry& entry = request.entry;
+  store_.unindex(from, entry.variable, entry.version, entry.at);
+  return reply(protocol::Done{});
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Confirm& request,
+                                ReplyTo<protocol::Confirm> reply) {
+  const protocol::Entry& entry = request.entry;
+  store_.confirm(from, entry.variable, entry.version, entry.at, request.order);
+  return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
+}
+
+/// What a get finds. Nobody waits for what those who could bring it will not bring.
+Result<std::variant<Found, Waiting, Spread>> Service::look(Owner from, const GetRequest& request,
+                                                           Ticket ticket) {
+  auto got = store_.get(from, request, ticket);
+  const Waiting* waiting = got ? std::get_if<Waiting>(&*got) : nullptr;
+  if (waiting == nullptr) return got;
+  const auto facts = registry_.facts(request.variable);
+  if (facts && facts->ended()) return never_complete(*facts, waiting->why);
+  return got;
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Get& request,
+                                ReplyTo<protocol::Get> reply) {
+  const GetRequest& get = request.get;
+  if (is_stale(get.variable, get.life)) return reply(protocol::Stale{});
+  auto got = look(from, get, request.ticket);
+  if (!got) return got.error();
+  if (std::holds_alternative<Spread>(*got)) return reply(protocol::AskOthers{});
+  if (auto* waiting = std::get_if<Waiting>(&*got)) {
+    return wait(from, get.variable, waiting->why, reply);
+  }
+  Found& found = std::get<Found>(*got);
+  const std::int64_t bytes = get.box.points() * found.element_bytes;
+  // Whoever asked checks the bytes of an object that has a checksum: in its own memory.
+  const bool plain = std::all_of(found.objects.begin(), found.objects.end(), [](const Seen& one) {
+    return one.range.segment >= 0 && one.checksum.known == 0;
+  });
+  if (bytes > data_bytes() || !plain) return objects_of(from, std::move(found), reply);
+  traffic_[get.variable].gets.add(1, bytes, message_path);
+  return data_of(from, found, get.box, reply);
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::AskVersion& request,
+                                ReplyTo<protocol::AskVersion> reply) {
+  const GetRequest& get = request.get;
+  if (is_stale(get.variable, get.life)) return reply(protocol::Stale{});
+  auto got = look(from, get, request.ticket);
+  if (!got) return got.error();
+  if (std::holds_alternative<Spread>(*got)) return reply(protocol::AskOthers{});
+  if (auto* waiting = std::get_if<Waiting>(&*got)) {
+    return wait(from, get.variable, waiting->why, reply);
+  }
+  const Found& found = std::get<Found>(*got);
+  auto length = reply(protocol::VersionThere{found.version});
+  if (Status status = store_.release(from, found.lease); !status) return status.error();
+  return length;
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Find& request,
+                                ReplyTo<protocol::Find> reply) {
+  const GetRequest& get = request.get;
+  if (is_stale(get.variable, get.life)) return reply(protocol::Stale{});
+  if (request.watch) waiting_.add(get.variable, from);
+  auto got = store_.find(from, get, request.ticket);
+  if (!got) return got.error();
+  if (auto* waiting = std::get_if<Waiting>(&*got)) return reply(protocol::Wait{waiting->why});
+  return objects_of(from, std::move(std::get<Found>(*got)), reply);
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Lease& request,
+                                ReplyTo<protocol::Lease> reply) {
+  if (request.watch) waiting_.add(request.variable, from);
+  protocol::LeaseHere here;
+  auto leased = store_.lease(from, request.variable, request.version, request.objects, here.lease,
+                             request.ticket);
+  if (!leased) return leased.error();
+  here.objects = std::move(*leased);
+  return reply(here);
+}
+
+/// As many objects as the reply has room for; the others are kept for the questions to come.
+template <typename Request>
+Result<std::size_t> Service::objects_of(Owner from, Found found, ReplyTo<Request> reply) {
+  const std::uint64_t lease = found.lease;
+  const std::size_t each = found.objects.empty() ? 1 : encoded_bytes(found.objects[0]);
+  const std::size_t bytes = sizeof(ReplyKind) + encoded_bytes(protocol::Objects{}) +
+                            found.type.size() + found.objects.size() * each;
+  if (bytes > reply.bytes()) {
+    auto length = reply(page_of(found, 0, reply.bytes()));
+    if (length) {
+      long_answers_[{from, lease}] = std::move(found);
+    } else {
+      (void)store_.release(from, lease);
+    }
+    return length;
+  }
+  auto length = reply(protocol::Objects{std::move(found), 0});
+  if (!length) (void)store_.release(from, lease);
+  return length;
+}
+
+/// The elements themselves, gathered from the objects.
+Result<std::size_t> Service::data_of(Owner from, const Found& found, const Box& box,
+                                     ReplyTo<protocol::Get> reply) {
+  const auto gather = [&](std::span<std::byte> room) {
+    std::vector<Part> parts;
+    Box missing;
+    (void)cut(box, found.objects, parts, missing);
+    std::vector<const std::byte*> addresses;
+    for (const Part& part : parts) {
+      addresses.push_back(options_.address_of(found.objects[part.object].range));
+    }
+    copy_beside([&] {
+      for (std::size_t k = 0; k < parts.size(); ++k) {
+        const Box& from = found.objects[parts[k].object].box;
+        const LoopNest nest = nest_of(parts[k].box, from, box, found.element_bytes);
+        copy_nests({&nest, 1}, addresses[k], room.data(), false);
+      }
+    });
+    return Status{};
+  };
+  protocol::InlineData inside{found.version, found.type, found.element_bytes, {}};
+  inside.data.length = static_cast<std::size_t>(box.points() * found.element_bytes);
+  inside.data.write = std::ref(gather);
+  auto length = reply(inside);
+  if (Status status = store_.release(from, found.lease); !status) return status.error();
+  return length;
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::More& request,
+                                ReplyTo<protocol::More> reply) {
+  const auto found = long_answers_.find({from, request.lease});
+  if (found == long_answers_.end() || request.first >= found->second.objects.size()) {
+    return unreadable();
+  }
+  return reply(page_of(found->second, request.first, reply.bytes()));
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Recall& request,
+                                ReplyTo<protocol::Recall> reply) {
+  auto here = store_.recall(from, request.lease, request.object);
+  if (!here) return here.error();
+  if (auto* waiting = std::get_if<Waiting>(&*here)) return wait(from, "", waiting->why, reply);
+  return reply(protocol::Recalled{std::get<Range>(*here)});
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Release& request,
+                                ReplyTo<protocol::Release> reply) {
+  long_answers_.erase({from, request.lease});
+  if (Status status = store_.release(from, request.lease); !status) return status.error();
+  if (const auto known = traffic_.find(request.variable); known != traffic_.end()) {
+    known->second.gets.add(request.counts ? 1 : 0, request.bytes, path_of(request.path));
+  }
+  return reply(protocol::Done{});
+}
+
+Result<std::size_t> Service::on(Owner from, const protocol::Undo& request,
+                                ReplyTo<protocol::Undo> reply) {
+  for (const std::uint64_t lease : store_.undo(from, request.ticket)) {
+    long_answers_.erase({from, lease});
+  }
+  return reply(protocol::Done{});
+}
+
+Result<std::size_t> Service::on(Owner, const protocol::DropOrphans& request,
+                                ReplyTo<protocol::DropOrphans> reply) {
+  for (const Orphan& orphan : request.orphans) {
+    if (orphan.home == options_.store.server) store_.drop_orphan(orphan.object, request.owner);
+  }
+  return reply(protocol::Done{});
+}
+
+Result<std::size_t> Service::on(Owner, const protocol::Discard& request,
+                                ReplyTo<protocol::Discard> reply) {
+  const Status status = store_.discard(request.variable, request.version);
+  if (!status) return status.error();
+  return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
+}
+
+/// The keeper of a variable is asked without a number, and answers with that of the deletion.
+Result<std::size_t> Service::on(Owner, const protocol::Remove& request,
+                                ReplyTo<protocol::Remove> reply) {
+  protocol::Removed removed{request.number, false, {}};
+  if (removed.number == 0) {
+    std::tie(removed.number, removed.any) = registry_.remove(request.variable);
+  }
+  removed.any = store_.remove(request.variable, removed.number) || removed.any;
+  traffic_.erase(request.variable);
+  changes_.insert(request.variable);
+  removed.orphans = store_.take_orphans(orphans_max);
+  return reply(removed);
+}
+
+/// Adds what others than the store know.
+void Service::complete_info(VariableInfo& info) const {
+  const auto facts = registry_.all().find(info.name);
+  if (facts != registry_.all().end()) info.producers = facts->second.producers;
+  const auto traffic = traffic_.find(info.name);
+  if (traffic != traffic_.end()) info.traffic = traffic->second;
+}
+
+std::vector<VariableInfo> Service::list_from(const std::string& after, std::int64_t after_version,
+                                             std::size_t rows_max) const {
+  std::vector<std::string> names = store_.names_from(after, rows_max);
+  const auto declared =
+      registry_.all().names_from(after, rows_max, [](const Facts&) { return true; });
+  names.insert(names.end(), declared.begin(), declared.end());
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  if (names.size() > rows_max) names.resize(rows_max);  // behind that some may be left out
+  std::vector<VariableInfo> listed;
+  std::size_t rows = 0;
+  for (const std::string& name : names) {
+    if (rows >= rows_max) break;
+    const bool first = name == after;
+    auto info =
+        store_.info(name, first ? std::optional(after_version) : std::nullopt, rows_max - rows);
+    if (first && (!info || info->versions.empty())) continue;  // it was told before
+    if (!info) {
+      const Facts& facts = registry_.all().at(name);
+      info = VariableInfo{name, facts.type, facts.element_bytes, facts.first, {}, 0};
+    }
+    complete_info(*info);
+    if (first) info->traffic = {};  // the page before has told it
+    rows += 1 + info->versions.size();
+    listed.push_back(std::move(*info));
+  }
+  return listed;
+}
+
+std::vector<VariableInfo> Service::list() const { return list_from({}, INT64_MIN, SIZE_MAX); }
+
+/// What comes after a version of a variable, as much as there is room for.
+Result<std::size_t> Service::on(Owner, const protocol::List& request,
+                                ReplyTo<protocol::List> reply) const {
+  protocol::Listed listed;
+  std::size_t taken = sizeof(ReplyKind) + encoded_bytes(listed);
+  const std::size_t row = encoded_bytes(VersionInfo{});  // no row takes less
+  for (VariableInfo& info : list_from(request.after, request.after_version, reply.bytes() / row)) {
+    const std::vector<VersionInfo> versions = std::exchange(info.versions, {});
+    taken += encoded_bytes(info);
+    const std::size_t room = taken < reply.bytes() ? (reply.bytes() - taken) / row : 0;
+    if (room == 0) break;
+    const std::size_t count = std::min(room, versions.size());
+    info.versions.assign(versions.begin(), versions.begin() + static_cast<std::ptrdiff_t>(count));
+    taken += count * row;
+    listed.variables.push_back(std::move(info));
+    if (count < versions.size()) break;
+  }
+  return reply(listed);
+}
+
+/// Names as far as there is room for them.
+Result<std::size_t> Service::on(Owner, const protocol::AskStatus&,
+                                ReplyTo<protocol::AskStatus> reply) const {
+  ServerInfo info{options_.store.server,
+                  options_.contact,
+                  options_.store.memory_bytes,
+                  store_.memory_bytes_used(),
+                  store_.spilled_bytes(),
+                  clients(),
+                  {}};
+  std::size_t room = reply.bytes() / 2;
+  for (const auto& [client, known] : clients_) {
+    const std::size_t bytes = encoded_bytes(known.name);
+    if (bytes > room) break;
+    room -= bytes;
+    info.names.push_back(known.name);
+  }
+  std::sort(info.names.begin(), info.names.end());
+  return reply(protocol::ServerStatus{std::move(info)});
+}
+
+template <typename Request>
+Result<std::size_t> Service::wait(Owner from, const std::string& variable, std::string why,
+                                  ReplyTo<Request> reply) {
+  waiting_.add(variable, from);
+  return reply(protocol::Wait{std::move(why)});
+}
+
+bool Service::is_connected(const ClientId& id) const {
+  return std::any_of(clients_.begin(), clients_.end(),
+                     [&](const auto& one) { return one.second.id == id; });
+}
+
+void Service::lost(Owner from) {
+  waiting_for_servers_.erase(from);
+  const auto client = clients_.find(from);
+  if (client == clients_.end()) return;
+  const ClientId id = client->second.id;
+  clients_.erase(client);
+  lost_[from] = id;
+  waiting_.drop(from);
+  std::erase_if(long_answers_, [&](const auto& one) { return one.first.first == from; });
+  store_.lost(from);
+  if (!is_connected(id)) changes_.merge(registry_.lost(id));
+  conclude();
+}
+
+void Service::gone(Owner from, bool cleanly) {
+  lost(from);
+  const auto client = lost_.find(from);
+  if (client == lost_.end()) return;
+  const ClientId id = client->second;
+  lost_.erase(client);
+  store_.gone(from);
+  if (!is_connected(id)) changes_.merge(registry_.gone(id, cleanly));
+  conclude();
+}
+
+void Service::ended(const Move& move, const Status& status) {
+  store_.ended(move, status);
+  conclude();
+}
+
+/// What is to be moved is handed over. Each client that waits for something that has changed is
+/// told once; it asks again then.
+void Service::conclude() {
+  for (const Move& move : store_.take_moves()) options_.move(move);
+  changes_.merge(store_.take_changes());
+  std::set<Owner> told;
+  for (const std::string& variable : changes_) {
+    told.merge(waiting_.take(variable));
+  }
+  changes_.clear();
+  for (const Owner client : told) options_.notify(client);
+}
+
+}  // namespace tranship::staging

@@ -1,0 +1,96 @@
+// What a copy on a GPU holds, and when it lets go.
+#include <array>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "channels/gpu/gpu_channel.hpp"
+#include "support/test.hpp"
+
+namespace tranship {
+namespace {
+
+Result<std::shared_ptr<GpuChannel>> copies() {
+  GpuChannel::Options options;
+  options.name = "copies";
+  options.gpus = Gpus::emulate(1);
+  options.bytes_in_flight_max = 1 << 20;
+  return GpuChannel::open(std::move(options));
+}
+
+/// Says when it is let go of.
+std::shared_ptr<void> noting(bool& gone) {
+  return {&gone, [&gone](void*) { gone = true; }};
+}
+
+TEST(a_flight_that_nobody_refers_to_is_kept_until_it_has_ended) {
+  auto channel = copies();
+  REQUIRE(channel.ok());
+  bool gone = false;
+  {
+    auto flight = (*channel)->start({}, nullptr, {});
+    REQUIRE(flight.ok());
+    (*flight)->keep_alive({noting(gone), nullptr, nullptr});
+  }
+  EXPECT(!gone);  // emulated marks are reached when asked again
+  std::array<Finished, 1> finished;
+  EXPECT_EQ((*channel)->poll(finished), 0u);
+  EXPECT(gone);
+}
+
+TEST(a_flight_lets_go_of_what_it_reads_and_writes_when_it_is_seen_to_have_ended) {
+  auto channel = copies();
+  REQUIRE(channel.ok());
+  bool gone = false;
+  auto flight = (*channel)->start({}, nullptr, {});
+  REQUIRE(flight.ok());
+  (*flight)->keep_alive({noting(gone), nullptr, nullptr});
+  while (!(*flight)->done()) continue;
+  EXPECT(gone);
+}
+
+TEST(a_channel_that_closes_waits_for_its_flights) {
+  auto channel = copies();
+  REQUIRE(channel.ok());
+  bool gone = false;
+  bool orphan_gone = false;
+  auto flight = (*channel)->start({}, nullptr, {});
+  auto orphan = (*channel)->start({}, nullptr, {});
+  REQUIRE(flight.ok() && orphan.ok());
+  (*flight)->keep_alive({noting(gone), nullptr, nullptr});
+  (*orphan)->keep_alive({noting(orphan_gone), nullptr, nullptr});
+  orphan->reset();
+  (*channel)->close(std::chrono::steady_clock::now() + std::chrono::seconds(10));
+  EXPECT(gone);
+  EXPECT(orphan_gone);
+  auto later = (*channel)->start({}, nullptr, {});
+  REQUIRE(later.ok());
+  later->reset();  // is waited for
+}
+
+TEST(a_flight_lets_go_of_owners_without_its_lock) {
+  auto channel = copies();
+  REQUIRE(channel.ok());
+  auto flight = (*channel)->start({}, nullptr, {});
+  REQUIRE(flight.ok());
+  std::thread other;
+  bool answered = false;
+  // An owner that needs what another thread holds, who asks for the flight meanwhile.
+  std::shared_ptr<void> owner(&answered, [&, raw = flight->get()](void*) {
+    std::promise<void> asked;
+    auto future = asked.get_future();
+    other = std::thread([raw, promise = std::move(asked)]() mutable {
+      (void)raw->status();
+      promise.set_value();
+    });
+    answered = future.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
+  });
+  (*flight)->hold({std::move(owner)});
+  while (!(*flight)->done()) continue;  // emulated marks are reached when asked again
+  other.join();
+  EXPECT(answered);
+}
+
+}  // namespace
+}  // namespace tranship

@@ -1,0 +1,171 @@
+#include "fabric/messages/command.hpp"
+
+#include <cstring>
+#include <limits>
+
+#include "support/test.hpp"
+
+using namespace tranship;
+
+namespace {
+
+constexpr std::int64_t slot_bytes = 64 * 1024;
+constexpr std::int64_t big = std::numeric_limits<std::int64_t>::max();
+
+LoopNest example() {
+  LoopNest nest;
+  nest.element_bytes = 8;
+  nest.source_offset = 16;
+  nest.target_offset = 4096;
+  nest.rank = 2;
+  nest.loops[0] = {4, 8, 128};
+  nest.loops[1] = {3, 32, -512};
+  return nest;
+}
+
+/// What a peer may write into a slot: a header and words.
+struct Forged {
+  CommandHeader header{1, 1, 1, 0, 1, 0, 0};
+  std::vector<std::int64_t> words;
+
+  Status read(std::int64_t export_bytes) {
+    std::vector<std::byte> memory(command_bytes_max);
+    header.word_count = static_cast<std::uint32_t>(words.size());
+    std::memcpy(memory.data(), &header, sizeof header);
+    std::memcpy(memory.data() + sizeof header, words.data(), words.size() * 8);
+    std::vector<std::int64_t> scratch;
+    Command command;
+    command.header = read_header(memory.data());
+    return read_nests(memory.data(), slot_bytes, export_bytes, scratch, command);
+  }
+};
+
+Status forged(std::vector<std::int64_t> words, std::int64_t bytes,
+              std::int64_t export_bytes = 4096) {
+  Forged one;
+  one.words = std::move(words);
+  one.header.bytes = bytes;
+  return one.read(export_bytes);
+}
+
+}  // namespace
+
+TEST(command_comes_back_as_it_was_written) {
+  for (const Operation operation : {Operation::write, Operation::read}) {
+    CommandWriter writer(slot_bytes);
+    LoopNest local;
+    REQUIRE(writer.add(example(), operation, local));
+    REQUIRE(writer.add(example(), operation, local));
+    std::vector<std::byte> memory(command_bytes_max);
+    CommandHeader header;
+    header.export_id = 5;
+    header.operation = static_cast<std::uint32_t>(operation);
+    writer.write(header, memory.data());
+    Command command;
+    command.header = read_header(memory.data());
+    std::vector<std::int64_t> scratch;
+    const auto status = read_nests(memory.data(), slot_bytes, 1 << 20, scratch, command);
+    REQUIRE(status.ok());
+    REQUIRE(command.nests.size() == 2);
+    const LoopNest& second = command.nests[1];
+    EXPECT_EQ(second.bytes(), example().bytes());
+    const bool write = operation == Operation::write;
+    EXPECT_EQ(write ? second.source_offset : second.target_offset, example().bytes());
+    EXPECT_EQ(write ? second.target_offset : second.source_offset, write ? 4096 : 16);
+    EXPECT_EQ(write ? second.loops[1].target_stride : second.loops[1].source_stride,
+              write ? -512 : 32);
+    EXPECT_EQ(write ? second.loops[1].source_stride : second.loops[1].target_stride, 32);
+  }
+}
+
+TEST(command_writer_stops_at_the_slot_and_at_its_words) {
+  CommandWriter writer(100);
+  LoopNest nest;
+  nest.element_bytes = 60;
+  LoopNest local;
+  EXPECT(writer.add(nest, Operation::write, local));
+  EXPECT(!writer.add(nest, Operation::write, local));
+  EXPECT_EQ(writer.bytes(), 60);
+  CommandWriter many(slot_bytes);
+  nest.element_bytes = 1;
+  std::size_t count = 0;
+  while (many.add(nest, Operation::write, local)) ++count;
+  EXPECT_EQ(count, command_words_max / 3);
+}
+
+TEST(forged_commands_are_refused) {
+  EXPECT(forged({8, 0, 0}, 8).ok());
+  EXPECT(forged({4096, 0, 0}, 4096).ok());
+  EXPECT(forged({4, 4092, 1, 3, -8}, 12).ok());
+  EXPECT(!forged({4097, 0, 0}, 4097).ok());  // beyond the end
+  EXPECT(!forged({8, -8, 0}, 8).ok());       // before the start
+  EXPECT(!forged({8, 4089, 0}, 8).ok());
+  EXPECT(!forged({8, big, 0}, 8).ok());  // offset overflows
+  EXPECT(!forged({0, 0, 0}, 0).ok());
+  EXPECT(!forged({-8, 0, 0}, -8).ok());
+  EXPECT(!forged({big, 0, 0}, big).ok());
+  EXPECT(!forged({8, 0, -1}, 8).ok());  // rank
+  EXPECT(!forged({8, 0, 25}, 8).ok());
+  EXPECT(!forged({8, 0, 1}, 8).ok());  // words missing
+  EXPECT(!forged({8, 0}, 8).ok());
+  EXPECT(!forged({8, 0, 1, 0, 8}, 0).ok());  // extents
+  EXPECT(!forged({8, 0, 1, -1, 8}, -8).ok());
+  EXPECT(!forged({8, 0, 1, big, 8}, 8).ok());
+  EXPECT(!forged({8, 0, 2, 65536, 0, 65536, 0}, 8).ok());  // more than a slot
+  EXPECT(!forged({8, 0, 1, 2, big}, 16).ok());             // strides
+  EXPECT(!forged({8, 0, 1, 2, -8}, 16).ok());
+  EXPECT(!forged({8, 0, 1, 3, std::numeric_limits<std::int64_t>::min()}, 24).ok());
+  EXPECT(!forged({8, 0, 0, 7}, 8).ok());  // words left over
+  EXPECT(!forged({8, 0, 0}, 16).ok());    // bytes disagree
+  EXPECT_EQ(to_string(forged({4097, 0, 0}, 4097).error().code), std::string("out_of_range"));
+}
+
+TEST(forged_headers_are_refused) {
+  Forged one;
+  one.words = {8, 0, 0};
+  one.header.bytes = 8;
+  EXPECT(one.read(4096).ok());
+  one.header.operation = 3;
+  EXPECT(!one.read(4096).ok());
+  one.header.operation = 1;
+  one.header.nest_count = 0;
+  EXPECT(!one.read(4096).ok());
+  one.header.nest_count = 2;
+  EXPECT(!one.read(4096).ok());
+  one.header.nest_count = 0xffffffff;
+  EXPECT(!one.read(4096).ok());
+  CommandHeader header{1, 1, 1, 0, 1, 0xffffffff, 8};
+  std::vector<std::byte> memory(command_bytes_max);
+  std::memcpy(memory.data(), &header, sizeof header);
+  std::vector<std::int64_t> scratch;
+  Command command{header, {}};
+  EXPECT(!read_nests(memory.data(), slot_bytes, 4096, scratch, command).ok());
+}
+
+TEST(forged_counts_are_refused) {
+  std::vector<std::int64_t> ranks{8, 0, LoopNest::loops_max + 1};
+  for (int k = 0; k <= LoopNest::loops_max; ++k) ranks.insert(ranks.end(), {1, 8});
+  EXPECT(!forged(ranks, 8).ok());
+  Forged two;  // each fits the slot, and both do not
+  two.words = {40000, 0, 0, 40000, 0, 0};
+  two.header.nest_count = 2;
+  two.header.bytes = 80000;
+  EXPECT(!two.read(1 << 20).ok());
+  // More words than a slot's command has room for, though they agree with each other.
+  const std::size_t count = command_words_max / 3 * 3 + 3;
+  std::vector<std::byte> memory(2 * command_bytes_max);
+  CommandHeader header{1,
+                       1,
+                       1,
+                       0,
+                       static_cast<std::uint32_t>(count / 3),
+                       static_cast<std::uint32_t>(count),
+                       static_cast<std::int64_t>(count / 3)};
+  for (std::size_t k = 0; k < count; k += 3) {
+    const std::int64_t one = 1;
+    std::memcpy(memory.data() + sizeof header + 8 * k, &one, 8);
+  }
+  std::vector<std::int64_t> scratch;
+  Command command{header, {}};
+  EXPECT(!read_nests(memory.data(), slot_bytes, 4096, scratch, command).ok());
+}

@@ -1,0 +1,186 @@
+// Memory that was given to somebody is given to nobody else before he provably cannot touch it.
+#include "staging/model/leases.hpp"
+
+#include "staging/server/object_store.hpp"
+#include "support/test.hpp"
+
+using namespace tranship;
+using namespace tranship::staging;
+
+namespace {
+
+constexpr Owner writer = 1;
+constexpr Owner reader = 2;
+
+ObjectStore::Options options_of(std::int64_t memory_bytes) {
+  ObjectStore::Options options;
+  options.memory_bytes = memory_bytes;
+  options.segment_bytes = 4096;
+  options.make_segment = [](std::int64_t) { return Status{}; };
+  return options;
+}
+
+PutRequest put_of(std::int64_t version, std::int64_t lower = 0, std::int64_t upper = 256) {
+  return {"energy", version, *Box::make({lower}, {upper}), "f8", 8};
+}
+
+GetRequest get_of(std::int64_t version) {
+  return {"energy", Which::exact, version, *Box::make({0}, {256})};
+}
+
+/// The object's number; 0 if there is no room.
+std::uint64_t begun(ObjectStore& store, const PutRequest& request, Owner owner = writer) {
+  const auto result = store.begin(owner, request);
+  REQUIRE(result.ok());
+  return std::holds_alternative<Begun>(*result) ? std::get<Begun>(*result).object : 0;
+}
+
+Found got(ObjectStore& store, std::int64_t version, Owner owner = reader) {
+  const auto result = store.get(owner, get_of(version));
+  REQUIRE(result.ok() && std::holds_alternative<Found>(*result));
+  return std::get<Found>(*result);
+}
+
+}  // namespace
+
+TEST(what_an_owner_holds_is_listed_by_owner) {
+  Leases leases;
+  EXPECT(leases.holdings(1) == nullptr);
+  leases.add_room(1, 10, 5);
+  leases.add_room(1, 11, 6);
+  leases.add_room(2, 12, 5);
+  const std::uint64_t number = leases.add({1, 7, {20}, {}, 0});
+  EXPECT(leases.find(1, number) != nullptr && leases.find(2, number) == nullptr);
+  leases.remove_room(1, 10);
+  leases.remove_room(1, 10);
+  leases.remove_room(9, 10);
+  EXPECT_EQ(leases.holdings(1)->rooms.size(), 1U);
+  EXPECT(leases.busy());
+  EXPECT_EQ(leases.fence(1).size(), 1U);
+  EXPECT(leases.fence(1).empty());
+  EXPECT(leases.find(1, number) == nullptr);  // nothing new comes of it
+  EXPECT(leases.busy());                      // the other one
+  leases.remove_room(2, 12);
+  EXPECT(!leases.busy());
+  EXPECT_EQ(leases.remove(number).objects.size(), 1U);
+  EXPECT_EQ(leases.end(1).size(), 1U);
+  EXPECT(leases.end(1).empty());
+}
+
+TEST(the_room_of_a_lost_writer_is_fenced_until_it_is_gone) {
+  ObjectStore store(options_of(2048));
+  const std::uint64_t object = begun(store, put_of(1));
+  store.lost(writer);
+  EXPECT(!store.busy());
+  EXPECT_EQ(store.fenced_bytes(), 2048);
+  EXPECT(!store.commit(writer, object).ok());
+  EXPECT(!store.abort(writer, object).ok());  // it cannot free what it may still write either
+  EXPECT(store.undo(writer, 0).empty());
+  std::uint64_t lease = 0;
+  const auto asked = store.lease(reader, "energy", 1, {&object, 1}, lease);
+  EXPECT(asked.ok() && (*asked)[0].state == Leased::State::gone);  // for who waits for it
+  const auto waits = store.begin(reader, put_of(2));
+  REQUIRE(waits.ok() && std::holds_alternative<Waiting>(*waits));
+  const std::string& why = std::get<Waiting>(*waits).why;
+  EXPECT(why.find("2048 bytes of it may still be written by clients whose") != std::string::npos);
+  (void)store.take_changes();
+  store.lost(writer);
+  EXPECT(store.take_changes().empty());
+  store.gone(writer);
+  EXPECT(store.take_changes().contains(""));  // who waits for memory hears of it
+  EXPECT_EQ(store.fenced_bytes(), 0);
+  EXPECT_EQ(store.memory_bytes_used(), 0);
+  EXPECT(begun(store, put_of(2), reader) != 0);
+}
+
+TEST(what_a_lost_reader_may_read_stays_until_it_is_gone) {
+  for (const Full full : {Full::block, Full::discard_oldest, Full::spill}) {
+    ObjectStore::Options options = options_of(2048);
+    options.full = full;
+    ObjectStore store(options);
+    REQUIRE(store.commit(writer, begun(store, put_of(1))).ok());
+    const Found found = got(store, 1);
+    store.lost(reader);
+    EXPECT(!store.busy());
+    EXPECT(!store.release(reader, found.lease).ok());
+    EXPECT(!store.recall(reader, found.lease, 0).ok());
+    EXPECT_EQ(begun(store, put_of(2)), 0U);
+    EXPECT(store.take_moves().empty());  // it does not go to disk
+    REQUIRE(store.discard("energy", 1).ok());
+    EXPECT_EQ(begun(store, put_of(2)), 0U);
+    store.gone(reader);
+    EXPECT(begun(store, put_of(2)) != 0);
+  }
+}
+
+TEST(of_a_lost_readers_lease_only_what_lies_in_memory_is_fenced) {
+  ObjectStore::Options options = options_of(2048);
+  options.full = Full::spill;
+  ObjectStore store(options);
+  REQUIRE(store.commit(writer, begun(store, put_of(1))).ok());
+  EXPECT_EQ(begun(store, put_of(2)), 0U);
+  for (const Move& move : store.take_moves()) store.ended(move, {});
+  REQUIRE(store.commit(writer, begun(store, put_of(2))).ok());
+  const Found found = got(store, 1);  // on disk
+  const auto recalled = store.recall(reader, found.lease, found.objects[0].object);
+  REQUIRE(recalled.ok() && std::holds_alternative<Waiting>(*recalled));
+  store.lost(reader);
+  for (int round = 0; round < 4; ++round) {
+    for (const Move& move : store.take_moves()) store.ended(move, {});
+  }
+  REQUIRE(store.discard("energy", 2).ok());
+  REQUIRE(store.discard("energy", 1).ok());
+  EXPECT_EQ(store.memory_bytes_used(), 0);
+  EXPECT_EQ(store.spilled_bytes(), 0);
+  store.gone(reader);
+}
+
+TEST(a_put_that_never_ends_evicts_no_version) {
+  ObjectStore::Options options = options_of(1 << 20);
+  options.versions_max = 2;
+  for (const bool explicitly : {false, true}) {
+    ObjectStore store(options);
+    for (int version = 1; version <= 2; ++version) {
+      REQUIRE(store.commit(writer, begun(store, put_of(version))).ok());
+    }
+    REQUIRE(store.index(7, put_of(5), {{1, 3}}).ok());
+    EXPECT_EQ(got(store, 1).version, 1);
+    // A younger version waits for it as for one that is being put here, and no longer than that.
+    if (explicitly) {
+      store.unindex(8, "energy", 5, {1, 3});  // another's
+      EXPECT(std::holds_alternative<Spread>(*store.get(reader, get_of(5))));
+      store.unindex(7, "energy", 5, {1, 3});
+      EXPECT(!std::holds_alternative<Spread>(*store.get(reader, get_of(5))));
+    } else {
+      store.gone(7);
+      EXPECT(
+          std::holds_alternative<Spread>(*store.get(reader, get_of(5))));  // its home may have it
+      store.unindex(8, "energy", 5, {1, 3});  // whoever asked its home may say so
+      EXPECT(!std::holds_alternative<Spread>(*store.get(reader, get_of(5))));
+    }
+    EXPECT_EQ(got(store, 1).version, 1);
+    REQUIRE(store.commit(writer, begun(store, put_of(3))).ok());
+    EXPECT(!store.get(reader, get_of(1)).ok());
+    EXPECT_EQ(got(store, 2).version, 2);
+    EXPECT_EQ(got(store, 3).version, 3);
+  }
+}
+
+TEST(a_version_that_waits_for_a_dead_writer_no_more_makes_room_for_later_ones) {
+  ObjectStore::Options options = options_of(1 << 20);
+  options.versions_max = 2;
+  ObjectStore store(options);
+  REQUIRE(store.index(7, put_of(0), {{1, 9}}).ok());
+  const std::uint64_t slow = begun(store, put_of(1), 8);
+  for (int version = 2; version <= 5; ++version) {
+    REQUIRE(store.commit(writer, begun(store, put_of(version))).ok());
+  }
+  EXPECT_EQ(got(store, 2).version, 2);  // versions 0 and 1 are still being put
+  store.lost(7);
+  EXPECT_EQ(got(store, 2).version, 2);
+  store.lost(8);
+  EXPECT(!store.get(reader, get_of(2)).ok());
+  EXPECT_EQ(got(store, 4).version, 4);
+  EXPECT(!store.commit(8, slow).ok());
+  EXPECT(!store.get(reader, get_of(0)).ok());  // discarded with what was older than those kept
+}

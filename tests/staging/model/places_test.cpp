@@ -1,0 +1,382 @@
+// Where objects lie when memory is full: what goes to disk, what stays, and what waits for whom.
+#include "staging/model/places.hpp"
+
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+
+#include "support/test.hpp"
+
+using namespace tranship;
+using namespace tranship::staging;
+
+namespace {
+
+constexpr std::int64_t slot = 1024;
+const Error broken{ErrorCode::io, "the disk is broken; mend it"};
+
+Places places_of(std::int64_t slots, std::int64_t spill_bytes = spill_bytes_unlimited) {
+  Places::Options options;
+  options.memory_bytes = slots * slot;
+  options.segment_bytes = slots * slot;
+  options.spill_bytes = spill_bytes;
+  options.make_segment = [](std::int64_t) { return Status{}; };
+  return Places(options);
+}
+
+bool place(Places& places, std::uint64_t object, std::int64_t bytes = slot) {
+  const auto placed = places.place(object, bytes);
+  REQUIRE(placed.ok());
+  return *placed;
+}
+
+/// Objects 1 to `count`, of which 1 is the oldest.
+void fill(Places& places, std::uint64_t count) {
+  for (std::uint64_t object = 1; object <= count; ++object) {
+    REQUIRE(place(places, object));
+    places.may_leave(object, object);
+  }
+}
+
+bool is_here(const Places& places, std::uint64_t object) {
+  return places.range(object).segment >= 0;
+}
+
+/// Carries all moves out, and returns the objects of those out and in.
+std::vector<std::uint64_t> carry_out(Places& places, const Status& status = {}) {
+  std::vector<std::uint64_t> moved;
+  for (auto moves = places.take_moves(); !moves.empty(); moves = places.take_moves()) {
+    for (const Move& move : moves) {
+      if (move.kind == Move::Kind::drop) continue;
+      moved.push_back(move.object);
+      places.ended(move, status);
+    }
+  }
+  return moved;
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST(the_oldest_go_first_and_no_more_than_needed) {
+  Places places = places_of(4);
+  fill(places, 4);
+  EXPECT(!place(places, 5));
+  EXPECT(!places.let_go(slot));  // it must be written before
+  EXPECT(!places.let_go(slot));  // one is on its way already
+  EXPECT(is_here(places, 1));
+  EXPECT(says(places.why_full(), "objects are on their way to disk"));
+  EXPECT((carry_out(places) == std::vector<std::uint64_t>{1}));
+  EXPECT(!is_here(places, 1) && is_here(places, 2));
+  EXPECT(places.take_freed());
+  EXPECT_EQ(places.spilled_bytes(), slot);
+  EXPECT_EQ(places.disk_bytes_used(), disk_alignment);
+  EXPECT(place(places, 5));
+}
+
+TEST(what_is_pinned_or_may_not_leave_stays) {
+  Places places = places_of(3);
+  REQUIRE(place(places, 1) && place(places, 2) && place(places, 3));
+  places.may_leave(3, 3);
+  REQUIRE(places.pin(3));
+  EXPECT(!places.let_go(slot));
+  EXPECT(carry_out(places).empty());
+  EXPECT(says(places.why_full(), "are being written or read"));
+  (void)places.take_freed();
+  places.unpin(3);
+  EXPECT(places.take_freed());
+  EXPECT(!places.let_go(slot));
+  // Somebody reads it while it is written: then it stays, and may go at once later.
+  const auto moves = places.take_moves();
+  REQUIRE(moves.size() == 1 && moves[0].kind == Move::Kind::out);
+  REQUIRE(places.pin(3));
+  places.ended(moves[0], {});
+  EXPECT(is_here(places, 3));
+  EXPECT(!places.let_go(slot));
+  places.unpin(3);
+  EXPECT(places.let_go(slot));
+  EXPECT(!is_here(places, 3) && !places.pin(3));
+}
+
+TEST(what_is_wanted_comes_back_and_may_leave_without_a_move) {
+  Places places = places_of(2);
+  fill(places, 2);
+  EXPECT(!place(places, 3));
+  EXPECT(!places.let_go(slot));
+  (void)carry_out(places);
+  REQUIRE(place(places, 3));
+  places.may_leave(3, 3);
+  places.want(1);
+  EXPECT(says(places.why_away(1), "comes back from disk, and the server's memory"));
+  EXPECT(!place(places, 4));  // who waits longer goes first
+  EXPECT((carry_out(places) == std::vector<std::uint64_t>{2, 1}));
+  EXPECT(is_here(places, 1) && !is_here(places, 2));
+  EXPECT(!places.let_go(slot));  // it is wanted, and 3 must be written
+  REQUIRE(places.pin(1));
+  places.unwant(1);
+  places.unpin(1);
+  (void)carry_out(places);
+  EXPECT(!is_here(places, 3));
+  REQUIRE(place(places, 4));
+  EXPECT(places.let_go(slot));  // without a move: the disk has it
+  EXPECT(places.take_moves().empty());
+  EXPECT(!is_here(places, 1));
+  places.want(2);
+  places.unwant(2);  // nobody waits for it any more
+  EXPECT((carry_out(places) == std::vector<std::uint64_t>{2}));
+  for (const std::uint64_t object : {1, 2, 3, 4}) places.drop(object);
+  EXPECT(places.empty());
+  EXPECT_EQ(places.spilled_bytes(), 0);
+  EXPECT_EQ(places.disk_bytes_used(), 0);
+}
+
+TEST(a_disk_that_fails_loses_nothing_and_is_tried_again) {
+  Places places = places_of(2);
+  fill(places, 2);
+  EXPECT(!place(places, 3));
+  EXPECT(!places.let_go(slot));
+  (void)places.take_freed();
+  EXPECT_EQ(carry_out(places, broken).size(), 1U);  // and not again by itself
+  EXPECT(is_here(places, 1));
+  EXPECT(!places.take_freed());  // nobody is woken to try in a circle
+  EXPECT(says(places.why_full(), "cannot go to disk: the disk is broken; mend it"));
+  EXPECT_EQ(places.disk_bytes_used(), 0);
+  EXPECT(!places.let_go(slot));
+  EXPECT(carry_out(places).empty());
+  EXPECT(!place(places, 3));  // somebody asks
+  EXPECT(!places.let_go(slot));
+  EXPECT_EQ(carry_out(places).size(), 1U);
+  EXPECT(place(places, 3));
+}
+
+TEST(what_cannot_be_read_says_so_and_lets_others_come) {
+  Places places = places_of(2);
+  fill(places, 2);
+  EXPECT(!place(places, 3));
+  EXPECT(!places.let_go(2 * slot));
+  EXPECT_EQ(carry_out(places).size(), 2U);
+  places.want(1);
+  (void)carry_out(places, broken);
+  EXPECT(!is_here(places, 1));
+  const auto failure = places.take_failure(1);
+  REQUIRE(failure.has_value());
+  EXPECT_EQ(failure->message, broken.message);
+  EXPECT(!places.take_failure(1));
+  places.ask_again(1);
+  (void)carry_out(places, broken);
+  places.unwant(1);  // who wanted it has gone, and never asked why it did not come
+  places.want(1);
+  EXPECT(!places.take_failure(1));
+  (void)carry_out(places, broken);
+  EXPECT(places.take_failure(1).has_value());
+  places.want(2);
+  (void)carry_out(places);
+  EXPECT(is_here(places, 2));
+  places.ask_again(1);
+  (void)carry_out(places);
+  EXPECT(is_here(places, 1));
+}
+
+TEST(a_disk_with_a_limit_is_full) {
+  Places places = places_of(2, disk_alignment);
+  fill(places, 2);
+  EXPECT(!place(places, 3));
+  EXPECT(!places.let_go(slot));
+  (void)carry_out(places);
+  REQUIRE(place(places, 3));
+  places.may_leave(3, 3);
+  EXPECT(!place(places, 4));
+  EXPECT(!places.let_go(slot));
+  EXPECT(carry_out(places).empty());
+  EXPECT(says(places.why_full(), "4096 bytes that it may take there are full"));
+  EXPECT(says(places.why_full(), "with a larger --spill-max"));
+  places.drop(1);
+  EXPECT(!place(places, 4));
+  EXPECT(!places.let_go(slot));
+  EXPECT_EQ(carry_out(places).size(), 1U);
+  EXPECT(place(places, 4));
+}
+
+TEST(what_fits_the_disk_goes_where_the_oldest_does_not) {
+  Places places = places_of(16, 2 * disk_alignment);
+  REQUIRE(place(places, 1, 12 * slot));
+  places.may_leave(1, 1);
+  for (std::uint64_t object = 2; object <= 5; ++object) {
+    REQUIRE(place(places, object));
+    places.may_leave(object, object);
+  }
+  REQUIRE(!place(places, 6));
+  EXPECT(!places.let_go(slot));
+  EXPECT(carry_out(places) == (std::vector<std::uint64_t>{2}));
+  EXPECT(place(places, 6));
+  EXPECT(is_here(places, 1));
+  REQUIRE(!place(places, 7));
+  EXPECT(!places.let_go(slot));
+  EXPECT(carry_out(places) == (std::vector<std::uint64_t>{3}));
+  EXPECT(place(places, 7));
+  REQUIRE(!place(places, 8));
+  EXPECT(!places.let_go(slot));
+  EXPECT(carry_out(places).empty());
+  EXPECT(says(places.why_full(), "are full"));
+}
+
+TEST(what_is_dropped_while_it_moves_goes_when_the_move_has_ended) {
+  for (const bool well : {true, false}) {
+    Places places = places_of(2);
+    fill(places, 2);
+    EXPECT(!place(places, 3));
+    EXPECT(!places.let_go(slot));
+    const auto moves = places.take_moves();
+    REQUIRE(moves.size() == 1);
+    places.drop(1);
+    EXPECT_EQ(places.memory_bytes_used(), 2 * slot);  // it is being written
+    places.ended(moves[0], well ? Status{} : Status(broken));
+    EXPECT_EQ(places.memory_bytes_used(), slot);
+    EXPECT_EQ(places.disk_bytes_used(), 0);
+    const auto dropped = places.take_moves();
+    REQUIRE(dropped.size() == 1);
+    EXPECT(dropped[0].kind == Move::Kind::drop);
+  }
+}
+
+/// Random calls beside a model that knows which bytes lie where.
+TEST(no_two_objects_lie_in_one_place_and_all_are_somewhere) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    std::mt19937_64 random(seed);
+    Places places = places_of(8, seed % 3 == 0 ? 16 * disk_alignment : spill_bytes_unlimited);
+    std::map<std::int64_t, std::uint64_t> memory;  // what is written where
+    std::map<std::int64_t, std::uint64_t> disk;
+    std::map<std::uint64_t, int> pinned;
+    std::set<std::uint64_t> objects;
+    std::deque<Move> moves;
+    std::uint64_t last = 0;
+    const auto one_of = [&] {
+      auto chosen = objects.begin();
+      std::advance(chosen, static_cast<std::ptrdiff_t>(random() % objects.size()));
+      return *chosen;
+    };
+    for (int step = 0; step < 400; ++step) {
+      for (const Move& move : places.take_moves()) moves.push_back(move);
+      const auto kind = random() % 8;
+      if (kind < 3) {
+        const auto bytes = static_cast<std::int64_t>(256 * (1 + random() % 4));
+        if (!place(places, last + 1, bytes)) {
+          (void)places.let_go(bytes);
+          continue;
+        }
+        objects.insert(++last);
+        memory[places.range(last).offset] = last;
+        places.may_leave(last, last);
+      } else if (kind < 6 && !moves.empty()) {
+        const Move move = moves.front();
+        moves.pop_front();
+        if (move.kind == Move::Kind::drop) {
+          disk.erase(move.disk.offset);
+          continue;
+        }
+        const bool well = random() % 5 != 0;
+        if (well && move.kind == Move::Kind::out) {
+          disk[move.disk.offset] = memory.at(move.memory.offset);
+        } else if (well) {
+          memory[move.memory.offset] = disk.at(move.disk.offset);
+        }
+        places.ended(move, well ? Status{} : Status(broken));
+      } else if (!objects.empty()) {
+        const std::uint64_t object = one_of();
+        if (kind == 6 && pinned[object] == 0) {
+          places.drop(object);
+          objects.erase(object);
+        } else if (pinned[object] > 0) {
+          EXPECT_EQ(memory.at(places.range(object).offset), object);
+          places.unpin(object);
+          --pinned[object];
+        } else if (places.pin(object)) {
+          ++pinned[object];
+          EXPECT_EQ(memory.at(places.range(object).offset), object);
+        } else {
+          places.want(object);
+          for (const Move& move : places.take_moves()) moves.push_back(move);
+          places.unwant(object);
+        }
+      }
+    }
+    for (const std::uint64_t object : objects) places.drop(object);
+    for (const Move& move : places.take_moves()) moves.push_back(move);
+    for (; !moves.empty(); moves.pop_front()) {
+      if (moves.front().kind != Move::Kind::drop) places.ended(moves.front(), {});
+    }
+    EXPECT(places.empty());
+    EXPECT_EQ(places.spilled_bytes(), 0);
+    EXPECT_EQ(places.disk_bytes_used(), 0);
+  }
+}
+
+namespace {
+
+/// A machine that has pages for so many segments of two slots.
+struct SmallMachine {
+  int pages = 0;
+  std::vector<int> taken{};
+  Places places{options()};
+
+  Places::Options options() {
+    Places::Options made;
+    made.memory_bytes = 64 * slot;
+    made.segment_bytes = 2 * slot;
+    made.make_segment = [](std::int64_t) { return Status{}; };
+    made.take_pages = [this](int segment) -> Status {
+      if (std::ssize(taken) >= pages) return Error{ErrorCode::out_of_memory, "no pages"};
+      taken.push_back(segment);
+      return {};
+    };
+    return made;
+  }
+};
+
+}  // namespace
+
+TEST(who_is_not_ready_takes_room_and_no_pages) {
+  SmallMachine machine{1};
+  Places& places = machine.places;
+  for (std::uint64_t object = 1; object <= 64; ++object) {
+    const auto placed = places.place(object, slot, false);
+    REQUIRE(placed.ok() && *placed);
+  }
+  EXPECT_EQ(places.memory_bytes_used(), 64 * slot);
+  EXPECT_EQ(places.sparse_bytes(), 64 * slot);
+  EXPECT(machine.taken.empty());
+  const auto full = places.place(65, slot, false);
+  EXPECT(full.ok() && !*full);
+  REQUIRE(places.take_pages(7).ok());
+  EXPECT(places.take_pages(7).ok() && machine.taken.size() == 1);  // once
+  EXPECT(places.has_pages(7) && places.has_pages(8));              // one segment
+  EXPECT(!places.has_pages(1));
+  const auto refused = places.take_pages(1);
+  EXPECT(!refused.ok() && refused.error().code == ErrorCode::out_of_memory);
+  places.drop(1);
+  places.drop(7);
+  EXPECT_EQ(places.memory_bytes_used(), 62 * slot);
+  const auto ready = places.place(66, slot);  // where pages are already
+  REQUIRE(ready.ok() && *ready);
+  EXPECT_EQ(places.range(66).segment, 3);
+  EXPECT(!places.place(67, slot).ok());
+  EXPECT_EQ(places.memory_bytes_used(), 63 * slot);  // what was refused holds nothing
+  machine.pages = 2;
+  const auto later = places.place(67, slot);
+  EXPECT(later.ok() && *later && places.has_pages(67));
+}
+
+TEST(what_was_taken_before_serves_when_the_system_has_no_more) {
+  SmallMachine machine{1};
+  Places& places = machine.places;
+  REQUIRE(place(places, 1) && place(places, 2));
+  EXPECT(!places.place(3, slot).ok());
+  EXPECT(places.could_hold(2 * slot) && !places.could_hold(3 * slot));
+  places.drop(1);
+  REQUIRE(place(places, 3));
+  EXPECT_EQ(places.range(3).segment, 0);
+}

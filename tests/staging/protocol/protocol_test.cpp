@@ -1,0 +1,353 @@
+// Messages of the staging service: what is written is read, and nothing else is.
+#include "staging/protocol/messages.hpp"
+
+#include <functional>
+#include <random>
+
+#include "staging/model/boxes.hpp"
+#include "support/test.hpp"
+
+using namespace tranship;
+using namespace tranship::staging;
+using tranship::test::box_of;
+
+namespace {
+
+const PutRequest object{"energy", -7, box_of({-1, 2, 3}, {4, 5, 6}), "f8", 8, {3, 4}};
+const GetRequest window{"energy", Which::next, 12, box_of({0}, {9}), {3, 4}};
+const std::vector<Orphan> orphans{{2, 15}, {0, 1}};
+const protocol::Entry entry{"energy", -7, {2, 15}};
+
+Status three_bytes(std::span<std::byte> room) {
+  for (std::byte& one : room) one = std::byte{7};
+  return {};
+}
+
+const Payload payload{{}, 3, three_bytes};
+
+Facts facts() {
+  const Box first = box_of({1}, {2});
+  const Box domain = box_of({-100}, {400});
+  Facts made{"f2", 2, first, Cells::around(first, 2, 64, domain), domain, 7, 5, 3, 1, 2, {3, 4}};
+  return made;
+}
+
+VariableInfo variable() {
+  VariableInfo info{"v", "c16", 16, box_of({0, 0}, {3, 4}), {{5, 6, 7}, {8, 9, 10}}, 2};
+  info.traffic.puts.add(1, 96, message_path);
+  info.traffic.gets.add(1, 1000, "a > b");
+  info.traffic.gets.add(0, 24, "a > b");
+  return info;
+}
+
+Found found() {
+  return {3, "f4", 4, 77, {{2, 15, box_of({0}, {9}), 21, {1, 256, 512}, 0, {1, 9}}}};
+}
+
+/// One of each message, with nothing at its default.
+const std::tuple requests{
+    protocol::Hello{staging_version, "a client", {1, 2}},
+    protocol::Join{staging_version, 1, 3, "unix:@there"},
+    protocol::Define{object, 4},
+    protocol::Declare{object},
+    protocol::Describe{"energy", true},
+    protocol::Bounds{"energy"},
+    protocol::Put{object, payload, {1, 5}},
+    protocol::Begin{object, Effort::home, false, {1, 2}, 9},
+    protocol::TakePages{15},
+    protocol::Commit{15, 20, "energy", 216, "memcpy", {1, 5}},
+    protocol::Abort{15},
+    protocol::Index{object, {2, 15}, true},
+    protocol::Unindex{entry},
+    protocol::Confirm{entry, 21},
+    protocol::Get{window, 9},
+    protocol::AskVersion{window, 9},
+    protocol::Find{window, true, 9},
+    protocol::Lease{"energy", 3, true, {15, 16}, 9},
+    protocol::More{77, 100},
+    protocol::Recall{77, 15},
+    protocol::Release{77, "energy", true, 216, "memcpy"},
+    protocol::Undo{9},
+    protocol::DropOrphans{1, orphans},
+    protocol::Discard{"energy", 3},
+    protocol::Remove{"energy", 5},
+    protocol::List{"energy", 3},
+    protocol::AskStatus{},
+};
+
+const std::tuple replies{
+    protocol::Done{},
+    protocol::Wait{"the memory is full"},
+    protocol::Stale{},
+    protocol::AskOthers{},
+    protocol::Welcome{4096, 1024, 0, 2, {"unix:@one", "unix:@two"}},
+    protocol::Welcome{4096, 1024, 1, 2, {}},
+    protocol::Declared{facts()},
+    protocol::Described{facts(), box_of({-5}, {5})},
+    protocol::BoundsHere{box_of({-5}, {5})},
+    protocol::BoundsHere{},
+    protocol::DoneWithOrphans{orphans},
+    protocol::RoomHere{15, {1, 256, 512}, orphans},
+    protocol::Ordered{21, orphans},
+    protocol::Objects{found(), 12},
+    protocol::InlineData{3, "i1", 1, payload},
+    protocol::VersionThere{3},
+    protocol::LeaseHere{77, {{Leased::State::here, 9, {4, 5, 6}, {1, 3}}, {}}},
+    protocol::Recalled{{1, 256, 512}},
+    protocol::Removed{5, true, orphans},
+    protocol::Listed{{variable(), variable()}},
+    protocol::ServerStatus{{1, "unix:@here", 100, 50, 25, 2, {"one", "two"}}},
+};
+
+template <typename Message>
+std::vector<std::byte> body_of(const Message& message) {
+  const MessageWriter whole = message_of(message);
+  const auto body = std::span(whole.bytes()).subspan(sizeof(Message::kind));
+  std::vector<std::byte> bytes(body.size());
+  std::copy(body.begin(), body.end(), bytes.begin());
+  return bytes;
+}
+
+/// A message that was read holds views: its payload is written from them.
+template <typename Message>
+std::vector<std::byte> written_again(Message message) {
+  const auto copy = [](Payload& data) {
+    const auto bytes = data.bytes;
+    data.write = [bytes](std::span<std::byte> room) {
+      std::copy(bytes.begin(), bytes.end(), room.begin());
+      return Status{};
+    };
+  };
+  if constexpr (requires { message.data.bytes; }) copy(message.data);
+  return body_of(message);
+}
+
+template <typename Message>
+void is_read_as_it_was_written(const Message& message) {
+  const auto body = body_of(message);
+  EXPECT_EQ(body.size(), encoded_bytes(message));
+  Message read;
+  REQUIRE(read_body(body, read).ok());
+  EXPECT(written_again(read) == body);
+  for (std::size_t length = 0; length < body.size(); ++length) {
+    Message shorter;
+    EXPECT(!read_body(std::span(body).first(length), shorter).ok());
+  }
+  auto longer = body;
+  longer.push_back(std::byte{0});
+  EXPECT(!read_body(longer, read).ok());
+}
+
+/// A change of a message that its reader must refuse.
+template <typename Message>
+void refuses(Message message, const std::function<void(Message&)>& change) {
+  Message read;
+  REQUIRE(read_body(body_of(message), read).ok());
+  change(message);
+  EXPECT(!read_body(body_of(message), read).ok());
+}
+
+template <typename Message, typename Tuple>
+const Message& one_of(const Tuple& all) {
+  return std::get<Message>(all);
+}
+
+}  // namespace
+
+TEST(what_is_written_is_read_and_nothing_shorter_or_longer) {
+  std::apply([](const auto&... one) { (is_read_as_it_was_written(one), ...); }, requests);
+  std::apply([](const auto&... one) { (is_read_as_it_was_written(one), ...); }, replies);
+}
+
+TEST(each_request_finds_its_reader) {
+  static_assert(std::tuple_size_v<protocol::Requests> == std::tuple_size_v<decltype(requests)>);
+  const auto check = []<typename Request>(const Request& request) {
+    const auto take = []<typename Read>(const Read&) -> Result<bool> {
+      return std::is_same_v<Read, Request>;
+    };
+    const auto same = read_request<Result<bool>>(message_of(request).bytes(), take);
+    EXPECT(same.ok() && *same);
+    EXPECT(std::string(to_string(Request::kind)) != "unknown");
+  };
+  std::apply([&](const auto&... one) { (check(one), ...); }, requests);
+  const auto any = [](const auto&) -> Result<bool> { return true; };
+  for (const std::uint32_t kind : {0U, 28U, 1000U, ~0U}) {
+    MessageWriter strange;
+    EXPECT(!read_request<Result<bool>>(strange.add(kind).bytes(), any).ok());
+  }
+}
+
+TEST(values_arrive_as_they_were_sent) {
+  protocol::Described described;
+  REQUIRE(read_body(body_of(one_of<protocol::Described>(replies)), described).ok());
+  const Facts& read = described.facts;
+  EXPECT(read.type == "f2" && read.producers == 3 && read.cells.origin[0] == 1 &&
+         read.cells.extents[0] == 32 && read.lost_producer());
+  EXPECT_EQ(read.cells.lower[0], -4);
+  EXPECT_EQ(read.cells.upper[0], 13);
+  EXPECT(read.domain == box_of({-100}, {400}) && read.writers == 7 && read.came == 5);
+  EXPECT(described.bounds == box_of({-5}, {5}));
+  protocol::Listed listed;
+  REQUIRE(read_body(body_of(one_of<protocol::Listed>(replies)), listed).ok());
+  const VariableTraffic& traffic = listed.variables[0].traffic;
+  EXPECT(traffic.puts.count == 1 && traffic.puts.bytes == 96 && traffic.puts.paths.size() == 1);
+  EXPECT(traffic.gets.count == 1 && traffic.gets.bytes == 1024);
+  EXPECT_EQ(traffic.gets.paths.at("a > b"), 1);
+  EXPECT_EQ(listed.variables[1].versions[1].objects, 9);
+  protocol::Put put;
+  const auto body = body_of(one_of<protocol::Put>(requests));
+  REQUIRE(read_body(body, put).ok());
+  EXPECT(put.data.bytes.size() == 3 && put.data.bytes[2] == std::byte{7});
+  EXPECT(put.object.box == object.box && put.object.version == -7 && put.checksum.crc == 5);
+}
+
+TEST(each_value_of_a_request_is_checked) {
+  const auto put = one_of<protocol::Put>(requests);
+  for (const std::int64_t bytes :
+       {std::int64_t{0}, std::int64_t{-1}, std::int64_t{17}, INT64_MAX}) {
+    refuses<protocol::Put>(put, [&](auto& one) { one.object.element_bytes = bytes; });
+  }
+  for (const std::string& name : {std::string(), std::string(1025, 'x'), std::string("a\nb")}) {
+    refuses<protocol::Put>(put, [&](auto& one) { one.object.variable = name; });
+    refuses<protocol::Unindex>({entry}, [&](auto& one) { one.entry.variable = name; });
+    refuses<protocol::Find>({window}, [&](auto& one) { one.get.variable = name; });
+    refuses<protocol::Discard>({"v", 1}, [&](auto& one) { one.variable = name; });
+    refuses<protocol::Remove>({"v", 1}, [&](auto& one) { one.variable = name; });
+    refuses<protocol::Describe>({"v"}, [&](auto& one) { one.variable = name; });
+    refuses<protocol::Bounds>({"v"}, [&](auto& one) { one.variable = name; });
+    refuses<protocol::Lease>({"v"}, [&](auto& one) { one.variable = name; });
+  }
+  refuses<protocol::List>({"v"}, [](auto& one) { one.after = "a\nb"; });
+  refuses<protocol::Put>(put, [](auto& one) { one.object.type = std::string(65, 'f'); });
+  refuses<protocol::Put>(put, [](auto& one) { one.object.life = {5, 4}; });
+  refuses<protocol::Put>(put, [](auto& one) { one.checksum.known = 2; });
+  refuses<protocol::Put>(put, [](auto& one) { one.object.box.upper[1] = 2; });
+  refuses<protocol::Put>(put, [](auto& one) { one.object.box.lower[1] = -index_most - 1; });
+  refuses<protocol::Put>(put, [](auto& one) { one.object.box.upper[1] = index_most + 1; });
+  refuses<protocol::Put>(put, [](auto& one) {
+    one.object.box = *Box::make_bounds({0, 0}, {std::int64_t{1} << 40, std::int64_t{1} << 40});
+  });
+  refuses<protocol::Put>(put, [](auto& one) {  // more bytes than can be counted
+    one.object.box = box_of({0}, {std::int64_t{1} << 61});
+  });
+  refuses<protocol::Get>({window}, [](auto& one) { one.get.which = static_cast<Which>(3); });
+  refuses<protocol::Begin>({object}, [](auto& one) { one.effort = static_cast<Effort>(0); });
+  refuses<protocol::Begin>({object}, [](auto& one) { one.effort = static_cast<Effort>(4); });
+  refuses<protocol::Commit>({}, [](auto& one) { one.order_before = order_max + 1; });
+  refuses<protocol::Commit>({}, [](auto& one) { one.bytes = -1; });
+  refuses<protocol::Confirm>({entry}, [](auto& one) { one.order = order_max + 1; });
+  refuses<protocol::Confirm>({entry}, [](auto& one) { one.entry.at.home = -1; });
+  refuses<protocol::Release>({}, [](auto& one) { one.bytes = -1; });
+  refuses<protocol::Remove>({"v"}, [](auto& one) { one.number = deletion_max + 1; });
+  refuses<protocol::Join>({1, 1, 2, "x"}, [](auto& one) { one.contact = ""; });
+  refuses<protocol::Join>({1, 1, 2, "x"}, [](auto& one) { one.contact = std::string(257, 'x'); });
+  refuses<protocol::DropOrphans>({}, [](auto& one) { one.owner = -1; });
+  refuses<protocol::DropOrphans>({0, orphans}, [](auto& one) { one.orphans[0].home = -1; });
+}
+
+TEST(each_value_of_a_reply_is_checked) {
+  const auto objects = one_of<protocol::Objects>(replies);
+  const auto inside = one_of<protocol::InlineData>(replies);
+  const auto declared = one_of<protocol::Declared>(replies);
+  const auto listed = one_of<protocol::Listed>(replies);
+  const auto described = one_of<protocol::Described>(replies);
+  for (const std::int64_t bytes :
+       {std::int64_t{0}, std::int64_t{-1}, std::int64_t{17}, INT64_MAX}) {
+    refuses<protocol::Objects>(objects, [&](auto& one) { one.found.element_bytes = bytes; });
+    refuses<protocol::InlineData>(inside, [&](auto& one) { one.element_bytes = bytes; });
+    refuses<protocol::Declared>(declared, [&](auto& one) { one.facts.element_bytes = bytes; });
+    refuses<protocol::Listed>(listed, [&](auto& one) { one.variables[1].element_bytes = bytes; });
+  }
+  refuses<protocol::InlineData>(inside, [](auto& one) { one.type = std::string(65, 'i'); });
+  refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].home = -1; });
+  refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].range.segment = -2; });
+  refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].range.offset = -1; });
+  refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].range.bytes = -1; });
+  refuses<protocol::Objects>(objects, [](auto& one) { one.left = list_max + 1; });
+  refuses<protocol::Declared>(declared, [](auto& one) { one.facts.cells.extents[0] = 0; });
+  refuses<protocol::Declared>(declared, [](auto& one) { one.facts.cells.origin[0] = 32; });
+  refuses<protocol::Declared>(declared, [](auto& one) { one.facts.cells.origin[0] = -1; });
+  refuses<protocol::Declared>(declared,
+                              [](auto& one) { one.facts.domain = box_of({0, 0}, {1, 1}); });
+  refuses<protocol::Declared>(declared, [](auto& one) { one.facts.producers = -1; });
+  refuses<protocol::Described>(described, [](auto& one) { one.bounds = box_of({0, 0}, {1, 1}); });
+  refuses<protocol::RoomHere>({}, [](auto& one) { one.range.segment = -1; });
+  refuses<protocol::Ordered>({}, [](auto& one) { one.order = order_max + 1; });
+  refuses<protocol::Removed>({1}, [](auto& one) { one.number = 0; });
+  refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.message_bytes = 4095; });
+  refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.data_bytes = 4096; });
+  refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.server = 2; });
+  refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.servers = 0; });
+  refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.server = 0; });  // names nobody
+  refuses<protocol::LeaseHere>(
+      {1, {Leased{}}}, [](auto& one) { one.objects[0].state = static_cast<Leased::State>(4); });
+  refuses<protocol::Listed>(listed, [](auto& one) { one.variables[0].traffic.puts.count = -1; });
+  refuses<protocol::Listed>(listed, [](auto& one) { one.variables[0].name = "a\nb"; });
+}
+
+TEST(explanations_are_made_fit_to_be_shown) {
+  for (const std::string& why : {std::string("a\x1b[2Jb"), std::string(5000, 'x')}) {
+    protocol::Wait wait;
+    REQUIRE(read_body(body_of(protocol::Wait{why}), wait).ok());
+    EXPECT(is_plain_text(wait.why) && wait.why.size() <= 2000);
+  }
+}
+
+TEST(a_reply_that_does_not_fit_its_room_is_refused_and_writes_nothing_behind_it) {
+  const auto body = body_of(one_of<protocol::Listed>(replies));
+  for (std::size_t length = 0; length < body.size() + 4; ++length) {
+    std::vector<std::byte> room(length + 8, std::byte{0x5a});
+    const auto wrote =
+        write_reply(std::span(room).first(length), one_of<protocol::Listed>(replies));
+    EXPECT(!wrote.ok());
+    for (std::size_t k = length; k < room.size(); ++k) EXPECT(room[k] == std::byte{0x5a});
+  }
+}
+
+TEST(only_so_many_paths_are_told_apart_and_sums_have_an_end) {
+  Moved moved;
+  for (int k = 0; k < 20; ++k) moved.add(1, 8, std::string(200, static_cast<char>('a' + k)));
+  EXPECT_EQ(moved.count, 20);
+  EXPECT_EQ(moved.paths.size(), 5U);
+  EXPECT_EQ(moved.paths.at("others"), 16);
+  EXPECT_EQ(moved.paths.begin()->first.size(), 96U);
+  moved.add(0, INT64_MAX, "");
+  EXPECT_EQ(moved.bytes, INT64_MAX);
+  EXPECT_EQ(moved.paths.size(), 5U);
+}
+
+TEST(garbage_is_refused_and_does_no_harm) {
+  std::mt19937_64 random(1);
+  const auto any = [](const auto&) -> Result<bool> { return true; };
+  int read_well = 0;
+  for (std::uint64_t k = 0; k < test::seed_count(200000); ++k) {
+    std::vector<std::byte> bytes(random() % 200);
+    for (auto& one : bytes) one = static_cast<std::byte>(random() % 3 == 0 ? random() : 0);
+    if (bytes.size() >= 4) bytes[1] = bytes[2] = bytes[3] = std::byte{0};
+    if (!bytes.empty()) bytes[0] = static_cast<std::byte>(random() % 30);
+    read_well += read_request<Result<bool>>(bytes, any).ok() ? 1 : 0;
+    std::apply([&](auto... one) { ((read_well += read_body(bytes, one).ok() ? 1 : 0), ...); },
+               replies);
+  }
+  EXPECT(read_well < 2'000'000);
+}
+
+TEST(an_object_lies_inside_its_segment_whatever_a_server_says) {
+  EXPECT(lies_inside({0, 0, 100}, 100, 100));
+  EXPECT(lies_inside({0, 36, 64}, 64, 100));
+  EXPECT(!lies_inside({0, 37, 64}, 64, 100));
+  EXPECT(!lies_inside({0, -1, 64}, 64, 100));
+  EXPECT(!lies_inside({0, 0, 64}, 101, 100));
+  EXPECT(!lies_inside({0, INT64_MAX, 64}, 64, 100));
+  EXPECT(!lies_inside({0, INT64_MIN, 64}, 64, 100));
+}
+
+TEST(boxes_of_more_dimensions_than_there_are_are_refused) {
+  for (const int rank : {dimensions_max, dimensions_max + 1}) {
+    MessageWriter out;
+    out.add(static_cast<std::uint32_t>(1)).add(rank);
+    for (int k = 0; k < rank; ++k) out.add(std::int64_t{0}).add(std::int64_t{1});
+    protocol::BoundsHere here;
+    EXPECT_EQ(read_body(out.bytes(), here).ok(), rank == dimensions_max);
+  }
+}

@@ -1,0 +1,658 @@
+// What a staging server promises, without processes: each get is compared with a grid of cells.
+#include "staging/server/object_store.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <random>
+
+#include "support/test.hpp"
+
+using namespace tranship;
+using namespace tranship::staging;
+
+namespace {
+
+constexpr Owner writer = 1;
+constexpr Owner reader = 2;
+
+ObjectStore::Options options_of(std::int64_t memory_bytes) {
+  ObjectStore::Options options;
+  options.memory_bytes = memory_bytes;
+  options.segment_bytes = 4096;
+  options.make_segment = [](std::int64_t) { return Status{}; };
+  return options;
+}
+
+PutRequest put_of(std::int64_t version, std::int64_t lower, std::int64_t upper) {
+  return {"energy", version, *Box::make({lower}, {upper}), "f8", 8};
+}
+
+GetRequest get_of(Which which, std::int64_t version, std::int64_t lower, std::int64_t upper) {
+  return {"energy", which, version, *Box::make({lower}, {upper})};
+}
+
+std::uint64_t begun(ObjectStore& store, const PutRequest& request, Owner owner = writer) {
+  const auto result = store.begin(owner, request);
+  REQUIRE(result.ok());
+  REQUIRE(std::holds_alternative<Begun>(*result));
+  return std::get<Begun>(*result).object;
+}
+
+void put(ObjectStore& store, const PutRequest& request, Owner owner = writer) {
+  REQUIRE(store.commit(owner, begun(store, request, owner)).ok());
+}
+
+Found got(ObjectStore& store, const GetRequest& request) {
+  const auto result = store.get(reader, request);
+  REQUIRE(result.ok());
+  REQUIRE(std::holds_alternative<Found>(*result));
+  return std::get<Found>(*result);
+}
+
+std::string waits(ObjectStore& store, const GetRequest& request) {
+  const auto result = store.get(reader, request);
+  REQUIRE(result.ok());
+  REQUIRE(std::holds_alternative<Waiting>(*result));
+  return std::get<Waiting>(*result).why;
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST(an_object_is_seen_from_its_commit_on) {
+  ObjectStore store(options_of(1 << 16));
+  EXPECT(says(waits(store, get_of(Which::exact, 1, 0, 4)), "nothing has been put"));
+  const std::uint64_t object = begun(store, put_of(1, 0, 4));
+  EXPECT(says(waits(store, get_of(Which::exact, 1, 0, 4)), "lacks (0:4)"));
+  EXPECT(!store.commit(reader, object).ok());  // another process's
+  REQUIRE(store.commit(writer, object).ok());
+  EXPECT(!store.commit(writer, object).ok());
+  EXPECT(!store.abort(writer, object).ok());
+  const Found found = got(store, get_of(Which::exact, 1, 1, 3));
+  REQUIRE(found.objects.size() == 1);
+  EXPECT_EQ(found.objects[0].box.text(), "(0:4)");
+  EXPECT(says(waits(store, get_of(Which::exact, 1, 2, 6)), "lacks (4:6)"));
+  EXPECT(says(waits(store, get_of(Which::exact, 2, 0, 4)), "version 2 of \"energy\" is not there"));
+}
+
+TEST(next_and_latest) {
+  ObjectStore store(options_of(1 << 16));
+  for (const int version : {3, 5, 9}) put(store, put_of(version, 0, 4));
+  put(store, put_of(12, 0, 2));
+  EXPECT_EQ(got(store, get_of(Which::next, INT64_MIN, 0, 4)).version, 3);
+  EXPECT_EQ(got(store, get_of(Which::next, 3, 0, 4)).version, 5);
+  EXPECT(says(waits(store, get_of(Which::next, 9, 0, 4)), "version 12 of \"energy\" lacks (2:4)"));
+  EXPECT(says(waits(store, get_of(Which::next, 12, 0, 4)), "no version of \"energy\" after 12"));
+  EXPECT_EQ(got(store, get_of(Which::latest, INT64_MAX, 0, 4)).version, 9);
+  EXPECT_EQ(got(store, get_of(Which::latest, INT64_MAX, 0, 2)).version, 12);
+  EXPECT_EQ(got(store, get_of(Which::latest, 8, 0, 4)).version, 5);
+  put(store, put_of(20, 2, 4));
+  EXPECT_EQ(got(store, get_of(Which::next, 9, 2, 3)).version, 20);  // 12 has nothing of the box
+}
+
+TEST(what_does_not_fit_the_variable_is_refused) {
+  ObjectStore store(options_of(1 << 16));
+  put(store, put_of(1, 0, 4));
+  PutRequest other = put_of(1, 4, 8);
+  other.type = "f4";
+  other.element_bytes = 4;
+  EXPECT(!store.begin(writer, other).ok());
+  other = put_of(1, 4, 8);
+  other.box = *Box::make({0, 0}, {1, 1});
+  EXPECT(!store.begin(writer, other).ok());
+  GetRequest flat = get_of(Which::exact, 1, 0, 1);
+  flat.box = other.box;
+  EXPECT(!store.get(reader, flat).ok());
+  other = put_of(1, 0, 100000);
+  const auto large = store.begin(writer, other);
+  REQUIRE(!large.ok());
+  EXPECT(large.error().code == ErrorCode::out_of_memory);
+}
+
+TEST(a_full_store_blocks_until_a_version_is_discarded_and_not_read_any_more) {
+  ObjectStore store(options_of(4096));
+  put(store, put_of(1, 0, 256));
+  put(store, put_of(2, 0, 256));
+  const Found reading = got(store, get_of(Which::exact, 1, 0, 10));
+  const auto full = store.begin(writer, put_of(3, 0, 256));
+  REQUIRE(full.ok());
+  REQUIRE(std::holds_alternative<Waiting>(*full));
+  EXPECT(says(std::get<Waiting>(*full).why, "is full"));
+  (void)store.take_changes();
+  REQUIRE(store.discard("energy", 1).ok());
+  EXPECT(!store.take_changes().contains(""));  // it is still read
+  EXPECT(std::holds_alternative<Waiting>(*store.begin(writer, put_of(3, 0, 256))));
+  REQUIRE(store.release(reader, reading.lease).ok());
+  EXPECT(!store.release(reader, reading.lease).ok());
+  EXPECT(store.take_changes().contains(""));
+  put(store, put_of(3, 0, 256));
+  const auto gone = store.get(reader, get_of(Which::exact, 1, 0, 10));
+  REQUIRE(!gone.ok());
+  EXPECT(gone.error().code == ErrorCode::not_found);
+  EXPECT(says(gone.error().message, "was discarded; held are 2 to 3"));
+  EXPECT(!store.begin(writer, put_of(1, 0, 1)).ok());
+  EXPECT(!store.discard("energy", 1).ok());
+}
+
+TEST(the_oldest_versions_make_room_if_the_store_is_told_so) {
+  ObjectStore::Options options = options_of(4096);
+  options.full = Full::discard_oldest;
+  ObjectStore store(options);
+  for (int version = 1; version <= 10; ++version) put(store, put_of(version, 0, 256));
+  EXPECT_EQ(got(store, get_of(Which::latest, INT64_MAX, 0, 256)).version, 10);
+  EXPECT(!store.get(reader, get_of(Which::exact, 8, 0, 256)).ok());
+  const Found nine = got(store, get_of(Which::exact, 9, 0, 256));
+  const Found ten = got(store, get_of(Which::exact, 10, 0, 256));
+  EXPECT(std::holds_alternative<Waiting>(*store.begin(writer, put_of(11, 0, 256))));
+  REQUIRE(store.release(reader, nine.lease).ok());
+  put(store, put_of(11, 0, 256));
+  EXPECT_EQ(ten.objects.size(), 1U);
+}
+
+TEST(a_machine_without_memory_says_so_and_what_is_there_stays) {
+  ObjectStore::Options options = options_of(1 << 20);
+  bool none = false;
+  options.make_segment = [&](std::int64_t) {
+    return none ? Status(Error{ErrorCode::out_of_memory, "the system has none"}) : Status{};
+  };
+  ObjectStore store(options);
+  put(store, put_of(1, 0, 256));
+  none = true;
+  put(store, put_of(2, 0, 256));  // in the segment that is there
+  const auto refused = store.begin(writer, put_of(3, 0, 256));
+  REQUIRE(!refused.ok());
+  EXPECT(refused.error().code == ErrorCode::out_of_memory);
+  EXPECT(says(refused.error().message, "the system has none; free some there, or start"));
+  EXPECT_EQ(got(store, get_of(Which::exact, 2, 0, 256)).version, 2);
+  none = false;
+  put(store, put_of(3, 0, 256));
+}
+
+TEST(where_the_system_has_no_more_memory_objects_make_room_as_told) {
+  for (const Full full : {Full::discard_oldest, Full::spill}) {
+    ObjectStore::Options options = options_of(1 << 20);
+    options.full = full;
+    options.spill_bytes = 1 << 30;
+    bool none = false;
+    options.make_segment = [&](std::int64_t) {
+      return none ? Status(Error{ErrorCode::out_of_memory, "the system has none"}) : Status{};
+    };
+    ObjectStore store(options);
+    put(store, put_of(1, 0, 256));
+    none = true;
+    put(store, put_of(2, 0, 256));
+    auto third = store.begin(writer, put_of(3, 0, 256));
+    REQUIRE(third.ok());
+    if (full == Full::spill) {
+      REQUIRE(std::holds_alternative<Waiting>(*third));
+      EXPECT(says(std::get<Waiting>(*third).why, "the system has none"));
+      const auto moves = store.take_moves();
+      REQUIRE(!moves.empty());
+      for (const Move& move : moves) store.ended(move, {});
+      third = store.begin(writer, put_of(3, 0, 256));
+      REQUIRE(third.ok());
+    }
+    EXPECT(std::holds_alternative<Begun>(*third));
+    // Nothing is given up for what would not fit then either.
+    EXPECT(!store.begin(writer, put_of(4, 0, 1024)).ok());
+    EXPECT_EQ(got(store, get_of(Which::exact, 2, 0, 256)).version, 2);
+  }
+}
+
+TEST(no_more_versions_are_kept_than_asked_for) {
+  ObjectStore::Options options = options_of(1 << 20);
+  options.versions_max = 2;
+  ObjectStore store(options);
+  const std::uint64_t slow = begun(store, put_of(1, 0, 4));
+  for (int version = 2; version <= 4; ++version) put(store, put_of(version, 0, 4));
+  REQUIRE(store.commit(writer, slow).ok());  // the last to come of the oldest
+  const auto info = store.list();
+  REQUIRE(info.size() == 1 && info[0].versions.size() == 2);
+  EXPECT_EQ(info[0].versions[0].version, 3);
+  EXPECT(!store.begin(writer, put_of(2, 0, 4)).ok());
+  EXPECT(!store.begin(writer, put_of(0, 0, 4)).ok());  // it would go at once
+}
+
+TEST(what_is_begun_ends_with_its_writer_or_its_version) {
+  ObjectStore store(options_of(1 << 16));
+  put(store, put_of(1, 0, 4));
+  const std::uint64_t half = begun(store, put_of(2, 0, 4), 7);
+  store.gone(7);
+  EXPECT(!store.commit(7, half).ok());
+  EXPECT(!store.busy());
+  const std::uint64_t late = begun(store, put_of(1, 4, 8), 7);
+  EXPECT(store.busy());
+  REQUIRE(store.discard("energy", 1).ok());
+  const auto refused = store.commit(7, late);
+  REQUIRE(!refused.ok());
+  EXPECT(says(refused.error().message, "was discarded while it was put"));
+  EXPECT_EQ(store.memory_bytes_used(), 0);
+  EXPECT(!store.busy());
+}
+
+TEST(objects_of_other_servers_are_named_and_leased_there) {
+  ObjectStore::Options one = options_of(1 << 16);
+  one.server = 1;
+  ObjectStore home(options_of(1 << 16));  // server 0
+  ObjectStore owner(one);
+  put(owner, put_of(5, 6, 9));
+  const std::uint64_t object = begun(home, put_of(5, 0, 8));
+  const auto order = owner.index(writer, put_of(5, 0, 8), {{0, object}});
+  REQUIRE(order.ok());
+  EXPECT_EQ(*order, 1U);
+  EXPECT(!owner.index(writer, put_of(5, 0, 8), {{0, object}}).ok());
+  EXPECT(std::holds_alternative<Spread>(*owner.get(reader, get_of(Which::exact, 5, 6, 7))));
+  EXPECT(std::holds_alternative<Found>(*owner.get(reader, get_of(Which::exact, 5, 8, 9))));
+  const auto named = owner.find(reader, get_of(Which::next, 0, 6, 7));
+  REQUIRE(named.ok() && std::holds_alternative<Found>(*named));
+  const Found& found = std::get<Found>(*named);
+  REQUIRE(found.objects.size() == 2);
+  EXPECT(found.objects[0].home == 1 && found.objects[0].order == 1);
+  EXPECT(found.objects[1].home == 0 && found.objects[1].order == 0);
+  EXPECT_EQ(found.objects[1].object, object);
+
+  std::uint64_t lease = 0;
+  const std::uint64_t asked[] = {object, 99};
+  auto leased = home.lease(reader, "energy", 5, asked, lease);
+  REQUIRE(leased.ok() && leased->size() == 2);
+  EXPECT((*leased)[0].state == Leased::State::begun);
+  EXPECT((*leased)[1].state == Leased::State::gone);
+  const auto committed = home.commit(writer, object, *order);
+  REQUIRE(committed.ok());
+  EXPECT_EQ(*committed, 2U);  // above the one that it covers in part
+  owner.confirm(writer, "energy", 5, {0, object}, *committed);
+  leased = home.lease(reader, "energy", 5, asked, lease);
+  REQUIRE(leased.ok());
+  EXPECT((*leased)[0].state == Leased::State::here && (*leased)[0].order == 2);
+  const std::uint64_t next = begun(owner, put_of(5, 7, 8));
+  EXPECT_EQ(*owner.commit(writer, next), 3U);
+
+  REQUIRE(home.discard("energy", 5).ok());
+  EXPECT(!home.lease(reader, "energy", 5, asked, lease).ok());
+  owner.unindex(writer, "energy", 5, {0, object});  // it is there: nobody may hide it
+  EXPECT(std::holds_alternative<Spread>(*owner.get(reader, get_of(Which::exact, 5, 6, 7))));
+  REQUIRE(owner.discard("energy", 5).ok());
+  EXPECT(!owner.index(writer, put_of(5, 0, 8), {{0, 100}}).ok());
+}
+
+TEST(what_was_granted_by_a_ticket_can_be_given_up) {
+  ObjectStore store(options_of(1 << 16));
+  put(store, put_of(1, 0, 4));
+  const std::int64_t used = store.memory_bytes_used();
+  REQUIRE(store.begin(writer, put_of(2, 0, 4), {Effort::all, 7}).ok());
+  REQUIRE(store.begin(writer, put_of(3, 0, 4), {Effort::all, 8}).ok());
+  REQUIRE(store.get(reader, get_of(Which::exact, 1, 0, 4), 7).ok());
+  REQUIRE(store.find(reader, get_of(Which::exact, 1, 0, 4), 7).ok());
+  EXPECT(store.undo(reader, 8).empty());  // the writer's ticket
+  EXPECT(store.undo(reader, 0).empty());
+  EXPECT_EQ(store.undo(reader, 7).size(), 2U);
+  EXPECT(store.undo(writer, 7).empty());  // no lease, but room
+  EXPECT_EQ(store.memory_bytes_used(), 2 * used);
+  EXPECT(store.undo(writer, 8).empty());
+  EXPECT_EQ(store.memory_bytes_used(), used);
+  EXPECT(!store.busy());
+  const std::uint64_t object = begun(store, put_of(4, 0, 4));
+  EXPECT(store.undo(writer, 0).empty());  // no question has that ticket
+  EXPECT(store.commit(writer, object).ok());
+}
+
+TEST(an_object_that_no_owner_knows_any_more_goes) {
+  ObjectStore::Options one = options_of(1 << 16);
+  one.versions_max = 1;
+  ObjectStore owner(one);
+  ObjectStore helper(options_of(1 << 16));
+  const auto helped = [&](std::int64_t version) {
+    const PutRequest request = put_of(version, 0, 4);
+    const auto room = helper.begin(writer, request, {Effort::guest, 0, true, {0, 2}});
+    REQUIRE(room.ok());
+    const std::uint64_t object = std::get<Begun>(*room).object;
+    REQUIRE(owner.index(writer, request, {{1, object}, true}).ok());
+    return object;
+  };
+  const std::uint64_t first = helped(1);
+  REQUIRE(helper.commit(writer, first).ok());
+  owner.confirm(writer, "energy", 1, {1, first}, 1);
+  const std::uint64_t second = helped(2);
+  EXPECT(owner.take_orphans(8).empty());  // a put that has not ended changes nothing
+  owner.confirm(writer, "energy", 2, {1, second}, 2);
+  auto orphans = owner.take_orphans(8);
+  REQUIRE(orphans.size() == 1);
+  EXPECT_EQ(orphans[0].home, 1);
+  EXPECT_EQ(orphans[0].object, first);
+  EXPECT(owner.take_orphans(8).empty());
+  helper.drop_orphan(first, 0);
+  helper.drop_orphan(first, 0);  // said twice
+  const Found read = got(helper, get_of(Which::exact, 1, 0, 4));
+  helper.drop_orphan(first, 2);
+  // Whoever has read of it at an owner before must not take it for one that was never committed.
+  std::uint64_t lease = 0;
+  EXPECT(!helper.lease(reader, "energy", 1, {&first, 1}, lease).ok());
+  EXPECT(says(waits(helper, get_of(Which::exact, 1, 0, 4)), "is not there"));
+  const std::int64_t used = helper.memory_bytes_used();
+  REQUIRE(helper.release(reader, read.lease).ok());  // it was kept until then
+  EXPECT(helper.memory_bytes_used() < used);
+  const auto leased = helper.lease(reader, "energy", 1, {&first, 1}, lease);
+  EXPECT(!leased && leased.error().code == ErrorCode::not_found);
+  EXPECT(says(leased.error().message, "was discarded"));
+  // One that is being written is not committed any more.
+  helper.drop_orphan(second, 2);
+  helper.drop_orphan(second, 0);
+  const auto late = helper.commit(writer, second);
+  EXPECT(!late && late.error().code == ErrorCode::not_found);
+  EXPECT_EQ(helper.memory_bytes_used(), 0);
+  EXPECT(!helper.busy());
+  // Others' objects are not theirs to forget.
+  put(helper, put_of(3, 0, 4));
+  helper.drop_orphan(3, 0);
+  EXPECT_EQ(got(helper, get_of(Which::exact, 3, 0, 4)).version, 3);
+  // An owner that holds the object itself hears of it in no other way.
+  REQUIRE(owner.index(writer, put_of(3, 0, 4), {{2, 9}}).ok());
+  owner.confirm(writer, "energy", 3, {2, 9}, 3);
+  REQUIRE(owner.take_orphans(8).size() == 1);
+  REQUIRE(owner.index(writer, put_of(4, 0, 4), {{2, 10}}).ok());
+  owner.confirm(writer, "energy", 4, {2, 10}, 4);
+  EXPECT(owner.take_orphans(8).empty());
+}
+
+TEST(a_reader_that_is_gone_reads_no_more) {
+  ObjectStore store(options_of(2048));
+  put(store, put_of(1, 0, 256));
+  (void)got(store, get_of(Which::exact, 1, 0, 256));
+  REQUIRE(store.discard("energy", 1).ok());
+  EXPECT(std::holds_alternative<Waiting>(*store.begin(writer, put_of(2, 0, 256))));
+  store.gone(reader);
+  put(store, put_of(2, 0, 256));
+  EXPECT_EQ(store.memory_bytes_used(), 2048);
+}
+
+/// A store of so many objects of 256 elements, and a disk.
+ObjectStore spilling(std::int64_t objects) {
+  ObjectStore::Options options = options_of(2048 * objects);
+  options.segment_bytes = 2048 * objects;
+  options.full = Full::spill;
+  return ObjectStore(options);
+}
+
+/// Carries out all moves; returns how many there were, of those out and in.
+int move_all(ObjectStore& store, const Status& status = {}) {
+  int count = 0;
+  for (auto moves = store.take_moves(); !moves.empty(); moves = store.take_moves()) {
+    for (const Move& move : moves) {
+      if (move.kind == Move::Kind::drop) continue;
+      store.ended(move, status);
+      ++count;
+    }
+  }
+  return count;
+}
+
+/// Puts as a client does that asks again when the store has changed.
+void put_spilling(ObjectStore& store, const PutRequest& request) {
+  auto room = store.begin(writer, request);
+  if (std::holds_alternative<Waiting>(*room)) {
+    EXPECT(move_all(store) > 0);
+    EXPECT(store.take_changes().contains(""));
+    room = store.begin(writer, request);
+  }
+  REQUIRE(std::holds_alternative<Begun>(*room));
+  REQUIRE(store.commit(writer, std::get<Begun>(*room).object).ok());
+}
+
+std::variant<Range, Waiting> recalled(ObjectStore& store, const Found& found, std::size_t k) {
+  const auto here = store.recall(reader, found.lease, found.objects[k].object);
+  REQUIRE(here.ok());
+  return *here;
+}
+
+TEST(what_does_not_fit_memory_goes_to_disk_and_comes_back) {
+  ObjectStore store = spilling(2);
+  for (int version = 1; version <= 6; ++version) put_spilling(store, put_of(version, 0, 256));
+  EXPECT_EQ(store.memory_bytes_used(), 2 * 2048);
+  EXPECT_EQ(store.spilled_bytes(), 4 * 2048);
+  EXPECT_EQ(store.list()[0].versions.size(), 6U);
+  const Found six = got(store, get_of(Which::latest, INT64_MAX, 0, 256));
+  EXPECT(six.version == 6 && six.objects[0].range.segment == 0);
+  const Found one = got(store, get_of(Which::exact, 1, 0, 256));
+  EXPECT_EQ(one.objects[0].range.segment, -1);
+  EXPECT(std::holds_alternative<Waiting>(recalled(store, one, 0)));
+  EXPECT_EQ(move_all(store), 2);  // 5 went for it, since 6 is being read
+  EXPECT(store.take_changes().contains(""));
+  const auto here = recalled(store, one, 0);
+  REQUIRE(std::holds_alternative<Range>(here));
+  EXPECT(std::get<Range>(here).offset != six.objects[0].range.offset);
+  // What a lease keeps is not discarded, wherever it lies.
+  const Found two = got(store, get_of(Which::exact, 2, 0, 256));
+  REQUIRE(store.discard("energy", 1).ok());
+  REQUIRE(store.discard("energy", 2).ok());
+  EXPECT(!store.get(reader, get_of(Which::exact, 2, 0, 256)).ok());
+  REQUIRE(store.release(reader, one.lease).ok());
+  EXPECT(std::holds_alternative<Waiting>(recalled(store, two, 0)));
+  EXPECT_EQ(move_all(store), 1);
+  EXPECT(std::holds_alternative<Range>(recalled(store, two, 0)));
+  REQUIRE(store.release(reader, two.lease).ok());
+  REQUIRE(store.release(reader, six.lease).ok());
+  for (int version = 3; version <= 6; ++version) REQUIRE(store.discard("energy", version).ok());
+  EXPECT_EQ(store.memory_bytes_used() + store.spilled_bytes() + store.disk_bytes_used(), 0);
+  EXPECT(!store.busy());
+}
+
+TEST(one_lease_has_one_object_of_those_that_come_back) {
+  ObjectStore store = spilling(2);
+  for (int k = 0; k < 6; ++k) put_spilling(store, put_of(1, 256 * k, 256 * (k + 1)));
+  // More than memory holds: one after the other.
+  const Found whole = got(store, get_of(Which::exact, 1, 0, 6 * 256));
+  REQUIRE(whole.objects.size() == 6);
+  const Found again = got(store, get_of(Which::exact, 1, 0, 6 * 256));
+  for (const Found& found : {whole, again}) {
+    REQUIRE(store.recall(reader, found.lease, 0).ok());
+  }
+  for (std::size_t k = 0; k < 6; ++k) {
+    for (const Found& found : {whole, again}) {
+      auto here = recalled(store, found, k);
+      if (std::holds_alternative<Waiting>(here)) {
+        (void)move_all(store);
+        here = recalled(store, found, k);
+      }
+      EXPECT(std::holds_alternative<Range>(here));
+    }
+  }
+  EXPECT(!store.recall(writer, whole.lease, whole.objects[0].object).ok());
+  EXPECT(!store.recall(reader, whole.lease, 999).ok());
+  EXPECT(!store.recall(reader, 999, 0).ok());
+  store.gone(reader);
+  EXPECT(!store.busy());
+  REQUIRE(store.discard("energy", 1).ok());
+  EXPECT_EQ(store.memory_bytes_used() + store.disk_bytes_used(), 0);
+}
+
+TEST(a_full_disk_lets_puts_wait_and_says_so) {
+  ObjectStore store = spilling(2);
+  put(store, put_of(1, 0, 256));
+  put(store, put_of(2, 0, 256));
+  EXPECT(std::holds_alternative<Waiting>(*store.begin(writer, put_of(3, 0, 256))));
+  (void)store.take_changes();
+  EXPECT_EQ(move_all(store, Error{ErrorCode::io, "no space left; free some"}), 1);
+  EXPECT(store.take_changes().empty());
+  const auto full = store.begin(writer, put_of(3, 0, 256));
+  REQUIRE(full.ok() && std::holds_alternative<Waiting>(*full));
+  EXPECT(says(std::get<Waiting>(*full).why, "cannot go to disk: no space left; free some"));
+  EXPECT_EQ(move_all(store, Error{ErrorCode::io, "no space left; free some"}), 1);
+  const Found still_here = got(store, get_of(Which::exact, 1, 0, 256));
+  EXPECT_EQ(still_here.objects[0].range.segment, 0);
+  store.gone(reader);
+  REQUIRE(store.discard("energy", 1).ok());
+  put(store, put_of(3, 0, 256));
+  EXPECT_EQ(got(store, get_of(Which::exact, 2, 0, 256)).version, 2);
+}
+
+TEST(memory_in_pieces_leaves_an_object_to_other_servers_first) {
+  ObjectStore store(options_of(8192));  // two segments
+  put(store, put_of(1, 0, 512));
+  put(store, put_of(2, 0, 512));
+  REQUIRE(store.discard("energy", 1).ok());
+  REQUIRE(store.discard("energy", 2).ok());
+  const PutRequest large = put_of(3, 0, 1024);
+  const auto first = store.begin(writer, large, {Effort::home});
+  REQUIRE(first.ok());
+  EXPECT(std::holds_alternative<Waiting>(*first));
+  const auto last = store.begin(writer, large, {Effort::all});
+  REQUIRE(!last.ok());
+  EXPECT(says(last.error().message, "in pieces that are smaller"));
+}
+
+TEST(nothing_makes_room_for_a_guest) {
+  for (const Full full : {Full::block, Full::discard_oldest, Full::spill}) {
+    ObjectStore::Options options = options_of(4096);
+    options.full = full;
+    ObjectStore store(options);
+    const auto begin = [&](std::int64_t version, Effort effort) {
+      const auto room = store.begin(writer, put_of(version, 0, 256), {effort});
+      REQUIRE(room.ok());
+      return std::holds_alternative<Begun>(*room);
+    };
+    put(store, put_of(1, 0, 256));
+    EXPECT(begin(2, Effort::guest));  // it is free
+    EXPECT(!begin(3, Effort::guest));
+    EXPECT_EQ(begin(3, Effort::home), full == Full::discard_oldest);
+    EXPECT(store.take_moves().empty());
+    EXPECT(!begin(4, Effort::all));
+    EXPECT_EQ(store.take_moves().size(), full == Full::spill ? 1U : 0U);
+  }
+}
+
+TEST(what_cannot_be_read_back_fails_its_get_alone) {
+  ObjectStore store = spilling(1);
+  for (int version = 1; version <= 3; ++version) put_spilling(store, put_of(version, 0, 256));
+  const Found one = got(store, get_of(Which::exact, 1, 0, 256));
+  EXPECT(std::holds_alternative<Waiting>(recalled(store, one, 0)));
+  for (const Move& move : store.take_moves()) store.ended(move, {});  // 3 goes out
+  for (const Move& move : store.take_moves()) {
+    EXPECT(move.kind == Move::Kind::in);
+    store.ended(move, Error{ErrorCode::io, "the disk cannot be read"});
+  }
+  EXPECT(store.take_changes().contains(""));
+  const auto failed = store.recall(reader, one.lease, one.objects[0].object);
+  REQUIRE(!failed.ok());
+  EXPECT(failed.error().code == ErrorCode::io && says(failed.error().message, "cannot be read"));
+  const Found two = got(store, get_of(Which::exact, 2, 0, 256));
+  EXPECT(std::holds_alternative<Waiting>(recalled(store, two, 0)));
+  EXPECT_EQ(move_all(store), 1);
+  EXPECT(std::holds_alternative<Range>(recalled(store, two, 0)));
+}
+
+/// Random puts, gets, discards and ends beside a map from cells to the last object committed there.
+TEST(a_get_sees_the_last_commit_of_each_cell_or_waits) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937_64 random(seed);
+    ObjectStore store(options_of(1 << 22));
+    using Cell = std::array<std::int64_t, 2>;
+    std::map<std::int64_t, std::map<Cell, std::int64_t>> expected;  // the offset of its object
+    const auto number = [&](int below) {
+      return static_cast<std::int64_t>(random() % static_cast<unsigned>(below));
+    };
+    for (int step = 0; step < 60; ++step) {
+      const std::int64_t version = number(3);
+      const std::int64_t x = number(8) - 4;
+      const std::int64_t y = number(8);
+      const Box box = *Box::make({x, y}, {x + 1 + number(5), y + 1 + number(5)});
+      const auto each = [&](const Box& cells, const auto& visit) {
+        for (std::int64_t i = cells.lower[0]; i < cells.upper[0]; ++i) {
+          for (std::int64_t j = cells.lower[1]; j < cells.upper[1]; ++j) visit(Cell{i, j});
+        }
+      };
+      if (number(3) > 0) {
+        const auto result = store.begin(writer, {"energy", version, box, "f8", 8});
+        REQUIRE(result.ok());
+        const Begun begun = std::get<Begun>(*result);
+        if (number(5) == 0) {
+          REQUIRE(store.abort(writer, begun.object).ok());
+          continue;
+        }
+        REQUIRE(store.commit(writer, begun.object).ok());
+        each(box, [&](Cell cell) {
+          expected[version][cell] = begun.range.segment * 100000000 + begun.range.offset;
+        });
+        continue;
+      }
+      const auto result = store.get(reader, {"energy", Which::exact, version, box});
+      bool whole = true;
+      each(box, [&](Cell cell) { whole = whole && expected[version].contains(cell); });
+      REQUIRE(result.ok());
+      REQUIRE(std::holds_alternative<Found>(*result) == whole);
+      if (!whole) continue;
+      const Found found = std::get<Found>(*result);
+      std::int64_t cells = 0;
+      std::vector<Part> parts;
+      Box missing;
+      EXPECT(cut(box, found.objects, parts, missing));
+      for (const Part& part : parts) {
+        const Seen& object = found.objects[part.object];
+        EXPECT(intersection(part.box, object.box) == part.box);
+        each(part.box, [&](Cell cell) {
+          ++cells;
+          EXPECT_EQ(expected[version].at(cell),
+                    object.range.segment * 100000000 + object.range.offset);
+        });
+      }
+      EXPECT_EQ(cells, box.points());
+      REQUIRE(store.release(reader, found.lease).ok());
+    }
+  }
+}
+
+/// Seconds of a put beside so many objects of one version, on a grid.
+double put_seconds(int objects) {
+  ObjectStore::Options options = options_of(std::int64_t{1} << 34);
+  options.segment_bytes = std::int64_t{1} << 30;
+  ObjectStore store(options);
+  const int side = std::max(1, static_cast<int>(std::sqrt(objects)));
+  const auto put_at = [&](int k) {
+    const std::int64_t x = 10 * (k % side);
+    const std::int64_t y = 10 * (k / side);
+    put(store, {"energy", 1, *Box::make({x, y}, {x + 10, y + 10}), "f8", 8});
+  };
+  for (int k = 0; k < objects; ++k) put_at(k);
+  constexpr int more = 2000;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int k = objects; k < objects + more; ++k) put_at(k);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  return seconds.count() / more;
+}
+
+TEST(a_put_costs_the_logarithm_of_the_objects) {
+  for (const int objects : {10, 1000, 100000}) {
+    std::printf("a put beside %6d objects: %.2f us\n", objects, 1e6 * put_seconds(objects));
+  }
+  // Ten thousand times as many may cost a few cache misses more, not ten thousand times as much.
+  EXPECT(put_seconds(100000) < 20 * put_seconds(10));
+}
+
+TEST(an_object_is_whole_only_after_its_pages_were_taken) {
+  ObjectStore::Options options = options_of(4096);
+  int pages = 0;
+  options.take_pages = [&](int) {
+    return pages > 0 ? Status{} : Status(Error{ErrorCode::out_of_memory, "the machine is full"});
+  };
+  ObjectStore store(options);
+  Asking asking;
+  asking.ready = false;
+  const auto begun = store.begin(writer, put_of(1, 0, 4), asking);
+  REQUIRE(begun.ok());
+  const std::uint64_t object = std::get<Begun>(*begun).object;
+  EXPECT(!store.commit(writer, object).ok());
+  EXPECT(!store.take_pages(writer + 1, object).ok());  // another's
+  const auto refused = store.take_pages(writer, object);
+  REQUIRE(!refused.ok());
+  EXPECT(refused.error().code == ErrorCode::out_of_memory);
+  EXPECT(says(refused.error().message, "the machine is full; free some there"));
+  pages = 1;
+  REQUIRE(store.take_pages(writer, object).ok());
+  REQUIRE(store.commit(writer, object).ok());
+  EXPECT(!store.take_pages(writer, object).ok());  // it is no longer being written
+  EXPECT(store.memory_bytes_used() > 0);
+}

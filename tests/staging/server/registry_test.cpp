@@ -1,0 +1,120 @@
+// What the keeper of a variable knows of those who put to it.
+#include "staging/server/registry.hpp"
+
+#include "support/test.hpp"
+
+using namespace tranship;
+using namespace tranship::staging;
+
+namespace {
+
+constexpr ClientId one{0, 1};
+constexpr ClientId seven{0, 7};
+
+PutRequest put_of(const std::string& variable) {
+  return {variable, 1, *Box::make({0}, {4}), "f8", 8};
+}
+
+Facts facts_of(const Registry& registry, const std::string& variable) {
+  const auto facts = registry.facts(variable);
+  REQUIRE(facts.has_value());
+  return *facts;
+}
+
+}  // namespace
+
+TEST(the_end_of_a_producer_is_told_from_its_death) {
+  Registry registry;
+  EXPECT(!registry.facts("energy").has_value());
+  for (const ClientId& client : {one, seven, seven}) {
+    REQUIRE(registry.declare(client, put_of("energy")).ok());
+  }
+  EXPECT_EQ(facts_of(registry, "energy").producers, 2);
+  EXPECT_EQ(registry.gone(one, true).count("energy"), 1U);
+  EXPECT(registry.gone(one, true).empty());
+  (void)registry.gone(seven, false);
+  EXPECT_EQ(facts_of(registry, "energy").producers, 0);
+  EXPECT(never_complete(facts_of(registry, "energy"), "it lacks").code == ErrorCode::peer_lost);
+  // Somebody goes on where it ended, and ends well: the death is not forgotten.
+  REQUIRE(registry.declare({9, 9}, put_of("energy")).ok());
+  EXPECT(!facts_of(registry, "energy").ended());
+  (void)registry.gone({9, 9}, true);
+  EXPECT(never_complete(facts_of(registry, "energy"), "it lacks").code == ErrorCode::peer_lost);
+}
+
+TEST(a_client_counts_once_whatever_becomes_of_its_connections) {
+  Registry registry;
+  REQUIRE(registry.define({"energy", 0, *Box::make({0}, {100}), "f8", 8}, 2).ok());
+  REQUIRE(registry.declare(one, put_of("energy")).ok());
+  EXPECT_EQ(registry.lost(one).count("energy"), 1U);
+  EXPECT(registry.lost(one).empty());
+  EXPECT(facts_of(registry, "energy").lost_producer());
+  registry.came_back(one);
+  registry.came_back(one);
+  REQUIRE(registry.declare(one, put_of("energy")).ok());
+  Facts facts = facts_of(registry, "energy");
+  EXPECT(facts.producers == 1 && facts.came == 1 && !facts.lost_producer());
+  (void)registry.gone(one, true);
+  EXPECT(!facts_of(registry, "energy").ended());  // the other writer has not come
+  REQUIRE(registry.declare(seven, put_of("energy")).ok());
+  (void)registry.lost(seven);
+  EXPECT(facts_of(registry, "energy").ended() && facts_of(registry, "energy").lost_producer());
+  (void)registry.gone(seven, true);  // it was only its connection, and it has ended well since
+  facts = facts_of(registry, "energy");
+  EXPECT(facts.ended() && !facts.lost_producer());
+}
+
+TEST(the_first_put_decides) {
+  Registry registry;
+  REQUIRE(registry.declare(ClientId{0, 1}, put_of("energy")).ok());
+  PutRequest other = put_of("energy");
+  other.type = "f4";
+  other.element_bytes = 4;
+  EXPECT(!registry.declare(ClientId{0, 2}, other).ok());
+  other = put_of("energy");
+  other.box = *Box::make({0, 0}, {1, 1});
+  EXPECT(!registry.declare(ClientId{0, 2}, other).ok());
+  other = put_of("");
+  EXPECT(!registry.declare(ClientId{0, 2}, other).ok());
+  other = put_of("x");
+  other.element_bytes = 17;
+  EXPECT(!registry.declare(ClientId{0, 2}, other).ok());
+  EXPECT_EQ(registry.all().size(), 1U);
+}
+
+TEST(a_definition_says_the_domain_and_who_will_come) {
+  Registry registry;
+  const PutRequest domain{"energy", 0, *Box::make({0}, {100}), "f8", 8};
+  REQUIRE(registry.define(domain, 2).ok());
+  REQUIRE(registry.define(domain, 2).ok());
+  EXPECT(!registry.facts("energy").has_value());  // nobody has put to it
+  EXPECT(!registry.define(domain, 3).ok());
+  PutRequest other = domain;
+  other.type = "i8";
+  EXPECT(!registry.define(other, 2).ok());
+  EXPECT(!registry.declare(ClientId{0, 1}, {"energy", 1, *Box::make({98}, {101}), "f8", 8}).ok());
+  EXPECT(!registry.declare(ClientId{0, 1}, {"energy", 1, *Box::make({0}, {4}), "f4", 4}).ok());
+  REQUIRE(registry.declare(ClientId{0, 1}, put_of("energy")).ok());
+  (void)registry.gone(ClientId{0, 1}, true);
+  EXPECT(!facts_of(registry, "energy").ended());  // the other one has not begun
+  REQUIRE(registry.declare(ClientId{0, 2}, put_of("energy")).ok());
+  EXPECT(!facts_of(registry, "energy").ended());
+  (void)registry.gone(ClientId{0, 2}, true);
+  EXPECT(facts_of(registry, "energy").ended());
+
+  other = domain;
+  other.box = *Box::make({10}, {200});
+  EXPECT(!registry.define(other, 2).ok());  // it leaves something out
+  other.box = *Box::make({0}, {200});
+  REQUIRE(registry.define(other, 2).ok());
+  EXPECT(check_within(other, facts_of(registry, "energy")).ok());
+  other.box = *Box::make({0, 0}, {200, 1});
+  EXPECT(!registry.define(other, 2).ok());
+  EXPECT(!registry.define(domain, -1).ok());
+  REQUIRE(registry.declare(ClientId{0, 3}, put_of("later")).ok());
+  PutRequest later = put_of("later");
+  REQUIRE(registry.define(later, 1).ok());
+  EXPECT(facts_of(registry, "later").domain.has_value());
+  later.type = "i8";
+  EXPECT(!registry.define(later, 1).ok());
+}

@@ -1,0 +1,177 @@
+// Clients, their connections and their ends, as a server sees them.
+#include "staging/server/service.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+#include "support/test.hpp"
+
+using namespace tranship;
+using namespace tranship::staging;
+
+namespace {
+
+constexpr ClientId one{7, 7};
+
+struct Fixture {
+  std::vector<std::vector<std::byte>> segments;
+  std::int64_t now_ns = 0;
+  Service service{options()};
+  std::vector<std::byte> reply = std::vector<std::byte>(16384);
+
+  Service::Options options() {
+    Service::Options made;
+    made.store.memory_bytes = 1 << 20;
+    made.store.segment_bytes = 1 << 16;
+    made.store.limits.lease_s = 10;
+    made.store.now_ns = [this] { return now_ns; };
+    made.store.make_segment = [this](std::int64_t bytes) {
+      segments.emplace_back(static_cast<std::size_t>(bytes));
+      return Status{};
+    };
+    made.contact = "here";
+    made.message_bytes = 16384;
+    made.address_of = [this](const Range& range) {
+      return segments[static_cast<std::size_t>(range.segment)].data() + range.offset;
+    };
+    made.notify = [](Owner) {};
+    made.move = [](const Move&) {};
+    return made;
+  }
+  template <typename Request>
+  Result<std::size_t> ask(Owner from, const Request& request) {
+    return service.answer(from, message_of(request).bytes(), reply);
+  }
+  bool hello(Owner from, const ClientId& id) {
+    return ask(from, protocol::Hello{staging_version, "x", id}).ok();
+  }
+  bool declare(Owner from) {
+    return ask(from, protocol::Declare{{"x", 1, *Box::make({0}, {4}), "f8", 8, {}}}).ok();
+  }
+  Facts facts() {
+    const auto length = ask(9, protocol::Describe{"x", false});
+    REQUIRE(length.ok());
+    protocol::Describe::Reply said;
+    REQUIRE(read_reply({reply.data(), *length}, said).ok());
+    return std::get<protocol::Described>(said).facts;
+  }
+};
+
+}  // namespace
+
+TEST(a_client_that_comes_back_is_neither_dead_nor_another) {
+  Fixture server;
+  REQUIRE(server.hello(9, {}));
+  REQUIRE(server.hello(1, one) && server.declare(1));
+  server.service.lost(1);
+  EXPECT(server.facts().ended() && server.facts().lost_producer());
+  EXPECT(!server.hello(1, one));  // that connection is no more
+  EXPECT(!server.declare(1));
+  REQUIRE(server.hello(2, one));
+  EXPECT(server.facts().producers == 1 && !server.facts().lost_producer());
+  REQUIRE(server.declare(2));
+  EXPECT_EQ(server.facts().came, 1);
+  server.service.gone(1, false);  // what the old connection might touch, it touches no more
+  EXPECT(server.facts().producers == 1 && !server.facts().lost_producer());
+  REQUIRE(server.hello(3, one));  // two at a time
+  server.service.gone(2, true);
+  EXPECT(server.facts().producers == 1);
+  server.service.gone(3, true);
+  EXPECT(server.facts().ended() && !server.facts().lost_producer());
+  EXPECT_EQ(server.service.clients(), 1);
+}
+
+TEST(a_client_cannot_pass_for_another_connection_of_its_own) {
+  Fixture server;
+  REQUIRE(server.hello(9, {}));
+  REQUIRE(server.hello(1, one) && server.declare(1));
+  REQUIRE(server.hello(1, {8, 8}));  // who has an identity keeps it
+  server.service.gone(1, false);
+  EXPECT(server.facts().ended() && server.facts().lost_producer());
+}
+
+TEST(a_client_that_reads_for_too_long_gets_nothing_new) {
+  Fixture server;
+  REQUIRE(server.hello(1, one) && server.declare(1));
+  const auto fill = [](std::span<std::byte>) { return Status{}; };
+  const PutRequest object{"x", 1, *Box::make({0}, {4}), "f8", 8, {1, 1}};
+  REQUIRE(server.ask(1, protocol::Put{object, {{}, 32, fill}, {}}).ok());
+  const auto find = [&](Ticket ticket) {
+    const GetRequest get{"x", Which::exact, 1, *Box::make({0}, {4}), {}};
+    return server.ask(1, protocol::Find{get, false, ticket});
+  };
+  REQUIRE(find(5).ok());
+  server.now_ns = 9'000'000'000;
+  REQUIRE(find(6).ok());
+  server.now_ns = 10'000'000'000;
+  const auto refused = find(7);
+  EXPECT(!refused.ok() && refused.error().message.find("staging_lease_s") != std::string::npos);
+  REQUIRE(server.ask(1, protocol::Undo{5}).ok());  // the old one ends
+  EXPECT(find(7).ok());
+}
+
+TEST(others_are_answered_while_elements_are_copied) {
+  Fixture server;
+  std::function<void()> meanwhile;
+  bool copying = false;
+  Service::Options options = server.options();
+  options.copy_beside = [&](const std::function<void()>& copy) {
+    if (meanwhile) std::exchange(meanwhile, {})();
+    copying = true;
+    copy();
+    copying = false;
+  };
+  // Others may add a segment while elements are copied.
+  options.address_of = [&, address_of = options.address_of](const Range& range) {
+    EXPECT(!copying);
+    return address_of(range);
+  };
+  server.service = Service(std::move(options));
+  REQUIRE(server.hello(1, one) && server.declare(1) && server.hello(9, {}));
+  const std::vector<double> values{1, 2, 3, 4};
+  const auto bytes = std::as_bytes(std::span(values));
+  const PutRequest object{"x", 1, *Box::make({0}, {4}), "f8", 8, {1, 1}};
+  const auto put_of = [](const PutRequest& request, std::span<const std::byte> elements) {
+    const auto fill = [elements](std::span<std::byte> room) {
+      std::ranges::copy(elements, room.begin());
+      return Status{};
+    };
+    return protocol::Put{request, {{}, elements.size(), fill}, {}};
+  };
+  const GetRequest get{"x", Which::exact, 1, *Box::make({0}, {4}), {}};
+  const auto kind_of_get = [&](Owner from) {
+    REQUIRE(server.ask(from, protocol::Get{get, 0}).ok());
+    ReplyKind kind{};
+    std::memcpy(&kind, server.reply.data(), sizeof kind);
+    return kind;
+  };
+  // Nobody sees an object that is being written, and whoever discards its version meanwhile wins.
+  meanwhile = [&] { EXPECT(kind_of_get(9) == ReplyKind::waiting); };
+  REQUIRE(server.ask(1, put_of(object, bytes)).ok());
+  EXPECT(kind_of_get(9) == ReplyKind::data);
+  // What is being read stays where it is until it has been copied.
+  const std::vector<double> others(4, 9.0);
+  const auto other_bytes = std::as_bytes(std::span(others));
+  std::vector<std::byte> reply(16384);
+  meanwhile = [&] {
+    const auto discard = message_of(protocol::Discard{"x", 1});
+    REQUIRE(server.service.answer(1, discard.bytes(), reply).ok());
+    PutRequest next = object;
+    next.version = 2;
+    const auto put = message_of(put_of(next, other_bytes));
+    REQUIRE(server.service.answer(1, put.bytes(), reply).ok());
+  };
+  const auto length = server.ask(9, protocol::Get{get, 0});
+  REQUIRE(length.ok());
+  protocol::Get::Reply said;
+  REQUIRE(read_reply({server.reply.data(), *length}, said).ok());
+  const auto& data = std::get<protocol::InlineData>(said);
+  EXPECT(std::ranges::equal(data.data.bytes, bytes));
+  // A version that is discarded while it is put has no object.
+  PutRequest late = object;
+  late.version = 3;
+  meanwhile = [&] { REQUIRE(server.ask(1, protocol::Discard{"x", 3}).ok()); };
+  EXPECT(!server.ask(1, put_of(late, bytes)).ok());
+}
