@@ -217,8 +217,8 @@ Array instance(nb::handle memory, const Extents& extents, const Fields& fields,
   if (offset < 0 || bytes - offset < mapping->end_bytes()) {
     raise({ErrorCode::invalid_argument,
            "the buffer has " + std::to_string(bytes - offset) + " bytes and the layout \"" +
-               mapping->layout().to_string() + "\" needs " + std::to_string(mapping->end_bytes()) +
-               "; give a larger buffer or smaller extents"});
+               mapping->layout().to_string() + "\" needs " + std::to_string(mapping->end_bytes()),
+           "give a larger buffer or smaller extents"});
   }
   return array;
 }
@@ -337,8 +337,8 @@ Result<std::vector<std::byte>> read_span(const File& file, std::span<const LoopN
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return file_error("read", file.path(), errno);
     if (got == 0) {
-      return Error{ErrorCode::io, "'" + file.path() + "' was cut short after it was opened: open " +
-                                      "it again when it is whole"};
+      return Error{ErrorCode::io, "'" + file.path() + "' was cut short after it was opened",
+                   "open it again when it is whole"};
     }
     done += static_cast<std::size_t>(got);
   }
@@ -356,8 +356,8 @@ void read_into(const Array& source, nb::handle target) {
   const auto* opened = dynamic_cast<const File*>(source.place.attachment);
   if (opened == nullptr) {
     if (source.where != Where::host) {
-      raise({ErrorCode::invalid_argument,
-             source.name + " is not read by NumPy: copy it with Engine.copy() to an array"});
+      raise({ErrorCode::invalid_argument, source.name + " is not read by NumPy",
+             "copy it with Engine.copy() to an array"});
     }
     nb::gil_scoped_release released;
     copy_nests(nests, source.place.address, to.place.address, false);

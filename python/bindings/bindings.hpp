@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "engine/array.hpp"
 #include "engine/engine.hpp"
 #include "interpreter.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship::python {
 

@@ -76,8 +76,9 @@ Array array_of_tensor(const nb::dlpack::dltensor& tensor, bool writable,
                       std::shared_ptr<void> owner) {
   const std::int64_t bits = std::int64_t{tensor.dtype.bits} * tensor.dtype.lanes;
   if (bits < 8 || bits % 8 != 0) {
-    raise({ErrorCode::invalid_argument, "the tensor's elements have " + std::to_string(bits) +
-                                            " bits; give one whose elements are whole bytes"});
+    raise({ErrorCode::invalid_argument,
+           "the tensor's elements have " + std::to_string(bits) + " bits",
+           "give one whose elements are whole bytes"});
   }
   const std::vector<std::int64_t> shape(tensor.shape, tensor.shape + tensor.ndim);
   const auto address = reinterpret_cast<std::uintptr_t>(tensor.data) +
@@ -95,7 +96,8 @@ Array array_of_tensor(const nb::dlpack::dltensor& tensor, bool writable,
       raise({ErrorCode::invalid_argument,
              "the tensor lies on a DLPack device of type " +
                  std::to_string(tensor.device.device_type) +
-                 "; memory of the host and of CUDA GPUs can be read: copy it there first"});
+                 "; memory of the host and of CUDA GPUs can be read",
+             "copy it there first"});
   }
 }
 
@@ -124,10 +126,11 @@ Array from_dlpack(nb::handle capsule) {
     VersionedTensor* managed = nullptr;
     auto owner = take(capsule.ptr(), "dltensor_versioned", "used_dltensor_versioned", managed);
     if (managed->major != 1) {
-      raise({ErrorCode::invalid_argument, "the tensor comes in version " +
-                                              std::to_string(managed->major) +
-                                              " of DLPack, and version 1 is understood; use an "
-                                              "older release of the library that made it"});
+      raise({ErrorCode::invalid_argument,
+             "the tensor comes in version " + std::to_string(managed->major) +
+                 " of DLPack, and version 1 is understood",
+             "use an "
+             "older release of the library that made it"});
     }
     return array_of_tensor(managed->tensor, (managed->flags & flag_read_only) == 0,
                            std::move(owner));
@@ -137,8 +140,8 @@ Array from_dlpack(nb::handle capsule) {
     auto owner = take(capsule.ptr(), "dltensor", "used_dltensor", managed);
     return array_of_tensor(managed->tensor, true, std::move(owner));
   }
-  raise({ErrorCode::invalid_argument,
-         "__dlpack__() gave no tensor, or one that was taken before; call it once a copy"});
+  raise({ErrorCode::invalid_argument, "__dlpack__() gave no tensor, or one that was taken before",
+         "call it once a copy"});
 }
 
 }  // namespace

@@ -111,8 +111,8 @@ nb::tuple list_gpus(const Engine& engine) {
     const Released released;
     return Gpus::open();
   }();
-  return nb::make_tuple(nb::list(), found ? "the engine could not use them; open another one"
-                                          : found.error().message);
+  return nb::make_tuple(
+      nb::list(), found ? "the engine could not use them; open another one" : found.error().text());
 }
 
 /// The GPUs that an engine would use, and why there would be none: without an engine.
@@ -135,7 +135,7 @@ nb::tuple find_gpus() {
     return Gpus::open();
   }();
   return nb::make_tuple(nb::list(), refused ? "they could not be used at first; run it again"
-                                            : refused.error().message);
+                                            : refused.error().text());
 }
 
 nb::dict describe_build() {
@@ -238,7 +238,7 @@ Result<std::optional<std::uintptr_t>> joined(const Engine& engine, const Streams
     if (stream.device < 0) stream.device = device;
     if (gpus->emulated() && stream.handle > per_thread_stream) {
       return Error({ErrorCode::invalid_argument,
-                    "emulated GPUs have no streams but the default ones; give stream=1 or none"});
+                    "emulated GPUs have no streams but the default ones", "give stream=1 or none"});
     }
   }
   const CallerStream& first = streams[0];

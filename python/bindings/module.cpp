@@ -5,13 +5,14 @@ namespace tranship::python {
 void raise(const Error& error) {
   nb::gil_scoped_acquire held;
   nb::object make = nb::module_::import_("tranship.errors").attr("make");
-  nb::object exception = make(to_string(error.code), error.message);
+  nb::object exception = make(to_string(error.code), error.message, error.hint);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
   throw nb::python_error();
 }
 
 void check_interpreter() {
-  if (interpreter_ends()) raise({ErrorCode::closed, "the interpreter is ending: open it earlier"});
+  if (interpreter_ends())
+    raise({ErrorCode::closed, "the interpreter is ending", "open it earlier"});
 }
 
 }  // namespace tranship::python

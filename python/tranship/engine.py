@@ -376,7 +376,7 @@ class Peer:
 
     def _check(self) -> None:
         if self._closed:
-            raise Closed("the connection was closed; connect again with Engine.connect()")
+            raise Closed("the connection was closed", "connect again with Engine.connect()")
 
     def __getitem__(self, name: str) -> RemoteArray:
         """The array that the peer exports by this name.

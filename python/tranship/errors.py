@@ -1,4 +1,4 @@
-"""What can go wrong. Every exception is an `Error` with a `code`; the text says what to do."""
+"""What can go wrong. Every exception is an `Error` with a `code`, a `message` and a `hint`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,20 @@ class Error(RuntimeError):
     """A copy, or the call that asked for it, could not be carried out.
 
     Attributes:
-        code: what kind of failure, such as ``"io"`` or ``"out_of_memory"``.
+        code: Kind of failure, such as ``"io"`` or ``"out_of_memory"``.
+        message: What went wrong, with the value and the name of the argument.
+        hint: What to do about it; empty if there is nothing to say.
     """
 
     code = "error"
+
+    def __init__(self, message: str = "", hint: str = "") -> None:
+        RuntimeError.__init__(self, *((message, hint) if hint else (message,)))
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
 class InvalidArgument(Error, ValueError):
@@ -86,8 +96,8 @@ _CLASSES: dict[str, type[Error]] = {
 }
 
 
-def make(code: str, message: str) -> Error:
-    """The exception for a code of the core."""
-    exception = _CLASSES.get(code, Error)(message)
+def make(code: str, message: str, hint: str = "") -> Error:
+    """Returns the exception for a code of the core."""
+    exception = _CLASSES.get(code, Error)(message, hint)
     exception.code = code
     return exception

@@ -95,15 +95,15 @@ def load(machine: str | os.PathLike[str]) -> str:
     if not path.is_file():
         names = ", ".join(machine_names()) or "none"
         raise NotFound(
-            f"there is no machine profile {text}: give a file, or the name of one that comes with "
-            f"the package ({names})"
+            f"there is no machine profile {text}",
+            f"give a file, or the name of one that comes with the package ({names})",
         )
     try:
         return _core.check_profile(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         raise InvalidArgument(
-            f"{text} is no text, and so no machine profile; "
-            "measure one with: tranship calibrate --output FILE"
+            f"{text} is no text, and so no machine profile",
+            "measure one with: tranship calibrate --output FILE",
         ) from None
 
 

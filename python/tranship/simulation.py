@@ -145,7 +145,7 @@ class Simulation:
     ) -> list[int]:
         if len(sources) != len(targets):
             raise InvalidArgument(
-                f"{len(sources)} sources and {len(targets)} targets: give as many of each"
+                f"{len(sources)} sources and {len(targets)} targets", "give as many of each"
             )
         source_layout = layouts[0] or ",".join(["F", *extents])
         priority, planner, lanes, through, whole = options
@@ -242,7 +242,9 @@ def _spread(count: int, values: float | Sequence[float], what: str) -> list[floa
     """One value for all, or one for each of `count` tasks."""
     spread = [float(value) for value in np.atleast_1d(np.asarray(values, dtype=np.float64))]
     if len(spread) not in (1, count):
-        raise InvalidArgument(f"{len(spread)} {what} for {count} tasks: give one, or one for each")
+        raise InvalidArgument(
+            f"{len(spread)} {what} for {count} tasks", "give one, or one for each"
+        )
     return spread
 
 
@@ -258,6 +260,6 @@ def _times(
         follows = [[int(task) for task in tasks] for tasks in after_each]
         if len(follows) != count:
             raise InvalidArgument(
-                f"after_each has {len(follows)} entries for {count} tasks: give one for each"
+                f"after_each has {len(follows)} entries for {count} tasks", "give one for each"
             )
     return follows, _spread(count, at, "times")

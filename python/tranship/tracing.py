@@ -121,8 +121,8 @@ def read_trace(path: Path) -> dict[str, Any]:
         content = None
     if not isinstance(content, dict) or not {"traceEvents", "process"} <= content.keys():
         raise InvalidArgument(
-            f"{path} is no trace of an engine; name files that the setting trace_folder, or "
-            "Engine(trace=...), has written"
+            f"{path} is no trace of an engine",
+            "name files that the setting trace_folder, or Engine(trace=...), has written",
         )
     return content
 

@@ -138,7 +138,8 @@ Result<Config> config_from_environment(const ReadVariable& read) {
     if (text == nullptr) continue;
     if (Status status = setting.set(config, text); !status) {
       return Error{ErrorCode::invalid_argument,
-                   variable + ": " + status.error().message + " (" + setting.help + ")"};
+                   variable + ": " + status.error().message + " (" + setting.help + ")",
+                   status.error().hint};
     }
   }
   if (config.cache_folder.empty()) {
@@ -185,10 +186,9 @@ Result<std::int64_t> parse_bytes(const std::string& text) {
   const auto* const found = std::find_if(std::begin(units), std::end(units),
                                          [&](const auto& known) { return unit == known.first; });
   if (end == text.c_str() || found == std::end(units) || !(value >= 0) || value > 9e18) {
-    return Error{ErrorCode::invalid_argument,
-                 "\"" + text +
-                     "\" is not a size; write a number of bytes, or one with a unit as "
-                     "in 64MiB"};
+    return Error{ErrorCode::invalid_argument, "\"" + text + "\" is not a size",
+                 "write a number of bytes, or one with a unit as "
+                 "in 64MiB"};
   }
   return static_cast<std::int64_t>(value * found->second);
 }

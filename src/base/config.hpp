@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tranship/error.hpp"
+#include "base/error.hpp"
 
 namespace tranship {
 

@@ -1,4 +1,4 @@
-#include "tranship/error.hpp"
+#include "base/error.hpp"
 
 #include <cstdio>
 #include <cstdlib>

@@ -47,7 +47,7 @@ Result<Digest> hmac_sha256(std::span<const std::byte> key, std::span<const std::
   unsigned int length = 0;
   if (crypto.hmac == nullptr) {
     return Error{ErrorCode::unsupported,
-                 "connections over a network need OpenSSL's libcrypto, and this machine has none; "
+                 "connections over a network need OpenSSL's libcrypto, and this machine has none",
                  "install openssl"};
   }
   const auto* made =
@@ -101,8 +101,8 @@ Result<Key> key_from_hex(const std::string& text) {
   }
   if (usable) return key;
   return Error{ErrorCode::invalid_argument,
-               "a key has " + std::to_string(2 * key.size()) +
-                   " hexadecimal digits; make one with: openssl rand -hex 32"};
+               "a key has " + std::to_string(2 * key.size()) + " hexadecimal digits",
+               "make one with: openssl rand -hex 32"};
 }
 
 }  // namespace tranship

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "tranship/error.hpp"
+#include "base/error.hpp"
 
 namespace tranship {
 

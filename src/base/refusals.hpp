@@ -5,7 +5,7 @@
 #include <string>
 #include <system_error>
 
-#include "tranship/error.hpp"
+#include "base/error.hpp"
 
 namespace tranship {
 
@@ -19,9 +19,9 @@ auto refusals_as_errors(const Work& work) -> decltype(work()) {
     return Error{ErrorCode::out_of_memory,
                  "the system refuses memory: end other programs, or raise the limit (ulimit -v)"};
   } catch (const std::system_error& refused) {
-    return Error{ErrorCode::out_of_memory, std::string("the system refuses a thread: ") +
-                                               refused.what() +
-                                               "; raise the limit of threads (ulimit -u)"};
+    return Error{ErrorCode::out_of_memory,
+                 std::string("the system refuses a thread: ") + refused.what(),
+                 "raise the limit of threads (ulimit -u)"};
   }
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "tranship/error.hpp"
+#include "base/error.hpp"
 
 namespace tranship {
 

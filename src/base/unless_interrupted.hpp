@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "tranship/error.hpp"
+#include "base/error.hpp"
 
 namespace tranship {
 

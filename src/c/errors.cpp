@@ -30,7 +30,7 @@ std::string& last_message() {
 
 tranship_code fail(const Error& error) noexcept {
   try {
-    last_message() = error.message.empty() ? to_string(error.code) : error.message;
+    last_message() = error.message.empty() ? to_string(error.code) : error.text();
   } catch (const std::bad_alloc&) {
     last_message().clear();
   }
@@ -40,8 +40,8 @@ tranship_code fail(const Error& error) noexcept {
 Status check_given(std::initializer_list<std::pair<const char*, const void*>> arguments) {
   for (const auto& [name, value] : arguments) {
     if (value != nullptr) continue;
-    return Error{ErrorCode::invalid_argument,
-                 std::string("the argument `") + name + "` is NULL; give it"};
+    return Error{ErrorCode::invalid_argument, std::string("the argument `") + name + "` is NULL",
+                 "give it"};
   }
   return {};
 }

@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "tranship/error.hpp"
+#include "base/error.hpp"
 #include "tranship/tranship.h"
 
 namespace tranship::c_api {

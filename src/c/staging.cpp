@@ -49,12 +49,12 @@ struct tranship_staging {
 namespace {
 
 Error closed_error() {
-  return {ErrorCode::closed, "this staging client was closed; open another one"};
+  return {ErrorCode::closed, "this staging client was closed", "open another one"};
 }
 
 Error forked_error() {
-  return {ErrorCode::closed,
-          "this process was forked after the staging client was opened; open one of its own here"};
+  return {ErrorCode::closed, "this process was forked after the staging client was opened",
+          "open one of its own here"};
 }
 
 /// Gives out a handle. All that there ever were stand in a list, by which leak checkers find them.
@@ -436,7 +436,8 @@ tranship_code tranship_listing_entry(const tranship_listing* listing, int64_t in
     if (index < 0 || index >= tranship_listing_size(listing)) {
       return Error{ErrorCode::out_of_range,
                    "there is no variable " + std::to_string(index) + "; the listing has " +
-                       std::to_string(tranship_listing_size(listing)) + ": take less"};
+                       std::to_string(tranship_listing_size(listing)),
+                   "take less"};
     }
     const VariableInfo& info = listing->variables[static_cast<std::size_t>(index)];
     *entry = {};

@@ -343,7 +343,7 @@ class Calibration {
         ++k;
         continue;
       }
-      report(reads ? 0.65 : 0.45, spec.name + " is left out: " + status.error().message);
+      report(reads ? 0.65 : 0.45, spec.name + " is left out: " + status.error().text());
       channels.erase(channels.begin() + static_cast<std::ptrdiff_t>(k));
     }
   }
@@ -558,8 +558,8 @@ std::string machine_name() {
 
 Result<Profile> calibrate(const CalibrationOptions& options) {
   if (options.sample_bytes < 1 * MiB) {
-    return Error{ErrorCode::invalid_argument,
-                 "a calibration needs samples of at least 1MiB; take 64MiB for steady figures"};
+    return Error{ErrorCode::invalid_argument, "a calibration needs samples of at least 1MiB",
+                 "take 64MiB for steady figures"};
   }
   return Calibration(options).run();
 }

@@ -46,8 +46,8 @@ std::string gpu_suffix(const Config& config) {
 }
 
 Error not_kept(const std::string& path, const std::string& why) {
-  return {ErrorCode::io, "the profile cannot be kept as " + path + ": " + why +
-                             "; set TRANSHIP_CACHE_FOLDER to a folder that can be written"};
+  return {ErrorCode::io, "the profile cannot be kept as " + path + ": " + why,
+          "set TRANSHIP_CACHE_FOLDER to a folder that can be written"};
 }
 
 /// The profile that was kept; an error if it is not there or of no use.

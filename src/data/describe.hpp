@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "base/error.hpp"
 #include "data/mapping.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

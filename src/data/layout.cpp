@@ -1,4 +1,4 @@
-#include "tranship/layout.hpp"
+#include "data/layout.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -332,7 +332,8 @@ Result<std::vector<int>> match_fields(const Mapping& source, const Mapping& targ
   if (from.size() != to.size()) {
     return Error{ErrorCode::invalid_argument,
                  "the source has " + std::to_string(from.size()) + " fields and the target " +
-                     std::to_string(to.size()) + "; give both the same fields"};
+                     std::to_string(to.size()),
+                 "give both the same fields"};
   }
   std::vector<int> matched;
   for (const Placement& field : to) {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/error.hpp"
 #include "data/loop_nest.hpp"
 #include "data/mapping.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tranship/layout.hpp"
+#include "data/layout.hpp"
 
 namespace tranship {
 

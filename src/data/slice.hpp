@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/error.hpp"
 #include "data/mapping.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

@@ -189,7 +189,7 @@ namespace {
 /// Why the owner of an array has taken it back.
 Error gone(const Array& array) {
   const Status why = array.liveness->check();
-  return why ? Error{ErrorCode::not_found, array.name + " was withdrawn; look it up again"}
+  return why ? Error{ErrorCode::not_found, array.name + " was withdrawn", "look it up again"}
              : why.error();
 }
 

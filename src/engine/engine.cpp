@@ -253,7 +253,7 @@ Status Engine::close() {
 
 Status Engine::usable() const {
   if (closed()) {
-    return Error{ErrorCode::closed, "the engine is closed; open another with tranship.Engine()"};
+    return Error{ErrorCode::closed, "the engine is closed", "open another with tranship.Engine()"};
   }
   if (fork_generation() != fork_generation_) {
     return forked_error();
@@ -388,8 +388,8 @@ Result<PlanQuery> Engine::query_of(const Array& source, const Array& target,
   if (is_opened(source) || is_opened(target)) query.lanes_max = 1;
   if (query.source_memory < 0 || query.target_memory < 0) {
     const Array& lost = query.source_memory < 0 ? source : target;
-    return Error{ErrorCode::no_route, "the machine profile has no memory for " + lost.name +
-                                          "; measure it anew with: tranship calibrate"};
+    return Error{ErrorCode::no_route, "the machine profile has no memory for " + lost.name,
+                 "measure it anew with: tranship calibrate"};
   }
   if (query.planner == PlannerKind::automatic) {
     query.planner = *planner_kind_from(options_.config.planner);

@@ -28,7 +28,7 @@ Status wait_for_flight(const GpuFlight& flight, std::chrono::steady_clock::time_
 
 Error forked_error() {
   return {ErrorCode::closed,
-          "this process was forked after the engine was opened, and threads do not survive a fork; "
+          "this process was forked after the engine was opened, and threads do not survive a fork",
           "open an engine of its own here (or start processes with spawn)"};
 }
 

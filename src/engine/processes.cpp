@@ -62,7 +62,7 @@ Status open_carrier(const Config& config, FabricOptions& options) {
     return {};
   }
   if (!automatic) return opened.error();
-  options.no_carrier = "no RDMA: " + opened.error().message;
+  options.no_carrier = "no RDMA: " + opened.error().text();
   return {};
 }
 
@@ -90,8 +90,9 @@ class PeerLiveness : public Liveness {
     if (array_->link().requester->lost()) return array_->link().requester->lost_error();
     // Only arrays that are mapped here have this check: they have a lease.
     if (array_->withdrawn() || !array_->link().requester->stands(array_->remote())) {
-      return Error{ErrorCode::not_found, array_->link().label + " exports \"" + array_->name() +
-                                             "\" no longer; look it up again"};
+      return Error{ErrorCode::not_found,
+                   array_->link().label + " exports \"" + array_->name() + "\" no longer",
+                   "look it up again"};
     }
     return {};
   }
@@ -246,12 +247,12 @@ void Processes::release() {
 
 Result<Gate::Pass> Processes::enter() const {
   if (fork_generation() != fork_generation_) {
-    return Error{ErrorCode::closed,
-                 "this process was forked after the connection was opened; open an engine of its "
+    return Error{ErrorCode::closed, "this process was forked after the connection was opened",
+                 "open an engine of its "
                  "own here (or start processes with spawn)"};
   }
   auto pass = gate_.enter();
-  if (!pass) return Error{ErrorCode::closed, "this engine was closed; open another one"};
+  if (!pass) return Error{ErrorCode::closed, "this engine was closed", "open another one"};
   return pass;
 }
 
@@ -302,8 +303,8 @@ Status Processes::export_array(const std::string& name, const Array& array) {
   const bool own = source.where == Where::host || source.where == Where::file ||
                    source.where == Where::pinned || source.where == Where::device;
   if (!own || source.liveness) {
-    return Error{ErrorCode::invalid_argument,
-                 "\"" + name + "\" is an array of another process; connect to that one instead"};
+    return Error{ErrorCode::invalid_argument, "\"" + name + "\" is an array of another process",
+                 "connect to that one instead"};
   }
   const Mapping& mapping = *source.view.mapping;
   ExportedArray exported;

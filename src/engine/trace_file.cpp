@@ -17,8 +17,8 @@ namespace tranship {
 namespace {
 
 Error refused(const std::string& path, const std::string& why) {
-  return {ErrorCode::io, "the trace cannot be written to " + path + ": " + why +
-                             "; name a folder that exists and has room"};
+  return {ErrorCode::io, "the trace cannot be written to " + path + ": " + why,
+          "name a folder that exists and has room"};
 }
 
 /// What stands still between the two clocks, as long as nobody sets the time of day.

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/config.hpp"
+#include "base/error.hpp"
 #include "base/trace.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

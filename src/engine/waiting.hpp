@@ -3,8 +3,8 @@
 
 #include <chrono>
 
+#include "base/error.hpp"
 #include "channels/gpu/gpu_channel.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/hmac.hpp"
 #include "fabric/links/exports.hpp"
 #include "fabric/links/remote_array.hpp"
 #include "fabric/links/slot_server.hpp"
 #include "fabric/wires/bulk_carrier.hpp"
 #include "os/shared_memory.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "gpu/kernels/kernel_plan.hpp"
 #include "gpu/kernels/nest_list.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

@@ -38,7 +38,8 @@ inline Result<PitchedCopy> plain_pitches(PitchedCopy shape) {
       !carried(shape.target_pitch, shape.target_plane)) {
     return Error{ErrorCode::invalid_argument,
                  "the copy engines carry rows that do not overlap, less than 2 GiB apart, in "
-                 "planes of whole rows: use a kernel for this copy"};
+                 "planes of whole rows",
+                 "use a kernel for this copy"};
   }
   return shape;
 }

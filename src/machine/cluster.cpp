@@ -265,7 +265,7 @@ Result<Profile> Cluster::neighbourhood(std::span<const int> nodes) const {
     }
     if (std::count(nodes.begin(), nodes.end(), node) > 1) {
       return Error{ErrorCode::invalid_argument,
-                   "node" + std::to_string(node) + " is asked for twice; name each node once"};
+                   "node" + std::to_string(node) + " is asked for twice", "name each node once"};
     }
     numbers.push_back(std::to_string(node));
   }

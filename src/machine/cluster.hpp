@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "machine/profile.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

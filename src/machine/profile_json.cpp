@@ -20,7 +20,7 @@ struct Refusal : std::runtime_error {
 
 template <typename T>
 T unwrap(Result<T> result, const std::string& where) {
-  if (!result) throw Refusal(where + ": " + result.error().message + "; write one of these");
+  if (!result) throw Refusal(where + ": " + result.error().text() + "; write one of these");
   return *std::move(result);
 }
 

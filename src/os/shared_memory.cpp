@@ -25,9 +25,9 @@ std::int64_t round_up(std::int64_t value, std::int64_t unit) {
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::allocate(Options options) {
   if (options.bytes < 1 || options.bytes > bytes_max) {
-    return Error{ErrorCode::invalid_argument, "shared memory of " + std::to_string(options.bytes) +
-                                                  " bytes was asked for; ask for 1 to " +
-                                                  std::to_string(bytes_max)};
+    return Error{ErrorCode::invalid_argument,
+                 "shared memory of " + std::to_string(options.bytes) + " bytes was asked for",
+                 "ask for 1 to " + std::to_string(bytes_max)};
   }
   const bool huge = options.huge_pages && options.bytes >= huge_page_bytes;
   std::shared_ptr<SharedMemory> memory(new SharedMemory);

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <vector>
 
+#include "base/error.hpp"
 #include "os/descriptor.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

@@ -158,8 +158,8 @@ Result<std::pair<FileDescriptor, std::string>> listen_on_network(const std::stri
   if (!made || bind(made.get(), address->get(), address->length) != 0 ||
       listen(made.get(), backlog) != 0 ||
       getsockname(made.get(), bound.get(), &bound.length) != 0) {
-    return Error{ErrorCode::io, "cannot listen on " + text + ": " + reason() +
-                                    "; choose another address, or port 0 for any free one"};
+    return Error{ErrorCode::io, "cannot listen on " + text + ": " + reason(),
+                 "choose another address, or port 0 for any free one"};
   }
   return std::pair(std::move(made), print(reachable(bound.storage)));
 }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "os/descriptor.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

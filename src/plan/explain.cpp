@@ -69,8 +69,8 @@ Result<PlannerKind> planner_kind_from(const std::string& text) {
                                  PlannerKind::spsl, PlannerKind::spdl}) {
     if (text == to_string(kind)) return kind;
   }
-  return Error{ErrorCode::invalid_argument,
-               "\"" + text + "\" is no planner; take automatic, full, simple, spsl or spdl"};
+  return Error{ErrorCode::invalid_argument, "\"" + text + "\" is no planner",
+               "take automatic, full, simple, spsl or spdl"};
 }
 
 std::string Plan::path(const Profile& profile, std::size_t lane) const {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "data/loop_nest.hpp"
 #include "data/mapping.hpp"
 #include "machine/profile.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

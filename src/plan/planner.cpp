@@ -293,8 +293,8 @@ Error no_plan(const Graph& graph, const Task& task) {
   return {ErrorCode::out_of_memory,
           "the intermediate buffers between " + from + " and " + to +
               " may not even hold two tiles of one point (" +
-              format_bytes(task.source.point_bytes) +
-              "); allow them more memory, or raise threshold_bytes in the machine profile"};
+              format_bytes(task.source.point_bytes) + ")",
+          "allow them more memory, or raise threshold_bytes in the machine profile"};
 }
 
 Status check_query(const PlanQuery& query, const Profile& profile) {
@@ -319,7 +319,8 @@ Status check_query(const PlanQuery& query, const Profile& profile) {
   if (baseline && !through.empty()) {
     return Error{ErrorCode::invalid_argument,
                  "the planners spsl and spdl take the shortest path, not one through memories that "
-                 "are asked for; take planner full"};
+                 "are asked for",
+                 "take planner full"};
   }
   return {};
 }

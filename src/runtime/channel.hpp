@@ -11,8 +11,8 @@
 #include <span>
 #include <string>
 
+#include "base/error.hpp"
 #include "data/loop_nest.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/error.hpp"
 #include "plan/plan.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

@@ -77,8 +77,9 @@ void Scheduler::admit(std::shared_ptr<Transfer> transfer, Changes& changes) {
   transfers_.push_back(transfer);
   if (!buffers_.possible(transfer->buffer_requests)) {
     cancel(transfer,
-           {ErrorCode::out_of_memory, "the intermediate buffers of " + transfer->label +
-                                          " do not fit the memory's budget; allow more memory"},
+           {ErrorCode::out_of_memory,
+            "the intermediate buffers of " + transfer->label + " do not fit the memory's budget",
+            "allow more memory"},
            changes);
     return;
   }
@@ -94,10 +95,12 @@ void Scheduler::unblock(const std::shared_ptr<Transfer>& transfer, const Status&
   if (!status) {
     // Counted as blocked still, since it does not stand in line for buffers.
     ++transfer->blockers;
-    cancel(transfer,
-           {status.error().code, "a transfer that " + transfer->label +
-                                     " was to follow failed: " + status.error().message},
-           changes);
+    cancel(
+        transfer,
+        {status.error().code,
+         "a transfer that " + transfer->label + " was to follow failed: " + status.error().message,
+         status.error().hint},
+        changes);
     return;
   }
   if (transfer->blockers > 0) return;
@@ -249,8 +252,10 @@ void Scheduler::complete(const Job& job, Status status, Changes& changes) {
   state.bytes_in_flight -= job.bytes;
   changes.channels.push_back(descriptor.channel);
   if (!status && transfer->state == TransferState::running) {
-    cancel(transfer, {status.error().code, transfer->label + ": " + status.error().message},
-           changes);
+    cancel(
+        transfer,
+        {status.error().code, transfer->label + ": " + status.error().message, status.error().hint},
+        changes);
     return;
   }
   if (transfer->state == TransferState::draining) {

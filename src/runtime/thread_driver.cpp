@@ -137,7 +137,8 @@ void ThreadDriver::stop(const Error& error) {
   Scheduler::Changes changes;
   const auto open = scheduler_.transfers();
   for (const auto& transfer : open) {
-    scheduler_.cancel(transfer, {error.code, transfer->label + ": " + error.message}, changes);
+    scheduler_.cancel(transfer, {error.code, transfer->label + ": " + error.message, error.hint},
+                      changes);
   }
   drains_.fetch_add(1, std::memory_order_release);
   for (int number = 0; number < static_cast<int>(workers_.size()); ++number) {

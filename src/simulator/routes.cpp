@@ -139,8 +139,8 @@ Result<PlanQuery> Routes::plan_query(const RouteQuery& query) const {
   asked.source = View::whole(query.source_mapping);
   asked.target = View::whole(query.target_mapping);
   if (asked.source.bytes() == 0) {
-    return Error{ErrorCode::invalid_argument,
-                 "a copy of nothing takes no time; give every dimension an extent"};
+    return Error{ErrorCode::invalid_argument, "a copy of nothing takes no time",
+                 "give every dimension an extent"};
   }
   asked.source_memory = hardware_.index_in(nodes, query.source);
   asked.target_memory = hardware_.index_in(nodes, query.target);
@@ -182,7 +182,8 @@ Result<Route> Routes::make_whole(const PlanQuery& query, bool two_nodes, Plan al
     if (other.through.empty()) {
       return Error{ErrorCode::out_of_memory,
                    "a whole instance of " + format_bytes(along.bytes) +
-                       " fits the buffers of no memory on the way; allow more memory"};
+                       " fits the buffers of no memory on the way",
+                   "allow more memory"};
     }
     auto fitting = planner(two_nodes).plan(other);
     if (!fitting) return fitting.error();

@@ -41,8 +41,8 @@ Simulation::~Simulation() {
 Result<std::unique_ptr<Simulation>> Simulation::make(Profile machine, const Options& options) {
   CHECK(options.clock != nullptr, "a simulation measures its own wall time");
   if (options.copier_threads < 0) {
-    return Error{ErrorCode::invalid_argument,
-                 "the number of copier threads is negative; give 0 for the engine's own "
+    return Error{ErrorCode::invalid_argument, "the number of copier threads is negative",
+                 "give 0 for the engine's own "
                  "scheduling, or 1 and more"};
   }
   std::unique_ptr<Simulation> made(new Simulation(options));
@@ -281,7 +281,7 @@ Status Simulation::run(const std::function<bool()>& go_on) {
   }
   run_s_ += seconds(options_.clock->now_ns() - begin_ns);
   if (asked_to_stop) {
-    return Error{ErrorCode::cancelled, "the simulation was broken off; run it again to go on"};
+    return Error{ErrorCode::cancelled, "the simulation was broken off", "run it again to go on"};
   }
   if (!failure_) return failure_;
   CHECK(tasks_ended_ == tasks(), "a simulated task never ended");

@@ -42,7 +42,7 @@ TEST(a_setting_that_cannot_be_read_names_its_variable) {
   const std::map<std::string, std::string> variables{{"TRANSHIP_THREADS", "many"}};
   const auto config = config_from_environment(environment(variables));
   REQUIRE(!config.ok());
-  EXPECT(config.error().message.find("TRANSHIP_THREADS") != std::string::npos);
+  EXPECT(config.error().text().find("TRANSHIP_THREADS") != std::string::npos);
 }
 
 TEST(every_setting_says_where_it_came_from) {

@@ -108,7 +108,7 @@ struct RemoteEnd {
     exported.place.address = content.data();
     exported.bytes = static_cast<std::int64_t>(content.size());
     const Status status = there->export_array(exported);
-    if (!status) test::record_failure(__FILE__, __LINE__, status.error().message);
+    if (!status) test::record_failure(__FILE__, __LINE__, status.error().text());
     array = here->lookup(peer, "array", std::chrono::seconds(5)).value();
     return {nullptr, array.get()};
   }

@@ -63,14 +63,14 @@ inline FabricOptions options_for(Transport transport, int sockets = 1) {
 
 inline std::unique_ptr<Fabric> open_fabric(FabricOptions options) {
   auto fabric = Fabric::open(std::move(options));
-  if (!fabric) record_failure(__FILE__, __LINE__, fabric.error().message);
+  if (!fabric) record_failure(__FILE__, __LINE__, fabric.error().text());
   REQUIRE(fabric.ok());
   return std::move(*fabric);
 }
 
 inline PeerId connect_to(Fabric& fabric, const std::string& contact) {
   const auto peer = fabric.connect(contact, patience);
-  if (!peer) record_failure(__FILE__, __LINE__, peer.error().message);
+  if (!peer) record_failure(__FILE__, __LINE__, peer.error().text());
   REQUIRE(peer.ok());
   return *peer;
 }
@@ -84,7 +84,7 @@ inline std::shared_ptr<RemoteArray> look_up(Fabric& fabric, PeerId peer, const s
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     array = fabric.lookup(peer, name, patience);
   }
-  if (!array) record_failure(__FILE__, __LINE__, array.error().message);
+  if (!array) record_failure(__FILE__, __LINE__, array.error().text());
   REQUIRE(array.ok());
   return *array;
 }

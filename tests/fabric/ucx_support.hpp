@@ -23,7 +23,7 @@ inline UcxCarrier::Options ucx_options() {
 inline std::shared_ptr<UcxCarrier> ucx_or_skip() {
   auto opened = UcxCarrier::open(ucx_options());
   if (opened) return *opened;
-  const std::string& why = opened.error().message;
+  const std::string why = opened.error().text();
   if (why.find("UCX was not found") != std::string::npos) throw CaseSkipped(why);
   record_failure(__FILE__, __LINE__, why);
   throw CaseEnded(why);

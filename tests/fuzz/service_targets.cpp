@@ -90,7 +90,7 @@ void run_service(std::span<const std::byte> input) {
         const auto question = source.take(source.get<std::uint16_t>() % 1024);
         const auto length = server.service.answer(owner, question, reply);
         CHECK(!length || *length <= reply.size(), "an answer that is longer than there is room");
-        CHECK(length || !length.error().message.empty(), "an error says what is wrong");
+        CHECK(length || !length.error().text().empty(), "an error says what is wrong");
       }
     }
   }

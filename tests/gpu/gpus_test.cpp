@@ -43,7 +43,7 @@ GpuStream stream_on(Gpus& gpus, int device) {
 }
 
 bool mentions(const Error& error, const char* text) {
-  return error.message.find(text) != std::string::npos;
+  return error.text().find(text) != std::string::npos;
 }
 
 /// rows * width elements of 4 bytes, transposed: the target's fastest loop is the source's slowest.

@@ -81,8 +81,8 @@ void expect_refused(const Profile& profile, const std::string& words) {
   const auto made = Cluster::make(profile);
   REQUIRE(!made.ok());
   EXPECT(made.error().code == ErrorCode::invalid_argument);
-  if (made.error().message.find(words) == std::string::npos) {
-    EXPECT_EQ(made.error().message, words);
+  if (made.error().text().find(words) == std::string::npos) {
+    EXPECT_EQ(made.error().text(), words);
   }
 }
 
@@ -175,12 +175,12 @@ TEST(nodes_that_are_not_there) {
   const auto beyond = cluster.neighbourhood(std::array{0, 9});
   REQUIRE(!beyond.ok());
   EXPECT(beyond.error().code == ErrorCode::out_of_range);
-  EXPECT_EQ(beyond.error().message, "there is no node9: this cluster has nodes 0 to 8");
+  EXPECT_EQ(beyond.error().text(), "there is no node9: this cluster has nodes 0 to 8");
   EXPECT(!cluster.neighbourhood(std::array{-1}).ok());
   const auto twice = cluster.neighbourhood(std::array{2, 2});
   REQUIRE(!twice.ok());
   EXPECT(twice.error().code == ErrorCode::invalid_argument);
-  EXPECT_EQ(twice.error().message, "node2 is asked for twice; name each node once");
+  EXPECT_EQ(twice.error().text(), "node2 is asked for twice; name each node once");
   EXPECT(nodes_of(cluster, {}).memories.empty());
   for (const char* name : {"node9/host0", "node1/device7", "node", "node/host0", "host0", "",
                            "node01/host0", "node-1/host0", "node99999999999/host0"}) {

@@ -44,7 +44,7 @@ std::string changed(const std::string& from, const std::string& to) {
 void expect_refused(const Status& status, const std::string& words) {
   REQUIRE(!status.ok());
   EXPECT(status.error().code == ErrorCode::invalid_argument);
-  const std::string& message = status.error().message;
+  const std::string message = status.error().text();
   if (message.find(words) == std::string::npos) EXPECT_EQ(message, words);
 }
 
@@ -256,7 +256,7 @@ TEST(no_text_stops_the_program) {
       EXPECT(Profile::from_json(read->to_json()).ok());
     } else {
       ++refused;
-      EXPECT(read.error().message.find("machine profile cannot be used: ") != std::string::npos);
+      EXPECT(read.error().text().find("machine profile cannot be used: ") != std::string::npos);
     }
   }
   EXPECT(refused > 1000);
@@ -281,7 +281,7 @@ TEST(no_value_in_any_place_stops_the_program) {  // well-formed JSON with one va
       mutated.replace(begin, end - begin, value);
       const auto read = Profile::from_json(mutated);
       if (read.ok()) ++read_count;
-      EXPECT(read.ok() || read.error().message.find("; ") != std::string::npos);
+      EXPECT(read.ok() || read.error().text().find("; ") != std::string::npos);
     }
   }
   EXPECT(read_count > 10);

@@ -50,9 +50,9 @@ void expect_error(const PlanQuery& asked, const Profile& profile, ErrorCode code
     if (made) return test::record_failure(to_string(kind), 0, explain(*made, profile));
     EXPECT(made.error().code == code);
     for (const std::string& word : words) {
-      if (made.error().message.find(word) != std::string::npos) continue;
+      if (made.error().text().find(word) != std::string::npos) continue;
       test::record_failure(to_string(kind), 0,
-                           "\"" + made.error().message + "\" lacks \"" + word + "\"");
+                           "\"" + made.error().text() + "\" lacks \"" + word + "\"");
     }
   }
 }
@@ -90,7 +90,7 @@ TEST(a_memory_without_a_budget_is_not_passed) {
     query.planner = kind;
     const auto made = plan(query, profile);
     REQUIRE(!made.ok());
-    EXPECT(made.error().message.find("node0/host2") != std::string::npos);
+    EXPECT(made.error().text().find("node0/host2") != std::string::npos);
   }
   // The ends need none.
   profile.memories[1].buffer_bytes_max = 1 << 20;
@@ -127,7 +127,7 @@ TEST(memories_to_pass_through_must_join_the_ends) {
   const auto made = plan(query, profile);
   REQUIRE(!made.ok());
   EXPECT(made.error().code == ErrorCode::no_route);
-  EXPECT(made.error().message.find("through the memories") != std::string::npos);
+  EXPECT(made.error().text().find("through the memories") != std::string::npos);
   query.through = {0, 1, 2, 3};
   EXPECT_EQ(plan(query, profile).value().hops.size(), 3u);
 }

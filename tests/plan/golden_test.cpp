@@ -85,7 +85,7 @@ void round_numbers(Json& json) {
 
 void compare(const std::string& name, const Profile& profile, const PlanQuery& query) {
   const auto made = plan(query, profile);
-  if (!made) return test::record_failure(name.c_str(), 0, made.error().message);
+  if (!made) return test::record_failure(name.c_str(), 0, made.error().text());
   Json json = Json::parse(explain_json(*made, profile));
   round_numbers(json);
   const std::string text = explain(*made, profile) + json.dump(2) + "\n";

@@ -166,10 +166,10 @@ TEST(without_a_plan_there_is_no_way) {
     if (made) return;
     ++none;
     const auto way = fastest(one, INFINITY, Orders::ends);
-    if (way) fail(seed, made.error().message + "\nbut there is " + describe(one, *way));
+    if (way) fail(seed, made.error().text() + "\nbut there is " + describe(one, *way));
     const ErrorCode code = made.error().code;
     if (code != ErrorCode::no_route && code != ErrorCode::out_of_memory) {
-      fail(seed, made.error().message);
+      fail(seed, made.error().text());
     }
   });
   EXPECT(none > 0);
@@ -215,7 +215,7 @@ TEST(the_full_planner_is_never_worse_than_the_others) {
       const auto compare = [&](const Result<Plan>& better, const Result<Plan>& worse) {
         if (!worse || (better && better->seconds <= worse->seconds * (1 + 1e-9))) return;
         fail({seed.test, seed.number, " " + std::to_string(k)},
-             (better ? explain(*better, profile) : better.error().message + "\n") + "against\n" +
+             (better ? explain(*better, profile) : better.error().text() + "\n") + "against\n" +
                  explain(*worse, profile));
       };
       compare(full, simple);

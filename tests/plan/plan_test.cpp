@@ -137,7 +137,7 @@ TEST(no_route_is_a_value_with_the_reason) {
   const auto made = plan(query(disk, fbm, "F, x, y", "F, x, y"), profile);
   REQUIRE(!made.ok());
   EXPECT(made.error().code == ErrorCode::no_route);
-  EXPECT(made.error().message.find("node0/file0") != std::string::npos);
+  EXPECT(made.error().text().find("node0/file0") != std::string::npos);
 }
 
 TEST(buffers_stay_within_what_is_allowed) {

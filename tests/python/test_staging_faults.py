@@ -90,7 +90,7 @@ def test_an_old_contact_file_does_not_lead_to_another_server(serve: Servers) -> 
     with pytest.raises(ts.Error, match="has another key"):
         ts.Staging(elsewhere)
     restart(serve, contact, "--config", str(config))
-    with pytest.raises(ts.PeerLost, match="another one listens at its address: use the contact"):
+    with pytest.raises(ts.PeerLost, match="another one listens at its address; use the contact"):
         ts.Staging(elsewhere, key=key)
     with ts.Staging(contact) as client:
         client.put("energy", 1, np.arange(4.0))

@@ -260,7 +260,7 @@ TEST(what_follows_a_failure_fails_and_says_why) {
   const Status status = second->completion->wait(patience);
   REQUIRE(!status.ok());
   EXPECT(status.error().code == ErrorCode::io);
-  EXPECT(status.error().message.find("told to fail") != std::string::npos);
+  EXPECT(status.error().text().find("told to fail") != std::string::npos);
 }
 
 TEST(close_ends_everything) {

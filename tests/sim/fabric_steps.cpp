@@ -220,7 +220,7 @@ void FabricWorld::finish_close(Process& process) {
   const Status status = process.core->close();
   if (!status) {
     process.keeps_memory = true;
-    if (ending_) fail("an engine kept fences though nobody copies: " + status.error().message);
+    if (ending_) fail("an engine kept fences though nobody copies: " + status.error().text());
     for (const auto& region : process.regions) {
       if (!region->exported || region->withdrawing) continue;
       process.tasks.push_back(withdraw_task(*this, process, *region));

@@ -43,7 +43,7 @@ class Connect final : public Limited {
     if (ready(connecting_->result)) {
       const auto peer = connecting_->result.get();
       if (!peer) {
-        count_failure(world, peer.error().message);
+        count_failure(world, peer.error().text());
         return true;
       }
       link_->peer = *peer;
@@ -68,7 +68,7 @@ class Connect final : public Limited {
     contact.identity.boot = "boot";
     auto connecting = process.core->start_connect(contact, contact.local);
     if (!connecting) {
-      count_failure(world, connecting.error().message);
+      count_failure(world, connecting.error().text());
       return true;
     }
     connecting_ = std::move(*connecting);
@@ -100,7 +100,7 @@ class Lookup final : public Limited {
     if (!calling_) {
       auto calling = core.start_call(link_->peer, MessageType::lookup, encode_text(region_.name));
       if (!calling) {
-        count_failure(world, calling.error().message);
+        count_failure(world, calling.error().text());
         return true;
       }
       calling_ = std::move(*calling);
@@ -113,7 +113,7 @@ class Lookup final : public Limited {
     }
     const auto array = core.found(link_->peer, region_.name, calling_->reply.get());
     if (!array) {
-      count_failure(world, array.error().message);
+      count_failure(world, array.error().text());
       return true;
     }
     SimLink::Found found{*array, &region_, 0};
@@ -232,7 +232,7 @@ class SlotTransfer final : public OnPart {
     let_go();
     if (!status) {
       if (write_) in_doubt();
-      count_failure(world, status.error().message);
+      count_failure(world, status.error().text());
       return true;
     }
     if (write_) {
@@ -436,7 +436,7 @@ class Loan final : public OnPart {
   }
 
   bool lose(FabricWorld& world, const Status& status) {
-    count_failure(world, status.error().message);
+    count_failure(world, status.error().text());
     return true;
   }
 
@@ -464,7 +464,7 @@ class Withdraw final : public Task {
     if (!withdrawal_) {
       auto withdrawal = process_.core->start_withdraw(region_.name);
       if (!withdrawal) {
-        world.fail("a withdrawal was refused: " + withdrawal.error().message);
+        world.fail("a withdrawal was refused: " + withdrawal.error().text());
         return true;
       }
       withdrawal_ = std::move(*withdrawal);
@@ -518,7 +518,7 @@ void tell(FabricWorld& world, SimLink& link) {
   const LoanQuestion note{LoanQuestion::Kind::note, 0, 0};
   const Status told = link.link->requester->tell(std::as_bytes(std::span(&note, 1)));
   if (told) ++link.told;
-  if (!told && world.chances().gentle()) world.fail("a note was refused: " + told.error().message);
+  if (!told && world.chances().gentle()) world.fail("a note was refused: " + told.error().text());
 }
 
 std::unique_ptr<Task> connect_task(FabricWorld& world, int from, int to) {

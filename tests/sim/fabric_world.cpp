@@ -97,7 +97,7 @@ int FabricWorld::start_process(const std::string& name, int machine) {
     return std::shared_ptr<Wire>(std::move(wire));
   };
   process.core = std::make_shared<FabricCore>(options_of(index), std::move(seams));
-  if (const Status status = process.core->open(); !status) fail(status.error().message);
+  if (const Status status = process.core->open(); !status) fail(status.error().text());
   add_region(process, 0, true);
   for (int k = 1; k < 4; ++k) add_region(process, k, false);
   return index;
@@ -111,7 +111,7 @@ void FabricWorld::add_region(Process& process, int index, bool pool) {
   region->attached = index == 3;
   if (index < 2) {
     auto memory = SharedMemory::allocate({Region::bytes, false, false});
-    if (!memory) return fail(memory.error().message);
+    if (!memory) return fail(memory.error().text());
     region->shared = *memory;
     region->data = region->shared->data();
   } else {
@@ -136,7 +136,7 @@ void FabricWorld::export_region(Process& process, Region& region) {
   array.place = region.attached ? Place{nullptr, &region} : Place{region.data, nullptr};
   region.exported = true;
   if (const Status status = process.core->export_array(array); !status) {
-    return fail("an export was refused: " + status.error().message);
+    return fail("an export was refused: " + status.error().text());
   }
   region.id = process.core->exports().find(region.name)->id();
 }

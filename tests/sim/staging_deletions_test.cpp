@@ -119,7 +119,7 @@ void work(StagingWorld& world, int client, SimulatedServers& servers, Record& re
       record.deletions.push_back({world.steps(), INT64_MAX, 0});
       const Status status = catalog.remove("x");
       if (!status && status.error().code != ErrorCode::not_found) {
-        record.wrong.push_back("a deletion failed: " + status.error().message);
+        record.wrong.push_back("a deletion failed: " + status.error().text());
       }
       record.deletions[number].end = world.steps();
     }

@@ -96,7 +96,7 @@ struct Run {
 void judge_failed_put(const StagingWorld& world, Record& record, const Error& error) {
   if (error.code != ErrorCode::timeout || record.may_stay_full || record.answers_late) return;
   if (world.all_alive() && !world.any_client_died()) {
-    record.complain("a put waited for ever: " + error.message);
+    record.complain("a put waited for ever: " + error.text());
   }
 }
 
@@ -183,14 +183,14 @@ void judge_failure(const StagingWorld& world, Record& record, const GetRequest& 
     if (!world.all_alive()) return;
   } else if (error.code != ErrorCode::timeout && error.code != ErrorCode::closed &&
              error.code != ErrorCode::peer_lost) {
-    record.complain("a get failed: " + error.message);
+    record.complain("a get failed: " + error.text());
     return;
   }
   // Unless time was up, it claims that nothing will come any more: what came meanwhile counts.
   const std::int64_t by = error.code == ErrorCode::timeout ? began : world.steps();
   if (request.which == Which::exact && !gone &&
       covered_before(world, record, request.version, request.box, by)) {
-    record.complain("a get of what was there failed: " + error.message);
+    record.complain("a get of what was there failed: " + error.text());
   }
 }
 

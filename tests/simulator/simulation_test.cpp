@@ -18,7 +18,7 @@ bool near(double value, double wanted, double tolerance) {
 
 int add(Simulation& simulation, const Simulation::Copy& copy, const Simulation::When& when = {}) {
   auto number = simulation.copy(copy, when);
-  if (!number) throw CaseEnded(number.error().message);
+  if (!number) throw CaseEnded(number.error().text());
   return *number;
 }
 
@@ -27,7 +27,7 @@ double took(const Simulation& simulation, int task) {
 }
 
 std::string refusal(const Result<int>& result) {
-  return result ? "accepted" : result.error().message;
+  return result ? "accepted" : result.error().text();
 }
 
 bool says(const std::string& text, const char* what) {
@@ -146,7 +146,7 @@ TEST(a_run_can_be_broken_off_and_taken_up) {
   const Status status = simulation->run([] { return false; });
   REQUIRE(!status.ok());
   EXPECT(status.error().code == ErrorCode::cancelled);
-  EXPECT(says(status.error().message, "run it again"));
+  EXPECT(says(status.error().text(), "run it again"));
   EXPECT(simulation->end_s(task) < 0);
   REQUIRE(simulation->run([] { return true; }).ok());
   EXPECT(simulation->end_s(task) > 0);
@@ -214,17 +214,17 @@ TEST(what_cannot_be_is_refused) {
   EXPECT(says(refusal(simulation->compute("a", NAN, {})), "from 0 to 9 million seconds"));
   EXPECT(says(refusal(simulation->compute("a", 1, {{}, -2})), "time at which a task may begin"));
   const int compute = simulation->compute("a", 1, {}).value();
-  EXPECT(says(simulation->plan_json(compute).error().message, "only copies have plans"));
+  EXPECT(says(simulation->plan_json(compute).error().text(), "only copies have plans"));
   Simulation::Options negative;
   negative.clock = &wall();
   negative.copier_threads = -1;
-  EXPECT(says(Simulation::make(small_cluster(1), negative).error().message, "is negative"));
+  EXPECT(says(Simulation::make(small_cluster(1), negative).error().text(), "is negative"));
 }
 
 TEST(clusters_of_too_many_nodes_are_refused) {
   Simulation::Options options;
   options.clock = &wall();
-  EXPECT(says(Simulation::make(small_cluster(1 << 20), options).error().message,
+  EXPECT(says(Simulation::make(small_cluster(1 << 20), options).error().text(),
               "clusters of up to 1048575 nodes"));
 }
 

@@ -38,16 +38,17 @@ def to_core(array: Any, writable: bool) -> _core.Array:
     verb = "written" if writable else "read"
     if hasattr(array, "__array__"):
         raise InvalidArgument(
-            f"a {type(array).__name__} cannot be {verb} as an array by itself: give its values, as "
-            "in x.values or np.asarray(x)"
+            f"a {type(array).__name__} cannot be {verb} as an array by itself",
+            "give its values, as in x.values or np.asarray(x)",
         )
     try:
         return from_numpy(np.asarray(memoryview(array)))
     except (TypeError, ValueError, BufferError):
         pass
     raise InvalidArgument(
-        f"a {type(array).__name__} cannot be {verb} as an array: give a NumPy array, anything with "
-        "the buffer protocol or __dlpack__, an Instance, a File or a remote array"
+        f"a {type(array).__name__} cannot be {verb} as an array",
+        "give a NumPy array, anything with "
+        "the buffer protocol or __dlpack__, an Instance, a File or a remote array",
     )
 
 
@@ -61,15 +62,17 @@ def refuse_lossy(array: Any) -> None:
     masked = isinstance(interface, Mapping) and interface.get("mask") is not None
     if masked or isinstance(array, np.ma.MaskedArray):
         raise InvalidArgument(
-            "the array has a mask, which a copy would lose; copy array.filled(), or its data "
-            "(array.data) and its mask (np.ma.getmaskarray(array)) by themselves"
+            "the array has a mask, which a copy would lose",
+            "copy array.filled(), or its data "
+            "(array.data) and its mask (np.ma.getmaskarray(array)) by themselves",
         )
     for flag, what in (("conj", "conjugated"), ("neg", "negated")):
         lazily = getattr(array, f"is_{flag}", None)
         if callable(lazily) and lazily():
             raise InvalidArgument(
                 f"the array is {what} only when it is read, and its memory holds the values before "
-                f"that; copy array.resolve_{flag}()"
+                "that",
+                f"copy array.resolve_{flag}()",
             )
 
 
@@ -101,7 +104,7 @@ def cuda_array_interface(array: Any) -> Mapping[str, Any] | None:
         ) from error
     if interface is not None and not isinstance(interface, Mapping):
         raise InvalidArgument(
-            "__cuda_array_interface__ is not a mapping; give an array, not a type"
+            "__cuda_array_interface__ is not a mapping", "give an array, not a type"
         )
     return interface
 
@@ -120,15 +123,19 @@ def from_cuda(array: Any, interface: Mapping[str, Any]) -> _core.Array:
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidArgument(
             f"the CUDA array interface is incomplete ({error!r}): it must have version, shape, "
-            "typestr and data; use a newer release of the library that made the array"
+            "typestr and data",
+            "use a newer release of the library that made the array",
         ) from error
     if version < 2:
         raise InvalidArgument(
             f"the array has version {version} of the CUDA array interface, and 2 and 3 are "
-            "understood; use a newer release of the library that made it"
+            "understood",
+            "use a newer release of the library that made it",
         )
     if interface.get("mask") is not None:
-        raise InvalidArgument("the array has a mask; fill it, and copy data and mask by themselves")
+        raise InvalidArgument(
+            "the array has a mask", "fill it, and copy data and mask by themselves"
+        )
     if len(steps) != len(shape) or any(extent < 0 for extent in shape):
         raise InvalidArgument(f"shape {shape} and strides {steps} do not fit each other")
     if stream is not None and (not isinstance(stream, int) or stream < 1):
@@ -160,7 +167,8 @@ def from_dlpack(array: Any) -> _core.Array:
         if device_type not in (CUDA, CUDA_HOST, CUDA_MANAGED):
             raise InvalidArgument(
                 f"the array lies on a DLPack device of type {device_type}; memory of the host and "
-                "of CUDA GPUs can be read: copy it there first"
+                "of CUDA GPUs can be read",
+                "copy it there first",
             )
         return core_of_capsule(array, device_type)
     except InvalidArgument:

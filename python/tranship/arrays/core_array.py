@@ -113,7 +113,7 @@ def cuts_of(key: Any, shape: tuple[int, ...]) -> list[Cut]:
             index = one.__index__()
         except AttributeError:
             raise InvalidArgument(
-                f"{one!r} is no index; slice with numbers and ranges (start:stop:step)"
+                f"{one!r} is no index", "slice with numbers and ranges (start:stop:step)"
             ) from None
         if not -extent <= index < extent:
             raise OutOfRange(f"index {index} is outside a dimension of {extent} indices")

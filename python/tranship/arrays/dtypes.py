@@ -41,11 +41,12 @@ def type_name(dtype: np.dtype[Any]) -> str:
     if dtype.hasobject or dtype.kind not in COPIED_KINDS:
         raise InvalidArgument(
             f"an array of Python objects ({dtype}) cannot be copied: its elements are addresses "
-            "that mean nothing elsewhere; convert it to a numeric type, or text to bytes (S)"
+            "that mean nothing elsewhere",
+            "convert it to a numeric type, or text to bytes (S)",
         )
     if dtype.itemsize == 0:
         raise InvalidArgument(
-            f"elements of type {dtype} have no bytes; give a type with a size, such as S8"
+            f"elements of type {dtype} have no bytes", "give a type with a size, such as S8"
         )
     return name_of(dtype)
 
@@ -95,7 +96,7 @@ def dtype_of(name: str) -> np.dtype[Any]:
         return np.dtype(name)
     except (ImportError, TypeError):
         raise InvalidArgument(
-            f"NumPy has no type {name}; install ml_dtypes (pip install ml_dtypes), which has it"
+            f"NumPy has no type {name}", "install ml_dtypes (pip install ml_dtypes), which has it"
         ) from None
 
 
@@ -154,8 +155,8 @@ def dtype_fields(dtype: np.dtype[Any]) -> list[tuple[str, str, int, int]]:
     for (first, _, size, offset), (second, _, _, start) in itertools.pairwise(ordered):
         if offset + size > start:
             raise InvalidArgument(
-                f"the fields {first!r} and {second!r} lie over each other; copy one of them, as in "
-                f"array[{first!r}]"
+                f"the fields {first!r} and {second!r} lie over each other",
+                f"copy one of them, as in array[{first!r}]",
             )
     return fields
 

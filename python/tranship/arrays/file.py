@@ -71,22 +71,23 @@ class File(CoreArray, Closing):
         if npy and mode == "w":
             if extents is None:
                 raise InvalidArgument(
-                    f"{self.path} is to be made: say its extents, fields and layout, or change the "
-                    'file that is there with mode="r+"'
+                    f"{self.path} is to be made",
+                    "say its extents, fields and layout, or change the "
+                    'file that is there with mode="r+"',
                 )
             header, head = new_npy(self.path, extents, fields, layout)
             names, specs, text, offset, named, self._dtype = header
         elif npy:
             if extents is not None or layout is not None:
                 raise InvalidArgument(
-                    f"the header of {self.path} gives its extents and layout; leave them out, or "
-                    'make a new file with mode="w"'
+                    f"the header of {self.path} gives its extents and layout",
+                    'leave them out, or make a new file with mode="w"',
                 )
             names, specs, text, offset, named, self._dtype = read_header(self.path, mode == "r+")
         else:
             if extents is None:
                 raise InvalidArgument(
-                    f"{self.path} is not a .npy file: say its extents, fields and layout"
+                    f"{self.path} is not a .npy file", "say its extents, fields and layout"
                 )
             names, named = extent_specs(extents)
             specs = field_specs(fields)

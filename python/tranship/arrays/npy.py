@@ -49,15 +49,16 @@ def read_header(path: str, writing: bool = False) -> Header:
         InvalidArgument: it is not a .npy file, or one that is not whole.
     """
     if not os.path.exists(path):
-        raise NotFound(f"there is no file {path}; check the path")
+        raise NotFound(f"there is no file {path}", "check the path")
     try:
         with open(path, "rb") as file:
             start = file.read(8)
             if start[:4] == MARK and not writing:
                 raise InvalidArgument(
                     f"{path} is not whole: {int.from_bytes(start[4:6], 'little')} writers that "
-                    "change it in place have not finished; wait until they have called flush(), or "
-                    "make it again if they have failed or ended"
+                    "change it in place have not finished",
+                    "wait until they have called flush(), or "
+                    "make it again if they have failed or ended",
                 )
             if start[:4] == MARK:
                 start = np.lib.format.MAGIC_PREFIX + start[6:]
@@ -70,7 +71,7 @@ def read_header(path: str, writing: bool = False) -> Header:
             shape, fortran, dtype = reader(file)
             offset = file.tell()
     except IsADirectoryError:
-        raise InvalidArgument(f"{path} is a directory; name a file in it") from None
+        raise InvalidArgument(f"{path} is a directory", "name a file in it") from None
     except PermissionError as error:
         raise make(
             "permission", f"cannot read {path}: {error.strerror}; check the permissions of the file"
@@ -81,7 +82,7 @@ def read_header(path: str, writing: bool = False) -> Header:
         raise InvalidArgument(f"{path} is not a readable .npy file: {error}") from error
     if version > (2, 0):
         raise InvalidArgument(
-            f"{path} has field names beyond Latin letters; save it with other names"
+            f"{path} has field names beyond Latin letters", "save it with other names"
         )
     check_packed(dtype, path)
     names = [(f"d{k}", extent) for k, extent in enumerate(shape)]
@@ -104,13 +105,13 @@ def new_npy(
     ordered = [name for name, _ in names]
     if terms not in (ordered, ordered[::-1]):
         raise InvalidArgument(
-            f'a .npy file is in C or Fortran order, and "{text}" is neither; write to a raw file '
-            "(any other ending) instead"
+            f'a .npy file is in C or Fortran order, and "{text}" is neither',
+            "write to a raw file (any other ending) instead",
         )
     if len(specs) > 1 and not text.replace(" ", "").startswith("F,"):
         raise InvalidArgument(
-            f'a .npy file keeps the fields of a point together, and "{text}" does not; write to a '
-            "raw file (any other ending) instead"
+            f'a .npy file keeps the fields of a point together, and "{text}" does not',
+            "write to a raw file (any other ending) instead",
         )
     fortran = terms == ordered and len(ordered) > 1
     dtype = npy_dtype(fields, specs)
@@ -125,7 +126,7 @@ def new_npy(
         np.lib.format.write_array_header_1_0(stream, header)
     except UnicodeError:
         raise InvalidArgument(
-            f"the field names of {path} are beyond Latin letters; give them other names"
+            f"the field names of {path} are beyond Latin letters", "give them other names"
         ) from None
     except ValueError:  # more than its 64 KiB
         stream = io.BytesIO()
@@ -159,8 +160,8 @@ def check_named_by_npy(dtype: np.dtype[Any], path: str) -> None:
         kept = None
     if kept != dtype:
         raise InvalidArgument(
-            f"the .npy format of {path} has no name for the type {dtype}; use a raw file (any "
-            "other ending) instead, or an integer type of the same size"
+            f"the .npy format of {path} has no name for the type {dtype}",
+            "use a raw file (any other ending) instead, or an integer type of the same size",
         )
 
 
@@ -204,5 +205,5 @@ def check_packed(dtype: np.dtype[Any], path: str) -> None:
     sizes = sum(dtype[name].itemsize for name in dtype.names)
     if sizes != dtype.itemsize:
         raise InvalidArgument(
-            f"{path} has padding between its fields; save it without (align=False)"
+            f"{path} has padding between its fields", "save it without (align=False)"
         )

@@ -174,8 +174,8 @@ def run(
         raise Error(f'size is "small" or "full", not {size!r}')
     if options and name not in TAKE_OPTIONS:
         raise InvalidArgument(
-            f"the benchmark {name} has no option {', '.join(options)}; leave it out, or take "
-            f"{', '.join(TAKE_OPTIONS[:-1])} or {TAKE_OPTIONS[-1]}"
+            f"the benchmark {name} has no option {', '.join(options)}",
+            f"leave it out, or take {', '.join(TAKE_OPTIONS[:-1])} or {TAKE_OPTIONS[-1]}",
         )
     if is_simulated(name):
         return run_simulated(name, size, machine, report)

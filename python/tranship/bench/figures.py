@@ -65,7 +65,7 @@ def draw(
         matplotlib.use("Agg")
     except ImportError:
         raise Error(
-            "figures need matplotlib; install it with: pip install 'tranship[figures]'"
+            "figures need matplotlib", "install it with: pip install 'tranship[figures]'"
         ) from None
     found = Path(results) if results is not None else results_folder()
     known = read_lines(found)
@@ -73,8 +73,8 @@ def draw(
     if not lines:
         what = f"of the benchmark {name} " if name else ""
         raise NotFound(
-            f"there are no result lines {what}in {found}; write some with: "
-            f"tranship bench {name or 'NAME'} --json {found / 'FILE.jsonl'}"
+            f"there are no result lines {what}in {found}",
+            f"write some with: tranship bench {name or 'NAME'} --json {found / 'FILE.jsonl'}",
         )
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
@@ -120,8 +120,9 @@ def read_lines(folder: str | os.PathLike[str]) -> list[Line]:
     """
     if not Path(folder).is_dir():
         raise NotFound(
-            f"there is no folder {os.fspath(folder)} of result lines; make it and write some "
-            f"with: tranship bench NAME --json {os.path.join(os.fspath(folder), 'FILE.jsonl')}"
+            f"there is no folder {os.fspath(folder)} of result lines",
+            "make it and write some "
+            f"with: tranship bench NAME --json {os.path.join(os.fspath(folder), 'FILE.jsonl')}",
         )
     paths = sorted(Path(folder).glob("*.jsonl"), key=lambda path: (path.stat().st_mtime, path))
     lines: list[Line] = []

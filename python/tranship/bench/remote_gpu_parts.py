@@ -52,7 +52,7 @@ def wait_for(cell: Array, number: int, what: str, check: Callable[[], None] | No
             check()
         if waited_s > WAIT_SECONDS:
             raise Timeout(
-                f"{what} did not come in {WAIT_SECONDS:.0f} s; see what the other process says, or "
-                "lower --limit"
+                f"{what} did not come in {WAIT_SECONDS:.0f} s",
+                "see what the other process says, or lower --limit",
             )
         time.sleep(NAP_SECONDS)

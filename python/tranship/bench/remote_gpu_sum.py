@@ -41,8 +41,8 @@ def first_gpu(engine: Engine) -> dict[str, Any]:
     gpus, reason = _core.list_gpus(engine._core)
     if not gpus:
         raise Error(
-            f"there is no GPU ({reason}); run it where one is, or emulate one: "
-            "TRANSHIP_EMULATED_GPUS=1"
+            f"there is no GPU ({reason})",
+            "run it where one is, or emulate one: TRANSHIP_EMULATED_GPUS=1",
         )
     return dict(gpus[0])
 
@@ -144,8 +144,9 @@ def library_for(engine: Engine) -> tuple[str, Callable[[Triple], Sum]]:
             continue
         return f"{name} {version}", make
     raise Error(
-        "computing on the GPU needs CuPy or PyTorch; install one that fits its driver, such as "
-        f"`pip install cupy-cuda13x` ({'; '.join(reasons)})"
+        "computing on the GPU needs CuPy or PyTorch",
+        "install one that fits its driver, such as "
+        f"`pip install cupy-cuda13x` ({'; '.join(reasons)})",
     )
 
 

@@ -39,8 +39,8 @@ def staging_shock(bench: Bench) -> None:
     options = Options.of(bench.options)
     if options.processes or options.sizes or options.interval:
         raise InvalidArgument(
-            "staging-shock has its own processes and sizes, and no interval; take --quick, "
-            "--iterations, --sender and --receiver alone"
+            "staging-shock has its own processes and sizes, and no interval",
+            "take --quick, --iterations, --sender and --receiver alone",
         )
     machine = machine_of(bench)
     most = machine.gpus or (4 if bench.full and not options.quick else 2)

@@ -13,7 +13,7 @@ import typer
 from .. import __version__
 from ..errors import Error, InvalidArgument
 from . import bench, calibrate, config, copy, demo, figures, plan, serve, staging, topology, trace
-from .talk import CommandError, complain, say, split_hint
+from .talk import CommandError, complain, say
 
 __all__ = ["build", "main"]
 
@@ -97,8 +97,7 @@ def explain_failure(error: Exception, words: list[str]) -> int:
         complain(error.message, error.hint)
         return error.exit_code
     if isinstance(error, Error):
-        message, hint = split_hint(str(error))
-        complain(message, hint or help_hint)
+        complain(error.message, error.hint or help_hint)
         return EXIT_USAGE if isinstance(error, InvalidArgument) else EXIT_FAILED
     if isinstance(error, UsageError):
         format_message: Callable[[], str] = getattr(error, "format_message", lambda: str(error))

@@ -27,7 +27,7 @@ from .inputs import (
     profile_of,
     seconds_text,
 )
-from .talk import CommandError, print_json, progress_bar, say, split_hint
+from .talk import CommandError, print_json, progress_bar, say
 from .verify import FileView, first_difference
 
 __all__ = ["EXAMPLES", "copy"]
@@ -197,9 +197,8 @@ def open_source(request: Request) -> File:
             path, extents=extents, fields=fields, layout=layout, offset=request.offset_bytes
         )
     except InvalidArgument as error:
-        message, hint = split_hint(str(error))
-        hint = hint or "check --extents, --fields, --source-layout and --offset"
-        raise CommandError(message, hint) from error
+        hint = error.hint or "check --extents, --fields, --source-layout and --offset"
+        raise CommandError(error.message, hint) from error
 
 
 def open_target(request: Request, source: File) -> File:
@@ -291,10 +290,9 @@ def summary(request: Request, plan: Plan, seconds: float, flush_s: float) -> dic
 
 def not_made(target: Path, error: Error) -> CommandError:
     """The error, with what became of the target."""
-    message, hint = split_hint(str(error))
     return CommandError(
-        f"{message} ('{target}' was not made{old_text(target)})",
-        hint or "copy again when the reason is gone",
+        f"{error.message} ('{target}' was not made{old_text(target)})",
+        error.hint or "copy again when the reason is gone",
         exit_code=1,
     )
 

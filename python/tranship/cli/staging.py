@@ -21,7 +21,7 @@ from ..arrays.npy import beside, read_header
 from ..errors import InvalidArgument
 from ..staging import Staging
 from .inputs import JsonOption, bytes_text
-from .talk import CommandError, print_json, print_table, say, split_hint, table_of
+from .talk import CommandError, print_json, print_table, say, table_of
 
 __all__ = ["GET_EXAMPLES", "LS_EXAMPLES", "PUT_EXAMPLES", "get", "ls", "put"]
 
@@ -103,8 +103,7 @@ def explain_refusal(file: Path) -> None:
     try:
         read_header(str(file))
     except InvalidArgument as error:
-        message, hint = split_hint(str(error))
-        raise CommandError(message, hint or "save it again with numpy.save") from None
+        raise CommandError(error.message, error.hint or "save it again with numpy.save") from None
 
 
 def put(

@@ -6,7 +6,6 @@ Colours and bars appear on terminals only, and never with NO_COLOR set (Rich see
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +24,6 @@ __all__ = [
     "print_table",
     "progress_bar",
     "say",
-    "split_hint",
     "table_of",
 ]
 
@@ -33,17 +31,6 @@ Report = Callable[[float, str], None]
 
 PIPED_WIDTH = 200
 """Columns of a table that nobody looks at directly: nothing is cut."""
-
-AFTER_SEMICOLON = (
-    "add allow ask check choose close connect convert copy describe export free give install leave "
-    "look lower make measure name open pip raise remove rename restart run save say see set slice "
-    "start stop take try use wait withdraw write"
-)
-AFTER_COLON = "choose convert copy give leave name remove run save say take use write"
-HINT_START = re.compile(
-    rf"; (?=(?:{'|'.join(AFTER_SEMICOLON.split())})\b)|: (?=(?:{'|'.join(AFTER_COLON.split())})\b)"
-)
-"""Where an error's text turns from what is wrong to what to do: errors say both."""
 
 
 class CommandError(Exception):
@@ -60,12 +47,6 @@ class CommandError(Exception):
         self.message = message
         self.hint = hint
         self.exit_code = exit_code
-
-
-def split_hint(text: str) -> tuple[str, str]:
-    """What is wrong and what to do, from an error's text that holds both."""
-    parts = HINT_START.split(text, maxsplit=1)
-    return parts[0], parts[1] if len(parts) > 1 else ""
 
 
 def console_of(*, stderr: bool = False) -> Console:

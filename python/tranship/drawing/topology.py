@@ -97,7 +97,7 @@ def require_matplotlib() -> None:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise NotFound(
-            "drawing needs Matplotlib, which is not installed; pip install 'tranship[figures]'"
+            "drawing needs Matplotlib, which is not installed", "pip install 'tranship[figures]'"
         ) from error
 
 
@@ -105,7 +105,7 @@ def require_drawable(path: str | os.PathLike[str]) -> None:
     """@error InvalidArgument if that kind of file cannot be drawn; NotFound: no Matplotlib."""
     if Path(path).suffix.lower() not in FORMATS:
         raise InvalidArgument(
-            f"cannot draw into {os.fspath(path)}; name a file that ends in {', '.join(FORMATS)}"
+            f"cannot draw into {os.fspath(path)}", f"name a file that ends in {', '.join(FORMATS)}"
         )
     require_matplotlib()
 

@@ -39,10 +39,10 @@ def whole_version(version: Any, spellings: str = "") -> int:
     number: int | None = version if type(version) is int else _index_of(version)
     if number is None:
         raise InvalidArgument(
-            f"{version!r} is no version; give a whole number, such as 3{spellings}"
+            f"{version!r} is no version", f"give a whole number, such as 3{spellings}"
         )
     if not -VERSION_MAX <= number <= VERSION_MAX:
-        raise InvalidArgument(f"version {number} is too large; take one that fits into 64 bits")
+        raise InvalidArgument(f"version {number} is too large", "take one that fits into 64 bits")
     return number
 
 
@@ -79,8 +79,8 @@ def check_box(lower: Sequence[int], upper: Sequence[int]) -> None:
     """
     if len(lower) != len(upper) or any(a > b for a, b in zip(lower, upper, strict=True)):
         raise InvalidArgument(
-            f"from {tuple(lower)} to {tuple(upper)} is no box; give a lower and an upper bound "
-            "for each dimension, the lower one not above the other"
+            f"from {tuple(lower)} to {tuple(upper)} is no box",
+            "give a lower and an upper bound for each dimension, the lower one not above the other",
         )
 
 
@@ -128,8 +128,8 @@ def whole_index(index: Any) -> int:
         except TypeError:
             pass
     raise InvalidArgument(
-        f"{index!r} is no index of a box; give whole numbers and ranges (start:stop), get the box, "
-        "and pick elements from it"
+        f"{index!r} is no index of a box",
+        "give whole numbers and ranges (start:stop), get the box, and pick elements from it",
     )
 
 
@@ -139,7 +139,7 @@ def bytes_of(size: Any, name: str) -> int:
         return int(_core.parse_bytes(size)) if isinstance(size, str) else operator.index(size)
     except (TypeError, ValueError):
         raise InvalidArgument(
-            f'{name}={size!r} is not a size; give bytes, or a text such as "64MiB"'
+            f"{name}={size!r} is not a size", 'give bytes, or a text such as "64MiB"'
         ) from None
 
 
@@ -152,17 +152,17 @@ def check_element(dtype: np.dtype[Any]) -> None:
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         raise InvalidArgument(
-            f"a variable has no arrays as its elements ({dtype}); give the type {base}, and "
-            f"{len(shape)} more dimensions"
+            f"a variable has no arrays as its elements ({dtype})",
+            f"give the type {base}, and {len(shape)} more dimensions",
         )
     if dtype.names is not None:
         raise InvalidArgument(
-            "an array with several fields is put field by field, each as its own variable; put "
-            f"array[{(*dtype.names, 'name')[0]!r}], for example"
+            "an array with several fields is put field by field, each as its own variable",
+            f"put array[{(*dtype.names, 'name')[0]!r}], for example",
         )
     if dtype.itemsize > ELEMENT_BYTES_MAX:
         raise InvalidArgument(
             f"elements of type {dtype} have {dtype.itemsize} bytes, and a variable's have at most "
-            f"{ELEMENT_BYTES_MAX}; put the bytes as one more dimension, as in "
-            "array[..., np.newaxis].view('u1')"
+            f"{ELEMENT_BYTES_MAX}",
+            "put the bytes as one more dimension, as in array[..., np.newaxis].view('u1')",
         )

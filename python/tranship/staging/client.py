@@ -318,7 +318,7 @@ class Staging(Closing):
             if name in names:
                 raise
             held = ", ".join(names) if names else "none"
-            raise Timeout(f"{error}; look at its name: the variables are {held}") from None
+            raise Timeout(f"{error}", f"look at its name: the variables are {held}") from None
         return VariableBox(
             tuple(info["lower"]) if lower is None else lower,
             tuple(info["upper"]) if upper is None else upper,

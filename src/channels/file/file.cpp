@@ -51,7 +51,8 @@ Status check_kind(const struct stat& info, const std::string& path) {
   return Error{ErrorCode::invalid_argument,
                "'" + path +
                    "' is neither a regular file nor a block device: an array needs bytes "
-                   "that stay where they are; name a file"};
+                   "that stay where they are",
+               "name a file"};
 }
 
 /// Asking the kernel for more than there is would first fill the disk and only then fail, and

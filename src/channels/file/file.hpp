@@ -12,10 +12,10 @@
 #include <mutex>
 #include <string>
 
+#include "base/error.hpp"
 #include "channels/file/new_file.hpp"
 #include "channels/file/npy_mark.hpp"
 #include "runtime/channel.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

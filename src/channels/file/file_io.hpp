@@ -12,8 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/error.hpp"
 #include "channels/file/file.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

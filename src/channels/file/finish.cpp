@@ -11,24 +11,28 @@ namespace tranship {
 
 Status File::usable() const {
   if (::getpid() != opener_) {
-    return Error{ErrorCode::closed, "'" + path_ +
-                                        "' was opened by the process that this one was forked "
-                                        "from; open it here to use it"};
+    return Error{ErrorCode::closed,
+                 "'" + path_ +
+                     "' was opened by the process that this one was forked "
+                     "from",
+                 "open it here to use it"};
   }
   if (!closed_.load(std::memory_order_acquire)) return {};
-  return Error{ErrorCode::closed, "'" + path_ + "' was closed; open it again to use it"};
+  return Error{ErrorCode::closed, "'" + path_ + "' was closed", "open it again to use it"};
 }
 
 Status File::admits(bool reading) const {
   if (closed_.load(std::memory_order_acquire)) return usable();
   if (!reading && !writable_) {
-    return Error{ErrorCode::permission,
-                 "'" + path_ + "' was opened for reading: open it for writing to copy into it"};
+    return Error{ErrorCode::permission, "'" + path_ + "' was opened for reading",
+                 "open it for writing to copy into it"};
   }
   if (!reading && unmarked_.load(std::memory_order_acquire)) {
-    return Error{ErrorCode::io, "'" + path_ +
-                                    "' could not be marked as being changed, and so is "
-                                    "not changed; look at flush(), which says why"};
+    return Error{ErrorCode::io,
+                 "'" + path_ +
+                     "' could not be marked as being changed, and so is "
+                     "not changed",
+                 "look at flush(), which says why"};
   }
   if (reading && !readable_) {
     return Error{
@@ -48,7 +52,7 @@ std::function<void(const Status&)> File::note_transfer(const std::string& label,
     const int refusal = mark_->add();
     if (refusal != 0) {
       unmarked_.store(true, std::memory_order_release);
-      if (failed_.empty()) failed_ = file_error("mark the header of", path_, refusal).message;
+      if (failed_.empty()) failed_ = file_error("mark the header of", path_, refusal).text();
     }
     // After a power failure a part of the data may be on the disk: then the mark must be, too.
     if (durable_) (void)sync();
@@ -66,7 +70,7 @@ void File::end_transfer(std::int64_t number, const std::string& label, std::int6
     bytes_written_ += bytes;
   } else if (failed_.empty()) {
     failed_ = "copy " + std::to_string(number) + " into it (" + std::to_string(bytes) + " bytes, " +
-              label + ") ended with: " + status.error().message;
+              label + ") ended with: " + status.error().text();
   }
   ended_.notify_all();
 }
@@ -80,8 +84,8 @@ bool File::wait_for_transfers(std::chrono::nanoseconds timeout) {
 Status File::failure() const {
   if (failed_.empty() && !incomplete()) return {};
   const std::string why = failed_.empty() ? "an earlier write to it failed" : failed_;
-  return Error{ErrorCode::io, "'" + path_ + "' is incomplete: " + why +
-                                  "; open it anew with mode \"w\" and copy the whole array again"};
+  return Error{ErrorCode::io, "'" + path_ + "' is incomplete: " + why,
+               "open it anew with mode \"w\" and copy the whole array again"};
 }
 
 Status File::sync() {
@@ -164,7 +168,7 @@ void File::let_go() {
     return;
   }
   if (Status status = finish(lock); !status) {
-    std::fprintf(stderr, "tranship: %s\n", status.error().message.c_str());
+    std::fprintf(stderr, "tranship: %s\n", status.error().text().c_str());
   }
 }
 

@@ -47,8 +47,8 @@ Status NewFile::check_target() {
     std::array<char, PATH_MAX> real{};
     if (::realpath(path_.c_str(), real.data()) == nullptr) {
       if (errno != ENOENT) return file_error("open for writing", path_, errno);
-      return Error{ErrorCode::not_found,
-                   "'" + path_ + "' is a link to a file that is not there; remove the link"};
+      return Error{ErrorCode::not_found, "'" + path_ + "' is a link to a file that is not there",
+                   "remove the link"};
     }
     path_ = real.data();
     if (::stat(path_.c_str(), &info) != 0) return file_error("open for writing", path_, errno);
@@ -56,9 +56,8 @@ Status NewFile::check_target() {
   if (S_ISDIR(info.st_mode)) return file_error("open for writing", path_, EISDIR);
   if (!S_ISREG(info.st_mode)) {
     return Error{ErrorCode::invalid_argument,
-                 "'" + path_ +
-                     "' is not a regular file, and a new file cannot take its place; "
-                     "name another one"};
+                 "'" + path_ + "' is not a regular file, and a new file cannot take its place",
+                 "name another one"};
   }
   if (::faccessat(AT_FDCWD, path_.c_str(), W_OK, AT_EACCESS) != 0) {
     return file_error("open for writing", path_, errno);

@@ -15,8 +15,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/error.hpp"
 #include "data/loop_nest.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "tranship/error.hpp"
+#include "base/error.hpp"
 
 namespace tranship {
 

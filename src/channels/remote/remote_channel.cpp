@@ -207,10 +207,10 @@ void RemoteChannel::cancel(std::uint64_t tag) {
 
 std::string RemoteChannel::explain(const Request& request) const {
   const auto ends = ends_of(request);
-  if (!ends) return ends.error().message;
+  if (!ends) return ends.error().text();
   const Link& link = ends->array->link();
-  if (auto status = check_array(*ends); !status) return status.error().message;
-  if (auto status = check_range(request, *ends); !status) return status.error().message;
+  if (auto status = check_array(*ends); !status) return status.error().text();
+  if (auto status = check_range(request, *ends); !status) return status.error().text();
   if (ends->array->mapped() != nullptr) {
     return "mapped: the array lies in shared memory that this process maps too; one copy";
   }

@@ -39,7 +39,8 @@ Status ExportTable::add(ExportedArray array) {
     if (slots_.size() == static_cast<std::size_t>(exports_max)) {
       return Error{ErrorCode::out_of_memory,
                    "'" + array.name + "' cannot be exported: " + std::to_string(exports_max) +
-                       " arrays are, and no more fit; withdraw some"};
+                       " arrays are, and no more fit",
+                   "withdraw some"};
     }
     slots_.emplace_back();
   }

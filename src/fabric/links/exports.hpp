@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "fabric/messages/slots.hpp"
 #include "os/shared_memory.hpp"
 #include "runtime/channel.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

@@ -413,8 +413,10 @@ Status Requester::answer_of(int slot) {
   const std::size_t length = std::min<std::size_t>(read_once(control.text_bytes), 1024);
   std::string text(reinterpret_cast<const char*>(options_.segment.command(slot)), length);
   const auto known = static_cast<std::uint32_t>(ErrorCode::closed) + 1;
+  const std::size_t end = std::min(text.find('\n'), text.size());  // the hint comes behind it
   return Error{static_cast<ErrorCode>(std::min(code, known) - 1),
-               options_.peer + ": " + plain_text(text)};
+               options_.peer + ": " + plain_text(text.substr(0, end)),
+               plain_text(text.substr(std::min(end + 1, text.size())))};
 }
 
 void Requester::end_if_done(Pending& pending) {

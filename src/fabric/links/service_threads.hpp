@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.hpp"
 #include "os/bell.hpp"
 #include "os/shared_memory.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

@@ -162,8 +162,8 @@ Status SlotServer::start(int slot, std::vector<std::byte>& question, bool& pendi
   }
   const auto one = options_.exports->use(command.header.export_id);
   if (!one) {
-    return Error{ErrorCode::not_found,
-                 "the array is no longer exported: its process withdrew it; look it up again"};
+    return Error{ErrorCode::not_found, "the array is no longer exported: its process withdrew it",
+                 "look it up again"};
   }
   const Status status = move(slot, one, pending);
   const bool used_on = pending || work.read_straight != nullptr;
@@ -270,7 +270,7 @@ void SlotServer::finish(int slot, const Status& status) {
   control.reply_bytes = 0;
   SlotBytes bytes;
   if (!status) {
-    const std::string& text = status.error().message;
+    const std::string text = status.error().message + '\n' + status.error().hint;
     const std::size_t length = std::min<std::size_t>(text.size(), 1024);
     std::memcpy(segment.command(slot), text.data(), length);
     control.error_code = 1 + static_cast<std::uint32_t>(status.error().code);

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "base/error.hpp"
 #include "data/loop_nest.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

@@ -108,10 +108,9 @@ Status check_replaceable(const std::string& path) {
   const auto there = content ? parse_file(*content) : std::nullopt;
   if (!there) {
     if (!content && errno == ENOENT) return {};
-    return Error{ErrorCode::invalid_argument,
-                 "'" + path +
-                     "' is there, and is no contact file: choose another name, or remove "
-                     "it"};
+    return Error{ErrorCode::invalid_argument, "'" + path + "' is there, and is no contact file",
+                 "choose another name, or remove "
+                 "it"};
   }
   const Identity own = own_identity();
   if (there->identity.same_machine(own) && alive(there->identity)) {

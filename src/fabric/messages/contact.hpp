@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
+#include "base/error.hpp"
 #include "base/hmac.hpp"
 #include "os/process.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

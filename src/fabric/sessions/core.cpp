@@ -31,8 +31,9 @@ bool add_to_epoll(const FileDescriptor& epoll, int descriptor, std::uint64_t tag
 }
 
 Error no_descriptors() {
-  return {ErrorCode::io, std::string("no descriptors for links to other processes: ") +
-                             std::strerror(errno) + "; raise the limit (ulimit -n)"};
+  return {ErrorCode::io,
+          std::string("no descriptors for links to other processes: ") + std::strerror(errno),
+          "raise the limit (ulimit -n)"};
 }
 
 }  // namespace
@@ -127,9 +128,9 @@ Status FabricCore::start_thread() {
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& refused) {
-    return Error{ErrorCode::out_of_memory, std::string("no thread for links to other processes: ") +
-                                               refused.what() +
-                                               "; raise the limit of threads (ulimit -u)"};
+    return Error{ErrorCode::out_of_memory,
+                 std::string("no thread for links to other processes: ") + refused.what(),
+                 "raise the limit of threads (ulimit -u)"};
   }
   return {};
 }
@@ -160,12 +161,10 @@ void FabricCore::on_connection_lost(ConnectionId id, const Error& why) {
   if (session == nullptr) return;
   if (session->connecting) {
     const bool known = why.code != ErrorCode::peer_lost;
-    lose(*session, {why.code, "cannot connect to " + session->label + ": " + why.message +
-                                  (known ? ""
-                                         : "; check the address, and that the process there "
-                                           "runs")});
+    lose(*session, {why.code, "cannot connect to " + session->label + ": " + why.message,
+                    known ? why.hint : "check the address, and that the process there runs"});
   } else {
-    lose(*session, {ErrorCode::peer_lost, session->label + " was lost: " + why.message});
+    lose(*session, {ErrorCode::peer_lost, session->label + " was lost: " + why.message, why.hint});
   }
 }
 

@@ -71,9 +71,8 @@ void FabricCore::begin_connect(ConnectionId connection, const Contact& contact,
     return;
   }
   if (peer.address.empty()) {
-    lose(added, {ErrorCode::peer_lost, "cannot connect to " + added.label +
-                                           ": it was lost; "
-                                           "check that the process there runs"});
+    lose(added, {ErrorCode::peer_lost, "cannot connect to " + added.label + ": it was lost",
+                 "check that the process there runs"});
     return;
   }
   if (Status watched = watch_process(added, peer); !watched) return lose(added, watched.error());
@@ -121,15 +120,15 @@ void FabricCore::on_hello(Session& session, std::span<const std::byte> body,
   }
   if (status && session.refused) {
     status = Error{ErrorCode::out_of_memory,
-                   "it serves " + std::to_string(options_.peers_max) +
-                       " processes, and no more: raise the setting clients_max there"};
+                   "it serves " + std::to_string(options_.peers_max) + " processes, and no more",
+                   "raise the setting clients_max there"};
   }
   session.identity = hello.identity;
   session.label = label_of(hello.identity, "");
   if (status) status = prepare_slots(session, descriptors);
   if (!status) {
     welcome.error_code = wire_code_of(status.error().code);
-    welcome.error_text = status.error().message;
+    welcome.error_text = status.error().text();
     send(session, MessageType::welcome, 0, encode(welcome));
     return;  // the requester closes; otherwise tick() does
   }
@@ -226,8 +225,9 @@ void FabricCore::on_welcome(Session& session, std::span<const std::byte> body,
     lose(session, {ErrorCode::peer_lost,
                    "the process that wrote the contact file '" + session.contact + "' (pid " +
                        std::to_string(expected.pid) + " on " + expected.host +
-                       ") is gone, and another one listens at its address: use the contact file "
-                       "of that one"});
+                       ") is gone, and another one listens at its address",
+                   "use the contact file "
+                   "of that one"});
     return;
   }
   if (welcome.error_code != 0) {
@@ -301,7 +301,7 @@ void FabricCore::join_carrier(Session& session) {
     return;
   }
   auto peer = options_.carrier->connect(welcome.carrier_address);
-  session.way += peer ? "; long runs by " + kind : "; " + peer.error().message;
+  session.way += peer ? "; long runs by " + kind : "; " + peer.error().text();
   if (peer) session.carrier = std::move(*peer);
 }
 

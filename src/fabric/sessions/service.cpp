@@ -254,7 +254,7 @@ std::shared_ptr<Link> FabricCore::link(PeerId peer) const {
 
 Error FabricCore::no_link(PeerId peer) const {
   if (peer.value >= 1 && peer.value <= last_peer_.load()) {
-    return {ErrorCode::closed, "this connection has ended; connect again"};
+    return {ErrorCode::closed, "this connection has ended", "connect again"};
   }
   return {ErrorCode::invalid_argument, "there is no such connection"};
 }

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "data/loop_nest.hpp"
 #include "fabric/messages/command.hpp"
 #include "fabric/messages/protocol.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

@@ -29,10 +29,9 @@ T value_of(const std::vector<std::byte>& bytes) {
 }
 
 Error wrong_key(const std::string& address) {
-  return {ErrorCode::permission,
-          "the process at " + address +
-              " has another key: use its contact file, or set TRANSHIP_KEY to the same on both "
-              "sides"};
+  return {ErrorCode::permission, "the process at " + address + " has another key",
+          "use its contact file, or set TRANSHIP_KEY to the same on both "
+          "sides"};
 }
 
 Error needs_tls(const std::string& address) {
@@ -142,8 +141,9 @@ void SocketWire::not_secured(const ConnectionPointer& connection) {
                                       "the other side ended the connection while its "
                                       "encryption was set up"});
   }
-  stay_detached(connection, {ErrorCode::permission, wrong_key(connection->address).message +
-                                                        " (OpenSSL: " + reason + ")"});
+  stay_detached(connection, {ErrorCode::permission,
+                             wrong_key(connection->address).message + " (OpenSSL: " + reason + ")",
+                             wrong_key(connection->address).hint});
 }
 
 /// Tells a client in the clear why nobody can talk with it, and ends its connection.
@@ -211,7 +211,7 @@ void SocketWire::go_on(const ConnectionPointer& connection) {
 /// A connection that was open before is tried again, within its limit; a new one is lost.
 void SocketWire::stay_detached(const ConnectionPointer& connection, const Error& why) {
   if (connection->token == SessionToken{} || !connection->client) return lose(connection, why);
-  broken(connection, why.message);
+  broken(connection, why.text());
   connection->next_try = Clock::now() + reconnect_interval;
 }
 

@@ -53,8 +53,9 @@ Status SocketWire::start() {
   epoll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
   spare_ = spare_descriptor();
   if (!epoll_ || !spare_) {
-    return Error{ErrorCode::io, std::string("no descriptors for connections: ") +
-                                    std::strerror(errno) + "; raise the limit (ulimit -n)"};
+    return Error{ErrorCode::io,
+                 std::string("no descriptors for connections: ") + std::strerror(errno),
+                 "raise the limit (ulimit -n)"};
   }
   key_ = options_.key;
   contact_.key = options_.key;
@@ -149,9 +150,10 @@ Result<ConnectionId> SocketWire::connect_to_local(const Contact& contact) {
   auto peer = peer_of(socket->get());
   if (!peer) return peer.error();
   if (!allowed(peer->user)) {
-    return Error{ErrorCode::permission, "the process at " + contact.text() + " belongs to user " +
-                                            std::to_string(peer->user) +
-                                            ": name that user in the setting users to trust it"};
+    return Error{
+        ErrorCode::permission,
+        "the process at " + contact.text() + " belongs to user " + std::to_string(peer->user),
+        "name that user in the setting users to trust it"};
   }
   auto connection = std::make_shared<Connection>(true);
   connection->client = true;

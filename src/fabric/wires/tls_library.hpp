@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tranship/error.hpp"
+#include "base/error.hpp"
 
 namespace tranship {
 

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/hmac.hpp"
 #include "fabric/wires/tls_library.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

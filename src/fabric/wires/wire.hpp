@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "fabric/messages/contact.hpp"
 #include "fabric/messages/protocol.hpp"
 #include "os/descriptor.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

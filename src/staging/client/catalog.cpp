@@ -10,8 +10,8 @@ namespace tranship::staging {
 namespace {
 
 Error late(const std::string& why) {
-  return {ErrorCode::timeout, "the wait for the staging server has ended: " + why +
-                                  "; wait longer, or look with: tranship ls"};
+  return {ErrorCode::timeout, "the wait for the staging server has ended: " + why,
+          "wait longer, or look with: tranship ls"};
 }
 
 /// Times that a call begins anew because its variable was deleted meanwhile.

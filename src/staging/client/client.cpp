@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds answers_max{500};
 constexpr std::chrono::seconds calls_end_max{2};
 
 Error closed_error() {
-  return {ErrorCode::closed, "this client of the staging service was closed; open another one"};
+  return {ErrorCode::closed, "this client of the staging service was closed", "open another one"};
 }
 /// Variables of which a client counts what it moves; those that come later are counted together.
 constexpr std::size_t counted_max = 4096;
@@ -99,7 +99,7 @@ void note_end(Timed& call, const Result<std::int64_t>& version) {
   if (version) {
     call.note("version", *version);
   } else {
-    call.note("failed", version.error().message);
+    call.note("failed", version.error().text());
   }
 }
 
@@ -169,7 +169,8 @@ Status Client::close() {
 Result<Gate::Pass> Client::enter() const {
   if (forked()) {
     return Error{ErrorCode::closed,
-                 "this process was forked after the client of the staging service was opened; open "
+                 "this process was forked after the client of the staging service was opened",
+                 "open "
                  "one of its own here (or start processes with spawn)"};
   }
   auto pass = gate_.enter();
@@ -241,7 +242,7 @@ Status Client::put_inside(const std::string& variable, std::int64_t version, con
   const std::int64_t end = begin + std::chrono::nanoseconds(timeout).count();
   const auto path = put_object({request, array, end, after, checksum});
   if (!path) {
-    call.note("failed", path.error().message);
+    call.note("failed", path.error().text());
     return path.error();
   }
   const std::lock_guard lock(mutex_);
@@ -364,8 +365,9 @@ Status Client::check_whole(const Held& held, const Box& box, const Array& target
     if (*checksum == object.checksum) continue;
     return Error{ErrorCode::io,
                  version_of(held.variable, held.version) + ", " + object.box.text() +
-                     ", is not what was put: its checksum is another; get it again, and check "
-                     "whether its writer changed the array while it was put"};
+                     ", is not what was put: its checksum is another",
+                 "get it again, and check "
+                 "whether its writer changed the array while it was put"};
   }
   return {};
 }

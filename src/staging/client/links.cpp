@@ -139,7 +139,7 @@ Status Links::greet(PeerId peer, int rank, std::int64_t end_ns) {
     if (Status status = read_reply(*answer, said); !status) return status;
     if (const auto* welcome = std::get_if<protocol::Welcome>(&said)) return take_in(*welcome, rank);
     const std::string& why = std::get<protocol::Wait>(said).why;
-    if (now_ns() >= end_ns) return Error{ErrorCode::timeout, why + "; wait longer"};
+    if (now_ns() >= end_ns) return Error{ErrorCode::timeout, why, "wait longer"};
     if (interrupted_ && interrupted_()) return interruption();
     wait(seen, std::min(end_ns, now_ns() + look_again_ns));
   }
@@ -150,8 +150,8 @@ Status Links::take_in(const protocol::Welcome& welcome, int rank) {
   if (welcome.server != rank) {
     return Error{ErrorCode::invalid_argument,
                  "this is server " + std::to_string(welcome.server) + " of " +
-                     std::to_string(welcome.servers) +
-                     "; connect to the first one, whose contact file names it"};
+                     std::to_string(welcome.servers),
+                 "connect to the first one, whose contact file names it"};
   }
   if (rank > 0) {
     if (welcome.message_bytes == message_bytes_ && welcome.data_bytes == data_bytes_) return {};

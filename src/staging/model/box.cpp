@@ -46,9 +46,10 @@ Result<Box> Box::make(const std::vector<std::int64_t>& lower,
   std::int64_t points = 1;
   for (int k = 0; box && k < box->rank; ++k) {
     if (!__builtin_mul_overflow(points, box->extent(k), &points)) continue;
-    return Error{ErrorCode::invalid_argument, "the box " + box->text() +
-                                                  " has more points than 63 bits count; name a "
-                                                  "smaller one"};
+    return Error{ErrorCode::invalid_argument,
+                 "the box " + box->text() + " has more points than 63 bits count",
+                 "name a "
+                 "smaller one"};
   }
   return box;
 }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "data/mapping.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship::staging {
 

@@ -36,10 +36,10 @@ Result<Limits> limits_of(const Config& config) {
 }
 
 Error limit_reached(const std::string& what, std::int64_t limit, const std::string& setting) {
-  return {ErrorCode::out_of_memory, what + " " + std::to_string(limit) +
-                                        ", which is the limit; end or delete some, or start the "
-                                        "server with a larger setting " +
-                                        setting};
+  return {ErrorCode::out_of_memory, what + " " + std::to_string(limit) + ", which is the limit",
+          "end or delete some, or start the "
+          "server with a larger setting " +
+              setting};
 }
 
 }  // namespace tranship::staging

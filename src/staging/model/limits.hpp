@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/config.hpp"
-#include "tranship/error.hpp"
+#include "base/error.hpp"
 
 namespace tranship::staging {
 

@@ -14,9 +14,10 @@ std::int64_t batch_bytes(std::int64_t memory_bytes) {
 }
 
 Error disk_is_full(std::int64_t spill_bytes) {
-  return {ErrorCode::io, "the " + std::to_string(spill_bytes) +
-                             " bytes that it may take there are full; discard versions, keep "
-                             "fewer, or start the server with a larger --spill-max"};
+  return {ErrorCode::io,
+          "the " + std::to_string(spill_bytes) + " bytes that it may take there are full",
+          "discard versions, keep "
+          "fewer, or start the server with a larger --spill-max"};
 }
 
 }  // namespace
@@ -285,7 +286,7 @@ std::string Places::why_full() const {
   const std::string full =
       "the server's memory of " + std::to_string(options_.memory_bytes) + " bytes is full";
   if (!spills()) return full + ": discard versions, keep fewer, or start it with more";
-  if (disk_failure_) return full + ", and its objects cannot go to disk: " + disk_failure_->message;
+  if (disk_failure_) return full + ", and its objects cannot go to disk: " + disk_failure_->text();
   if (leaving_bytes_ > 0) return full + ", and objects are on their way to disk";
   return full + " of objects that are being written or read";
 }

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/heap.hpp"
 #include "staging/model/move.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship::staging {
 

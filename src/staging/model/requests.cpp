@@ -56,9 +56,10 @@ Status check_element(const PutRequest& request) {
 Status check_fits(const PutRequest& request, const std::string& type, std::int64_t element_bytes,
                   int rank) {
   if (type != request.type || element_bytes != request.element_bytes) {
-    return Error{ErrorCode::invalid_argument, in_quotes(request.variable) + " has elements of " +
-                                                  shown(type) + ", not of " + shown(request.type) +
-                                                  "; put another variable, or convert the array"};
+    return Error{ErrorCode::invalid_argument,
+                 in_quotes(request.variable) + " has elements of " + shown(type) + ", not of " +
+                     shown(request.type),
+                 "put another variable, or convert the array"};
   }
   if (rank != request.box.rank) return wrong_rank(request.variable, rank, request.box);
   return {};

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/heap.hpp"
 #include "staging/model/box.hpp"
 #include "staging/model/deletions.hpp"
 #include "staging/model/leases.hpp"
 #include "staging/model/parts.hpp"
 #include "staging/model/traffic.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship::staging {
 

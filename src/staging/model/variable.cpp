@@ -15,8 +15,8 @@ Status check_within(const PutRequest& request, const Facts& facts) {
   if (!facts.domain || intersection(request.box, *facts.domain) == request.box) return {};
   return Error{ErrorCode::invalid_argument,
                "the box " + request.box.text() + " is not within the domain " +
-                   facts.domain->text() + " of " + in_quotes(request.variable) +
-                   "; put it elsewhere, or define a larger domain"};
+                   facts.domain->text() + " of " + in_quotes(request.variable),
+               "put it elsewhere, or define a larger domain"};
 }
 
 }  // namespace tranship::staging

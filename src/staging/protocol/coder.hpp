@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "fabric/messages/protocol.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship::staging {
 

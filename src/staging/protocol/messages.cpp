@@ -23,8 +23,8 @@ bool is_element(const std::string& type, std::int64_t bytes) {
 }
 
 Error not_a_server() {
-  return {ErrorCode::unsupported,
-          "what answers there is no staging server; start one with: tranship serve"};
+  return {ErrorCode::unsupported, "what answers there is no staging server",
+          "start one with: tranship serve"};
 }
 
 const char* to_string(RequestKind kind) {

@@ -77,7 +77,7 @@ void ServerTrace::answered(Owner from, std::span<const std::byte> request,
   if (kind == RequestKind::hello) names_[from] = asked.client;
   span.notes.emplace_back("client", names_[from]);
   if (!asked.variable.empty()) span.notes.emplace_back("variable", asked.variable);
-  if (!length) span.notes.emplace_back("failed", length.error().message);
+  if (!length) span.notes.emplace_back("failed", length.error().text());
   const bool waits = length && says_waiting(reply);
   if (waits) span.notes.emplace_back("said", "waiting");
   if (!asked.object.empty()) follow_wait(from, span, asked.object, waits);

@@ -71,8 +71,8 @@ Status CheckedDisk::read(std::int64_t offset, std::span<std::byte> data) {
       found->second.checksum == crc32c(data)) {
     return {};
   }
-  return Error{ErrorCode::io,
-               "what was spilled has changed on disk: its checksum is another; check the disk, and "
+  return Error{ErrorCode::io, "what was spilled has changed on disk: its checksum is another",
+               "check the disk, and "
                "put the version again"};
 }
 

@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/error.hpp"
 #include "staging/model/move.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship::staging {
 

@@ -14,10 +14,11 @@ constexpr std::size_t forgotten_max = 4096;
 constexpr std::size_t guests_max = 1 << 16;
 
 Error no_memory(std::int64_t bytes, const Error& why) {
-  return {ErrorCode::out_of_memory, "the server's machine has no memory for an object of " +
-                                        std::to_string(bytes) + " bytes: " + why.message +
-                                        "; free some there, or start the server with a smaller " +
-                                        "--memory, and more servers on other machines"};
+  return {ErrorCode::out_of_memory,
+          "the server's machine has no memory for an object of " + std::to_string(bytes) +
+              " bytes: " + why.text(),
+          "free some there, or start the server with a smaller "
+          "--memory, and more servers on other machines"};
 }
 
 }  // namespace
@@ -44,16 +45,16 @@ Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& reque
   if (found == variables_.end()) return make_variable(request);
   Variable& variable = found->second;
   if (variable.life != request.life.life) {
-    return Error{ErrorCode::not_found, in_quotes(request.variable) +
-                                           " is being deleted; put it again if it is to be there"};
+    return Error{ErrorCode::not_found, in_quotes(request.variable) + " is being deleted",
+                 "put it again if it is to be there"};
   }
   if (Status s = check_fits(request, variable.type, variable.element_bytes, variable.rank); !s) {
     return s.error();
   }
   if (variable.was_discarded(request.version)) {
     return Error{ErrorCode::not_found,
-                 version_of(request.variable, request.version) +
-                     " was discarded; put a later one, or keep more versions"};
+                 version_of(request.variable, request.version) + " was discarded",
+                 "put a later one, or keep more versions"};
   }
   const bool full = options_.versions_max > 0 && variable.held >= options_.versions_max;
   const auto counts = [](const auto& one) { return one.second.counts(); };
@@ -154,10 +155,11 @@ Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& re
   const bool spills = options_.full == Full::spill && effort == Effort::all;
   const bool last = effort == Effort::all;  // until then, other servers may have room
   const auto refusal = [&](const std::string& why) {
-    return Error{ErrorCode::out_of_memory, "an object of " + std::to_string(bytes) +
-                                               " bytes does not fit the server, which may take " +
-                                               std::to_string(options_.memory_bytes) +
-                                               " bytes of memory" + why + "; start it with more"};
+    return Error{ErrorCode::out_of_memory,
+                 "an object of " + std::to_string(bytes) +
+                     " bytes does not fit the server, which may take " +
+                     std::to_string(options_.memory_bytes) + " bytes of memory" + why,
+                 "start it with more"};
   };
   if (bytes > options_.memory_bytes) return refusal("");
   while (true) {
@@ -167,7 +169,7 @@ Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& re
     if (helps && discards && discard_oldest(request)) continue;
     if (helps && spills && places_.let_go(bytes)) continue;
     if (!placed && last && !places_.leaving()) return no_memory(bytes, placed.error());
-    if (!placed) return std::variant<Range, Waiting>(Waiting{placed.error().message});
+    if (!placed) return std::variant<Range, Waiting>(Waiting{placed.error().text()});
     // What is there is free, and yet too small in each piece: nothing will ever change that.
     if (places_.empty() && last) return refusal(" in pieces that are smaller");
     return std::variant<Range, Waiting>(Waiting{why_full()});
@@ -282,8 +284,8 @@ Result<std::uint64_t> ObjectStore::index(Owner owner, const PutRequest& request,
   if (!variable) return variable.error();
   Status allowed = check_limits(owner, **variable, request.version);
   if (allowed && where.guest && guests_ + orphans_.size() >= guests_max) {
-    allowed = Error{ErrorCode::out_of_memory,
-                    "too many objects lie on servers that only help out; keep fewer versions, or "
+    allowed = Error{ErrorCode::out_of_memory, "too many objects lie on servers that only help out",
+                    "keep fewer versions, or "
                     "give the servers more memory"};
   }
   if (!allowed) {

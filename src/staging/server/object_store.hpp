@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/error.hpp"
 #include "staging/model/box.hpp"
 #include "staging/model/box_index.hpp"
 #include "staging/model/by_name.hpp"
@@ -26,7 +27,6 @@
 #include "staging/model/requests.hpp"
 #include "staging/model/retention.hpp"
 #include "staging/model/traffic.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship::staging {
 

@@ -32,7 +32,8 @@ Status Registry::define(const PutRequest& domain, int writers) {
       return Error{ErrorCode::invalid_argument,
                    in_quotes(domain.variable) + " was defined with the domain " +
                        known.domain.box.text() + " and " + std::to_string(known.writers) +
-                       " writers; give the same, or a domain around it"};
+                       " writers",
+                   "give the same, or a domain around it"};
     }
   }
   const auto variable = variables_.find(domain.variable);

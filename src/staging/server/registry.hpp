@@ -8,11 +8,11 @@
 #include <string>
 #include <utility>
 
+#include "base/error.hpp"
 #include "staging/model/by_name.hpp"
 #include "staging/model/limits.hpp"
 #include "staging/model/requests.hpp"
 #include "staging/model/variable.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship::staging {
 

@@ -170,11 +170,11 @@ Server::~Server() { (void)close(); }
 
 Status Server::usable() const {
   if (closed_.load()) {
-    return Error{ErrorCode::closed, "this staging server was closed; start another one"};
+    return Error{ErrorCode::closed, "this staging server was closed", "start another one"};
   }
   if (fork_generation_ == fork_generation()) return {};
-  return Error{ErrorCode::closed,
-               "this process was forked after the staging server was started; start one of its own "
+  return Error{ErrorCode::closed, "this process was forked after the staging server was started",
+               "start one of its own "
                "here (or start processes with spawn)"};
 }
 
@@ -234,17 +234,18 @@ Status Server::choose_memory() {
   const std::string number = kind.substr(std::min(prefix.size(), kind.size()));
   const bool digits = number.find_first_not_of("0123456789") == std::string::npos;
   if (kind.rfind(prefix, 0) != 0 || !digits || number.size() > 4) {
-    return Error{ErrorCode::invalid_argument, "objects lie in host memory or on a GPU, not in \"" +
-                                                  kind +
-                                                  "\": say host, device, or device0, device1, ..."};
+    return Error{ErrorCode::invalid_argument,
+                 "objects lie in host memory or on a GPU, not in \"" + kind + "\"",
+                 "say host, device, or device0, device1, ..."};
   }
   const auto gpus = engine_->gpus();
   const int count = gpus ? static_cast<int>(gpus->list().size()) : 0;
   device_ = !number.empty() ? std::stoi(number) : count > 0 ? options_.rank % count : 0;
   if (device_ < count) return {};
-  return Error{ErrorCode::unsupported, "objects cannot lie on GPU " + std::to_string(device_) +
-                                           ": this machine has " + std::to_string(count) +
-                                           " that can be used; see tranship topology"};
+  return Error{ErrorCode::unsupported,
+               "objects cannot lie on GPU " + std::to_string(device_) + ": this machine has " +
+                   std::to_string(count) + " that can be used",
+               "see tranship topology"};
 }
 
 Status Server::make_segment(std::int64_t bytes) {

@@ -48,7 +48,8 @@ Status check_version(std::uint32_t version) {
   return Error{ErrorCode::unsupported,
                "this server speaks version " + std::to_string(staging_version) +
                    " of the staging protocol, and the other process version " +
-                   std::to_string(version) + "; install the same tranship"};
+                   std::to_string(version),
+               "install the same tranship"};
 }
 
 }  // namespace
@@ -120,14 +121,14 @@ Result<std::size_t> Service::on(Owner, const protocol::Join& request,
     return Error{ErrorCode::invalid_argument,
                  "server " + std::to_string(rank) + " of " + std::to_string(servers) +
                      " cannot join: this is server " + std::to_string(options_.store.server) +
-                     " of " + std::to_string(options_.servers) +
-                     "; start all with the same --servers, and the contact of the first"};
+                     " of " + std::to_string(options_.servers),
+                 "start all with the same --servers, and the contact of the first"};
   }
   std::string& known = contacts_[static_cast<std::size_t>(rank)];
   if (!known.empty()) {
-    return Error{
-        ErrorCode::invalid_argument,
-        "server " + std::to_string(rank) + " has joined before; give each a rank of its own"};
+    return Error{ErrorCode::invalid_argument,
+                 "server " + std::to_string(rank) + " has joined before",
+                 "give each a rank of its own"};
   }
   known = request.contact;
   if (complete()) {

@@ -143,7 +143,7 @@ void put_content(const std::string& path, const Bytes& bytes) {
 std::shared_ptr<File> open_file(const std::string& path, FileMode mode, std::int64_t bytes_min = 0,
                                 bool direct = true) {
   auto file = File::open(path, {.mode = mode, .bytes_min = bytes_min, .direct = direct});
-  if (!file) test::record_failure(path.c_str(), 0, file.error().message);
+  if (!file) test::record_failure(path.c_str(), 0, file.error().text());
   REQUIRE(file.ok());
   return file.value();
 }
@@ -267,7 +267,7 @@ void check_random_case(FileChannel& channel, const std::string& path, FileDirect
   }
   const Status status =
       carry(channel, request_of(made.nests, reading ? disk : plain, reading ? plain : disk));
-  if (!status) test::record_failure(path.c_str(), 0, status.error().message);
+  if (!status) test::record_failure(path.c_str(), 0, status.error().text());
   EXPECT((reading ? memory : content(path)) == expected);
 }
 
@@ -447,8 +447,8 @@ TEST(file_many_requests_and_empty_ones) {
 }
 
 bool says(const Error& error, const std::string& text) {
-  if (error.message.find(text) != std::string::npos) return true;
-  test::record_failure("message", 0, error.message + " (expected: " + text + ")");
+  if (error.text().find(text) != std::string::npos) return true;
+  test::record_failure("message", 0, error.text() + " (expected: " + text + ")");
   return false;
 }
 

@@ -39,8 +39,8 @@ struct Theatre {
 void expect_lost(const Status& status, pid_t pid) {
   REQUIRE(!status);
   EXPECT_EQ(to_string(status.error().code), std::string("peer_lost"));
-  EXPECT(status.error().message.find(std::to_string(pid)) != std::string::npos);
-  EXPECT(status.error().message.find("contact") != std::string::npos);
+  EXPECT(status.error().text().find(std::to_string(pid)) != std::string::npos);
+  EXPECT(status.error().text().find("contact") != std::string::npos);
 }
 
 }  // namespace

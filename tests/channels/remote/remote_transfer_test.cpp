@@ -42,7 +42,7 @@ struct Scene {
   }
 
   static void expect_ok(const Status& status) {
-    if (!status) record_failure(__FILE__, __LINE__, status.error().message);
+    if (!status) record_failure(__FILE__, __LINE__, status.error().text());
   }
 
   Pair pair;
@@ -262,7 +262,7 @@ TEST(remote_refuses_what_is_not_allowed) {
     const auto write = carry(channel, write_request({&nest, 1}, scene.local.data(), *array));
     REQUIRE(!write);
     EXPECT(write.error().code == ErrorCode::permission);
-    EXPECT(contains(write.error().message, "read-only"));
+    EXPECT(contains(write.error().text(), "read-only"));
     LoopNest beyond = run_of(1001);
     const auto outside = carry(channel, read_request({&beyond, 1}, *array, scene.local.data()));
     REQUIRE(!outside);
@@ -445,8 +445,8 @@ TEST(remote_exports_with_an_attachment) {
     const auto failed = carry(channel, write_request({&jam, 1}, mine.data(), *array));
     REQUIRE(!failed);
     EXPECT(failed.error().code == ErrorCode::io);
-    EXPECT(contains(failed.error().message, "jammed"));
-    EXPECT(contains(failed.error().message, std::to_string(getpid())));
+    EXPECT(contains(failed.error().text(), "jammed"));
+    EXPECT(contains(failed.error().text(), std::to_string(getpid())));
   }
 }
 

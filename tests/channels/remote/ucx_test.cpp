@@ -59,7 +59,7 @@ struct Stage {
 void expect_lost(const Status& status, pid_t pid) {
   REQUIRE(!status);
   EXPECT_EQ(to_string(status.error().code), std::string("peer_lost"));
-  EXPECT(status.error().message.find(std::to_string(pid)) != std::string::npos);
+  EXPECT(status.error().text().find(std::to_string(pid)) != std::string::npos);
 }
 
 /// Descriptors of this process that are sockets of TCP.
@@ -332,5 +332,5 @@ TEST(ucx_without_cards_refuses_rdma) {
   const auto opened = UcxCarrier::open(options);
   REQUIRE(!opened.ok());
   EXPECT(opened.error().code == ErrorCode::unsupported);
-  EXPECT(opened.error().message.find("with the transports rc,dc,ud") != std::string::npos);
+  EXPECT(opened.error().text().find("with the transports rc,dc,ud") != std::string::npos);
 }

@@ -57,7 +57,7 @@ struct Talkers {
     asking.on_notice = [this](PeerId, std::span<const std::byte> body) {
       notices.add(text_of(body));
     };
-    asking.on_peer_lost = [this](PeerId, const Error& error) { lost.add(error.message); };
+    asking.on_peer_lost = [this](PeerId, const Error& error) { lost.add(error.text()); };
     requester = open_fabric(asking);
     peer = connect_to(*requester, exporter->contact());
   }
@@ -102,7 +102,7 @@ TEST(a_question_that_cannot_be_answered_is_an_error_and_nothing_else) {
     const auto refused = ask(bytes_of_text("no"));
     REQUIRE(!refused);
     EXPECT(refused.error().code == ErrorCode::not_found);
-    EXPECT(refused.error().message.find("there is no such thing") != std::string::npos);
+    EXPECT(refused.error().text().find("there is no such thing") != std::string::npos);
     const auto long_one = ask(pattern(slot_bytes + 1, 1));
     REQUIRE(!long_one);
     EXPECT(long_one.error().code == ErrorCode::invalid_argument);

@@ -86,7 +86,7 @@ TEST(names_and_lookup) {
     const auto missing = pair.requester->lookup(pair.peer, "pressure", patience);
     REQUIRE(!missing);
     EXPECT(missing.error().code == ErrorCode::not_found);
-    EXPECT(contains(missing.error().message, "'density', 'energy'"));
+    EXPECT(contains(missing.error().text(), "'density', 'energy'"));
     EXPECT(contains(pair.requester->describe(pair.peer), std::to_string(getpid())));
   }
 }
@@ -98,7 +98,7 @@ TEST(exports_are_checked) {
   EXPECT(pair.exporter->export_array(plain_export("a", data)).ok());
   const auto twice = pair.exporter->export_array(plain_export("a", data));
   REQUIRE(!twice);
-  EXPECT(contains(twice.error().message, "withdraw it first"));
+  EXPECT(contains(twice.error().text(), "withdraw it first"));
   auto array = plain_export("b", data);
   array.memory = *SharedMemory::allocate({4096, false});
   EXPECT(!pair.exporter->export_array(array).ok());
@@ -124,7 +124,7 @@ TEST(contact_file_is_written_and_removed) {
   options.contact_file = "/nonexistent/contact";
   const auto failed = Fabric::open(options);
   REQUIRE(!failed);
-  EXPECT(contains(failed.error().message, "/nonexistent/contact"));
+  EXPECT(contains(failed.error().text(), "/nonexistent/contact"));
 }
 
 TEST(contact_file_of_a_dead_process) {
@@ -135,7 +135,7 @@ TEST(contact_file_of_a_dead_process) {
   const auto peer = requester->connect(folder.file("contact"), patience);
   REQUIRE(!peer);
   EXPECT(peer.error().code == ErrorCode::peer_lost);
-  EXPECT(contains(peer.error().message, "the file can be removed"));
+  EXPECT(contains(peer.error().text(), "the file can be removed"));
 }
 
 TEST(contact_files_of_the_living_are_left_alone_and_private) {
@@ -148,7 +148,7 @@ TEST(contact_files_of_the_living_are_left_alone_and_private) {
   EXPECT_EQ(info.st_mode & 0777u, 0600u);
   const auto second = Fabric::open(options);
   REQUIRE(!second);
-  EXPECT(contains(second.error().message, "which runs"));
+  EXPECT(contains(second.error().text(), "which runs"));
 }
 
 TEST(contact_that_leads_nowhere) {
@@ -159,12 +159,12 @@ TEST(contact_that_leads_nowhere) {
   EXPECT(nothing.error().code == ErrorCode::not_found);
   std::ofstream(folder.file("other")) << "hello\n";
   EXPECT(
-      contains(requester->connect(folder.file("other"), 1s).error().message, "not a contact file"));
+      contains(requester->connect(folder.file("other"), 1s).error().text(), "not a contact file"));
   Stranger stranger;
   const auto silent = requester->connect(stranger.contact, 300ms);
   REQUIRE(!silent);
   EXPECT(silent.error().code == ErrorCode::timeout);
-  EXPECT(contains(silent.error().message, stranger.contact));
+  EXPECT(contains(silent.error().text(), stranger.contact));
   stranger.close();
   const auto begin = std::chrono::steady_clock::now();
   const auto refused = requester->connect(stranger.contact, 5s);
@@ -210,7 +210,7 @@ TEST(another_key_lets_nobody_in) {
   const auto peer = requester->connect(exporter->contact(), patience);
   REQUIRE(!peer);
   EXPECT(peer.error().code == ErrorCode::permission);
-  EXPECT(contains(peer.error().message, "another key"));
+  EXPECT(contains(peer.error().text(), "another key"));
 }
 
 TEST(another_version_is_named) {
@@ -222,9 +222,9 @@ TEST(another_version_is_named) {
   const auto peer = requester->connect(exporter->contact(), patience);
   REQUIRE(!peer);
   EXPECT(peer.error().code == ErrorCode::unsupported);
-  EXPECT(contains(peer.error().message, "9.9.9"));
-  EXPECT(contains(peer.error().message, "0.1.0"));
-  EXPECT(contains(peer.error().message, "protocol 77"));
+  EXPECT(contains(peer.error().text(), "9.9.9"));
+  EXPECT(contains(peer.error().text(), "0.1.0"));
+  EXPECT(contains(peer.error().text(), "protocol 77"));
 }
 
 TEST(connecting_to_oneself) {
@@ -254,7 +254,7 @@ TEST(a_clean_close_is_told_from_a_death) {
     const auto names = pair.requester->names(pair.peer, patience);
     REQUIRE(!names);
     EXPECT_EQ(to_string(names.error().code), std::string("closed"));
-    EXPECT(contains(names.error().message, "closed its engine"));
+    EXPECT(contains(names.error().text(), "closed its engine"));
     EXPECT(pair.requester->close().ok());
     EXPECT(!pair.requester->names(pair.peer, 100ms).ok());
     EXPECT(!pair.exporter->export_array({}).ok());
@@ -268,7 +268,7 @@ TEST(disconnecting_ends_one_connection) {
   const auto names = pair.requester->names(pair.peer, patience);
   REQUIRE(!names);
   EXPECT_EQ(to_string(names.error().code), std::string("closed"));
-  EXPECT(contains(names.error().message, "connect again"));
+  EXPECT(contains(names.error().text(), "connect again"));
   const auto never = pair.requester->names(PeerId{1000}, patience);
   REQUIRE(!never);
   EXPECT_EQ(to_string(never.error().code), std::string("invalid_argument"));

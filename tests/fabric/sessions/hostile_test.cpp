@@ -3,12 +3,12 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "fabric/helpers.hpp"
 #include "fabric/links/exports.hpp"
 #include "fabric/links/fences.hpp"
 #include "fabric/links/slot_messages.hpp"
 #include "fabric/wires/frame_stream.hpp"
 #include "fabric/wires/socket_wire.hpp"
-#include "fabric/helpers.hpp"
 #include "support/raw_peer.hpp"
 
 using namespace tranship;
@@ -335,7 +335,7 @@ std::string refusal_of(const ServerReady& ready) {
   const auto peer = requester->connect(address, patience);
   liar.join();
   REQUIRE(!peer);
-  return peer.error().message;
+  return peer.error().text();
 }
 
 }  // namespace

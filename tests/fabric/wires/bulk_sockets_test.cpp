@@ -119,7 +119,7 @@ TEST(bulk_goes_over_all_further_sockets_and_nothing_else_does) {
     }
     for (unsigned k = 0; k < 40; ++k)
       if (const Status s = meeting.copy(k); !s)
-        record_failure(__FILE__, __LINE__, s.error().message);
+        record_failure(__FILE__, __LINE__, s.error().text());
     EXPECT_EQ(meeting.relay->connections(), 4);
     // Some bulk goes over the first before the others are open.
     std::int64_t most = 0;
@@ -146,7 +146,7 @@ TEST(sockets_that_are_cut_or_change_bits_go_on_each_by_itself) {
     Meeting meeting({3, seed % 3 == 0}, between);
     for (unsigned k = 0; k < 10; ++k) {
       if (const Status status = meeting.copy(k); !status) {
-        record_failure(__FILE__, __LINE__, status.error().message);
+        record_failure(__FILE__, __LINE__, status.error().text());
       }
     }
     EXPECT(meeting.relay->connections() > 4);
@@ -173,7 +173,7 @@ TEST(who_cannot_be_given_further_sockets_goes_on_with_one) {
   between.sockets_max = 1;
   Meeting meeting({4}, between);
   for (unsigned k = 0; k < 5; ++k)
-    if (const Status s = meeting.copy(k); !s) record_failure(__FILE__, __LINE__, s.error().message);
+    if (const Status s = meeting.copy(k); !s) record_failure(__FILE__, __LINE__, s.error().text());
   EXPECT_EQ(meeting.relay->connections(), 1);
 }
 
@@ -244,7 +244,7 @@ TEST(a_further_socket_that_one_side_alone_has_is_not_missed) {
   const auto end = std::chrono::steady_clock::now() + 1s;
   for (unsigned k = 0; std::chrono::steady_clock::now() < end; ++k) {
     if (const Status s = meeting.copy(k); !s) {
-      record_failure(__FILE__, __LINE__, s.error().message);
+      record_failure(__FILE__, __LINE__, s.error().text());
       return;
     }
   }

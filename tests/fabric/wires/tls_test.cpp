@@ -7,8 +7,8 @@
 #include <array>
 #include <atomic>
 
-#include "fabric/wires/byte_stream.hpp"
 #include "fabric/helpers.hpp"
+#include "fabric/wires/byte_stream.hpp"
 #include "support/relay.hpp"
 
 using namespace tranship;
@@ -69,7 +69,7 @@ struct Meeting {
       const auto written = carry(channel, write_request({&all, 1}, data.data(), *remote));
       const auto read = carry(channel, read_request({&all, 1}, *remote, back.data()));
       for (const Status& status : {written, read}) {
-        if (!status) record_failure(__FILE__, __LINE__, status.error().message);
+        if (!status) record_failure(__FILE__, __LINE__, status.error().text());
       }
       right += written && read && array == data && back == data ? 1 : 0;
     }
@@ -78,7 +78,7 @@ struct Meeting {
 };
 
 bool says(const Error& error, const std::string& text) {
-  return error.message.find(text) != std::string::npos;
+  return error.text().find(text) != std::string::npos;
 }
 
 std::vector<std::byte> marker() {
@@ -200,7 +200,7 @@ TEST(changed_handshakes_end_in_an_error_or_are_tried_again) {
     Meeting meeting({tls, tls, true, true}, between);
     const auto peer = meeting.connect();
     if (peer) EXPECT_EQ(meeting.copies(1), 1);
-    if (!peer) EXPECT(!peer.error().message.empty());
+    if (!peer) EXPECT(!peer.error().text().empty());
   }
 }
 

@@ -20,7 +20,7 @@ TEST(ucx_that_is_not_there_is_refused_with_what_to_do) {
   const auto opened = UcxCarrier::open({UcxCarrier::Reach::shared, "/nowhere/libucp.so.0"});
   REQUIRE(!opened.ok());
   EXPECT(opened.error().code == ErrorCode::unsupported);
-  const std::string& message = opened.error().message;
+  const std::string message = opened.error().text();
   EXPECT(message.find("/nowhere/libucp.so.0 is not there") != std::string::npos);
   EXPECT(message.find("pip install 'tranship[ucx]'") != std::string::npos);
 }
@@ -29,7 +29,7 @@ TEST(libraries_that_are_not_ucx_are_refused) {
   const auto opened = UcxCarrier::open({UcxCarrier::Reach::shared, "libm.so.6"});
   REQUIRE(!opened.ok());
   EXPECT(opened.error().code == ErrorCode::unsupported);
-  EXPECT(opened.error().message.find("lacks ucp_get_version_string") != std::string::npos);
+  EXPECT(opened.error().text().find("lacks ucp_get_version_string") != std::string::npos);
 }
 
 TEST(cards_for_rdma_are_up_when_a_port_is_active) {

@@ -183,7 +183,7 @@ TEST(versions_that_vanish_without_end_do_not_keep_a_get) {
     const auto got = catalog.get({"v", which, 0, all, {}}, reply, end_ns);
     REQUIRE(!got.ok());
     EXPECT(got.error().code == ErrorCode::timeout);
-    EXPECT(got.error().message.find("was discarded meanwhile") != std::string::npos);
+    EXPECT(got.error().text().find("was discarded meanwhile") != std::string::npos);
     EXPECT(servers.asked_for > 500'000 && servers.asked_for < 1'100'000);
   }
 }

@@ -43,7 +43,7 @@ struct Fixture {
   template <typename Request>
   std::string ask(Owner from, const Request& request) {
     const auto length = service.answer(from, message_of(request).bytes(), reply);
-    return length ? std::string() : length.error().message;
+    return length ? std::string() : length.error().text();
   }
   std::string hello(Owner from, const std::string& name = "x") {
     return ask(from, protocol::Hello{staging_version, name, {}});
@@ -126,7 +126,7 @@ TEST(limits_come_from_settings_and_are_checked) {
   EXPECT_EQ(limits->client_leases, Limits{}.client_leases);
   config.staging_version_boxes = std::int64_t{1} << 30;
   const auto refused = limits_of(config);
-  EXPECT(!refused.ok() && says(refused.error().message, "staging_version_boxes is between 1 and"));
+  EXPECT(!refused.ok() && says(refused.error().text(), "staging_version_boxes is between 1 and"));
   config = Config{};
   config.staging_variables = 0;
   EXPECT(!limits_of(config).ok());

@@ -114,13 +114,13 @@ TEST(indices_have_limits_and_bounds_may_hold_any_number_of_points) {
                                      {-most - 1, 0}}) {
     const auto refused = Box::make({lower}, {upper});
     EXPECT(!refused.ok() &&
-           refused.error().message.find(
+           refused.error().text().find(
                "beyond the limit of indices, 4611686018427387903 to either side") !=
                std::string::npos);
   }
   const std::vector<std::int64_t> zeros(8, 0);
   const std::vector<std::int64_t> sides(8, 256);
   const auto large = Box::make(zeros, sides);
-  EXPECT(!large.ok() && large.error().message.find("more points than") != std::string::npos);
+  EXPECT(!large.ok() && large.error().text().find("more points than") != std::string::npos);
   EXPECT(Box::make_bounds(zeros, sides).ok());
 }

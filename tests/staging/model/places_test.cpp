@@ -164,7 +164,7 @@ TEST(what_cannot_be_read_says_so_and_lets_others_come) {
   EXPECT(!is_here(places, 1));
   const auto failure = places.take_failure(1);
   REQUIRE(failure.has_value());
-  EXPECT_EQ(failure->message, broken.message);
+  EXPECT_EQ(failure->text(), broken.text());
   EXPECT(!places.take_failure(1));
   places.ask_again(1);
   (void)carry_out(places, broken);

@@ -133,7 +133,7 @@ TEST(what_is_spilled_is_read_back) {
   EXPECT(std::equal(kept.begin(), kept.end(), aligned));
   const auto beyond = (*disk)->read(std::int64_t{9} << 32, {aligned, 4096});
   REQUIRE(!beyond.ok());
-  EXPECT(says(beyond.error().message, "cannot read what was spilled to the folder"));
+  EXPECT(says(beyond.error().text(), "cannot read what was spilled to the folder"));
   std::free(aligned);
 }
 
@@ -141,7 +141,7 @@ TEST(a_folder_that_cannot_be_used_says_what_to_do) {
   const auto missing = SpillFile::open("/nowhere/at/all");
   REQUIRE(!missing.ok());
   EXPECT(missing.error().code == ErrorCode::not_found);
-  EXPECT(says(missing.error().message, "folders are not created; or name another folder"));
+  EXPECT(says(missing.error().text(), "folders are not created; or name another folder"));
   if (::geteuid() == 0) return;  // root may write everywhere
   const Folder folder;
   ::chmod(folder.path.c_str(), 0500);
@@ -165,7 +165,7 @@ TEST(a_limit_on_file_sizes_is_an_error_and_no_signal) {
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
   EXPECT(inside.ok());
   REQUIRE(!outside.ok());
-  EXPECT(says(outside.error().message, "raise the limit on file sizes"));
+  EXPECT(says(outside.error().text(), "raise the limit on file sizes"));
 }
 
 /// Needs root, who may mount a small file system.
@@ -182,7 +182,7 @@ TEST(a_full_disk_says_so_and_what_lies_there_stays) {
     EXPECT((*disk)->write(0, bytes).ok());
     const Status full = (*disk)->write(1 << 20, bytes);
     REQUIRE(!full.ok());
-    EXPECT(says(full.error().message, "No space left on device; free some space"));
+    EXPECT(says(full.error().text(), "No space left on device; free some space"));
     (*disk)->drop(1 << 20, 768 << 10);
     std::vector<std::byte> back(bytes.size());
     EXPECT((*disk)->read(0, back).ok());
@@ -219,7 +219,7 @@ TEST(what_the_disk_says_late_is_not_taken_for_written) {
   mover.add(move_of(Move::Kind::out, 1, 0, 512), bytes.data());
   ends.await(1);
   REQUIRE(!ends.all[0].second.ok());
-  EXPECT_EQ(ends.all[0].second.error().message, "no space left after all");
+  EXPECT_EQ(ends.all[0].second.error().text(), "no space left after all");
   EXPECT_EQ(state.calls, "wf");
 }
 
@@ -249,7 +249,7 @@ TEST(bytes_that_changed_on_disk_are_not_given_back) {
   for (const std::size_t place : {std::size_t{0}, std::size_t{2500}, std::size_t{4999}}) {
     state.bytes[place] ^= std::byte{0x10};
     const Status changed = disk.read(0, back);
-    EXPECT(!changed && says(changed.error().message, "has changed on disk"));
+    EXPECT(!changed && says(changed.error().text(), "has changed on disk"));
     state.bytes[place] ^= std::byte{0x10};
   }
   REQUIRE(disk.read(0, back).ok());

@@ -134,7 +134,7 @@ TEST(a_full_store_blocks_until_a_version_is_discarded_and_not_read_any_more) {
   const auto gone = store.get(reader, get_of(Which::exact, 1, 0, 10));
   REQUIRE(!gone.ok());
   EXPECT(gone.error().code == ErrorCode::not_found);
-  EXPECT(says(gone.error().message, "was discarded; held are 2 to 3"));
+  EXPECT(says(gone.error().text(), "was discarded; held are 2 to 3"));
   EXPECT(!store.begin(writer, put_of(1, 0, 1)).ok());
   EXPECT(!store.discard("energy", 1).ok());
 }
@@ -167,7 +167,7 @@ TEST(a_machine_without_memory_says_so_and_what_is_there_stays) {
   const auto refused = store.begin(writer, put_of(3, 0, 256));
   REQUIRE(!refused.ok());
   EXPECT(refused.error().code == ErrorCode::out_of_memory);
-  EXPECT(says(refused.error().message, "the system has none; free some there, or start"));
+  EXPECT(says(refused.error().text(), "the system has none; free some there, or start"));
   EXPECT_EQ(got(store, get_of(Which::exact, 2, 0, 256)).version, 2);
   none = false;
   put(store, put_of(3, 0, 256));
@@ -230,7 +230,7 @@ TEST(what_is_begun_ends_with_its_writer_or_its_version) {
   REQUIRE(store.discard("energy", 1).ok());
   const auto refused = store.commit(7, late);
   REQUIRE(!refused.ok());
-  EXPECT(says(refused.error().message, "was discarded while it was put"));
+  EXPECT(says(refused.error().text(), "was discarded while it was put"));
   EXPECT_EQ(store.memory_bytes_used(), 0);
   EXPECT(!store.busy());
 }
@@ -338,7 +338,7 @@ TEST(an_object_that_no_owner_knows_any_more_goes) {
   EXPECT(helper.memory_bytes_used() < used);
   const auto leased = helper.lease(reader, "energy", 1, {&first, 1}, lease);
   EXPECT(!leased && leased.error().code == ErrorCode::not_found);
-  EXPECT(says(leased.error().message, "was discarded"));
+  EXPECT(says(leased.error().text(), "was discarded"));
   // One that is being written is not committed any more.
   helper.drop_orphan(second, 2);
   helper.drop_orphan(second, 0);
@@ -502,7 +502,7 @@ TEST(memory_in_pieces_leaves_an_object_to_other_servers_first) {
   EXPECT(std::holds_alternative<Waiting>(*first));
   const auto last = store.begin(writer, large, {Effort::all});
   REQUIRE(!last.ok());
-  EXPECT(says(last.error().message, "in pieces that are smaller"));
+  EXPECT(says(last.error().text(), "in pieces that are smaller"));
 }
 
 TEST(nothing_makes_room_for_a_guest) {
@@ -538,7 +538,7 @@ TEST(what_cannot_be_read_back_fails_its_get_alone) {
   EXPECT(store.take_changes().contains(""));
   const auto failed = store.recall(reader, one.lease, one.objects[0].object);
   REQUIRE(!failed.ok());
-  EXPECT(failed.error().code == ErrorCode::io && says(failed.error().message, "cannot be read"));
+  EXPECT(failed.error().code == ErrorCode::io && says(failed.error().text(), "cannot be read"));
   const Found two = got(store, get_of(Which::exact, 2, 0, 256));
   EXPECT(std::holds_alternative<Waiting>(recalled(store, two, 0)));
   EXPECT_EQ(move_all(store), 1);
@@ -649,7 +649,7 @@ TEST(an_object_is_whole_only_after_its_pages_were_taken) {
   const auto refused = store.take_pages(writer, object);
   REQUIRE(!refused.ok());
   EXPECT(refused.error().code == ErrorCode::out_of_memory);
-  EXPECT(says(refused.error().message, "the machine is full; free some there"));
+  EXPECT(says(refused.error().text(), "the machine is full; free some there"));
   pages = 1;
   REQUIRE(store.take_pages(writer, object).ok());
   REQUIRE(store.commit(writer, object).ok());

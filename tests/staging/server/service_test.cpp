@@ -107,7 +107,7 @@ TEST(a_client_that_reads_for_too_long_gets_nothing_new) {
   REQUIRE(find(6).ok());
   server.now_ns = 10'000'000'000;
   const auto refused = find(7);
-  EXPECT(!refused.ok() && refused.error().message.find("staging_lease_s") != std::string::npos);
+  EXPECT(!refused.ok() && refused.error().text().find("staging_lease_s") != std::string::npos);
   REQUIRE(server.ask(1, protocol::Undo{5}).ok());  // the old one ends
   EXPECT(find(7).ok());
 }

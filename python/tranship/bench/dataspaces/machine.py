@@ -134,8 +134,8 @@ class Channels:
             if (channel["kind"], channel["source"], channel["target"]) == wanted:
                 return channel
         raise NotFound(
-            f"the machine has no {kind} from {source} to {target}, which a staging workflow needs; "
-            "take another one, such as --machine perlmutter-processes"
+            f"the machine has no {kind} from {source} to {target}, which a staging workflow needs",
+            "take another one, such as --machine perlmutter-processes",
         )
 
 

@@ -102,7 +102,8 @@ def expectations_of(bench: str) -> list[Expectation]:
     if path is None:
         raise NotFound(
             f"the benchmark {bench} has no {os.path.join(bench, 'expected.json')} in "
-            f"{' or '.join(str(folder) for folder in folders())}; install the package again"
+            f"{' or '.join(str(folder) for folder in folders())}",
+            "install the package again",
         )
     return parse(path.read_text(encoding="utf-8"), path)
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "fabric/wires/bulk_carrier.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

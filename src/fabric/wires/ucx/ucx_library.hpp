@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "fabric/wires/ucx/ucp_api.hpp"
-#include "tranship/error.hpp"
 
 namespace tranship {
 

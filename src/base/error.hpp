@@ -29,7 +29,11 @@ const char* to_string(ErrorCode code);
 
 struct Error {
   ErrorCode code = ErrorCode::invalid_argument;
-  std::string message;  ///< names what was lost and says what to do
+  std::string message;  ///< What went wrong, with the value and the argument's own name.
+  std::string hint{};   ///< What to do about it; empty if there is nothing to say.
+
+  /// Returns the message with its hint, for logs: "message; hint".
+  std::string text() const { return hint.empty() ? message : message + "; " + hint; }
 };
 
 /// A value, or why there is none.

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tranship/error.hpp"
+#include "base/error.hpp"
 
 namespace tranship {
 
