@@ -2,8 +2,8 @@
 """Checks the rules of the house that no linter knows; see CONTRIBUTING.md.
 
 Layers point down only, functions and files stay short, lines fit, only one file reads the
-environment, no bandwidth is a literal, no large file is part of the project. The list of exceptions
-may only shrink.
+environment, no bandwidth is a literal, no large file is part of the project, no term is used that
+tools/retired.toml lists. The lists of exceptions may only shrink.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,6 +42,8 @@ PUBLIC_HEADER_LINES_MAX = 300
 COLUMNS_MAX = 100
 TRACKED_BYTES_MAX = 512 * 1024
 FUNCTION_LINES_MAX = 70
+
+TEXT_SUFFIXES = {*LINES_MAX, ".cu", ".md", ".toml", ".sh"}
 
 # path: why it may break a rule. Remove a line here when the reason is gone.
 EXCEPTIONS: dict[str, str] = {}
@@ -173,6 +177,50 @@ def check_tracked() -> list[str]:
     ]
 
 
+def term_pattern(term: str) -> re.Pattern[str]:
+    """The pattern of a retired term: whole words, where words of a name end at `_` or a capital.
+
+    A term with a capital is matched as it is written, any other in every case.
+    """
+    word = re.escape(term) + (r"(?![A-Za-z])" if term[-1].isalpha() else "")
+    if term != term.lower():
+        return re.compile(r"(?<![A-Za-z])" + word)
+    capital = re.escape(term[0].upper() + term[1:])
+    return re.compile(
+        rf"(?<![A-Za-z])(?i:{word})|(?:(?<=[a-z])|\b){capital}(?=[A-Z])|"
+        rf"(?<=[a-z]){capital}(?![a-z])"
+    )
+
+
+def texts(searched: list[str]) -> Iterator[Path]:
+    """Files of text among the searched files and folders."""
+    for name in searched:
+        top = ROOT / name
+        for path in [top] if top.is_file() else sorted(top.rglob("*")):
+            if path.suffix in TEXT_SUFFIXES and path.is_file() and "__pycache__" not in path.parts:
+                yield path
+
+
+def check_terms() -> list[str]:
+    """Retired terms are used nowhere but in the files that tools/retired.toml excepts."""
+    table = tomllib.loads((ROOT / "tools" / "retired.toml").read_text(encoding="utf-8"))
+    remaining = tuple(table["remaining"]["paths"])
+    patterns = {t: (term_pattern(t), entry) for entry in table["terms"] for t in entry["terms"]}
+    found = []
+    for path in texts(table["searched"]):
+        name = str(path.relative_to(ROOT))
+        text = path.read_text(encoding="utf-8")
+        present = [t for t in patterns if t.lower() in text.lower()]
+        if not present or name.startswith(remaining):
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            for pattern, entry in (patterns[t] for t in present):
+                match = pattern.search(line)
+                if match and not name.startswith(tuple(entry.get("allowed", ()))):
+                    found.append(f'{path}:{number}: "{match[0]}" is retired; use: {entry["use"]}')
+    return found
+
+
 def check(path: Path) -> list[str]:
     """Everything that is wrong with one file."""
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -190,7 +238,7 @@ def main() -> int:
         name = str(path.relative_to(ROOT))
         if name not in EXCEPTIONS:
             found += [text.replace(str(ROOT) + "/", "") for text in check(path)]
-    found += [text.replace(str(ROOT) + "/", "") for text in check_tracked()]
+    found += [text.replace(str(ROOT) + "/", "") for text in check_tracked() + check_terms()]
     stale = [name for name in EXCEPTIONS if not (ROOT / name).exists()]
     found += [f"{name}: an exception for a file that is gone" for name in stale]
     print("\n".join(found) if found else f"tidy: {len(sources())} files, nothing to mend")
