@@ -5,7 +5,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 BUILD := build/python
 JOBS ?= $(shell nproc)
 
-.PHONY: all demo test test-cpp test-python soak lint format sanitize clean
+.PHONY: all demo test test-cpp test-python soak lint format sanitize docs clean
 
 all: $(VENV)/.installed
 
@@ -55,6 +55,20 @@ format: $(VENV)/.ready
 sanitize: $(VENV)/.ready
 	tools/sanitize address,undefined
 	tools/sanitize thread
+
+# The documentation site, in build/docs/site: a broken link or anchor is an error. mkdocstrings reads the
+# types of the compiled module from the stub that the build has written.
+DOCS := build/docs
+$(DOCS)/venv/.ready: requirements-docs.txt
+	$(PYTHON) -m venv $(DOCS)/venv
+	$(DOCS)/venv/bin/pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	touch $@
+
+docs: $(VENV)/.installed $(DOCS)/venv/.ready
+	cp $(BUILD)/python/_core.pyi python/tranship/_core.pyi
+	$(DOCS)/venv/bin/python tools/docs/assemble.py $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/venv/bin/mkdocs build --clean -f $(DOCS)/mkdocs.yml
+	@echo "The site is in $(DOCS)/site/index.html"
 
 clean:
 	rm -rf build $(VENV) demo-out
