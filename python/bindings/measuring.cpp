@@ -37,14 +37,15 @@ void withdraw(Engine& engine, const std::string& name) {
   unwrap(run_apart<bool>(work, [](bool) {}));
 }
 
-PeerId connect(Engine& engine, const std::string& contact, double timeout) {
+fabric::PeerId connect(Engine& engine, const std::string& contact, double timeout) {
   const auto links = processes(engine);
   const auto patience = milliseconds(timeout);
-  return unwrap(run_apart<PeerId>([=] { return links->connect(contact, patience); },
-                                  [links](PeerId unwanted) { (void)links->disconnect(unwanted); }));
+  return unwrap(run_apart<fabric::PeerId>(
+      [=] { return links->connect(contact, patience); },
+      [links](fabric::PeerId unwanted) { (void)links->disconnect(unwanted); }));
 }
 
-std::vector<std::string> names(Engine& engine, PeerId peer, double timeout) {
+std::vector<std::string> names(Engine& engine, fabric::PeerId peer, double timeout) {
   using Names = std::vector<std::string>;
   const auto links = processes(engine);
   const auto patience = milliseconds(timeout);
@@ -52,7 +53,7 @@ std::vector<std::string> names(Engine& engine, PeerId peer, double timeout) {
       run_apart<Names>([=] { return links->names(peer, patience); }, [](const Names&) {}));
 }
 
-Array lookup(Engine& engine, PeerId peer, const std::string& name, double timeout) {
+Array lookup(Engine& engine, fabric::PeerId peer, const std::string& name, double timeout) {
   const auto links = processes(engine);
   const auto patience = milliseconds(timeout);
   Array array = unwrap(
@@ -227,7 +228,7 @@ void bind_shared_memory(nb::module_& module) {
       .def_prop_ro("address", [](const SharedMemory& memory) {
         return reinterpret_cast<std::uintptr_t>(memory.data());
       });
-  nb::class_<PeerId>(module, "PeerId");
+  nb::class_<fabric::PeerId>(module, "PeerId");
   module.def(
       "allocate_shared",
       [](Engine& engine, std::int64_t bytes) {
@@ -381,14 +382,14 @@ void bind_measuring(nb::module_& module) {
   module.def("connect", &connect, nb::arg("engine"), nb::arg("contact"), nb::arg("timeout"));
   module.def(
       "disconnect",
-      [](Engine& engine, PeerId peer) {
+      [](Engine& engine, fabric::PeerId peer) {
         const auto links = processes(engine);
         unwrap(released([&] { return links->disconnect(peer); }));
       },
       nb::arg("engine"), nb::arg("peer"));
   module.def(
       "describe_peer",
-      [](Engine& engine, PeerId peer) {
+      [](Engine& engine, fabric::PeerId peer) {
         const auto links = processes(engine);
         return released([&] { return links->describe_peer(peer); });
       },

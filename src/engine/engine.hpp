@@ -105,14 +105,14 @@ class Engine {
   struct Options {
     Config config;
     Profile profile;
-    std::string trace_file;    ///< where close() writes a trace; empty: see Config::trace_folder
-    std::string program;       ///< whose trace it is; empty: the process's name
-    bool accept = false;       ///< listen for other processes
-    std::string contact_file;  ///< where to write how to connect, if not empty
-    AnswerCall answer;         ///< answers what other processes ask of this one; empty: refused
+    std::string trace_file;     ///< where close() writes a trace; empty: see Config::trace_folder
+    std::string program;        ///< whose trace it is; empty: the process's name
+    bool accept = false;        ///< listen for other processes
+    std::string contact_file;   ///< where to write how to connect, if not empty
+    fabric::AnswerCall answer;  ///< answers what other processes ask of this one; empty: refused
     /// As FabricOptions says. On the fabric's thread: they must not block.
-    std::function<void(RequesterId, bool cleanly)> on_requester_lost;
-    std::function<void(RequesterId, bool cleanly)> on_requester_gone;
+    std::function<void(fabric::RequesterId, bool cleanly)> on_requester_lost;
+    std::function<void(fabric::RequesterId, bool cleanly)> on_requester_gone;
   };
 
   /// @error what the operating system refused; invalid_argument for unusable settings

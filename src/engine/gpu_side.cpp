@@ -330,14 +330,14 @@ bool GpuSide::reaches(const std::byte* address) const {
 std::string GpuSide::ticket_of(const std::byte* address) const {
   const auto ticket = gpus_->ticket(address);
   if (!ticket) return {};
-  MessageWriter out;
+  fabric::MessageWriter out;
   out.add(static_cast<std::int64_t>(getpid())).add(reinterpret_cast<std::uint64_t>(address));
   out.add(ticket->handle).text(ticket->bus).add(ticket->offset_bytes).add(ticket->allocation);
   return {reinterpret_cast<const char*>(out.bytes().data()), out.bytes().size()};
 }
 
 Result<GpuSide::Opened> GpuSide::open_ticket(const std::string& text) const {
-  MessageReader in(std::as_bytes(std::span(text.data(), text.size())));
+  fabric::MessageReader in(std::as_bytes(std::span(text.data(), text.size())));
   const auto pid = in.get<std::int64_t>();
   const auto address = in.get<std::uint64_t>();
   GpuTicket ticket;

@@ -12,10 +12,10 @@
 namespace tranship {
 namespace {
 
-Result<FabricOptions::Transport> transport_of(const std::string& text) {
-  if (text == "automatic") return FabricOptions::Transport::automatic;
-  if (text == "shared") return FabricOptions::Transport::shared;
-  if (text == "network") return FabricOptions::Transport::network;
+Result<fabric::FabricOptions::Transport> transport_of(const std::string& text) {
+  if (text == "automatic") return fabric::FabricOptions::Transport::automatic;
+  if (text == "shared") return fabric::FabricOptions::Transport::shared;
+  if (text == "network") return fabric::FabricOptions::Transport::network;
   return Error{ErrorCode::invalid_argument,
                "transport is automatic, shared or network, not \"" + text + "\""};
 }
@@ -45,18 +45,19 @@ int service_threads(const Config& config) {
 
 /// Opens UCX as the setting says: what was asked for by name is there or an error; what is
 /// automatic is left out with a reason, which `options` keeps for messages.
-Status open_carrier(const Config& config, FabricOptions& options) {
+Status open_carrier(const Config& config, fabric::FabricOptions& options) {
   if (config.ucx == "off") return {};
-  UcxCarrier::Options ucx;
+  fabric::UcxCarrier::Options ucx;
   ucx.library = config.ucx_library;
-  ucx.reach = config.ucx == "shared" ? UcxCarrier::Reach::shared : UcxCarrier::Reach::rdma;
+  ucx.reach =
+      config.ucx == "shared" ? fabric::UcxCarrier::Reach::shared : fabric::UcxCarrier::Reach::rdma;
   const bool automatic = config.ucx == "automatic";
   if (!automatic && config.ucx != "shared" && config.ucx != "rdma") {
     return Error{ErrorCode::invalid_argument,
                  "ucx is automatic, rdma, shared or off, not \"" + config.ucx + "\""};
   }
-  if (automatic && !rdma_card_is_up()) return {};
-  auto opened = UcxCarrier::open(ucx);
+  if (automatic && !fabric::rdma_card_is_up()) return {};
+  auto opened = fabric::UcxCarrier::open(ucx);
   if (opened) {
     options.carrier = std::move(*opened);
     return {};
@@ -83,7 +84,7 @@ constexpr std::chrono::microseconds spin_for_peers{2000};
 /// succeed and nobody would see it.
 class PeerLiveness : public Liveness {
  public:
-  explicit PeerLiveness(std::shared_ptr<RemoteArray> array) : array_(std::move(array)) {}
+  explicit PeerLiveness(std::shared_ptr<fabric::RemoteArray> array) : array_(std::move(array)) {}
   ~PeerLiveness() override = default;
 
   Status check() const override {
@@ -104,7 +105,7 @@ class PeerLiveness : public Liveness {
   void end_copy() const override { array_->link().requester->end_use(array_->remote()); }
 
  protected:
-  std::shared_ptr<RemoteArray> array_;
+  std::shared_ptr<fabric::RemoteArray> array_;
 };
 
 /// A peer's array that is open on a GPU here. CUDA wants it closed before its owner frees it
@@ -112,7 +113,7 @@ class PeerLiveness : public Liveness {
 /// closes it: at once, or with the last copy that holds it.
 class OpenOnGpu final : public PeerLiveness {
  public:
-  OpenOnGpu(std::shared_ptr<RemoteArray> array, std::shared_ptr<void> use,
+  OpenOnGpu(std::shared_ptr<fabric::RemoteArray> array, std::shared_ptr<void> use,
             std::shared_ptr<void> ticket)
       : PeerLiveness(std::move(array)),
         open_(std::make_shared<Open>(Open{std::move(use), std::move(ticket)})) {}
@@ -140,11 +141,13 @@ class OpenOnGpu final : public PeerLiveness {
 
 /// The last reference to a peer's array takes locks of its connection: in a fork, whose threads do
 /// not exist there, it is not let go of.
-std::shared_ptr<RemoteArray> left_alone_in_forks(std::shared_ptr<RemoteArray> array) {
-  RemoteArray* const raw = array.get();
-  return {raw, [held = std::move(array), generation = fork_generation()](RemoteArray*) mutable {
+std::shared_ptr<fabric::RemoteArray> left_alone_in_forks(
+    std::shared_ptr<fabric::RemoteArray> array) {
+  fabric::RemoteArray* const raw = array.get();
+  return {raw,
+          [held = std::move(array), generation = fork_generation()](fabric::RemoteArray*) mutable {
             if (fork_generation() != generation) {
-              (void)new std::shared_ptr<RemoteArray>(std::move(held));
+              (void)new std::shared_ptr<fabric::RemoteArray>(std::move(held));
             }
             held.reset();
           }};
@@ -163,7 +166,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   const Config& config = engine.config();
   auto transport = transport_of(config.transport);
   if (!transport) return transport.error();
-  FabricOptions options;
+  fabric::FabricOptions options;
   options.accept = engine.options_.accept || !engine.options_.contact_file.empty();
   options.listen = config.listen;
   if (!config.key.empty()) {
@@ -199,21 +202,22 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   options.on_requester_lost = engine.options_.on_requester_lost;
   options.on_requester_gone = engine.options_.on_requester_gone;
   std::shared_ptr<Processes> processes(new Processes(engine));
-  options.on_notice = [raw = processes.get()](PeerId peer, std::span<const std::byte> body) {
+  options.on_notice = [raw = processes.get()](fabric::PeerId peer,
+                                              std::span<const std::byte> body) {
     if (const auto listener = raw->listener_of(peer)) listener->on_notice(body);
   };
-  options.on_peer_lost = [raw = processes.get()](PeerId peer, const Error& error) {
+  options.on_peer_lost = [raw = processes.get()](fabric::PeerId peer, const Error& error) {
     if (const auto listener = raw->listener_of(peer)) listener->on_lost(error);
   };
   if (GpuSide* gpus = engine.gpu_side_.get()) {
     options.register_slots = [gpus](SharedMemory& slots) { (void)gpus->pin(slots); };
   }
   const bool has_carrier = options.carrier != nullptr;
-  auto fabric = Fabric::open(std::move(options));
+  auto fabric = fabric::Fabric::open(std::move(options));
   if (!fabric) return fabric.error();
   processes->fabric_ = std::move(*fabric);
   processes->contact_ = processes->fabric_->contact();
-  RemoteChannel::Options channel;
+  fabric::RemoteChannel::Options channel;
   channel.name = "remote";
   // Several tiles at once, so that the slots do not run dry between two of them.
   channel.bytes_in_flight_max =
@@ -223,7 +227,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   if (channel.carriers > 0) {
     channel.bytes_in_flight_max = std::max(channel.bytes_in_flight_max, carried_bytes_in_flight);
   }
-  processes->channel_ = std::make_unique<RemoteChannel>(*processes->fabric_, channel);
+  processes->channel_ = std::make_unique<fabric::RemoteChannel>(*processes->fabric_, channel);
   const int number = engine.driver_->add_channel(*processes->channel_);
   engine.channel_numbers_[ChannelKind::remote_write] = number;
   engine.channel_numbers_[ChannelKind::remote_read] = number;
@@ -256,23 +260,24 @@ Result<Gate::Pass> Processes::enter() const {
   return pass;
 }
 
-Status Processes::disconnect(PeerId peer) {
+Status Processes::disconnect(fabric::PeerId peer) {
   const auto entered = enter();
   return entered ? fabric_->disconnect(peer) : Status(entered.error());
 }
 
-std::string Processes::describe_peer(PeerId peer) const {
+std::string Processes::describe_peer(fabric::PeerId peer) const {
   const auto entered = enter();
   return entered ? fabric_->describe(peer) : std::string();
 }
 
-Result<std::vector<std::string>> Processes::names(PeerId peer, std::chrono::milliseconds timeout) {
+Result<std::vector<std::string>> Processes::names(fabric::PeerId peer,
+                                                  std::chrono::milliseconds timeout) {
   const auto entered = enter();
   if (!entered) return entered.error();
   return fabric_->names(peer, timeout);
 }
 
-Result<std::size_t> Processes::ask(PeerId peer, std::span<const std::byte> question,
+Result<std::size_t> Processes::ask(fabric::PeerId peer, std::span<const std::byte> question,
                                    std::span<std::byte> reply, std::chrono::milliseconds timeout,
                                    const std::function<bool()>& interrupted) {
   const auto entered = enter();
@@ -280,17 +285,17 @@ Result<std::size_t> Processes::ask(PeerId peer, std::span<const std::byte> quest
   return fabric_->ask(peer, question, reply, timeout, interrupted);
 }
 
-Status Processes::tell(PeerId peer, std::span<const std::byte> question) {
+Status Processes::tell(fabric::PeerId peer, std::span<const std::byte> question) {
   const auto entered = enter();
   return entered ? fabric_->tell(peer, question) : Status(entered.error());
 }
 
-Status Processes::notify(RequesterId requester, std::vector<std::byte> body) {
+Status Processes::notify(fabric::RequesterId requester, std::vector<std::byte> body) {
   const auto entered = enter();
   return entered ? fabric_->notify(requester, std::move(body)) : Status(entered.error());
 }
 
-bool Processes::connected(PeerId peer) const {
+bool Processes::connected(fabric::PeerId peer) const {
   const auto entered = enter();
   return entered && fabric_->connected(peer);
 }
@@ -307,7 +312,7 @@ Status Processes::export_array(const std::string& name, const Array& array) {
                  "connect to that one instead"};
   }
   const Mapping& mapping = *source.view.mapping;
-  ExportedArray exported;
+  fabric::ExportedArray exported;
   exported.name = name;
   exported.description = describe(source.view, source.named, mapping.begin_bytes());
   exported.place = source.place;
@@ -339,7 +344,7 @@ Status Processes::withdraw(const std::string& name) {
   return status;
 }
 
-void Processes::listen(PeerId peer, std::shared_ptr<PeerListener> listener) {
+void Processes::listen(fabric::PeerId peer, std::shared_ptr<PeerListener> listener) {
   std::lock_guard lock(mutex_);
   if (listener) {
     listeners_[peer] = std::move(listener);
@@ -348,25 +353,26 @@ void Processes::listen(PeerId peer, std::shared_ptr<PeerListener> listener) {
   }
 }
 
-std::shared_ptr<PeerListener> Processes::listener_of(PeerId peer) {
+std::shared_ptr<PeerListener> Processes::listener_of(fabric::PeerId peer) {
   std::lock_guard lock(mutex_);
   const auto found = listeners_.find(peer);
   return found == listeners_.end() ? nullptr : found->second;
 }
 
-Result<PeerId> Processes::connect(const std::string& contact, std::chrono::milliseconds timeout) {
+Result<fabric::PeerId> Processes::connect(const std::string& contact,
+                                          std::chrono::milliseconds timeout) {
   const auto entered = enter();
   if (!entered) return entered.error();
   return fabric_->connect(contact, timeout);
 }
 
-Result<Array> Processes::lookup(PeerId peer, const std::string& name,
+Result<Array> Processes::lookup(fabric::PeerId peer, const std::string& name,
                                 std::chrono::milliseconds timeout) {
   const auto entered = enter();
   if (!entered) return entered.error();
   auto found = fabric_->lookup(peer, name, timeout);
   if (!found) return found.error();
-  const std::shared_ptr<RemoteArray> remote = left_alone_in_forks(std::move(*found));
+  const std::shared_ptr<fabric::RemoteArray> remote = left_alone_in_forks(std::move(*found));
   auto read = described(remote->description(), remote->bytes());
   if (!read) return read.error();
   Array array;
@@ -387,13 +393,15 @@ Result<Array> Processes::lookup(PeerId peer, const std::string& name,
     if (array.where == Where::device) return array;
   }
   array.place.attachment = remote.get();
-  array.where = remote->link().mode == LinkMode::network ? Where::far_process : Where::near_process;
+  array.where =
+      remote->link().mode == fabric::LinkMode::network ? Where::far_process : Where::near_process;
   return array;
 }
 
 /// Maps a peer's array on a GPU; where the driver refuses, it is reached through slots as any
 /// other.
-void Processes::open_on_gpu(const std::shared_ptr<RemoteArray>& remote, Array& array) const {
+void Processes::open_on_gpu(const std::shared_ptr<fabric::RemoteArray>& remote,
+                            Array& array) const {
   auto use = remote->link().requester->use(remote->remote());
   if (!use) return;  // withdrawn: the channel says so in full
   auto opened = engine_.gpu_side_->open_ticket(remote->ticket());
@@ -412,16 +420,16 @@ std::optional<Status> Processes::carry_now(const Plan& plan, const Array& source
                                            const Array& target, bool waits) {
   const bool writes = !in_memory(target.where);
   const Array& there = writes ? target : source;
-  const auto* remote = static_cast<const RemoteArray*>(there.place.attachment);
+  const auto* remote = static_cast<const fabric::RemoteArray*>(there.place.attachment);
   if (remote->withdrawn()) return std::nullopt;  // the channel says so in full
-  Requester::Transfer transfer;
+  fabric::Requester::Transfer transfer;
   transfer.request.nests = plan.nests;
   transfer.request.source = source.place;
   transfer.request.target = target.place;
   transfer.request.bytes = plan.bytes;
   transfer.remote = remote->remote();
-  transfer.operation = writes ? Operation::write : Operation::read;
-  Requester& requester = *remote->link().requester;
+  transfer.operation = writes ? fabric::Operation::write : fabric::Operation::read;
+  fabric::Requester& requester = *remote->link().requester;
   if (auto status = requester.direct(transfer)) return status;
   if (!waits) return std::nullopt;
   return requester.carry_here(transfer, answer_wait, remote->link().bell());

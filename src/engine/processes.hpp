@@ -46,24 +46,25 @@ class Processes {
   Status export_array(const std::string& name, const Array& array);
   Status withdraw(const std::string& name);
 
-  Result<PeerId> connect(const std::string& contact, std::chrono::milliseconds timeout);
-  Status disconnect(PeerId peer);
+  Result<fabric::PeerId> connect(const std::string& contact, std::chrono::milliseconds timeout);
+  Status disconnect(fabric::PeerId peer);
   /// Empty if there is no such peer any more.
-  std::string describe_peer(PeerId peer) const;
-  Result<std::vector<std::string>> names(PeerId peer, std::chrono::milliseconds timeout);
+  std::string describe_peer(fabric::PeerId peer) const;
+  Result<std::vector<std::string>> names(fabric::PeerId peer, std::chrono::milliseconds timeout);
 
   /// As Fabric::ask(), Fabric::tell() and Fabric::notify().
-  Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
+  Result<std::size_t> ask(fabric::PeerId peer, std::span<const std::byte> question,
                           std::span<std::byte> reply, std::chrono::milliseconds timeout,
                           const std::function<bool()>& interrupted = {});
-  Status tell(PeerId peer, std::span<const std::byte> question);
-  Status notify(RequesterId requester, std::vector<std::byte> body);
-  bool connected(PeerId peer) const;
+  Status tell(fabric::PeerId peer, std::span<const std::byte> question);
+  Status notify(fabric::RequesterId requester, std::vector<std::byte> body);
+  bool connected(fabric::PeerId peer) const;
   /// Who hears the peer from now on; null: nobody.
-  void listen(PeerId peer, std::shared_ptr<PeerListener> listener);
+  void listen(fabric::PeerId peer, std::shared_ptr<PeerListener> listener);
 
   /// A peer's exported array, as one end of a copy.
-  Result<Array> lookup(PeerId peer, const std::string& name, std::chrono::milliseconds timeout);
+  Result<Array> lookup(fabric::PeerId peer, const std::string& name,
+                       std::chrono::milliseconds timeout);
 
   /// Carries a small one-hop copy at once, on the caller's thread: without the peer's help or, for
   /// a process on another machine and if `waits`, by a message whose answer comes in a moment.
@@ -76,7 +77,7 @@ class Processes {
   /// Lets go of what was exported. After stop(), when no request of a peer runs any more.
   void release();
 
-  RemoteChannel& channel() { return *channel_; }
+  fabric::RemoteChannel& channel() { return *channel_; }
 
  private:
   struct Exported {
@@ -87,17 +88,17 @@ class Processes {
   explicit Processes(Engine& engine) : engine_(engine) {}
   /// @error closed after stop(), or in a fork
   Result<Gate::Pass> enter() const;
-  std::shared_ptr<PeerListener> listener_of(PeerId peer);
-  void open_on_gpu(const std::shared_ptr<RemoteArray>& remote, Array& array) const;
+  std::shared_ptr<PeerListener> listener_of(fabric::PeerId peer);
+  void open_on_gpu(const std::shared_ptr<fabric::RemoteArray>& remote, Array& array) const;
 
   Engine& engine_;  ///< only while a caller is inside
   mutable Gate gate_;
   const std::uint64_t fork_generation_ = fork_generation();
   std::string contact_;
-  std::unique_ptr<Fabric> fabric_;
-  std::unique_ptr<RemoteChannel> channel_;
+  std::unique_ptr<fabric::Fabric> fabric_;
+  std::unique_ptr<fabric::RemoteChannel> channel_;
   std::mutex mutex_;
-  std::map<PeerId, std::shared_ptr<PeerListener>> listeners_;
+  std::map<fabric::PeerId, std::shared_ptr<PeerListener>> listeners_;
   std::map<std::string, Exported> exports_;  ///< kept alive until they are withdrawn
 };
 

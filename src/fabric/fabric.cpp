@@ -6,7 +6,7 @@
 #include "fabric/sessions/core.hpp"
 #include "fabric/wires/socket_wire.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 /// The key of this process's engines that were given none.
@@ -122,4 +122,4 @@ Bell& Fabric::bell() const { return core_->bell(); }
 
 void Fabric::ring() const { core_->ring(); }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

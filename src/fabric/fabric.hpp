@@ -16,7 +16,7 @@
 #include "fabric/wires/bulk_carrier.hpp"
 #include "os/shared_memory.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 struct FabricOptions {
   enum class Transport {
@@ -157,4 +157,4 @@ class Fabric {
   std::shared_ptr<FabricCore> core_;
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

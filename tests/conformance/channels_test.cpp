@@ -20,6 +20,7 @@
 #include "support/test.hpp"
 
 using namespace tranship;
+using namespace tranship::fabric;
 using test::Backend;
 using test::conforms;
 

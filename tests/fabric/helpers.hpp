@@ -25,6 +25,8 @@
 
 namespace tranship::test {
 
+using namespace fabric;
+
 using Transport = FabricOptions::Transport;
 constexpr std::chrono::seconds patience{10};
 

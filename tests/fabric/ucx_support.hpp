@@ -13,6 +13,8 @@
 
 namespace tranship::test {
 
+using namespace fabric;
+
 inline UcxCarrier::Options ucx_options() {
   UcxCarrier::Options options;
   options.library = TRANSHIP_TEST_UCX;

@@ -11,6 +11,8 @@
 #include "fuzz/targets.hpp"
 
 namespace tranship::fuzz {
+
+using namespace fabric;
 namespace {
 
 using Wide = __int128;

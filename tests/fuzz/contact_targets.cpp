@@ -10,6 +10,8 @@
 
 namespace tranship::fuzz {
 
+using namespace fabric;
+
 /// The first byte says whether the rest is a file or a text.
 void run_contacts(std::span<const std::byte> input) {
   Source source(input);

@@ -11,6 +11,8 @@
 #include "fuzz/targets.hpp"
 
 namespace tranship::fuzz {
+
+using namespace fabric;
 namespace {
 
 constexpr std::int64_t bulk_bytes_max = 64 * 1024;

@@ -14,6 +14,8 @@
 #include "support/raw_peer.hpp"
 
 namespace tranship::fuzz {
+
+using namespace fabric;
 namespace {
 
 using namespace tranship::test;

@@ -10,6 +10,8 @@
 
 namespace tranship::fuzz {
 
+using namespace fabric;
+
 constexpr std::size_t guard_bytes = 512;
 constexpr std::size_t array_bytes = 2000;
 constexpr std::byte guard{0xa5};

@@ -14,6 +14,8 @@
 #include "fuzz/targets.hpp"
 
 namespace tranship::fuzz {
+
+using namespace fabric;
 namespace {
 
 constexpr SlotGeometry geometry{3, 4096, 64, 1024};

@@ -109,7 +109,7 @@ class StrangeServers final : public Servers {
 
   int count() const override { return servers; }
   std::int64_t message_bytes() const override { return static_cast<std::int64_t>(reply_bytes); }
-  Result<std::span<const std::byte>> ask(int server, const MessageWriter& request,
+  Result<std::span<const std::byte>> ask(int server, const fabric::MessageWriter& request,
                                          ReplyBuffer& reply) override {
     CHECK(server >= 0 && server < servers, "a server that there is not");
     CHECK(request.bytes().size() <= reply_bytes, "a question that fits no message");
@@ -121,7 +121,7 @@ class StrangeServers final : public Servers {
     if (!bytes.empty()) std::memcpy(reply.bytes.get(), bytes.data(), bytes.size());
     return std::span<const std::byte>(reply.bytes.get(), bytes.size());
   }
-  void tell(int server, const MessageWriter&) override {
+  void tell(int server, const fabric::MessageWriter&) override {
     CHECK(server >= 0 && server < servers, "a server that there is not");
   }
   std::uint64_t notices() const override { return 0; }

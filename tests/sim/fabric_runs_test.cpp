@@ -11,6 +11,7 @@
 #include "support/test.hpp"
 
 using namespace tranship;
+using namespace tranship::fabric;
 using namespace tranship::test;
 
 namespace {

@@ -16,6 +16,8 @@
 
 namespace tranship::test {
 
+using namespace fabric;
+
 class FabricWorld;
 
 /// Memory of a process, which it exports, and later uses for something else. Each time it is given

@@ -18,6 +18,8 @@
 
 namespace tranship::test {
 
+using namespace fabric;
+
 constexpr std::int64_t never_ns = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t microsecond_ns = 1000;
 constexpr std::int64_t millisecond_ns = 1000 * 1000;

@@ -43,14 +43,15 @@ Status SimulatedServers::hello(int server) {
   return answer ? Status{} : Status(answer.error());
 }
 
-Result<std::span<const std::byte>> SimulatedServers::ask(int server, const MessageWriter& question,
+Result<std::span<const std::byte>> SimulatedServers::ask(int server,
+                                                         const fabric::MessageWriter& question,
                                                          staging::ReplyBuffer& reply) {
   if (Status status = hello(server); !status) return status.error();
   return ask_now(server, question, reply);
 }
 
 Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
-                                                             const MessageWriter& question,
+                                                             const fabric::MessageWriter& question,
                                                              staging::ReplyBuffer& reply) {
   if (!world_.step(client_)) return dead();  // the question travels
   auto& there = world_.servers_[static_cast<std::size_t>(server)];
@@ -75,7 +76,7 @@ Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
 }
 
 /// A client that tells has the turn, and keeps it.
-void SimulatedServers::tell(int server, const MessageWriter& question) {
+void SimulatedServers::tell(int server, const fabric::MessageWriter& question) {
   const auto& client = *world_.clients_[static_cast<std::size_t>(client_)];
   auto& there = world_.servers_[static_cast<std::size_t>(server)];
   if (!client.alive || client.cut_off || !there.alive || !client.greeted.contains(server)) return;

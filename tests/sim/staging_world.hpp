@@ -28,14 +28,14 @@ class SimulatedServers final : public staging::Servers {
   std::int64_t now_ns() const override;
   int count() const override;
   std::int64_t message_bytes() const override { return 4096; }
-  Result<std::span<const std::byte>> ask(int server, const MessageWriter& question,
+  Result<std::span<const std::byte>> ask(int server, const fabric::MessageWriter& question,
                                          staging::ReplyBuffer& reply) override;
-  void tell(int server, const MessageWriter& question) override;
+  void tell(int server, const fabric::MessageWriter& question) override;
   std::uint64_t notices() const override;
   void wait(std::uint64_t seen, std::int64_t until_ns) override;
 
  private:
-  Result<std::span<const std::byte>> ask_now(int server, const MessageWriter& question,
+  Result<std::span<const std::byte>> ask_now(int server, const fabric::MessageWriter& question,
                                              staging::ReplyBuffer& reply);
   Status hello(int server);
   StagingWorld& world_;

@@ -21,6 +21,8 @@
 
 namespace tranship::test {
 
+using namespace fabric;
+
 constexpr Key known_key{std::byte{7}, std::byte{9}};
 
 /// Listens on a free port of the loopback, and says where.

@@ -3,7 +3,7 @@
 #include <system_error>
 #include <utility>
 
-namespace tranship {
+namespace tranship::fabric {
 
 Carriers::Carriers(int threads, OnEnd on_end) : on_end_(std::move(on_end)) {
   try {
@@ -47,4 +47,4 @@ void Carriers::run() {
   }
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -14,7 +14,7 @@
 
 #include "fabric/links/remote_array.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// The kernel copies at the rate of one core, and checks each page: several threads make a link
 /// between two processes as fast as a copy in one. What a BulkCarrier moves waits here too, so that
@@ -49,4 +49,4 @@ class Carriers {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -5,7 +5,7 @@
 #include "fabric/messages/command.hpp"
 #include "fabric/messages/runs.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 struct Ends {
@@ -231,4 +231,4 @@ std::string RemoteChannel::explain(const Request& request) const {
   return (link.mode == LinkMode::shared ? "slots: " : "network: ") + slots + "; " + link.way;
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

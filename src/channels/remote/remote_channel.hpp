@@ -14,7 +14,7 @@
 #include "os/bell.hpp"
 #include "runtime/channel.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// Carries requests of which exactly one end has a RemoteArray as its attachment, and chooses how
 /// for each of them:
@@ -85,4 +85,4 @@ class RemoteChannel : public Channel {
   std::unique_ptr<Carriers> carriers_;  ///< ends before what it uses
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -9,7 +9,7 @@
 #include "fabric/links/requester.hpp"
 #include "fabric/messages/runs.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 // The kernel pins each page that it copies, so that on one thread this way loses to the slots as
@@ -165,4 +165,4 @@ std::optional<Status> Requester::move_directly(const Transfer& transfer) {
   return Status{};
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -1,6 +1,6 @@
 #include "fabric/links/exports.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 Status check(const ExportedArray& array) {
@@ -92,4 +92,4 @@ bool ExportTable::wait_unused(const Export& one, std::chrono::milliseconds at_mo
   return unused_.wait_for(lock, at_most, [&] { return one.users_ == 0; });
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -15,7 +15,7 @@
 #include "os/shared_memory.hpp"
 #include "runtime/channel.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// An array that others may read and, if `writable`, write.
 struct ExportedArray {
@@ -77,4 +77,4 @@ class ExportTable {
   std::uint64_t generation_ = 0;
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

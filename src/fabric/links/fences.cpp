@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tranship {
+namespace tranship::fabric {
 
 void LeaseGrants::grant(int index, std::uint64_t export_id) {
   granted_.insert(index);
@@ -55,4 +55,4 @@ bool Fences::in_use(int export_index) const {
   });
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -10,7 +10,7 @@
 #include "fabric/messages/slots.hpp"
 #include "os/process.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// The leases that a requester of this machine was given. It counts itself in and out of them
 /// without asking (slots.hpp); the exporting process ends them and reads the counts.
@@ -69,4 +69,4 @@ class Fences {
   std::list<Fence> fences_;
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

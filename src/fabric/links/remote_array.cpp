@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace tranship {
+namespace tranship::fabric {
 
 void RemoteArray::set_withdrawn() {
   std::function<void()> then;
@@ -25,4 +25,4 @@ void RemoteArray::when_withdrawn(std::function<void()> then) {
   then();
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -15,7 +15,7 @@
 #include "os/bell.hpp"
 #include "runtime/channel.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// A process that this one connected to.
 struct PeerId {
@@ -100,4 +100,4 @@ class RemoteArray : public Attachment {
   std::function<void()> when_withdrawn_;
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

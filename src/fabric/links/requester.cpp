@@ -8,7 +8,7 @@
 #include "fabric/messages/protocol.hpp"
 #include "os/cores.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 constexpr std::int64_t piece_bytes_min = 64 * 1024;
@@ -505,4 +505,4 @@ void Requester::fail(Error error) {
   }
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

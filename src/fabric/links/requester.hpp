@@ -20,7 +20,7 @@
 #include "fabric/wires/bulk_carrier.hpp"
 #include "runtime/channel.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// Where the ends of requests go. Threads: all.
 class FinishedQueue {
@@ -251,4 +251,4 @@ class Requester {
   std::atomic<std::uint64_t> answers_{0};
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

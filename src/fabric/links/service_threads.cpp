@@ -9,7 +9,7 @@
 #include "os/brief_lock.hpp"
 #include "os/cores.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 constexpr std::chrono::milliseconds sleep_max{250};
@@ -323,4 +323,4 @@ void ServiceThreads::write_counts() {
   bell().sleeping.store(static_cast<std::uint32_t>(sleeping_));
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -16,7 +16,7 @@
 #include "os/bell.hpp"
 #include "os/shared_memory.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 class SlotServer;
 
@@ -191,4 +191,4 @@ class ServiceThreads {
   Worker here_;  ///< serve_now()'s
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

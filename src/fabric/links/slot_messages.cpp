@@ -4,7 +4,7 @@
 
 #include "fabric/messages/command.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 constexpr std::size_t text_bytes_max = 1024;
@@ -128,4 +128,4 @@ std::span<std::byte> place_in_slot(const SlotSegment& segment, int slot, std::in
   return {segment.data(slot) + at, static_cast<std::size_t>(slot_bytes - at)};
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

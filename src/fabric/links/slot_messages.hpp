@@ -8,7 +8,7 @@
 #include "fabric/messages/slots.hpp"
 #include "fabric/wires/wire.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// Whether bytes of one nest that is dense on the side of an array go past the slot there.
 bool goes_straight(const SlotGeometry& geometry, std::span<const LoopNest> nests, Side side);
@@ -46,4 +46,4 @@ std::span<std::byte> place_in_slot(const SlotSegment& segment, int slot, std::in
 /// The command inside the body of a message that send_submitted() has sent, and empty for others.
 std::span<const std::byte> command_in(std::span<const std::byte> body);
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -7,7 +7,7 @@
 
 #include "base/refusals.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 /// Nests of a command that is carried out at once.
@@ -293,4 +293,4 @@ void SlotServer::finish(int slot, const Status& status) {
   options_.answered(slot, bytes);
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -17,7 +17,7 @@
 #include "fabric/messages/slots.hpp"
 #include "runtime/channel.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// A process that connected to this one.
 struct RequesterId {
@@ -125,4 +125,4 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   int executing_ = 0;                   ///< commands that `execute` holds
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

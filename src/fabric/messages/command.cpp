@@ -5,7 +5,7 @@
 
 #include "base/check.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 Error broken(const char* what) {
@@ -150,4 +150,4 @@ Result<Extent> touched(const LoopNest& nest, Side side) {
   return extent;
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

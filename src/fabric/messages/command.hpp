@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "data/loop_nest.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 enum class Operation : std::uint32_t {
   write = 1,
@@ -87,4 +87,4 @@ struct Extent {
 enum class Side { source, target };
 Result<Extent> touched(const LoopNest& nest, Side side);
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <sstream>
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 constexpr const char* contact_magic = "tranship-contact";
@@ -196,4 +196,4 @@ Result<Contact> read_contact(const std::string& text) {
   return contact;
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

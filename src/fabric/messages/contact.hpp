@@ -8,7 +8,7 @@
 #include "base/hmac.hpp"
 #include "os/process.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// How to reach a process. Its text, which Engine::contact and the staging messages carry, is
 /// "unix:@NAME", "tcp:HOST:PORT" or both, joined by a comma; it holds no key.
@@ -35,4 +35,4 @@ void remove_contact(const std::string& path, const Contact& contact);
 ///        the process that wrote the file has ended
 Result<Contact> read_contact(const std::string& text);
 
-}  // namespace tranship
+}  // namespace tranship::fabric

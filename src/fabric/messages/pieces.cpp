@@ -6,7 +6,7 @@
 
 #include "base/check.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 using Steps = std::array<std::int64_t, LoopNest::loops_max>;
@@ -137,4 +137,4 @@ void PieceCursor::advance() {
   begin_nest();
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

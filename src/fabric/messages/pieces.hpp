@@ -6,7 +6,7 @@
 
 #include "data/loop_nest.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// Walks the nests of a request, piece after piece. A piece is a sub-box of one nest with long
 /// contiguous runs on both sides as far as its size allows (a transpose is cut into squarish
@@ -49,4 +49,4 @@ class PieceCursor {
   std::array<std::int64_t, LoopNest::loops_max> position_{};
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

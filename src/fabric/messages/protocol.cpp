@@ -4,7 +4,7 @@
 
 #include "base/text.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 void put(MessageWriter& out, const Greeting& value) {
@@ -169,4 +169,4 @@ ErrorCode error_code_of(std::uint32_t wire) {
 
 std::uint32_t wire_code_of(ErrorCode code) { return static_cast<std::uint32_t>(code) + 1; }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -12,7 +12,7 @@
 #include "fabric/messages/slots.hpp"
 #include "os/process.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// Most bytes of a carrier's address, and of the key to registered memory, in a message.
 constexpr std::size_t carrier_address_bytes_max = 4096;
@@ -194,4 +194,4 @@ std::string plain_text(const std::string& text);
 ErrorCode error_code_of(std::uint32_t wire);
 std::uint32_t wire_code_of(ErrorCode code);
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -8,7 +8,7 @@
 
 #include "data/loop_nest.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 inline std::int64_t runs_of(const LoopNest& nest) {
   return nest.element_bytes == 0 ? 0 : nest.bytes() / nest.element_bytes;
@@ -41,4 +41,4 @@ bool for_each_run(const LoopNest& nest, Visit&& visit) {
   return true;
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -12,7 +12,7 @@
 #include "os/bell.hpp"
 #include "os/shared_memory.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 constexpr int exports_max = 4096;
 constexpr int slots_max = 64;
@@ -119,4 +119,4 @@ class SlotSegment {
   SlotGeometry geometry_;
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

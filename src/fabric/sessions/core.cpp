@@ -12,7 +12,7 @@
 
 #include "base/check.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 constexpr std::chrono::milliseconds tick_interval{100};
@@ -509,4 +509,4 @@ Status FabricCore::close() {
   return close_status_;
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

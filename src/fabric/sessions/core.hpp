@@ -18,7 +18,7 @@
 #include "fabric/sessions/session.hpp"
 #include "fabric/wires/wire.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// What a FabricCore stands on.
 struct FabricSeams {
@@ -255,4 +255,4 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   std::thread thread_;
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -6,7 +6,7 @@
 #include "fabric/links/slot_messages.hpp"
 #include "fabric/sessions/core.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 bool same_process(const Identity& a, const Identity& b) {
@@ -371,4 +371,4 @@ std::shared_ptr<Requester> FabricCore::make_requester(Session& session) {
   return std::make_shared<Requester>(std::move(options));
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

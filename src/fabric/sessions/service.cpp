@@ -6,7 +6,7 @@
 #include "fabric/links/slot_messages.hpp"
 #include "fabric/sessions/core.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 /// The peer's memory, mapped once for all of its arrays; null if it cannot be.
@@ -563,4 +563,4 @@ Status FabricCore::withdraw(const std::string& name) {
   }
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

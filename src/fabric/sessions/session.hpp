@@ -20,7 +20,7 @@
 #include "fabric/wires/bulk_carrier.hpp"
 #include "fabric/wires/wire.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// An answer, and the memory that came with it.
 struct Answer {
@@ -113,4 +113,4 @@ struct Session {
   }
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

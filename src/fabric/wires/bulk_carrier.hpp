@@ -14,7 +14,7 @@
 #include "fabric/messages/command.hpp"
 #include "fabric/messages/protocol.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// Copies between memory of this process and memory that a peer has registered, without the peer's
 /// help (RDMA). It listens for nobody: addresses and keys travel in the messages of a connection
@@ -74,4 +74,4 @@ class BulkCarrier {
   virtual bool progress() = 0;
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 std::span<const iovec> pieces_of(const msghdr& message) {
@@ -37,4 +37,4 @@ ssize_t ByteStream::receive(msghdr& message, bool only_buffered) const {
   return length;
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

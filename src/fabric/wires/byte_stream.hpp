@@ -8,7 +8,7 @@
 
 #include "fabric/wires/tls_stream.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// A socket that never blocks, and what encrypts its bytes, if anything does. A small value: owns a
 /// share of the encryption, and not the socket.
@@ -33,4 +33,4 @@ class ByteStream {
   std::shared_ptr<TlsStream> tls_;
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -5,7 +5,7 @@
 
 #include "base/crc32c.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 Result<Digest> proof_of(const Key& key, ProvingSide side, const ClientHello& client,
                         const ServerHello& server, const ClientProof& claim) {
@@ -35,4 +35,4 @@ std::uint32_t checksum_of(ServerReady ready) {
   return crc32c(std::as_bytes(std::span(&ready, 1)));
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -9,7 +9,7 @@
 #include "base/hmac.hpp"
 #include "fabric/messages/protocol.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 constexpr std::uint32_t wire_version_current = 3;
 
@@ -92,4 +92,4 @@ Result<Digest> proof_of(const Key& key, ProvingSide side, const ClientHello& cli
 std::uint32_t checksum_of(FrameHeader header);
 std::uint32_t checksum_of(ServerReady ready);
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -12,7 +12,7 @@
 
 #include "base/crc32c.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 /// Bytes that one turn reads at most, so that no connection keeps others waiting.
@@ -386,4 +386,4 @@ FrameReader::Outcome FrameReader::end_frame(const Handlers& handlers) {
   return handlers.frame(header, body_, own) ? Outcome::drained : Outcome::stopped;
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

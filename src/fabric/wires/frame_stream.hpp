@@ -17,7 +17,7 @@
 #include "fabric/wires/wire.hpp"
 #include "os/descriptor.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// Writes messages to a socket that never blocks. Over a network it keeps each until the other side
 /// says that it has come, so that a new connection can go on where a broken one ended.
@@ -160,4 +160,4 @@ class FrameReader {
   std::deque<FileDescriptor> descriptors_;
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -9,7 +9,7 @@
 
 #include "fabric/wires/socket_wire.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 /// Whoever connects has so long to prove who he is.
@@ -503,4 +503,4 @@ void SocketWire::reconnect(const ConnectionPointer& connection) {
   watch(*connection, EPOLLOUT);
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

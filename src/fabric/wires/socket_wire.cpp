@@ -15,7 +15,7 @@
 #include "base/refusals.hpp"
 #include "fabric/messages/slots.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 constexpr std::uint64_t local_tag = ~std::uint64_t{0};
@@ -580,4 +580,4 @@ void SocketWire::drop_oldest_pending() {
   if (oldest) lose(oldest, {ErrorCode::peer_lost, "others came"});
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -14,7 +14,7 @@
 #include "fabric/wires/wire.hpp"
 #include "os/socket.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// The wire of sockets.
 /// On one machine it listens on an abstract Unix-domain address, and lets in processes of the same
@@ -185,4 +185,4 @@ class SocketWire final : public Wire {
   Key key_{};  ///< Of those that come in over a network.
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

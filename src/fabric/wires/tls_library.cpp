@@ -4,7 +4,7 @@
 
 #include <optional>
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 /// Leaves OpenSSL's tables alone when the process ends: its threads may still use them then.
@@ -81,4 +81,4 @@ Result<const TlsLibrary*> tls_library() {
                "openssl, or set tls=0 on both sides where the network is trusted"};
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// The functions, as OpenSSL 1.1.1 and 3 declare them. All objects of OpenSSL are void pointers
 /// here, so that no header of it is needed.
@@ -66,4 +66,4 @@ struct TlsLibrary {
 /// @error unsupported if the machine has none with TLS 1.3
 Result<const TlsLibrary*> tls_library();
 
-}  // namespace tranship
+}  // namespace tranship::fabric

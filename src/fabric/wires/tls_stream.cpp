@@ -8,7 +8,7 @@
 
 #include "fabric/wires/frame.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 // Numbers of OpenSSL's headers, which are part of its binary interface.
@@ -330,4 +330,4 @@ ssize_t TlsStream::write(std::span<const iovec> pieces) {
   return -1;
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

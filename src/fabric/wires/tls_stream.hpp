@@ -16,7 +16,7 @@
 #include "base/hmac.hpp"
 #include "fabric/wires/tls_library.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// Encrypts and decrypts what goes over a socket that never blocks. Both sides prove in the
 /// handshake that they have the key, which is an external pre-shared key (RFC 8446, 2.2) with a
@@ -96,4 +96,4 @@ class TlsStream {
   std::string failure_;
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

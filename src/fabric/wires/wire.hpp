@@ -16,7 +16,7 @@
 #include "fabric/messages/protocol.hpp"
 #include "os/descriptor.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 using ConnectionId = std::uint64_t;
 
@@ -120,4 +120,4 @@ class Wire {
   virtual void drain() = 0;
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -125,8 +125,9 @@ Result<Links::Link> Links::connect(const std::string& contact, int rank,
   return Link{contact, *peer, {}, 0};
 }
 
-Status Links::greet(PeerId peer, int rank, std::int64_t end_ns) {
-  const MessageWriter hello = message_of(protocol::Hello{staging_version, name_, identity_});
+Status Links::greet(fabric::PeerId peer, int rank, std::int64_t end_ns) {
+  const fabric::MessageWriter hello =
+      message_of(protocol::Hello{staging_version, name_, identity_});
   ReplyBuffer reply(end_ns);
   while (true) {
     const std::uint64_t seen = notices();
@@ -169,9 +170,9 @@ Status Links::take_in(const protocol::Welcome& welcome, int rank) {
 }
 
 /// Who connects holds up nobody who asks a server that is connected.
-Result<PeerId> Links::peer(int server, std::int64_t end_ns) {
+Result<fabric::PeerId> Links::peer(int server, std::int64_t end_ns) {
   Link& link = links_[static_cast<std::size_t>(server)];
-  const auto known = [&]() -> std::optional<Result<PeerId>> {
+  const auto known = [&]() -> std::optional<Result<fabric::PeerId>> {
     std::lock_guard lock(mutex_);
     if (link.peer) return *link.peer;
     if (link.failure && now_ns() - link.failed_ns < failure_lasts_ns) return *link.failure;
@@ -196,7 +197,8 @@ Result<PeerId> Links::peer(int server, std::int64_t end_ns) {
   return error;
 }
 
-Result<std::span<const std::byte>> Links::ask(PeerId peer, const MessageWriter& request,
+Result<std::span<const std::byte>> Links::ask(fabric::PeerId peer,
+                                              const fabric::MessageWriter& request,
                                               ReplyBuffer& reply) const {
   const auto room = static_cast<std::size_t>(message_bytes_);
   if (!reply.bytes) reply.bytes = std::make_unique_for_overwrite<std::byte[]>(room);
@@ -212,7 +214,7 @@ std::chrono::milliseconds Links::wait_of(std::int64_t end_ns) const {
   return std::max(std::chrono::ceil<std::chrono::milliseconds>(left), answer_wait_least);
 }
 
-Result<std::span<const std::byte>> Links::ask(int server, const MessageWriter& request,
+Result<std::span<const std::byte>> Links::ask(int server, const fabric::MessageWriter& request,
                                               ReplyBuffer& reply) {
   const auto known = peer(server, reply.end_ns);
   if (!known) return known.error();
@@ -220,9 +222,9 @@ Result<std::span<const std::byte>> Links::ask(int server, const MessageWriter& r
   return ask(*known, request, reply);
 }
 
-void Links::tell(int server, const MessageWriter& request) {
+void Links::tell(int server, const fabric::MessageWriter& request) {
   const Timed part(engine_.trace(), clock_, [&] { return request_span(request.bytes(), server); });
-  std::optional<PeerId> known;
+  std::optional<fabric::PeerId> known;
   {
     std::lock_guard lock(mutex_);
     known = links_[static_cast<std::size_t>(server)].peer;

@@ -28,7 +28,7 @@ class Links final : public Servers {
   ~Links() override;
 
   /// Connects if need be, as long as wait_of(end_ns) allows.
-  Result<PeerId> peer(int server, std::int64_t end_ns);
+  Result<fabric::PeerId> peer(int server, std::int64_t end_ns);
 
   /// How long to wait for a server in a call that ends then; 0: in one without a limit of its own.
   std::chrono::milliseconds wait_of(std::int64_t end_ns) const;
@@ -48,9 +48,9 @@ class Links final : public Servers {
   std::int64_t message_bytes() const override { return message_bytes_; }
   /// Objects up to here may go inside messages; 0: none.
   std::int64_t data_bytes() const { return data_bytes_; }
-  Result<std::span<const std::byte>> ask(int server, const MessageWriter& request,
+  Result<std::span<const std::byte>> ask(int server, const fabric::MessageWriter& request,
                                          ReplyBuffer& reply) override;
-  void tell(int server, const MessageWriter& request) override;
+  void tell(int server, const fabric::MessageWriter& request) override;
   std::uint64_t notices() const override;
   void wait(std::uint64_t seen, std::int64_t until_ns) override;
 
@@ -58,7 +58,7 @@ class Links final : public Servers {
   class Listener;
   struct Link {
     std::string contact;
-    std::optional<PeerId> peer;
+    std::optional<fabric::PeerId> peer;
     std::optional<Error> failure;  ///< of the last connecting
     std::int64_t failed_ns = 0;
   };
@@ -66,9 +66,9 @@ class Links final : public Servers {
   Links(Engine& engine, std::string name, std::function<bool()> interrupted);
   /// Connects to a server and says hello; the first one's answer says who the others are.
   Result<Link> connect(const std::string& contact, int rank, std::chrono::milliseconds timeout);
-  Result<std::span<const std::byte>> ask(PeerId peer, const MessageWriter& request,
+  Result<std::span<const std::byte>> ask(fabric::PeerId peer, const fabric::MessageWriter& request,
                                          ReplyBuffer& reply) const;
-  Status greet(PeerId peer, int rank, std::int64_t end_ns);
+  Status greet(fabric::PeerId peer, int rank, std::int64_t end_ns);
   Status take_in(const protocol::Welcome& welcome, int rank);
 
   Engine& engine_;

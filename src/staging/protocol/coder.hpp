@@ -239,7 +239,7 @@ class Decoder {
   }
 
  private:
-  MessageReader in_;
+  fabric::MessageReader in_;
   bool ok_ = true;
   std::optional<Error> refusal_;
 };

@@ -13,13 +13,13 @@ constexpr std::chrono::milliseconds connect_least{250};
 /// Pause between two attempts.
 constexpr std::chrono::milliseconds look_again{20};
 
-Result<PeerId> connect_once(const std::shared_ptr<Processes>& processes, const std::string& contact,
-                            std::chrono::milliseconds timeout,
-                            const std::function<bool()>& interrupted) {
+Result<fabric::PeerId> connect_once(const std::shared_ptr<Processes>& processes,
+                                    const std::string& contact, std::chrono::milliseconds timeout,
+                                    const std::function<bool()>& interrupted) {
   if (!interrupted) return processes->connect(contact, timeout);
-  auto peer = unless_interrupted<PeerId>(
+  auto peer = unless_interrupted<fabric::PeerId>(
       [=] { return processes->connect(contact, timeout); }, interrupted,
-      [processes](PeerId unwanted) { (void)processes->disconnect(unwanted); });
+      [processes](fabric::PeerId unwanted) { (void)processes->disconnect(unwanted); });
   return peer ? std::move(*peer) : interruption();
 }
 
@@ -27,8 +27,8 @@ Result<PeerId> connect_once(const std::shared_ptr<Processes>& processes, const s
 
 Error interruption() { return {ErrorCode::cancelled, "interrupted"}; }
 
-Result<PeerId> connect_when_there(const std::shared_ptr<Processes>& processes,
-                                  const std::string& contact, const Patience& patience) {
+Result<fabric::PeerId> connect_when_there(const std::shared_ptr<Processes>& processes,
+                                          const std::string& contact, const Patience& patience) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + patience.timeout;
   while (true) {

@@ -18,8 +18,8 @@ struct Patience {
 
 /// Connects; waits for the contact file if there is none yet.
 /// @error cancelled if interrupted; else as Processes::connect()
-Result<PeerId> connect_when_there(const std::shared_ptr<Processes>& processes,
-                                  const std::string& contact, const Patience& patience);
+Result<fabric::PeerId> connect_when_there(const std::shared_ptr<Processes>& processes,
+                                          const std::string& contact, const Patience& patience);
 
 /// What a call returns whose caller was interrupted.
 Error interruption();

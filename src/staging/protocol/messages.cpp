@@ -61,13 +61,13 @@ const char* to_string(RequestKind kind) {
 }
 
 RequestKind kind_of(std::span<const std::byte> request) {
-  MessageReader in(request);
+  fabric::MessageReader in(request);
   const auto kind = in.get<RequestKind>();
   return in.ok() ? kind : RequestKind{};
 }
 
 bool says_waiting(std::span<const std::byte> reply) {
-  return MessageReader(reply).get<ReplyKind>() == ReplyKind::waiting;
+  return fabric::MessageReader(reply).get<ReplyKind>() == ReplyKind::waiting;
 }
 
 }  // namespace tranship::staging

@@ -37,16 +37,17 @@ Status encode(Sink& sink, const Message& message) {
 /// A request as it travels.
 /// @error what storing its payload says
 template <typename Request>
-Result<MessageWriter> written(const Request& request) {
-  MessageWriter out;
+Result<fabric::MessageWriter> written(const Request& request) {
+  fabric::MessageWriter out;
   out.reserve(sizeof(RequestKind) + encoded_bytes(request));
   Status status = encode(out, request);
-  return status ? Result<MessageWriter>(std::move(out)) : Result<MessageWriter>(status.error());
+  return status ? Result<fabric::MessageWriter>(std::move(out))
+                : Result<fabric::MessageWriter>(status.error());
 }
 
 /// The same of a request without a payload.
 template <typename Request>
-MessageWriter message_of(const Request& request) {
+fabric::MessageWriter message_of(const Request& request) {
   return *written(request);
 }
 

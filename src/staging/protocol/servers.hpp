@@ -30,11 +30,11 @@ class Servers : public Clock {
   /// Waits for the reply until `reply.end_ns`, a second at least.
   /// @error what the server said; peer_lost; timeout and cancelled, after which the server may
   ///        still answer what nobody reads
-  virtual Result<std::span<const std::byte>> ask(int server, const MessageWriter& request,
+  virtual Result<std::span<const std::byte>> ask(int server, const fabric::MessageWriter& request,
                                                  ReplyBuffer& reply) = 0;
   /// The same for what needs no reply, without waiting: it comes after what was asked before,
   /// answered or not. It is lost with the connection, and where there is none.
-  virtual void tell(int server, const MessageWriter& request) = 0;
+  virtual void tell(int server, const fabric::MessageWriter& request) = 0;
   /// How many notices have come, of all servers.
   virtual std::uint64_t notices() const = 0;
   /// Until more than `seen` notices have come, a server was lost, or time is up.
@@ -46,7 +46,8 @@ class Servers : public Clock {
 /// @error as Servers::ask(); unsupported if the reply is none that the request has
 template <typename Request>
 Result<typename Request::Reply> ask_written(Servers& servers, int server,
-                                            const MessageWriter& request, ReplyBuffer& buffer) {
+                                            const fabric::MessageWriter& request,
+                                            ReplyBuffer& buffer) {
   const auto answer = servers.ask(server, request, buffer);
   if (!answer) return answer.error();
   typename Request::Reply reply;

@@ -46,12 +46,12 @@ Result<std::unique_ptr<Server>> Server::open(Options options) {
   engine.profile = raw->options_.profile;
   engine.accept = true;
   if (raw->options_.rank == 0) engine.contact_file = raw->options_.contact_file;
-  engine.answer = [raw](RequesterId from, std::span<const std::byte> question,
+  engine.answer = [raw](fabric::RequesterId from, std::span<const std::byte> question,
                         std::span<std::byte> reply) { return raw->answer(from, question, reply); };
-  engine.on_requester_lost = [raw](RequesterId requester, bool cleanly) {
+  engine.on_requester_lost = [raw](fabric::RequesterId requester, bool cleanly) {
     raw->on_lost(requester, cleanly);
   };
-  engine.on_requester_gone = [raw](RequesterId requester, bool cleanly) {
+  engine.on_requester_gone = [raw](fabric::RequesterId requester, bool cleanly) {
     raw->on_gone(requester, cleanly);
   };
   auto opened = Engine::open(std::move(engine));
@@ -127,7 +127,9 @@ Service::Options Server::service_options() {
       copy();
     };
   }
-  service.notify = [this](Owner client) { (void)processes_->notify(RequesterId{client}, {}); };
+  service.notify = [this](Owner client) {
+    (void)processes_->notify(fabric::RequesterId{client}, {});
+  };
   service.move = [this](const Move& move) {
     const bool in_memory = move.kind != Move::Kind::drop;
     if (mover_) mover_->add(move, in_memory ? address_of(move.memory) : nullptr);
@@ -136,7 +138,7 @@ Service::Options Server::service_options() {
 }
 
 /// A group that was killed leaves its contact file, until the first server writes another.
-Result<PeerId> Server::find_first() {
+Result<fabric::PeerId> Server::find_first() {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + options_.join.timeout;
   while (true) {
@@ -156,7 +158,7 @@ Status Server::join() {
   const auto first = find_first();
   if (!first) return first.error();
   // Clients have the key of the first server's contact file: it is that of the group.
-  if (const auto contact = read_contact(options_.first); contact && contact->key) {
+  if (const auto contact = fabric::read_contact(options_.first); contact && contact->key) {
     processes_->accept_key(*contact->key);
   }
   const protocol::Join join{staging_version, options_.rank, options_.servers, contact_};
@@ -290,7 +292,7 @@ std::byte* Server::address_of(const Range& range) const {
   return segments_[static_cast<std::size_t>(range.segment)].place.address + range.offset;
 }
 
-Result<std::size_t> Server::answer(RequesterId from, std::span<const std::byte> question,
+Result<std::size_t> Server::answer(fabric::RequesterId from, std::span<const std::byte> question,
                                    std::span<std::byte> reply) {
   if (!await_ready()) return Error{ErrorCode::closed, "the staging server did not start"};
   const auto lock = brief_lock(mutex_);
@@ -311,13 +313,13 @@ bool Server::await_ready() const {
 }
 
 /// Whoever said goodbye is waited for until nothing of it is under way; he did not die.
-void Server::on_lost(RequesterId requester, bool cleanly) {
+void Server::on_lost(fabric::RequesterId requester, bool cleanly) {
   if (cleanly || !ready_.load(std::memory_order_acquire)) return;
   const auto lock = brief_lock(mutex_);
   service_->lost(requester.value);
 }
 
-void Server::on_gone(RequesterId requester, bool cleanly) {
+void Server::on_gone(fabric::RequesterId requester, bool cleanly) {
   if (!ready_.load(std::memory_order_acquire)) return;  // nobody has said hello
   const auto lock = brief_lock(mutex_);
   service_->gone(requester.value, cleanly);

@@ -73,9 +73,9 @@ class Server {
   Status open_disk();
   void start_moving();
   Service::Options service_options();
-  Result<PeerId> find_first();
+  Result<fabric::PeerId> find_first();
   Status join();
-  Result<std::size_t> answer(RequesterId from, std::span<const std::byte> question,
+  Result<std::size_t> answer(fabric::RequesterId from, std::span<const std::byte> question,
                              std::span<std::byte> reply);
   bool await_ready() const;
   std::byte* address_of(const Range& range) const;
@@ -83,8 +83,8 @@ class Server {
   Status make_segment(std::int64_t bytes);
   Status take_pages_of(int segment);
   Result<Array> allocate(std::int64_t bytes);
-  void on_lost(RequesterId requester, bool cleanly);
-  void on_gone(RequesterId requester, bool cleanly);
+  void on_lost(fabric::RequesterId requester, bool cleanly);
+  void on_gone(fabric::RequesterId requester, bool cleanly);
 
   Options options_;
   Limits limits_;

@@ -6,6 +6,7 @@
 #include "fabric/helpers.hpp"
 
 using namespace tranship;
+using namespace tranship::fabric;
 using namespace tranship::test;
 using namespace std::chrono_literals;
 

@@ -15,6 +15,7 @@
 #include "os/bell.hpp"
 
 using namespace tranship;
+using namespace tranship::fabric;
 using namespace tranship::test;
 using namespace std::chrono_literals;
 

@@ -6,6 +6,7 @@
 #include "support/test.hpp"
 
 using namespace tranship;
+using namespace tranship::fabric;
 
 namespace {
 

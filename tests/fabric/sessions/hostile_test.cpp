@@ -12,6 +12,7 @@
 #include "support/raw_peer.hpp"
 
 using namespace tranship;
+using namespace tranship::fabric;
 using namespace tranship::test;
 
 namespace {

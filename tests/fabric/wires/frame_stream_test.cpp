@@ -14,6 +14,7 @@
 #include "support/test.hpp"
 
 using namespace tranship;
+using namespace tranship::fabric;
 
 namespace {
 

@@ -15,6 +15,7 @@
 #endif
 
 using namespace tranship;
+using namespace tranship::fabric;
 
 TEST(ucx_that_is_not_there_is_refused_with_what_to_do) {
   const auto opened = UcxCarrier::open({UcxCarrier::Reach::shared, "/nowhere/libucp.so.0"});

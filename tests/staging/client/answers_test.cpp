@@ -18,7 +18,7 @@ class LyingServers final : public Servers {
 
   int count() const override { return 2; }
   std::int64_t message_bytes() const override { return 16384; }
-  Result<std::span<const std::byte>> ask(int server, const MessageWriter&,
+  Result<std::span<const std::byte>> ask(int server, const fabric::MessageWriter&,
                                          ReplyBuffer& reply) override {
     EXPECT(server == 0 || server == 1);
     if (answers.empty()) return Error{ErrorCode::peer_lost, "the server is gone"};
@@ -28,7 +28,7 @@ class LyingServers final : public Servers {
     answers.pop_front();
     return std::span<const std::byte>(reply.bytes.get(), length);
   }
-  void tell(int, const MessageWriter&) override {}
+  void tell(int, const fabric::MessageWriter&) override {}
   std::uint64_t notices() const override { return 0; }
   void wait(std::uint64_t, std::int64_t) override {}
   std::int64_t now_ns() const override { return 0; }
@@ -92,7 +92,7 @@ class VanishingVersions final : public Servers {
 
   int count() const override { return 2; }
   std::int64_t message_bytes() const override { return 16384; }
-  Result<std::span<const std::byte>> ask(int server, const MessageWriter& request,
+  Result<std::span<const std::byte>> ask(int server, const fabric::MessageWriter& request,
                                          ReplyBuffer& reply) override {
     ++asked_for;
     now_ += 1000;
@@ -120,7 +120,7 @@ class VanishingVersions final : public Servers {
     if (!length) return length.error();
     return std::span<const std::byte>(reply.bytes.get(), *length);
   }
-  void tell(int, const MessageWriter&) override {}
+  void tell(int, const fabric::MessageWriter&) override {}
   std::uint64_t notices() const override { return 0; }
   void wait(std::uint64_t, std::int64_t) override {}
   std::int64_t now_ns() const override { return now_; }

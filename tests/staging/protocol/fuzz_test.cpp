@@ -127,7 +127,7 @@ protocol::Put put_message(const PutRequest& request, std::int64_t value) {
 }
 
 /// Something of the protocol, well formed.
-MessageWriter some_request(std::mt19937_64& random) {
+fabric::MessageWriter some_request(std::mt19937_64& random) {
   const std::string name = random() % 8 == 0 ? "honest" : "v" + std::to_string(random() % 4);
   const auto version = static_cast<std::int64_t>(random() % 6);
   const PutRequest put = put_of(name, version);
@@ -179,7 +179,7 @@ MessageWriter some_request(std::mt19937_64& random) {
     case RequestKind::join: return message_of(protocol::Join{staging_version, 1, 1, "there"});
     case RequestKind::status: return message_of(protocol::AskStatus{});
   }
-  return MessageWriter().add(random());
+  return fabric::MessageWriter().add(random());
 }
 
 /// Any client may delete any variable: that is no harm, and would end the test.

@@ -101,7 +101,7 @@ const std::tuple replies{
 
 template <typename Message>
 std::vector<std::byte> body_of(const Message& message) {
-  const MessageWriter whole = message_of(message);
+  const fabric::MessageWriter whole = message_of(message);
   const auto body = std::span(whole.bytes()).subspan(sizeof(Message::kind));
   std::vector<std::byte> bytes(body.size());
   std::copy(body.begin(), body.end(), bytes.begin());
@@ -172,7 +172,7 @@ TEST(each_request_finds_its_reader) {
   std::apply([&](const auto&... one) { (check(one), ...); }, requests);
   const auto any = [](const auto&) -> Result<bool> { return true; };
   for (const std::uint32_t kind : {0U, 28U, 1000U, ~0U}) {
-    MessageWriter strange;
+    fabric::MessageWriter strange;
     EXPECT(!read_request<Result<bool>>(strange.add(kind).bytes(), any).ok());
   }
 }
@@ -344,7 +344,7 @@ TEST(an_object_lies_inside_its_segment_whatever_a_server_says) {
 
 TEST(boxes_of_more_dimensions_than_there_are_are_refused) {
   for (const int rank : {dimensions_max, dimensions_max + 1}) {
-    MessageWriter out;
+    fabric::MessageWriter out;
     out.add(static_cast<std::uint32_t>(1)).add(rank);
     for (int k = 0; k < rank; ++k) out.add(std::int64_t{0}).add(std::int64_t{1});
     protocol::BoundsHere here;

@@ -14,7 +14,7 @@
 #include "fabric/wires/ucx/ucx_library.hpp"
 #include "os/fork.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -498,4 +498,4 @@ bool UcxCarrier::progress() {
   return lock.owns_lock() && state_->calls().progress(state_->worker) != 0;
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

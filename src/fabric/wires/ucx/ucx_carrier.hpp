@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "fabric/wires/bulk_carrier.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// UCX with only those transports that no stranger can reach. TCP is never among them, whatever
 /// UCX's environment variables and files say; nothing listens; there is no cache of registrations,
@@ -54,4 +54,4 @@ class UcxCarrier final : public BulkCarrier {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <type_traits>
 
-namespace tranship {
+namespace tranship::fabric {
 namespace {
 
 constexpr const char* file_name = "libucp.so.0";
@@ -146,4 +146,4 @@ bool rdma_card_is_up(const std::string& folder) {
   return false;
 }
 
-}  // namespace tranship
+}  // namespace tranship::fabric

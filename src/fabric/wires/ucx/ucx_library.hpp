@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "fabric/wires/ucx/ucp_api.hpp"
 
-namespace tranship {
+namespace tranship::fabric {
 
 /// The library. A process has one: two copies of UCX in one process hang or crash it, so that a
 /// copy that is there already is taken, and none is ever unloaded. Threads: all.
@@ -59,4 +59,4 @@ class KeptSignals {
   std::unique_ptr<Handlers> handlers_;
 };
 
-}  // namespace tranship
+}  // namespace tranship::fabric
