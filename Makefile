@@ -5,45 +5,70 @@ BIN := $(CURDIR)/$(VENV)/bin
 BUILD := build/python
 JOBS ?= $(shell nproc)
 
+.DEFAULT_GOAL := all
 .PHONY: all demo test test-cpp test-python soak lint format sanitize docs clean
 
-all: $(VENV)/.installed
+# Kernels for GPUs take minutes to compile: they are part of the build where a driver is installed,
+# or with `make TRANSHIP_CUDA=ON`.
+TRANSHIP_CUDA ?= $(if $(wildcard /proc/driver/nvidia/version /dev/nvidiactl /dev/dxg),AUTO,OFF)
+PIP := $(BIN)/pip --quiet --disable-pip-version-check
 
 # The environment that the build uses; the package itself is built in it without isolation, so that
 # a second build only compiles what changed.
-$(VENV)/.ready: pyproject.toml requirements.txt requirements-cuda.txt
+$(VENV)/.ready: pyproject.toml requirements.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(PIP) install -r requirements.txt
+	touch $@
+
+$(VENV)/.ready-test: $(VENV)/.ready requirements-test.txt
+	$(PIP) install -r requirements-test.txt
+	touch $@
+
+# The CUDA compiler, where a build needs one and the machine has none.
+$(VENV)/.ready-cuda-ON $(VENV)/.ready-cuda-AUTO: $(VENV)/.ready requirements-cuda.txt
 	command -v nvcc >/dev/null || test -x /usr/local/cuda/bin/nvcc || \
-	  $(BIN)/pip install --quiet --disable-pip-version-check -r requirements-cuda.txt || \
+	  $(PIP) install -r requirements-cuda.txt || test $@ = $(VENV)/.ready-cuda-AUTO || \
 	  echo "No CUDA compiler was found or installed: this build will not use GPUs."
 	touch $@
 
-SOURCES := $(shell find src include python cmake tests -name '*.?pp' -o -name '*.cu' -o -name 'CMakeLists.txt' \
+$(VENV)/.ready-cuda-OFF: $(VENV)/.ready
+	touch $@
+
+SOURCES := $(shell find src include python cmake -name '*.?pp' -o -name '*.cu' -o -name 'CMakeLists.txt' \
              -o -name '*.cmake' -o -name '*.h' -o -name '*.f90' -o -name '*.in' -o -name '*.map' -o -path 'python/tranship/*.py' 2>/dev/null)
-$(VENV)/.installed: $(VENV)/.ready $(SOURCES) CMakeLists.txt
-	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/pip install --quiet --disable-pip-version-check \
-	  --no-build-isolation --no-deps --config-settings=cmake.define.TRANSHIP_TESTS=ON \
+INSTALLED := $(VENV)/.installed-$(TRANSHIP_CUDA)
+$(INSTALLED): $(VENV)/.ready $(VENV)/.ready-cuda-$(TRANSHIP_CUDA) $(SOURCES) CMakeLists.txt
+	rm -f $(VENV)/.installed-*
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --no-build-isolation --no-deps \
+	  --config-settings=cmake.define.TRANSHIP_TESTS=ON \
+	  --config-settings=cmake.define.TRANSHIP_PRECOMPILE=ON \
+	  --config-settings=cmake.define.TRANSHIP_CUDA=$(TRANSHIP_CUDA) \
 	  --config-settings=build-dir=$(BUILD) .
 	touch $@
 
-demo: $(VENV)/.installed
+all: $(INSTALLED)
+
+demo: $(INSTALLED)
 	$(BIN)/tranship demo
 
 test: test-cpp test-python
 
-test-cpp: $(VENV)/.installed
-	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure
+test-cpp: $(INSTALLED) $(VENV)/.ready-test
+	$(BIN)/cmake -S . -B $(BUILD) >/dev/null
+	$(BIN)/cmake --build $(BUILD) --parallel $(JOBS) --target cpp_tests
+	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
 
-test-python: $(VENV)/.installed
-	$(BIN)/python -m pytest -q -m "not large"
+# Tests that measure, or that watch the whole machine, run by themselves.
+test-python: test-cpp
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "not large and not alone"
+	$(BIN)/python -m pytest -q -m "alone and not large"
 
 # Threads that share an engine, with every kind of memory; `make soak SOAK_SECONDS=600` by hand.
 SOAK_SECONDS ?= 60
-soak: $(VENV)/.installed
+soak: $(INSTALLED)
 	$(BIN)/python tests/python/soak.py --seconds $(SOAK_SECONDS)
 
-lint: $(VENV)/.installed
+lint: $(INSTALLED) $(VENV)/.ready-test
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-lint.txt
 	$(BIN)/python tools/lint.py
 

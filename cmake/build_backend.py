@@ -1,7 +1,7 @@
 """scikit-build-core as the build backend, with the CUDA compiler where the machine has none.
 
-The wheels are build requirements only: what they compile is linked statically. A build that asks
-for ``cmake.define.TRANSHIP_CUDA=OFF`` does without.
+The wheels are build requirements only: what they compile is linked statically. A build gets them
+where an NVIDIA driver is installed, or where it asks for ``cmake.define.TRANSHIP_CUDA=ON``.
 """
 
 from __future__ import annotations
@@ -42,9 +42,17 @@ def _has_compiler() -> bool:
     )
 
 
+def _has_driver() -> bool:
+    """Whether an NVIDIA driver is installed, as cmake/cuda.cmake looks for it."""
+    signs = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")
+    return any(Path(sign).exists() for sign in signs)
+
+
 def _cuda_requirements(settings: Settings) -> list[str]:
     """The compiler's wheels, or nothing where they are not needed."""
-    if (settings or {}).get("cmake.define.TRANSHIP_CUDA") == "OFF" or _has_compiler():
+    asked = (settings or {}).get("cmake.define.TRANSHIP_CUDA", "AUTO")
+    wanted = asked == "ON" or (asked == "AUTO" and _has_driver())
+    if not wanted or _has_compiler():
         return []
     lines = Path(__file__).resolve().parent.parent.joinpath("requirements-cuda.txt").read_text()
     return [line for line in lines.splitlines() if line and not line.startswith("#")]

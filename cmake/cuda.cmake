@@ -2,7 +2,10 @@
 # Sets tranship_cuda_usable. Kernels are built ahead of time and the runtime is linked statically, so
 # that one build loads on machines with and without a GPU.
 
-set(TRANSHIP_CUDA AUTO CACHE STRING "Build for NVIDIA GPUs: AUTO (if nvcc is found), ON or OFF")
+# Kernels take minutes to compile, so that AUTO leaves them out where no driver is installed; a build
+# for other machines, such as a wheel or one on a login node, sets ON.
+set(TRANSHIP_CUDA AUTO CACHE STRING
+    "Build for NVIDIA GPUs: AUTO (where a driver is installed, and nvcc is found), ON or OFF")
 set_property(CACHE TRANSHIP_CUDA PROPERTY STRINGS AUTO ON OFF)
 # Machine code for each generation in use; PTX of the oldest and the newest for all the others.
 set(TRANSHIP_CUDA_ARCHITECTURES "80;90-real;100-real;120" CACHE STRING
@@ -30,6 +33,9 @@ if(NOT TRANSHIP_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "TRANSHIP_CUDA is ${TRANSHIP_CUDA}: set it to AUTO, ON or OFF")
 elseif(TRANSHIP_CUDA STREQUAL OFF)
   set(cuda_lacks "TRANSHIP_CUDA is OFF")
+elseif(TRANSHIP_CUDA STREQUAL AUTO AND NOT EXISTS /proc/driver/nvidia/version
+       AND NOT EXISTS /dev/nvidiactl AND NOT EXISTS /dev/dxg)
+  set(cuda_lacks "no NVIDIA driver is installed; set TRANSHIP_CUDA=ON to build for other machines")
 else()
   if(CMAKE_CUDA_COMPILER)
     set(TRANSHIP_NVCC ${CMAKE_CUDA_COMPILER} CACHE FILEPATH "The CUDA compiler")
