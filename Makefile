@@ -89,7 +89,7 @@ $(DOCS)/venv/.ready: requirements-docs.txt
 	$(DOCS)/venv/bin/pip install --quiet --disable-pip-version-check -r requirements-docs.txt
 	touch $@
 
-docs: $(VENV)/.installed $(DOCS)/venv/.ready
+docs: $(INSTALLED) $(DOCS)/venv/.ready
 	cp $(BUILD)/python/_core.pyi python/tranship/_core.pyi
 	$(DOCS)/venv/bin/python tools/docs/assemble.py $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/venv/bin/mkdocs build --clean -f $(DOCS)/mkdocs.yml
