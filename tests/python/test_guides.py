@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -17,17 +18,23 @@ import tranship as ts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+README = Path(__file__).parents[2] / "README.md"
 PATIENCE = 60.0
 
 
 def blocks(guide: str, language: str) -> list[str]:
-    """The blocks of code of a guide."""
-    text = (GUIDES / guide).read_text(encoding="utf-8")
+    """Returns the blocks of code of a guide."""
+    return blocks_of(GUIDES / guide, language)
+
+
+def blocks_of(document: Path, language: str) -> list[str]:
+    """Returns the blocks of code of a document."""
+    text = document.read_text(encoding="utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def serial_sums(side: int, steps: int) -> list[tuple[float, float]]:
-    """Of the left and right half of the plate, step by step, in one process."""
+    """Returns the sums of the left and right half of the plate, step by step, in one process."""
     field = np.zeros((side, side))
     field[0] = 100.0
     sums = []
@@ -41,11 +48,16 @@ def serial_sums(side: int, steps: int) -> list[tuple[float, float]]:
 
 def run_shell(commands: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs a guide's commands with this Python and its package."""
-    python = f'python() {{ "{sys.executable}" "$@"; }}'
-    tranship = f'tranship() {{ "{sys.executable}" -m tranship.cli "$@"; }}'
+    programs = folder / "bin"
+    programs.mkdir(exist_ok=True)
+    for name, start in (("python", ""), ("tranship", " -m tranship.cli")):
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}"{start} "$@"\n', encoding="utf-8")
+        program.chmod(0o755)
     return subprocess.run(
-        ["bash", "-c", f"set -m\n{python}\n{tranship}\n{commands}"],
+        ["bash", "-c", f"set -m\n{commands}"],
         cwd=folder,
+        env=dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}"),
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -54,12 +66,42 @@ def run_shell(commands: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def run_block(word: str, profile: str, folder: Path) -> dict[str, Any]:
-    """What the guide's block with this word has defined, run beside a server."""
+    """Runs the guide's block with this word beside a server; returns what it has defined."""
     (text,) = (text for text in blocks("couple-two-codes.md", "python") if word in text)
     names: dict[str, Any] = {}
     with chdir(folder), ts.StagingServer("staging.contact", profile=profile):
         exec(text, names)
     return names
+
+
+def test_readme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The blocks of the README run as they stand, each in one process."""
+    copying, staging = blocks_of(README, "python")
+    copied: dict[str, Any] = {}
+    staged: dict[str, Any] = {}
+    with chdir(tmp_path):
+        exec(copying, copied)
+        copied["engine"].close()
+        exec(staging, staged)
+    assert (copied["planes"] == copied["images"].transpose(0, 3, 1, 2)).all()
+    assert "converts" in capsys.readouterr().out
+    assert (staged["window"] == [[1.0] * 4 + [0.0] * 6] * 32).all()
+
+
+def test_getting_started(tmp_path: Path) -> None:
+    """The blocks of the guide run one after another, as a reader would type them."""
+    names: dict[str, Any] = {}
+    with chdir(tmp_path):
+        for text in blocks("getting-started.md", "python"):
+            exec(text, names)
+        back = np.zeros_like(names["records"])
+        names["engine"].copy(names["columns"], back).wait()
+        assert (back["mass"] == np.arange(1000)).all()
+        assert (np.load("out.npy") == np.arange(64.0).reshape(8, 8)).all()
+    assert (names["out"] == names["field"][:, 4:]).all()
+    names["consumer"].close()
+    names["producer"].close()
+    names["engine"].close()
 
 
 def test_in_the_background(profile: str, tmp_path: Path) -> None:
