@@ -298,6 +298,37 @@ Array sliced(const Array& array,
   return part;
 }
 
+/// The mapping of one field alone.
+std::shared_ptr<const Mapping> mapping_of_field(const Mapping& mapping, const Placement& placed) {
+  Mapping::StridedField field{placed.field, placed.offset, {}};
+  for (std::size_t k = 0; k < mapping.space().size(); ++k) {
+    if (placed.dimension[k].count > 1) {
+      raise({ErrorCode::invalid_argument,
+             "the layout " + mapping.layout().to_string() +
+                 " has blocks, and one field of it has "
+                 "no strides",
+             "copy all fields to an array without blocks, and take the field there"});
+    }
+    field.strides.push_back(placed.dimension[k].level[0].stride);
+  }
+  return unwrap(Mapping::make_strided(mapping.space(), {std::move(field)}));
+}
+
+/// One field of all points.
+Array field_of(const Array& array, const std::string& name) {
+  std::string known;
+  for (const Placement& placement : array.view.mapping->fields()) {
+    if (placement.field.name == name) {
+      Array part = array;
+      part.view.mapping = mapping_of_field(*array.view.mapping, placement);
+      return part;
+    }
+    known += (known.empty() ? "" : ", ") + placement.field.name;
+  }
+  raise({ErrorCode::not_found, array.name + " has no field '" + name + "'",
+         "name one of its fields: " + known});
+}
+
 nb::list described_fields(const Array& array) {
   nb::list fields;
   for (const Placement& placement : array.view.mapping->fields()) {
@@ -448,6 +479,7 @@ void bind_arrays(nb::module_& module) {
       .def_prop_ro("device", [](const Array& array) { return array.device; })
       .def_prop_ro("stream", [](const Array& array) { return array.stream; })
       .def("slice", &sliced, nb::arg("cuts"))
+      .def("field", &field_of, nb::arg("name"))
       .def("flush", [](const Array& array) { end_file(array, &File::flush); })
       .def("close", [](const Array& array) { end_file(array, &File::close); })
       .def("discard", [](const Array& array) {

@@ -91,6 +91,11 @@ CopyOptions copy_options(int priority, const std::string& planner, std::int64_t 
   options.priority = priority;
   options.planner = unwrap(planner_kind_from(planner));
   options.buffer_bytes_max = buffer_bytes;
+  if (buffer_bytes < 0) {
+    raise({ErrorCode::invalid_argument,
+           "buffer_bytes=" + std::to_string(buffer_bytes) + " is negative",
+           "give a number of bytes, or 0 for no limit of this copy's own"});
+  }
   return options;
 }
 
@@ -118,8 +123,9 @@ Before before_of(nb::handle after, nb::handle stream) {
     const auto named = stream_in(stream);
     if (!named) {
       raise({ErrorCode::invalid_argument,
-             "`stream` is the number of a cudaStream_t, or an object that holds one as "
-             "cuda_stream (PyTorch) or ptr (CuPy)"});
+             std::string("stream=") + nb::repr(stream).c_str() + " is not a CUDA stream",
+             "give the number of a cudaStream_t, or an object that holds one as cuda_stream "
+             "(PyTorch) or ptr (CuPy)"});
     }
     before.streams.own = named;
   }
@@ -130,7 +136,8 @@ Before before_of(nb::handle after, nb::handle stream) {
     }
   } catch (const std::exception&) {
     raise(Error{ErrorCode::invalid_argument,
-                "`after` is an event that copy() returned, a stream object of a GPU library, or "
+                std::string("after=") + nb::repr(after).c_str() + " is not an event or a stream",
+                "give an event that copy() returned, a stream object of a GPU library, or "
                 "several of them"});
   }
   return before;
@@ -146,7 +153,8 @@ std::vector<Event> events_of(nb::handle after) {
     for (nb::handle one : after) events.push_back(nb::cast<const BoundEvent&>(one).event);
   } catch (const std::exception&) {
     raise(Error{ErrorCode::invalid_argument,
-                "`after` is an event that Engine.copy() returned, or several of them"});
+                std::string("after=") + nb::repr(after).c_str() + " is not an event",
+                "give an event that Engine.copy() returned, or several of them"});
   }
   return events;
 }
@@ -269,10 +277,21 @@ bool done(const BoundEvent& self) {
   return self.event.done();
 }
 
-/// Waits in slices, so that Ctrl-C is heard.
-void wait(const BoundEvent& self, std::optional<double> timeout) {
+/// A timeout in seconds; none for None. @error invalid_argument if it is not a number
+std::optional<double> seconds_of(nb::handle timeout) {
+  if (timeout.is_none()) return {};
+  double seconds = 0;
+  if (nb::try_cast(timeout, seconds) && !std::isnan(seconds)) return seconds;
+  raise({ErrorCode::invalid_argument,
+         std::string("timeout=") + nb::repr(timeout).c_str() + " is not a number of seconds",
+         "give seconds, such as 0.5, or None to wait without a limit"});
+}
+
+/// Waits in slices and checks for signals between them, so that Ctrl-C ends the wait.
+void wait(const BoundEvent& self, nb::handle given) {
   const Event& event = self.event;
   using Seconds = std::chrono::duration<double>;
+  const std::optional<double> timeout = seconds_of(given);
   if (event.ended_well()) return;
   const auto deadline =
       std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -314,6 +333,29 @@ std::shared_ptr<Engine> open(const std::string& profile,
   return owned(unwrap(std::move(opened)));
 }
 
+/// "<Event pending: node0/host0 > node0/file0>", "<Event done: …>" or "<Event failed: …>".
+std::string event_text(const BoundEvent& self) {
+  std::string state = "pending";
+  if (done(self)) {
+    const Released released;
+    const Status status = self.event.wait(std::chrono::nanoseconds{0});
+    state = status ? "done" : "failed (" + std::string(to_string(status.error().code)) + ")";
+  }
+  const auto& plan = self.event.plan();
+  return "<Event " + state + (plan ? ": " + plan->path(self.engine->profile()) : "") + ">";
+}
+
+std::string plan_text(const BoundPlan& self) {
+  if (!self.plan) return "<Plan of nothing>";
+  return "<Plan " + self.plan->path(self.profile()) + ": " + std::to_string(self.plan->bytes) +
+         " bytes, planner " + to_string(self.plan->planner) + ">";
+}
+
+/// A function of tranship.events, which completes events in Python.
+nb::object in_events(const char* name) {
+  return nb::module_::import_("tranship.events").attr(name);
+}
+
 /// What the caller did from `begin_ns` until now.
 void add_span(const Engine& engine, const std::string& name, std::int64_t begin_ns,
               std::int64_t bytes) {
@@ -332,6 +374,15 @@ void bind_plan(nb::module_& module) {
       .def("to_json",
            [](const BoundPlan& self) { return explain_json(*self.plan, self.profile()); })
       .def("__str__", [](const BoundPlan& self) { return self.plan->path(self.profile()); })
+      .def("__repr__", &plan_text)
+      .def(
+          "__reduce__",
+          [](const BoundPlan&) -> nb::object {
+            throw nb::type_error(
+                "a Plan cannot be pickled: it belongs to an engine of this process; send "
+                "plan.to_json() or plan.explain()");
+          },
+          nb::sig("def __reduce__(self) -> typing.NoReturn"))
       .def_prop_ro(
           "path", [](const BoundPlan& self) { return self.plan->path(self.profile()); },
           "The memories in order.")
@@ -352,10 +403,35 @@ void bind_plan(nb::module_& module) {
 }
 
 void bind_event(nb::module_& module) {
-  nb::class_<BoundEvent>(module, "Event", "The end of a copy, to wait for.")
+  nb::class_<BoundEvent>(module, "Event",
+                         "A copy that was started: wait for its end, await it, or cancel it.")
       .def("done", &done, "Whether the copy has ended, well or not.")
-      .def("wait", &wait, nb::arg("timeout") = nb::none(),
+      .def("wait", &wait, nb::arg("timeout").none() = nb::none(),
+           nb::sig("def wait(self, timeout: float | None = None) -> None"),
            "Waits for the end, at most `timeout` seconds; raises what the copy failed with.")
+      .def(
+          "add_done_callback",
+          [](nb::handle self, nb::handle callback) {
+            in_events("add_done_callback")(self, callback);
+          },
+          nb::arg("callback").none(),
+          nb::sig("def add_done_callback(self, callback: collections.abc.Callable[[Event], "
+                  "object]) -> None"),
+          "Calls `callback(event)` once the copy has ended, well or not, on a thread of the "
+          "package.")
+      .def(
+          "__await__", [](nb::handle self) { return in_events("wait_for")(self); },
+          nb::sig("def __await__(self) -> collections.abc.Generator[typing.Any, None, None]"),
+          "Waits in a coroutine, as in ``await engine.copy(source, target)``.")
+      .def("__repr__", &event_text)
+      .def(
+          "__reduce__",
+          [](const BoundEvent&) -> nb::object {
+            throw nb::type_error(
+                "an Event cannot be pickled: it belongs to an engine of this process; wait for it "
+                "here");
+          },
+          nb::sig("def __reduce__(self) -> typing.NoReturn"))
       .def(
           "cancel",
           [](const BoundEvent& self) {

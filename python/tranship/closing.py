@@ -6,11 +6,11 @@ import atexit
 import weakref
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from . import _core
 
-__all__ = ["Closing", "close_at_exit"]
+__all__ = ["Closing", "close_at_exit", "refuse_pickling"]
 
 T = TypeVar("T", bound="Closing")
 
@@ -34,6 +34,17 @@ class Closing(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def refuse_pickling(one: object, hint: str) -> NoReturn:
+    """Says why an object cannot be sent to another process.
+
+    Raises:
+        TypeError: Always, as `pickle` expects of such objects.
+    """
+    kind = type(one).__name__
+    article = "an" if kind[0] in "AEIOU" else "a"
+    raise TypeError(f"{article} {kind} cannot be pickled: it belongs to this process; {hint}")
 
 
 _open: weakref.WeakSet[Closing] = weakref.WeakSet()

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import json
-import operator
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, overload
+from typing import Any, Literal, NoReturn, SupportsIndex, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core, profiles
 from ._core import Event, Pinned, Plan
+from .arguments import check_path, check_seconds, check_text, check_whole, element_type, shape_of
 from .arrays import DeviceArray, RemoteArray, to_core
 from .arrays.device import device_number, empty_device
 from .arrays.dtypes import dtype_fields
-from .closing import Closing, close_at_exit
+from .closing import Closing, close_at_exit, refuse_pickling
 from .errors import Closed, Error, InvalidArgument
+from .settings import PlannerName, Settings, setting_overrides
 from .topology import describe as describe_topology
 from .topology import hardware_lines
 
 __all__ = ["Engine", "Peer"]
 
-Region = Mapping[str, tuple[int, int]]
+Region = Mapping[str, tuple[SupportsIndex, SupportsIndex]]
+Shape = SupportsIndex | Sequence[SupportsIndex]
+PRIORITY_BITS = 32
 
 
 class Engine(Closing):
@@ -36,17 +39,18 @@ class Engine(Closing):
     may use it. Close it, or use it in a ``with`` statement: nothing is left outstanding.
 
     Args:
-        contact: a file to write, through which other processes find this one; or True to accept
-            others by `Engine.contact` alone. None: nobody connects to this engine (it may connect).
-        profile: the machine's profile as JSON, a path, or the name of one that comes with the
-            package. None: this machine's, which is measured once (some four seconds) and kept.
-        trace: a file to which what was moved and when is written as Chrome trace JSON when the
-            engine closes. The setting `trace_folder` does so for every engine of every process.
-        **settings: any setting of `tranship config`, such as ``threads=4``.
+        contact: File to write, through which other processes find this engine; or True to accept
+            others by `Engine.contact` alone. None: no process connects to this engine, and it may
+            connect to others.
+        profile: The machine's profile as JSON, a path, or the name of a profile that comes with
+            the package. None: this machine's, which is measured once (some four seconds) and kept.
+        trace: File to which the moved bytes and their times are written as Chrome trace JSON when
+            the engine closes. The setting `trace_folder` does so for every engine of every process.
+        **settings: Any setting of `tranship config`, such as ``threads=4``.
 
     Raises:
-        InvalidArgument: a setting that does not exist or cannot be read.
-        Error: the operating system refused threads, sockets or the contact file.
+        InvalidArgument: A setting that does not exist or cannot be read.
+        Error: The operating system refused threads, sockets or the contact file.
     """
 
     def __init__(
@@ -55,18 +59,21 @@ class Engine(Closing):
         *,
         profile: str | os.PathLike[str] | None = None,
         trace: str | os.PathLike[str] | None = None,
-        **settings: Any,
+        **settings: Unpack[Settings],
     ) -> None:
         overrides = setting_overrides(settings)
+        file = ""
+        if contact is not None and not isinstance(contact, bool):
+            file = check_path("contact", contact)
+        trace_file = check_path("trace", trace) if trace is not None else ""
         if profile is None:
             text = profiles.of_this_machine(overrides=overrides)
         else:
             text = read_profile(profile)
-        file = "" if contact is None or isinstance(contact, bool) else os.fspath(contact)
-        trace_file = os.fspath(trace) if trace is not None else ""
         program = os.path.basename(sys.argv[0]) or "python"
         accept = contact is True or file != ""
         self._core = _core.EngineCore.open(text, overrides, trace_file, program, accept, file)
+        self._accepts = accept
         close_at_exit(self)
 
     def copy(
@@ -78,7 +85,7 @@ class Engine(Closing):
         priority: int = 0,
         after: Any = None,
         stream: Any = None,
-        planner: str = "automatic",
+        planner: PlannerName = "automatic",
         buffer_bytes: int = 0,
     ) -> Event:
         """Copies `source` to `target`, converting the layout on the way.
@@ -115,9 +122,13 @@ class Engine(Closing):
             NoRoute: no chain of channels joins the two memories.
             Closed: the engine is closed.
         """
-        return self._core.copy(
-            source, target, region, priority, after, planner, buffer_bytes, stream
-        )
+        try:
+            return self._core.copy(
+                source, target, region, priority, after, planner, buffer_bytes, stream
+            )
+        except TypeError:
+            check_options(priority, planner, buffer_bytes)
+            raise
 
     def copy_all(
         self,
@@ -149,7 +160,12 @@ class Engine(Closing):
             NoRoute: no chain of channels joins two memories.
             Closed: the engine is closed.
         """
-        return self._core.copy_all(pairs, priority, after, stream)
+        try:
+            return self._core.copy_all(pairs, priority, after, stream)
+        except TypeError:
+            check_options(priority)
+            check_pairs(pairs)
+            raise
 
     def copy_pages(
         self,
@@ -188,9 +204,12 @@ class Engine(Closing):
             NoRoute: no chain of channels joins the two memories.
             Closed: the engine is closed.
         """
-        return self._core.copy_pages(
-            source, target, indices(source_pages), indices(target_pages), priority, after, stream
-        )
+        pages = indices("source_pages", source_pages), indices("target_pages", target_pages)
+        try:
+            return self._core.copy_pages(source, target, *pages, priority, after, stream)
+        except TypeError:
+            check_options(priority)
+            raise
 
     def plan(
         self,
@@ -199,14 +218,18 @@ class Engine(Closing):
         *,
         region: Region | None = None,
         priority: int = 0,
-        planner: str = "automatic",
+        planner: PlannerName = "automatic",
         buffer_bytes: int = 0,
     ) -> Plan:
         """The plan that `copy` would run; ``print(plan.explain())`` says why.
 
         Nothing is copied. Its time includes what goes first on the channels at that priority now.
         """
-        return self._core.plan(source, target, region, priority, planner, buffer_bytes)
+        try:
+            return self._core.plan(source, target, region, priority, planner, buffer_bytes)
+        except TypeError:
+            check_options(priority, planner, buffer_bytes)
+            raise
 
     def pin(self, array: npt.NDArray[Any]) -> Pinned:
         """Pins the memory of an array where it lies, so that GPUs reach it at the link's speed.
@@ -231,14 +254,12 @@ class Engine(Closing):
         return _core.pin(self._core, to_core(array, False))
 
     @overload
-    def empty(
-        self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = "f8"
-    ) -> npt.NDArray[Any]: ...
+    def empty(self, shape: Shape, dtype: npt.DTypeLike = "f8") -> npt.NDArray[Any]: ...
 
     @overload
     def empty(
         self,
-        shape: int | tuple[int, ...],
+        shape: Shape,
         dtype: npt.DTypeLike = "f8",
         *,
         memory: Literal["host", "pinned"],
@@ -246,12 +267,12 @@ class Engine(Closing):
 
     @overload
     def empty(
-        self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = "f8", *, memory: str
+        self, shape: Shape, dtype: npt.DTypeLike = "f8", *, memory: str
     ) -> npt.NDArray[Any] | DeviceArray: ...
 
     def empty(
         self,
-        shape: int | tuple[int, ...],
+        shape: Shape,
         dtype: npt.DTypeLike = "f8",
         *,
         memory: str = "host",
@@ -271,12 +292,11 @@ class Engine(Closing):
             InvalidArgument: a negative extent, objects, or no such memory.
             Error: there is no GPU, or too little memory.
         """
-        kind = np.dtype(dtype)
-        extents = tuple(shape) if np.iterable(shape) else (operator.index(shape),)
-        if any(extent < 0 for extent in extents):
-            raise InvalidArgument(f"a shape has no negative extents: {extents}")
+        kind = element_type("dtype", dtype)
+        extents = shape_of(shape, kind)
         dtype_fields(kind)  # refuses objects
         if memory not in ("host", "pinned"):
+            check_text("memory", memory)
             return empty_device(self._core, extents, kind, device_number(memory))
         count = int(np.prod(extents, dtype=np.int64)) * kind.itemsize
         held: _core.DeviceMemory | _core.SharedMemory
@@ -301,7 +321,8 @@ class Engine(Closing):
         Raises:
             InvalidArgument: the name is taken, or the array is itself another process's.
         """
-        _core.export_array(self._core, name, array if is_buffer(array) else to_core(array, False))
+        described = array if is_buffer(array) else to_core(array, False)
+        _core.export_array(self._core, check_text("name", name), described)
 
     def withdraw(self, name: str) -> None:
         """Ends an export; when it returns nobody touches the array any more.
@@ -311,7 +332,7 @@ class Engine(Closing):
             Timeout: a peer's copy takes longer than the setting ``peer_timeout_ms``; keep the
                 memory until it is over. The name is free, and nothing new begins.
         """
-        _core.withdraw(self._core, name)
+        _core.withdraw(self._core, check_text("name", name))
 
     def connect(self, contact: str | os.PathLike[str], *, timeout: float = 10.0) -> Peer:
         """Connects to another engine by its contact file or host:port.
@@ -321,8 +342,8 @@ class Engine(Closing):
             PeerLost: the process that wrote it is gone, or nothing listens there.
             Timeout: what listens there does not answer as Tranship does.
         """
-        peer = _core.connect(self._core, os.fspath(contact), timeout)
-        return Peer(self._core, peer, timeout)
+        where, limit = check_path("contact", contact), check_seconds("timeout", timeout)
+        return Peer(self._core, _core.connect(self._core, where, limit), limit)
 
     def topology(self) -> str:
         """The memories of this machine, the channels between them, and its GPUs, as text."""
@@ -347,6 +368,8 @@ class Engine(Closing):
     @contextmanager
     def span(self, name: str, nbytes: int = 0) -> Iterator[None]:
         """Shows what the ``with`` statement's body does in the trace, if there is one."""
+        check_text("name", name)
+        check_whole("nbytes", nbytes, least=0)
         begin_ns = time.monotonic_ns()
         try:
             yield
@@ -364,9 +387,23 @@ class Engine(Closing):
         """
         self._core.close()
 
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<Engine closed>"
+        where = _core.contact(self._core) if self._accepts else ""
+        contact = f", contact {where}" if where else ""
+        memories = len(json.loads(self.profile)["memories"])
+        return f"<Engine on {memories} memories: {self.threads} threads{contact}>"
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self, "make an engine in each process, and join them by Engine.connect()")
+
 
 class Peer:
-    """Another process, and the arrays that it exports: ``peer["density"]``."""
+    """Another process, and the arrays that it exports: ``peer["density"]``.
+
+    Iterating over a peer gives the names of its arrays. A ``with`` statement closes the connection.
+    """
 
     def __init__(self, core: _core.EngineCore, peer: _core.PeerId, timeout: float) -> None:
         self._core = core
@@ -387,6 +424,7 @@ class Peer:
             Closed: this connection, or the engine, was closed.
         """
         self._check()
+        check_text("name", name)
         found = _core.lookup(self._core, self._peer, name, self._timeout)
         return RemoteArray(found, name, self._core)
 
@@ -397,6 +435,24 @@ class Peer:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names()
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self, "connect again in the other process, with Engine.connect()")
 
     def close(self) -> None:
         """Ends the connection. May be repeated."""
@@ -432,33 +488,43 @@ def is_buffer(array: Any) -> bool:
 
 
 def read_profile(profile: str | os.PathLike[str]) -> str:
-    """JSON as it is; else a file, or the name of a profile that comes with the package."""
-    text = os.fspath(profile)
+    """Returns JSON as it is; else the content of a file, or of a profile of the package."""
+    text = check_path("profile", profile)
     return _core.check_profile(text) if text.lstrip().startswith("{") else profiles.load(text)
 
 
-def indices(pages: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """A list of integers as the core takes it."""
+def indices(name: str, pages: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Returns a list of integers as the core takes it."""
     array = np.asarray(pages)
     if array.ndim != 1 or (array.size > 0 and array.dtype.kind not in "iu"):
         raise InvalidArgument(
-            f"pages are a list of integers, not {array.dtype} of shape {array.shape}"
+            f"{name} is {array.dtype} of shape {array.shape}, not a list of integers",
+            f"give indices of the first dimension, as in {name}=[0, 3]",
         )
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def setting_overrides(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Settings as the variables that they override."""
-    known = {name for name, _, _, _ in _core.describe_config({})}
-    for name in settings:
-        if name not in known:
-            raise InvalidArgument(
-                f"there is no setting {name!r}; the settings are {', '.join(sorted(known))}"
-            )
-    return {
-        f"TRANSHIP_{name.upper()}": str(int(value)) if isinstance(value, bool) else str(value)
-        for name, value in settings.items()
-    }
+def check_options(priority: Any, planner: Any = "automatic", buffer_bytes: Any = 0) -> None:
+    """Names the option that the core cannot read.
+
+    Raises:
+        InvalidArgument: One of them has the wrong type, or does not fit its integer.
+    """
+    check_whole("priority", priority, bits=PRIORITY_BITS)
+    check_text("planner", planner)
+    check_whole("buffer_bytes", buffer_bytes)
+
+
+def check_pairs(pairs: Any) -> None:
+    """Refuses what cannot be iterated over.
+
+    Raises:
+        InvalidArgument: It is not iterable.
+    """
+    if not np.iterable(pairs):
+        raise InvalidArgument(
+            f"pairs={pairs!r} is not a list of copies", "give (source, target), (source, target), …"
+        )
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:

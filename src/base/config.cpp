@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 namespace tranship {
@@ -21,8 +22,13 @@ struct Setting {
 
 Setting number(const char* name, std::int64_t Config::*member, const char* help) {
   return {name, help,
-          [member](Config& config, const std::string& text) -> Status {
-            auto value = parse_bytes(text);
+          [member, name](Config& config, const std::string& text) -> Status {
+            const bool automatic = text == "-1" && Config{}.*member < 0;
+            auto value = automatic ? Result<std::int64_t>(-1) : parse_bytes(text);
+            if (!value && !std::string_view(name).ends_with("_bytes")) {
+              return Error{ErrorCode::invalid_argument, "\"" + text + "\" is not a whole number",
+                           "write a number, such as 4"};
+            }
             if (!value) return value.error();
             config.*member = *value;
             return {};

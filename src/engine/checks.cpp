@@ -92,7 +92,9 @@ bool is_resolved(const Array& array) {
 
 Result<View> check_pair(const Array& source, const Array& target) {
   if (!target.writable) {
-    return Error{ErrorCode::permission, "the target is read-only: " + target.name};
+    return Error{ErrorCode::invalid_argument, "the target is read-only: " + target.name,
+                 "copy to an array that can be written (NumPy: array.flags.writeable; a File: "
+                 "mode \"r+\" or \"w\")"};
   }
   if (Status s = check_liveness(source.liveness, target.liveness); !s) return s.error();
   if (Status status = check_view(source, "source"); !status) return status.error();

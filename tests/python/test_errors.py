@@ -106,9 +106,8 @@ def test_read_only_targets(any_engine: ts.Engine, tmp_path: Path) -> None:
     np.save(tmp_path / "f.npy", np.zeros(5))
     for one in (target, ts.File(tmp_path / "f.npy"), bytes(40)):
         source = np.ones(40, np.uint8) if isinstance(one, bytes) else np.ones(5)
-        with pytest.raises(ts.Error, match="read-only") as raised:
+        with pytest.raises(ts.InvalidArgument, match=r"read-only.*; copy to an array that can"):
             any_engine.copy(source, one)
-        assert raised.value.code == "permission"
     assert not target.any() and not np.load(tmp_path / "f.npy").any()
 
 
@@ -137,7 +136,7 @@ def test_regions_that_are_none(any_engine: ts.Engine, region: Any) -> None:
 
 def test_indices_outside(any_engine: ts.Engine) -> None:
     array = grid({"x": 5, "y": 4})
-    with pytest.raises(ts.OutOfRange, match="index 5 is outside a dimension of 5") as raised:
+    with pytest.raises(ts.OutOfRange, match="index 5 lies outside a dimension of 5") as raised:
         array[5]
     assert isinstance(raised.value, IndexError) and isinstance(raised.value, ts.InvalidArgument)
     assert [row.shape for row in array] == [(4,)] * 5

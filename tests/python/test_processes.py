@@ -103,9 +103,8 @@ def test_what_a_peer_does_not_export_or_let_write(exporter: Start, client: ts.En
     with pytest.raises(ts.NotFound, match=r"missing.*plain"):
         peer["missing"]
     before = other.ask("sum fixed")
-    with pytest.raises(ts.Error, match="read-only") as raised:
+    with pytest.raises(ts.InvalidArgument, match="read-only"):
         client.copy(np.zeros(1 << 16, np.uint8), peer["fixed"])
-    assert raised.value.code == "permission"
     with pytest.raises(ts.InvalidArgument, match="differ in extent"):
         client.copy(np.zeros(5, np.uint8), peer["plain"])
     assert other.ask("sum fixed") == before

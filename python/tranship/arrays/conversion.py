@@ -20,7 +20,11 @@ CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 
 
 def to_core(array: Any, writable: bool) -> _core.Array:
-    """The core's form of what has no plain buffer: structured types, DLPack, our own classes."""
+    """Returns the core's form of arrays without a plain buffer: structured types, DLPack, ours.
+
+    Raises:
+        InvalidArgument: The object is not an array, or its memory does not hold its values.
+    """
     if isinstance(array, CoreArray):
         return array._core
     refuse_lossy(array)
@@ -35,28 +39,46 @@ def to_core(array: Any, writable: bool) -> _core.Array:
         return from_dlpack(array)
     if hasattr(array, "__array_interface__"):
         return from_numpy(np.asarray(array))
-    verb = "written" if writable else "read"
-    if hasattr(array, "__array__"):
-        raise InvalidArgument(
-            f"a {type(array).__name__} cannot be {verb} as an array by itself",
-            "give its values, as in x.values or np.asarray(x)",
+    if not hasattr(array, "__array__"):
+        try:
+            return from_numpy(np.asarray(memoryview(array)))
+        except (TypeError, ValueError, BufferError):
+            pass
+    raise refusal(array, writable)
+
+
+def refusal(array: Any, writable: bool) -> InvalidArgument:
+    """Returns the error for an object that cannot be taken, with what to do about it."""
+    kind = type(array).__name__
+    what = "None" if array is None else f"{'an' if kind[:1] in 'AEIOUaeiou' else 'a'} {kind}"
+    library = type(array).__module__.partition(".")[0]
+    lazy = library == "dask" or type(getattr(array, "data", None)).__module__.startswith("dask")
+    if writable and (lazy or library in ("pandas", "polars")):
+        hint = "copy into a NumPy array, and make the object of it"
+    elif library == "xarray" and not hasattr(array, "dtype"):
+        hint = "copy one of its variables, as in x['name']"
+    elif lazy:
+        hint = "compute its values first: x.compute()"
+    elif hasattr(array, "to_numpy"):
+        hint = "copy its values: x.to_numpy(), or x.values"
+    elif hasattr(array, "__array__"):
+        hint = "copy its values, as in x.values or np.asarray(x)"
+    elif isinstance(array, list | tuple | int | float | complex):
+        hint = "give a NumPy array" if writable else "copy np.asarray(x)"
+    else:
+        hint = (
+            "give a NumPy array, anything with the buffer protocol or __dlpack__, an Instance, a "
+            "File or an array of a peer"
         )
-    try:
-        return from_numpy(np.asarray(memoryview(array)))
-    except (TypeError, ValueError, BufferError):
-        pass
-    raise InvalidArgument(
-        f"a {type(array).__name__} cannot be {verb} as an array",
-        "give a NumPy array, anything with "
-        "the buffer protocol or __dlpack__, an Instance, a File or a remote array",
-    )
+    verb = "written" if writable else "read"
+    return InvalidArgument(f"{what} cannot be {verb} as an array", hint)
 
 
 def refuse_lossy(array: Any) -> None:
     """Refuses arrays whose memory does not say all that they mean.
 
     Raises:
-        InvalidArgument: it has a mask, or is a view that is conjugated or negated when it is read.
+        InvalidArgument: A mask, or a view that is conjugated or negated when it is read.
     """
     interface = getattr(array, "__array_interface__", None)
     masked = isinstance(interface, Mapping) and interface.get("mask") is not None
@@ -77,9 +99,9 @@ def refuse_lossy(array: Any) -> None:
 
 
 def labelled_values(array: Any) -> tuple[npt.NDArray[Any], list[str]] | None:
-    """The values of an xarray.DataArray, where they lie, and its dimensions' names."""
+    """Returns values in place, and names of dimensions, of an xarray DataArray or Variable."""
     dims = getattr(array, "dims", None)
-    if not isinstance(dims, tuple) or not hasattr(array, "coords"):
+    if not isinstance(dims, tuple) or not type(array).__module__.startswith("xarray"):
         return None
     values = getattr(array, "data", None)
     if not isinstance(values, np.ndarray) or not all(isinstance(name, str) for name in dims):
@@ -89,16 +111,16 @@ def labelled_values(array: Any) -> tuple[npt.NDArray[Any], list[str]] | None:
 
 
 def cuda_array_interface(array: Any) -> Mapping[str, Any] | None:
-    """What a GPU library says of its array; None where it has nothing to say.
+    """Returns what a GPU library says of its array; None where it has no such interface.
 
     Raises:
-        InvalidArgument: the library refuses (a tensor that requires a gradient, for example).
+        InvalidArgument: The library refuses, as for a tensor that requires a gradient.
     """
     try:
         interface = getattr(array, "__cuda_array_interface__", None)
     except (BufferError, KeyError, RuntimeError, TypeError, ValueError) as error:
         if hasattr(array, "__dlpack__"):
-            return None  # types that one has no name for, the other has
+            return None  # DLPack has types that the interface lacks
         raise InvalidArgument(
             f"the array cannot be read through its CUDA array interface: {error}"
         ) from error
@@ -110,7 +132,10 @@ def cuda_array_interface(array: Any) -> Mapping[str, Any] | None:
 
 
 def from_cuda(array: Any, interface: Mapping[str, Any]) -> _core.Array:
-    """By the CUDA array interface, versions 2 and 3; the engine finds the GPU by the address."""
+    """Describes an array by the CUDA array interface, versions 2 and 3.
+
+    The engine finds the GPU by the address.
+    """
     try:
         version = int(interface["version"])
         shape = [int(extent) for extent in interface["shape"]]
@@ -140,16 +165,17 @@ def from_cuda(array: Any, interface: Mapping[str, Any]) -> _core.Array:
         raise InvalidArgument(f"shape {shape} and strides {steps} do not fit each other")
     if stream is not None and (not isinstance(stream, int) or stream < 1):
         raise InvalidArgument(
-            f"the array's stream is {stream!r}, which says nothing; the CUDA array interface has "
-            "None, 1 and 2 (the default streams), or the address of a cudaStream_t"
+            f"the array's stream is {stream!r}, which is not a stream",
+            "the CUDA array interface allows None, 1 and 2 (the default streams), and the address "
+            "of a cudaStream_t",
         )
     core = _core.strided(array, address, shape, steps, dtype_fields(dtype), not read_only)
-    # An array of nothing has no address that a driver could know.
+    # An empty array has no address that the driver could place.
     return core if 0 in shape else _core.placed(core, "device", -1, stream)
 
 
 def interface_dtype(interface: Mapping[str, Any]) -> np.dtype[Any]:
-    """The element type: `descr` says more than `typestr` for structures."""
+    """Returns the element type: `descr` says more than `typestr` for structures."""
     dtype: np.dtype[Any] = np.dtype(interface["typestr"])
     descr = interface.get("descr")
     if dtype.kind != "V" or descr is None or len(descr) < 2:
@@ -159,7 +185,7 @@ def interface_dtype(interface: Mapping[str, Any]) -> np.dtype[Any]:
 
 
 def from_dlpack(array: Any) -> _core.Array:
-    """By DLPack; the library that made the array is neither imported nor asked for its type."""
+    """Describes an array by DLPack, without an import of the library that made it."""
     try:
         device_type = int(array.__dlpack_device__()[0])
         if device_type == CPU:
@@ -178,24 +204,27 @@ def from_dlpack(array: Any) -> _core.Array:
 
 
 def from_host_dlpack(array: Any) -> _core.Array:
-    """By NumPy, or by ourselves where NumPy has no such type."""
+    """Describes a host array by NumPy, or by the core where NumPy has no such type."""
     try:
         return from_numpy(np.from_dlpack(array))
     except (BufferError, RuntimeError, TypeError):
         try:
             capsule = array.__dlpack__(max_version=(1, 0))
-        except TypeError:  # a producer from before versions were
+        except TypeError:  # a producer of DLPack before version 1
             capsule = array.__dlpack__()
         return _core.from_dlpack(capsule)
 
 
 def core_of_capsule(array: Any, device_type: int) -> _core.Array:
-    """Of GPU and pinned memory. The producer makes the legacy default stream (1) wait for its
-    work, and the copy starts after that stream."""
+    """Describes GPU and pinned memory.
+
+    The producer makes the legacy default stream (1) wait for its work, and the copy starts after
+    that stream.
+    """
     stream = None if device_type == CUDA_HOST else 1
     try:
         capsule = array.__dlpack__(stream=stream, max_version=(1, 0))
-    except TypeError:  # a producer from before versions were
+    except TypeError:  # a producer of DLPack before version 1
         capsule = array.__dlpack__(stream=stream)
     core = _core.from_dlpack(capsule)
     if core.where != "device" or core.bytes == 0:
@@ -204,7 +233,7 @@ def core_of_capsule(array: Any, device_type: int) -> _core.Array:
 
 
 def from_numpy(array: npt.NDArray[Any], names: Sequence[str] = ()) -> _core.Array:
-    """By address, shape and strides; each field of a structured type is a field."""
+    """Describes a NumPy array by address, shape and strides; fields of its type are fields."""
     address = array.__array_interface__["data"][0]
     fields = dtype_fields(array.dtype)
     return _core.strided(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, NotFound
 from .core_array import CoreArray, c_strides, cuts_of
 from .dtypes import dtype_fields
 
@@ -20,10 +20,11 @@ __all__ = ["DeviceArray"]
 class DeviceArray(CoreArray):
     """An array in GPU memory, made by `Engine.empty`; slices refer to the same memory.
 
-    GPU libraries take it as it is through ``__cuda_array_interface__`` (``cupy.asarray(array)``,
-    ``torch.as_tensor(array, device="cuda")``), and `Engine.copy` as source and target. The memory
-    lives as long as an array that refers to it, whatever becomes of the engine. On emulated GPUs it
-    is memory of the host, which no other library may take for a GPU's.
+    `Engine.copy` takes it as source and target, and GPU libraries take it without a copy through
+    ``__cuda_array_interface__`` (``cupy.asarray(array)``,
+    ``torch.as_tensor(array, device="cuda")``). The memory is freed with the last array that refers
+    to it, even after the engine was closed. On emulated GPUs the array lies in host memory, which
+    no other library may take for a GPU's.
     """
 
     def __init__(
@@ -74,17 +75,24 @@ class DeviceArray(CoreArray):
         }
 
     def numpy(self) -> npt.NDArray[Any]:
-        """A copy of it in host memory."""
+        """Returns a copy in host memory."""
         out = np.empty(self.shape, self.dtype)
         self._engine.copy(self._core, out, None, 0, None, "automatic", 0, None).wait()
         return out
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Any:
-        """Refused: a copy over the bus should be seen in the program."""
+        """Refused, so that a copy over the bus is visible in the program."""
         raise TypeError("the array lies on a GPU; use .numpy() for a copy in host memory")
 
-    def __getitem__(self, key: Any) -> DeviceArray:
-        """A part, as NumPy's basic indexing has it: numbers, ranges with steps, one ellipsis."""
+    def __getitem__(self, key: Any) -> Self:
+        """Returns a part, which refers to the same memory.
+
+        Args:
+            key: Indices, ranges with steps and one ellipsis, as in NumPy's basic indexing; or the
+                name of a field.
+        """
+        if isinstance(key, str):
+            return self._field(key)
         address = self._address
         shape: list[int] = []
         strides: list[int] = []
@@ -94,41 +102,81 @@ class DeviceArray(CoreArray):
             if not drop:
                 shape.append(count)
                 strides.append(step * stride)
-        return DeviceArray(
-            self._engine, self._memory, address, tuple(shape), tuple(strides), self.dtype
-        )
+        return self._view(address, tuple(shape), tuple(strides), self.dtype)
 
-    def transpose(self, order: tuple[int, ...] | None = None) -> DeviceArray:
-        """The same memory with its dimensions in another order (None: reversed)."""
-        order = tuple(reversed(range(len(self.shape)))) if order is None else order
-        if sorted(order) != list(range(len(self.shape))):
-            raise InvalidArgument(f"{order} is no order of {len(self.shape)} dimensions")
-        shape = tuple(self.shape[k] for k in order)
-        strides = tuple(self._strides[k] for k in order)
-        return DeviceArray(self._engine, self._memory, self._address, shape, strides, self.dtype)
+    def _view(
+        self,
+        address: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype[Any],
+    ) -> Self:
+        return type(self)(self._engine, self._memory, address, shape, strides, dtype)
 
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of an array without dimensions")
-        return self.shape[0]
+    def _field(self, name: str) -> Self:
+        fields: Any = self.dtype.fields or {}
+        if name not in fields:
+            known = ", ".join(fields)
+            raise NotFound(
+                f"the array has no field {name!r}",
+                f"name one of its fields: {known}" if known else f"its type is {self.dtype}",
+            )
+        dtype, offset = fields[name][:2]
+        return self._view(self._address + offset, self.shape, self._strides, dtype)
 
-    def __iter__(self) -> Iterator[DeviceArray]:
-        return (self[k] for k in range(len(self)))
+    def transpose(self, *order: SupportsIndex | Sequence[SupportsIndex] | None) -> Self:
+        """Returns the same memory with its dimensions in another order, as NumPy's `transpose`.
+
+        Args:
+            order: The dimensions in their new order, as ``transpose(1, 0)`` or
+                ``transpose((1, 0))``. Default: reversed.
+
+        Raises:
+            InvalidArgument: Not every dimension is named once.
+        """
+        rank = len(self.shape)
+        given: Any = order[0] if len(order) == 1 and not hasattr(order[0], "__index__") else order
+        try:
+            axes = [int(axis) for axis in cast("Sequence[Any]", given)] if given else None
+        except (TypeError, ValueError):
+            axes = []
+        axes = list(reversed(range(rank))) if axes is None else axes
+        axes = [axis + rank if axis < 0 else axis for axis in axes]
+        if sorted(axes) != list(range(rank)):
+            raise InvalidArgument(
+                f"{given!r} is not an order of {rank} dimensions",
+                f"name each dimension from 0 to {rank - 1} once",
+            )
+        shape = tuple(self.shape[k] for k in axes)
+        strides = tuple(self._strides[k] for k in axes)
+        return self._view(self._address, shape, strides, self.dtype)
+
+    @property
+    def T(self) -> Self:  # noqa: N802
+        """The same memory with its dimensions reversed."""
+        return self.transpose()
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the GPU is emulated in host memory."""
+        gpus, _ = _core.list_gpus(self._engine)
+        return any(gpu["emulated"] for gpu in gpus if gpu["device"] == self.device)
 
     def __repr__(self) -> str:
-        return f"<DeviceArray on device{self.device}: shape {self.shape}, {self.dtype}>"
+        where = f"device{self.device}" + (" (emulated)" if self.emulated else "")
+        return f"<DeviceArray on {where}: shape {self.shape}, {self.dtype}>"
 
 
 def device_number(memory: str) -> int:
-    """The number in "device", "device0", "device1".
+    """Returns the number in "device", "device0", "device1".
 
     Raises:
-        InvalidArgument: it is the name of no memory.
+        InvalidArgument: There is no such memory.
     """
     found = re.fullmatch(r"device(\d*)", memory)
     if found is None:
         raise InvalidArgument(
-            f'memory is "host", "pinned", "device0", "device1" and so on, not {memory!r}'
+            f"memory={memory!r} is not a memory", 'give "host", "pinned", "device0", "device1", …'
         )
     return int(found[1] or 0)
 
@@ -139,7 +187,7 @@ def empty_device(
     dtype: np.dtype[Any],
     device: int,
 ) -> DeviceArray:
-    """A dense array on a GPU; its contents are whatever lay there."""
+    """Returns a dense array on a GPU with undefined contents."""
     count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     memory = _core.allocate(engine, "device", device, max(count, 1))
     strides = tuple(c_strides(shape, dtype.itemsize))

@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import element_type
 from ..errors import InvalidArgument
 
 __all__ = ["dtype_fields", "dtype_of", "field_specs", "numpy_dtype", "type_name"]
@@ -33,10 +34,10 @@ USER_DEFINED = 2
 
 
 def type_name(dtype: np.dtype[Any]) -> str:
-    """The text of a type.
+    """Returns the text of a type.
 
     Raises:
-        InvalidArgument: its elements are Python objects, or of no size.
+        InvalidArgument: Its elements are Python objects, or have no bytes.
     """
     if dtype.hasobject or dtype.kind not in COPIED_KINDS:
         raise InvalidArgument(
@@ -52,7 +53,7 @@ def type_name(dtype: np.dtype[Any]) -> str:
 
 
 def name_of(dtype: np.dtype[Any]) -> str:
-    """The text of a type that can be copied, or of a part of it."""
+    """Returns the text of a type that can be copied, or of a part of one."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return f"({name_of(base)!r}, {tuple(int(n) for n in shape)})"
@@ -65,7 +66,7 @@ def name_of(dtype: np.dtype[Any]) -> str:
 
 
 def structure_name(dtype: np.dtype[Any]) -> str:
-    """The text of a structure: a list of names and types, with offsets where there is padding."""
+    """Returns the text of a structure: names and types, with offsets where there is padding."""
     table = cast(Mapping[str, Any], dtype.fields)
     names = dtype.names or ()
     parts = [(name, name_of(table[name][0]), int(table[name][1])) for name in names]
@@ -80,10 +81,10 @@ def structure_name(dtype: np.dtype[Any]) -> str:
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """The type that a text says.
+    """Returns the type that a text names.
 
     Raises:
-        InvalidArgument: it is a type of a library that is not installed.
+        InvalidArgument: The type belongs to a library that is not installed.
     """
     if name.startswith(("(", "[")):
         return dtype_of_parts(ast.literal_eval(name))
@@ -101,7 +102,7 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def dtype_of_parts(parts: Any) -> np.dtype[Any]:
-    """The same, of a text that was read."""
+    """Returns the type that a parsed text names."""
     if isinstance(parts, list):
         return np.dtype([(name, dtype_of(kind)) for name, kind in parts])
     first, second = parts
@@ -118,29 +119,42 @@ def dtype_of_parts(parts: Any) -> np.dtype[Any]:
 
 
 def field_specs(fields: Mapping[str, Any] | npt.DTypeLike) -> list[FieldSpec]:
-    """Names, types and sizes in bytes of `fields`, a mapping of names to types or a dtype."""
+    """Returns names, types and sizes in bytes of `fields`.
+
+    Args:
+        fields: Mapping of names to types, or a dtype.
+
+    Raises:
+        InvalidArgument: A type that NumPy does not have or that cannot be copied, or no field.
+    """
+    items: list[tuple[Any, Any]]
     if isinstance(fields, Mapping):
         items = list(fields.items())
     else:
-        dtype = np.dtype(fields)
+        dtype = element_type("fields", fields)
         if dtype.names is None:
             return [("f0", type_name(dtype), dtype.itemsize)]
         table = cast(Mapping[str, Any], dtype.fields)
         items = [(name, table[name][0]) for name in dtype.names]
     specs = []
     for name, kind in items:
-        dtype = np.dtype(kind)
+        if not isinstance(name, str):
+            raise InvalidArgument(
+                f"a field is named {name!r}, which is not a text",
+                "name fields by str, as in fields={'mass': 'f8'}",
+            )
+        dtype = element_type(f"fields[{name!r}]", kind)
         specs.append((name, type_name(dtype), dtype.itemsize))
     if not specs:
-        raise InvalidArgument("an array needs at least one field, as in fields={'f0': 'f8'}")
+        raise InvalidArgument("an array needs at least one field", "as in fields={'f0': 'f8'}")
     return specs
 
 
 def dtype_fields(dtype: np.dtype[Any]) -> list[tuple[str, str, int, int]]:
-    """Names, types, sizes and offsets of the fields of a point.
+    """Returns names, types, sizes and offsets of the fields of a point.
 
     Raises:
-        InvalidArgument: there is none, one cannot be copied, or two lie over each other.
+        InvalidArgument: There is none, one cannot be copied, or two overlap.
     """
     if dtype.names is None:
         return [("f0", type_name(dtype), dtype.itemsize, 0)]
@@ -150,19 +164,19 @@ def dtype_fields(dtype: np.dtype[Any]) -> list[tuple[str, str, int, int]]:
         kind, offset = table[name][:2]
         fields.append((name, type_name(kind), kind.itemsize, int(offset)))
     if not fields:
-        raise InvalidArgument("an array needs at least one field, as in dtype=[('a', 'f8')]")
+        raise InvalidArgument("an array needs at least one field", "as in dtype=[('a', 'f8')]")
     ordered = sorted(fields, key=lambda field: field[3])
     for (first, _, size, offset), (second, _, _, start) in itertools.pairwise(ordered):
         if offset + size > start:
             raise InvalidArgument(
-                f"the fields {first!r} and {second!r} lie over each other",
+                f"the fields {first!r} and {second!r} overlap",
                 f"copy one of them, as in array[{first!r}]",
             )
     return fields
 
 
 def numpy_dtype(fields: Sequence[tuple[str, str, int, int]]) -> np.dtype[Any]:
-    """The dtype of a point with these fields."""
+    """Returns the dtype of a point with these fields."""
     if len(fields) == 1:
         return dtype_of(fields[0][1])
     return np.dtype([(name, dtype_of(kind)) for name, kind, _, _ in fields])

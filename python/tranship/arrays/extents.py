@@ -1,19 +1,45 @@
-"""Names and extents of dimensions, as a user may give them."""
+"""Names and extents of dimensions, as callers give them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import SupportsIndex
 
-__all__ = ["c_order", "extent_specs"]
+import numpy as np
+
+from ..arguments import check_whole, shown
+from ..errors import InvalidArgument
+
+__all__ = ["Extents", "c_order", "extent_specs"]
 
 
-def extent_specs(extents: Mapping[str, int] | Sequence[int]) -> tuple[list[tuple[str, int]], bool]:
-    """Names and extents, and whether the names are the user's."""
+Extents = Mapping[str, SupportsIndex] | Sequence[SupportsIndex] | SupportsIndex
+
+
+def extent_specs(extents: Extents) -> tuple[list[tuple[str, int]], bool]:
+    """Returns names and extents, and whether the names are the user's.
+
+    Raises:
+        InvalidArgument: Something else than whole numbers, or names that are not text.
+    """
     if isinstance(extents, Mapping):
-        return [(name, int(extent)) for name, extent in extents.items()], True
-    return [(f"d{k}", int(extent)) for k, extent in enumerate(extents)], False
+        for name in extents:
+            if not isinstance(name, str):
+                raise InvalidArgument(
+                    f"extents={shown(extents)} names a dimension {name!r}, which is not a text",
+                    "name dimensions by str, as in extents={'x': 64, 'y': 64}",
+                )
+        named = list(extents.items())
+        return [(name, check_whole(f"extents[{name!r}]", n)) for name, n in named], True
+    if isinstance(extents, str) or extents is None:
+        raise InvalidArgument(
+            f"extents={shown(extents)} are not the extents of an array",
+            "give whole numbers, as in extents={'x': 64, 'y': 64} or extents=(64, 64)",
+        )
+    listed = list(extents) if np.iterable(extents) else [extents]
+    return [(f"d{k}", check_whole(f"extents[{k}]", n)) for k, n in enumerate(listed)], False
 
 
 def c_order(extents: Sequence[tuple[str, int]]) -> str:
-    """The layout of a C-ordered array: the last dimension fastest."""
+    """Returns the layout of a C-ordered array: the last dimension fastest."""
     return ", ".join(["F", *(name for name, _ in reversed(extents))])

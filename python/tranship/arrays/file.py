@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy.typing as npt
 
 from .. import _core
+from ..arguments import check_path, check_text, check_whole
 from ..closing import Closing
 from ..errors import InvalidArgument
 from .core_array import CoreArray
 from .dtypes import field_specs
-from .extents import c_order, extent_specs
+from .extents import Extents, c_order, extent_specs
 from .npy import new_npy, read_header
 
 __all__ = ["File"]
@@ -22,50 +23,59 @@ __all__ = ["File"]
 class File(CoreArray, Closing):
     """A file as one end of a copy; parts of it are read and written where they lie.
 
-    With mode "w" the file is new: it is written beside its name and takes it when it is whole, at
-    `flush` or `close`, or at the end of a ``with`` statement. Until then whatever has the name
-    stays as it is. After a copy into it that failed or was cancelled, nothing takes the name; nor
-    if the process dies. A file into which nothing was copied replaces no other. Without any of
-    these calls, the file takes its name when nobody refers to it any more, if copies of as many
-    bytes as it has have ended well.
+    With mode "w" the file is new: its data are written to a temporary file beside it, which takes
+    the name when it is whole: at `flush` or `close`, or at the end of a ``with`` statement. Until
+    then a file of that name stays as it is. If a copy into the new file failed or was cancelled, or
+    the process dies, the old file keeps the name. A new file into which nothing was copied replaces
+    no other. Without any of these calls, the new file takes its name when the last reference to it
+    is dropped, if copies of as many bytes as it has have ended well.
 
-    With mode "r+" a file is changed in place, where several processes may write different parts of
-    it. While one does, a .npy file is marked as not whole, and NumPy and `File` refuse to read it:
-    from the first copy into it until `flush` or `close`, and for good if a copy failed or the
-    process died. Raw files have no place for such a mark.
+    With mode "r+" a file is changed in place, and several processes may write different parts of
+    it. From the first copy into a .npy file until `flush` or `close` its header says that it is
+    not whole, and NumPy and `File` refuse to read it; so they do after a copy that failed, or if
+    the process died. Raw files have no header that could say so.
 
     Args:
-        path: a ``.npy`` file, whose header gives extents, type and layout, or any binary file.
-        extents: indices of each dimension, by name or in order. Not for an existing .npy file.
-        fields: types by name, or a dtype. Not for an existing .npy file.
-        layout: order of the terms, fastest first; default as C has it.
-        mode: ``"r"`` reads a file that exists; ``"w"`` makes it, and replaces what has its name;
-            ``"r+"`` reads and changes a file that exists.
-        offset: bytes from the start of the file to the first element (of raw files).
-        direct: go around the page cache for large runs, where the file system lets us.
-        durable: `flush` and `close` return when the folder is on the disk, too, so that the file
-            has its name even after a power failure.
+        path: A ``.npy`` file, whose header gives extents, type and layout, or any binary file.
+        extents: Number of indices of each dimension, by name or in order. Not for an existing .npy
+            file.
+        fields: Types by name, or a dtype. Not for an existing .npy file.
+        layout: Order of the terms, fastest first. Default: C order.
+        mode: ``"r"`` reads a file that exists; ``"w"`` makes a new file, which replaces one of the
+            same name; ``"r+"`` reads and changes a file that exists.
+        offset: Bytes from the start of a raw file to its first element.
+        direct: Whether large runs bypass the page cache, where the file system allows it.
+        durable: Whether `flush` and `close` also wait until the folder is on the disk, so that the
+            file has its name even after a power failure.
 
     Raises:
-        NotFound: no such file, or folder. InvalidArgument: a directory, a pipe, extents that do
-        not fit. OutOfRange: too short. Error: no permission, a full disk (``code="io"``).
+        NotFound: There is no such file, or folder.
+        InvalidArgument: A directory, a pipe, or extents that do not fit.
+        OutOfRange: The file is too short.
+        Error: No permission, or a full disk (``code="io"``).
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
         *,
-        extents: Mapping[str, int] | Sequence[int] | None = None,
+        extents: Extents | None = None,
         fields: Mapping[str, Any] | npt.DTypeLike = "f8",
         layout: str | None = None,
-        mode: str = "r",
+        mode: Literal["r", "w", "r+"] = "r",
         offset: int = 0,
         direct: bool = True,
         durable: bool = False,
     ) -> None:
         if mode not in ("r", "w", "r+"):
-            raise InvalidArgument(f'mode is "r", "w" or "r+", not {mode!r}')
-        self.path = os.fspath(path)
+            raise InvalidArgument(
+                f"mode={mode!r} is not a mode of a file",
+                'give "r" to read, "w" to make a new file, or "r+" to change one in place',
+            )
+        self.path = check_path("path", path)
+        check_whole("offset", offset, least=0)
+        if layout is not None:
+            check_text("layout", layout)
         npy = self.path.endswith(".npy")
         head = b""
         if npy and mode == "w":
@@ -93,7 +103,17 @@ class File(CoreArray, Closing):
             specs = field_specs(fields)
             text = layout if layout is not None else c_order(names)
         self._core = _core.file(
-            self.path, names, specs, text, offset, mode, direct, named, durable, head, npy
+            self.path,
+            names,
+            specs,
+            text,
+            offset,
+            mode,
+            bool(direct),
+            named,
+            bool(durable),
+            head,
+            npy,
         )
 
     def flush(self) -> None:
@@ -102,22 +122,22 @@ class File(CoreArray, Closing):
         A new file then has its name. What is copied into it later changes it in place.
 
         Raises:
-            Error: a copy into it failed or was cancelled, and the text says which; or the disk
-                refused. The file is not whole, and a new one does not take its name.
-            Closed: it was closed.
+            Error: A copy into the file failed or was cancelled, or the disk refused; the text says
+                which. The file is not whole, and a new file does not take its name.
+            Closed: The file was closed.
         """
         self._core.flush()
 
     def close(self) -> None:
-        """Flushes what was written, or a new file, and ends all use of it. May be repeated.
+        """Flushes what was written and closes the file. Further calls do nothing.
 
         Raises:
-            Error: as `flush`. Nothing is left of a new file.
+            Error: As for `flush`. A new file is removed.
         """
         self._core.close()
 
     def __exit__(self, kind: object = None, *_: object) -> None:
-        """Closes; after an exception, a new file is dropped, and a mark stays."""
+        """Closes the file; after an exception removes a new one and leaves a changed one marked."""
         if kind is None:
             self.close()
         else:

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from ..arguments import check_text, check_whole
 from .conversion import refuse_lossy
 from .core_array import CoreArray
 from .dtypes import field_specs
-from .extents import c_order, extent_specs
+from .extents import Extents, c_order, extent_specs
 
 __all__ = ["Instance"]
 
@@ -21,29 +22,30 @@ class Instance(CoreArray):
     """Memory of this process, read through an index space, fields and a layout.
 
     Args:
-        buffer: contiguous memory: a NumPy array, bytearray, mmap, or None to allocate it.
-        extents: indices of each dimension, by name.
-        fields: types by name, as NumPy writes them, or a dtype.
-        layout: order of the terms, fastest first, such as ``"x:4, F, x, y"`` (Isometry, ICS'18,
-            section 2). Default: fields fastest, then the last dimension, as C has it.
-        offset: bytes from the start of `buffer` to the first element.
+        buffer: Contiguous memory: a NumPy array, a bytearray, an mmap, or None to allocate it.
+        extents: Number of indices of each dimension, by name or in order.
+        fields: Types by name, as NumPy writes them, or a dtype.
+        layout: Order of the terms, fastest first, such as ``"x:4, F, x, y"`` (Isometry, ICS'18,
+            section 2). Default: fields fastest, then the last dimension, as in C.
+        offset: Bytes from the start of `buffer` to the first element.
 
     Raises:
-        InvalidArgument: the layout does not fit the extents, or the buffer is too small.
+        InvalidArgument: The layout does not fit the extents, or the buffer is too small.
     """
 
     def __init__(
         self,
         buffer: Any = None,
         *,
-        extents: Mapping[str, int],
+        extents: Extents,
         fields: Mapping[str, Any] | npt.DTypeLike = "f8",
         layout: str | None = None,
         offset: int = 0,
     ) -> None:
         names, _ = extent_specs(extents)
         specs = field_specs(fields)
-        text = layout if layout is not None else c_order(names)
+        text = check_text("layout", layout) if layout is not None else c_order(names)
+        check_whole("offset", offset, least=0)
         if buffer is None:
             buffer = np.zeros(_core.layout_bytes(names, specs, text) + offset, np.uint8)
         refuse_lossy(buffer)

@@ -7,7 +7,7 @@ import io
 import os
 import secrets
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..errors import Error, InvalidArgument, NotFound, make
 from .dtypes import field_specs
-from .extents import c_order, extent_specs
+from .extents import Extents, c_order, extent_specs
 
 __all__ = ["Header", "beside", "new_npy", "read_header"]
 
@@ -93,7 +93,7 @@ def read_header(path: str, writing: bool = False) -> Header:
 
 def new_npy(
     path: str,
-    extents: Mapping[str, int] | Sequence[int],
+    extents: Extents,
     fields: Mapping[str, Any] | npt.DTypeLike,
     layout: str | None,
 ) -> tuple[Header, bytes]:

@@ -15,6 +15,7 @@ import typer
 from .. import Engine, Event, File, Plan
 from ..arrays.npy import read_header
 from ..errors import Error, InvalidArgument, Timeout
+from ..settings import PlannerName
 from .inputs import (
     JsonOption,
     Planner,
@@ -56,7 +57,7 @@ class Request:
     target_layout: str | None
     offset_bytes: int
     memory_bytes: int
-    planner: str
+    planner: PlannerName
     trace: Path | None
     verify: bool
     force: bool

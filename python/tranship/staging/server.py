@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from .. import _core, profiles
 from ..closing import Closing, close_at_exit
-from ..engine import read_profile, setting_overrides
+from ..engine import read_profile
 from ..errors import InvalidArgument
+from ..settings import setting_overrides
 from .arguments import bytes_of
 from .reader import Info
 

@@ -85,7 +85,7 @@ class Batch:
         self.target.spoil()
         self.source.forget()
 
-    def transfer(self, planner: str = "automatic") -> None:
+    def transfer(self, planner: Any = "automatic") -> None:
         """All at once, until the last is where it should be."""
         pairs = zip(self.source.views, self.target.views, strict=True)
         events = [
@@ -95,7 +95,7 @@ class Batch:
             event.wait(timeout=WAIT_S)
         self.target.flush()
 
-    def plan(self, planner: str = "automatic") -> Any:
+    def plan(self, planner: Any = "automatic") -> Any:
         """Of each transfer."""
         return self.world.engine.plan(self.source.views[0], self.target.views[0], planner=planner)
 

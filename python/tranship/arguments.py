@@ -1,0 +1,132 @@
+"""What callers pass, checked: the error names the argument and its value."""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import InvalidArgument
+
+__all__ = ["check_path", "check_seconds", "check_text", "check_whole", "element_type", "shape_of"]
+
+BYTES_MAX = 1 << 46
+"""Largest array that is allocated here."""
+BITS = {32: "32-bit", 64: "64-bit"}
+
+
+def shown(value: object) -> str:
+    """Returns the value as messages show it, shortened."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def check_whole(name: str, value: Any, *, least: int | None = None, bits: int = 64) -> int:
+    """Returns a whole number.
+
+    Raises:
+        InvalidArgument: The value is not a whole number, too small, or too large.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidArgument(
+            f"{name}={shown(value)} is not a whole number", f"give an integer, as in {name}=1"
+        ) from None
+    if least is not None and number < least:
+        raise InvalidArgument(f"{name}={number} is too small", f"give at least {least}")
+    if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        raise InvalidArgument(
+            f"{name}={number} is too large", f"give a number that fits a {BITS[bits]} integer"
+        )
+    return number
+
+
+def check_text(name: str, value: Any) -> str:
+    """Returns a text.
+
+    Raises:
+        InvalidArgument: The value is something else.
+    """
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{name}={shown(value)} is not a text", "give a str")
+    return value
+
+
+def check_path(name: str, value: Any) -> str:
+    """Returns a path as text.
+
+    Raises:
+        InvalidArgument: The value is not a path.
+    """
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        raise InvalidArgument(
+            f"{name}={shown(value)} is not a path", "give a str or an os.PathLike"
+        ) from None
+
+
+def check_seconds(name: str, value: Any) -> float:
+    """Returns a number of seconds.
+
+    Raises:
+        InvalidArgument: The value is not a number, or is "not a number".
+    """
+    try:
+        seconds = float(value) if not isinstance(value, str) else math.nan
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if math.isnan(seconds):
+        raise InvalidArgument(
+            f"{name}={shown(value)} is not a number of seconds", f"give one, as in {name}=10.0"
+        )
+    return seconds
+
+
+def element_type(name: str, value: Any) -> np.dtype[Any]:
+    """Returns the NumPy type that a value names.
+
+    Raises:
+        InvalidArgument: NumPy has no such type.
+    """
+    try:
+        dtype: np.dtype[Any] = np.dtype(value)
+    except (TypeError, ValueError, SyntaxError):
+        raise InvalidArgument(
+            f"{name}={shown(value)} is not a type that NumPy has",
+            "give one such as 'f8', np.float32, or [('mass', 'f8'), ('id', 'i4')]",
+        ) from None
+    return dtype
+
+
+def shape_of(shape: Any, dtype: npt.DTypeLike) -> tuple[int, ...]:
+    """Returns the extents of an array that is to be made.
+
+    Raises:
+        InvalidArgument: They are not whole numbers, negative, or larger than any memory.
+    """
+    try:
+        extents = tuple(
+            operator.index(extent) for extent in (shape if np.iterable(shape) else (shape,))
+        )
+    except TypeError:
+        raise InvalidArgument(
+            f"shape={shown(shape)} is not a shape",
+            "give whole numbers, one for each dimension, as in (512, 512)",
+        ) from None
+    if any(extent < 0 for extent in extents):
+        raise InvalidArgument(
+            f"shape={shown(shape)} has a negative extent", "give extents from 0 on"
+        )
+    count = math.prod(extents) * np.dtype(dtype).itemsize
+    if count > BYTES_MAX:
+        raise InvalidArgument(
+            f"shape={shown(shape)} takes {count / 2**40:,.0f} TiB, more than any memory",
+            f"an array takes at most {BYTES_MAX >> 40} TiB",
+        )
+    return extents

@@ -1,0 +1,124 @@
+"""Callbacks and coroutines that wait for events, on one thread for each process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Generator
+from typing import Any
+
+from ._core import Event
+from .arguments import shown
+from .errors import Error, InvalidArgument
+
+__all__ = ["add_done_callback", "wait_for"]
+
+Callback = Callable[[Event], object]
+
+WAIT_S = 0.05
+"""Longest wait for the oldest event while no other event is watched."""
+TURN_S = 0.0005
+"""Wait for the oldest event before all others are looked at."""
+
+
+class Watcher:
+    """Calls callbacks when their events have ended, on a daemon thread that starts on first use.
+
+    Callbacks run one after another; what one raises is reported as of any thread, and the
+    others run all the same.
+    """
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self._watched: list[tuple[Event, Callback]] = []
+        self._changed = threading.Condition()
+        self._running = False
+
+    def add(self, event: Event, callback: Callback) -> None:
+        """Watches an event."""
+        with self._changed:
+            self._watched.append((event, callback))
+            self._changed.notify()
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name="tranship-events", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._watched:
+                    self._changed.wait()
+                watched = list(self._watched)
+            await_one(watched[0][0], WAIT_S if len(watched) == 1 else TURN_S)
+            ended = [pair for pair in watched if pair[0].done()]
+            if not ended:
+                continue
+            with self._changed:
+                self._watched = [pair for pair in self._watched if pair not in ended]
+            for event, callback in ended:
+                call(callback, event)
+            del watched, ended, event, callback  # an idle thread keeps nothing alive
+
+
+def await_one(event: Event, seconds: float) -> None:
+    """Waits a while; how the event ended is raised by the `wait` of the caller."""
+    with contextlib.suppress(Error):
+        event.wait(seconds)
+
+
+def call(callback: Callback, event: Event) -> None:
+    """Runs a callback; an exception goes where those of threads go."""
+    try:
+        callback(event)
+    except BaseException:
+        kind, value, trace = sys.exc_info()
+        assert kind is not None
+        threading.excepthook(
+            threading.ExceptHookArgs((kind, value, trace, threading.current_thread()))
+        )
+
+
+_watcher = Watcher()
+
+
+def add_done_callback(event: Event, callback: Callback) -> None:
+    """Calls `callback(event)` when the event has ended; soon, if it has ended already.
+
+    Raises:
+        InvalidArgument: The callback cannot be called.
+    """
+    global _watcher
+    if not callable(callback):
+        raise InvalidArgument(
+            f"callback={shown(callback)} cannot be called", "give a function of one event"
+        )
+    if _watcher.process != os.getpid():  # a fork has none of its parent's threads
+        _watcher = Watcher()
+    _watcher.add(event, callback)
+
+
+def wait_for(event: Event) -> Generator[Any, None, None]:
+    """Returns what ``await event`` runs: it raises what the copy failed with.
+
+    A coroutine that is cancelled stops waiting; the copy goes on.
+    """
+    if event.done():
+        event.wait(0)
+        return
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def finish() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    def wake(_: Event) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop was closed
+            loop.call_soon_threadsafe(finish)
+
+    add_done_callback(event, wake)
+    yield from ended
+    event.wait(0)
