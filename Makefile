@@ -46,7 +46,15 @@ $(INSTALLED): $(VENV)/.ready $(VENV)/.ready-cuda-$(TRANSHIP_CUDA) $(SOURCES) CMa
 	  --config-settings=build-dir=$(BUILD) .
 	touch $@
 
-all: $(INSTALLED)
+# The benchmarks are a package of their own, which `tranship bench` finds when it is installed.
+BENCHMARKS := $(VENV)/.installed-benchmarks
+BENCHMARK_SOURCES := $(shell find benchmarks -name '*.py' -o -name 'CMakeLists.txt' -o -name '*.?pp' \
+                       -o -name '*.toml' -o -name 'expected.json')
+$(BENCHMARKS): $(INSTALLED) $(BENCHMARK_SOURCES)
+	$(PIP) install --no-build-isolation --no-deps --config-settings=build-dir=build/benchmarks ./benchmarks
+	touch $@
+
+all: $(INSTALLED) $(BENCHMARKS)
 
 demo: $(INSTALLED)
 	$(BIN)/tranship demo
@@ -59,7 +67,7 @@ test-cpp: $(INSTALLED) $(VENV)/.ready-test
 	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
 
 # Tests that measure, or that watch the whole machine, run by themselves.
-test-python: test-cpp
+test-python: test-cpp $(BENCHMARKS)
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "not large and not alone"
 	$(BIN)/python -m pytest -q -m "alone and not large"
 
@@ -68,7 +76,7 @@ SOAK_SECONDS ?= 60
 soak: $(INSTALLED)
 	$(BIN)/python tests/python/soak.py --seconds $(SOAK_SECONDS)
 
-lint: $(INSTALLED) $(VENV)/.ready-test
+lint: $(INSTALLED) $(BENCHMARKS) $(VENV)/.ready-test
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-lint.txt
 	$(BIN)/python tools/lint.py
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import tranship as ts
-from tranship import bench
+from tranship_bench import benches
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
@@ -40,7 +40,7 @@ def stop(process: subprocess.Popen[str]) -> None:
 def run_small(name: str) -> tuple[int, list[dict[str, Any]]]:
     """Exit status and lines of a benchmark in small size; it runs once."""
     lines: list[dict[str, Any]] = []
-    return bench.run(name, size="small", report=lines.append), lines
+    return benches.run(name, size="small", report=lines.append), lines
 
 
 FORKS_ON_PURPOSE = ["-W", "ignore:This process:DeprecationWarning"]

@@ -7,8 +7,9 @@ import os
 
 import pytest
 
-from tranship import Error, NotFound, bench
-from tranship.bench import figures, harness, targets
+from tranship import Error, NotFound
+from tranship.cli import main
+from tranship_bench import benches, figures, harness, targets
 
 KEYS = {
     "bench": str,
@@ -23,12 +24,12 @@ KEYS = {
     "checked": bool,
 }
 
-NAMES = [name for name, _ in bench.list_benches() if not bench.is_simulated(name)]
+NAMES = [name for name, _ in benches.list_benches() if not benches.is_simulated(name)]
 
 
 def run_small(name):
     lines = []
-    code = bench.run(name, size="small", machine="a machine", report=lines.append)
+    code = benches.run(name, size="small", machine="a machine", report=lines.append)
     return code, lines
 
 
@@ -72,7 +73,7 @@ def test_staging_beside_adios2():
 
 
 def test_staging_says_that_adios2_is_left_out(monkeypatch, capsys):
-    monkeypatch.setattr("tranship.bench.sst.installed", lambda module: False)
+    monkeypatch.setattr("tranship_bench.sst.installed", lambda module: False)
     code, lines = run_small("staging")
     assert code == 0
     assert not any("adios2" in line["variant"] for line in lines)
@@ -83,7 +84,7 @@ def test_staging_says_that_adios2_is_left_out(monkeypatch, capsys):
 
 def test_a_changed_step_of_adios2_is_not_reported(monkeypatch, capsys):
     pytest.importorskip("adios2")
-    monkeypatch.setattr("tranship.bench.sst.Sst.arrived", lambda self: False)
+    monkeypatch.setattr("tranship_bench.sst.Sst.arrived", lambda self: False)
     code, lines = run_small("staging")
     assert code == 1
     assert not any("adios2" in line["variant"] for line in lines)
@@ -102,14 +103,14 @@ def test_list_has_every_group():
         "priority",
         "plan-cache",
     }
-    assert all(description for _, description in bench.list_benches())
+    assert all(description for _, description in benches.list_benches())
 
 
 def test_unknown_name_and_size():
     with pytest.raises(NotFound, match="contiguous"):
-        bench.run("contigous", report=print)
+        benches.run("contigous", report=print)
     with pytest.raises(Error, match='"small" or "full"'):
-        bench.run("contiguous", size="large", report=print)
+        benches.run("contiguous", size="large", report=print)
 
 
 def make_variant(name, holds):
@@ -124,8 +125,8 @@ def test_a_mismatch_reports_nothing(monkeypatch, capsys):
         variants = [make_variant("good", good), make_variant("bad", bad)]
         made.measure("case", variants, 8, repetitions=3)
 
-    monkeypatch.setitem(bench.BENCHES, "broken", ("breaks", body))
-    assert bench.run("broken", size="small", report=lines.append) == 1
+    monkeypatch.setitem(benches.BENCHES, "broken", ("breaks", body))
+    assert benches.run("broken", size="small", report=lines.append) == 1
     assert lines == []
     assert "case, bad" in capsys.readouterr().err
 
@@ -209,3 +210,24 @@ def test_figures_refuse_lines_that_were_not_checked(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps(result_line(checked=False)) + "\n")
     with pytest.raises(Error, match="checked: true"):
         figures.draw(None, tmp_path, results=tmp_path)
+
+
+def test_without_the_benchmarks_the_command_says_how_to_install_them(monkeypatch, capsys):
+    monkeypatch.setattr("tranship.cli.extensions.entry_points", lambda group: [])
+    for words in (["bench", "small", "--size", "small"], ["figures"]):
+        assert main(words) == 2
+        text = capsys.readouterr().err
+        assert "needs the package tranship-bench" in text and "pip install ./benchmarks" in text
+
+
+def test_benchmarks_that_cannot_be_loaded_are_an_error_of_their_command(monkeypatch, capsys):
+    class Broken:
+        name = "bench"
+
+        def load(self):
+            raise ImportError("no module named numpy")
+
+    monkeypatch.setattr("tranship.cli.extensions.entry_points", lambda group: [Broken()])
+    assert main(["bench", "list"]) == 2
+    assert "cannot be loaded: no module named numpy" in capsys.readouterr().err
+    assert main(["--version"]) == 0

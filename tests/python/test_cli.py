@@ -708,9 +708,9 @@ def fake_bench(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         options["report"](ROW)
         return 1 if name == "broken" else 0
 
-    module = types.ModuleType("tranship.bench")
+    module = types.ModuleType("tranship_bench.benches")
     module.__dict__.update(list_benches=lambda: [("fake", "nothing"), ("broken", "less")], run=run)
-    monkeypatch.setitem(sys.modules, "tranship.bench", module)
+    monkeypatch.setitem(sys.modules, "tranship_bench.benches", module)
     return calls
 
 
@@ -746,9 +746,9 @@ def test_benches_that_do_not_exist(tranship: Run, fake_bench: list[Any]) -> None
 def test_figures_are_drawn_into_a_folder(
     tranship: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = types.ModuleType("tranship.bench.figures")
+    module = types.ModuleType("tranship_bench.figures")
     module.__dict__["draw"] = lambda paper, output: [output / f"{paper}.png"]
-    monkeypatch.setitem(sys.modules, "tranship.bench.figures", module)
+    monkeypatch.setitem(sys.modules, "tranship_bench.figures", module)
     outcome = tranship("figures", "isometry", "--output", "drawn", "--json")
     assert outcome.json == {"figures": ["drawn/isometry.png"]}
     assert Path("drawn").is_dir()

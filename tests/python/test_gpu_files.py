@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tranship as ts
-from tranship.bench.isometry import real_places
+from tranship_bench.isometry import real_places
 
 SIDE = 1024
 

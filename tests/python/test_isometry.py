@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from support import run_small
-from tranship import Error, NotFound, bench
-from tranship.bench import figures, isometry
-from tranship.bench.isometry import expectations, measured_priorities, places, simulated
-from tranship.bench.isometry.applications import APPLICATIONS, VGG_LAYERS
+from tranship import Error, NotFound
+from tranship_bench import benches, figures, isometry
+from tranship_bench.isometry import expectations, measured_priorities, places, simulated
+from tranship_bench.isometry.applications import APPLICATIONS, VGG_LAYERS
 
 NAMES = list(isometry.BENCHES)
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -106,14 +106,15 @@ def test_plans_do_not_grow_with_the_cluster(small_lines):
 def test_another_machine_is_simulated_and_not_judged():
     lines = []
     assert (
-        bench.run("isometry-figure10", size="small", machine="moonlight", report=lines.append) == 0
+        benches.run("isometry-figure10", size="small", machine="moonlight", report=lines.append)
+        == 0
     )
     assert {line["machine"] for line in lines} == {"moonlight"}
     assert not any("expected" in line for line in lines)
 
 
 def test_an_unknown_machine_is_named(capsys):
-    assert bench.run("isometry-figure10", machine="no-such-cluster", report=print) == 1
+    assert benches.run("isometry-figure10", machine="no-such-cluster", report=print) == 1
     assert "no-such-cluster" in capsys.readouterr().err
 
 
@@ -176,7 +177,7 @@ def test_off_results_make_the_command_fail(monkeypatch, capsys):
         raise simulated.OffError("a is off")
 
     monkeypatch.setitem(isometry.BENCHES, "isometry-figure10", ("fails", body))
-    assert bench.run("isometry-figure10", size="small", report=print) == 1
+    assert benches.run("isometry-figure10", size="small", report=print) == 1
     assert "not as expected: a is off" in capsys.readouterr().err
 
 
@@ -226,7 +227,7 @@ def test_figures_are_drawn_from_the_lines(small_lines, tmp_path):
 
 # What is measured, on emulated GPUs and with another process for another node
 
-MEASURED = [name for name, _ in bench.list_benches() if name.endswith("-measured")]
+MEASURED = [name for name, _ in benches.list_benches() if name.endswith("-measured")]
 
 
 @functools.cache
@@ -235,7 +236,7 @@ def run_measured(name):
     lines = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSHIP_EMULATED_GPUS", "2")
-        code = bench.run(name, size="small", machine="here", report=lines.append)
+        code = benches.run(name, size="small", machine="here", report=lines.append)
     return code, lines
 
 
@@ -248,7 +249,7 @@ def test_measured_figures_say_that_they_are_and_on_what(name, capsys):
         assert line["conditions"]["emulated"] is True
         assert line["conditions"]["gpus"] == "2 x emulated GPU"
         assert line["conditions"]["other_node"] == "another process of this machine"
-    assert not bench.is_simulated(name)
+    assert not benches.is_simulated(name)
 
 
 def test_measured_cases_are_those_of_the_simulated_figures(small_lines):
@@ -263,7 +264,7 @@ def test_measured_cases_are_those_of_the_simulated_figures(small_lines):
 def test_what_is_not_here_is_left_out_and_said(monkeypatch, capsys):
     monkeypatch.setenv("TRANSHIP_GPUS", "0")
     lines = []
-    assert bench.run("isometry-figure7-measured", size="small", report=lines.append) == 0
+    assert benches.run("isometry-figure7-measured", size="small", report=lines.append) == 0
     assert {line["case"] for line in lines if "bandwidth" not in line["case"]} == {
         "network (shared memory): SYS to SHM*",
         "SYS to SYS*",
@@ -272,7 +273,7 @@ def test_what_is_not_here_is_left_out_and_said(monkeypatch, capsys):
     text = capsys.readouterr().err
     assert "FBM to FBM* left out: FBM is memory of a GPU: the setting gpus is 0" in text
     lines.clear()
-    assert bench.run("isometry-figure11-measured", size="small", report=lines.append) == 0
+    assert benches.run("isometry-figure11-measured", size="small", report=lines.append) == 0
     assert lines == [] and "skipped: none of its memories are here" in capsys.readouterr().err
 
 

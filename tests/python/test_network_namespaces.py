@@ -14,7 +14,7 @@ import pytest
 from staging_servers import PATIENCE, Servers
 
 import tranship as ts
-from tranship.bench.namespaces import NetworkNamespace, network_namespace, why_no_namespaces
+from tranship_bench.namespaces import NetworkNamespace, network_namespace, why_no_namespaces
 
 KEY = "2a" * 32
 

@@ -16,8 +16,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tranship import Engine, Error, InvalidArgument, Timeout, bench
-from tranship.bench import (
+from tranship import Engine, Error, InvalidArgument, Timeout
+from tranship_bench import (
+    benches,
     figures,
     remote_gpu_client,
     remote_gpu_network,
@@ -25,16 +26,16 @@ from tranship.bench import (
     remote_gpu_sum,
     targets,
 )
-from tranship.bench.harness import MismatchError
-from tranship.bench.remote_gpu_network import namespaces, rdma_kind, ucx_has_verbs
-from tranship.bench.remote_gpu_options import (
+from tranship_bench.harness import Bench, MismatchError
+from tranship_bench.remote_gpu_network import namespaces, rdma_kind, ucx_has_verbs
+from tranship_bench.remote_gpu_options import (
     FULL_SIZES,
     Options,
     Procedure,
     elements_text,
     fitting_elements,
 )
-from tranship.bench.remote_gpu_table import table_lines
+from tranship_bench.remote_gpu_table import table_lines
 
 NEAR = {"part 1, shared memory", "part 2, shared memory", "part 3, emulated CUDA IPC"}
 TCP = {"part 1, TCP", "part 2, TCP", "part 3, TCP"}
@@ -48,7 +49,7 @@ def emulated(monkeypatch):
 
 def run(size="small", **options):
     lines = []
-    code = bench.run(
+    code = benches.run(
         "remote-gpu", size=size, machine="a machine", report=lines.append, options=options
     )
     return code, lines
@@ -277,11 +278,11 @@ def test_bad_options(options, words):
 
 def test_other_benchmarks_have_no_options():
     with pytest.raises(InvalidArgument, match=r"contiguous has no option quick.*remote-gpu"):
-        bench.run("contiguous", report=print, options={"quick": True})
+        benches.run("contiguous", report=print, options={"quick": True})
 
 
 def made(full=True):
-    return bench.Bench("remote-gpu", full=full, machine="m", report=print)
+    return Bench("remote-gpu", full=full, machine="m", report=print)
 
 
 def test_the_papers_procedure(capsys):

@@ -13,19 +13,19 @@ from staging_servers import Servers
 
 import tranship as ts
 from support import run_small
-from tranship import InvalidArgument, NotFound, _core, bench
-from tranship.bench import dataspaces, figures
-from tranship.bench.dataspaces import transfers, workflows
-from tranship.bench.dataspaces.grids import Box, Grid, cube_of, prime_factors
-from tranship.bench.dataspaces.machine import SERVICE_S, Channels, Cluster
-from tranship.bench.harness import MismatchError
-from tranship.bench.isometry.simulated import TRANSHIP as STYLE
-from tranship.bench.isometry.simulated import Run
-from tranship.bench.staging_designs import RECEIVERS, SENDERS
-from tranship.bench.staging_worker import Worker
-from tranship.bench.staging_workflow import Options, verify
-from tranship.cli.bench import counts_of
+from tranship import InvalidArgument, NotFound, _core
 from tranship.cli.talk import CommandError
+from tranship_bench import benches, dataspaces, figures
+from tranship_bench.commands.bench import counts_of
+from tranship_bench.dataspaces import transfers, workflows
+from tranship_bench.dataspaces.grids import Box, Grid, cube_of, prime_factors
+from tranship_bench.dataspaces.machine import SERVICE_S, Channels, Cluster
+from tranship_bench.harness import MismatchError
+from tranship_bench.isometry.simulated import TRANSHIP as STYLE
+from tranship_bench.isometry.simulated import Run
+from tranship_bench.staging_designs import RECEIVERS, SENDERS
+from tranship_bench.staging_worker import Worker
+from tranship_bench.staging_workflow import Options, verify
 
 NAMES = list(dataspaces.BENCHES)
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -196,7 +196,7 @@ def test_processes_of_their_own_keep_to_one_path():
 def test_simulated_lines_say_so_and_agree(name, capsys):
     code, lines = run_small(name)
     assert code == 0, capsys.readouterr().err
-    assert bench.is_simulated(name)
+    assert benches.is_simulated(name)
     for line in lines:
         assert line["bench"] == name
         assert line["checked"] is True and line["simulated"] is True
@@ -238,7 +238,7 @@ def test_workflows_run_on_gpus(name, monkeypatch):
     monkeypatch.setenv("TRANSHIP_EMULATED_GPUS", "2")
     lines = []
     options = {"iterations": 1}
-    assert bench.run(name, size="small", report=lines.append, options=options) == 0
+    assert benches.run(name, size="small", report=lines.append, options=options) == 0
     for way, designs in (("put", 4), ("get", 4)):
         assert len({line["variant"] for line in lines if line["case"].startswith(way)}) == designs
     for line in lines:
@@ -250,7 +250,7 @@ def test_workflows_run_on_gpus(name, monkeypatch):
 def test_a_workflow_of_other_processes_and_sizes():
     lines = []
     options = {"processes": (2, 3, 2), "sizes": (1,), "iterations": 1, "interval": 0.01}
-    code = bench.run("staging-workflow", size="small", report=lines.append, options=options)
+    code = benches.run("staging-workflow", size="small", report=lines.append, options=options)
     assert code == 0
     conditions = lines[0]["conditions"]
     assert (conditions["writers"], conditions["readers"], conditions["servers"]) == (2, 3, 2)
@@ -259,7 +259,7 @@ def test_a_workflow_of_other_processes_and_sizes():
 def test_a_workflow_of_chosen_designs():
     lines = []
     options = {"iterations": 1, "receiver": "hybrid"}
-    assert bench.run("staging-workflow", size="small", report=lines.append, options=options) == 0
+    assert benches.run("staging-workflow", size="small", report=lines.append, options=options) == 0
     variants = {(line["case"][:3], line["variant"]) for line in lines}
     assert variants == {
         ("put", "baseline"),
@@ -288,7 +288,7 @@ def test_options_that_cannot_be(given, words):
 
 
 def test_shock_has_its_own_sizes(capsys):
-    code = bench.run("staging-shock", size="small", report=print, options={"sizes": (8,)})
+    code = benches.run("staging-shock", size="small", report=print, options={"sizes": (8,)})
     assert code == 1
     assert "take --quick, --iterations, --sender and --receiver alone" in capsys.readouterr().err
 

@@ -12,7 +12,8 @@ import typer
 
 from .. import __version__
 from ..errors import Error, InvalidArgument
-from . import bench, calibrate, config, copy, demo, figures, plan, serve, staging, topology, trace
+from . import calibrate, config, copy, demo, plan, serve, staging, topology, trace
+from .extensions import Command, extensions
 from .talk import CommandError, complain, say
 
 __all__ = ["build", "main"]
@@ -35,8 +36,6 @@ COMMANDS: tuple[tuple[Callable[..., Any], str], ...] = (
     (staging.get, staging.GET_EXAMPLES),
     (staging.ls, staging.LS_EXAMPLES),
     (trace.trace, trace.EXAMPLES),
-    (bench.bench, bench.EXAMPLES),
-    (figures.figures, figures.EXAMPLES),
     (config.config, config.EXAMPLES),
 )
 
@@ -51,9 +50,11 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(root)
-    for function, examples in COMMANDS:
-        lines = ["Examples:", *examples.strip().splitlines()]
-        app.command(epilog="\n\n".join(lines))(function)
+    own = {function.__name__: Command(function, examples) for function, examples in COMMANDS}
+    for name, command in {**own, **extensions()}.items():
+        lines = ["Examples:", *command.examples.strip().splitlines()]
+        settings = {"ignore_unknown_options": True} if command.takes_anything else None
+        app.command(name, epilog="\n\n".join(lines), context_settings=settings)(command.function)
     return app
 
 
@@ -108,7 +109,8 @@ def explain_failure(error: Exception, words: list[str]) -> int:
                 f"write -- between the options and a negative version, as in {negative(words)}",
             )
             return EXIT_USAGE
-        known = any(function.__name__ in words[:1] for function, _ in COMMANDS)
+        names = {function.__name__ for function, _ in COMMANDS} | set(extensions())
+        known = bool(names & set(words[:1]))
         complain(message, help_hint if known else "`tranship --help` lists the commands")
         return EXIT_USAGE
     if isinstance(error, OSError):

@@ -1,0 +1,270 @@
+"""`tranship bench`: the project's measurements, by name."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from tranship.cli.inputs import seconds_text
+from tranship.cli.talk import CommandError, print_table, say, table_of
+
+__all__ = ["COMMAND", "bench"]
+
+EXAMPLES = """
+tranship bench list
+tranship bench contiguous --json results.jsonl
+tranship bench contiguous --size small --json -
+tranship bench isometry-figure9a --machine sapling
+tranship bench remote-gpu --quick --limit 28M --transports shared,ipc
+tranship bench staging-workflow --processes 4,4,2 --sizes 8,64
+"""
+
+PANEL = "Of remote-gpu alone"
+STAGING_PANEL = "Of staging-workflow; --iterations, --sender and --receiver of staging-shock too"
+
+SIZES = ("small", "full")
+
+QuickOption = Annotated[
+    bool,
+    typer.Option("--quick", help="Of some benches: fewer runs, fewer sizes, a minute or two."),
+]
+LimitOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ELEMENTS",
+        help="Largest vectors, as 28M. Default: 400M, or what the memory has room for.",
+        rich_help_panel=PANEL,
+    ),
+]
+MinutesOption = Annotated[
+    float | None,
+    typer.Option(help="Begin no case after these. Default: 10; 1.", rich_help_panel=PANEL),
+]
+RepeatsOption = Annotated[
+    int | None, typer.Option(help="Sums that the GPU computes.", rich_help_panel=PANEL)
+]
+TransportsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIST", help="Of shared,ipc,tcp,rdma. Default: all.", rich_help_panel=PANEL
+    ),
+]
+LaunchOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WORDS",
+        help="Starts the server on another machine, as 'ssh gpu2'; with --addresses.",
+        rich_help_panel=PANEL,
+    ),
+]
+AddressesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CLIENT,SERVER", help="Where each of the two listens.", rich_help_panel=PANEL
+    ),
+]
+LoopbackOption = Annotated[
+    bool,
+    typer.Option(
+        "--loopback", help="No network namespace of its own for TCP.", rich_help_panel=PANEL
+    ),
+]
+ProcessesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="W,R,S",
+        help="Writers, readers and servers. Default: a writer and a reader a GPU, or two of each.",
+        rich_help_panel=STAGING_PANEL,
+    ),
+]
+SizesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIST",
+        help="MiB of each writer. Default: 8,64,256.",
+        rich_help_panel=STAGING_PANEL,
+    ),
+]
+IterationsOption = Annotated[
+    int | None, typer.Option(help="That count. Default: 10; 5.", rich_help_panel=STAGING_PANEL)
+]
+IntervalOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="From the begin of an iteration to that of the next. Default: 0.",
+        rich_help_panel=STAGING_PANEL,
+    ),
+]
+SenderOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DESIGN",
+        help="Of puts, beside the baseline: pipeline, 'strong baseline' or direct. Default: all.",
+        rich_help_panel=STAGING_PANEL,
+    ),
+]
+ReceiverOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DESIGN",
+        help="Of gets, beside the baseline: 'strong baseline', hybrid or direct. Default: all.",
+        rich_help_panel=STAGING_PANEL,
+    ),
+]
+
+
+def bench(
+    name: Annotated[str, typer.Argument(help='A bench, or "list" for their names.')],
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The machine's name in the results; of a simulated bench, the profile to "
+            "simulate. Default: its own, or the paper's.",
+        ),
+    ] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Append result lines to FILE; - is stdout."),
+    ] = None,
+    size: Annotated[
+        str, typer.Option(metavar="small|full", help="small takes seconds; full is for figures.")
+    ] = "full",
+    quick: QuickOption = False,
+    limit: LimitOption = None,
+    minutes: MinutesOption = None,
+    repeats: RepeatsOption = None,
+    transports: TransportsOption = None,
+    launch: LaunchOption = None,
+    addresses: AddressesOption = None,
+    loopback: LoopbackOption = False,
+    processes: ProcessesOption = None,
+    sizes: SizesOption = None,
+    iterations: IterationsOption = None,
+    interval: IntervalOption = None,
+    sender: SenderOption = None,
+    receiver: ReceiverOption = None,
+) -> int:
+    """Run a bench with verified data, or a simulated one, and print its results."""
+    if size not in SIZES:
+        raise CommandError(f"--size {size} is neither small nor full", "take one of the two")
+    benches = importlib.import_module("tranship_bench.benches")
+    known: list[tuple[str, str]] = list(benches.list_benches())
+    if name == "list":
+        list_names(known, json_file)
+        return 0
+    if name not in dict(known):
+        raise CommandError(
+            f"there is no bench {name!r}", "`tranship bench list` prints their names"
+        )
+    given: dict[str, Any] = {
+        "quick": quick or None,
+        "limit": count_of(limit) if limit is not None else None,
+        "minutes": minutes,
+        "repeats": repeats,
+        "transports": tuple(transports.split(",")) if transports is not None else None,
+        "launch": launch,
+        "addresses": addresses,
+        "loopback": loopback or None,
+        "processes": counts_of(processes, "--processes") if processes is not None else None,
+        "sizes": counts_of(sizes, "--sizes") if sizes is not None else None,
+        "iterations": iterations,
+        "interval": interval,
+        "sender": sender,
+        "receiver": receiver,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    run: Callable[..., int] = functools.partial(benches.run, options=options)
+    if json_file is None:
+        return run(name, size=size, machine=machine, report=print_line)
+    if str(json_file) == "-":
+        return run(name, size=size, machine=machine, report=lambda row: write_line(sys.stdout, row))
+    with json_file.open("a", encoding="utf-8") as file:
+
+        def report(row: dict[str, Any]) -> None:
+            write_line(file, row)
+            print_line(row)
+
+        code = run(name, size=size, machine=machine, report=report)
+    say(f"results appended to {json_file}")
+    return code
+
+
+COMMAND = (bench, EXAMPLES)
+
+
+def count_of(text: str) -> int:
+    """A number of elements, of "1000", "10k" or "28M"."""
+    unit = {"k": 10**3, "m": 10**6}.get(text[-1:].lower(), 1)
+    try:
+        count = round(float(text if unit == 1 else text[:-1]) * unit)
+    except (ValueError, OverflowError):
+        count = 0
+    if count < 1:
+        raise CommandError(
+            f"--limit {text} is no number of elements", "write it as 1000, 10k or 28M"
+        )
+    return count
+
+
+def counts_of(text: str, option: str) -> tuple[int, ...]:
+    """Whole numbers, of "4,4,2"."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise CommandError(
+            f"{option} {text} are no whole numbers", f"write them as: {option} 4,4,2"
+        ) from None
+
+
+def list_names(known: list[tuple[str, str]], json_file: Path | None) -> None:
+    """Names and what they measure."""
+    if json_file is not None:
+        text = json.dumps([{"name": name, "description": words} for name, words in known], indent=2)
+        if str(json_file) == "-":
+            print(text)
+        else:
+            json_file.write_text(text + "\n")
+        return
+    table = table_of("bench", "measures")
+    for name, words in known:
+        table.add_row(name, words)
+    print_table(table)
+
+
+def write_line(file: IO[str], row: dict[str, Any]) -> None:
+    """One result, whole, so that a run that is cut off leaves whole lines."""
+    file.write(json.dumps(row) + "\n")
+    file.flush()
+
+
+def print_line(row: dict[str, Any]) -> None:
+    """One result for people."""
+    median_s, gbps = row.get("median_s"), row.get("gbps")
+    time_text = seconds_text(median_s) if median_s is not None else ""
+    rate_text = f"{gbps:.3f} GB/s" if gbps else ""
+    label = f"{row.get('case', '')!s:44} {row.get('variant', '')!s:24}"
+    text = f"{label} {time_text:>10} {rate_text:>16}"
+    print(f"{text}  {notes_text(row)}".rstrip(), flush=True)
+
+
+def notes_text(row: dict[str, Any]) -> str:
+    """Of a simulated result: that it is one, its ratio, and what was expected of it."""
+    if not row.get("simulated"):
+        return ""
+    words = ["simulated"]
+    if "ratio" in row:
+        words.append(f"{row['ratio']:.3g} x {row['baseline']}")
+    for verdict in row.get("expected", ()):
+        word = "as expected" if verdict["within"] else "NOT as expected"
+        asked = f"{verdict['bound']} {verdict['value']:.4g}"
+        words.append(f"{verdict['measure']} {verdict['measured']:.4g}, {word}: {asked}")
+    return "; ".join(words)

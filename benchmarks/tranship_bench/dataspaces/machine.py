@@ -1,0 +1,157 @@
+"""Where the processes of a staging workflow sit on a cluster, and what messages cost there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tranship import profiles
+from tranship.errors import NotFound
+
+__all__ = ["SERVICE_S", "Channels", "Cluster"]
+
+GPUS_EACH = 4
+SERVERS_EACH = 4
+
+LANES = 4
+"""The engine's default."""
+
+SERVICE_S = 21.4e-6
+"""What a question takes of a server: the most that `tranship bench staging-questions` measured on
+two shared cores, a put with eight clients (benchmarks/results/staging-questions-…2026-11-22.jsonl).
+"""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Writers, readers and servers on nodes of their own: a process a GPU, four servers a node.
+
+    Attributes:
+        gpus: of as many writers, on the first nodes, and of as many readers, on the next ones.
+        servers: on the last ones.
+        apart: each process has host memory and a card of its own, and knows of no other's; else all
+            of a node share its host memory, and may use all of its cards.
+    """
+
+    gpus: int
+    servers: int
+    apart: bool
+
+    @property
+    def lanes(self) -> int:
+        """Paths that a copy may take at once: a process that sees one GPU and card has one."""
+        return 1 if self.apart else LANES
+
+    @property
+    def nodes(self) -> int:
+        """All of them."""
+        return 2 * nodes_of(self.gpus, GPUS_EACH) + nodes_of(self.servers, SERVERS_EACH)
+
+    def writer(self, rank: int) -> Place:
+        """Of one writer."""
+        return self._place(rank // GPUS_EACH, rank % GPUS_EACH)
+
+    def reader(self, rank: int) -> Place:
+        """Of one reader."""
+        first = nodes_of(self.gpus, GPUS_EACH)
+        return self._place(first + rank // GPUS_EACH, rank % GPUS_EACH)
+
+    def server(self, number: int) -> Place:
+        """Of one server; it needs no GPU."""
+        first = 2 * nodes_of(self.gpus, GPUS_EACH)
+        return self._place(first + number // SERVERS_EACH, number % SERVERS_EACH)
+
+    def _place(self, node: int, number: int) -> Place:
+        return Place(f"node{node}", number, number if self.apart else 0)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A process on a node: the memories that it uses, and its own core.
+
+    Attributes:
+        node: such as "node3".
+        number: of the process there, and of its GPU.
+        host_number: of the host memory that it uses.
+    """
+
+    node: str
+    number: int
+    host_number: int
+
+    @property
+    def device(self) -> str:
+        """Its GPU's memory."""
+        return f"{self.node}/device{self.number}"
+
+    @property
+    def pinned(self) -> str:
+        """Pinned memory, which the cards know: where a server keeps objects."""
+        return f"{self.node}/pinned{self.host_number}"
+
+    @property
+    def host(self) -> str:
+        """Pageable memory."""
+        return f"{self.node}/host{self.host_number}"
+
+    @property
+    def core(self) -> str:
+        """Where what it does by itself runs, one thing after another."""
+        return f"{self.node}/process{self.number}"
+
+
+class Channels:
+    """Rates of a profile's channels, for what the simulator has no copy for.
+
+    Raises:
+        NotFound: the machine lacks a channel that is asked for.
+    """
+
+    def __init__(self, machine: str) -> None:
+        profile = json.loads(profile_of(machine))
+        self._channels: list[dict[str, Any]] = profile["channels"]
+        names = {memory["name"] for memory in profile["memories"]}
+        self.apart = "node0/pinned1" in names
+        """Whether each process of a node has host memory of its own."""
+
+    def message_s(self) -> float:
+        """From one node's host to another's: a small message's latency and time on the wire."""
+        channel = self._find("remote_write", "node0/pinned0", "node1/pinned0")
+        request, _, rate = max(least_of(channel), key=lambda sample: sample[1])
+        return float(channel["latency_s"]) + request / rate
+
+    def line_rate(self, line_bytes: int) -> float:
+        """Bytes a second of one thread that copies line by line within the host."""
+        samples = least_of(self._find("memcpy", "node0/host0", "node0/host0"))
+        known = [sample for sample in samples if sample[1] <= line_bytes]
+        return float(max(known or samples[:1], key=lambda sample: sample[1])[2])
+
+    def _find(self, kind: str, source: str, target: str) -> dict[str, Any]:
+        wanted = (kind, source, target)
+        for channel in self._channels:
+            if (channel["kind"], channel["source"], channel["target"]) == wanted:
+                return channel
+        raise NotFound(
+            f"the machine has no {kind} from {source} to {target}, which a staging workflow needs",
+            "take another one, such as --machine perlmutter-processes",
+        )
+
+
+def nodes_of(processes: int, each: int) -> int:
+    """Nodes for so many processes."""
+    return -(-processes // each)
+
+
+def least_of(channel: dict[str, Any]) -> list[list[float]]:
+    """The samples of a channel's smallest requests."""
+    samples: list[list[float]] = channel["samples"]
+    least = min(sample[0] for sample in samples)
+    return [sample for sample in samples if sample[0] == least]
+
+
+@cache
+def profile_of(machine: str) -> str:
+    """A profile's text."""
+    return profiles.load(machine)

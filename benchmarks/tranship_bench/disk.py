@@ -1,0 +1,240 @@
+"""Files: read and written in bounded memory, and as the ends of a path of three hops."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tranship.arrays import File
+from tranship.engine import Engine
+
+from .data import seeded
+from .harness import CHUNK_BYTES, Array, Bench, Variant, as_bytes, blank, same, spoil
+from .peer import Other
+from .remote import SEED_HERE
+
+BUFFER_BYTES = 64 << 20
+"""What the intermediate buffers of one copy may take."""
+
+
+def forget(path: Path) -> None:
+    """Writes a file out and drops it from the page cache: reading it finds the disk."""
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def write_file(path: Path, array: Array | None, count: int) -> None:
+    """Makes a file of the bytes of `array`, or of the pattern, and drops it from the cache."""
+    chunk = blank(CHUNK_BYTES)
+    with open(path, "wb") as file:
+        if array is not None:
+            file.write(as_bytes(array).data)
+        else:
+            for begin in range(0, count, CHUNK_BYTES):
+                file.write(chunk[: min(CHUNK_BYTES, count - begin)].data)
+    forget(path)
+
+
+def spoil_file(path: Path) -> None:
+    """Overwrites a file with the pattern, where it lies."""
+    left = path.stat().st_size
+    chunk = blank(CHUNK_BYTES).data
+    with open(path, "rb+") as file:
+        while left > 0:
+            left -= file.write(chunk[: min(CHUNK_BYTES, left)])
+    forget(path)
+
+
+def file_holds(path: Path, array: Array) -> bool:
+    """Whether the file on the disk, not in the cache, holds the bytes of `array`."""
+    forget(path)
+    wanted = as_bytes(array)
+    if path.stat().st_size != wanted.size:
+        return False
+    with open(path, "rb") as file:
+        for k in range(0, wanted.size, CHUNK_BYTES):
+            piece = wanted[k : k + CHUNK_BYTES]
+            if not np.array_equal(np.frombuffer(file.read(piece.size), np.uint8), piece):
+                return False
+    return True
+
+
+def timed_copy(
+    engine: Engine, source: Any, target: Any, finish: Callable[[], object] | None = None
+) -> Callable[[], float]:
+    """A copy in bounded memory, with what follows until the bytes are where they should be."""
+
+    def run() -> float:
+        begin = time.perf_counter()
+        engine.copy(source, target, buffer_bytes=BUFFER_BYTES).wait()
+        if finish is not None:
+            finish()
+        return time.perf_counter() - begin
+
+    return run
+
+
+def bench_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder on the disk that the temporary folder is on."""
+    return tempfile.TemporaryDirectory(prefix="tranship-bench-")
+
+
+def file(bench: Bench) -> None:
+    """Both directions, in the same layout and transposed."""
+    shape = (16384, 16384) if bench.full else (256, 512)
+    array = seeded(shape, "f4", SEED_HERE)
+    transposed = np.ascontiguousarray(array.T)
+    bench.conditions |= {"buffer_bytes": BUFFER_BYTES, "timed": "python"}
+    size = f"f4, {shape[0]}x{shape[1]}"
+    with bench_folder() as folder, Engine() as engine:
+        paths = {name: Path(folder) / f"{name}.bin" for name in ("in", "same", "transposed")}
+        write_file(paths["in"], array, array.nbytes)
+        for name in ("same", "transposed"):
+            write_file(paths[name], None, array.nbytes)
+        ways = [
+            reading(engine, paths["in"], "same layout", array, shape),
+            reading(engine, paths["in"], "transposed", transposed, shape),
+            writing(engine, paths["same"], "same layout", array, array),
+            writing(engine, paths["transposed"], "transposed", array.T, transposed),
+        ]
+        repetitions = bench.pick(5, 1)
+        for case, variants in (("file to memory", ways[:2]), ("memory to file", ways[2:])):
+            bench.measure(
+                f"{case}, {size}",
+                variants,
+                array.nbytes,
+                repetitions=repetitions,
+                baseline="same layout",
+                cold=False,
+            )
+
+
+def reading(
+    engine: Engine, path: Path, name: str, expected: Array, shape: tuple[int, int]
+) -> Variant:
+    """From the file to a new array; transposed if that is what is expected."""
+    target = blank(expected.nbytes).view(expected.dtype).reshape(expected.shape)
+    view = target if name == "same layout" else target.T
+
+    def prepare() -> None:
+        spoil(target)
+        forget(path)
+
+    source = File(path, extents=shape, fields="f4")
+    run = timed_copy(engine, source, view)
+    return Variant(name, run, lambda: same(target, expected), prepare)
+
+
+def writing(engine: Engine, path: Path, name: str, source: Array, expected: Array) -> Variant:
+    """From an array to a file that has its blocks already; until it is on the disk."""
+    target = File(path, extents=source.shape, fields="f4", mode="r+")
+    return Variant(
+        name,
+        timed_copy(engine, source, target, target.flush),
+        lambda: file_holds(path, expected),
+        lambda: spoil_file(path),
+        {"flushed": True},
+    )
+
+
+def three_hops(bench: Bench) -> None:
+    """File to host to another process to its file, beside each hop alone."""
+    shape = (8192, 8192) if bench.full else (256, 512)
+    array = seeded(shape, "f4", SEED_HERE)
+    bench.conditions |= {"buffer_bytes": BUFFER_BYTES, "timed": "python"}
+    with bench_folder() as folder, Engine() as engine, Other(engine) as other:
+        paths = {name: Path(folder) / f"{name}.bin" for name in ("in", "out", "alone")}
+        write_file(paths["in"], array, array.nbytes)
+        for name in ("out", "alone"):
+            write_file(paths[name], None, array.nbytes)
+        path = os.fspath(paths["out"])
+        other.ask("file", name="out", path=path, shape=shape, dtype="f4")
+        plain = other.array("plain", "plain", shape, "f4")
+        read = reading(engine, paths["in"], "same layout", array, shape)
+        write = writing(engine, paths["alone"], "hop", array, array)
+        hops = [
+            named("file_read alone", read),
+            Variant(
+                "remote_write alone",
+                timed_copy(engine, array, plain),
+                other.checking("plain", SEED_HERE),
+                other.preparing("plain"),
+            ),
+            named("file_write alone", write),
+            both_files(read, write),
+        ]
+        whole = three_hops_variant(engine, other, paths, shape, array)
+        measure_hops(bench, [*hops, whole], array.nbytes, f"f4, {shape[0]}x{shape[1]}")
+
+
+def named(name: str, way: Variant) -> Variant:
+    """The same variant under another name."""
+    way.name = name
+    return way
+
+
+def both_files(read: Variant, write: Variant) -> Variant:
+    """Both file hops at once, without the other process: what one disk makes of the two."""
+    read_run, write_run = read.run, write.run
+
+    def prepare() -> None:
+        read.prepare()
+        write.prepare()
+
+    def run() -> float:
+        begin = time.perf_counter()
+        with ThreadPoolExecutor(2) as pool:
+            for future in [pool.submit(read_run), pool.submit(write_run)]:
+                future.result()
+        return time.perf_counter() - begin
+
+    return Variant("both file hops at once", run, lambda: read.check() and write.check(), prepare)
+
+
+def three_hops_variant(
+    engine: Engine, other: Other, paths: dict[str, Path], shape: tuple[int, int], array: Array
+) -> Variant:
+    """The whole path, until the other process's file is on the disk."""
+    source = File(paths["in"], extents=shape, fields="f4")
+
+    def prepare() -> None:
+        spoil_file(paths["out"])
+        forget(paths["in"])
+
+    def flush() -> None:
+        other.ask("flush", name="out")
+
+    return Variant(
+        "three hops",
+        timed_copy(engine, source, other.peer["out"], flush),
+        lambda: file_holds(paths["out"], array),
+        prepare,
+        {"flushed": True, "path": str(engine.plan(source, other.peer["out"]))},
+    )
+
+
+def measure_hops(bench: Bench, ways: list[Variant], count: int, size: str) -> None:
+    """The lines of the hops, then that of the whole path against the slowest hop."""
+    seconds: dict[str, list[float]] = {way.name: [] for way in ways}
+    for way in ways:
+        run = way.run
+
+        def kept(run: Callable[[], float] = run, name: str = way.name) -> float:
+            seconds[name].append(run())
+            return seconds[name][-1]
+
+        way.run = kept
+    repetitions = bench.pick(9, 1)
+    medians = bench.measure(size, ways, count, repetitions=repetitions, cold=False)
+    slowest = max((way.name for way in ways[:3]), key=lambda name: medians[name])
+    ratio = medians[slowest] / medians["three hops"]
+    case = f"{size}, against the slowest hop"
+    bench.emit(case, "three hops", count, seconds["three hops"][1:], slowest, ratio)

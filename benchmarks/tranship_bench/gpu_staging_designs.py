@@ -1,0 +1,126 @@
+"""The designs of DataSpaces-GPU (Zhang et al., Euro-Par 2023, section 4) beside each other.
+
+Arrays of a GPU through a staging server in another process, which keeps them in host memory;
+`staging_designs` says what the designs are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tranship.engine import Engine
+from tranship.staging import Staging
+
+from .gpu import address_of, gpu_engine, raw
+from .harness import Bench, Bytes, Variant, random_bytes, same, spoil
+from .host import timed
+from .staging import KEPT, blocks, server
+from .staging_designs import BASELINE, RECEIVERS, SENDERS, Receiver, Sender
+
+MiB = 1 << 20
+GPU = "device0"
+
+
+def gpu_staging_designs(bench: Bench) -> None:
+    """Puts whole, gets of eight objects: 8 MiB to 1 GiB."""
+    sizes = (8 * MiB, 64 * MiB, 256 * MiB, 1024 * MiB) if bench.full else (1 * MiB,)
+    with (
+        gpu_engine(bench) as engine,
+        server(2 * (KEPT + 2) * max(sizes) + 64 * MiB) as contact,
+        Staging(contact, engine=engine) as client,
+    ):
+        for size in sizes:
+            designs = Designs(engine, client, size)
+            repetitions = bench.pick(7 if size < 512 * MiB else 3, 1)
+            for way, variants in (("put", designs.puts()), ("get", designs.gets())):
+                bench.measure(
+                    f"{way} {size // MiB} MiB of a GPU",
+                    variants,
+                    size,
+                    repetitions=repetitions,
+                    baseline=BASELINE,
+                    cold=False,
+                )
+            designs.discard()
+
+
+class Designs:
+    """One size: a variable of its own, in one object for puts and in eight for gets."""
+
+    def __init__(self, engine: Engine, client: Staging, size: int) -> None:
+        self.engine = engine
+        self.client = client
+        shape = (size // 8 // 16384, 128, 128)
+        self.data = random_bytes(size).view("f8").reshape(shape)
+        corners = [
+            (tuple(cut.start for cut in box), tuple(cut.stop for cut in box))
+            for box in blocks(shape, 2)
+        ]
+        self.sender = Sender(engine, client, GPU, shape)
+        self.receiver = Receiver(engine, client, GPU, ((0, 0, 0), shape), corners)
+        self.bare(self.data, self.sender.source)
+        self.version = 0
+        self.name = f"{size // MiB} MiB"
+        self.parts_name = f"{self.name} in parts"
+        for _ in range(KEPT + 2):
+            self.put("direct")  # the server's memory has been touched, and pinned
+        for box in blocks(shape, 2):
+            client.put(self.parts_name, 1, self.data[box], tuple(cut.start for cut in box))
+
+    def discard(self) -> None:
+        """Room for the next size."""
+        self.client.discard(self.parts_name, 1)
+        for held in range(self.version - KEPT + 1, self.version + 1):
+            self.client.discard(self.name, held)
+
+    def bare(self, source: Any, target: Any) -> None:
+        """Without the engine: fills, spoils and reads."""
+        raw(self.engine, [(address_of(source), address_of(target), self.data.nbytes, 0)])
+
+    def put(self, design: str) -> None:
+        """A new version, whole."""
+        self.version += 1
+        self.sender.put(design, self.name, self.version, (0, 0, 0))
+
+    def arrived(self) -> bool:
+        """Whether the last version is what the GPU holds."""
+        return same(self.client.get(self.name, self.version), self.data)
+
+    def spoil(self) -> None:
+        """So that a get that does nothing is found out."""
+        data: Bytes = np.empty(self.data.nbytes, np.uint8)
+        spoil(data)
+        self.bare(data, self.receiver.target)
+
+    def got(self) -> bool:
+        """Whether all of it is on the GPU."""
+        data = np.empty_like(self.data)
+        self.bare(self.receiver.target, data)
+        return same(data, self.data)
+
+    def puts(self) -> list[Variant]:
+        """All designs of the sender."""
+        conditions = {"timed": "python"}
+        return [
+            Variant(design, self.timed_put(design), self.arrived, lambda: None, conditions)
+            for design in SENDERS
+        ]
+
+    def gets(self) -> list[Variant]:
+        """All designs of the receiver."""
+        conditions = {"timed": "python", "objects": len(self.receiver.objects)}
+        return [
+            Variant(design, self.timed_get(design), self.got, self.spoil, conditions)
+            for design in RECEIVERS
+        ]
+
+    def timed_put(self, design: str) -> Callable[[], float]:
+        """One put."""
+        return timed(lambda: self.put(design))
+
+    def timed_get(self, design: str) -> Callable[[], float]:
+        """One get."""
+        return timed(lambda: self.receiver.get(design, self.parts_name, 1))

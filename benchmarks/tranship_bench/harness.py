@@ -1,0 +1,318 @@
+"""What the benchmarks share: interleaved repetitions, cold caches, comparing, result lines."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tranship.errors import InvalidArgument
+
+__all__ = ["Bench", "MismatchError", "Report", "SkippedError", "Variant"]
+
+Array = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
+Line = dict[str, Any]
+Report = Callable[[Line], None]
+
+SPOILED = 0xA5
+"""What targets are filled with before each repetition."""
+
+CHUNK_BYTES = 1 << 20
+
+QUIET_SECONDS_MAX = 15.0
+"""The longest that a benchmark waits, in all, for other programs of the machine to pause."""
+
+PAUSE_SECONDS_MAX = 0.05
+"""The longest that it waits before a repetition."""
+
+
+class MismatchError(Exception):
+    """What arrived is not what was sent; nothing is reported."""
+
+
+class SkippedError(Exception):
+    """Something that the benchmark needs is not here; the text says what."""
+
+
+@dataclass
+class Variant:
+    """One way to do the job of a case. All of them are repeated in turns: A B C A B C ...
+
+    Attributes:
+        name: what the result line calls it.
+        run: does the job once and returns its seconds.
+        check: whether all bytes arrived; not timed.
+        prepare: spoils the target, so that a copy that does nothing is found out; not timed.
+        conditions: what to know about this variant's times.
+    """
+
+    name: str
+    run: Callable[[], float]
+    check: Callable[[], bool]
+    prepare: Callable[[], None]
+    conditions: dict[str, Any] = field(default_factory=dict)
+
+
+class Bench:
+    """One run of one benchmark: knows its size and machine, and writes its lines."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        full: bool,
+        machine: str | None = None,
+        report: Report,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.options = dict(options or {})
+        self.full = full
+        self.machine = machine or machine_name()
+        self.commit = commit_name()
+        self.conditions: dict[str, Any] = {}
+        self._report = report
+        self._patience_s = QUIET_SECONDS_MAX if full else 0.0
+        self._busy = 0
+        self._flush = np.ones(2 * cache_bytes() if full else 0, np.uint8)
+
+    def pick(self, full: int, small: int) -> int:
+        """A number for the full size and one for the small."""
+        return full if self.full else small
+
+    def say(self, text: str) -> None:
+        """Talks to the user, on stderr."""
+        print(f"bench {self.name}: {text}", file=sys.stderr)
+
+    def flush_caches(self) -> None:
+        """Writes through a buffer larger than the last cache: what follows finds it cold."""
+        np.add(self._flush, 1, out=self._flush)
+
+    def read_through_caches(self) -> None:
+        """Reads a buffer larger than the last cache: what follows finds it cold, and clean."""
+        np.max(self._flush, initial=0)
+
+    def wait_for_quiet(self) -> None:
+        """Waits, within limits, until nothing else runs on the machine; counts if something does.
+
+        Times taken beside other programs are noise: most of all where threads wake each other.
+        """
+        begin = time.monotonic()
+        limit_s = min(self._patience_s, PAUSE_SECONDS_MAX)
+        while running_threads() > 1:
+            if time.monotonic() - begin >= limit_s:
+                self._busy += 1
+                break
+            time.sleep(0.002)
+        self._patience_s -= time.monotonic() - begin
+
+    def measure(
+        self,
+        case: str,
+        variants: Iterable[Variant],
+        count: int,
+        *,
+        repetitions: int,
+        baseline: str | None = None,
+        cold: bool = True,
+    ) -> dict[str, float]:
+        """Repeats the variants in turns, compares after each, reports a line for each.
+
+        A first round, compared but not counted, faults pages in and makes plans.
+
+        Args:
+            case: what the lines call it.
+            variants: ways to do the job.
+            count: bytes that each of them moves.
+            repetitions: rounds that count.
+            baseline: the variant whose median over the others' is their `ratio`.
+            cold: flush the caches before each repetition.
+
+        Returns:
+            The median seconds of each variant.
+
+        Raises:
+            MismatchError: after any repetition of any variant; then no line is reported.
+        """
+        ways = list(variants)
+        seconds: dict[str, list[float]] = {way.name: [] for way in ways}
+        self._busy = 0
+        gc.collect()
+        gc.disable()
+        try:
+            for turn in range(repetitions + 1):
+                for way in ways:
+                    elapsed = self.repeat_once(case, way, cold)
+                    if turn > 0:
+                        seconds[way.name].append(elapsed)
+        finally:
+            gc.enable()
+        medians = {name: statistics.median(times) for name, times in seconds.items()}
+        for way in ways:
+            other = baseline if baseline not in (None, way.name) else None
+            ratio = medians[other] / medians[way.name] if other else None
+            busy = round(self._busy / ((repetitions + 1) * len(ways)), 2)
+            conditions = {"cold": cold and self.full, "busy": busy, **way.conditions}
+            self.emit(case, way.name, count, seconds[way.name], other, ratio, conditions)
+        return medians
+
+    def repeat_once(self, case: str, way: Variant, cold: bool) -> float:
+        """One repetition: spoil, flush, wait for quiet, run, compare. Its seconds."""
+        way.prepare()
+        if cold:
+            self.flush_caches()
+        self.wait_for_quiet()
+        elapsed = way.run()
+        if not way.check():
+            raise MismatchError(
+                f"{case}, {way.name}: what arrived differs from what was sent. This is a bug: "
+                "please report it with the line above and `tranship topology`"
+            )
+        return elapsed
+
+    def emit(
+        self,
+        case: str,
+        variant: str,
+        count: int,
+        seconds: list[float],
+        baseline: str | None = None,
+        ratio: float | None = None,
+        conditions: dict[str, Any] | None = None,
+    ) -> Line:
+        """Reports a line of data that were compared. `count` is 0 where no bytes are moved."""
+        median_s = statistics.median(seconds)
+        line: Line = {
+            "bench": self.name,
+            "case": case,
+            "variant": variant,
+            "machine": self.machine,
+            "commit": self.commit,
+            "bytes": count,
+            "seconds": seconds,
+            "median_s": median_s,
+            "gbps": count / median_s / 1e9 if count else 0.0,
+            "checked": True,
+        }
+        if baseline is not None and ratio is not None:
+            line |= {"ratio": ratio, "baseline": baseline}
+        load = round(os.getloadavg()[0], 1)
+        line["conditions"] = {
+            "size": "full" if self.full else "small",
+            "load": load,
+            **self.conditions,
+            **(conditions or {}),
+        }
+        self._report(line)
+        return line
+
+
+def check_options(given: Iterable[str], kind: Any) -> None:
+    """Whether the names are fields of a dataclass of options.
+
+    Raises:
+        InvalidArgument: one is not.
+    """
+    known = [entry.name for entry in fields(kind)]
+    for name in given:
+        if name not in known:
+            raise InvalidArgument(f"there is no option {name!r}; there are {', '.join(known)}")
+
+
+def as_bytes(array: Array) -> Bytes:
+    """A contiguous array as bytes, without a copy."""
+    if not array.flags.c_contiguous:
+        raise ValueError("only a contiguous array can be seen as bytes")
+    return array.reshape(-1).view(np.uint8)
+
+
+def spoil(array: Array) -> None:
+    """Fills a contiguous array with what no source holds everywhere."""
+    as_bytes(array).fill(SPOILED)
+
+
+def same(one: Array, other: Array) -> bool:
+    """Whether two contiguous arrays hold the same bytes; in pieces that stay in the cache."""
+    a, b = as_bytes(one), as_bytes(other)
+    if a.size != b.size:
+        return False
+    for k in range(0, a.size, CHUNK_BYTES):
+        if not np.array_equal(a[k : k + CHUNK_BYTES], b[k : k + CHUNK_BYTES]):
+            return False
+    return True
+
+
+def random_bytes(count: int, seed: int = 1) -> Bytes:
+    """Bytes that another process can make again from the seed."""
+    words = np.random.default_rng(seed).integers(0, 1 << 64, -(-count // 8), dtype=np.uint64)
+    return words.view(np.uint8)[:count]
+
+
+def blank(count: int) -> Bytes:
+    """Memory whose pages are there."""
+    array = np.empty(count, np.uint8)
+    array.fill(SPOILED)
+    return array
+
+
+def running_threads() -> int:
+    """Threads of the whole machine that run or could run now, this one included."""
+    try:
+        return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
+    except (OSError, ValueError, IndexError):
+        return 1
+
+
+@cache
+def cache_bytes() -> int:
+    """Size of the last cache, from sysfs; 64 MiB where it does not say."""
+    largest = 0
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        match = re.fullmatch(r"(\d+)([KM])\s*", path.read_text())
+        if match:
+            largest = max(largest, int(match[1]) << (10 if match[2] == "K" else 20))
+    return largest or 64 << 20
+
+
+@cache
+def machine_name() -> str:
+    """Cores and processor, as in "2-core AMD EPYC"."""
+    model = "processor"
+    try:
+        match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.M)
+        model = match[1] if match else model
+    except OSError:
+        pass
+    model = re.sub(r"\((R|TM)\)|\bCPU\b|@.*$|\d+-Core Processor|Processor$", " ", model)
+    return f"{os.cpu_count() or 1}-core {' '.join(model.split())}"
+
+
+@cache
+def commit_name() -> str:
+    """The commit of the working tree that this file is in, or "" if it is in none."""
+    folder = Path(__file__).resolve().parents[2]
+    if not (folder / "pyproject.toml").exists():
+        return ""
+    try:
+        done = subprocess.run(
+            ["git", "-C", os.fspath(folder), "describe", "--always", "--dirty", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,143 @@
+"""What the paper measured, from the expected.json of a benchmark, and whether a line agrees."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tranship.errors import Error, NotFound
+
+__all__ = ["Expectation", "expectations_of", "measure_of", "parse"]
+
+Line = dict[str, Any]
+Bound = Literal["near", "at least", "at most"]
+
+BOUNDS: tuple[Bound, ...] = ("near", "at least", "at most")
+SIZES = ("any", "full", "small")
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A number that lines of a benchmark should show.
+
+    Attributes:
+        case: of the lines that it is about; empty: every case.
+        variant: the same.
+        measure: a key of the line, or of its "values".
+        value: the paper's number, or the one that follows from the paper's numbers.
+        tolerance: the part of `value` by which a line may be off.
+        bound: "near": off to either side; "at least", "at most": off to one side alone.
+        machine: the profile that it holds for.
+        size: the size of the benchmark that it holds for; "any": both.
+        reason: why that value, and why that tolerance.
+    """
+
+    case: str
+    variant: str
+    measure: str
+    value: float
+    tolerance: float
+    bound: Bound
+    machine: str
+    size: str
+    reason: str
+
+    def concerns(self, line: Line, size: str) -> bool:
+        """Whether it is about a line."""
+        return (
+            self.case in ("", line["case"])
+            and self.variant in ("", line["variant"])
+            and self.machine == line["machine"]
+            and self.size in ("any", size)
+        )
+
+    def holds(self, measured: float) -> bool:
+        """Whether a measured number agrees."""
+        slack = abs(self.value) * self.tolerance
+        low = measured >= self.value - slack
+        high = measured <= self.value + slack
+        return (low or self.bound == "at most") and (high or self.bound == "at least")
+
+    def as_line(self) -> dict[str, Any]:
+        """What the result line says of it."""
+        return {
+            "measure": self.measure,
+            "value": self.value,
+            "tolerance": self.tolerance,
+            "bound": self.bound,
+        }
+
+    def text(self, line: Line, measured: float) -> str:
+        """How a line is off."""
+        return (
+            f"{line['case']}, {line['variant']}: {self.measure} is {measured:.4g}, expected "
+            f"{self.bound} {self.value:.4g} (tolerance {self.tolerance:.1%})"
+        )
+
+
+def measure_of(line: Line, measure: str) -> float | None:
+    """A number of a line by its name; None if the line has none of that name."""
+    values: dict[str, Any] = line.get("values", {})
+    found = line.get(measure, values.get(measure))
+    return float(found) if isinstance(found, int | float) else None
+
+
+def folders() -> list[Path]:
+    """Returns where the files are looked for: in the installed package, then the source tree."""
+    package = Path(__file__).resolve().parents[1]
+    return [package / "expected", package.parent]
+
+
+def expectations_of(bench: str) -> list[Expectation]:
+    """What a benchmark expects.
+
+    Raises:
+        NotFound: its expected.json is nowhere. Error: it does not read as it should.
+    """
+    paths = [folder / bench / "expected.json" for folder in folders()]
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        raise NotFound(
+            f"the benchmark {bench} has no {os.path.join(bench, 'expected.json')} in "
+            f"{' or '.join(str(folder) for folder in folders())}",
+            "install the package again",
+        )
+    return parse(path.read_text(encoding="utf-8"), path)
+
+
+def parse(text: str, path: Path) -> list[Expectation]:
+    """The entries of an expected.json."""
+    try:
+        content = json.loads(text)
+        entries = content["expect"]
+        return [read_entry(entry, content) for entry in entries]
+    except (ValueError, KeyError, TypeError) as error:
+        raise Error(
+            f"{path} does not say what is expected ({error!r}); write it as "
+            '{"source", "machine", "expect": [{"case", "variant", "measure", "value", '
+            '"tolerance", "reason"}]}'
+        ) from None
+
+
+def read_entry(entry: dict[str, Any], content: dict[str, Any]) -> Expectation:
+    """One entry; the machine may be named once for all of them."""
+    bound = entry.get("bound", "near")
+    size = entry.get("size", "any")
+    if bound not in BOUNDS or size not in SIZES:
+        raise ValueError(f"bound {bound!r}, size {size!r}")
+    if not entry["reason"]:
+        raise ValueError("an empty reason")
+    return Expectation(
+        case=entry.get("case", ""),
+        variant=entry.get("variant", ""),
+        measure=entry["measure"],
+        value=float(entry["value"]),
+        tolerance=float(entry["tolerance"]),
+        bound=bound,
+        machine=entry.get("machine", content["machine"]),
+        size=size,
+        reason=entry["reason"],
+    )

@@ -1,0 +1,70 @@
+"""The process that stands for the other node: makes instances, exports them, compares them.
+
+It reads a request from each line of its input, as JSON, and answers with a line.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from tranship import _core
+from tranship.engine import Engine
+
+from ..child import Service, serve
+from .real_places import Form, Stores
+
+
+class Neighbourhood(Service):
+    """What it does."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.groups: dict[str, Stores] = {}
+        # The first process takes the first GPU; where there are more, this one has its own.
+        self.device = min(1, len(_core.list_gpus(engine._core)[0]) - 1)
+
+    def make_stores(
+        self, name: str, word: str, points: int, soa: bool, count: int, prefix: str
+    ) -> dict[str, Any]:
+        """Makes and exports instances."""
+        form = Form(points, soa)
+        stores = Stores(self.engine, word, form, count, Path(prefix), self.device)
+        stores.spoil()
+        self.groups[name] = stores
+        for k, view in enumerate(stores.views):
+            self.engine.export(f"{name}-{k}", view)
+        return {}
+
+    def spoil_stores(self, name: str) -> dict[str, Any]:
+        """Fills instances with the pattern."""
+        self.groups[name].spoil()
+        return {}
+
+    def stores_hold(self, name: str) -> dict[str, Any]:
+        """Compares instances with what they should hold."""
+        return {"same": self.groups[name].holds()}
+
+    def flush_stores(self, name: str) -> dict[str, Any]:
+        """Waits until they are on the disk."""
+        self.groups[name].flush()
+        return {}
+
+    def move(self, source: str, number: int, target: str, target_number: int) -> dict[str, Any]:
+        """Copies one instance into another."""
+        view = self.groups[source].views[number]
+        self.engine.copy(view, self.groups[target].views[target_number]).wait(timeout=120)
+        return {}
+
+    def drop_stores(self, name: str) -> dict[str, Any]:
+        """Ends their export."""
+        stores = self.groups.pop(name)
+        for k in range(len(stores.views)):
+            self.engine.withdraw(f"{name}-{k}")
+        stores.close()
+        return {}
+
+
+if __name__ == "__main__":
+    serve(sys.stdin, sys.stdout, Neighbourhood)

@@ -1,0 +1,100 @@
+"""Figures 9 and 10: the full and the simple planner, and the two baselines."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tranship import profiles
+
+from .places import WORDS, Shape, instance_shape, memory, node_of
+from .simulated import Run, SimulatedBench, Style
+
+__all__ = ["figure9a", "figure9b", "figure10"]
+
+PAIRS = (
+    ("SYS", "SYS*"),
+    ("FBM", "FBM*"),
+    ("FBM", "SYS*"),
+    ("SYS", "FBM*"),
+    ("SYS", "FBM"),
+    ("FBM", "SYS"),
+    ("SYS", "DSK"),
+    ("DSK", "SYS"),
+    ("FBM", "DSK"),
+    ("DSK", "FBM"),
+    ("FBM", "DSK*"),
+    ("DSK", "FBM*"),
+)
+
+PLAIN_PLANNERS = ("simple", "full")
+ALL_PLANNERS = ("simple", "full", "spsl", "spdl")
+
+
+def figure9a(bench: SimulatedBench) -> None:
+    """8 GB as 64 instances in the same layout on both sides."""
+    compare(bench, PLAIN_PLANNERS, instance_shape())
+
+
+def figure9b(bench: SimulatedBench) -> None:
+    """The same from an array of structures to a structure of arrays."""
+    compare(bench, ALL_PLANNERS, instance_shape(converts=True))
+
+
+def compare(bench: SimulatedBench, planners: tuple[str, ...], shape: Shape) -> None:
+    """All pairs of memories with all planners: full beside simple, the others beside full."""
+    machine = bench.machine("sapling")
+    number = bench.pick(64, 8)
+    small = [pair for pair in PAIRS if pair in (("SYS", "SYS*"), ("SYS", "DSK"), ("FBM", "DSK"))]
+    for source, target in bench.choose(PAIRS, small):
+        medians: dict[str, float] = {}
+        for planner in planners:
+            run = Run(machine, Style(planner, planner=planner))
+            run.batch((memory(source), memory(target)), shape, number)
+            medians[planner] = run.finish()
+            other = {"full": "simple", "simple": ""}.get(planner, "full")
+            bench.emit(
+                f"{source} to {target}",
+                planner,
+                machine=machine,
+                count=run.bytes,
+                seconds=[medians[planner]],
+                against=(other, medians[other]) if other else None,
+                conditions={"instances": number, "path": run.path_of(0)},
+            )
+
+
+def transfer_graph(machine: str) -> list[dict[str, Any]]:
+    """Channels inside node 0 and from it to node 1, among the memories that the paper names."""
+    channels = json.loads(profiles.load(machine))["channels"]
+    edges = []
+    for channel in channels:
+        ends = (channel["source"], channel["target"])
+        words = {name.partition("/")[2] for name in ends}
+        if node_of(ends[0]) == "node0" and words <= set(WORDS.values()):
+            peak = max(sample[-1] for sample in channel["samples"])
+            edges.append({"source": ends[0], "target": ends[1], "gbps": peak / 1e9})
+    return edges
+
+
+def figure10(bench: SimulatedBench) -> None:
+    """One instance between the system memories of two nodes: the paths of both planners."""
+    machine = bench.machine("sapling")
+    ends = (memory("SYS"), memory("SYS*"))
+    graph = transfer_graph(machine)
+    medians: dict[str, float] = {}
+    for planner in PLAIN_PLANNERS:
+        run = Run(machine, Style(planner, planner=planner))
+        task = run.copy(ends, instance_shape())
+        medians[planner] = run.finish()
+        path = run.path_of(task)
+        bench.emit(
+            "SYS to SYS*",
+            planner,
+            machine=machine,
+            count=run.bytes,
+            seconds=[medians[planner]],
+            against=("simple", medians["simple"]) if planner == "full" else None,
+            values={"hops": len(path) - 1},
+            conditions={"path": path, "graph": graph},
+        )

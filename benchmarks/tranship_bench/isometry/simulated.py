@@ -1,0 +1,290 @@
+"""What simulated benchmarks share: runs that are verified, and lines held against the paper."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from tranship.simulation import Simulation
+
+from ..harness import Line, Report, commit_name
+from .expectations import Expectation, expectations_of, measure_of
+from .places import Shape, staged_path
+
+__all__ = ["TRANSHIP", "IncompleteError", "OffError", "Run", "SimulatedBench", "Style"]
+
+
+class OffError(Exception):
+    """A simulated result is not what the paper or the design asks for; all lines are reported."""
+
+
+class IncompleteError(Exception):
+    """A simulated transfer did not end, or bytes are missing: nothing may be reported."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """A way to make copies.
+
+    Attributes:
+        name: what result lines call it.
+        planner: who chooses the path, unless `stage` does.
+        stage: the path goes through this host memory next to each end, as with Legion.
+        whole: each hop is a transfer of its own that starts when the one before has ended, through
+            instances as large as the array.
+        copier_threads: most hops in progress on a node, without regard to channels; 0: no limit.
+        held: copies that memory has room for: as the host runtime makes whole instances in the
+            order of the program, a copy starts when all but `held - 1` before it have ended;
+            0: no limit.
+        full_from_bytes: "automatic" plans fully from this size on; 0: by predicted cost.
+    """
+
+    name: str
+    planner: str = "automatic"
+    stage: str = ""
+    whole: bool = False
+    copier_threads: int = 0
+    held: int = 0
+    full_from_bytes: int = 0
+
+    @classmethod
+    def realm(
+        cls,
+        *,
+        threads: int = 1,
+        stage: str = "host0",
+        held: int = 0,
+        name: str = "Realm-style",
+    ) -> Style:
+        """Sequential hops of whole instances, moved by copier threads (sections 5.1, 6.1)."""
+        return cls(name, "simple", stage, whole=True, copier_threads=threads, held=held)
+
+
+TRANSHIP = Style("tranship")
+
+
+class Run:
+    """One simulated run of one style; it counts what is asked of it and verifies what was done."""
+
+    def __init__(self, machine: str, style: Style, *, nodes: int | None = None) -> None:
+        self.style = style
+        self.simulation = Simulation(
+            machine,
+            # A profile describes a node and its neighbour: one of the two may stay idle.
+            nodes=None if nodes is None else max(nodes, 2),
+            planner=style.planner,
+            copier_threads=style.copier_threads,
+            full_from_bytes=style.full_from_bytes,
+        )
+        self.bytes = 0
+        self.count = 0
+        self.copies: dict[int, tuple[tuple[str, str], Shape]] = {}
+
+    def copy(
+        self,
+        ends: tuple[str, str],
+        shape: Shape,
+        *,
+        priority: int = 0,
+        after: Sequence[int] = (),
+        at: float = 0.0,
+        through: list[str] | None = None,
+        lanes: int = 1,
+    ) -> int:
+        """A copy from `ends[0]` to `ends[1]`; its number.
+
+        `through` forces the path, `lanes` are most paths that it may use at once.
+        """
+        if through is None and self.style.stage:
+            through = staged_path(ends, self.style.stage, converts=shape.converts)
+        source_layout, target_layout = shape.layouts
+        self.bytes += shape.bytes
+        self.count += 1
+        task = int(
+            self.simulation.copy(
+                ends[0],
+                ends[1],
+                extents=shape.extents,
+                fields=shape.fields,
+                source_layout=source_layout,
+                target_layout=target_layout,
+                priority=priority,
+                after=list(after),
+                at=at,
+                through=through,
+                whole=self.style.whole,
+                lanes=lanes,
+            )
+        )
+        self.copies[task] = (ends, shape)
+        return task
+
+    def compute(
+        self, place: str, seconds: float, *, after: Sequence[int] = (), at: float = 0.0
+    ) -> int:
+        """A task of `seconds` at a place; its number."""
+        self.count += 1
+        return int(self.simulation.compute(place, seconds, after=list(after), at=at))
+
+    def batch(self, ends: tuple[str, str], shape: Shape, number: int) -> list[int]:
+        """`number` copies of the same kind, as far as the style allows at once."""
+        tasks: list[int] = []
+        for _ in range(number):
+            tasks.append(self.copy(ends, shape, after=self.room_after(tasks)))
+        return tasks
+
+    def room_after(self, tasks: Sequence[int]) -> list[int]:
+        """What a copy that comes after `tasks` must wait for until memory has room for it."""
+        held = self.style.held
+        return [tasks[-held]] if 0 < held <= len(tasks) else []
+
+    def finish(self) -> float:
+        """Simulates to the end, verifies, and returns when the last task ended.
+
+        Raises:
+            IncompleteError: a task did not end, or not all bytes arrived.
+        """
+        self.simulation.run()
+        times = np.asarray(self.simulation.times())
+        ended = len(times) == self.count and bool(np.isfinite(times).all())
+        if not ended or bool((times[:, 1] < times[:, 0]).any()):
+            raise IncompleteError(f"{self.style.name}: a simulated task did not end")
+        moved = int(self.simulation.statistics["bytes"])
+        if moved != self.bytes:
+            raise IncompleteError(
+                f"{self.style.name}: {self.bytes} bytes were to be moved, the simulation says "
+                f"{moved}"
+            )
+        return float(times[:, 1].max())
+
+    def seconds_of(self, task: int) -> float:
+        """From the start of a task to its end."""
+        return self.end_s(task) - float(self.simulation.begin_s(task))
+
+    def end_s(self, task: int) -> float:
+        """When a task ended."""
+        return float(self.simulation.end_s(task))
+
+    def path_of(self, task: int) -> list[str]:
+        """The memories that a copy passed through."""
+        hops = self.simulation.plan(task)["hops"]
+        return [hops[0]["source"], *(hop["target"] for hop in hops)]
+
+
+class SimulatedBench:
+    """One run of one simulated benchmark: knows its size and machine, and writes its lines."""
+
+    def __init__(
+        self, name: str, *, size: Literal["small", "full"], machine: str | None, report: Report
+    ) -> None:
+        self.name = name
+        self.size = size
+        self.chosen_machine = machine
+        self.commit = commit_name()
+        self._report = report
+        self._expectations = expectations_of(name)
+        self._met: set[Expectation] = set()
+        self._machines: set[str] = set()
+        self._off: list[str] = []
+
+    def machine(self, paper: str) -> str:
+        """The profile to simulate: the user's, or else the paper's."""
+        chosen = self.chosen_machine or paper
+        self._machines.add(chosen)
+        return chosen
+
+    def pick(self, full: int, small: int) -> int:
+        """A number for the full size and one for the small."""
+        return full if self.size == "full" else small
+
+    def choose(self, full: Iterable[Any], small: Iterable[Any]) -> list[Any]:
+        """Cases for the full size and for the small."""
+        return list(full if self.size == "full" else small)
+
+    def say(self, text: str) -> None:
+        """Talks to the user, on stderr."""
+        print(f"bench {self.name}: {text}", file=sys.stderr)
+
+    def emit(
+        self,
+        case: str,
+        variant: str,
+        *,
+        machine: str,
+        count: int,
+        seconds: Sequence[float],
+        against: tuple[str, float] | None = None,
+        values: dict[str, float] | None = None,
+        conditions: dict[str, Any] | None = None,
+    ) -> Line:
+        """Reports a line of runs that ended and whose bytes add up, and judges it.
+
+        Args:
+            case: what was moved.
+            variant: how.
+            machine: the profile that was simulated.
+            count: bytes; 0 where the line is not about a rate.
+            seconds: simulated, unless the conditions say otherwise.
+            against: the baseline's name and its median seconds.
+            values: further numbers.
+            conditions: what to know about the line.
+        """
+        median_s = statistics.median(seconds)
+        line: Line = {
+            "bench": self.name,
+            "case": case,
+            "variant": variant,
+            "machine": machine,
+            "commit": self.commit,
+            "bytes": count,
+            "seconds": list(seconds),
+            "median_s": median_s,
+            "gbps": count / median_s / 1e9 if count else 0.0,
+            "checked": True,
+            "simulated": True,
+        }
+        if against is not None:
+            line |= {"ratio": against[1] / median_s, "baseline": against[0]}
+        if values:
+            line["values"] = values
+        line["conditions"] = {"size": self.size, "simulated": True, **(conditions or {})}
+        self.judge(line)
+        self._report(line)
+        return line
+
+    def judge(self, line: Line) -> None:
+        """Says in the line what was expected of it, and whether it is so."""
+        verdicts: list[dict[str, Any]] = []
+        for each in self._expectations:
+            measured = measure_of(line, each.measure)
+            if measured is None or not each.concerns(line, self.size):
+                continue
+            self._met.add(each)
+            within = each.holds(measured)
+            verdicts.append({**each.as_line(), "measured": measured, "within": within})
+            if not within:
+                self._off.append(each.text(line, measured))
+        if verdicts:
+            line["expected"] = verdicts
+            line["within"] = all(verdict["within"] for verdict in verdicts)
+
+    def close(self) -> None:
+        """Ends the benchmark.
+
+        Raises:
+            OffError: lines were off, or none was about something that is expected.
+        """
+        missing = [
+            f"no line shows {each.measure} of {each.case or 'any case'}, {each.variant or 'any'}"
+            for each in self._expectations
+            if each not in self._met
+            and each.machine in self._machines
+            and each.size in ("any", self.size)
+        ]
+        if self._off or missing:
+            raise OffError("; ".join(self._off + missing))

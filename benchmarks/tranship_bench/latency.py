@@ -1,0 +1,228 @@
+"""What is short: small copies, plans from the cache, a small copy that overtakes large ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tranship import _core
+from tranship.engine import Engine
+
+from .data import seeded
+from .harness import Array, Bench, Variant, blank, random_bytes, same, spoil
+from .peer import Other
+from .remote import SEED_HERE, Pieces, measure_beside_nixl
+
+LARGE_COPIES = 6
+
+
+def small(bench: Bench) -> None:
+    """4 KiB in this process and 8 B to another one."""
+    with Engine() as engine:
+        small_here(bench, engine)
+        with Other(engine) as other:
+            small_there(bench, engine, other)
+
+
+def small_here(bench: Bench, engine: Engine) -> None:
+    """Over memcpy: the engine's time for each copy less memcpy's, in each round."""
+    source, target = random_bytes(4096), blank(4096)
+    count = bench.pick(20000, 500)
+    core = engine._core
+
+    def variant(name: str, run: Callable[[], float], timed: str) -> Variant:
+        return Variant(
+            name,
+            run,
+            lambda: same(target, source),
+            lambda: spoil(target),
+            {"timed": timed, "copies": count},
+        )
+
+    samples: dict[str, list[float]] = {"tranship": [], "tranship from Python": [], "memcpy": []}
+
+    def keeping(name: str, run: Callable[[], float]) -> Callable[[], float]:
+        def kept() -> float:
+            samples[name].append(run())
+            return samples[name][-1]
+
+        return kept
+
+    runs: dict[str, tuple[Callable[[], float], str]] = {
+        "memcpy": (lambda: _core.time_memcpy(source, target, count), "core"),
+        "tranship": (lambda: _core.time_many(core, source, target, count), "core"),
+        "tranship from Python": (each(lambda: engine.copy(source, target), count), "python"),
+    }
+    variants = [variant(name, keeping(name, run), timed) for name, (run, timed) in runs.items()]
+    numpy_run = each(lambda: np.copyto(target, source), count)
+    variants.append(variant("numpy", numpy_run, "python"))
+    repetitions = bench.pick(15, 2)
+    bench.measure("4 KiB in this process", variants, 4096, repetitions=repetitions, cold=False)
+    for name in ("tranship", "tranship from Python"):
+        over = [a - b for a, b in zip(samples[name], samples["memcpy"], strict=True)][1:]
+        bench.emit(f"4 KiB in this process, {name} over memcpy", "difference", 0, over)
+
+
+def each(work: Callable[[], object], count: int) -> Callable[[], float]:
+    """The time of one call of `work`, of `count` in a row."""
+
+    def run() -> float:
+        begin = time.perf_counter()
+        for _ in range(count):
+            work()
+        return (time.perf_counter() - begin) / count
+
+    return run
+
+
+def small_there(bench: Bench, engine: Engine, other: Other) -> None:
+    """8 B to a plain and to a shared array, waited for one by one."""
+    count = bench.pick(5000, 50)
+    source = seeded((1,), "f8", SEED_HERE)
+    variants = []
+
+    def variant(name: str, there: str, run: Callable[[], float], timed: str) -> Variant:
+        return Variant(
+            name,
+            run,
+            other.checking(there, SEED_HERE),
+            other.preparing(there),
+            {"timed": timed, "copies": count},
+        )
+
+    for kind in ("plain", "shared"):
+        remote = other.array(kind, kind, (1,), "f8")
+        name = f"tranship, {kind} array"
+        variants.append(variant(name, kind, many(engine, source, remote, count), "core"))
+
+        def copy(remote: Any = remote) -> None:
+            engine.copy(source, remote).wait()
+
+        variants.append(variant(f"{name}, from Python", kind, each(copy, count), "python"))
+    measure_beside_nixl(
+        bench,
+        "8 B to another process",
+        variants,
+        Pieces(1, 8),
+        repetitions=bench.pick(15, 2),
+        operations=count,
+    )
+
+
+def many(engine: Engine, source: Any, target: Any, count: int) -> Callable[[], float]:
+    """The time of one copy, of `count` in a row, without Python's own cost."""
+    return lambda: _core.time_many(engine._core, source, target, count)
+
+
+def plan_cache(bench: Bench) -> None:
+    """A plan that was made before: of plain arrays, of a transpose, of layouts."""
+    count = bench.pick(100000, 1000)
+    side = 256
+    raw = random_bytes(side * side * 4)
+    source = raw.view("f4").reshape(side, side)
+    target = blank(raw.size).view("f4").reshape(side, side)
+    with Engine() as engine:
+        for name, view in (("same layout", source), ("transposed", source.T)):
+            expected = np.ascontiguousarray(view)
+
+            def check(view: Array = view, expected: Array = expected) -> bool:
+                engine.copy(view, target).wait()
+                return same(target, expected)
+
+            def run(view: Array = view) -> float:
+                return float(_core.time_plans(engine._core, view, target, count))
+
+            conditions = {"timed": "core", "plans": count}
+            way = Variant("tranship", run, check, lambda: spoil(target), conditions)
+            repetitions = bench.pick(15, 2)
+            bench.measure(f"plan, {name}", [way], 0, repetitions=repetitions, cold=False)
+
+
+def priority(bench: Bench) -> None:
+    """From the submission of the small copy to its end, alone and behind large copies."""
+    large = bench.pick(64, 2) << 20
+    with Engine() as engine:
+        race = Race(engine, large)
+        times: dict[str, list[float]] = {"alone": [], "behind": []}
+        alone = Variant("alone", race.alone, race.check_small, race.prepare, {"timed": "python"})
+        behind = Variant(
+            f"behind {LARGE_COPIES} x {large >> 20} MiB",
+            race.behind,
+            race.check_all,
+            race.prepare,
+            {"timed": "python"},
+        )
+        for name, way in (("alone", alone), ("behind", behind)):
+            run = way.run
+
+            def kept(run: Callable[[], float] = run, name: str = name) -> float:
+                times[name].append(run())
+                return times[name][-1]
+
+            way.run = kept
+        repetitions = bench.pick(41, 2)
+        bench.measure(
+            "1 MiB at high priority",
+            [alone, behind],
+            race.small.size,
+            repetitions=repetitions,
+            baseline="alone",
+        )
+        ninth = {name: float(np.quantile(found[1:], 0.9)) for name, found in times.items()}
+        conditions = {"statistic": "90th percentile", "large_copies_left": race.left[1:]}
+        ratio = ninth["alone"] / ninth["behind"]
+        case = "1 MiB at high priority, 90th percentile"
+        bench.emit(case, alone.name, race.small.size, [ninth["alone"]], conditions=conditions)
+        seconds = [ninth["behind"]]
+        bench.emit(case, behind.name, race.small.size, seconds, "alone", ratio, conditions)
+
+
+class Race:
+    """A small copy and the large ones that it should overtake.
+
+    `left` counts, for each race, the large copies that had not ended when the small one had.
+    """
+
+    def __init__(self, engine: Engine, large: int) -> None:
+        self.engine = engine
+        self.small = random_bytes(1 << 20)
+        self.small_target = blank(1 << 20)
+        self.large = random_bytes(large, 2)
+        self.large_targets = [blank(large) for _ in range(LARGE_COPIES)]
+        self.left: list[int] = []
+
+    def prepare(self) -> None:
+        """Spoils all targets."""
+        for target in (self.small_target, *self.large_targets):
+            spoil(target)
+
+    def timed_small(self) -> float:
+        """The small copy at high priority."""
+        begin = time.perf_counter()
+        self.engine.copy(self.small, self.small_target, priority=10).wait()
+        return time.perf_counter() - begin
+
+    def alone(self) -> float:
+        """With nothing else to do."""
+        return self.timed_small()
+
+    def behind(self) -> float:
+        """After the large copies were submitted; these end before it returns."""
+        events = [self.engine.copy(self.large, target) for target in self.large_targets]
+        elapsed = self.timed_small()
+        self.left.append(sum(not event.done() for event in events))
+        for event in events:
+            event.wait()
+        return elapsed
+
+    def check_small(self) -> bool:
+        """Whether the small copy arrived."""
+        return same(self.small_target, self.small)
+
+    def check_all(self) -> bool:
+        """Whether all copies arrived."""
+        large = all(same(target, self.large) for target in self.large_targets)
+        return large and self.check_small()

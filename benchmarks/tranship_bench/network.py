@@ -1,0 +1,197 @@
+"""Copies to another process over TCP, beside a plain socket of the same machine.
+
+Over loopback, and to a process in a network namespace of its own, where the system allows one.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import struct
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tranship import _core
+from tranship.engine import Engine
+
+from .data import seeded
+from .harness import Array, Bench, Variant
+from .host import engine_run
+from .namespaces import network_namespace, why_no_namespaces
+from .peer import Other, child_environment
+from .socket_peer import receive
+
+SEED = 1
+PROTECTIONS: dict[str, dict[str, int]] = {
+    "tranship": {},
+    "tranship, encrypted": {"tls": 1},
+    "tranship, checksums": {"wire_checksum": 1},
+    "tranship, four sockets": {"tcp_sockets": 4},
+}
+"""The variants, and the settings of both sides that make them."""
+TOGETHER_BYTES = 65536
+"""Up to here a request is sent by one call."""
+
+
+class PlainSocket:
+    """One connection to a process that takes bytes."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+
+    def send(self, data: memoryview) -> float:
+        """Sends bytes and waits until the other side has them; returns the seconds."""
+        answer = memoryview(bytearray(1))
+        begin = time.perf_counter()
+        head = struct.pack("<q", len(data))
+        if len(data) <= TOGETHER_BYTES:
+            self.connection.sendall(head + data)
+        else:
+            self.connection.sendall(head)
+            self.connection.sendall(data)
+        receive(self.connection, answer)
+        return time.perf_counter() - begin
+
+    def holds(self, data: memoryview) -> bool:
+        """Whether the other side kept the same bytes."""
+        self.connection.sendall(struct.pack("<q", 0))
+        answer = bytearray(4)
+        receive(self.connection, memoryview(answer))
+        return bool(struct.unpack("<I", answer)[0] == zlib.crc32(data))
+
+
+@dataclass(frozen=True)
+class Network:
+    """Where the other process is."""
+
+    link: str
+    address: str = "127.0.0.1"
+    prefix: Sequence[str] = ()
+    """Of the command that starts it."""
+
+
+@contextmanager
+def plain_socket(network: Network) -> Iterator[PlainSocket]:
+    """A child process at the other end of a socket."""
+    program = "from tranship_bench.socket_peer import main; main()"
+    command = [*network.prefix, sys.executable, "-c", program, network.address]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=child_environment()
+    ) as child:
+        assert child.stdout is not None
+        port = int(child.stdout.readline())
+        with socket.create_connection((network.address, port)) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            yield PlainSocket(connection)
+
+
+def network(bench: Bench) -> None:
+    """256 MiB, and 8 B there and back: over loopback, and between two network namespaces."""
+    over(bench, Network("TCP over loopback"))
+    if why := why_no_namespaces():
+        bench.say(f"loopback alone: {why}")
+        return
+    with network_namespace() as namespace:
+        link = "TCP between network namespaces"
+        over(bench, Network(link, namespace.there, namespace.prefix))
+
+
+def over(bench: Bench, network: Network) -> None:
+    """Over one of them."""
+    key = secrets.token_hex(32)
+    with plain_socket(network) as plain, ExitStack() as stack:
+        pairs = {}
+        for name, protection in PROTECTIONS.items():
+            settings: dict[str, Any] = {"transport": "network", "key": key, **protection}
+            theirs = settings | {"listen": f"{network.address}:0"}
+            variables = {f"TRANSHIP_{k.upper()}": str(value) for k, value in theirs.items()}
+            engine = stack.enter_context(Engine(**settings))
+            pairs[name] = (engine, stack.enter_context(Other(engine, variables, network.prefix)))
+        large(bench, network.link, pairs, plain)
+        small(bench, network.link, pairs, plain)
+
+
+Pairs = dict[str, tuple[Engine, Other]]
+
+
+def large(bench: Bench, link: str, pairs: Pairs, plain: PlainSocket) -> None:
+    """A contiguous array, as fast as the socket is."""
+    count = bench.pick(32 << 20, 32 << 10)
+    source: Array = seeded((count,), "f8", SEED)
+    data = source.data.cast("B")
+    variants = [
+        Variant(
+            name,
+            engine_run(engine, source, other.array("large", "plain", (count,), "f8")),
+            other.checking("large", SEED),
+            other.preparing("large"),
+            {"timed": "core", "link": link},
+        )
+        for name, (engine, other) in pairs.items()
+    ]
+    variants.append(
+        Variant(
+            "plain socket",
+            lambda: plain.send(data),
+            lambda: plain.holds(data),
+            lambda: None,
+            {"timed": "python", "link": link},
+        )
+    )
+    bench.measure(
+        f"{source.nbytes >> 20} MiB, {link}",
+        variants,
+        source.nbytes,
+        repetitions=bench.pick(9, 1),
+        baseline="plain socket",
+    )
+
+
+def timed_many(engine: Engine, source: Array, there: Array, copies: int) -> Callable[[], float]:
+    """Copies so often, each waited for, and returns the median seconds."""
+    return lambda: _core.time_many(engine._core, source, there, copies)
+
+
+def small(bench: Bench, link: str, pairs: Pairs, plain: PlainSocket) -> None:
+    """Eight bytes, each waited for."""
+    copies = bench.pick(2000, 20)
+    source: Array = seeded((1,), "f8", SEED)
+    data = source.data.cast("B")
+
+    def there_and_back() -> float:
+        return float(np.median([plain.send(data) for _ in range(copies)]))
+
+    variants = [
+        Variant(
+            name,
+            timed_many(engine, source, other.array("small", "plain", (1,), "f8"), copies),
+            other.checking("small", SEED),
+            other.preparing("small"),
+            {"timed": "core", "copies": copies, "link": link},
+        )
+        for name, (engine, other) in pairs.items()
+    ]
+    variants.append(
+        Variant(
+            "plain socket",
+            there_and_back,
+            lambda: plain.holds(data),
+            lambda: None,
+            {"timed": "python", "copies": copies, "link": link},
+        )
+    )
+    bench.measure(
+        f"8 B, {link}",
+        variants,
+        8,
+        repetitions=bench.pick(9, 1),
+        baseline="plain socket",
+    )

@@ -1,0 +1,96 @@
+"""How long it takes from the kill of another process until who copies or waits has the error."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable
+from unittest import mock
+
+import numpy as np
+
+from tranship.engine import Engine
+from tranship.errors import PeerLost
+from tranship.staging import Staging
+
+from .harness import Bench, MismatchError
+from .peer import Other
+from .staging import server_process
+
+__all__ = ["peer_death"]
+
+REPETITIONS = 11
+SECONDS_MAX = 30.0
+
+Until = Callable[[], None]
+"""Goes on until the other process is lost."""
+
+
+def peer_death(bench: Bench) -> None:
+    """A peer that is copied to, and a staging server that is waited for, are killed."""
+    key = secrets.token_hex(32)
+    environment = {"TRANSHIP_TRANSPORT": "network", "TRANSHIP_KEY": key}
+    ways: list[tuple[str, dict[str, str]]] = [("shared memory", {}), ("TCP", environment)]
+    for link, settings in ways:
+        with mock.patch.dict(os.environ, settings):
+            for case, once in (("copying", killed_peer), ("waiting", killed_server)):
+                seconds = [once() for _ in range(bench.pick(REPETITIONS, 1))]
+                name = f"from the kill to the error, {case}"
+                bench.emit(name, link, 0, seconds, conditions={"signal": "SIGKILL"})
+
+
+def killed_peer() -> float:
+    """While arrays are copied to it again and again."""
+    with Engine() as engine:
+        other = Other(engine)
+        there = other.array("there", "plain", (8 << 20,), "f8")
+        source = np.ones(8 << 20)
+
+        def copy() -> None:
+            while True:
+                engine.copy(source, there).wait(timeout=SECONDS_MAX)
+
+        seconds = killed_meanwhile(other._process.pid, copy)
+        other.close()
+        return seconds
+
+
+def killed_server() -> float:
+    """While a version is waited for that nobody puts."""
+    with (
+        server_process(16 << 20) as (contact, pid),
+        Engine() as engine,
+        Staging(contact, engine=engine) as client,
+    ):
+        client.put("there", 0, np.ones(8))
+
+        def wait() -> None:
+            client.get("there", 1, (0,), (8,), timeout=SECONDS_MAX)
+
+        return killed_meanwhile(pid, wait)
+
+
+def killed_meanwhile(pid: int, until: Until) -> float:
+    """Kills a process while `until` runs; the seconds until that has raised PeerLost."""
+    killed: list[float] = []
+
+    def kill() -> None:
+        time.sleep(random.uniform(0.2, 0.4))
+        killed.append(time.perf_counter())
+        os.kill(pid, signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        until()
+    except PeerLost:
+        ended = time.perf_counter()
+    else:
+        raise MismatchError("what was killed was not missed")
+    finally:
+        thread.join()
+    return ended - killed[0]

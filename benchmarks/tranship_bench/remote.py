@@ -1,0 +1,168 @@
+"""Copies to and from another process of this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tranship.engine import Engine
+
+from . import peers
+from .data import seeded
+from .harness import Array, Bench, SkippedError, Variant, blank, same, spoil
+from .host import engine_run
+from .peer import Other
+
+SEED_HERE, SEED_THERE = 1, 2
+PIECES, PIECE_BYTES = 16384, 512
+
+
+def process(bench: Bench) -> None:
+    """To and from plain and shared arrays, in the same layout and transposed."""
+    shape = (8192, 8192) if bench.full else (256, 512)
+    with Engine() as engine, Other(engine) as other:
+        layouts = ProcessLayouts(bench, engine, other, shape)
+        for transposed in (False, True):
+            layouts.measure(transposed)
+
+
+class ProcessLayouts:
+    """Arrays here and there, f32, 256 MiB each in full size."""
+
+    def __init__(self, bench: Bench, engine: Engine, other: Other, shape: tuple[int, int]) -> None:
+        self.bench = bench
+        self.engine = engine
+        self.other = other
+        self.shape = shape
+        self.source = seeded(shape, "f4", SEED_HERE)
+        self.there: dict[str, Any] = {}
+        for kind in ("plain", "shared"):
+            self.there[f"{kind} source"] = other.array(f"{kind} source", kind, shape, "f4")
+            other.ask("fill", name=f"{kind} source", seed=SEED_THERE)
+
+    def measure(self, transposed: bool) -> None:
+        """All ways of one case, beside the engine's own copy in this process."""
+        source = self.source.T if transposed else self.source
+        target = blank(self.source.nbytes).view("f4").reshape(source.shape)
+        expected = np.ascontiguousarray(source)
+        got = np.ascontiguousarray(self.got(transposed))
+        # A peer's array has no .T: a transposed target here does the same for what is read.
+        final = blank(self.source.nbytes).view("f4").reshape(source.shape)
+        variants = [self.here(source, target, expected)]
+        for kind in ("plain", "shared"):
+            variants.append(self.put(kind, source, transposed))
+            variants.append(self.get(kind, final, got, transposed))
+        self.bench.measure(
+            f"{'transposed' if transposed else 'same layout'}, f4, {self.shape[0]}x{self.shape[1]}",
+            variants,
+            self.source.nbytes,
+            repetitions=self.bench.pick(9, 1),
+            baseline="in this process",
+        )
+
+    def got(self, transposed: bool) -> Array:
+        """What a read should bring."""
+        there = seeded(self.shape, "f4", SEED_THERE)
+        return there.T if transposed else there
+
+    def here(self, source: Array, target: Array, expected: Array) -> Variant:
+        """The engine's own copy of the same shape."""
+        return Variant(
+            "in this process",
+            engine_run(self.engine, source, target),
+            lambda: same(target, expected),
+            lambda: spoil(target),
+            {"timed": "core", "threads": self.engine.threads},
+        )
+
+    def put(self, kind: str, source: Array, transposed: bool) -> Variant:
+        """From here to an array of the other process; it says whether all bytes came."""
+        name = f"{kind} transposed" if transposed else kind
+        if name not in self.there:
+            self.there[name] = self.other.array(name, kind, source.shape, "f4")
+        return Variant(
+            f"to a {kind} array",
+            engine_run(self.engine, source, self.there[name]),
+            self.other.checking(name, SEED_HERE, transposed),
+            self.other.preparing(name),
+            {"timed": "core"},
+        )
+
+    def get(self, kind: str, final: Array, got: Array, transposed: bool) -> Variant:
+        """From an array of the other process to memory here."""
+        remote = self.there[f"{kind} source"]
+        target = final.T if transposed else final
+        return Variant(
+            f"from a {kind} array",
+            engine_run(self.engine, remote, target),
+            lambda: same(final, got),
+            lambda: spoil(final),
+            {"timed": "core"},
+        )
+
+
+def pieces(bench: Bench) -> None:
+    """Many short pieces to another process, beside NIXL where it is installed."""
+    count = bench.pick(PIECES, 256)
+    columns, stride = PIECE_BYTES // 8, 2 * PIECE_BYTES // 8
+    shape = (count, stride)
+    source = blank(count * stride * 8).view("f8").reshape(shape)[:, :columns]
+    source[...] = seeded((count, columns), "f8", SEED_HERE)
+    with Engine() as engine, Other(engine) as other:
+        variants = []
+        for kind in ("plain", "shared"):
+            remote = other.array(kind, kind, shape, "f8")[:, :columns]
+            variants.append(
+                Variant(
+                    f"tranship, {kind} array",
+                    engine_run(engine, source, remote),
+                    other.checking(kind, SEED_HERE, columns=columns),
+                    other.preparing(kind),
+                    {"timed": "core"},
+                )
+            )
+        bench.conditions["stride_bytes"] = stride * 8
+        case = f"{count} pieces of {PIECE_BYTES} B"
+        for cold in (False, True):
+            measure_beside_nixl(
+                bench,
+                f"{case}, cold" if cold else case,
+                variants,
+                Pieces(count, PIECE_BYTES),
+                repetitions=bench.pick(31, 2),
+                cold=cold,
+            )
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """How many of how many bytes."""
+
+    count: int
+    bytes: int
+
+
+def measure_beside_nixl(
+    bench: Bench,
+    case: str,
+    variants: list[Variant],
+    pieces: Pieces,
+    *,
+    repetitions: int,
+    operations: int = 1,
+    cold: bool = False,
+) -> dict[str, float]:
+    """Measures our variants, and NIXL's in the same turns if it is here."""
+    total = pieces.count * pieces.bytes
+    try:
+        adapter = peers.Nixl(pieces.count, pieces.bytes, 2 * pieces.bytes)
+    except SkippedError as reason:
+        bench.say(f"{case}: not beside NIXL: {reason}")
+        return bench.measure(case, variants, total, repetitions=repetitions, cold=cold)
+    with adapter:
+        variants = [*variants, adapter.variant(operations)]
+        return bench.measure(
+            case, variants, total, repetitions=repetitions, baseline="nixl", cold=cold
+        )

@@ -1,0 +1,297 @@
+"""The remote-GPU experiment (Marafi and Bocci, "Data Transfer to Remote GPUs Over High-Performance
+Networks"): two vectors go to a GPU, are summed there, and the result comes back.
+
+Locally, and from a client to the GPU of a server: through the server's pageable memory (part 1),
+its pinned memory (part 2), or directly (part 3). Latency is the paper's: all of the client's time
+without the GPU's computing time. Every element of every result is compared.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tranship.engine import Engine
+from tranship.errors import Error
+
+from .harness import Bench, SkippedError
+from .remote_gpu_client import (
+    Local,
+    Remote,
+    Sample,
+    ServerProgram,
+    Session,
+    TwoCopies,
+    Vectors,
+    Way,
+)
+from .remote_gpu_network import LOOPBACK, Link, namespaces, rdma_kind, ucx_has_verbs
+from .remote_gpu_options import Options, Procedure, elements_text, fitting_elements
+from .remote_gpu_parts import DIRECT, PAGEABLE, PARTS, PINNED
+from .remote_gpu_sum import computed_by, first_gpu
+from .remote_gpu_table import table_lines
+
+__all__ = ["remote_gpu"]
+
+WARM_UPS = 3
+"""Experiments of part 1 before anything counts, as in the paper."""
+
+WARM_UP_ELEMENTS = 1_000_000
+
+
+@dataclass
+class Group:
+    """Ways that share a server (or the local GPU): transports by part, and how to reach it."""
+
+    transports: dict[int, str]
+    link: Link
+    settings: dict[str, Any]
+
+
+@dataclass
+class Experiment:
+    """One run of the bench: what is asked, what is known, what came out."""
+
+    bench: Bench
+    options: Options
+    procedure: Procedure
+    vectors: Vectors
+    emulated: bool
+    deadline: float
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    local_s: dict[int, float] = field(default_factory=dict)
+
+    def fail(self, what: str, error: Exception) -> None:
+        """Remembers and says what could not be measured; the rest goes on."""
+        self.failures.append(f"{what}: {error}")
+        self.bench.say(f"{what} FAILED: {error}")
+
+
+ONE_LINK: dict[str, Any] = {"lanes": 1}
+"""All ways use the link of one GPU, as the paper's: local copies could go over other GPUs, too."""
+
+
+def remote_gpu(bench: Bench) -> None:
+    """The whole experiment; the table at its end is on stderr."""
+    options = Options.of(bench.options)
+    begin = time.monotonic()
+    with Engine(**ONE_LINK) as engine:
+        try:
+            gpu = first_gpu(engine)
+        except Error as reason:
+            raise SkippedError(str(reason)) from None
+        bench.conditions |= {"gpu": gpu["name"], "computed_by": computed_by(engine)}
+        procedure = Procedure.of(bench, options, fitting_elements(gpu))
+        experiment = Experiment(
+            bench,
+            options,
+            procedure,
+            Vectors(procedure.sizes[-1]),
+            bool(gpu["emulated"]),
+            begin + procedure.seconds,
+        )
+        with ExitStack() as stack:
+            groups = remote_groups(experiment, stack)
+            measure_local(experiment, engine, share_of(experiment, len(groups) + 1))
+            for k, group in enumerate(groups):
+                measure_remote(experiment, group, share_of(experiment, len(groups) - k))
+    for line in table_lines(experiment.lines):
+        bench.say(line)
+    if experiment.failures:
+        raise Error("; ".join(experiment.failures))
+
+
+def share_of(experiment: Experiment, groups: int) -> float:
+    """When the next of so many groups should end."""
+    now = time.monotonic()
+    return now + max(experiment.deadline - now, 0) / groups
+
+
+def remote_groups(experiment: Experiment, stack: ExitStack) -> list[Group]:
+    """Servers to start, one after the other; says what is left out and why."""
+    asked = experiment.options.transports
+    say = experiment.bench.say
+    far = far_link(experiment.options)
+    groups = []
+    near: dict[int, str] = {}
+    if "shared" in asked:
+        near |= {PAGEABLE: "shared memory", PINNED: "shared memory"}
+    if "ipc" in asked:
+        near[DIRECT] = "emulated CUDA IPC" if experiment.emulated else "CUDA IPC"
+    if near and far is None:
+        groups.append(Group(near, LOOPBACK, {"transport": "shared"}))
+    elif near:
+        say("shared memory and CUDA IPC are left out: the server is on another machine")
+    if "tcp" in asked:
+        link = far or tcp_link(experiment, stack)
+        groups.append(Group(dict.fromkeys(PARTS, "TCP"), link, {"transport": "network"}))
+    if "rdma" in asked:
+        kind = rdma_kind()
+        if kind is None:
+            say("InfiniBand and RoCE are left out: no card with an active port is here")
+        elif far is None:
+            say(f"{kind} is left out: on one machine it is not used; see --launch")
+        elif not ucx_has_verbs():
+            say(f"{kind} is left out: this UCX was built without verbs; install the system's UCX")
+        else:
+            groups.append(Group(dict.fromkeys(PARTS, kind), far, {"transport": "automatic"}))
+    return groups
+
+
+def far_link(options: Options) -> Link | None:
+    """The way to a server on another machine, if there is one."""
+    if not options.launch:
+        return None
+    client, _, server = options.addresses.partition(",")
+    words = tuple(options.launch.split())
+    return Link(f"two machines: {client} and {server}", words, client, server, far=True)
+
+
+def tcp_link(experiment: Experiment, stack: ExitStack) -> Link:
+    """Namespaces of the network where they can be made; tests leave the machine as it is."""
+    if experiment.options.loopback or not experiment.bench.full:
+        return LOOPBACK
+    link = stack.enter_context(namespaces())
+    experiment.bench.say(f"TCP runs over {link.words}")
+    return link
+
+
+def measure_local(experiment: Experiment, engine: Engine, deadline: float) -> None:
+    """The GPU of this process: no second one."""
+    elements = experiment.procedure.sizes[-1]
+    ways: list[Way] = [make(engine, experiment.vectors, elements) for make in (Local, TwoCopies)]
+    measure_group(experiment, ways, LOOPBACK, deadline)
+
+
+def measure_remote(experiment: Experiment, group: Group, deadline: float) -> None:
+    """Starts a server and measures all parts of a group; what fails is said and remembered."""
+    names = ", ".join(dict.fromkeys(group.transports.values()))
+    elements = experiment.procedure.sizes[-1]
+    try:
+        with served(experiment, group) as session:
+            # Part 1 warms up every group, whether it is measured or not.
+            ways: list[Way] = []
+            for part, transport in ({PAGEABLE: names} | group.transports).items():
+                try:
+                    way = Remote(session, part, transport, elements)
+                except Error as error:
+                    experiment.fail(variant_of(part, transport), error)
+                    continue
+                if not ways:
+                    size = min(elements, WARM_UP_ELEMENTS)
+                    way.round(size, WARM_UPS, experiment.options.repeats)
+                if part in group.transports:
+                    ways.append(way)
+            measure_group(experiment, ways, group.link, deadline)
+    except (Error, OSError) as error:
+        experiment.fail(names, error)
+
+
+@contextmanager
+def served(experiment: Experiment, group: Group) -> Iterator[Session]:
+    """A server and an engine that is joined to it."""
+    link = group.link
+    with (
+        ServerProgram(link, group.settings | ONE_LINK | {"listen": f"{link.server}:0"}) as program,
+        Engine(
+            contact=True,
+            **ONE_LINK,
+            **group.settings,
+            listen=f"{link.client}:0",
+            key=program.key,
+        ) as engine,
+    ):
+        yield Session(engine, program, experiment.vectors)
+
+
+def measure_group(experiment: Experiment, ways: list[Way], link: Link, deadline: float) -> None:
+    """All sizes from small to large, the ways of each in turn."""
+    cases = [(elements, way) for elements in experiment.procedure.sizes for way in ways]
+    late = []
+    for k, (elements, way) in enumerate(cases):
+        now = time.monotonic()
+        name = variant_of(way.part, way.transport)
+        if now > deadline:
+            late.append(f"{name} at {elements_text(elements)}")
+            continue
+        case_deadline = now + (deadline - now) / (len(cases) - k)
+        measure_case(experiment, way, elements, link, case_deadline)
+    if late:
+        experiment.bench.say(f"left out, for want of time (see --minutes): {', '.join(late)}")
+
+
+def measure_case(
+    experiment: Experiment, way: Way, elements: int, link: Link, deadline: float
+) -> None:
+    """Runs of six measurements; that with the smallest deviation is the result."""
+    procedure, repeats = experiment.procedure, experiment.options.repeats
+    best: list[Sample] = []
+    least_s = float("inf")
+    runs = 0
+    gc.collect()
+    gc.disable()
+    try:
+        way.round(elements, 1, repeats)  # plans, pages: not counted
+        while runs < procedure.runs and (runs == 0 or time.monotonic() < deadline):
+            samples = way.round(elements, procedure.measurements, repeats)
+            deviation_s = statistics.stdev(sample.latency_s for sample in samples)
+            if deviation_s < least_s:
+                best, least_s = samples, deviation_s
+            runs += 1
+    finally:
+        gc.enable()
+    report_case(experiment, way, elements, best, {"runs": runs, "link": link.words})
+
+
+def report_case(
+    experiment: Experiment,
+    way: Way,
+    elements: int,
+    samples: list[Sample],
+    conditions: dict[str, Any],
+) -> None:
+    """A line of what was measured and verified."""
+    latencies_s = [sample.latency_s for sample in samples]
+    median_s = statistics.median(latencies_s)
+    variant = variant_of(way.part, way.transport)
+    local_s = experiment.local_s.get(elements)
+    if variant == "local":
+        experiment.local_s[elements] = median_s
+    means = {
+        name: statistics.mean(getattr(sample, name) for sample in samples)
+        for name in ("input_s", "operations_s", "output_s", "gpu_s")
+    }
+    size = elements_text(elements)
+    line = experiment.bench.emit(
+        f"{size} elements" if not experiment.emulated else f"emulated GPU: {size} elements",
+        variant,
+        12 * elements,
+        latencies_s,
+        "local" if local_s else None,
+        local_s / median_s if local_s else None,
+        {
+            "elements": elements,
+            "part": way.part,
+            "transport": way.transport if way.part else "none",
+            "mean_s": statistics.mean(latencies_s),
+            "deviation_s": statistics.stdev(latencies_s),
+            "repeats": experiment.options.repeats,
+            "path": way.path(elements),
+            **means,
+            **(conditions if way.part else {"runs": conditions["runs"]}),
+        },
+    )
+    experiment.lines.append(line)
+
+
+def variant_of(part: int, transport: str) -> str:
+    """What lines call a way."""
+    if part == 0:
+        return "local" if transport == "engine" else f"local, {transport}"
+    return f"part {part}, {transport}"

@@ -1,0 +1,150 @@
+"""Where the server of the remote-GPU experiment runs, and what joins it to the client.
+
+On one machine the server can be put into a network namespace of its own, joined to the client's by
+a veth pair: then TCP takes the way that it takes between machines, without a wire.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tranship.errors import Error
+
+__all__ = ["LOOPBACK", "Link", "namespaces", "rdma_kind", "ucx_has_verbs"]
+
+RDMA_FOLDER = Path("/sys/class/infiniband")
+"""Where the kernel lists cards that read and write the memory of other machines."""
+
+IP_SECONDS = 10.0
+"""The longest that one call of `ip` may take."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """How the server is started, and the addresses on which both engines listen.
+
+    Attributes:
+        words: what result lines say of it.
+        prefix: what its command begins with, such as ("ip", "netns", "exec", NAME).
+        client: address of this side.
+        server: address of the other.
+        far: whether the server runs on another machine.
+    """
+
+    words: str
+    prefix: tuple[str, ...] = ()
+    client: str = "127.0.0.1"
+    server: str = "127.0.0.1"
+    far: bool = False
+
+
+LOOPBACK = Link("loopback")
+
+
+def ip(*words: str) -> None:
+    """One call of `ip`.
+
+    Raises:
+        Error: it is not installed, refuses or does not end.
+    """
+    program = shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
+    if program is None:
+        raise Error("`ip` is not installed (package iproute2)")
+    call([program, *words], f"`ip {' '.join(words)}`")
+
+
+def call(command: list[str], name: str) -> None:
+    """Runs a short command.
+
+    Raises:
+        Error: it refuses or does not end.
+    """
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=IP_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Error(f"{name} did not run: {error}") from None
+    if done.returncode != 0:
+        reason = (done.stderr or done.stdout).strip().splitlines()
+        raise Error(f"{name} refused: {reason[-1] if reason else 'no reason'}")
+
+
+def probe(link: Link) -> None:
+    """Connects from the server's namespace to this one, as the server will.
+
+    Raises:
+        Error: nothing runs in the namespace, or a firewall is between the two.
+    """
+    program = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)"
+    with socket.create_server((link.client, 0)) as listener:
+        port = str(listener.getsockname()[1])
+        command = [*link.prefix, sys.executable, "-c", program, link.client, port]
+        call(command, "a connection between two network namespaces")
+
+
+@contextmanager
+def namespaces() -> Iterator[Link]:
+    """A namespace for the server and a veth pair into it; both are gone afterwards.
+
+    Without `ip` or the right to use it the link is loopback, and its words say why.
+    """
+    number = os.getpid()
+    name, here, there = f"tranship-{number}", f"ts{number}c", f"ts{number}s"
+    # The range that RFC 2544 sets aside for measurements; its part depends on the process, so that
+    # two experiments at once do not share addresses.
+    base = f"198.18.{number % 256}"
+    last = number // 256 % 63 * 4
+    client, server = f"{base}.{last + 1}", f"{base}.{last + 2}"
+    link = Link(
+        "veth between two network namespaces", ("ip", "netns", "exec", name), client, server
+    )
+    try:
+        try:
+            ip("netns", "add", name)
+            ip("link", "add", here, "type", "veth", "peer", "name", there, "netns", name)
+            ip("address", "add", f"{client}/30", "dev", here)
+            ip("link", "set", here, "up")
+            ip("-n", name, "address", "add", f"{server}/30", "dev", there)
+            ip("-n", name, "link", "set", there, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+            probe(link)
+        except (Error, OSError) as reason:
+            link = Link(f"loopback ({reason})")
+        yield link
+    finally:
+        with suppress(Error):  # where it could not be made there may be nothing to delete
+            ip("netns", "delete", name)  # the veth pair goes with it
+
+
+def rdma_kind(folder: Path = RDMA_FOLDER) -> str | None:
+    """ "InfiniBand" or "RoCE" by the first active port of a card; None if there is none."""
+    for port in sorted(folder.glob("*/ports/*")):
+        try:
+            state = (port / "state").read_text()
+            layer = (port / "link_layer").read_text().strip()
+        except OSError:
+            continue
+        if "ACTIVE" in state:
+            return "RoCE" if layer == "Ethernet" else layer
+    return None
+
+
+def ucx_has_verbs(maps: Path = Path("/proc/self/maps")) -> bool:
+    """Whether the UCX of this process can use cards for RDMA: it loads a part of its own for them.
+
+    Builds without it are common, those of the package index among them; they use TCP.
+    """
+    loaded = {
+        Path(words[5]) for line in maps.read_text().splitlines() if len(words := line.split()) > 5
+    }
+    folders = {path.parent for path in loaded if path.name.startswith("libuct.so")}
+    return any(found for folder in folders for found in (folder / "ucx").glob("libuct_ib.so*"))

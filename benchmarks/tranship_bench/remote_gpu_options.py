@@ -1,0 +1,140 @@
+"""What the remote-GPU experiment is asked for: sizes, repetitions, transports, time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tranship.errors import InvalidArgument
+
+from .harness import Bench, check_options
+
+__all__ = ["TRANSPORTS", "Options", "Procedure", "elements_text", "fitting_elements"]
+
+TRANSPORTS = ("shared", "ipc", "tcp", "rdma")
+
+FULL_SIZES = (
+    *(10, 100, 1_000, 10_000, 100_000, 1_000_000, 4_000_000),
+    *(10_000_000, 28_000_000, 100_000_000, 200_000_000, 400_000_000),
+)
+"""The paper's range in elements, with the four sizes of its Figures 5 and 6."""
+
+QUICK_SIZES = (10, 10_000, 1_000_000, 28_000_000, 100_000_000)
+SMALL_SIZES = (10, 1_000, 10_000)
+
+MEMORY_SHARE = 0.5
+"""Share of the free memory that the experiment takes at most."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of `tranship bench remote-gpu`.
+
+    Attributes:
+        quick: one run of six measurements for each case, at five sizes.
+        limit: the largest number of elements; 0: what fits the memory.
+        minutes: when to stop; 0: 10, with `quick` 1. A case that has begun is finished.
+        repeats: how often the GPU computes the sum.
+        transports: of "shared", "ipc", "tcp", "rdma".
+        launch: words before the server's command that start it on another machine, as "ssh gpu2".
+        addresses: "CLIENT,SERVER": where each of the two listens; needed with `launch`.
+        loopback: TCP stays in one network namespace.
+    """
+
+    quick: bool = False
+    limit: int = 0
+    minutes: float = 0.0
+    repeats: int = 1
+    transports: tuple[str, ...] = TRANSPORTS
+    launch: str = ""
+    addresses: str = ""
+    loopback: bool = False
+
+    @staticmethod
+    def of(given: Mapping[str, Any]) -> Options:
+        """Options by name.
+
+        Raises:
+            InvalidArgument: one is not known, or its value cannot be.
+        """
+        check_options(given, Options)
+        options = Options(**given)
+        for name in options.transports:
+            if name not in TRANSPORTS:
+                raise InvalidArgument(
+                    f"there is no transport {name!r}; there are {', '.join(TRANSPORTS)}"
+                )
+        if options.limit < 0 or options.minutes < 0 or options.repeats < 1:
+            raise InvalidArgument("limit and minutes are not negative, and repeats is at least 1")
+        if bool(options.launch) != (options.addresses.count(",") == 1):
+            raise InvalidArgument(
+                "to start the server on another machine, give both its --launch and --addresses, "
+                "as in --launch 'ssh gpu2' --addresses 10.0.0.1,10.0.0.2"
+            )
+        return options
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """How often is measured, and what.
+
+    Attributes:
+        sizes: in elements, ascending.
+        measurements: of which mean and deviation are taken.
+        runs: of so many measurements each; that of the smallest deviation counts.
+        seconds: for everything.
+    """
+
+    sizes: tuple[int, ...]
+    measurements: int
+    runs: int
+    seconds: float
+
+    @staticmethod
+    def of(bench: Bench, options: Options, fitting: int) -> Procedure:
+        """The paper's in full size; fewer runs with --quick, and for tests."""
+        sizes: tuple[int, ...] = FULL_SIZES if not options.quick else QUICK_SIZES
+        measurements, runs = 6, 1 if options.quick else 10
+        if not bench.full:
+            sizes, measurements, runs = SMALL_SIZES, 2, 1
+        limit = min(options.limit or sizes[-1], sizes[-1])
+        if limit > fitting:
+            bench.say(f"memory for {elements_text(fitting)} elements: larger sizes are left out")
+            limit = fitting
+        kept = tuple(size for size in sizes if size <= limit)
+        minutes = options.minutes or (1.0 if options.quick else 10.0)
+        return Procedure(kept or (limit,), measurements, runs, 60 * minutes)
+
+
+def fitting_elements(gpu: Mapping[str, Any]) -> int:
+    """How many elements the memories of host and GPU have room for."""
+    # Three vectors each: the client's, the server's pageable and pinned ones, those of the local
+    # experiment; and those on the GPU where it is emulated.
+    vectors = 15 if gpu["emulated"] else 12
+    host = int(MEMORY_SHARE * free_bytes()) // (4 * vectors)
+    return min(host, int(0.8 * gpu["memory_bytes"]) // 12)
+
+
+def free_bytes() -> int:
+    """Free memory of the host, as far as this process may use it."""
+    free = 1 << 34
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            free = int(line.split()[1]) << 10
+    try:
+        group = Path("/sys/fs/cgroup")
+        limit = int((group / "memory.max").read_text())
+        free = min(free, limit - int((group / "memory.current").read_text()))
+    except (OSError, ValueError):
+        pass  # no limit
+    return max(free, 0)
+
+
+def elements_text(count: int) -> str:
+    """As in "10", "10k", "28M"."""
+    for unit, letter in ((10**6, "M"), (10**3, "k")):
+        if count >= unit and count % (unit // 10) == 0:
+            return f"{count / unit:g}{letter}"
+    return str(count)

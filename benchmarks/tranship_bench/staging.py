@@ -1,0 +1,311 @@
+"""Staging through a server process: put and get, whole, in objects, in boxes, and many small ones.
+
+The baseline of large ones is the engine's own copy to and from a shared array of another process.
+ADIOS2's SST engine takes its turns with them where it is installed; sst.py says what is compared.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+
+from tranship.engine import Engine
+from tranship.errors import Error
+from tranship.staging import Staging
+
+from .data import seeded
+from .harness import Array, Bench, MismatchError, SkippedError, Variant, blank, same, spoil
+from .host import engine_run
+from .peer import Other, child_environment
+from .sst import SETTINGS, Sst, beside
+
+Box = tuple[slice, ...]
+Case = tuple[str, list[Variant], int, str]
+"""Name, variants, bytes, and the variant that is the baseline."""
+SMALL_SHAPE = (32, 32)
+"""8 KiB of float64."""
+KEPT = 2
+
+
+@contextmanager
+def server(memory: int, servers: int = 1, kind: str = "host") -> Iterator[str]:
+    """A server in a process of its own, or several, of so much memory each: the contact file."""
+    with server_process(memory, servers, kind) as (contact, _):
+        yield contact
+
+
+@contextmanager
+def server_process(memory: int, servers: int = 1, kind: str = "host") -> Iterator[tuple[str, int]]:
+    """The same, and the number of the first one's process."""
+    with tempfile.TemporaryDirectory() as folder:
+        contact = os.path.join(folder, "staging.contact")
+        options = ["--contact", contact, "--memory", str(memory), "--versions", str(KEPT)]
+        options += ["--servers", str(servers), "--memory-kind", kind]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tranship.cli", "serve", *options],
+            stdout=subprocess.PIPE,
+            env=child_environment(),
+        )
+        try:
+            if process.stdout is None or not process.stdout.readline():
+                raise Error(f"the server ended with code {process.wait()}; its text is above")
+            yield contact, process.pid
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def blocks(shape: tuple[int, ...], parts: int) -> list[Box]:
+    """`parts` along each dimension."""
+    cuts = [[slice(k * n // parts, (k + 1) * n // parts) for k in range(parts)] for n in shape]
+    return list(itertools.product(*cuts))
+
+
+class Workload:
+    """One variable, and arrays of the other process beside it: one of its shape, and one with room
+    for eight of its blocks."""
+
+    def __init__(self, staging: Staging, engine: Engine, other: Other, data: Array) -> None:
+        self.staging = staging
+        self.engine = engine
+        self.data = data
+        self.version = 0
+        self.there = other.array("there", "shared", data.shape, "f8")
+        self.apart = other.array("apart", "shared", (8, *(n // 2 for n in data.shape)), "f8")
+        engine.copy(data, self.there).wait(timeout=60)
+        for box, block in zip(blocks(data.shape, 2), self.apart, strict=True):
+            engine.copy(data[box], block).wait(timeout=60)
+
+    def put(self, name: str, boxes: list[Box]) -> float:
+        """A new version, one object after another."""
+        self.version += 1
+        begin = time.perf_counter()
+        for box in boxes:
+            lower = tuple(cut.start for cut in box)
+            self.staging.put(name, self.version, self.data[box], lower)
+        return time.perf_counter() - begin
+
+    def get(self, name: str, box: Box, out: Array) -> float:
+        """The last version of a box."""
+        lower, upper = tuple(cut.start for cut in box), tuple(cut.stop for cut in box)
+        begin = time.perf_counter()
+        self.staging.get(name, "latest", lower, upper, out)
+        return time.perf_counter() - begin
+
+    def arrived(self, name: str) -> bool:
+        """Whether the last version is what was put."""
+        return same(self.staging.get(name, self.version), self.data)
+
+    def putting(self, name: str, boxes: list[Box]) -> Variant:
+        """Puts of the whole."""
+        return Variant(
+            f"put, {name}",
+            lambda: self.put(name, boxes),
+            lambda: self.arrived(name),
+            lambda: None,
+            {"timed": "python"},
+        )
+
+    def getting(self, name: str, box: Box, out: Array) -> Variant:
+        """Gets of what was put last."""
+        expected = np.ascontiguousarray(self.data[box])
+        return Variant(
+            f"get, {name}",
+            lambda: self.get(name, box, out),
+            lambda: same(out, expected),
+            lambda: spoil(out),
+            {"timed": "python"},
+        )
+
+    def passing(self, name: str, boxes: list[Box], whole: Box, out: Array) -> Variant:
+        """Puts of the whole, each with a get after it."""
+        return Variant(
+            f"put and get, {name}",
+            lambda: self.put(name, boxes) + self.get(name, whole, out),
+            lambda: same(out, self.data),
+            lambda: spoil(out),
+            {"timed": "python"},
+        )
+
+    def bare(self, box: Box, out: Array, *, put: bool) -> Variant:
+        """The engine's own copy of the same bytes."""
+        source, target = (self.data[box], self.there[box]) if put else (self.there[box], out)
+        back = blank(out.nbytes).view("f8").reshape(out.shape)
+
+        def check() -> bool:
+            if put:
+                self.engine.copy(self.there[box], back).wait(timeout=60)
+            return same(back if put else out, np.ascontiguousarray(self.data[box]))
+
+        run = engine_run(self.engine, source, target)
+        return Variant("copy", run, check, lambda: spoil(out), {"timed": "core"})
+
+    def bare_blocks(self, out: Array, *, put: bool) -> Variant:
+        """The engine's own copies of eight blocks, one after another."""
+        back = blank(out.nbytes).view("f8").reshape(out.shape)
+        boxes = blocks(self.data.shape, 2)
+        runs = [
+            engine_run(self.engine, self.data[box], block)
+            if put
+            else engine_run(self.engine, block, out[box])
+            for box, block in zip(boxes, self.apart, strict=True)
+        ]
+
+        def check() -> bool:
+            if put:
+                for box, block in zip(boxes, self.apart, strict=True):
+                    self.engine.copy(block, back[box]).wait(timeout=60)
+            return same(back if put else out, self.data)
+
+        return Variant(
+            "copies, 8 objects",
+            lambda: sum(run() for run in runs),
+            check,
+            lambda: spoil(out),
+            {"timed": "core"},
+        )
+
+
+def staging(bench: Bench) -> None:
+    """256 MiB whole and as 8 objects; 32 MiB of their middle; 8 KiB again and again."""
+    shape = (512, 256, 256) if bench.full else (32, 32, 32)
+    data = seeded(shape, "f8", 1)
+    with (
+        server((2 * KEPT + 4) * data.nbytes + (64 << 20)) as contact,
+        Engine() as engine,
+        Staging(contact, engine=engine) as client,
+        Other(engine) as other,
+    ):
+        work = Workload(client, engine, other, data)
+        with sst_streams(bench, shape) as streams:
+            large(bench, work, streams)
+            small(bench, client, streams)
+
+
+@contextmanager
+def sst_streams(bench: Bench, shape: tuple[int, ...]) -> Iterator[dict[str, Sst]]:
+    """ADIOS2's streams by the names of their settings; none where it cannot run, and the reason."""
+    with ExitStack() as stack:
+        streams: dict[str, Sst] = {}
+        try:
+            for name, each in SETTINGS.items():
+                sizes = SMALL_SHAPE if name == "small" else shape
+                streams[name] = stack.enter_context(Sst(sizes, each))
+        except SkippedError as reason:
+            bench.say(f"not beside ADIOS2's SST: {reason}")
+            streams = {}
+        yield streams
+
+
+def large(bench: Bench, work: Workload, streams: dict[str, Sst]) -> None:
+    """Puts and gets, beside the engine's copies of the same bytes."""
+    shape = work.data.shape
+    whole = tuple(slice(0, n) for n in shape)
+    middle = tuple(slice(n // 4, n // 4 + n // 2) for n in shape)
+    out = blank(work.data.nbytes).view("f8").reshape(shape)
+    part = blank(work.data[middle].nbytes).view("f8").reshape(work.data[middle].shape)
+    names = {"whole": [whole], "8 objects": blocks(shape, 2)}
+    for name, boxes in names.items():
+        for _ in range(KEPT + 1):
+            work.put(name, boxes)  # the server's memory has been touched
+    size = f"{work.data.nbytes >> 20} MiB" if bench.full else f"{work.data.nbytes >> 10} KiB"
+    cases: list[Case] = [
+        (
+            f"put {size}",
+            [
+                work.bare(whole, out, put=True),
+                work.bare_blocks(out, put=True),
+                *(work.putting(n, b) for n, b in names.items()),
+            ],
+            work.data.nbytes,
+            "copy",
+        ),
+        (
+            f"get {size}",
+            [
+                work.bare(whole, out, put=False),
+                work.bare_blocks(out, put=False),
+                *(work.getting(n, whole, out) for n in names),
+            ],
+            work.data.nbytes,
+            "copy",
+        ),
+        (
+            "get an eighth, the middle of 8 objects",
+            [work.bare(middle, part, put=False), work.getting("8 objects", middle, part)],
+            part.nbytes,
+            "copy",
+        ),
+        (
+            f"put and get {size}",
+            [work.passing(n, b, whole, out) for n, b in names.items()],
+            work.data.nbytes,
+            "put and get, whole",
+        ),
+    ]
+    if streams:
+        for (_, variants, _, _), theirs in zip(cases, beside(streams, middle), strict=True):
+            variants.extend(theirs)
+    for case, variants, count, baseline in cases:
+        bench.measure(case, variants, count, repetitions=bench.pick(9, 1), baseline=baseline)
+
+
+def small(bench: Bench, client: Staging, streams: dict[str, Sst]) -> None:
+    """What one 8 KiB put and get take, one after another."""
+    values = seeded(SMALL_SHAPE, "f8", 2)
+    out = np.zeros(SMALL_SHAPE)
+    count = bench.pick(20_000, 200)
+    version = 0
+
+    def puts() -> None:
+        nonlocal version
+        for _ in range(count):
+            version += 1
+            client.put("small", version, values)
+
+    def gets() -> None:
+        for _ in range(count):
+            client.get("small", version, (0, 0), SMALL_SHAPE, out)
+
+    def seconds(work: Callable[[], None]) -> float:
+        begin = time.perf_counter()
+        work()
+        return (time.perf_counter() - begin) / count
+
+    puts()
+    times: dict[str, list[float]] = {"put": [], "get": []}
+    peer_times: dict[str, list[float]] = {"put": [], "get": []}
+    for _ in range(5):
+        times["put"].append(seconds(puts))
+        times["get"].append(seconds(gets))
+        if streams:
+            put_s, get_s = pass_many(streams["small"], count)
+            peer_times["put"].append(put_s)
+            peer_times["get"].append(get_s)
+    if not same(out, values):
+        raise Error("a small object arrived changed")
+    for what, each in times.items():
+        bench.emit(f"{what} 8 KiB", what, values.nbytes, each)
+        bench.say(f"{1 / statistics.median(each):,.0f} {what}s of 8 KiB a second")
+    for what, each in peer_times.items() if streams else ():
+        conditions = streams["small"].conditions
+        bench.emit(f"{what} 8 KiB", "adios2-sst", values.nbytes, each, conditions=conditions)
+        bench.say(f"{1 / statistics.median(each):,.0f} of ADIOS2's SST")
+
+
+def pass_many(stream: Sst, count: int) -> tuple[float, float]:
+    """The writer's and the reader's seconds for one of many steps, the last of them compared."""
+    stream.aim()
+    times = stream.pass_many(count)
+    if not stream.arrived():
+        raise MismatchError("8 KiB, adios2-sst: what arrived differs from what was sent")
+    return times

@@ -1,0 +1,75 @@
+"""The writers and readers of a staging benchmark, processes of their own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any
+
+from tranship.closing import Closing
+from tranship.errors import Error
+
+from .peer import Program, child_environment
+
+__all__ = ["WORKER", "Crew", "Member", "together"]
+
+WORKER = "tranship_bench.staging_worker"
+
+Answer = Callable[[], dict[str, Any]]
+
+
+class Member(Program):
+    """One of them."""
+
+    def __init__(self, name: str, module: str) -> None:
+        super().__init__([sys.executable, "-m", module], child_environment())
+        self._name = name
+        self.contact = ""
+
+    def ready(self) -> None:
+        """Waits until it can be reached, and asked."""
+        self.contact = self.answer()["contact"]
+
+    def begin(self, do: str, **arguments: Any) -> Answer:
+        """Sends a request; what it returns waits for the answer."""
+        self.tell(do, **arguments)
+        return self.answer
+
+
+def together(
+    members: Sequence[Member], do: str, each: Sequence[dict[str, Any]] = (), **common: Any
+) -> list[dict[str, Any]]:
+    """Asks all of them at once, each with arguments of its own besides; their answers."""
+    own = each or [{}] * len(members)
+    answers = [
+        member.begin(do, **common, **arguments)
+        for member, arguments in zip(members, own, strict=True)
+    ]
+    return [answer() for answer in answers]
+
+
+class Crew(Closing):
+    """Some processes, connected to the servers of a contact file.
+
+    Raises:
+        Error: one of them has failed.
+    """
+
+    def __init__(self, count: int, contact: str, module: str = WORKER) -> None:
+        self.cores = os.cpu_count() or 1
+        with ExitStack() as stack:
+            names = [f"process {k}" for k in range(count)]
+            self.workers = [stack.enter_context(Member(name, module)) for name in names]
+            for name, worker in zip(names, self.workers, strict=True):
+                worker.ready()
+                worker.ask("join", contact=contact, name=name)
+            self._open = stack.pop_all()
+
+    def close(self) -> None:
+        """They leave, and end."""
+        with self._open:
+            for worker in self.workers:
+                with suppress(Error):  # one that has failed has said so before
+                    worker.ask("leave")

@@ -1,0 +1,140 @@
+"""The shock-hydrodynamics workflow of DataSpaces-GPU (Table 2, Figure 10), with real processes.
+
+One to four processes solve the demo's point explosion (`tranship.demo.sedov`), each on a block of
+its own of as many cells (weak scaling), with CuPy where it is installed. Now and then they put
+energy, pressure and density; as many readers get them, cut otherwise, and compress them with zfp
+where zfpy is installed. Timed is what puts and gets take, not the computing; what was got is
+compared byte for byte with what the simulation held.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tranship.errors import InvalidArgument
+
+from .dataspaces.grids import Grid, cube_of
+from .harness import Bench, MismatchError
+from .staging import KEPT, server
+from .staging_crew import Crew, Member, together
+from .staging_workflow import WARM, Machine, Options, Times, machine_of
+
+__all__ = ["VARIABLES", "staging_shock"]
+
+MiB = 1 << 20
+VARIABLES = ("energy", "pressure", "density")
+STEPS_EACH = 1
+"""Computed between two turns of puts and gets; the paper has 100."""
+MEMORY_FOLDER = Path("/dev/shm")
+"""Where files are memory, on Linux."""
+MODULE = "tranship_bench.staging_shock_worker"
+
+
+def staging_shock(bench: Bench) -> None:
+    """1, 2 and 4 simulation processes, as far as there are GPUs for them."""
+    options = Options.of(bench.options)
+    if options.processes or options.sizes or options.interval:
+        raise InvalidArgument(
+            "staging-shock has its own processes and sizes, and no interval",
+            "take --quick, --iterations, --sender and --receiver alone",
+        )
+    machine = machine_of(bench)
+    most = machine.gpus or (4 if bench.full and not options.quick else 2)
+    side = (256 if computes_on_gpus(machine) else 128) // (2 if options.quick else 1)
+    for count in (1, 2, 4):
+        if count <= most:
+            scale(bench, options, machine, count, side if bench.full else 16)
+
+
+def computes_on_gpus(machine: Machine) -> bool:
+    """Whether the solver has GPUs: on hosts it is slow."""
+    real = machine.gpus > 0 and "emulated" not in machine.words
+    return real and importlib.util.find_spec("cupy") is not None
+
+
+def folder_for(count: int) -> str | None:
+    """Where so many bytes to compare with can lie: in memory, if they fit."""
+    fits = MEMORY_FOLDER.is_dir() and shutil.disk_usage(MEMORY_FOLDER).free > 2 * count
+    return str(MEMORY_FOLDER) if fits else None
+
+
+def scale(bench: Bench, options: Options, machine: Machine, count: int, side: int) -> None:
+    """The lines of one number of processes."""
+    parts = cube_of(count)
+    grid = Grid(tuple(side * part for part in parts), parts)
+    others = Grid(grid.cells, parts[::-1])
+    each = 8 * side**3
+    version_bytes = len(VARIABLES) * each * count
+    memory = (KEPT + 2) * version_bytes + 64 * MiB
+    with (
+        tempfile.TemporaryDirectory(dir=folder_for(2 * version_bytes)) as folder,
+        server(memory, max(1, count // 2)) as contact,
+        Crew(2 * count, contact, MODULE) as crew,
+    ):
+        writers, readers = crew.workers[:count], crew.workers[count:]
+        facts = begin(writers, readers, grid, others, machine, folder)
+        times = Times()
+        iterations = options.iterations or bench.pick(2 if options.quick else 5, 1)
+        version = 0
+        warm = WARM if bench.full else 1
+        for iteration in range(warm + iterations):
+            for sender, receiver in options.pairs():
+                version += 1
+                together(writers, "advance", steps=STEPS_EACH)
+                put = together(writers, "publish", version=version, design=sender)
+                together(readers, "clear_all")
+                get = together(readers, "receive", version=version, design=receiver)
+                check(readers, version, f"{count} processes, {sender}, {receiver}")
+                if iteration >= warm:
+                    times.add("put", sender, [answer["seconds"] for answer in put])
+                    times.add("get", receiver, [answer["seconds"] for answer in get])
+        packed = together(readers, "compress")
+        ratio = statistics.mean(answer["ratio"] for answer in packed)
+    conditions = {**facts, "cells_each": side**3, "iterations": iterations, "zfp_ratio": ratio}
+    processes = f"{count} simulation process{'es' if count > 1 else ''}"
+    counts = dict.fromkeys(("put", "get"), each * len(VARIABLES))
+    times.emit(bench, f"shock, {processes}", counts, **conditions)
+
+
+def begin(
+    writers: list[Member],
+    readers: list[Member],
+    grid: Grid,
+    others: Grid,
+    machine: Machine,
+    folder: str,
+) -> dict[str, Any]:
+    """Makes the blocks and the boxes; what the lines say of it."""
+    common = {"cells": grid.cells, "parts": grid.parts, "folder": folder}
+    ranks = [{"rank": k, "memory": machine.memory(k)} for k in range(len(writers))]
+    facts = together(writers, "begin_blast", ranks, **common)
+    contacts = [member.contact for member in writers]
+    together(writers, "meet", contacts=contacts)
+    boxes = [
+        {
+            **rank,
+            "box": others.box(k).corners,
+            "objects": [
+                (part.corners, grid.box(writer).corners, writer)
+                for writer, part in grid.meeting(others.box(k))
+            ],
+        }
+        for k, rank in enumerate(ranks)
+    ]
+    together(readers, "begin_reading", boxes, folder=folder)
+    return {"simulation_processes": len(writers), **facts[0]}
+
+
+def check(readers: list[Member], version: int, words: str) -> None:
+    """Compares what the readers have got with what the simulation has held."""
+    answers = together(readers, "verify_all", version=version)
+    if not all(answer["same"] for answer in answers):
+        raise MismatchError(
+            f"{words}: what readers got differs from what the simulation put. This is a bug: "
+            "please report it with this line and `tranship topology`"
+        )
