@@ -1,8 +1,9 @@
-! The staging service from Fortran: tranship.h, with Fortran's strings and arrays.
+! The staging service from Fortran: the functions of staging.h, with Fortran's strings and arrays.
 !
-! Compile it with the program (`tranship config --fortran` says where it lies). Functions return
-! TRANSHIP_OK or what went wrong; tranship_last_error() has the words. Indices and versions are of
-! kind int64, and timeouts seconds. docs/guides/c-and-fortran.md shows programs.
+! Compile this file with the program (`tranship config --fortran` prints its path). Functions return
+! TRANSHIP_OK or another code; tranship_last_error() returns the message and tranship_last_hint()
+! what to do. Indices and versions are of kind int64; timeouts are seconds.
+! docs/guides/c-and-fortran.md shows programs.
 module tranship
   use, intrinsic :: iso_c_binding
   implicit none
@@ -12,7 +13,8 @@ module tranship
   public :: tranship_get_next, tranship_get_latest, tranship_wait_next, tranship_discard
   public :: tranship_describe
   public :: tranship_put_async, tranship_get_async, tranship_request_wait, tranship_request_test
-  public :: tranship_request_free, tranship_last_error, tranship_box, tranship_array_of
+  public :: tranship_request_free, tranship_last_error, tranship_last_hint, tranship_box
+  public :: tranship_array_of
 
   enum, bind(c)
     enumerator :: TRANSHIP_OK = 0
@@ -41,9 +43,9 @@ module tranship
   public :: TRANSHIP_C_ORDER, TRANSHIP_FORTRAN_ORDER
 
   integer, parameter, public :: TRANSHIP_RANK_MAX = 8
-  integer(c_int64_t), parameter, public :: TRANSHIP_FIRST = -huge(0_c_int64_t)  ! below all
+  integer(c_int64_t), parameter, public :: TRANSHIP_FIRST = -huge(0_c_int64_t)  ! below all versions
 
-  ! An array and the place of its box in a variable, as C has it. tranship_array_of() makes it.
+  ! An array and its box in a variable, as C has it. tranship_array_of() makes it.
   type, bind(c), public :: tranship_array
     type(c_ptr) :: data = c_null_ptr
     type(c_ptr) :: type = c_null_ptr
@@ -59,12 +61,12 @@ module tranship
     type(c_ptr) :: handle = c_null_ptr
   end type
 
-  ! A put or get that goes on behind its caller's back.
+  ! An asynchronous put or get.
   type, public :: tranship_request
     type(c_ptr) :: handle = c_null_ptr
   end type
 
-  ! What is known of a variable; upper is one past its last indices.
+  ! Description of a variable; upper is one past its last indices.
   type, bind(c), public :: tranship_variable
     character(c_char) :: type(16)
     integer(c_int) :: rank
@@ -79,10 +81,11 @@ module tranship
   character(c_char), target, save :: i4(3) = ['i', '4', c_null_char]
   character(c_char), target, save :: i8(3) = ['i', '8', c_null_char]
 
-  ! tranship_array_of(a, lower): an array, which must be a target, and the place of its box; `lower`
-  ! absent: all 0. a(1,1) is at `lower`, a(2,1) one index further in the first dimension, whatever
-  ! a's own bounds are. Sections such as heat(1:n, 1:m), of up to three dimensions, are not copied;
-  ! an array of more dimensions must be contiguous.
+  ! tranship_array_of(a, lower): describes an array, which must be a target. Its box begins at
+  ! `lower`; absent: at 0 in every dimension. a(1,1) is at `lower`, a(2,1) one index further in the
+  ! first dimension; the bounds with which `a` is declared play no part. Sections such as
+  ! heat(1:n, 1:m), of up to three dimensions, are not copied; an array of more dimensions must be
+  ! contiguous.
   interface tranship_array_of
     procedure array_of_f4, array_of_f8, array_of_i4, array_of_i8
   end interface
@@ -236,6 +239,11 @@ module tranship
       type(c_ptr) :: text
     end function
 
+    function c_last_hint() result(text) bind(c, name='tranship_last_hint')
+      import
+      type(c_ptr) :: text
+    end function
+
     function c_strlen(text) result(length) bind(c, name='strlen')
       import
       type(c_ptr), value :: text
@@ -245,8 +253,8 @@ module tranship
 
 contains
 
-  ! Connects to a server and waits until there is one. `contact`: the file that it writes, or
-  ! host:port; `name`: what it calls this process.
+  ! Connects to a server; waits until the server is there. `contact`: the file that it writes, or
+  ! host:port; `name`: client name, which appears in the server's messages.
   function tranship_open(contact, staging, timeout, name) result(code)
     character(*), intent(in) :: contact
     type(tranship_staging), intent(out) :: staging
@@ -263,7 +271,7 @@ contains
     code = c_open(trim(contact)//c_null_char, own_place, timeout, staging%handle)
   end function
 
-  ! Waits for requests, says that nothing more will be put, and disconnects.
+  ! Waits for asynchronous puts, declares that this client puts nothing more, and disconnects.
   function tranship_close(staging) result(code)
     type(tranship_staging), intent(inout) :: staging
     integer :: code
@@ -271,7 +279,7 @@ contains
     staging%handle = c_null_ptr
   end function
 
-  ! Puts an array as a box of a variable: visible to everybody, whole, when it returns.
+  ! Puts an array as a box of a variable. When it returns, every client sees the whole box.
   function tranship_put(staging, variable, version, array, timeout) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
@@ -282,7 +290,7 @@ contains
     code = c_put(staging%handle, trim(variable)//c_null_char, version, array, timeout)
   end function
 
-  ! Waits until the whole box is there at this version, and writes it into the array.
+  ! Waits until the whole box has been put at this version, and writes it into the array.
   function tranship_get(staging, variable, version, array, timeout) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
@@ -293,7 +301,7 @@ contains
     code = c_get(staging%handle, trim(variable)//c_null_char, version, array, timeout)
   end function
 
-  ! The same with the lowest version above `after`, from TRANSHIP_FIRST on.
+  ! Does the same with the lowest version above `after`; TRANSHIP_FIRST: the lowest of all.
   function tranship_get_next(staging, variable, after, array, timeout, version) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
@@ -305,7 +313,7 @@ contains
     code = c_get_next(staging%handle, trim(variable)//c_null_char, after, array, timeout, version)
   end function
 
-  ! The same with the highest version that covers the box.
+  ! Does the same with the highest version that covers the box.
   function tranship_get_latest(staging, variable, array, timeout, version) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
@@ -316,7 +324,7 @@ contains
     code = c_get_latest(staging%handle, trim(variable)//c_null_char, array, timeout, version)
   end function
 
-  ! Waits as tranship_get_next does, and moves nothing; a tranship_box() will do.
+  ! Waits as tranship_get_next does, and moves nothing; `array` may be a tranship_box().
   function tranship_wait_next(staging, variable, after, array, timeout, version) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
@@ -328,8 +336,8 @@ contains
     code = c_wait_next(staging%handle, trim(variable)//c_null_char, after, array, timeout, version)
   end function
 
-  ! Says what a variable will be: its type, such as 'f8', its domain, a tranship_box(), and how many
-  ! processes will put to it, 0 if that is not known.
+  ! Defines a variable: its element type, such as 'f8', its domain, a tranship_box(), and the number
+  ! of processes that will put to it, 0 if that is not known.
   function tranship_define(staging, variable, type, domain, writers) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable, type
@@ -340,7 +348,7 @@ contains
         writers)
   end function
 
-  ! Takes a version away; who reads it at the moment reads on.
+  ! Discards a version. Gets that are reading it are not disturbed.
   function tranship_discard(staging, variable, version) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
@@ -349,7 +357,7 @@ contains
     code = c_discard(staging%handle, trim(variable)//c_null_char, version)
   end function
 
-  ! Waits until something has been put to the variable, and describes it.
+  ! Waits until a box has been put to the variable, and describes the variable.
   function tranship_describe(staging, name, timeout, variable) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: name
@@ -359,7 +367,7 @@ contains
     code = c_describe(staging%handle, trim(name)//c_null_char, timeout, variable)
   end function
 
-  ! As tranship_put, behind the caller's back. The array must stay until the request has ended.
+  ! Starts a put, as tranship_put. The array must stay until the request has ended.
   function tranship_put_async(staging, variable, version, array, timeout, request) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
@@ -372,7 +380,7 @@ contains
       request%handle)
   end function
 
-  ! As tranship_get; the same.
+  ! Starts a get, as tranship_get. The array must stay until the request has ended.
   function tranship_get_async(staging, variable, version, array, timeout, request) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
@@ -385,7 +393,8 @@ contains
       request%handle)
   end function
 
-  ! What the put or get returned; TRANSHIP_TIMEOUT too if it has not ended by then.
+  ! Waits for the end, and returns what the put or get returned; TRANSHIP_TIMEOUT also if it has not
+  ! ended within `timeout`.
   function tranship_request_wait(request, timeout) result(code)
     type(tranship_request), intent(in) :: request
     real(c_double), intent(in) :: timeout
@@ -393,7 +402,7 @@ contains
     code = c_request_wait(request%handle, timeout)
   end function
 
-  ! Says whether it has ended.
+  ! Sets `ended` to whether the request has ended. Returns at once.
   function tranship_request_test(request, ended) result(code)
     type(tranship_request), intent(in) :: request
     logical, intent(out) :: ended
@@ -404,20 +413,31 @@ contains
     ended = number /= 0
   end function
 
-  ! Waits for the end, and lets go of the request.
+  ! Waits for the end, and frees the request.
   subroutine tranship_request_free(request)
     type(tranship_request), intent(inout) :: request
     call c_request_free(request%handle)
     request%handle = c_null_ptr
   end subroutine
 
-  ! What went wrong in this thread's last call that failed, and what to do.
+  ! Returns what went wrong in this thread's last call that failed.
   function tranship_last_error() result(text)
     character(:), allocatable :: text
-    type(c_ptr) :: found
+    text = text_at(c_last_error())
+  end function
+
+  ! Returns what to do about it; empty if there is nothing to say.
+  function tranship_last_hint() result(text)
+    character(:), allocatable :: text
+    text = text_at(c_last_hint())
+  end function
+
+  ! Returns a string of C as one of Fortran.
+  function text_at(found) result(text)
+    type(c_ptr), intent(in) :: found
+    character(:), allocatable :: text
     character(c_char), pointer :: letters(:)
     integer :: k
-    found = c_last_error()
     call c_f_pointer(found, letters, [c_strlen(found)])
     allocate (character(size(letters)) :: text)
     do k = 1, size(letters)
@@ -425,7 +445,7 @@ contains
     end do
   end function
 
-  ! A box without an array, for tranship_wait_next.
+  ! Returns a box without an array, for tranship_wait_next and tranship_define.
   function tranship_box(extents, lower) result(box)
     integer(c_int64_t), intent(in) :: extents(:)
     integer(c_int64_t), intent(in), optional :: lower(:)
@@ -440,7 +460,7 @@ contains
     if (size(lower) == rank) box%lower(:rank) = lower
   end function
 
-  ! Strides, from the addresses of the first element and of its neighbour in each dimension.
+  ! Sets the strides, from the addresses of the first element and its neighbour in each dimension.
   subroutine place(array, first, next)
     type(tranship_array), intent(inout) :: array
     type(c_ptr), intent(in) :: first, next(:)

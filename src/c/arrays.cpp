@@ -7,38 +7,44 @@
 #include <string_view>
 #include <utility>
 
+#include "c/errors.hpp"
+#include "data/layout.hpp"
 #include "data/mapping.hpp"
-#include "engine/checks.hpp"
 
 namespace tranship::c_api {
 namespace {
 
 constexpr std::array<std::string_view, 15> types{"b1", "i1", "i2", "i4", "i8",  "u1", "u2", "u4",
                                                  "u8", "f2", "f4", "f8", "f16", "c8", "c16"};
-/// Far above what any memory holds.
+/// More bytes than any memory has.
 constexpr std::int64_t bytes_max = std::int64_t{1} << 62;
 
-Status check_rank(const tranship_array& array) {
-  static_assert(TRANSHIP_RANK_MAX == dimensions_max);
-  if (array.rank >= 0 && array.rank <= TRANSHIP_RANK_MAX) return {};
-  return invalid("the array's rank is " + std::to_string(array.rank) + "; it must be from 0 to " +
-                 std::to_string(TRANSHIP_RANK_MAX));
+Error invalid_with(std::string message, std::string hint) {
+  return {ErrorCode::invalid_argument, std::move(message), std::move(hint)};
 }
 
-/// The bytes of an element of a type's name.
+/// `owner`: "array" or "layout".
+Status check_rank(int rank, const char* owner) {
+  static_assert(TRANSHIP_RANK_MAX == dimensions_max);
+  if (rank >= 0 && rank <= TRANSHIP_RANK_MAX) return {};
+  return invalid_with(std::string("the ") + owner + "'s rank is " + std::to_string(rank),
+                      "give a rank from 0 to " + std::to_string(TRANSHIP_RANK_MAX));
+}
+
+/// Returns the bytes of an element of this type.
 Result<std::int64_t> element_bytes(const char* type) {
-  if (type == nullptr) return invalid("the array's `type` is NULL; give it, such as \"f8\"");
+  if (type == nullptr) return invalid_with("the array's type is NULL", "use such as \"f8\"");
   const std::string_view name(type);
   if (std::find(types.begin(), types.end(), name) == types.end()) {
     std::string known;
     for (const std::string_view one : types) known += " " + std::string(one);
-    return invalid("the array's type is \"" + std::string(name.substr(0, 32)) + "\"; use one of" +
-                   known);
+    return invalid_with("the array's type is \"" + std::string(name.substr(0, 32)) + "\"",
+                        "use one of" + known);
   }
   return std::atoll(type + 1);
 }
 
-/// Strides of a dense array. Its bytes fit.
+/// Returns the strides of a dense array, whose bytes fit 64 bits.
 std::vector<std::int64_t> dense_strides(const tranship_array& array, std::int64_t bytes) {
   std::vector<std::int64_t> strides(static_cast<std::size_t>(array.rank));
   std::int64_t stride = bytes;
@@ -50,7 +56,8 @@ std::vector<std::int64_t> dense_strides(const tranship_array& array, std::int64_
   return strides;
 }
 
-/// The array's own strides; those of extents of 1, which nothing depends on, become 0.
+/// Returns the strides that the caller gave. A stride of an extent of 1 has no effect: it becomes
+/// 0.
 /// @error invalid_argument if they reach too far
 Result<std::vector<std::int64_t>> own_strides(const tranship_array& array) {
   std::vector<std::int64_t> strides;
@@ -61,9 +68,10 @@ Result<std::vector<std::int64_t>> own_strides(const tranship_array& array) {
     if (__builtin_mul_overflow(array.extents[k] - 1, strides.back(), &step) || step <= -bytes_max ||
         step >= bytes_max || __builtin_add_overflow(reach, std::abs(step), &reach) ||
         reach >= bytes_max) {
-      return invalid("the stride of the array's dimension " + std::to_string(k) + " is " +
-                     std::to_string(array.strides[k]) +
-                     " bytes, which reaches further than any memory; give strides in bytes");
+      return invalid_with("the stride of the array's dimension " + std::to_string(k) + " is " +
+                              std::to_string(array.strides[k]) +
+                              " bytes, which reaches further than any memory",
+                          "give strides in bytes");
     }
   }
   return strides;
@@ -72,12 +80,13 @@ Result<std::vector<std::int64_t>> own_strides(const tranship_array& array) {
 Result<std::vector<std::int64_t>> strides_of(const tranship_array& array, std::int64_t bytes,
                                              std::int64_t points) {
   if (array.order != TRANSHIP_C_ORDER && array.order != TRANSHIP_FORTRAN_ORDER) {
-    return invalid("the array's order is " + std::to_string(array.order) +
-                   "; use TRANSHIP_C_ORDER or TRANSHIP_FORTRAN_ORDER");
+    return invalid_with("the array's order is " + std::to_string(array.order),
+                        "use TRANSHIP_C_ORDER or TRANSHIP_FORTRAN_ORDER");
   }
   if (points > bytes_max / bytes) {
-    return invalid("the array has " + std::to_string(points) +
-                   " elements, more than any memory; lower its extents");
+    return invalid_with(
+        "the array has " + std::to_string(points) + " elements, more than any memory",
+        "give smaller extents");
   }
   const bool dense =
       std::all_of(array.strides, array.strides + array.rank, [](auto s) { return s == 0; });
@@ -85,7 +94,52 @@ Result<std::vector<std::int64_t>> strides_of(const tranship_array& array, std::i
   return own_strides(array);
 }
 
-/// Says so if the array's first element lies on a GPU.
+/// The names of an index space, separated by commas.
+std::string names_of(const IndexSpace& space) {
+  std::string names;
+  for (const Dimension& dimension : space) names += (names.empty() ? "" : ", ") + dimension.name;
+  return names.empty() ? "none" : names;
+}
+
+/// "F, d1, d0": the fields fastest, then the last dimension.
+std::string c_order(const IndexSpace& space) {
+  std::string order = "F";
+  for (auto k = space.rbegin(); k != space.rend(); ++k) order += ", " + k->name;
+  return order;
+}
+
+Result<IndexSpace> space_of(const tranship_layout& layout) {
+  if (Status status = check_rank(layout.rank, "layout"); !status) return status.error();
+  IndexSpace space;
+  for (int k = 0; k < layout.rank; ++k) {
+    if (Status given = check_given({{"dimensions", layout.dimensions}}); !given) {
+      return given.error();
+    }
+    const tranship_dimension& dimension = layout.dimensions[k];
+    if (Status given = check_given({{"name", dimension.name}}); !given) return given.error();
+    space.push_back({dimension.name, dimension.extent});
+  }
+  return space;
+}
+
+Result<FieldSpace> fields_of(const tranship_layout& layout) {
+  if (layout.field_count < 1) {
+    return invalid_with("the layout's field_count is " + std::to_string(layout.field_count),
+                        "give at least one field");
+  }
+  if (Status given = check_given({{"fields", layout.fields}}); !given) return given.error();
+  FieldSpace fields;
+  for (int k = 0; k < layout.field_count; ++k) {
+    if (Status given = check_given({{"name", layout.fields[k].name}}); !given) return given.error();
+    const auto bytes = element_bytes(layout.fields[k].type);
+    if (!bytes) return bytes.error();
+    fields.push_back({layout.fields[k].name, layout.fields[k].type, *bytes});
+  }
+  return fields;
+}
+
+}  // namespace
+
 void locate(Array& array, const Gpus* gpus) {
   if (gpus == nullptr) return;
   const PointerInfo info = gpus->where(array.place.address);
@@ -95,7 +149,44 @@ void locate(Array& array, const Gpus* gpus) {
   array.name = "an array on a GPU";
 }
 
-}  // namespace
+Result<std::shared_ptr<const Mapping>> mapping_of(const tranship_layout& layout) {
+  auto space = space_of(layout);
+  if (!space) return space.error();
+  auto fields = fields_of(layout);
+  if (!fields) return fields.error();
+  const auto order = Layout::parse(layout.order != nullptr ? layout.order : c_order(*space));
+  if (!order) return order.error();
+  return Mapping::make(std::move(*space), std::move(*fields), *order);
+}
+
+Status restrict_to(Array& array, const Ranges& ranges, const View& names) {
+  if (ranges.count > 0) {
+    if (Status given = check_given({{"region", ranges.first}}); !given) return given;
+  }
+  for (std::int64_t j = 0; j < ranges.count; ++j) {
+    const tranship_range& range = ranges.first[j];
+    if (Status given = check_given({{"name", range.name}}); !given) return given;
+    const std::string name = range.name;
+    const IndexSpace& space = names.mapping->space();
+    const auto found = std::find_if(space.begin(), space.end(),
+                                    [&](const Dimension& one) { return one.name == name; });
+    if (found == space.end()) {
+      return invalid_with("the region names dimension \"" + name + "\"",
+                          "the array's dimensions are " + names_of(space));
+    }
+    const auto k = static_cast<std::size_t>(found - space.begin());
+    if (static_cast<int>(k) >= array.view.mapping->rank()) continue;  // copy() reports the ranks
+    if (range.lower < 0 || range.upper < range.lower || range.upper > array.view.extents[k]) {
+      return Error{ErrorCode::out_of_range, "the region [" + std::to_string(range.lower) + ", " +
+                                                std::to_string(range.upper) + ") of \"" + name +
+                                                "\" lies outside [0, " +
+                                                std::to_string(array.view.extents[k]) + ")"};
+    }
+    array.view.lower[k] += range.lower;
+    array.view.extents[k] = range.upper - range.lower;
+  }
+  return {};
+}
 
 Result<Field> field_of(const char* type) {
   const auto bytes = element_bytes(type);
@@ -108,15 +199,15 @@ std::vector<std::int64_t> lower_of(const tranship_array& array) {
 }
 
 Result<staging::Box> box_of(const tranship_array& array) {
-  if (Status status = check_rank(array); !status) return status.error();
+  if (Status status = check_rank(array.rank, "array"); !status) return status.error();
   std::vector<std::int64_t> upper;
   for (int k = 0; k < array.rank; ++k) {
     std::int64_t end = 0;
     if (array.extents[k] < 1 || __builtin_add_overflow(array.lower[k], array.extents[k], &end)) {
-      return invalid("the array's dimension " + std::to_string(k) + " has extent " +
-                     std::to_string(array.extents[k]) + " from index " +
-                     std::to_string(array.lower[k]) +
-                     " on; an extent must be at least 1, and indices fit 64 bits");
+      return invalid_with("the array's dimension " + std::to_string(k) + " has extent " +
+                              std::to_string(array.extents[k]) + " from index " +
+                              std::to_string(array.lower[k]) + " on",
+                          "give an extent of at least 1, and indices that fit 64 bits");
     }
     upper.push_back(end);
   }
@@ -128,7 +219,9 @@ Result<Array> array_of(const tranship_array& array, const Gpus* gpus) {
   if (!box) return box.error();
   const auto bytes = element_bytes(array.type);
   if (!bytes) return bytes.error();
-  if (array.data == nullptr) return invalid("the array's `data` is NULL; give its first element");
+  if (array.data == nullptr) {
+    return invalid_with("the array's data is NULL", "give the address of its first element");
+  }
   auto strides = strides_of(array, *bytes, box->points());
   if (!strides) return strides.error();
   IndexSpace space;

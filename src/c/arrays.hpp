@@ -1,30 +1,49 @@
-// Arrays as a C program describes them.
+// Arrays, layouts and ranges as a C program describes them, as the core has them.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "engine/array.hpp"
 #include "gpu/gpus.hpp"
 #include "staging/model/box.hpp"
-#include "tranship/tranship.h"
+#include "tranship/array.h"
 
 namespace tranship::c_api {
 
-/// The lower corner of an array's box.
+/// Returns the lower corner of an array's box.
 std::vector<std::int64_t> lower_of(const tranship_array& array);
 
-/// The box that an array stands for; its data and element type do not matter.
+/// Returns the box that an array stands for; its data and element type are not used.
 /// @error invalid_argument for a rank, extents or indices that no box has
 Result<staging::Box> box_of(const tranship_array& array);
 
-/// An element of a type's name.
-/// @error invalid_argument for an unknown one
+/// Returns a field of the element type of this name, such as "f8".
+/// @error invalid_argument for a name that is none
 Result<Field> field_of(const char* type);
 
-/// The array itself. `gpus` says whether it lies on one; null: there is none.
+/// Returns the array itself. `gpus` tells whether it lies on a GPU; null: there is none.
 /// @error as box_of(); invalid_argument for an unknown type or order, for no data, and for strides
 ///        that reach further than addresses do
 Result<Array> array_of(const tranship_array& array, const Gpus* gpus);
+
+/// Returns where each element of a layout lies.
+/// @error invalid_argument for a name, an extent, a type or an order that is not usable
+Result<std::shared_ptr<const Mapping>> mapping_of(const tranship_layout& layout);
+
+/// Sets the array's memory to the GPU's if its address is one of a GPU.
+void locate(Array& array, const Gpus* gpus);
+
+/// Ranges that a caller gave: an address and a number.
+struct Ranges {
+  const tranship_range* first = nullptr;
+  std::int64_t count = 0;
+};
+
+/// Restricts an array to ranges of named dimensions. `names`: the view whose dimensions have the
+/// names; its dimension k is the array's dimension k.
+/// @error invalid_argument for a name that `names` does not have; out_of_range
+Status restrict_to(Array& array, const Ranges& ranges, const View& names);
 
 }  // namespace tranship::c_api

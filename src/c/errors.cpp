@@ -1,13 +1,19 @@
 #include "c/errors.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <string>
 
 namespace tranship::c_api {
 namespace {
 
+/// Longest wait that a caller can ask for.
+constexpr double timeout_max_s = 1e6;
+
 constexpr int code_of(ErrorCode code) { return static_cast<int>(code) + 1; }
 
-// The codes are those of ErrorCode, in its order, behind TRANSHIP_OK.
+// The codes after TRANSHIP_OK are those of ErrorCode, in the same order.
 static_assert(code_of(ErrorCode::invalid_argument) == TRANSHIP_INVALID_ARGUMENT);
 static_assert(code_of(ErrorCode::not_found) == TRANSHIP_NOT_FOUND);
 static_assert(code_of(ErrorCode::out_of_range) == TRANSHIP_OUT_OF_RANGE);
@@ -21,18 +27,27 @@ static_assert(code_of(ErrorCode::timeout) == TRANSHIP_TIMEOUT);
 static_assert(code_of(ErrorCode::cancelled) == TRANSHIP_CANCELLED);
 static_assert(code_of(ErrorCode::closed) == TRANSHIP_CLOSED);
 
-std::string& last_message() {
-  thread_local std::string message;
-  return message;
+/// The words of a thread's last failure.
+struct LastError {
+  std::string message;
+  std::string hint;
+};
+
+LastError& last_error() {
+  thread_local LastError last;
+  return last;
 }
 
 }  // namespace
 
 tranship_code fail(const Error& error) noexcept {
+  LastError& last = last_error();
   try {
-    last_message() = error.message.empty() ? to_string(error.code) : error.text();
+    last.message = error.message.empty() ? to_string(error.code) : error.message;
+    last.hint = error.hint;
   } catch (const std::bad_alloc&) {
-    last_message().clear();
+    last.message.clear();
+    last.hint.clear();
   }
   return static_cast<tranship_code>(code_of(error.code));
 }
@@ -41,9 +56,28 @@ Status check_given(std::initializer_list<std::pair<const char*, const void*>> ar
   for (const auto& [name, value] : arguments) {
     if (value != nullptr) continue;
     return Error{ErrorCode::invalid_argument, std::string("the argument `") + name + "` is NULL",
-                 "give it"};
+                 "pass an address"};
   }
   return {};
+}
+
+Result<std::size_t> read_size(std::size_t size, std::size_t known, const char* options) {
+  if (size >= sizeof(std::size_t) && size <= known) return size;
+  return Error{ErrorCode::invalid_argument,
+               std::string("the size of `") + options + "` is " + std::to_string(size) +
+                   " bytes, and this library knows " + std::to_string(known),
+               "set its member `size` to the sizeof of its type, and link with the library that "
+               "belongs to the header"};
+}
+
+Result<std::chrono::milliseconds> duration(double seconds) {
+  if (std::isnan(seconds) || seconds < 0) {
+    return Error{ErrorCode::invalid_argument,
+                 "the timeout is " + std::to_string(seconds) + " seconds",
+                 "give at least 0 seconds"};
+  }
+  return std::chrono::milliseconds(
+      static_cast<std::int64_t>(std::min(seconds, timeout_max_s) * 1e3));
 }
 
 }  // namespace tranship::c_api
@@ -55,4 +89,6 @@ const char* tranship_error_name(tranship_code code) {
   return number == TRANSHIP_OK ? "ok" : to_string(static_cast<ErrorCode>(number - 1));
 }
 
-const char* tranship_last_error() { return c_api::last_message().c_str(); }
+const char* tranship_last_error() { return c_api::last_error().message.c_str(); }
+
+const char* tranship_last_hint() { return c_api::last_error().hint.c_str(); }

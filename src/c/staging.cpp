@@ -1,11 +1,10 @@
-// The staging service's client, as C sees it.
+// The client of the staging service, as C sees it.
 #include "staging/client/client.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <condition_variable>
 #include <cstdlib>
 #include <memory>
@@ -18,7 +17,8 @@
 #include "c/errors.hpp"
 #include "c/workers.hpp"
 #include "calibration/kept_profile.hpp"
-#include "engine/checks.hpp"
+#include "engine/engine.hpp"
+#include "tranship/staging.h"
 
 using namespace tranship;
 using namespace tranship::c_api;
@@ -29,7 +29,8 @@ using staging::Which;
 
 namespace {
 
-/// What the workers do uses the client, which uses the engine: they end in this order.
+/// A connection that is open. The workers use the client, which uses the engine: they are destroyed
+/// in this order.
 struct Open {
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Client> client;
@@ -38,11 +39,11 @@ struct Open {
 
 }  // namespace
 
-/// Never freed, so that a call after tranship_close() is refused instead of using memory that is
-/// somebody else's by then: a few bytes for each client that was opened.
+/// Never freed, so that a call after tranship_close() is refused instead of reading memory that was
+/// given to another use: a few bytes for each client that was opened.
 struct tranship_staging {
   std::mutex mutex;
-  std::shared_ptr<Open> open;  ///< shared by the calls that run; null: closed
+  std::shared_ptr<Open> open;  ///< shared by the calls under way; null: closed
   std::uint64_t generation = fork_generation();
 };
 
@@ -54,10 +55,10 @@ Error closed_error() {
 
 Error forked_error() {
   return {ErrorCode::closed, "this process was forked after the staging client was opened",
-          "open one of its own here"};
+          "open a staging client in this process"};
 }
 
-/// Gives out a handle. All that there ever were stand in a list, by which leak checkers find them.
+/// Returns a new handle, kept in a list by which leak checkers find it.
 tranship_staging* handle_of(std::shared_ptr<Open> open) {
   static std::mutex mutex;
   static auto& all = *new std::vector<std::unique_ptr<tranship_staging>>;
@@ -67,7 +68,7 @@ tranship_staging* handle_of(std::shared_ptr<Open> open) {
   return all.emplace_back(std::move(made)).get();
 }
 
-/// What a call uses, if none of its other arguments is null.
+/// Returns the open connection behind a handle, if no other argument of the call is null.
 /// @error invalid_argument; closed, also in a fork
 Result<std::shared_ptr<Open>> use(
     tranship_staging* staging,
@@ -75,14 +76,14 @@ Result<std::shared_ptr<Open>> use(
   Status given = check_given({{"staging", staging}});
   if (given) given = check_given(arguments);
   if (!given) return given.error();
-  // Before the lock, which a thread of the parent may hold in a fork.
+  // Checked before the lock, which a thread of the parent may have held at the fork.
   if (staging->generation != fork_generation()) return forked_error();
   const std::lock_guard lock(staging->mutex);
   if (!staging->open) return closed_error();
   return staging->open;
 }
 
-/// How a put or get behind its caller's back has ended.
+/// The outcome of an asynchronous put or get.
 struct Outcome {
   std::mutex mutex;
   std::condition_variable changed;
@@ -97,11 +98,9 @@ struct Outcome {
   }
 };
 
-constexpr double timeout_most_s = 1e6;
-
 }  // namespace
 
-/// `staging` is not looked at once the outcome is there: it may be closed by then.
+/// It does not refer to the connection, which may be closed before the request is freed.
 struct tranship_request {
   std::shared_ptr<Outcome> outcome;
   std::uint64_t generation = fork_generation();
@@ -112,14 +111,6 @@ struct tranship_listing {
 };
 
 namespace {
-
-Result<std::chrono::milliseconds> duration(double seconds) {
-  if (std::isnan(seconds) || seconds < 0) {
-    return invalid("the timeout is " + std::to_string(seconds) + "; give seconds from 0 on");
-  }
-  return std::chrono::milliseconds(
-      static_cast<std::int64_t>(std::min(seconds, timeout_most_s) * 1e3));
-}
 
 std::string own_name() {
   char host[256] = {};
@@ -147,7 +138,7 @@ Result<std::shared_ptr<Open>> open_staging(const char* contact, const char* name
   return open;
 }
 
-/// What a put or get was given, checked.
+/// The arguments of a put or get, checked.
 struct Move {
   std::string variable;
   Array array;
@@ -176,7 +167,7 @@ Status get(Client& client, Which which, std::int64_t& version, const Move& move)
   return found ? Status{} : Status(found.error());
 }
 
-/// Runs `work(client, move)`, checked.
+/// Checks the arguments and runs `work(client, move)`.
 template <typename Work>
 Status move_now(tranship_staging* staging, const char* variable, const tranship_array* array,
                 double timeout, const Work& work) {
@@ -191,8 +182,8 @@ struct Later {
   bool lasting;  ///< closing waits for it
 };
 
-/// Lets the workers run `work(client, move)`. Their jobs do not share what is open: whoever drops
-/// it last joins them.
+/// Checks the arguments and lets the workers run `work(client, move)`. Their jobs hold no reference
+/// to the connection: the thread that drops the last one joins them.
 template <typename Work>
 Status move_later(tranship_staging* staging, const char* variable, const tranship_array* array,
                   double timeout, const Later& later, Work work) {
@@ -258,10 +249,20 @@ tranship_code tranship_close(tranship_staging* staging) {
     if (!ended) return {};
     ended->workers->finish();
     const Status left = ended->client->close();
-    // The engine takes its leave until the server has read it; the process may end right after.
+    // Closing the engine waits until the server has read the last message: the process may end
+    // right after.
     const Status closed = ended->engine->close();
     return closed ? left : closed;
   });
+}
+
+int tranship_is_open(tranship_staging* staging) {
+  int open = 0;
+  (void)caught([&]() -> Status {
+    open = use(staging, {}) ? 1 : 0;
+    return {};
+  });
+  return open;
 }
 
 tranship_code tranship_put(tranship_staging* staging, const char* variable, int64_t version,
@@ -298,7 +299,7 @@ tranship_code tranship_get_latest(tranship_staging* staging, const char* variabl
   return guarded([&]() -> Status {
     if (Status given = check_given({{"version", version}}); !given) return given;
     return move_now(staging, variable, array, timeout, [&](Client& client, const Move& move) {
-      std::int64_t found = INT64_MAX;  // of all versions
+      std::int64_t found = INT64_MAX;  // above every version
       Status status = get(client, Which::latest, found, move);
       if (status) *version = found;
       return status;
@@ -387,8 +388,8 @@ tranship_code tranship_request_wait(tranship_request* request, double timeout) {
     if (outcome.changed.wait_for(lock, *patience, [&] { return outcome.ended; })) {
       return outcome.status;
     }
-    return Error{ErrorCode::timeout,
-                 "the request has not ended within the timeout; it goes on: wait longer"};
+    return Error{ErrorCode::timeout, "the request has not ended within the timeout, and goes on",
+                 "wait longer"};
   });
 }
 
@@ -435,9 +436,9 @@ tranship_code tranship_listing_entry(const tranship_listing* listing, int64_t in
     if (Status given = check_given({{"listing", listing}, {"entry", entry}}); !given) return given;
     if (index < 0 || index >= tranship_listing_size(listing)) {
       return Error{ErrorCode::out_of_range,
-                   "there is no variable " + std::to_string(index) + "; the listing has " +
-                       std::to_string(tranship_listing_size(listing)),
-                   "take less"};
+                   "the index is " + std::to_string(index) + ", and the listing has " +
+                       std::to_string(tranship_listing_size(listing)) + " variables",
+                   "give an index from 0 to the size of the listing"};
     }
     const VariableInfo& info = listing->variables[static_cast<std::size_t>(index)];
     *entry = {};

@@ -1,4 +1,5 @@
-// The C API with a server in the same process: what goes on in several threads, for the sanitizers.
+// The staging client of the C API in several threads, with a server in the same process: for the
+// sanitizers.
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -22,7 +23,7 @@ namespace {
 
 constexpr double patience = 60;
 
-/// Of a machine that was measured with all its ways between processes.
+/// A profile of a machine that was measured with all its channels between processes.
 std::string profile_text() {
   const std::filesystem::directory_iterator measured(TRANSHIP_SOURCE_DIR "/machines/measured");
   const std::ifstream file(measured->path());
@@ -129,7 +130,9 @@ TEST(what_is_closed_answers_every_call_with_closed) {
   tranship_variable variable{};
   int64_t version = 0;
   EXPECT_EQ(tranship_put(staging, "x", 1, &array, patience), TRANSHIP_CLOSED);
-  EXPECT_EQ(std::string(tranship_last_error()), "this staging client was closed; open another one");
+  EXPECT_EQ(std::string(tranship_last_error()), "this staging client was closed");
+  EXPECT_EQ(std::string(tranship_last_hint()), "open another one");
+  EXPECT_EQ(tranship_is_open(staging), 0);
   EXPECT_EQ(tranship_get(staging, "x", 1, &array, patience), TRANSHIP_CLOSED);
   EXPECT_EQ(tranship_get_next(staging, "x", 1, &array, patience, &version), TRANSHIP_CLOSED);
   EXPECT_EQ(tranship_get_latest(staging, "x", &array, patience, &version), TRANSHIP_CLOSED);
@@ -179,7 +182,9 @@ TEST(errors_are_each_thread_s_own) {
   EXPECT_EQ(tranship_request_test(nullptr, &ended), TRANSHIP_INVALID_ARGUMENT);
   std::thread([] {
     EXPECT_EQ(std::string(tranship_last_error()), "");
+    EXPECT_EQ(std::string(tranship_last_hint()), "");
     EXPECT_EQ(tranship_ls(nullptr, nullptr), TRANSHIP_INVALID_ARGUMENT);
   }).join();
-  EXPECT_EQ(std::string(tranship_last_error()), "the argument `request` is NULL; give it");
+  EXPECT_EQ(std::string(tranship_last_error()), "the argument `request` is NULL");
+  EXPECT_EQ(std::string(tranship_last_hint()), "pass an address");
 }

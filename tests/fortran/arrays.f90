@@ -1,5 +1,5 @@
-! Arrays of every type and rank that the module knows, whole and in sections, put for Python; and an
-! array of Python's, got into a section.
+! Puts arrays of every type and rank that the module supports, whole and in sections, for Python to
+! get; and gets an array that Python put into a section.
 program arrays
   use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64, real32, real64
   use tranship
@@ -117,7 +117,7 @@ contains
     real(real64), target :: none(0)
     type(tranship_array) :: array
     call refused(tranship_array_of(none), 'extent 0')
-    call refused(tranship_array_of(four(:, :, ::2, :)), '`data` is NULL')  ! of four dimensions
+    call refused(tranship_array_of(four(:, :, ::2, :)), 'data is NULL')  ! of four dimensions
     call refused(tranship_array_of(a8, lower=[1_int64]), 'rank is -1')
     array = tranship_box([integer(int64) :: 1, 1, 1, 1, 1, 1, 1, 1, 1])
     call refused(array, 'rank is 9')
@@ -130,6 +130,7 @@ contains
     call expect(tranship_put(staging, 'refused', 1_int64, array, patience) &
                 == TRANSHIP_INVALID_ARGUMENT)
     call expect(index(tranship_last_error(), why) > 0)
+    call expect(len(tranship_last_hint()) > 0)
   end subroutine
 
   subroutine expect(truth)

@@ -1,4 +1,4 @@
-"""The C library for the tests: through ctypes, and what compiles programs with it."""
+"""The C library for the tests, through ctypes, and the flags that compile programs with it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ FUNCTIONS: dict[str, list[Any]] = {
 
 
 def compiler_words(*options: str) -> list[str]:
-    """What `tranship config` says to a compiler."""
+    """The words that `tranship config` prints for a compiler."""
     done = subprocess.run(
         [sys.executable, "-m", "tranship.cli", "config", *options],
         capture_output=True,
@@ -98,7 +98,7 @@ def compiler_words(*options: str) -> list[str]:
 
 
 def compiled(command: Sequence[str | Path], program: Path) -> Path:
-    """The program that a compiler's command makes; the compiler has nothing to say."""
+    """Runs a compiler's command, which must print nothing, and returns the program."""
     done = subprocess.run(
         [*map(str, command), "-o", str(program)],
         capture_output=True,
@@ -111,7 +111,7 @@ def compiled(command: Sequence[str | Path], program: Path) -> Path:
 
 
 def load() -> Any:
-    """libtranship.so with its functions' types."""
+    """Loads libtranship.so and sets the types of its functions."""
     (folder,) = (word[2:] for word in compiler_words("--libs") if word.startswith("-L"))
     library = c.CDLL(f"{folder}/libtranship.so")
     for name, arguments in FUNCTIONS.items():
@@ -123,11 +123,19 @@ def load() -> Any:
     library.tranship_listing_size.restype = c.c_int64
     library.tranship_error_name.restype = TEXT
     library.tranship_last_error.restype = TEXT
+    library.tranship_last_hint.restype = TEXT
+    library.tranship_is_open.argtypes = [HANDLE]
     return library
 
 
+def last_error(library: Any) -> str:
+    """The message and the hint of this thread's last failure."""
+    words: list[bytes] = [library.tranship_last_error(), library.tranship_last_hint()]
+    return "; ".join(word.decode() for word in words if word)
+
+
 class CError(Exception):
-    """A code other than ok, and its words."""
+    """A code other than ok, and its message and hint."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(f"{code}: {text}")
@@ -135,9 +143,9 @@ class CError(Exception):
 
 
 def c_array(values: np.ndarray[Any, Any], lower: Sequence[int] = ()) -> CArray:
-    """The array as it lies, with its strides."""
+    """Describes a NumPy array where it lies, with its strides."""
     made = CArray(values.ctypes.data, values.dtype.str[1:].encode(), values.ndim)
-    made.values = values  # stays as long as what points to it
+    made.values = values  # keeps the memory as long as the struct that points to it
     for k in range(values.ndim):
         made.extents[k] = values.shape[k]
         made.strides[k] = values.strides[k]
@@ -156,7 +164,7 @@ class CStaging:
 
     def check(self, code: int) -> None:
         if code != 0:
-            raise CError(CODES[code], self.library.tranship_last_error().decode())
+            raise CError(CODES[code], last_error(self.library))
 
     def call(self, name: str, *arguments: Any) -> None:
         self.check(getattr(self.library, f"tranship_{name}")(self.handle, *arguments))

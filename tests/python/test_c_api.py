@@ -1,4 +1,4 @@
-"""The C API: what C and Fortran put, Python gets, and the other way round; errors say why."""
+"""The staging client in C and Fortran: arrays go both ways between it and Python; errors."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from c_library import (
     c_array,
     compiled,
     compiler_words,
+    last_error,
     load,
 )
 from hypothesis import given
@@ -41,6 +42,7 @@ PATIENCE = 30.0
 STRICT = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic"]
 TYPES = ["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "f16", "c8", "c16"]
 FIRST = -(2**63)
+HEADERS = sorted((ROOT / "include" / "tranship").glob("*.h"))
 
 needs_fortran = pytest.mark.skipif(
     shutil.which("gfortran") is None, reason="gfortran is not installed"
@@ -76,7 +78,7 @@ def staging(library: Any, server: ts.StagingServer) -> Iterator[CStaging]:
 
 
 def random_values(shape: tuple[int, ...], kind: str, seed: int = 0) -> np.ndarray[Any, Any]:
-    """Any bytes, but for the truth values, which have two."""
+    """Random bytes as elements; truth values are 0 or 1."""
     random = np.random.default_rng(seed)
     if kind == "b1":
         return random.integers(0, 2, shape).astype("b1")
@@ -84,7 +86,7 @@ def random_values(shape: tuple[int, ...], kind: str, seed: int = 0) -> np.ndarra
     return np.frombuffer(bytearray(random.bytes(count)), kind).reshape(shape)
 
 
-# What compilers say
+# Compilers
 
 
 @pytest.mark.parametrize("language", ["c11", "c17", "c++11", "c++20"])
@@ -99,7 +101,7 @@ def test_the_header_alone_compiles(language: str, tmp_path: Path) -> None:
     assert subprocess.run([program], check=False).returncode == 0
 
 
-def test_pkg_config_says_the_same(tmp_path: Path) -> None:
+def test_pkg_config_gives_the_same_flags(tmp_path: Path) -> None:
     (folder,) = (word[2:] for word in compiler_words("--libs") if word.startswith("-L"))
     if shutil.which("pkg-config") is None or not Path(folder, "pkgconfig").is_dir():
         pytest.skip("needs pkg-config and an installed package")
@@ -116,7 +118,7 @@ def test_pkg_config_says_the_same(tmp_path: Path) -> None:
     assert subprocess.run([program], check=False).returncode == 0
 
 
-def test_a_package_without_the_library_says_so(
+def test_a_package_without_the_library_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(config, "__file__", str(tmp_path / "tranship" / "cli" / "config.py"))
@@ -124,9 +126,9 @@ def test_a_package_without_the_library_says_so(
     assert "there is no libtranship.so in" in capsys.readouterr().err
 
 
-def test_nothing_but_the_header_s_functions_is_visible(library: Any) -> None:
-    header = (ROOT / "include" / "tranship" / "tranship.h").read_text()
-    declared = set(re.findall(r"TRANSHIP_API [\w* ]*?\*?(tranship_\w+)\(", header))
+def test_the_library_exports_only_what_the_headers_declare(library: Any) -> None:
+    text = "".join(header.read_text() for header in HEADERS)
+    declared = set(re.findall(r"TRANSHIP_API [\w* ]*?\*?(tranship_\w+)\(", text))
     lines = subprocess.run(
         ["nm", "-D", "--defined-only", library._name], capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -135,7 +137,8 @@ def test_nothing_but_the_header_s_functions_is_visible(library: Any) -> None:
 
 
 def test_the_codes_are_the_same_in_every_language(library: Any) -> None:
-    header = (ROOT / "include" / "tranship" / "tranship.h").read_text()
+    folder = ROOT / "include" / "tranship"
+    header = (folder / "error.h").read_text() + (folder / "array.h").read_text()
     module = (ROOT / "include" / "tranship" / "tranship.f90").read_text()
     codes = re.findall(r"  TRANSHIP_(\w+) = (\d+)", header)
     assert codes[:13] == [(name.upper(), str(k)) for k, name in enumerate(CODES)]
@@ -149,7 +152,7 @@ def test_the_codes_are_the_same_in_every_language(library: Any) -> None:
 
 
 def plates(side: int, steps: int) -> list[np.ndarray[Any, Any]]:
-    """What the examples compute, in one process."""
+    """Computes what the examples compute, in one process."""
     field = np.zeros((side, side))
     field[0] = 100.0
     found = [field]
@@ -162,7 +165,7 @@ def plates(side: int, steps: int) -> list[np.ndarray[Any, Any]]:
 
 
 def run_simulation(program: Path, analysis: Path, profile: str) -> None:
-    """Three processes of a simulation and an analysis: both ends see what one process computes."""
+    """Runs three processes of a simulation and an analysis, and checks what both sides see."""
     expected = plates(256, 20)
     cwd = program.parent
     with ts.StagingServer(cwd / "staging.contact", profile=profile) as server:
@@ -238,7 +241,7 @@ def test_arrays_of_fortran(checks: list[str], tmp_path: Path, profile: str) -> N
 
 
 numbers = iter(range(1, 1 << 30))
-"""Versions that no test has used."""
+"""Versions that no test has used yet."""
 
 
 @given(data=st.data())
@@ -409,14 +412,14 @@ def test_what_is_there_is_described_and_listed(library: Any, profile: str) -> No
         assert names == ["b", "ä"]
         assert (entry.variable.rank, entry.variable.type, entry.objects) == (0, b"f4", 1)
         for index in (2, -1):
-            with pytest.raises(CError, match=f"out_of_range: there is no variable {index}"):
+            with pytest.raises(CError, match=f"out_of_range: the index is {index}"):
                 staging.check(library.tranship_listing_entry(listing, index, entry))
         library.tranship_listing_free(listing)
         with pytest.raises(CError, match=r"timeout: .*nothing has been put"):
             staging.call("describe", b"never", 0.1, variable)
 
 
-# Behind the caller's back
+# Asynchronous puts and gets
 
 
 def test_requests_end_in_any_order(python: ts.Staging, staging: CStaging) -> None:
@@ -444,7 +447,7 @@ def test_requests_end_in_any_order(python: ts.Staging, staging: CStaging) -> Non
     assert np.array_equal(target, steps[3])
 
 
-def test_a_request_tells_what_it_failed_with(staging: CStaging) -> None:
+def test_a_request_returns_what_it_failed_with(staging: CStaging) -> None:
     request = c.c_void_p()
     staging.call("put", b"plane", 1, c_array(np.zeros((2, 2))), PATIENCE)
     staging.call("put_async", b"plane", 2, c_array(np.zeros(3)), PATIENCE, request)
@@ -499,7 +502,7 @@ def test_threads_share_a_connection(python: ts.Staging, staging: CStaging) -> No
 
 
 def changed(**changes: Any) -> CArray:
-    """A good array with a fault."""
+    """A correct array with one fault."""
     array = c_array(np.zeros((2, 3)))
     array.strides[:] = [0] * 8
     for name, value in changes.items():
@@ -511,11 +514,11 @@ def changed(**changes: Any) -> CArray:
 
 
 FAULTS = [
-    ({"data": None}, "`data` is NULL"),
-    ({"type": None}, "`type` is NULL"),
+    ({"data": None}, "data is NULL"),
+    ({"type": None}, "type is NULL"),
     ({"type": b"double"}, 'type is "double"; use one of b1 i1 .* c16'),
     ({"type": b""}, 'type is ""'),
-    ({"rank": 9}, "rank is 9; it must be from 0 to 8"),
+    ({"rank": 9}, "rank is 9; give a rank from 0 to 8"),
     ({"rank": -1}, "rank is -1"),
     ({"order": 2}, "order is 2"),
     ({"extents": (2, -3)}, "dimension 1 has extent -3"),
@@ -589,16 +592,11 @@ def test_null_is_refused_everywhere(library: Any, staging: CStaging) -> None:
                 continue
             faulty = [*arguments[:k], None, *arguments[k + 1 :]]
             assert CODES[getattr(library, f"tranship_{name}")(*faulty)] == "invalid_argument"
-            assert re.fullmatch(r"the argument `\w+` is NULL; give it", last_error(library))
+            assert re.fullmatch(r"the argument `\w+` is NULL; pass an address", last_error(library))
     assert library.tranship_close(None) == 0
     assert library.tranship_listing_size(None) == 0
     library.tranship_request_free(None)
     library.tranship_listing_free(None)
-
-
-def last_error(library: Any) -> str:
-    text: bytes = library.tranship_last_error()
-    return text.decode()
 
 
 @pytest.mark.parametrize("timeout", [-1.0, float("nan"), float("-inf")])
@@ -692,7 +690,7 @@ def test_a_fork_refuses_and_ends(tmp_path: Path, server: ts.StagingServer) -> No
 def test_the_profile_is_python_s(
     tmp_path: Path, server: ts.StagingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Measured by whoever comes first, in C or Python, and kept in one place."""
+    """The first process measures the machine; C and Python keep the profile in the same file."""
     source = ROOT / "tests" / "c" / "program.c"
     words = compiler_words("--cflags", "--libs")
     program = compiled(["cc", *STRICT, source, *words], tmp_path / "program")

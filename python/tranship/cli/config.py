@@ -23,6 +23,8 @@ tranship config
 tranship config --json
 TRANSHIP_THREADS=4 tranship config
 cc simulation.c $(tranship config --cflags --libs) -o simulation
+c++ -std=c++20 particles.cpp $(tranship config --cflags --libs) -o particles
+cmake -S . -B build -D tranship_DIR="$(tranship config --cmake-dir)"
 gfortran $(tranship config --fortran) simulation.f90 $(tranship config --libs) -o simulation
 """
 
@@ -30,18 +32,22 @@ gfortran $(tranship config --fortran) simulation.f90 $(tranship config --libs) -
 def config(
     as_json: JsonOption = False,
     cflags: Annotated[
-        bool, typer.Option("--cflags", help="Print what a C compiler needs to find tranship.h.")
+        bool, typer.Option("--cflags", help="Print the compiler flags that find the headers.")
+    ] = False,
+    cmake_dir: Annotated[
+        bool, typer.Option("--cmake-dir", help="Print the folder for CMake's tranship_DIR.")
     ] = False,
     fortran: Annotated[
-        bool, typer.Option("--fortran", help="Print the Fortran module's source, to compile first.")
+        bool, typer.Option("--fortran", help="Print the path of the Fortran module's source.")
     ] = False,
     libs: Annotated[
-        bool, typer.Option("--libs", help="Print what links a program with libtranship.so.")
+        bool, typer.Option("--libs", help="Print the linker flags for libtranship.so.")
     ] = False,
 ) -> None:
     """Print every setting with its value and source, versions, and where things are kept."""
-    if cflags or fortran or libs:
-        print(" ".join(compiler_words(cflags, fortran, libs)))
+    if cflags or fortran or libs or cmake_dir:
+        folders = [cmake_folder()] if cmake_dir else []
+        print(" ".join([*compiler_words(cflags, fortran, libs), *folders]))
         return
     settings = [
         {
@@ -61,7 +67,7 @@ def config(
 
 
 def compiler_words(cflags: bool, fortran: bool, libs: bool) -> list[str]:
-    """What compiles and links a program with the C API: in the package, or its source tree."""
+    """The flags that compile and link a program with the library, in the package or its sources."""
     package = Path(__file__).parents[1]
     include = package / "include"
     if not include.is_dir():
@@ -73,6 +79,18 @@ def compiler_words(cflags: bool, fortran: bool, libs: bool) -> list[str]:
     words += [str(include / "tranship" / "tranship.f90")] if fortran else []
     words += [f"-L{library}", f"-Wl,-rpath,{library}", "-ltranship"] if libs else []
     return words
+
+
+def cmake_folder() -> str:
+    """The folder of the CMake package.
+
+    Raises:
+        CommandError: The package was installed without it.
+    """
+    folder = Path(__file__).parents[1] / "lib" / "cmake" / "tranship"
+    if not (folder / "tranship-config.cmake").exists():
+        raise CommandError(f"there is no CMake package in {folder}", "install the package anew")
+    return str(folder)
 
 
 def versions() -> dict[str, str | None]:

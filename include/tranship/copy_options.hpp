@@ -1,0 +1,63 @@
+// Options of copies.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "array.hpp"
+#include "engine.h"
+#include "event.hpp"
+#include "layout.hpp"
+
+namespace tranship {
+
+/// How a copy is carried out.
+struct CopyOptions {
+  /// The ranges to copy, on both sides; dimensions that are not named are whole. Not for copy_all()
+  /// and copy_pages().
+  std::vector<Range> region{};
+  /// Higher goes first on every channel; a transfer of lower priority pauses meanwhile.
+  int priority = 0;
+  /// "automatic", "full", "simple", "spsl" or "spdl" (Isometry, sections 4.2, 4.4 and 6.3).
+  std::string planner = "automatic";
+  /// Most bytes that the buffers between hops may take. 0: no limit of its own.
+  std::int64_t buffer_bytes = 0;
+  /// The copy starts when these have ended. The events must stay during the call.
+  std::vector<const Event*> after{};
+  /// Whether the copy starts after what is in `stream`. A copy in one hop of a GPU then runs in the
+  /// stream itself; after any other, wait for the event before you use the target.
+  bool has_stream = false;
+  void* stream = nullptr;  ///< a cudaStream_t
+};
+
+/// One of several copies. Both instances must stay during the call.
+struct CopyPair {
+  const Instance* source = nullptr;
+  const Instance* target = nullptr;
+};
+
+namespace detail {
+
+/// Calls `use` with the options as C has them, valid during the call.
+template <typename Use>
+void with_c(const CopyOptions& options, const Use& use) {
+  const auto region = detail::c_ranges(options.region);
+  std::vector<tranship_event*> after;
+  for (const Event* event : options.after) after.push_back(event->handle());
+  tranship_copy_options given{};
+  given.size = sizeof given;
+  given.region = region.data();
+  given.region_count = static_cast<std::int64_t>(region.size());
+  given.priority = options.priority;
+  given.planner = detail::optional_text(options.planner);
+  given.buffer_bytes = options.buffer_bytes;
+  given.after = after.data();
+  given.after_count = static_cast<std::int64_t>(after.size());
+  given.stream = options.stream;
+  given.has_stream = options.has_stream ? 1 : 0;
+  use(given);
+}
+
+}  // namespace detail
+}  // namespace tranship

@@ -1,0 +1,214 @@
+/* The engine from C: one call copies between any two memories and changes the layout on the way.
+ *
+ *   tranship_engine* engine;
+ *   tranship_engine_open(NULL, &engine);
+ *   tranship_instance_of_memory(engine, rows, bytes, &layout, &source);
+ *   tranship_file_open(engine, "field.bin", &other_layout, &options, &target);
+ *   tranship_copy(engine, source, target, NULL, &event);
+ *   tranship_event_wait(event, 60.0);
+ *
+ * Threads may share every handle and call all functions at the same time; a handle must not be
+ * freed while another call uses it. Timeouts are seconds, from 0 to at most 1e6. In a fork of the
+ * process that made a handle, every call with it fails with TRANSHIP_CLOSED, and freeing it does
+ * nothing: open an engine there. On a failure, output arguments are NULL or unchanged. */
+#ifndef TRANSHIP_ENGINE_H
+#define TRANSHIP_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+#include "instance.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A setting of `tranship config`, such as {"threads", "4"}. */
+typedef struct tranship_setting {
+  const char* name;  /* as `tranship config` prints it */
+  const char* value; /* as the environment variable would have it */
+} tranship_setting;
+
+/* How an engine is opened. Set `size`; other members that are zero mean the defaults. */
+typedef struct tranship_engine_options {
+  size_t size;                      /* sizeof(tranship_engine_options) */
+  const tranship_setting* settings; /* they override the variables of the environment */
+  int64_t setting_count;
+  const char* profile; /* a file with the machine's profile as JSON. NULL: this machine's, which
+                          is measured once (some four seconds) and kept */
+  const char* contact_file; /* a file to write, by which other processes find this engine */
+  int accept;               /* 1: accept connections by tranship_engine_contact() alone */
+  const char* trace_file;   /* a file for the trace, written at close as Chrome trace JSON */
+} tranship_engine_options;
+
+/* Opens an engine: its worker threads, its intermediate buffers and its GPUs.
+ * options: NULL for the defaults.
+ * Errors: TRANSHIP_INVALID_ARGUMENT for a setting that does not exist or cannot be read;
+ * TRANSHIP_NOT_FOUND for a profile that does not exist; what the operating system refused. */
+TRANSHIP_API tranship_code tranship_engine_open(const tranship_engine_options* options,
+                                                tranship_engine** engine);
+
+/* Ends everything that is outstanding, within a bounded time. Copies under way are cancelled and
+ * have ended when it returns; calls of other threads, and all later ones, fail with
+ * TRANSHIP_CLOSED. NULL, and an engine that is closed already, are ignored.
+ * Errors: TRANSHIP_IO if the trace could not be written; the engine is closed all the same. */
+TRANSHIP_API tranship_code tranship_engine_close(tranship_engine* engine);
+
+/* Writes host:port, by which other processes reach this engine; an empty string if it accepts no
+ * connections. The string stays valid for the rest of the process. */
+TRANSHIP_API tranship_code tranship_engine_contact(tranship_engine* engine, const char** contact);
+
+/* -- Copies -------------------------------------------------------------------------------- */
+
+typedef struct tranship_event tranship_event;
+typedef struct tranship_plan tranship_plan;
+
+/* Options of a copy. Set `size`; other members that are zero mean the defaults. */
+typedef struct tranship_copy_options {
+  size_t size;                  /* sizeof(tranship_copy_options) */
+  const tranship_range* region; /* the ranges to copy, on both sides; dimensions that are not named
+                                   are whole */
+  int64_t region_count;
+  int priority;         /* higher goes first on every channel; a lower one pauses meanwhile */
+  const char* planner;  /* "automatic" (default), "full", "simple", "spsl" or "spdl" (Isometry,
+                           sections 4.2, 4.4 and 6.3) */
+  int64_t buffer_bytes; /* most bytes that the buffers between hops may take; 0: no limit of its
+                           own */
+  tranship_event* const* after; /* the copy starts when these have ended */
+  int64_t after_count;
+  void* stream;   /* a cudaStream_t, used if has_stream is 1: the copy starts after what is in it */
+  int has_stream; /* a copy in one hop of a GPU runs in the stream itself; after any other, wait for
+                     the event before you use the target */
+} tranship_copy_options;
+
+/* Starts a copy, and writes the event of its end. Both instances have the same extents and fields;
+ * the target is writable and does not overlap the source. A small copy in memory has ended on
+ * return. options: NULL for the defaults. Free the event.
+ * Errors: TRANSHIP_INVALID_ARGUMENT for instances that do not match or overlap; TRANSHIP_NO_ROUTE;
+ * TRANSHIP_OUT_OF_RANGE for a region outside the instances; TRANSHIP_PERMISSION for a target that
+ * is read-only. What fails later is returned by tranship_event_wait(). */
+TRANSHIP_API tranship_code tranship_copy(tranship_engine* engine, const tranship_instance* source,
+                                         const tranship_instance* target,
+                                         const tranship_copy_options* options,
+                                         tranship_event** event);
+
+/* One of several copies. */
+typedef struct tranship_pair {
+  const tranship_instance* source;
+  const tranship_instance* target;
+} tranship_pair;
+
+/* Starts several copies, and writes the event of the end of all. No two targets may overlap, and no
+ * target may overlap the source of another pair; neither is checked. Where one GPU reaches all of
+ * them in one hop they take one launch. `options` may not have a region.
+ * Errors: as tranship_copy(), for any pair; then none of the copies goes on. */
+TRANSHIP_API tranship_code tranship_copy_all(tranship_engine* engine, const tranship_pair* pairs,
+                                             int64_t pair_count,
+                                             const tranship_copy_options* options,
+                                             tranship_event** event);
+
+/* Pages to copy: indices of the first dimension. */
+typedef struct tranship_pages {
+  const int64_t* source; /* `count` indices of the source */
+  const int64_t* target; /* `count` indices of the target, each a different one */
+  int64_t count;
+} tranship_pages;
+
+/* Starts a copy of pages: each page of `pages->source` goes to the page of `pages->target` at the
+ * same position. `options` may not have a region.
+ * Errors: as tranship_copy(); TRANSHIP_OUT_OF_RANGE for an index outside its instance. */
+TRANSHIP_API tranship_code tranship_copy_pages(
+    tranship_engine* engine, const tranship_instance* source, const tranship_instance* target,
+    const tranship_pages* pages, const tranship_copy_options* options, tranship_event** event);
+
+/* Waits for the end, and returns how the copy ended: TRANSHIP_TIMEOUT if it has not ended by then
+ * (it goes on), TRANSHIP_CANCELLED, TRANSHIP_CLOSED, or what a channel or a peer failed with. */
+TRANSHIP_API tranship_code tranship_event_wait(const tranship_event* event, double timeout);
+
+/* Writes 1 if the copy has ended, well or not, else 0. Returns at once. */
+TRANSHIP_API tranship_code tranship_event_test(const tranship_event* event, int* ended);
+
+/* Asks the copy to end as cancelled. What was written stays written. */
+TRANSHIP_API tranship_code tranship_event_cancel(const tranship_event* event);
+
+/* Writes the plan that the copy follows. Free the plan.
+ * Errors: TRANSHIP_NOT_FOUND for a copy without elements, which needs no plan. */
+TRANSHIP_API tranship_code tranship_event_plan(const tranship_event* event, tranship_plan** plan);
+
+/* Frees an event. The copy goes on. NULL is ignored. */
+TRANSHIP_API void tranship_event_free(tranship_event* event);
+
+/* -- Plans --------------------------------------------------------------------------------- */
+
+/* Writes the plan that tranship_copy() would follow, with what it would cost now. Free the plan.
+ * Errors: as tranship_copy(). */
+TRANSHIP_API tranship_code tranship_plan_copy(tranship_engine* engine,
+                                              const tranship_instance* source,
+                                              const tranship_instance* target,
+                                              const tranship_copy_options* options,
+                                              tranship_plan** plan);
+
+/* Returns the plan as text: hops, layouts, tiles, predicted time, what binds it, and what it beat.
+ * Valid until the plan is freed; empty for NULL. */
+TRANSHIP_API const char* tranship_plan_text(const tranship_plan* plan);
+
+/* Returns the same as JSON, with the keys of `tranship plan --json`. Valid until the plan is freed;
+ * empty for NULL. */
+TRANSHIP_API const char* tranship_plan_json(const tranship_plan* plan);
+
+/* Returns the predicted time in seconds; 0 for NULL. */
+TRANSHIP_API double tranship_plan_seconds(const tranship_plan* plan);
+
+/* NULL is ignored. */
+TRANSHIP_API void tranship_plan_free(tranship_plan* plan);
+
+/* -- Other processes ------------------------------------------------------------------------ */
+
+/* Lets processes that connect read the instance by a name, and write it if it is writable. It stays
+ * alive until tranship_withdraw() or the engine's close; so must memory that the caller gave.
+ * Errors: TRANSHIP_INVALID_ARGUMENT if the name is taken, or the instance is another process's. */
+TRANSHIP_API tranship_code tranship_export(tranship_engine* engine, const char* name,
+                                           const tranship_instance* instance);
+
+/* Ends an export. No other process touches the memory after it returned TRANSHIP_OK.
+ * Errors: TRANSHIP_NOT_FOUND; TRANSHIP_TIMEOUT if a peer's copy takes longer than the setting
+ * peer_timeout_ms: nothing new begins, but the memory must stay until that copy is over. */
+TRANSHIP_API tranship_code tranship_withdraw(tranship_engine* engine, const char* name);
+
+typedef struct tranship_peer tranship_peer;
+
+/* Connects to another engine. contact: the file that it writes, or host:port. Free the peer.
+ * Errors: TRANSHIP_NOT_FOUND for a contact file that does not exist; TRANSHIP_PEER_LOST if nothing
+ * listens there; TRANSHIP_TIMEOUT. */
+TRANSHIP_API tranship_code tranship_connect(tranship_engine* engine, const char* contact,
+                                            double timeout, tranship_peer** peer);
+
+/* Writes an instance of the array that the peer exports by this name, one end of a copy. Free it.
+ * Errors: TRANSHIP_NOT_FOUND; TRANSHIP_PEER_LOST; TRANSHIP_TIMEOUT. */
+TRANSHIP_API tranship_code tranship_peer_lookup(tranship_peer* peer, const char* name,
+                                                double timeout, tranship_instance** instance);
+
+typedef struct tranship_names tranship_names;
+
+/* Asks for the names of the arrays that the peer exports now. Free them. */
+TRANSHIP_API tranship_code tranship_peer_names(tranship_peer* peer, double timeout,
+                                               tranship_names** names);
+
+/* Returns how many names there are; 0 for NULL. */
+TRANSHIP_API int64_t tranship_names_size(const tranship_names* names);
+
+/* Returns name `index`, from 0, valid until the names are freed; NULL if there is none. */
+TRANSHIP_API const char* tranship_names_entry(const tranship_names* names, int64_t index);
+
+/* NULL is ignored. */
+TRANSHIP_API void tranship_names_free(tranship_names* names);
+
+/* Ends the connection and frees the peer. Copies to and from its arrays fail. NULL is ignored. */
+TRANSHIP_API void tranship_peer_free(tranship_peer* peer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,202 @@
+// The client of the staging service: put boxes of arrays, version by version, and get any box.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "array.hpp"
+#include "error.hpp"
+#include "staging.h"
+
+namespace tranship {
+
+/// How a staging client connects.
+struct StagingOptions {
+  std::string name{};             ///< client name; empty: host name and process id
+  Seconds timeout = Seconds(30);  ///< longest wait of the constructor and of each call
+};
+
+/// Description of a variable: the box around everything that was put to it is [lower, upper).
+struct Variable {
+  std::string name;
+  std::string type;   ///< of an element, such as "f8"
+  int producers = 0;  ///< connected processes that have put to it
+  std::vector<std::int64_t> lower;
+  std::vector<std::int64_t> upper;
+  std::int64_t versions = 0;  ///< held by the server; with list() only, as are the rest
+  std::int64_t version_first = 0;
+  std::int64_t version_last = 0;
+  std::int64_t bytes = 0;  ///< server memory that its versions take
+};
+
+/// An asynchronous put or get. The array's memory must stay valid until it has ended; the
+/// destructor waits for the end, which the request's own timeout bounds. Any thread may call any
+/// member.
+class Request {
+ public:
+  /// Takes ownership of a handle of the C API.
+  explicit Request(tranship_request* handle) noexcept : handle_(handle) {}
+
+  /// Waits for the end, at most `timeout`. @throws what the put or get failed with; Timeout
+  void wait(Seconds timeout) const {
+    detail::check(tranship_request_wait(handle_.get(), timeout.count()));
+  }
+  /// Returns whether it has ended.
+  bool done() const {
+    int ended = 0;
+    detail::check(tranship_request_test(handle_.get(), &ended));
+    return ended != 0;
+  }
+
+ private:
+  std::unique_ptr<tranship_request, detail::Free<tranship_request_free>> handle_;
+};
+
+/// A connection to a staging server. Any thread may call any member. The destructor closes it, and
+/// ignores what that fails with: call close() to see it. docs/concepts/staging.md says what the
+/// service promises.
+class Staging {
+ public:
+  /// The version below all others, for get_next() and wait_next().
+  static constexpr std::int64_t before_first = std::numeric_limits<std::int64_t>::min();
+
+  /// Connects to a server; waits until the server is there. `contact`: the file that it writes, or
+  /// host:port. @throws NotFound; PeerLost; Timeout
+  explicit Staging(const std::string& contact, const StagingOptions& options = {})
+      : timeout_s_(options.timeout.count()) {
+    tranship_staging* made = nullptr;
+    detail::check(
+        tranship_open(contact.c_str(), detail::optional_text(options.name), timeout_s_, &made));
+    handle_.reset(made);
+  }
+
+  /// Waits for asynchronous puts, declares that this client puts nothing more, and disconnects. May
+  /// be repeated; every other call throws Closed then. @throws PeerLost
+  void close() { detail::check(tranship_close(handle())); }
+
+  /// Defines a variable: its element type, the box of its domain, and the number of processes that
+  /// will put to it, 0 if that is not known. @throws InvalidArgument for another type than before
+  void define(const std::string& variable, const std::string& type, const Array& domain,
+              int writers = 0) {
+    detail::check(tranship_define(handle(), variable.c_str(), type.c_str(), &domain.c(), writers));
+  }
+
+  /// Puts an array as a box of a variable; the box begins at the array's lower indices. When it
+  /// returns, every client sees the whole box. Waits while the server's memory is full.
+  /// @throws InvalidArgument for what does not fit the variable; Timeout; PeerLost; Closed
+  void put(const std::string& variable, std::int64_t version, const Array& array) {
+    detail::check(tranship_put(handle(), variable.c_str(), version, &array.c(), timeout_s_));
+  }
+
+  /// Waits until the array's whole box has been put at this version, and writes it into the array.
+  /// @throws as put(); NotFound for a version that was discarded
+  void get(const std::string& variable, std::int64_t version, const Array& array) {
+    detail::check(
+        tranship_get(handle(), variable.c_str(), version, &array.writable_c(), timeout_s_));
+  }
+
+  /// Does the same with the lowest version above `after`, and returns that version; nothing if
+  /// every producer of the variable has closed and there is none. @throws as get()
+  std::optional<std::int64_t> get_next(const std::string& variable, std::int64_t after,
+                                       const Array& array) {
+    std::int64_t version = 0;
+    const tranship_code code = tranship_get_next(handle(), variable.c_str(), after,
+                                                 &array.writable_c(), timeout_s_, &version);
+    return unless_ended(code, version);
+  }
+
+  /// Does the same with the highest version that covers the box, and returns that version.
+  /// @throws as get()
+  std::int64_t get_latest(const std::string& variable, const Array& array) {
+    std::int64_t version = 0;
+    detail::check(
+        tranship_get_latest(handle(), variable.c_str(), &array.writable_c(), timeout_s_, &version));
+    return version;
+  }
+
+  /// Waits as get_next() does, and moves nothing: of `box` only extents and lower indices are used.
+  std::optional<std::int64_t> wait_next(const std::string& variable, std::int64_t after,
+                                        const Array& box) {
+    std::int64_t version = 0;
+    const tranship_code code =
+        tranship_wait_next(handle(), variable.c_str(), after, &box.c(), timeout_s_, &version);
+    return unless_ended(code, version);
+  }
+
+  /// Starts a put, or a get; its timeout begins when a thread starts to work on it.
+  /// @throws as put()
+  Request put_async(const std::string& variable, std::int64_t version, const Array& array) {
+    tranship_request* made = nullptr;
+    detail::check(
+        tranship_put_async(handle(), variable.c_str(), version, &array.c(), timeout_s_, &made));
+    return Request(made);
+  }
+  Request get_async(const std::string& variable, std::int64_t version, const Array& array) {
+    tranship_request* made = nullptr;
+    detail::check(tranship_get_async(handle(), variable.c_str(), version, &array.writable_c(),
+                                     timeout_s_, &made));
+    return Request(made);
+  }
+
+  /// Discards a version. Gets that are reading it are not disturbed. @throws NotFound
+  void discard(const std::string& variable, std::int64_t version) {
+    detail::check(tranship_discard(handle(), variable.c_str(), version));
+  }
+
+  /// Waits until a box has been put to the variable, and describes the variable. @throws Timeout
+  Variable describe(const std::string& name) {
+    tranship_variable found{};
+    detail::check(tranship_describe(handle(), name.c_str(), timeout_s_, &found));
+    return variable_of(name, found);
+  }
+
+  /// Returns the variables of the server, in the order of their names.
+  std::vector<Variable> list() {
+    tranship_listing* given = nullptr;
+    detail::check(tranship_ls(handle(), &given));
+    const std::unique_ptr<tranship_listing, detail::Free<tranship_listing_free>> held(given);
+    std::vector<Variable> variables;
+    for (std::int64_t k = 0; k < tranship_listing_size(given); ++k) {
+      tranship_entry entry{};
+      detail::check(tranship_listing_entry(given, k, &entry));
+      Variable variable = variable_of(entry.name, entry.variable);
+      variable.versions = entry.versions;
+      variable.version_first = entry.version_first;
+      variable.version_last = entry.version_last;
+      variable.bytes = entry.bytes;
+      variables.push_back(std::move(variable));
+    }
+    return variables;
+  }
+
+  tranship_staging* handle() const noexcept { return handle_.get(); }
+
+ private:
+  static void close_quietly(tranship_staging* staging) noexcept { (void)tranship_close(staging); }
+
+  static Variable variable_of(const std::string& name, const tranship_variable& found) {
+    Variable made;
+    made.name = name;
+    made.type = found.type;
+    made.producers = found.producers;
+    made.lower.assign(found.lower, found.lower + found.rank);
+    made.upper.assign(found.upper, found.upper + found.rank);
+    return made;
+  }
+
+  /// The code is the same for a closed connection and for a variable whose producers have closed.
+  std::optional<std::int64_t> unless_ended(tranship_code code, std::int64_t version) const {
+    if (code == TRANSHIP_CLOSED && tranship_is_open(handle()) != 0) return std::nullopt;
+    detail::check(code);
+    return version;
+  }
+
+  std::unique_ptr<tranship_staging, detail::Free<close_quietly>> handle_;
+  double timeout_s_;
+};
+
+}  // namespace tranship

@@ -1,0 +1,16 @@
+// Tranship from C++: the engine, which copies arrays between memories, and the client of the
+// staging service. Header-only, over the C API of libtranship.so: no C++ type crosses the library's
+// edge (docs/decisions/0020-a-cpp-face-over-c.md). Failures are exceptions derived from
+// tranship::Error. docs/guides/cpp.md shows programs.
+#pragma once
+
+#include "array.hpp"
+#include "copy_options.hpp"
+#include "engine.hpp"
+#include "error.hpp"
+#include "event.hpp"
+#include "file.hpp"
+#include "layout.hpp"
+#include "peer.hpp"
+#include "plan.hpp"
+#include "staging.hpp"

@@ -1,0 +1,242 @@
+// Instances and files, as C sees them.
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "c/arrays.hpp"
+#include "c/handles.hpp"
+#include "channels/file/file.hpp"
+
+using namespace tranship;
+using namespace tranship::c_api;
+
+namespace {
+
+/// An instance in memory, of whatever kind that memory is.
+Array array_at(std::shared_ptr<const Mapping> mapping, std::byte* address, std::string name) {
+  Array array;
+  array.view = View::whole(std::move(mapping));
+  array.place.address = address;
+  array.named = true;
+  array.name = std::move(name);
+  return array;
+}
+
+/// Returns the number in "device", "device0", "device1"; -1 for any other text.
+int device_number(std::string_view memory) {
+  constexpr std::string_view word = "device";
+  if (memory.substr(0, word.size()) != word) return -1;
+  memory.remove_prefix(word.size());
+  if (memory.size() > 3) return -1;
+  int number = 0;
+  for (const char digit : memory) {
+    if (digit < '0' || digit > '9') return -1;
+    number = 10 * number + (digit - '0');
+  }
+  return number;
+}
+
+Result<Array> allocated(Engine& engine, std::shared_ptr<const Mapping> mapping,
+                        const std::string& memory) {
+  const std::int64_t bytes = std::max<std::int64_t>(mapping->end_bytes(), 1);
+  if (memory == "shared") {
+    auto held = engine.allocate_shared(bytes);
+    if (!held) return held.error();
+    Array array = array_at(std::move(mapping), (*held)->data(), "an instance in shared memory");
+    array.owner = *held;
+    return array;
+  }
+  const int device = device_number(memory);
+  if (device < 0 && memory != "pinned") {
+    return Error{ErrorCode::invalid_argument, "the memory is \"" + memory + "\"",
+                 "use \"shared\", \"pinned\", or \"device0\", \"device1\" and so on"};
+  }
+  auto held = engine.allocate(device < 0 ? Where::pinned : Where::device, device, bytes);
+  if (!held) return held.error();
+  Array array = array_at(std::move(mapping), static_cast<std::byte*>(held->get()),
+                         "an instance in " + memory + " memory");
+  if (device >= 0) {
+    array.where = Where::device;
+    array.device = device;
+  }
+  array.owner = *held;
+  return array;
+}
+
+Result<FileMode> file_mode(const char* mode) {
+  const std::string_view text = mode == nullptr ? "r" : mode;
+  if (text == "r") return FileMode::read;
+  if (text == "w") return FileMode::replace;
+  if (text == "r+") return FileMode::update;
+  return Error{ErrorCode::invalid_argument,
+               "the mode is \"" + std::string(text.substr(0, 32)) + "\"",
+               "use \"r\", \"w\" or \"r+\""};
+}
+
+Result<Array> open_file(const char* path, std::shared_ptr<const Mapping> mapping,
+                        const tranship_file_options& given) {
+  const auto mode = file_mode(given.mode);
+  if (!mode) return mode.error();
+  FileOptions options;
+  options.mode = *mode;
+  if (given.offset < 0 ||
+      __builtin_add_overflow(given.offset, mapping->end_bytes(), &options.bytes_min)) {
+    return Error{ErrorCode::invalid_argument,
+                 "the offset is " + std::to_string(given.offset) + " bytes",
+                 "give a number of bytes from 0 on"};
+  }
+  options.direct = given.cached == 0;
+  options.durable = given.durable != 0;
+  options.payload_bytes = mapping->payload_bytes();
+  auto file = File::open(path, options);
+  if (!file) return file.error();
+  Array array = array_at(std::move(mapping), nullptr, path);
+  array.place = {reinterpret_cast<std::byte*>(given.offset), file->get()};
+  array.where = Where::file;
+  array.writable = *mode != FileMode::read;
+  array.owner = *file;
+  return array;
+}
+
+/// @error invalid_argument for an instance that is no file; closed in a fork
+Result<File*> file_of(tranship_instance* file) {
+  if (Status given = check_given({{"file", file}}); !given) return given.error();
+  if (Status here = check_here(*file); !here) return here.error();
+  auto* opened = dynamic_cast<File*>(file->array.place.attachment);
+  if (opened != nullptr) return opened;
+  return Error{ErrorCode::invalid_argument, "the argument `file` is " + file->array.name,
+               "pass an instance that tranship_file_open() made"};
+}
+
+}  // namespace
+
+namespace tranship::c_api {
+
+tranship_instance* instance_of(std::shared_ptr<Engine> engine, Array array) {
+  auto made = std::make_unique<tranship_instance>();
+  made->engine = std::move(engine);
+  made->array = std::move(array);
+  return made.release();
+}
+
+}  // namespace tranship::c_api
+
+tranship_code tranship_layout_bytes(const tranship_layout* layout, int64_t* bytes) {
+  return guarded([&]() -> Status {
+    if (Status given = check_given({{"layout", layout}, {"bytes", bytes}}); !given) return given;
+    const auto mapping = mapping_of(*layout);
+    if (!mapping) return mapping.error();
+    *bytes = (*mapping)->end_bytes();
+    return {};
+  });
+}
+
+tranship_code tranship_instance_of_array(tranship_engine* engine, const tranship_array* array,
+                                         tranship_instance** instance) {
+  return guarded([&]() -> Status {
+    auto used = use(engine, {{"array", array}, {"instance", instance}});
+    if (!used) return used.error();
+    *instance = nullptr;
+    auto made = array_of(*array, (*used)->gpus().get());
+    if (!made) return made.error();
+    *instance = instance_of(std::move(*used), std::move(*made));
+    return {};
+  });
+}
+
+tranship_code tranship_instance_of_memory(tranship_engine* engine, void* data, int64_t bytes,
+                                          const tranship_layout* layout,
+                                          tranship_instance** instance) {
+  return guarded([&]() -> Status {
+    auto used = use(engine, {{"data", data}, {"layout", layout}, {"instance", instance}});
+    if (!used) return used.error();
+    *instance = nullptr;
+    auto mapping = mapping_of(*layout);
+    if (!mapping) return mapping.error();
+    if (bytes < (*mapping)->end_bytes()) {
+      return Error{ErrorCode::invalid_argument,
+                   "the memory has " + std::to_string(bytes) + " bytes, and the layout \"" +
+                       (*mapping)->layout().to_string() + "\" needs " +
+                       std::to_string((*mapping)->end_bytes()),
+                   "give more memory or smaller extents"};
+    }
+    Array array =
+        array_at(std::move(*mapping), static_cast<std::byte*>(data), "an instance in host memory");
+    locate(array, (*used)->gpus().get());
+    *instance = instance_of(std::move(*used), std::move(array));
+    return {};
+  });
+}
+
+tranship_code tranship_instance_allocate(tranship_engine* engine, const tranship_layout* layout,
+                                         const char* memory, tranship_instance** instance) {
+  return guarded([&]() -> Status {
+    auto used = use(engine, {{"layout", layout}, {"instance", instance}});
+    if (!used) return used.error();
+    *instance = nullptr;
+    auto mapping = mapping_of(*layout);
+    if (!mapping) return mapping.error();
+    auto array = allocated(**used, std::move(*mapping), memory == nullptr ? "shared" : memory);
+    if (!array) return array.error();
+    *instance = instance_of(std::move(*used), std::move(*array));
+    return {};
+  });
+}
+
+tranship_code tranship_instance_part(const tranship_instance* whole, const tranship_range* ranges,
+                                     int64_t range_count, tranship_instance** part) {
+  return guarded([&]() -> Status {
+    if (Status given = check_given({{"whole", whole}, {"part", part}}); !given) return given;
+    if (Status here = check_here(*whole); !here) return here;
+    *part = nullptr;
+    Array array = whole->array;
+    const Ranges kept{ranges, range_count};
+    if (Status status = restrict_to(array, kept, array.view); !status) return status;
+    *part = instance_of(whole->engine, std::move(array));
+    return {};
+  });
+}
+
+void* tranship_instance_data(const tranship_instance* instance) {
+  if (instance == nullptr || instance->array.place.attachment != nullptr) return nullptr;
+  return instance->array.place.address;
+}
+
+int64_t tranship_instance_bytes(const tranship_instance* instance) {
+  return instance != nullptr ? instance->array.view.bytes() : 0;
+}
+
+void tranship_instance_free(tranship_instance* instance) { free_handle(instance); }
+
+tranship_code tranship_file_open(tranship_engine* engine, const char* path,
+                                 const tranship_layout* layout,
+                                 const tranship_file_options* options, tranship_instance** file) {
+  return guarded([&]() -> Status {
+    auto used = use(engine, {{"path", path}, {"layout", layout}, {"file", file}});
+    if (!used) return used.error();
+    *file = nullptr;
+    const auto read = read_options(options);
+    if (!read) return read.error();
+    auto mapping = mapping_of(*layout);
+    if (!mapping) return mapping.error();
+    auto array = open_file(path, std::move(*mapping), *read);
+    if (!array) return array.error();
+    *file = instance_of(std::move(*used), std::move(*array));
+    return {};
+  });
+}
+
+tranship_code tranship_file_flush(tranship_instance* file) {
+  return guarded([&]() -> Status {
+    const auto opened = file_of(file);
+    return opened ? (*opened)->flush() : Status(opened.error());
+  });
+}
+
+tranship_code tranship_file_close(tranship_instance* file) {
+  return guarded([&]() -> Status {
+    const auto opened = file_of(file);
+    return opened ? (*opened)->close() : Status(opened.error());
+  });
+}
