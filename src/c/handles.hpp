@@ -44,7 +44,7 @@ struct tranship_plan {
 
 struct tranship_peer {
   std::shared_ptr<tranship::Engine> engine;
-  tranship::PeerId id{};
+  tranship::fabric::PeerId id{};
   std::uint64_t generation = tranship::fork_generation();
 };
 
