@@ -1,10 +1,12 @@
 // Several copies that are asked for together, which an engine makes one where a GPU can.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "data/lowering.hpp"
 #include "engine/checks.hpp"
 #include "engine/engine.hpp"
+#include "engine/spare_copy.hpp"
 
 namespace tranship {
 namespace {
@@ -16,19 +18,50 @@ bool same_place(const Array& a, const Array& b) {
          (a.liveness == nullptr) == (b.liveness == nullptr);
 }
 
-/// Appends what copies a pair, counted from the addresses of another.
+/// Whether the nests differ from those of `group` in where they begin alone, all by as much.
+bool same_shapes(std::span<const IndexedNest> group, std::span<const LoopNest> nests) {
+  if (group.size() != nests.size()) return false;
+  const std::int64_t source = nests[0].source_offset - group[0].nest.source_offset;
+  const std::int64_t target = nests[0].target_offset - group[0].nest.target_offset;
+  for (std::size_t k = 0; k < nests.size(); ++k) {
+    const LoopNest& a = group[k].nest;
+    const LoopNest& b = nests[k];
+    const bool same = a.element_bytes == b.element_bytes && a.rank == b.rank &&
+                      b.source_offset - a.source_offset == source &&
+                      b.target_offset - a.target_offset == target &&
+                      std::equal(a.loops.begin(), a.loops.begin() + a.rank, b.loops.begin());
+    if (!same) return false;
+  }
+  return true;
+}
+
+/// Adds a pair to `copy`, with offsets that count from the addresses of another pair. Neighbours
+/// of one shape share a list. `nests` is scratch.
 Status append(const CopyPair& pair, const View& target_view, const CopyPair& base,
-              std::vector<LoopNest>& nests) {
+              std::vector<LoopNest>& nests, IndexedCopy& copy) {
   const View& source = pair.source.view;
   auto fields = match_fields(*source.mapping, *target_view.mapping);
   if (!fields) return fields.error();
-  const std::size_t first = nests.size();
+  nests.clear();
   lower({source.mapping.get(), source.lower}, {target_view.mapping.get(), target_view.lower},
         source.extents, *fields, nests);
-  for (std::size_t k = first; k < nests.size(); ++k) {
-    nests[k].source_offset += pair.source.place.address - base.source.place.address;
-    nests[k].target_offset += pair.target.place.address - base.target.place.address;
+  if (nests.empty()) return {};
+  for (LoopNest& nest : nests) {
+    nest.source_offset += pair.source.place.address - base.source.place.address;
+    nest.target_offset += pair.target.place.address - base.target.place.address;
   }
+  const bool one_run = nests.size() == 1 && nests[0].rank == 0;
+  const auto group = copy.last_group();
+  if (group.empty() || !same_shapes(group, nests)) {
+    const std::int64_t step = one_run ? nests[0].element_bytes : 0;
+    copy.begin_group(nests, step, step);
+    copy.add_move(0, 0);
+    return {};
+  }
+  const LoopNest& first = group[0].nest;
+  // Moves of more than a run have no step from one to the next, and stay entries of their own.
+  copy.add_move(nests[0].source_offset - first.source_offset,
+                nests[0].target_offset - first.target_offset, one_run ? 0 : 1);
   return {};
 }
 
@@ -70,15 +103,6 @@ class Guards {
   std::vector<std::shared_ptr<const Liveness>> lives_;
 };
 
-constexpr std::size_t spare_nests_max = 4096;
-
-/// Of the last list that this thread started, and of which the GPU has its own by then: hundreds of
-/// kilobytes that are not to be touched for the first time again.
-std::vector<LoopNest>& spare_nests() {
-  thread_local std::vector<LoopNest> kept;
-  return kept;
-}
-
 }  // namespace
 
 Result<Event> Engine::copy_all(std::span<const CopyPair> pairs, const CopyOptions& options) {
@@ -119,22 +143,22 @@ Result<std::optional<Event>> Engine::start_together(std::span<const CopyPair> pa
     return same_place(pair.source, largest.source) && same_place(pair.target, largest.target);
   });
   if (!one_gpu_hop || !alike) return std::optional<Event>();
-  auto made = std::make_shared<Plan>(**plan);
-  made->nests = std::move(spare_nests());
-  made->nests.clear();
-  made->nests.reserve(pairs.size());
-  made->bytes = 0;
+  SpareCopy spare;
+  IndexedCopy& copy = spare.copy();
+  std::vector<LoopNest> nests;
   Guards guards;
   for (const CopyPair& pair : pairs) {
     auto target = check_pair(pair.source, pair.target);
     if (!target) return target.error();
     if (Status s = check_overlap(pair.source, pair.target, *target); !s) return s.error();
-    if (Status s = append(pair, *target, pairs[0], made->nests); !s) return s.error();
+    if (Status s = append(pair, *target, pairs[0], nests, copy); !s) return s.error();
     if (Status s = guards.add(pair); !s) return s.error();
-    made->bytes += pair.source.view.bytes();
   }
-  auto event = start_on_gpu(made, pairs[0].source, pairs[0].target, options, {});
-  if (made->nests.capacity() <= spare_nests_max) spare_nests() = std::move(made->nests);
+  copy.finish(std::numeric_limits<std::int64_t>::max(), pairs.size());
+  auto made = std::make_shared<Plan>(**plan);
+  made->nests.clear();
+  made->bytes = copy.bytes();
+  auto event = start_on_gpu(made, pairs[0].source, pairs[0].target, options, {}, {{}, &copy});
   if (!event) return event.error();
   if (event->flight()) guards.give_to(*event->flight());
   return std::optional(std::move(*event));

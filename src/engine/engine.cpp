@@ -491,14 +491,19 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
     if (!query->waiting_s.empty()) plan = plan_of(*query);
     if (!plan) return plan.error();
   }
+  return carry(*plan, source, target, options, {(*plan)->nests, nullptr});
+}
+
+Result<Event> Engine::carry(const std::shared_ptr<const Plan>& plan, const Array& source,
+                            const Array& target, const CopyOptions& options, const Cargo& cargo) {
   const bool ready = std::all_of(options.after.begin(), options.after.end(),
                                  [](const Event& event) { return event.done(); });
   const bool within_memory = in_memory(source.where) && in_memory(target.where);
-  const bool one_hop = (*plan)->hops.size() == 1;
+  const bool one_hop = plan->hops.size() == 1;
   const bool one_gpu_hop =
-      one_hop && on_gpu(options_.profile.channels[at((*plan)->hops[0].channel)].kind);
-  if (within_memory && ready && (*plan)->direct && one_hop && !one_gpu_hop) {
-    return copy_here(*plan, source, target, options);
+      one_hop && on_gpu(options_.profile.channels[at(plan->hops[0].channel)].kind);
+  if (within_memory && ready && plan->direct && one_hop && !one_gpu_hop) {
+    return copy_here(plan, source, target, options, cargo);
   }
   auto leases = leases_of(source, target);
   if (!leases) return leases.error();
@@ -511,34 +516,35 @@ Result<Event> Engine::copy_resolved(const Array& source, const Array& target,
   }
   // In a stream of the caller's the copy must stand before this returns.
   if (one_gpu_hop && (options.stream || !waits_for_transfers(options.after))) {
-    return start_on_gpu(*plan, source, target, options, std::move(*leases));
+    return start_on_gpu(plan, source, target, options, std::move(*leases), cargo);
   }
-  const bool staged = (*plan)->direct && (*plan)->hops.size() > 1;
-  if (staged ? ready && !options.stream : (*plan)->direct && ready) {
+  const bool staged = plan->direct && plan->hops.size() > 1;
+  if (staged ? ready && !options.stream : plan->direct && ready) {
     for (const Event& event : options.after) {
       if (Status status = event.wait({}); !status) return status.error();
     }
-    if (staged) return carry_staged(*plan, source, target, options, std::move(*leases));
-    if (const auto status = carry_directly(**plan, source, target, options)) {
+    if (staged) return carry_staged(plan, source, target, options, std::move(*leases));
+    if (const auto status = carry_directly(*plan, source, target, options, cargo)) {
       if (!*status) return status->error();
-      return Event(*plan, nullptr, this);
+      return Event(plan, nullptr, this);
     }
   }
-  auto after = waits_of(**plan, options);
+  auto after = waits_of(*plan, options);
   if (!after) return after.error();
-  return start_transfer(source, target, options, *plan, *after, std::move(*leases));
+  return start_transfer(source, target, options, plan, *after, std::move(*leases), cargo.indexed);
 }
 
 /// Carries a copy within memory on the caller's thread. Closing needs not wait for it, but peers
 /// do before they take their memory back.
 Result<Event> Engine::copy_here(const std::shared_ptr<const Plan>& plan, const Array& source,
-                                const Array& target, const CopyOptions& options) {
+                                const Array& target, const CopyOptions& options,
+                                const Cargo& cargo) {
   for (const Event& event : options.after) {
     if (Status status = event.wait({}); !status) return status.error();
   }
   const CopyHere held(source, target);
   if (Status status = held.status(); !status) return status.error();
-  if (const auto status = carry_directly(*plan, source, target, options); !*status) {
+  if (const auto status = carry_directly(*plan, source, target, options, cargo); !*status) {
     return status->error();
   }
   return Event(plan, nullptr, this);
@@ -546,7 +552,7 @@ Result<Event> Engine::copy_here(const std::shared_ptr<const Plan>& plan, const A
 
 Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
                                    const Array& target, const CopyOptions& options, Leases leases,
-                                   const Pages& pages) {
+                                   const Cargo& cargo) {
   const ChannelSpec& spec = options_.profile.channels[at(plan->hops[0].channel)];
   GpuChannel& usual = gpu_side_->channel(spec);
   GpuChannel& channel = gpu_side_->channel(spec, opened_on(target));
@@ -561,8 +567,8 @@ Result<Event> Engine::start_on_gpu(const std::shared_ptr<const Plan>& plan, cons
     }
   }
   Request request;
-  request.nests = plan->nests;
-  request.pages = pages;
+  request.nests = cargo.nests;
+  if (cargo.indexed != nullptr) request.indexed = cargo.indexed->nests();
   request.source = source.place;
   request.target = target.place;
   request.bytes = plan->bytes;
@@ -667,13 +673,18 @@ std::shared_ptr<Completion> Engine::completion_of(std::shared_ptr<GpuFlight> fli
 }
 
 std::optional<Status> Engine::carry_directly(const Plan& plan, const Array& source,
-                                             const Array& target, const CopyOptions& options) {
+                                             const Array& target, const CopyOptions& options,
+                                             const Cargo& cargo) {
   const std::int64_t begin_ns = trace_file_ ? clock_.now_ns() : 0;
   std::optional<Status> status;
   if (in_memory(source.where) && in_memory(target.where)) {
-    copy_nests(plan.nests, source.place.address, target.place.address, cold(plan, options));
+    const bool past_caches = cold(plan, options);
+    copy_nests(cargo.nests, source.place.address, target.place.address, past_caches);
+    if (cargo.indexed != nullptr) {
+      copy_indexed(cargo.indexed->nests(), source.place.address, target.place.address, past_caches);
+    }
     status = check_liveness(source.liveness, target.liveness);
-  } else {
+  } else if (cargo.indexed == nullptr) {
     status = Processes::carry_now(plan, source, target, !options.among_others);
   }
   if (trace_file_ && status) {
@@ -685,7 +696,8 @@ std::optional<Status> Engine::carry_directly(const Plan& plan, const Array& sour
 
 Event Engine::start_transfer(const Array& source, const Array& target, const CopyOptions& options,
                              const std::shared_ptr<const Plan>& plan,
-                             const std::vector<std::shared_ptr<Completion>>& after, Leases leases) {
+                             const std::vector<std::shared_ptr<Completion>>& after, Leases leases,
+                             const IndexedCopy* indexed) {
   auto transfer = std::make_shared<Transfer>();
   transfer->plan = plan;
   transfer->source = source.place;
@@ -694,6 +706,7 @@ Event Engine::start_transfer(const Array& source, const Array& target, const Cop
   transfer->cold = cold(*plan, options);
   transfer->keep_alive = {source.owner, target.owner};
   transfer->label = plan->path(options_.profile);
+  if (indexed != nullptr) transfer->indexed = std::make_shared<const IndexedCopy>(*indexed);
   if (source.liveness || target.liveness) {
     for (auto& lease : leases) transfer->keep_alive.push_back(std::move(lease));
     transfer->final_check = liveness_of(source, target);
@@ -717,7 +730,7 @@ Event Engine::start_transfer(const Array& source, const Array& target, const Cop
 
 Event Engine::copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,
                          const Array& target) {
-  return start_transfer(source, target, {}, plan, {}, {});
+  return start_transfer(source, target, {}, plan, {}, {}, nullptr);
 }
 
 void Engine::run_nests(const Request& request, std::function<void(Status)> done) {

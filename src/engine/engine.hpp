@@ -97,6 +97,12 @@ struct CopyPair {
   Array target;
 };
 
+/// What one hop moves when the caller's thread carries or starts it.
+struct Cargo {
+  std::span<const LoopNest> nests;
+  const IndexedCopy* indexed = nullptr;  ///< carried in addition; null: nothing
+};
+
 /// Owns channels, workers, buffers and the links to other processes. Any thread may call any
 /// member. A copy that is shorter than a hand-off runs on the caller's thread; any other is queued
 /// and returns at once. close(), or the destructor, ends everything that is outstanding.
@@ -138,8 +144,8 @@ class Engine {
   Result<Event> copy_all(std::span<const CopyPair> pairs, const CopyOptions& options);
 
   /// Copies pages, indices along the first dimension: each of `source_pages` to the one of
-  /// `target_pages` at the same place in the list. In one launch if one GPU reaches both memories
-  /// and a page is contiguous; else run by run.
+  /// `target_pages` at the same place in the list. As one copy of an indexed nest if one channel
+  /// joins the memories; else run by run.
   /// @error as copy(); out_of_range for an index outside its array; invalid_argument for lists of
   ///        different lengths, a target page that is named twice, or one that is also a source
   Result<Event> copy_pages(const Array& source, const Array& target,
@@ -219,6 +225,8 @@ class Engine {
   Result<std::optional<Event>> start_together(std::span<const CopyPair> pairs,
                                               const CopyOptions& options);
   Result<Event> copy_resolved(const Array& source, const Array& target, const CopyOptions& options);
+  Result<Event> carry(const std::shared_ptr<const Plan>& plan, const Array& source,
+                      const Array& target, const CopyOptions& options, const Cargo& cargo);
   /// Says of both ends in which memory they lie.
   Status resolve(Array& source, Array& target) const;
   /// Of an array whose other end lies on a GPU, or which does so itself.
@@ -231,13 +239,13 @@ class Engine {
   int channel_number(const ChannelSpec& channel, int opened_on = -1) const;
   /// Runs a short copy on the caller's thread; nothing if it must be queued after all.
   std::optional<Status> carry_directly(const Plan& plan, const Array& source, const Array& target,
-                                       const CopyOptions& options);
+                                       const CopyOptions& options, const Cargo& cargo);
   /// Puts a copy of one hop into a stream of its GPU, on the caller's thread.
   Result<Event> copy_here(const std::shared_ptr<const Plan>& plan, const Array& source,
-                          const Array& target, const CopyOptions& options);
+                          const Array& target, const CopyOptions& options, const Cargo& cargo);
   Result<Event> start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
                              const Array& target, const CopyOptions& options, Leases leases,
-                             const Pages& pages = {});
+                             const Cargo& cargo);
   /// Carries a short copy to or from a GPU through pinned memory, on the caller's thread.
   Result<Event> carry_staged(const std::shared_ptr<const Plan>& plan, const Array& source,
                              const Array& target, const CopyOptions& options, Leases leases);
@@ -252,7 +260,8 @@ class Engine {
   std::shared_ptr<Completion> completion_of(std::shared_ptr<GpuFlight> flight, int channel);
   Event start_transfer(const Array& source, const Array& target, const CopyOptions& options,
                        const std::shared_ptr<const Plan>& plan,
-                       const std::vector<std::shared_ptr<Completion>>& after, Leases leases);
+                       const std::vector<std::shared_ptr<Completion>>& after, Leases leases,
+                       const IndexedCopy* indexed);
   bool cold(const Plan& plan, const CopyOptions& options) const;
   /// Runs nests as one job of a channel; `done` is called when it has ended.
   void run_nests(const Request& request, std::function<void(Status)> done);

@@ -1,9 +1,10 @@
 // Copies of lists of pages, which an engine makes of the parts that all copies have.
 #include <algorithm>
 
-#include "data/lowering.hpp"
+#include "data/page_lowering.hpp"
 #include "engine/checks.hpp"
 #include "engine/engine.hpp"
+#include "engine/spare_copy.hpp"
 
 namespace tranship {
 namespace {
@@ -16,6 +17,26 @@ Array page_of(const Array& array, std::int64_t page) {
   part.view.lower[0] += page;
   part.view.extents[0] = 1;
   return part;
+}
+
+/// Entries of one tile, so that channels which need plain nests keep few of them.
+constexpr std::size_t tile_entries_max = 1024;
+/// Entries that one launch carries if their pages are not contiguous: each is planned by itself.
+constexpr std::size_t launch_entries_max = 4096;
+
+/// Whether the plan's one channel should carry the pages as a list. A page that is longer than a
+/// tile is a copy of its own, which goes in tiles.
+bool takes_lists(const Plan& plan, const Profile& profile, std::int64_t page_bytes) {
+  if (plan.hops.size() != 1) return false;
+  const bool gpu = on_gpu(profile.channels[at(plan.hops[0].channel)].kind);
+  return gpu || plan.direct || page_bytes <= plan.tile_bytes;
+}
+
+bool fits_launch(const IndexedCopy& copy) {
+  const auto nests = copy.nests();
+  return std::all_of(nests.begin(), nests.end(), [](const IndexedNest& one) {
+    return one.nest.rank == 0 || one.entries.size() <= launch_entries_max;
+  });
 }
 
 }  // namespace
@@ -38,29 +59,37 @@ Result<Event> Engine::copy_pages(const Array& given_source, const Array& given_t
   if (!one) return one.error();
   // Planned as so many neighbouring pages.
   PlanQuery all = *one;
-  all.source.extents[0] = all.target.extents[0] = std::min<std::int64_t>(
-      static_cast<std::int64_t>(source_pages.size()),
-      std::min(source.view.extents[0] - source_pages[0], target.view.extents[0] - target_pages[0]));
+  const auto count = static_cast<std::int64_t>(source_pages.size());
+  all.source.lower[0] = source.view.lower[0];
+  all.target.lower[0] = target.view.lower[0];
+  all.source.extents[0] = all.target.extents[0] =
+      std::min({count, source.view.extents[0], target.view.extents[0]});
   auto plan = plan_of(all);
   if (!plan) return plan.error();
-  const Levels& from = source.view.mapping->fields()[0].dimension[0];
-  const Levels& to = one->target.mapping->fields()[0].dimension[0];
+  const std::int64_t page_bytes = one->source.bytes();
+  if (page_bytes == 0) return Event(*plan, nullptr, this);
+  const bool in_order = one->target.mapping == target.view.mapping;
+  if (!in_order || !takes_lists(**plan, options_.profile, page_bytes)) {
+    return copy_runs(source, target, source_pages, target_pages, options);
+  }
+  SpareCopy spare;
+  IndexedCopy& copy = spare.copy();
+  const std::int64_t tile_bytes = std::max((*plan)->tile_bytes, page_bytes);
+  const bool lowered = lower_pages({all.source.mapping.get(), all.source.lower},
+                                   {all.target.mapping.get(), all.target.lower},
+                                   one->source.extents, (*plan)->hops[0].fields,
+                                   {source_pages, target_pages}, tile_bytes / page_bytes, copy);
+  copy.finish(tile_bytes, tile_entries_max);
+  if (!lowered || !fits_launch(copy)) {
+    return copy_runs(source, target, source_pages, target_pages, options);
+  }
   auto made = std::make_shared<Plan>(**plan);
   made->nests.clear();
-  Corner origin{one->source.mapping.get(), one->source.lower};
-  Corner place{one->target.mapping.get(), one->target.lower};
-  origin.lower[0] = source.view.lower[0];
-  place.lower[0] = target.view.lower[0];
-  lower(origin, place, one->source.extents, made->hops[0].fields, made->nests);
-  const bool in_one_launch =
-      made->hops.size() == 1 && on_gpu(options_.profile.channels[at(made->hops[0].channel)].kind) &&
-      from.count == 1 && to.count == 1 && made->nests.size() == 1 && made->nests[0].rank == 0;
-  if (!in_one_launch) return copy_runs(source, target, source_pages, target_pages, options);
-  made->bytes = made->nests[0].bytes() * static_cast<std::int64_t>(source_pages.size());
-  auto leases = leases_of(source, target);
-  if (!leases) return leases.error();
-  return start_on_gpu(made, source, target, options, std::move(*leases),
-                      {source_pages, target_pages, from.level[0].stride, to.level[0].stride});
+  made->extents[0] = count;
+  made->bytes = copy.bytes();
+  made->tile_bytes = 0;  // tiles differ in size
+  made->tiles = copy.tiles();
+  return carry(made, source, target, options, {{}, &copy});
 }
 
 /// Pages that follow each other on both sides are one copy.

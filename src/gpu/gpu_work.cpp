@@ -10,6 +10,8 @@ namespace {
 
 /// From so many separate runs on, one kernel carries them all.
 constexpr std::size_t pieces_least = 4;
+/// A longer run of several moves is cut into pieces of this length: all get as many threads.
+constexpr std::int64_t piece_bytes_most = 64 * 1024;
 /// Runs from which a copy engine's command costs less than what a kernel loses over the link.
 constexpr std::int64_t engine_run_least = 256 * 1024;
 /// From so many nests on, a table costs less than their launches.
@@ -53,6 +55,27 @@ bool long_runs(std::span<const LoopNest> nests) {
   return bytes / static_cast<std::int64_t>(nests.size()) >= engine_run_least;
 }
 
+/// Whether one kernel should carry the nests as a list of pieces.
+bool in_pieces(std::span<const IndexedNest> nests, GpuWay way) {
+  std::int64_t bytes = 0;
+  std::size_t entries = 0;
+  for (const IndexedNest& one : nests) {
+    if (one.nest.rank > 0) return false;
+    bytes += one.bytes();
+    entries += one.entries.size();
+  }
+  const bool by_engines =
+      way == GpuWay::over_link && bytes >= engine_run_least * static_cast<std::int64_t>(entries);
+  return entries > 1 && !by_engines;
+}
+
+/// How many moves of an indexed nest one piece holds.
+std::int64_t moves_of_piece(const IndexedNest& one) {
+  const std::int64_t bytes = one.nest.element_bytes;
+  const bool touch = one.source_step == bytes && one.target_step == bytes;
+  return touch ? std::max<std::int64_t>(piece_bytes_most / std::max<std::int64_t>(bytes, 1), 1) : 1;
+}
+
 template <typename Entry>
 std::int64_t size_of(std::size_t count) {
   return static_cast<std::int64_t>(count * sizeof(Entry));
@@ -65,8 +88,19 @@ GpuWork::~GpuWork() {
   if (on_gpu_ != nullptr) gpus_->release(on_gpu_device_, on_gpu_);
 }
 
-Status GpuWork::enqueue(const GpuStream& stream, std::span<const LoopNest> nests,
-                        const std::byte* source, std::byte* target, GpuWay way) {
+Status GpuWork::enqueue(const GpuStream& stream, const Request& request, GpuWay way) {
+  const std::byte* source = request.source.address;
+  std::byte* target = request.target.address;
+  if (request.indexed.empty()) return enqueue_nests(stream, request.nests, source, target, way);
+  if (request.nests.empty() && in_pieces(request.indexed, way)) {
+    return enqueue_pieces(stream, request.indexed, source, target);
+  }
+  const Request plain = expanded(request, expanded_);
+  return enqueue_nests(stream, plain.nests, source, target, way);
+}
+
+Status GpuWork::enqueue_nests(const GpuStream& stream, std::span<const LoopNest> nests,
+                              const std::byte* source, std::byte* target, GpuWay way) {
   const bool runs =
       std::all_of(nests.begin(), nests.end(), [](const LoopNest& nest) { return nest.rank == 0; });
   if (runs && nests.size() >= pieces_least) {
@@ -93,18 +127,6 @@ Status GpuWork::enqueue(const GpuStream& stream, std::span<const LoopNest> nests
     if (Status s = gpus_->launch(stream, plan, source, target); !s) return s;
   }
   return {};
-}
-
-Status GpuWork::enqueue(const GpuStream& stream, const LoopNest& run, const Pages& pages,
-                        const std::byte* source, std::byte* target) {
-  const std::size_t count = pages.source.size();
-  if (Status status = reserve_table(size_of<gpu::Piece>(count)); !status) return status;
-  auto* pieces = reinterpret_cast<gpu::Piece*>(table_);
-  for (std::size_t k = 0; k < count; ++k) {
-    pieces[k] = {run.source_offset + pages.source[k] * pages.source_stride,
-                 run.target_offset + pages.target[k] * pages.target_stride, run.element_bytes};
-  }
-  return gpus_->launch(stream, pieces, static_cast<std::int64_t>(count), source, target);
 }
 
 Status GpuWork::enqueue_lists(const GpuStream& stream, std::span<const LoopNest> nests,
@@ -202,6 +224,30 @@ Status GpuWork::enqueue_pieces(const GpuStream& stream, std::span<const LoopNest
     pieces[k] = {nests[k].source_offset, nests[k].target_offset, nests[k].element_bytes};
   }
   return gpus_->launch(stream, pieces, static_cast<std::int64_t>(nests.size()), source, target);
+}
+
+Status GpuWork::enqueue_pieces(const GpuStream& stream, std::span<const IndexedNest> nests,
+                               const std::byte* source, std::byte* target) {
+  std::int64_t count = 0;
+  for (const IndexedNest& one : nests) {
+    const std::int64_t most = moves_of_piece(one);
+    for (const IndexedEntry& entry : one.entries) count += (entry.count + most - 1) / most;
+  }
+  const Status reserved = reserve_table(size_of<gpu::Piece>(static_cast<std::size_t>(count)));
+  if (!reserved) return reserved;
+  auto* piece = reinterpret_cast<gpu::Piece*>(table_);
+  for (const IndexedNest& one : nests) {
+    const std::int64_t most = moves_of_piece(one);
+    for (const IndexedEntry& entry : one.entries) {
+      for (std::int64_t first = 0; first < entry.count; first += most) {
+        *piece++ = {one.nest.source_offset + entry.source_offset + first * one.source_step,
+                    one.nest.target_offset + entry.target_offset + first * one.target_step,
+                    one.nest.element_bytes * std::min(most, entry.count - first)};
+      }
+    }
+  }
+  const auto* pieces = reinterpret_cast<const gpu::Piece*>(table_);
+  return gpus_->launch(stream, pieces, count, source, target);
 }
 
 }  // namespace tranship

@@ -26,17 +26,20 @@ class GpuWork {
   GpuWork(const GpuWork&) = delete;
   GpuWork& operator=(const GpuWork&) = delete;
 
-  /// Work of an earlier call must have ended. With pages there is one run.
-  Status enqueue(const GpuStream& stream, std::span<const LoopNest> nests, const std::byte* source,
-                 std::byte* target, GpuWay way);
-  Status enqueue(const GpuStream& stream, const LoopNest& run, const Pages& pages,
-                 const std::byte* source, std::byte* target);
+  /// Puts all nests of the request, plain and indexed, into the stream. The work of an earlier call
+  /// must have ended. The request's nests are not needed any more when it returns.
+  Status enqueue(const GpuStream& stream, const Request& request, GpuWay way);
 
  private:
+  Status enqueue_nests(const GpuStream& stream, std::span<const LoopNest> nests,
+                       const std::byte* source, std::byte* target, GpuWay way);
   /// By a copy engine, or kept for kernels.
   Status enqueue_nest(const GpuStream& stream, const LoopNest& nest, const std::byte* source,
                       std::byte* target, GpuWay way);
   Status enqueue_pieces(const GpuStream& stream, std::span<const LoopNest> nests,
+                        const std::byte* source, std::byte* target);
+  /// Runs of indexed nests, in one launch.
+  Status enqueue_pieces(const GpuStream& stream, std::span<const IndexedNest> nests,
                         const std::byte* source, std::byte* target);
   /// Those that lists carry, in a launch or two; the others are left in `rest_`.
   Status enqueue_lists(const GpuStream& stream, std::span<const LoopNest> nests,
@@ -48,6 +51,7 @@ class GpuWork {
   std::vector<LoopNest> for_kernels_;   ///< of this request
   std::vector<gpu::KernelPlan> plans_;  ///< kept, so that a request allocates nothing
   std::vector<LoopNest> rest_;
+  std::vector<LoopNest> expanded_;  ///< indexed nests that pieces do not carry
   gpu::NestLists lists_;
   std::byte* table_ = nullptr;  ///< pinned
   std::int64_t table_bytes_ = 0;

@@ -2,6 +2,15 @@
 
 namespace tranship {
 
+Request expanded(const Request& request, std::vector<LoopNest>& nests) {
+  nests.assign(request.nests.begin(), request.nests.end());
+  expand(request.indexed, nests);
+  Request plain = request;
+  plain.nests = nests;
+  plain.indexed = {};
+  return plain;
+}
+
 void Channel::idle(std::chrono::nanoseconds at_most) {
   std::unique_lock lock(mutex_);
   condition_.wait_for(lock, at_most, [&] { return wakes_ != wakes_seen_; });

@@ -10,8 +10,10 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.hpp"
+#include "data/indexed_nest.hpp"
 #include "data/loop_nest.hpp"
 
 namespace tranship {
@@ -38,23 +40,16 @@ struct Place {
   Attachment* attachment = nullptr;
 };
 
-/// Indices of both sides that belong together: what is moved from one to the other, each time as
-/// the nests say, which stand for index 0.
-struct Pages {
-  std::span<const std::int64_t> source;
-  std::span<const std::int64_t> target;  ///< as many
-  std::int64_t source_stride = 0;        ///< bytes from index to index
-  std::int64_t target_stride = 0;
-};
-
-/// A piece of a transfer that a channel carries at once. The nests stay valid until it finished.
+/// A piece of a transfer that a channel carries at once. The nests stay valid until the request has
+/// finished.
 struct Request {
   std::span<const LoopNest> nests;
-  /// Empty: the nests are moved once. For GpuChannel::start() alone, with one run as the nests.
-  Pages pages;
+  /// Carried in addition to `nests`. Empty for channels whose capabilities do not name them: they
+  /// get what expanded() makes of it.
+  std::span<const IndexedNest> indexed;
   Place source;
   Place target;
-  std::int64_t bytes = 0;  ///< the sum over nests and pages
+  std::int64_t bytes = 0;  ///< the sum over all nests
   std::uint64_t tag = 0;   ///< the submitter's own; comes back in Finished
   int priority = 0;        ///< of the transfer, for channels whose hardware knows priorities
   bool cold = false;       ///< streaming stores pay: the caches cannot, or should not, keep it
@@ -63,6 +58,9 @@ struct Request {
   std::int64_t run_bytes = 0;
   double converts_bytes_per_second = 0;
 };
+
+/// Returns the same request in plain nests, which `nests` holds. Allocates only when `nests` grows.
+Request expanded(const Request& request, std::vector<LoopNest>& nests);
 
 struct Finished {
   std::uint64_t tag = 0;
@@ -75,6 +73,7 @@ struct Capabilities {
   bool synchronous = true;               ///< a request has finished when submit() returns
   std::int64_t request_bytes_max = 0;    ///< 0: no limit
   std::int64_t bytes_in_flight_max = 0;  ///< bytes that may be submitted and not finished
+  bool indexed = false;                  ///< it carries indexed nests as they are
 };
 
 /// Threads: submit() from up to `width` threads; poll() and idle() from the thread that submits

@@ -154,6 +154,7 @@ bool Scheduler::may_issue(const Transfer& transfer, const Descriptor& descriptor
 
 std::int64_t Scheduler::job_bytes(const Transfer& transfer, std::int64_t tile) {
   const Plan& plan = *transfer.plan;
+  if (transfer.indexed) return transfer.indexed->tile_bytes(tile);
   if (transfer.even) return plan.tile_bytes;
   if (!transfer.fixed_nests.empty() || !plan.hops[0].source) return plan.bytes;
   const Mapping& mapping = *plan.hops[0].source;

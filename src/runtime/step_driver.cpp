@@ -87,7 +87,8 @@ void StepDriver::issue(int number) {
     InFlight& flight = flights_[taken];
     flight.job = std::move(*job);
     flight.begin_ns = options_.trace != nullptr ? options_.clock->now_ns() : 0;
-    Request request = options_.with_data ? prepare(flight.job, flight.nests) : outline(flight.job);
+    Request request = options_.with_data ? prepare(flight.job, channel.capabilities(), flight.nests)
+                                         : outline(flight.job);
     request.tag = taken;
     if (Status status = channel.submit(request); !status) {
       const Job failed = std::move(flight.job);

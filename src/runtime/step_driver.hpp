@@ -64,7 +64,7 @@ class StepDriver {
  private:
   struct InFlight {
     Job job;
-    std::vector<LoopNest> nests;
+    RequestNests nests;
     std::int64_t begin_ns = 0;
   };
   struct Line {

@@ -236,7 +236,7 @@ void ThreadDriver::look_out(const Completion& completion) const {
 }
 
 void ThreadDriver::run_synchronous(int number, int thread) {
-  std::vector<LoopNest> nests;
+  RequestNests nests;
   Scheduler::Changes changes;  // kept, so that a request allocates nothing
   std::unique_lock lock(mutex_);
   Worker& self = worker(number);
@@ -266,12 +266,12 @@ void ThreadDriver::run_synchronous(int number, int thread) {
 }
 
 /// Runs one job of a synchronous channel. The lock is held before and after, not meanwhile.
-void ThreadDriver::carry(Job& job, int number, int row, std::vector<LoopNest>& nests,
+void ThreadDriver::carry(Job& job, int number, int row, RequestNests& nests,
                          std::unique_lock<std::mutex>& lock, Scheduler::Changes& changes) {
   Worker& self = worker(number);
   lock.unlock();
   const std::int64_t begin_ns = options_.trace ? options_.clock->now_ns() : 0;
-  Status status = self.channel->submit(prepare(job, nests));
+  Status status = self.channel->submit(prepare(job, self.channel->capabilities(), nests));
   if (!status) drains_.fetch_add(1, std::memory_order_release);
   record(job, self, row, begin_ns);
   lock.lock();
@@ -297,7 +297,7 @@ void ThreadDriver::help(const Transfer& transfer, std::chrono::steady_clock::tim
 void ThreadDriver::help_with(const Transfer& transfer,
                              std::chrono::steady_clock::time_point deadline,
                              std::unique_lock<std::mutex>& lock) {
-  std::vector<LoopNest> nests;
+  RequestNests nests;
   Scheduler::Changes changes;
   const auto helped = std::find_if(
       transfer.descriptors.begin(), transfer.descriptors.end(), [&](const Descriptor& descriptor) {
@@ -367,7 +367,7 @@ bool ThreadDriver::issue(int number, Worker& worker, std::vector<InFlight>& flig
     flight.used = true;
     flight.cancelled = false;
     flight.begin_ns = options_.trace ? options_.clock->now_ns() : 0;
-    Request request = prepare(flight.job, flight.nests);
+    Request request = prepare(flight.job, worker.channel->capabilities(), flight.nests);
     request.tag = k;
     moved = true;
     if (Status status = worker.channel->submit(request); !status) {

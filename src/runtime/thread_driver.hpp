@@ -86,7 +86,7 @@ class ThreadDriver {
   };
   struct InFlight {
     Job job;
-    std::vector<LoopNest> nests;
+    RequestNests nests;
     std::int64_t begin_ns = 0;
     bool used = false;
     bool cancelled = false;  ///< The channel was told that its end is not waited for.
@@ -97,8 +97,8 @@ class ThreadDriver {
   void help_with(const Transfer& transfer, std::chrono::steady_clock::time_point deadline,
                  std::unique_lock<std::mutex>& lock);
   static void wake(Worker& worker, int count);
-  void carry(Job& job, int number, int row, std::vector<LoopNest>& nests,
-             std::unique_lock<std::mutex>& lock, Scheduler::Changes& changes);
+  void carry(Job& job, int number, int row, RequestNests& nests, std::unique_lock<std::mutex>& lock,
+             Scheduler::Changes& changes);
   void run_asynchronous(int number);
   bool issue(int number, Worker& worker, std::vector<InFlight>& flights);
   bool collect(int number, Worker& worker, std::vector<InFlight>& flights);

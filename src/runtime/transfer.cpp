@@ -64,7 +64,7 @@ Request outline(const Job& job) {
   return request;
 }
 
-Request prepare(const Job& job, std::vector<LoopNest>& nests) {
+Request prepare(const Job& job, const Capabilities& channel, RequestNests& nests) {
   const Transfer& transfer = *job.transfer;
   const Descriptor& descriptor = transfer.descriptors[at(job.hop)];
   const bool from_source = descriptor.input < 0;
@@ -75,6 +75,11 @@ Request prepare(const Job& job, std::vector<LoopNest>& nests) {
   request.target = to_target ? transfer.target : slot_of(transfer, descriptor.output, job.sequence);
   request.cold = to_target ? transfer.cold : descriptor.streams;
   request.priority = transfer.priority;
+  if (transfer.indexed) {
+    transfer.indexed->tile(job.tile, nests.indexed);
+    request.indexed = nests.indexed;
+    return channel.indexed ? request : expanded(request, nests.plain);
+  }
   if (!transfer.fixed_nests.empty() || !transfer.plan->hops[at(job.hop)].target) {
     request.nests = transfer.fixed_nests;
     return request;
@@ -85,9 +90,9 @@ Request prepare(const Job& job, std::vector<LoopNest>& nests) {
   const Corner source{hop.source.get(),
                       from_source ? plus(plan.corner_source, box.lower) : Point{}};
   const Corner target{hop.target.get(), to_target ? plus(plan.corner_target, box.lower) : Point{}};
-  nests.clear();
-  lower(source, target, box.extents, hop.fields, nests);
-  request.nests = nests;
+  nests.plain.clear();
+  lower(source, target, box.extents, hop.fields, nests.plain);
+  request.nests = nests.plain;
   return request;
 }
 

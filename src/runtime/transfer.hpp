@@ -58,6 +58,8 @@ struct Transfer : BufferWaiter, std::enable_shared_from_this<Transfer> {
   /// Nests that are moved as they are, as the one tile of a one-hop plan; empty: the plan's tiles,
   /// or nothing if the hop has no mappings.
   std::vector<LoopNest> fixed_nests;
+  /// What a one-hop plan moves, tile by tile, in place of its box; null: the box.
+  std::shared_ptr<const IndexedCopy> indexed;
   bool cold = false;
   std::vector<std::shared_ptr<void>> keep_alive;  ///< arrays, files: released at the end
   std::function<Status()> final_check;  ///< what may make a copy void that seemed to succeed
@@ -102,8 +104,15 @@ struct Job {
   std::int64_t bytes = 0;
 };
 
-/// Lowers the job's tile into `nests` (cleared first) and names its two places.
-Request prepare(const Job& job, std::vector<LoopNest>& nests);
+/// The nests of a request, kept from request to request so that none allocates.
+struct RequestNests {
+  std::vector<LoopNest> plain;
+  std::vector<IndexedNest> indexed;
+};
+
+/// Lowers the job's tile into `nests` (cleared first) and names its two places. Indexed nests are
+/// expanded unless the channel carries them, as its capabilities say.
+Request prepare(const Job& job, const Capabilities& channel, RequestNests& nests);
 
 /// The same without nests and places, for channels that move nothing.
 Request outline(const Job& job);

@@ -113,6 +113,52 @@ void carries_any_nest(const Backend& backend) {
   }
 }
 
+/// Pages in any order, some of them neighbours, as one request of indexed nests.
+void carries_indexed_nests(const Backend& backend) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    Random random(seed);
+    LoopNest page;
+    page.element_bytes = random.between(1, 4000);
+    if (random.chance(0.5)) {
+      page.rank = 1;
+      page.loops[0] = {random.between(2, 5), page.element_bytes + random.below(9),
+                       page.element_bytes + random.below(9)};
+    }
+    const Loop rows =
+        page.rank > 0 ? page.loops[0] : Loop{1, page.element_bytes, page.element_bytes};
+    const std::int64_t source_step = rows.extent * rows.source_stride;
+    const std::int64_t target_step = rows.extent * rows.target_stride;
+    const std::int64_t pages = random.between(1, 40);
+    const auto content = random_bytes(random, pages * source_step);
+    auto expected = random_bytes(random, pages * target_step);
+    IndexedCopy copy;
+    copy.begin_group({&page, 1}, source_step, target_step);
+    const std::int64_t turn = random.below(pages);
+    for (std::int64_t k = 0; k < pages; ++k) {
+      if (random.chance(0.2)) continue;
+      copy.add_move((k + turn) % pages * source_step, k * target_step, random.between(1, 6));
+    }
+    copy.finish(1 << 30, 1024);
+    std::vector<LoopNest> plain;
+    expand(copy.nests(), plain);
+    Request request;
+    request.indexed = copy.nests();
+    request.source = backend.make_source(content);
+    request.target = backend.make_target(expected);
+    request.bytes = copy.bytes();
+    move_bytes(plain, content.data(), expected.data());
+    std::vector<LoopNest> nests;
+    if (!backend.channel->capabilities().indexed) request = expanded(request, nests);
+    std::map<std::uint64_t, Status> ends;
+    expect(carry(backend, {request}, ends), backend, "an indexed request did not end");
+    expect(ends.size() == 1 && ends.begin()->second.ok(), backend, "an indexed request failed");
+    if (backend.read_target() != expected) {
+      expect(false, backend, "indexed nests: wrong bytes, seed " + std::to_string(seed));
+      return;
+    }
+  }
+}
+
 /// Many requests at once end once each, whatever their order.
 void carries_many_at_once(const Backend& backend) {
   constexpr std::int64_t pieces = 40;
@@ -177,6 +223,7 @@ void sleeps_no_longer_than_told(const Backend& backend) {
 
 void conforms(const Backend& backend) {
   carries_any_nest(backend);
+  carries_indexed_nests(backend);
   carries_many_at_once(backend);
   carries_large(backend);
   sleeps_no_longer_than_told(backend);

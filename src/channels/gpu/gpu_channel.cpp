@@ -42,6 +42,7 @@ Result<std::shared_ptr<GpuChannel>> GpuChannel::open(Options options) {
 
 Status GpuChannel::prepare() {
   capabilities_.synchronous = false;
+  capabilities_.indexed = true;
   capabilities_.bytes_in_flight_max = options_.bytes_in_flight_max;
   for (int k = 0; k < options_.streams; ++k) {
     auto stream = options_.gpus->make_stream(options_.device, false);
@@ -202,8 +203,7 @@ Status GpuChannel::submit(const Request& request) {
   if (!tools) return tools.error();
   auto& [mark, work] = *tools;
   const GpuStream& stream = stream_for(request.priority);
-  Status status = work->enqueue(stream, request.nests, request.source.address,
-                                request.target.address, way_of(request));
+  Status status = work->enqueue(stream, request, way_of(request));
   const Status recorded = options_.gpus->record(mark, stream);
   if (!status || !recorded) {
     abandon(mark, recorded.ok(), std::move(work));
@@ -257,13 +257,7 @@ Result<std::shared_ptr<GpuFlight>> GpuChannel::start(const Request& request,
   for (const GpuMark& one : after) {
     if (status) status = options_.gpus->wait(chosen, one);
   }
-  if (status && request.pages.source.empty()) {
-    status = work->enqueue(chosen, request.nests, request.source.address, request.target.address,
-                           way_of(request));
-  } else if (status) {
-    status = work->enqueue(chosen, request.nests[0], request.pages, request.source.address,
-                           request.target.address);
-  }
+  if (status) status = work->enqueue(chosen, request, way_of(request));
   if (stream != nullptr && options_.gpus->capturing(*stream)) {
     std::lock_guard lock(mutex_);
     marks_.push_back(mark);

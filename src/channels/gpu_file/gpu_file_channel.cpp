@@ -58,12 +58,29 @@ struct Runs {
     }
     return {};
   }
+
+  Status walk(const LoopNest& nest) const {
+    return walk(nest, nest.rank - 1, nest.source_offset, nest.target_offset);
+  }
+
+  Status walk(const Request& request) const {
+    for (const LoopNest& nest : request.nests) {
+      if (Status status = walk(nest); !status) return status;
+    }
+    for (const IndexedNest& indexed : request.indexed) {
+      for (const IndexedEntry& entry : indexed.entries) {
+        if (Status status = walk(nest_of(indexed, entry)); !status) return status;
+      }
+    }
+    return {};
+  }
 };
 
 }  // namespace
 
 GpuFileChannel::GpuFileChannel(Options options) : options_(std::move(options)) {
   capabilities_.synchronous = true;
+  capabilities_.indexed = true;
   capabilities_.width = options_.threads;
 }
 
@@ -82,14 +99,9 @@ Status GpuFileChannel::submit(const Request& request) {
                   (reads ? request.target : request.source).address,
                   static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(in_file.address)),
                   reads};
-  for (const LoopNest& nest : request.nests) {
-    Status status = runs.walk(nest, nest.rank - 1, nest.source_offset, nest.target_offset);
-    if (!status) {
-      if (!reads) file->mark_incomplete();
-      return status;
-    }
-  }
-  return {};
+  Status status = runs.walk(request);
+  if (!status && !reads) file->mark_incomplete();
+  return status;
 }
 
 }  // namespace tranship

@@ -41,4 +41,15 @@ void copy_nests(std::span<const LoopNest> nests, const std::byte* source, std::b
   if (cold) host::fence_streams();
 }
 
+void copy_indexed(std::span<const IndexedNest> nests, const std::byte* source, std::byte* target,
+                  bool cold) {
+  for (const IndexedNest& indexed : nests) {
+    for (const IndexedEntry& entry : indexed.entries) {
+      const LoopNest nest = nest_of(indexed, entry);
+      (void)copy_some({&nest, 1}, source, target, cold);
+    }
+  }
+  if (cold) host::fence_streams();
+}
+
 }  // namespace tranship

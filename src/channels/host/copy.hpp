@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 
+#include "data/indexed_nest.hpp"
 #include "data/loop_nest.hpp"
 
 namespace tranship {
@@ -15,5 +16,9 @@ namespace tranship {
 /// uses up to 200 KiB of stack. Bytes outside the nests are never written.
 void copy_nests(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
                 bool cold);
+
+/// The same for indexed nests, entry by entry.
+void copy_indexed(std::span<const IndexedNest> nests, const std::byte* source, std::byte* target,
+                  bool cold);
 
 }  // namespace tranship

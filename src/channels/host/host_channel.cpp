@@ -9,12 +9,15 @@ HostChannel::HostChannel(int width) {
   CHECK(width > 0, "the host channel needs at least one worker");
   capabilities_.width = width;
   capabilities_.synchronous = true;
+  capabilities_.indexed = true;
 }
 
 Status HostChannel::submit(const Request& request) {
   CHECK(request.source.attachment == nullptr && request.target.attachment == nullptr,
         "the host channel carries plain memory only");
   copy_nests(request.nests, request.source.address, request.target.address, request.cold);
+  if (request.indexed.empty()) return {};
+  copy_indexed(request.indexed, request.source.address, request.target.address, request.cold);
   return {};
 }
 

@@ -1,0 +1,122 @@
+#include "data/indexed_nest.hpp"
+
+#include <algorithm>
+
+#include "base/check.hpp"
+
+namespace tranship {
+
+std::int64_t IndexedNest::bytes() const {
+  std::int64_t moves = 0;
+  for (const IndexedEntry& entry : entries) moves += entry.count;
+  return moves * nest.bytes();
+}
+
+LoopNest nest_of(const IndexedNest& indexed, const IndexedEntry& entry) {
+  LoopNest nest = indexed.nest;
+  nest.source_offset += entry.source_offset;
+  nest.target_offset += entry.target_offset;
+  if (entry.count == 1) return nest;
+  if (nest.rank == 0) {
+    if (indexed.source_step == nest.element_bytes && indexed.target_step == nest.element_bytes) {
+      nest.element_bytes *= entry.count;
+      return nest;
+    }
+  } else {
+    Loop& outer = nest.loops[static_cast<std::size_t>(nest.rank - 1)];
+    if (indexed.source_step == outer.extent * outer.source_stride &&
+        indexed.target_step == outer.extent * outer.target_stride) {
+      outer.extent *= entry.count;
+      return nest;
+    }
+  }
+  CHECK(nest.rank < LoopNest::loops_max, "an indexed nest leaves room for the loop of its moves");
+  nest.loops[static_cast<std::size_t>(nest.rank++)] = {entry.count, indexed.source_step,
+                                                       indexed.target_step};
+  return nest;
+}
+
+void expand(std::span<const IndexedNest> indexed, std::vector<LoopNest>& nests) {
+  for (const IndexedNest& one : indexed) {
+    for (const IndexedEntry& entry : one.entries) nests.push_back(nest_of(one, entry));
+  }
+}
+
+void IndexedCopy::clear() {
+  constexpr std::size_t entries_kept_max = std::size_t{64} << 10;
+  if (entries_.capacity() > entries_kept_max) entries_ = {};
+  nests_.clear();
+  entries_.clear();
+  groups_.clear();
+  tiles_.clear();
+  bytes_ = 0;
+}
+
+void IndexedCopy::begin_group(std::span<const LoopNest> nests, std::int64_t source_step,
+                              std::int64_t target_step) {
+  Group group{nests_.size(), nests.size(), entries_.size(), 0, 0};
+  for (const LoopNest& nest : nests) {
+    nests_.push_back({nest, source_step, target_step, {}});
+    group.move_bytes += nest.bytes();
+  }
+  groups_.push_back(group);
+}
+
+void IndexedCopy::add_move(std::int64_t source_offset, std::int64_t target_offset,
+                           std::int64_t count_max) {
+  Group& group = groups_.back();
+  if (group.entry_count > 0 && group.nest_count > 0) {
+    const IndexedNest& shape = nests_[group.first_nest];
+    IndexedEntry& last = entries_.back();
+    if (source_offset == last.source_offset + last.count * shape.source_step &&
+        target_offset == last.target_offset + last.count * shape.target_step &&
+        (count_max == 0 || last.count < count_max)) {
+      ++last.count;
+      return;
+    }
+  }
+  entries_.push_back({source_offset, target_offset, 1});
+  ++group.entry_count;
+}
+
+void IndexedCopy::finish(std::int64_t tile_bytes_max, std::size_t tile_entries_max) {
+  for (std::size_t k = 0; k < groups_.size(); ++k) {
+    const Group& group = groups_[k];
+    const std::span entries = std::span(entries_).subspan(group.first_entry, group.entry_count);
+    for (std::size_t n = 0; n < group.nest_count; ++n) {
+      nests_[group.first_nest + n].entries = entries;
+    }
+    cut(k, tile_bytes_max, tile_entries_max);
+  }
+}
+
+void IndexedCopy::cut(std::size_t number, std::int64_t tile_bytes_max,
+                      std::size_t tile_entries_max) {
+  const Group& group = groups_[number];
+  Tile tile{number, 0, 0, 0};
+  for (std::size_t k = 0; k < group.entry_count; ++k) {
+    const std::int64_t bytes = entries_[group.first_entry + k].count * group.move_bytes;
+    const bool full = tile.entry_count >= std::max<std::size_t>(tile_entries_max, 1) ||
+                      tile.bytes + bytes > tile_bytes_max;
+    if (tile.entry_count > 0 && full) {
+      tiles_.push_back(tile);
+      tile = {number, k, 0, 0};
+    }
+    ++tile.entry_count;
+    tile.bytes += bytes;
+    bytes_ += bytes;
+  }
+  if (tile.entry_count > 0) tiles_.push_back(tile);
+}
+
+void IndexedCopy::tile(std::int64_t number, std::vector<IndexedNest>& nests) const {
+  const Tile& tile = at(number);
+  const Group& group = groups_[tile.group];
+  nests.assign(nests_.begin() + static_cast<std::ptrdiff_t>(group.first_nest),
+               nests_.begin() + static_cast<std::ptrdiff_t>(group.first_nest + group.nest_count));
+  for (IndexedNest& nest : nests) {
+    nest.entries = nest.entries.subspan(tile.first_entry, tile.entry_count);
+  }
+}
+
+}  // namespace tranship

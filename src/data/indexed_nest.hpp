@@ -1,0 +1,96 @@
+// Lists of places in the one form of a copy (design: I6): a loop nest, and where it is moved.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/loop_nest.hpp"
+
+namespace tranship {
+
+/// One entry of an indexed nest's list: the nest is moved `count` times, from one step to the next.
+struct IndexedEntry {
+  std::int64_t source_offset = 0;  ///< bytes, added to the nest's own offset
+  std::int64_t target_offset = 0;  ///< bytes, added to the nest's own offset
+  std::int64_t count = 1;
+
+  bool operator==(const IndexedEntry&) const = default;
+};
+
+/// A loop nest that is moved to and from each place of a list, such as the pages of a cache. Law:
+/// it equals, entry by entry, the plain nests of nest_of(). Moves of one indexed nest write
+/// different bytes, so that they may go in any order. A value that refers to the list, which its
+/// maker owns; several nests may share one list.
+struct IndexedNest {
+  LoopNest nest;
+  std::int64_t source_step = 0;  ///< bytes between two moves of one entry
+  std::int64_t target_step = 0;
+  std::span<const IndexedEntry> entries;
+
+  std::int64_t bytes() const;
+};
+
+/// Returns the plain nest that an entry stands for. The moves of the entry become longer elements
+/// or a longer loop where they touch, else one loop more.
+LoopNest nest_of(const IndexedNest& indexed, const IndexedEntry& entry);
+
+/// Appends the plain nests of all entries to `nests`, for channels that carry no others. Allocates
+/// only when `nests` grows.
+void expand(std::span<const IndexedNest> indexed, std::vector<LoopNest>& nests);
+
+/// The nests of one indexed copy and their lists, and how they are cut into tiles. Owns both; what
+/// it returns stays valid until it is changed. Threads: one while it is changed, then all.
+class IndexedCopy {
+ public:
+  /// Forgets everything, but keeps the memory for the next copy.
+  void clear();
+
+  /// Opens a group of nests that share one list, which is empty at first.
+  void begin_group(std::span<const LoopNest> nests, std::int64_t source_step,
+                   std::int64_t target_step);
+  /// Adds a move of the last group's nests: to the last entry if it lies one step behind that
+  /// entry on both sides and the entry has fewer than `count_max` moves (0: no limit).
+  void add_move(std::int64_t source_offset, std::int64_t target_offset, std::int64_t count_max = 0);
+  /// The nests of the group that was opened last, without their lists; empty if there is none.
+  std::span<const IndexedNest> last_group() const {
+    return groups_.empty() ? std::span<const IndexedNest>()
+                           : std::span(nests_).subspan(groups_.back().first_nest);
+  }
+  /// Ends the changes. Tiles have at most `tile_bytes_max` bytes, unless a single entry has more,
+  /// and `tile_entries_max` entries of one group.
+  void finish(std::int64_t tile_bytes_max, std::size_t tile_entries_max);
+
+  /// The nests of all groups; after finish().
+  std::span<const IndexedNest> nests() const { return nests_; }
+  std::int64_t bytes() const { return bytes_; }
+  std::int64_t tiles() const { return static_cast<std::int64_t>(tiles_.size()); }
+  std::int64_t tile_bytes(std::int64_t tile) const { return at(tile).bytes; }
+  /// Makes `nests` the nests of one tile. Allocates only when `nests` grows.
+  void tile(std::int64_t tile, std::vector<IndexedNest>& nests) const;
+
+ private:
+  struct Group {
+    std::size_t first_nest = 0;
+    std::size_t nest_count = 0;
+    std::size_t first_entry = 0;
+    std::size_t entry_count = 0;
+    std::int64_t move_bytes = 0;
+  };
+  struct Tile {
+    std::size_t group = 0;
+    std::size_t first_entry = 0;  ///< of the group
+    std::size_t entry_count = 0;
+    std::int64_t bytes = 0;
+  };
+  const Tile& at(std::int64_t tile) const { return tiles_[static_cast<std::size_t>(tile)]; }
+  void cut(std::size_t group, std::int64_t tile_bytes_max, std::size_t tile_entries_max);
+
+  std::vector<IndexedNest> nests_;
+  std::vector<IndexedEntry> entries_;
+  std::vector<Group> groups_;
+  std::vector<Tile> tiles_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace tranship

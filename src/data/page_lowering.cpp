@@ -1,0 +1,42 @@
+#include "data/page_lowering.hpp"
+
+#include <algorithm>
+
+namespace tranship {
+namespace {
+
+/// Where the pages of all fields lie; null if the fields differ in that.
+const Levels* levels_of(const Mapping& mapping) {
+  const auto& fields = mapping.fields();
+  if (mapping.rank() == 0 || fields.empty()) return nullptr;
+  const Levels& first = fields[0].dimension[0];
+  const bool alike = std::all_of(fields.begin(), fields.end(), [&](const Placement& field) {
+    return field.dimension[0] == first;
+  });
+  return alike ? &first : nullptr;
+}
+
+}  // namespace
+
+bool lower_pages(const Corner& source, const Corner& target, const Point& extents,
+                 const std::vector<int>& field_of_target, const PageLists& pages,
+                 std::int64_t count_max, IndexedCopy& copy) {
+  const Levels* from = levels_of(*source.mapping);
+  const Levels* to = levels_of(*target.mapping);
+  if (from == nullptr || to == nullptr) return false;
+  std::vector<LoopNest> nests;
+  lower(source, target, extents, field_of_target, nests);
+  for (const LoopNest& nest : nests) {
+    if (nest.rank == LoopNest::loops_max) return false;
+  }
+  copy.begin_group(nests, from->level[0].stride, to->level[0].stride);
+  const std::int64_t source_zero = from->offset(source.lower[0]);
+  const std::int64_t target_zero = to->offset(target.lower[0]);
+  for (std::size_t k = 0; k < pages.source.size(); ++k) {
+    copy.add_move(from->offset(source.lower[0] + pages.source[k]) - source_zero,
+                  to->offset(target.lower[0] + pages.target[k]) - target_zero, count_max);
+  }
+  return true;
+}
+
+}  // namespace tranship
