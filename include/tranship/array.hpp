@@ -34,10 +34,12 @@ concept ElementRange = std::ranges::contiguous_range<R> && std::ranges::sized_ra
 /// the array has ended. It may lie on a GPU, if this process uses GPUs.
 class Array {
  public:
+  /// One number for each dimension.
   using Indices = std::span<const std::int64_t>;
 
   /// An array of `extents.size()` dimensions at `data`, dense in `order`. Of const elements: it may
-  /// only be read. @throws InvalidArgument for more than 8 dimensions
+  /// only be read.
+  /// @throws InvalidArgument for more than 8 dimensions
   template <typename T>
     requires Element<std::remove_cv_t<T>>
   Array(T* data, Indices extents, Order order = Order::c) : read_only_(std::is_const_v<T>) {
@@ -63,7 +65,8 @@ class Array {
   }
 
   /// Returns the same array with other strides: bytes from one index to the next in each dimension;
-  /// they may be negative. @throws InvalidArgument if there are not as many as dimensions
+  /// they may be negative.
+  /// @throws InvalidArgument if there are not as many as dimensions
   Array with_strides(std::initializer_list<std::int64_t> strides) const {
     Array made = *this;
     made.set_all(made.array_.strides, Indices(strides.begin(), strides.size()), "strides");
@@ -71,20 +74,24 @@ class Array {
   }
 
   /// Returns the same array as a box of a variable that begins at these indices. The staging
-  /// service uses them, the engine does not. @throws as with_strides()
+  /// service uses them, the engine does not.
+  /// @throws as with_strides()
   Array at(Indices lower) const {
     Array made = *this;
     made.set_all(made.array_.lower, lower, "lower indices");
     return made;
   }
+  /// Returns the same, with the indices as a list.
   Array at(std::initializer_list<std::int64_t> lower) const {
     return at(Indices(lower.begin(), lower.size()));
   }
 
+  /// Returns whether the array is of const elements.
   bool read_only() const noexcept { return read_only_; }
   /// Returns the array as C has it.
   const tranship_array& c() const noexcept { return array_; }
-  /// Returns the same, to be written. @throws InvalidArgument for const elements
+  /// Returns the same, to be written.
+  /// @throws InvalidArgument for const elements
   const tranship_array& writable_c() const {
     if (!read_only_) return array_;
     throw InvalidArgument("the target is an array of const elements",
@@ -141,6 +148,14 @@ class Instance {
     tranship_instance* made = nullptr;
     detail::check(tranship_instance_part(handle(), given.data(),
                                          static_cast<std::int64_t>(given.size()), &made));
+    return Instance(made);
+  }
+
+  /// Returns an instance of the same memory that copies, and processes to which it is exported, may
+  /// only read.
+  Instance read_only() const {
+    tranship_instance* made = nullptr;
+    detail::check(tranship_instance_read_only(handle(), &made));
     return Instance(made);
   }
 

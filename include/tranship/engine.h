@@ -61,7 +61,10 @@ TRANSHIP_API tranship_code tranship_engine_contact(tranship_engine* engine, cons
 
 /* -- Copies -------------------------------------------------------------------------------- */
 
+/* The end of a copy, to wait for. */
 typedef struct tranship_event tranship_event;
+
+/* The way that a copy takes, and what it should cost. */
 typedef struct tranship_plan tranship_plan;
 
 /* Options of a copy. Set `size`; other members that are zero mean the defaults. */
@@ -160,7 +163,7 @@ TRANSHIP_API const char* tranship_plan_json(const tranship_plan* plan);
 /* Returns the predicted time in seconds; 0 for NULL. */
 TRANSHIP_API double tranship_plan_seconds(const tranship_plan* plan);
 
-/* NULL is ignored. */
+/* Frees a plan. NULL is ignored. */
 TRANSHIP_API void tranship_plan_free(tranship_plan* plan);
 
 /* -- Other processes ------------------------------------------------------------------------ */
@@ -176,6 +179,7 @@ TRANSHIP_API tranship_code tranship_export(tranship_engine* engine, const char* 
  * peer_timeout_ms: nothing new begins, but the memory must stay until that copy is over. */
 TRANSHIP_API tranship_code tranship_withdraw(tranship_engine* engine, const char* name);
 
+/* A connection to another engine. */
 typedef struct tranship_peer tranship_peer;
 
 /* Connects to another engine. contact: the file that it writes, or host:port. Free the peer.
@@ -189,6 +193,7 @@ TRANSHIP_API tranship_code tranship_connect(tranship_engine* engine, const char*
 TRANSHIP_API tranship_code tranship_peer_lookup(tranship_peer* peer, const char* name,
                                                 double timeout, tranship_instance** instance);
 
+/* Names of exported arrays at the time of tranship_peer_names(). */
 typedef struct tranship_names tranship_names;
 
 /* Asks for the names of the arrays that the peer exports now. Free them. */
@@ -201,7 +206,7 @@ TRANSHIP_API int64_t tranship_names_size(const tranship_names* names);
 /* Returns name `index`, from 0, valid until the names are freed; NULL if there is none. */
 TRANSHIP_API const char* tranship_names_entry(const tranship_names* names, int64_t index);
 
-/* NULL is ignored. */
+/* Frees the names. NULL is ignored. */
 TRANSHIP_API void tranship_names_free(tranship_names* names);
 
 /* Ends the connection and frees the peer. Copies to and from its arrays fail. NULL is ignored. */

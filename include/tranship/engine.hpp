@@ -86,13 +86,13 @@ class Engine {
   }
 
   /// Returns an instance of an array, whose dimensions are d0, d1 and so on: for an end that
-  /// several copies use. It may be written unless the array is of const elements, which the engine
-  /// does not check for an instance. @throws InvalidArgument for extents or strides that are not
-  /// usable
+  /// several copies use. Of const elements: it may only be read.
+  /// @throws InvalidArgument for extents or strides that are not usable
   Instance instance(const Array& array) const {
-    tranship_instance* made = nullptr;
-    detail::check(tranship_instance_of_array(handle(), &array.c(), &made));
-    return Instance(made);
+    tranship_instance* handle_made = nullptr;
+    detail::check(tranship_instance_of_array(handle(), &array.c(), &handle_made));
+    Instance made(handle_made);
+    return array.read_only() ? made.read_only() : std::move(made);
   }
 
   /// Returns an instance of the caller's memory, read through a layout.
@@ -112,8 +112,9 @@ class Engine {
 
   /// Allocates memory for a layout. `memory`: "shared" (host memory that other processes of this
   /// machine map once it is exported), "pinned" (host memory that GPUs reach directly), or
-  /// "device0", "device1" and so on. @throws Error with Code::unsupported for pinned and device
-  /// memory if this process uses no GPU; Error with Code::out_of_memory
+  /// "device0", "device1" and so on.
+  /// @throws Error with Code::unsupported for pinned and device memory if this process uses no GPU;
+  ///         Error with Code::out_of_memory
   Instance allocate(const Layout& layout, const std::string& memory = "shared") const {
     tranship_instance* made = nullptr;
     layout.with_c([&](const tranship_layout& given) {
@@ -122,8 +123,9 @@ class Engine {
     return Instance(made);
   }
 
-  /// Opens a raw binary file. @throws NotFound; OutOfRange for a file that is shorter than the
-  /// layout; InvalidArgument for a directory or a pipe; Error for what the system refused
+  /// Opens a raw binary file.
+  /// @throws NotFound; OutOfRange for a file that is shorter than the layout; InvalidArgument for a
+  ///         directory or a pipe; Error for what the system refused
   File open(const std::string& path, const Layout& layout, const FileOptions& options = {}) const {
     tranship_file_options given{};
     given.size = sizeof given;
@@ -142,8 +144,7 @@ class Engine {
   /// not overlap the source. A small copy in memory has ended on return. What fails later is thrown
   /// by Event::wait().
   /// @throws InvalidArgument for ends that do not match or overlap; NoRoute; OutOfRange for a
-  /// region
-  ///         outside the ends; Error with Code::permission for a file that is read-only
+  ///         region outside the ends; Error with Code::permission for a file that is read-only
   Event copy(End source, End target, const CopyOptions& options = {}) const {
     const Held from = held(source, false);
     const Held to = held(target, true);
@@ -170,8 +171,9 @@ class Engine {
   }
 
   /// Starts a copy of pages, which are indices of the first dimension: page source_pages[k] goes to
-  /// page target_pages[k]. @throws as copy(); OutOfRange for an index outside its end;
-  /// InvalidArgument for lists of different lengths, or a target page that is named twice
+  /// page target_pages[k].
+  /// @throws as copy(); OutOfRange for an index outside its end; InvalidArgument for lists of
+  ///         different lengths, or a target page that is named twice
   Event copy_pages(End source, End target, std::span<const std::int64_t> source_pages,
                    std::span<const std::int64_t> target_pages,
                    const CopyOptions& options = {}) const {
@@ -193,7 +195,8 @@ class Engine {
     return Event(made);
   }
 
-  /// Returns the plan that copy() would follow, with what it would cost now. @throws as copy()
+  /// Returns the plan that copy() would follow, with what it would cost now.
+  /// @throws as copy()
   Plan plan(End source, End target, const CopyOptions& options = {}) const {
     const Held from = held(source, false);
     const Held to = held(target, true);

@@ -23,7 +23,8 @@ class Event {
     detail::check(tranship_event_wait(handle(), timeout.count()));
   }
 
-  /// Waits for the end without a limit. @throws what the copy failed with
+  /// Waits for the end without a limit.
+  /// @throws what the copy failed with
   void wait() const {
     constexpr double slice_s = 1e5;
     tranship_code code = TRANSHIP_OK;
@@ -43,7 +44,8 @@ class Event {
   /// Asks the copy to end as cancelled. What was written stays written.
   void cancel() const { detail::check(tranship_event_cancel(handle())); }
 
-  /// Returns the plan that the copy follows. @throws NotFound for a copy without elements
+  /// Returns the plan that the copy follows.
+  /// @throws NotFound for a copy without elements
   Plan plan() const {
     tranship_plan* made = nullptr;
     detail::check(tranship_event_plan(handle(), &made));

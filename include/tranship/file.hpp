@@ -37,7 +37,8 @@ class File : public Instance {
   ///         new file does not take its name then
   void flush() { detail::check(tranship_file_flush(handle())); }
 
-  /// Flushes the file and ends every use of it. May be repeated. @throws as flush()
+  /// Flushes the file and ends every use of it. May be repeated.
+  /// @throws as flush()
   void close() { detail::check(tranship_file_close(handle())); }
 };
 

@@ -21,9 +21,10 @@ extern "C" {
 /* An engine: see engine.h. */
 typedef struct tranship_engine tranship_engine;
 
+/* One end of a copy. */
 typedef struct tranship_instance tranship_instance;
 
-/* Makes an instance of an array. The struct may change afterwards; its memory may not go. The
+/* Makes an instance of an array. The struct need not stay; the array's memory must. The
  * dimensions are named d0, d1, ..., the field f0; in a copy they match the other side by position.
  * Errors: TRANSHIP_INVALID_ARGUMENT for a type, a rank, extents, strides or data that are not
  * usable. */
@@ -56,6 +57,11 @@ TRANSHIP_API tranship_code tranship_instance_allocate(tranship_engine* engine,
 TRANSHIP_API tranship_code tranship_instance_part(const tranship_instance* whole,
                                                   const tranship_range* ranges, int64_t range_count,
                                                   tranship_instance** part);
+
+/* Makes an instance of the same memory that copies, and processes to which it is exported, may only
+ * read. */
+TRANSHIP_API tranship_code tranship_instance_read_only(const tranship_instance* whole,
+                                                       tranship_instance** read_only);
 
 /* Returns the address of the memory that an instance refers to; NULL for a file, for an array of
  * another process, and for NULL. */

@@ -27,7 +27,8 @@ class Peer {
     return Instance(made);
   }
 
-  /// Returns the names of the arrays that the peer exports now. @throws PeerLost; Timeout; Closed
+  /// Returns the names of the arrays that the peer exports now.
+  /// @throws PeerLost; Timeout; Closed
   std::vector<std::string> names() const {
     tranship_names* given = nullptr;
     detail::check(tranship_peer_names(handle(), timeout_.count(), &given));

@@ -125,6 +125,7 @@ TRANSHIP_API void tranship_request_free(tranship_request* request);
 /* The variables of a server at the time of tranship_ls(). */
 typedef struct tranship_listing tranship_listing;
 
+/* One variable of a listing. */
 typedef struct tranship_entry {
   const char* name; /* valid until the listing is freed */
   tranship_variable variable;
@@ -150,7 +151,7 @@ TRANSHIP_API int64_t tranship_listing_size(const tranship_listing* listing);
 TRANSHIP_API tranship_code tranship_listing_entry(const tranship_listing* listing, int64_t index,
                                                   tranship_entry* entry);
 
-/* NULL is ignored. */
+/* Frees a listing. NULL is ignored. */
 TRANSHIP_API void tranship_listing_free(tranship_listing* listing);
 
 #ifdef __cplusplus

@@ -41,7 +41,8 @@ class Request {
   /// Takes ownership of a handle of the C API.
   explicit Request(tranship_request* handle) noexcept : handle_(handle) {}
 
-  /// Waits for the end, at most `timeout`. @throws what the put or get failed with; Timeout
+  /// Waits for the end, at most `timeout`.
+  /// @throws what the put or get failed with; Timeout
   void wait(Seconds timeout) const {
     detail::check(tranship_request_wait(handle_.get(), timeout.count()));
   }
@@ -65,7 +66,8 @@ class Staging {
   static constexpr std::int64_t before_first = std::numeric_limits<std::int64_t>::min();
 
   /// Connects to a server; waits until the server is there. `contact`: the file that it writes, or
-  /// host:port. @throws NotFound; PeerLost; Timeout
+  /// host:port.
+  /// @throws NotFound; PeerLost; Timeout
   explicit Staging(const std::string& contact, const StagingOptions& options = {})
       : timeout_s_(options.timeout.count()) {
     tranship_staging* made = nullptr;
@@ -75,11 +77,13 @@ class Staging {
   }
 
   /// Waits for asynchronous puts, declares that this client puts nothing more, and disconnects. May
-  /// be repeated; every other call throws Closed then. @throws PeerLost
+  /// be repeated; every other call throws Closed then.
+  /// @throws PeerLost
   void close() { detail::check(tranship_close(handle())); }
 
   /// Defines a variable: its element type, the box of its domain, and the number of processes that
-  /// will put to it, 0 if that is not known. @throws InvalidArgument for another type than before
+  /// will put to it, 0 if that is not known.
+  /// @throws InvalidArgument for another type than before
   void define(const std::string& variable, const std::string& type, const Array& domain,
               int writers = 0) {
     detail::check(tranship_define(handle(), variable.c_str(), type.c_str(), &domain.c(), writers));
@@ -100,7 +104,8 @@ class Staging {
   }
 
   /// Does the same with the lowest version above `after`, and returns that version; nothing if
-  /// every producer of the variable has closed and there is none. @throws as get()
+  /// every producer of the variable has closed and there is none.
+  /// @throws as get()
   std::optional<std::int64_t> get_next(const std::string& variable, std::int64_t after,
                                        const Array& array) {
     std::int64_t version = 0;
@@ -142,12 +147,14 @@ class Staging {
     return Request(made);
   }
 
-  /// Discards a version. Gets that are reading it are not disturbed. @throws NotFound
+  /// Discards a version. Gets that are reading it are not disturbed.
+  /// @throws NotFound
   void discard(const std::string& variable, std::int64_t version) {
     detail::check(tranship_discard(handle(), variable.c_str(), version));
   }
 
-  /// Waits until a box has been put to the variable, and describes the variable. @throws Timeout
+  /// Waits until a box has been put to the variable, and describes the variable.
+  /// @throws Timeout
   Variable describe(const std::string& name) {
     tranship_variable found{};
     detail::check(tranship_describe(handle(), name.c_str(), timeout_s_, &found));

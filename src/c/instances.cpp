@@ -198,6 +198,20 @@ tranship_code tranship_instance_part(const tranship_instance* whole, const trans
   });
 }
 
+tranship_code tranship_instance_read_only(const tranship_instance* whole,
+                                          tranship_instance** read_only) {
+  return guarded([&]() -> Status {
+    Status status = check_given({{"whole", whole}, {"read_only", read_only}});
+    if (status) status = check_here(*whole);
+    if (!status) return status;
+    *read_only = nullptr;
+    Array array = whole->array;
+    array.writable = false;
+    *read_only = instance_of(whole->engine, std::move(array));
+    return {};
+  });
+}
+
 void* tranship_instance_data(const tranship_instance* instance) {
   if (instance == nullptr || instance->array.place.attachment != nullptr) return nullptr;
   return instance->array.place.address;

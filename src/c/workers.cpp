@@ -7,8 +7,9 @@
 namespace tranship::c_api {
 namespace {
 
-constexpr std::size_t threads_most = 4;
-constexpr std::chrono::seconds look_again{1};
+constexpr std::size_t threads_max = 4;
+/// Longest sleep: a missed wake-up costs at most this.
+constexpr std::chrono::seconds wake_interval{1};
 
 }  // namespace
 
@@ -24,11 +25,11 @@ Workers::~Workers() {
 bool Workers::run(Job job) {
   const std::lock_guard lock(mutex_);
   if (finished_) return false;
-  if (jobs_.size() >= idle_ && threads_.size() < threads_most) {
+  if (jobs_.size() >= idle_ && threads_.size() < threads_max) {
     try {
       threads_.emplace_back([this] { serve(); });
     } catch (const std::system_error&) {
-      if (threads_.empty()) throw;  // else those that there are do the work
+      if (threads_.empty()) throw;  // the threads that exist do the work
     }
   }
   jobs_.push_back(std::move(job));
@@ -51,14 +52,14 @@ void Workers::finish() {
     }
   }
   std::unique_lock lock(mutex_);
-  while (lasting_ > 0) changed_.wait_for(lock, look_again);
+  while (lasting_ > 0) changed_.wait_for(lock, wake_interval);
 }
 
 void Workers::serve() {
   std::unique_lock lock(mutex_);
   while (true) {
     ++idle_;
-    while (jobs_.empty() && !ending_) changed_.wait_for(lock, look_again);
+    while (jobs_.empty() && !ending_) changed_.wait_for(lock, wake_interval);
     --idle_;
     if (jobs_.empty()) return;
     auto job = std::move(jobs_.front());

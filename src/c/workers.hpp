@@ -1,4 +1,4 @@
-// Threads for what goes on behind the caller's back.
+// Threads that carry out asynchronous puts and gets.
 #pragma once
 
 #include <condition_variable>
@@ -10,8 +10,8 @@
 
 namespace tranship::c_api {
 
-/// Runs jobs in the order in which they come, on up to four threads that are started when there is
-/// work. Any thread may call run(). The destructor waits until all jobs have ended.
+/// Runs jobs in the order of the calls of run(), on up to four threads, each started when a job
+/// finds no idle one. Any thread may call run(). The destructor waits until all jobs have ended.
 class Workers {
  public:
   Workers() = default;
@@ -19,18 +19,19 @@ class Workers {
   Workers& operator=(const Workers&) = delete;
   ~Workers();
 
-  /// Neither function may throw.
+  /// A piece of work. Neither function may throw.
   struct Job {
     std::function<void()> work;
     std::function<void()> refuse;  ///< called instead if the job never begins; empty: nothing
-    bool lasting = true;           ///< finish() carries it out, or waits for it
+    bool lasting = true;           ///< finish() carries the job out, or waits for it
   };
 
-  /// Returns false after finish(). Throws std::system_error if the system refuses the first thread.
+  /// Queues a job. Returns false after finish(). Throws std::system_error if the operating system
+  /// refuses the first thread.
   bool run(Job job);
 
-  /// Takes no more jobs. Refuses those that have not begun and are not lasting, carries out the
-  /// others on the caller's thread, and waits for those lasting jobs that run.
+  /// Ends the queue: later calls of run() return false. Lasting jobs that have not begun run on the
+  /// caller's thread, others that have not begun are refused; waits for lasting jobs under way.
   void finish();
 
  private:
@@ -41,9 +42,9 @@ class Workers {
   std::deque<Job> jobs_;
   std::vector<std::thread> threads_;
   std::size_t idle_ = 0;
-  std::size_t lasting_ = 0;  ///< jobs that run
-  bool finished_ = false;
-  bool ending_ = false;
+  std::size_t lasting_ = 0;  ///< lasting jobs under way
+  bool finished_ = false;    ///< finish() was called
+  bool ending_ = false;      ///< the destructor has begun
 };
 
 }  // namespace tranship::c_api

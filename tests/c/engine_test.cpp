@@ -1,5 +1,8 @@
 // The engine of the C API: copies with layout changes, files, plans, events, peers, and what is
 // refused.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -219,6 +222,10 @@ TEST(files_take_their_name_when_they_are_closed) {
   EXPECT_EQ(tranship_copy(engine.get(), from, file, nullptr, &event), TRANSHIP_PERMISSION);
   EXPECT(event == nullptr);
   EXPECT_EQ(tranship_file_flush(from), TRANSHIP_INVALID_ARGUMENT);
+  tranship_instance* constant = nullptr;
+  REQUIRE(tranship_instance_read_only(to, &constant) == TRANSHIP_OK);
+  EXPECT_EQ(tranship_copy(engine.get(), from, constant, nullptr, &event), TRANSHIP_PERMISSION);
+  tranship_instance_free(constant);
   tranship_instance_free(file);
   options.mode = "a";
   EXPECT_EQ(tranship_file_open(engine.get(), path.c_str(), &by_field.layout, &options, &file),
@@ -444,6 +451,70 @@ TEST(what_cannot_be_used_is_refused) {
   wrong.profile = "/nowhere/profile.json";
   EXPECT_EQ(tranship_engine_open(&wrong, &none), TRANSHIP_NOT_FOUND);
   EXPECT(none == nullptr);
+}
+
+TEST(memory_of_gpus_is_one_end_like_any_other) {
+  const std::array<tranship_setting, 2> settings{{{"gpus", "1"}, {"emulated_gpus", "1"}}};
+  const std::string profile = profile_file();
+  tranship_engine_options options{};
+  options.size = sizeof options;
+  options.settings = settings.data();
+  options.setting_count = settings.size();
+  options.profile = profile.c_str();
+  tranship_engine* engine = nullptr;
+  REQUIRE(tranship_engine_open(&options, &engine) == TRANSHIP_OK);
+  const Described by_point("F, y, x");
+  const Described by_field("y, x, F");
+  std::vector<Point> source = rows();
+  std::vector<Point> found(points);
+  std::array<tranship_instance*, 4> ends{};
+  const auto bytes = static_cast<std::int64_t>(points * sizeof(Point));
+  REQUIRE(tranship_instance_of_memory(engine, source.data(), bytes, &by_point.layout,
+                                      ends.data()) == TRANSHIP_OK);
+  REQUIRE(tranship_instance_allocate(engine, &by_field.layout, "device0", &ends[1]) == TRANSHIP_OK);
+  REQUIRE(tranship_instance_allocate(engine, &by_field.layout, "pinned", &ends[2]) == TRANSHIP_OK);
+  REQUIRE(tranship_instance_of_memory(engine, found.data(), bytes, &by_point.layout, &ends[3]) ==
+          TRANSHIP_OK);
+  for (std::size_t k = 0; k + 1 < ends.size(); ++k) {
+    tranship_event* event = nullptr;
+    REQUIRE(tranship_copy(engine, ends[k], ends[k + 1], nullptr, &event) == TRANSHIP_OK);
+    EXPECT_EQ(tranship_event_wait(event, patience), TRANSHIP_OK);
+    tranship_event_free(event);
+  }
+  EXPECT(std::memcmp(found.data(), source.data(), points * sizeof(Point)) == 0);
+  tranship_instance* none = nullptr;
+  EXPECT_EQ(tranship_instance_allocate(engine, &by_field.layout, "device7", &none),
+            TRANSHIP_INVALID_ARGUMENT);
+  for (tranship_instance* one : ends) tranship_instance_free(one);
+  EXPECT_EQ(tranship_engine_close(engine), TRANSHIP_OK);
+}
+
+TEST(a_fork_refuses_every_call_and_frees_nothing) {
+  const Opened engine;
+  std::vector<double> values(1000);
+  const tranship_array array = {.data = values.data(),
+                                .type = "f8",
+                                .rank = 1,
+                                .order = 0,
+                                .extents = {1000},
+                                .strides = {},
+                                .lower = {}};
+  tranship_instance* instance = nullptr;
+  REQUIRE(tranship_instance_of_array(engine.get(), &array, &instance) == TRANSHIP_OK);
+  const pid_t child = fork();
+  if (child == 0) {
+    tranship_event* event = nullptr;
+    const bool refused =
+        tranship_copy(engine.get(), instance, instance, nullptr, &event) == TRANSHIP_CLOSED &&
+        last() ==
+            "this process was forked after the engine was opened|open an engine in this process";
+    tranship_instance_free(instance);
+    _exit(refused && tranship_engine_close(engine.get()) == TRANSHIP_OK ? 0 : 1);
+  }
+  int status = 1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  tranship_instance_free(instance);
 }
 
 TEST(null_handles_are_refused_and_freed) {

@@ -525,7 +525,7 @@ FAULTS = [
     ({"extents": (0, 3)}, "dimension 0 has extent 0"),
     ({"extents": (1 << 40, 1 << 40)}, "more points than 63 bits count"),
     ({"extents": (1 << 31, 1 << 31)}, "more than any memory"),
-    ({"lower": ((1 << 63) - 2, 0)}, "indices fit 64 bits"),
+    ({"lower": ((1 << 63) - 2, 0)}, "indices that fit 64 bits"),
     ({"strides": (1 << 62, 8)}, "reaches further than any memory"),
     ({"strides": (-(1 << 63), 8)}, "reaches further than any memory"),
 ]
