@@ -1,20 +1,26 @@
 """Tranship: one call moves an N-dimensional array between any two memories of a cluster."""
 
-from ._core import Event, Plan
-from .arrays import DeviceArray, File, Instance, RemoteArray
-from .engine import Engine, Peer
-from .errors import (
-    Cancelled,
-    Closed,
-    Error,
-    InvalidArgument,
-    NoRoute,
-    NotFound,
-    OutOfRange,
-    PeerLost,
-    Timeout,
-)
-from .staging import Staging, StagingServer, Subscription, Variable
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._core import Event, Plan
+    from .arrays import DeviceArray, File, Instance, RemoteArray
+    from .engine import Engine, Peer
+    from .errors import (
+        Cancelled,
+        Closed,
+        Error,
+        InvalidArgument,
+        NoRoute,
+        NotFound,
+        OutOfRange,
+        PeerLost,
+        Timeout,
+    )
+    from .staging import Staging, StagingServer, Subscription, Variable
 
 __version__ = "0.1.0"
 
@@ -42,3 +48,38 @@ __all__ = [
     "Variable",
     "__version__",
 ]
+
+_MODULES = {
+    "_core": ("Event", "Plan"),
+    "arrays": ("DeviceArray", "File", "Instance", "RemoteArray"),
+    "engine": ("Engine", "Peer"),
+    "errors": (
+        "Cancelled",
+        "Closed",
+        "Error",
+        "InvalidArgument",
+        "NoRoute",
+        "NotFound",
+        "OutOfRange",
+        "PeerLost",
+        "Timeout",
+    ),
+    "staging": ("Staging", "StagingServer", "Subscription", "Variable"),
+}
+_SUBMODULES = ("arrays", "engine", "errors", "hardware", "profiles", "staging", "topology")
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Imports what is used first, so that the command line starts without NumPy and the core."""
+    if name in _SUBMODULES:
+        return importlib.import_module(f".{name}", __name__)
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

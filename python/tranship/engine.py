@@ -348,7 +348,10 @@ class Engine(Closing):
     def topology(self) -> str:
         """The memories of this machine, the channels between them, and its GPUs, as text."""
         gpus, reason = _core.list_gpus(self._core)
-        return "\n".join([describe_topology(self.profile), *hardware_lines(gpus, reason)])
+        emulated = any(gpu["emulated"] for gpu in gpus)
+        return "\n".join(
+            [describe_topology(self.profile, emulated=emulated), *hardware_lines(gpus, reason)]
+        )
 
     @property
     def profile(self) -> str:

@@ -1,9 +1,10 @@
-"""Machine profiles: measured once, kept in a folder, read by every engine after that."""
+"""Machine profiles: measured once, kept in a folder, and read by every later engine."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ SAMPLE_BYTES = 64 << 20
 
 
 def cache_folder() -> Path | None:
-    """Folder of measured profiles, or None if there is no home to keep them in."""
+    """Returns the folder of measured profiles; None if there is no home folder."""
     for name, value, _, _ in _core.describe_config({}):
         if name == "cache_folder" and value:
             return Path(value)
@@ -28,7 +29,7 @@ def cache_folder() -> Path | None:
 
 
 def cache_path(overrides: Mapping[str, str] | None = None) -> Path | None:
-    """Where this machine's profile is kept, with the GPUs that the settings allow."""
+    """Returns the file of this machine's profile, with the GPUs that the settings allow."""
     path = _core.profile_path(dict(overrides or {}))
     return Path(path) if path else None
 
@@ -41,21 +42,21 @@ def calibrate(
     progress: Progress | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> str:
-    """Measures this machine and returns the profile as JSON; keeps nothing.
+    """Measures this machine and returns the profile as JSON, without a file.
 
     Args:
-        sample_bytes: bytes moved for each sample; larger is steadier on a noisy machine.
-        folder: where the disk is measured; default the temporary folder.
-        processes: whether to measure the ways to other processes too.
-        progress: called with the share done, from 0 to 1, and what comes next.
-        overrides: variables of settings that replace the environment's.
+        sample_bytes: Bytes moved for each sample; more are steadier on a noisy machine.
+        folder: Folder on the disk that is measured. Default: the temporary folder.
+        processes: Whether to measure the channels to other processes too.
+        progress: Called with the share done, from 0 to 1, and what is measured next.
+        overrides: Variables of settings that replace those of the environment.
     """
     disk = os.fspath(folder) if folder is not None else None
     return _core.calibrate(disk, sample_bytes, processes, progress, dict(overrides or {}))
 
 
 def save(profile: str, path: Path) -> bool:
-    """Writes a profile whole or not at all. False if the folder cannot be written."""
+    """Writes a profile whole or not at all; returns whether the folder could be written."""
     return _core.save_profile(profile, os.fspath(path))
 
 
@@ -66,29 +67,50 @@ GPU_SETTINGS = ("TRANSHIP_GPUS", "TRANSHIP_EMULATED_GPUS")
 def of_this_machine(
     progress: Progress | None = None, overrides: Mapping[str, str] | None = None
 ) -> str:
-    """The kept profile of this machine, or one measured now (some four seconds) and kept."""
+    """Returns the kept profile of this machine, or measures it now and keeps it.
+
+    Args:
+        progress: As for `calibrate`. None: shown on stderr, if that is a terminal.
+        overrides: As for `calibrate`.
+    """
     gpus = {name: value for name, value in (overrides or {}).items() if name in GPU_SETTINGS}
-    return _core.profile_of_this_machine(progress, gpus)
+    if progress is not None or not sys.stderr.isatty():
+        return _core.profile_of_this_machine(progress, gpus)
+    shown = False
+
+    def report(share: float, what: str) -> None:
+        nonlocal shown
+        shown = True
+        words = f"tranship measures this machine, once: {share:4.0%}  {what}"
+        sys.stderr.write(f"\r{words[:79]:79}")
+        sys.stderr.flush()
+
+    try:
+        return _core.profile_of_this_machine(report, gpus)
+    finally:
+        if shown:
+            sys.stderr.write(f"\r{'':79}\r")
+            sys.stderr.flush()
 
 
 def machines_folder() -> Path:
-    """The profiles that come with the package; in a source tree, its folder of them."""
+    """Returns the folder of the package's profiles; in a source tree, that of the sources."""
     installed = Path(__file__).parent / "machines"
     return installed if installed.is_dir() else Path(__file__).resolve().parents[2] / "machines"
 
 
 def machine_names() -> list[str]:
-    """Names of the profiles that come with the package."""
+    """Returns the names of the profiles that come with the package."""
     folder = machines_folder()
     return sorted(path.stem for path in folder.glob("*.json")) if folder.is_dir() else []
 
 
 def load(machine: str | os.PathLike[str]) -> str:
-    """A profile as JSON: by the name of one that comes with the package, or from a file.
+    """Returns a profile as JSON: that of a name of the package, or of a file.
 
     Raises:
-        NotFound: neither; the text lists the names.
-        InvalidArgument: the file is not a profile.
+        NotFound: Neither; the hint lists the names.
+        InvalidArgument: The file is not a profile.
     """
     text = os.fspath(machine)
     path = machines_folder() / f"{text}.json" if text in machine_names() else Path(text)
@@ -102,12 +124,12 @@ def load(machine: str | os.PathLike[str]) -> str:
         return _core.check_profile(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         raise InvalidArgument(
-            f"{text} is no text, and so no machine profile",
+            f"{text} is not a text file, and so not a machine profile",
             "measure one with: tranship calibrate --output FILE",
         ) from None
 
 
 def summary(profile: str) -> dict[str, Any]:
-    """The profile as a dictionary."""
+    """Returns the profile as a dictionary."""
     content: dict[str, Any] = json.loads(profile)
     return content

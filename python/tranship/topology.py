@@ -9,6 +9,7 @@ from typing import Any
 
 from . import hardware
 from .hardware import RDMA_FOLDER
+from .units import bytes_text, gbps_text, seconds_text
 
 __all__ = [
     "RDMA_FOLDER",
@@ -25,7 +26,7 @@ __all__ = [
 
 
 def channel_rows(profile: dict[str, Any]) -> list[dict[str, Any]]:
-    """One row a channel: its ends, best rate in GB/s, rate with runs of 64 bytes, latency."""
+    """Returns a row for each channel: ends, best rate, rate with runs of 64 bytes, latency."""
     rows = []
     for channel in profile["channels"]:
         samples = channel["samples"]
@@ -47,20 +48,20 @@ def channel_rows(profile: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def source_text(profile: dict[str, Any]) -> str:
-    """Where the figures come from; what has a list of sources was not measured here."""
+    """Returns where the figures come from; a profile with a comment was not measured here."""
     if profile.get("comment"):
         return f"{profile['host']} ({profile['date']})"
     return f"{profile['host']}, measured {profile['date']}"
 
 
 def nodes_text(profile: dict[str, Any]) -> str:
-    """How many nodes the profile stands for; empty if it lists them all."""
+    """Returns how many nodes the profile stands for; empty if it lists them all."""
     nodes = profile.get("nodes", 0)
     return f"{nodes} equal nodes; node0 and its ways to node1 stand for all" if nodes > 0 else ""
 
 
-def describe(profile_json: str) -> str:
-    """Memories and channels, one a line."""
+def describe(profile_json: str, *, emulated: bool = False) -> str:
+    """Returns memories and channels, a line each; `emulated` says that the GPUs are."""
     profile = json.loads(profile_json)
     lines = [source_text(profile)]
     if nodes_text(profile):
@@ -71,43 +72,43 @@ def describe(profile_json: str) -> str:
     for row in channel_rows(profile):
         arrow = f"{row['source']} > {row['target']}"
         short = row["gbps_short_runs"]
-        tail = f", {short:.2f} with runs up to 64 B" if short is not None else ""
+        tail = f", {gbps_text(short)} with runs up to 64 B" if short is not None else ""
+        latency = seconds_text(row["latency_us"] * 1e-6)
+        note = " (emulated)" if emulated and "/device" in arrow else ""
         lines.append(
-            f"  {arrow:28} {row['name']:20} {row['gbps']:7.2f} GB/s{tail}, "
-            f"{row['latency_us']:.0f} us"
+            f"  {arrow:28} {row['name'] + note:20} {gbps_text(row['gbps'])}{tail}, {latency}"
         )
     return "\n".join(lines)
 
 
 def hardware_lines(gpus: Sequence[Mapping[str, Any]], reason: str) -> list[str]:
-    """What is there besides the memories: GPUs, cards for RDMA, ways from GPUs to files."""
+    """Returns lines on GPUs, RDMA cards and GPUDirect Storage."""
     storage = storage_line(hardware.gpu_direct_storage())
     return [*gpu_lines(gpus, reason), *rdma_lines(), storage]
 
 
 def gpu_lines(gpus: Sequence[Mapping[str, Any]], reason: str) -> list[str]:
-    """One line a GPU; without one, the reason."""
+    """Returns a line for each GPU; without a GPU, the reason."""
     if not gpus:
         return [f"GPUs: none ({reason})"]
     return ["GPUs:", *(f"  device{gpu['device']:<3} {gpu_text(gpu)}" for gpu in gpus)]
 
 
 def gpu_text(gpu: Mapping[str, Any]) -> str:
-    """What is known of a GPU."""
-    parts = [str(gpu["name"]), f"{gpu['memory_bytes'] / 2**30:.1f} GiB"]
+    """Returns name, memory and neighbours of a GPU."""
+    parts = [str(gpu["name"]) + (" (emulated in host memory)" if gpu["emulated"] else "")]
+    parts.append(bytes_text(gpu["memory_bytes"]))
     if gpu["bus"]:
         parts.append(f"bus {gpu['bus']}")
     if gpu["numa_node"] >= 0:
         parts.append(f"NUMA node {gpu['numa_node']}")
     peers = [f"device{peer}" for peer in gpu["peers"]]
     parts.append(f"reaches {', '.join(peers)}" if peers else "reaches no other GPU directly")
-    if gpu["emulated"]:
-        parts.append("emulated in host memory")
     return ", ".join(parts)
 
 
 def rdma_lines(folder: Path = RDMA_FOLDER) -> list[str]:
-    """Cards for RDMA with the state of their ports, and whether UCX and GPUs go with them."""
+    """Returns lines on RDMA cards, their ports, and whether UCX and GPUs use them."""
     rdma = hardware.rdma(folder)
     if not rdma["cards"]:
         return [f"RDMA cards: none ({folder} lists none), so no GPUDirect RDMA"]
@@ -121,7 +122,7 @@ def rdma_lines(folder: Path = RDMA_FOLDER) -> list[str]:
 
 
 def gpu_rdma_text(rdma: Mapping[str, Any]) -> str:
-    """How cards reach GPU memory."""
+    """Returns how RDMA cards reach GPU memory."""
     if rdma["nvidia_peermem"]:
         return "by the kernel module nvidia_peermem"
     if rdma["dma_buf"]:
@@ -130,13 +131,13 @@ def gpu_rdma_text(rdma: Mapping[str, Any]) -> str:
 
 
 def port_text(port: Mapping[str, str]) -> str:
-    """Link, rate and state of a port."""
+    """Returns link, rate and state of a port."""
     words = [port[name] for name in ("link_layer", "rate", "state") if name in port]
     return f"port {port['port']}: {', '.join(words) or 'state unknown'}"
 
 
 def storage_line(storage: Mapping[str, Any]) -> str:
-    """GPUDirect Storage, and whether copies may use it."""
+    """Returns a line on GPUDirect Storage, and whether copies use it."""
     way = "copies between GPUs and files go through pinned memory"
     if storage["used"]:
         return (
@@ -145,4 +146,4 @@ def storage_line(storage: Mapping[str, Any]) -> str:
         )
     if not storage["present"]:
         return f"GPUDirect Storage: none ({'; '.join(storage['lacks'])}); {way}"
-    return f"GPUDirect Storage: there ({storage['library']}), but the setting is off; {way}"
+    return f"GPUDirect Storage: found ({storage['library']}), but the setting is off; {way}"

@@ -28,7 +28,9 @@ std::string format_bytes(std::int64_t bytes) {
 
 std::string format_rate(double bytes_per_second) {
   if (bytes_per_second >= 1e8) return format("%.1f GB/s", bytes_per_second / 1e9);
-  return format("%.1f MB/s", bytes_per_second / 1e6);
+  if (bytes_per_second >= 1e5) return format("%.1f MB/s", bytes_per_second / 1e6);
+  if (bytes_per_second >= 1e2) return format("%.1f kB/s", bytes_per_second / 1e3);
+  return format("%.1f B/s", bytes_per_second);
 }
 
 std::string format_seconds(double seconds) {

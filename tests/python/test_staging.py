@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -333,9 +334,16 @@ def test_on_the_command_line(serve: Servers, tmp_path: Path) -> None:
     out = tmp_path / "out.npy"
     run("get", contact, "field", "latest", str(out), "--lower", "105,2", "--upper", "110,30")
     assert np.array_equal(np.load(out), values[5:10, 2:])
+    run("put", contact, "field", "-1", str(tmp_path / "in.npy"), "--lower", "100,0")
+    told = json.loads(run("get", contact, "field", "-1", str(out), "--json"))
+    assert (told["version"], told["bytes"], told["file"]) == (-1, values.nbytes, str(out))
+    told = json.loads(run("put", contact, "field", "--json", "-2", str(tmp_path / "in.npy")))
+    assert told["version"] == -2 and told["shape"] == list(values.shape)
+    unwritable = run("get", contact, "field", "3", str(tmp_path / "no" / "out.npy"), code=1)
+    assert f"cannot write '{tmp_path}/no/out.npy'" in unwritable and "part" not in unwritable
     failed = run("get", contact, "field", "4", str(out), "--timeout", "0.2", code=1)
     assert "all processes that put to it have ended" in failed
-    assert "is no version" in run("get", contact, "field", "x", str(out), code=2)
+    assert "is not a version" in run("get", contact, "field", "x", str(out), code=2)
 
 
 def test_what_goes_on_behind_the_caller(staging: ts.Staging) -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import sys
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable
+from typing import Annotated
 
 import typer
 
 from .. import __version__
-from ..errors import Error, InvalidArgument
-from . import calibrate, config, copy, demo, plan, serve, staging, topology, trace
-from .extensions import Command, extensions
+from ..errors import Error, InvalidArgument, NotFound, PeerLost, Timeout
+from .extensions import BENCHMARKS, Command, extensions
 from .talk import CommandError, complain, say
 
-__all__ = ["build", "main"]
+__all__ = ["build", "run"]
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -25,37 +25,59 @@ EXIT_INTERRUPTED = 130
 # Typer exports only this leaf of its usage errors, and carries them in a module of its own.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
-COMMANDS: tuple[tuple[Callable[..., Any], str], ...] = (
-    (demo.demo, demo.EXAMPLES),
-    (topology.topology, topology.EXAMPLES),
-    (calibrate.calibrate, calibrate.EXAMPLES),
-    (plan.plan, plan.EXAMPLES),
-    (copy.copy, copy.EXAMPLES),
-    (serve.serve, serve.EXAMPLES),
-    (staging.put, staging.PUT_EXAMPLES),
-    (staging.get, staging.GET_EXAMPLES),
-    (staging.ls, staging.LS_EXAMPLES),
-    (trace.trace, trace.EXAMPLES),
-    (config.config, config.EXAMPLES),
-)
+COMMANDS = {
+    "demo": "demo",
+    "topology": "topology",
+    "calibrate": "calibrate",
+    "plan": "plan",
+    "copy": "copy",
+    "serve": "serve",
+    "put": "staging",
+    "get": "staging",
+    "ls": "staging",
+    "trace": "trace",
+    "config": "config",
+}
+"""The module of each command, which is imported when the command is run or listed."""
+
+WITH_NEGATIVE = ("put", "get")
+"""Commands of which an argument may be a negative number."""
+FLAGS = ("--json", "--help", "-h")
+"""Their options that take no value."""
 
 
-def build() -> typer.Typer:
-    """The application with all its commands."""
+def build(name: str | None = None) -> typer.Typer:
+    """Returns the application with one command, or, without a known name, with all of them."""
     app = typer.Typer(
         help="Move N-dimensional arrays between any two memories, in one call.",
-        add_completion=False,
         pretty_exceptions_enable=False,
         invoke_without_command=True,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(root)
-    own = {function.__name__: Command(function, examples) for function, examples in COMMANDS}
-    for name, command in {**own, **extensions()}.items():
+    for each, command in commands(name).items():
         lines = ["Examples:", *command.examples.strip().splitlines()]
         settings = {"ignore_unknown_options": True} if command.takes_anything else None
-        app.command(name, epilog="\n\n".join(lines), context_settings=settings)(command.function)
+        app.command(each, epilog="\n\n".join(lines), context_settings=settings)(command.function)
     return app
+
+
+def commands(name: str | None) -> dict[str, Command]:
+    """Returns one command, or all of them if there is no such command."""
+    if name in COMMANDS:
+        return {name: own_command(name)}
+    others = extensions()
+    if name in others:
+        return {name: others[name]}
+    return {**{each: own_command(each) for each in COMMANDS}, **others}
+
+
+def own_command(name: str) -> Command:
+    """Imports a command of this package."""
+    module = importlib.import_module(f".{COMMANDS[name]}", __package__)
+    shared = COMMANDS[name] != name
+    examples = getattr(module, f"{name.upper()}_EXAMPLES" if shared else "EXAMPLES")
+    return Command(getattr(module, name), examples)
 
 
 def root(
@@ -71,12 +93,11 @@ def root(
         raise typer.Exit()
 
 
-def main(arguments: list[str] | None = None) -> int:
+def run(words: list[str]) -> int:
     """Runs a command line and returns its exit code: 0 done, 1 failed, 2 not understood."""
-    command = typer.main.get_command(build())
-    words = sys.argv[1:] if arguments is None else arguments
+    command = typer.main.get_command(build(command_of(words)))
     try:
-        code = command(args=words, prog_name="tranship", standalone_mode=False)
+        code = command(args=arranged(words), prog_name="tranship", standalone_mode=False)
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         code = EXIT_INTERRUPTED
@@ -90,27 +111,60 @@ def main(arguments: list[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
+def command_of(words: list[str]) -> str | None:
+    """Returns the command's name, also while the shell completes its options."""
+    completed = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
+    given = completed.split()[1:] if "_TRANSHIP_COMPLETE" in os.environ else words
+    return given[0] if given else None
+
+
+def arranged(words: list[str]) -> list[str]:
+    """Moves options in front of ``--``, so that negative numbers are arguments."""
+    if words[:1] not in [[name] for name in WITH_NEGATIVE] or "--" in words:
+        return words
+    if not any(is_negative(word) for word in words):
+        return words
+    options, arguments = [], []
+    rest = iter(words[1:])
+    for word in rest:
+        if not word.startswith("-") or is_negative(word):
+            arguments.append(word)
+            continue
+        options.append(word)
+        if "=" not in word and word not in FLAGS:
+            options += [value for _, value in zip(range(1), rest, strict=False)]
+    return [words[0], *options, "--", *arguments]
+
+
+def is_negative(word: str) -> bool:
+    """Whether it is a negative whole number."""
+    return re.fullmatch(r"-[0-9]+", word) is not None
+
+
+HINTS: tuple[tuple[type[Error], str], ...] = (
+    (PeerLost, "check that the other process still runs, and try again"),
+    (Timeout, "try again, with a longer --timeout where the command has one"),
+    (NotFound, "check the name; `tranship ls CONTACT` lists the variables of a server"),
+)
+"""What to do about errors that do not say it themselves."""
+
+
 def explain_failure(error: Exception, words: list[str]) -> int:
-    """Says what went wrong and what to do; a bug of ours keeps its traceback."""
+    """Reports what went wrong and what to do; an internal error keeps its traceback."""
     named = [word for word in words[:1] if not word.startswith("-")]
     help_hint = f"`{' '.join(['tranship', *named])} --help` shows options and examples"
     if isinstance(error, CommandError):
         complain(error.message, error.hint)
         return error.exit_code
     if isinstance(error, Error):
-        complain(error.message, error.hint or help_hint)
-        return EXIT_USAGE if isinstance(error, InvalidArgument) else EXIT_FAILED
+        usage = isinstance(error, InvalidArgument)
+        fallbacks: Iterable[str] = (words for kind, words in HINTS if isinstance(error, kind))
+        complain(error.message, error.hint or next(iter(fallbacks), help_hint if usage else ""))
+        return EXIT_USAGE if usage else EXIT_FAILED
     if isinstance(error, UsageError):
         format_message: Callable[[], str] = getattr(error, "format_message", lambda: str(error))
         message = format_message().rstrip(".").replace("Value error, ", "")
-        if number := re.search(r"No such option: (-[0-9]+)", message):
-            complain(
-                f"{number[1]} is read as an option",
-                f"write -- between the options and a negative version, as in {negative(words)}",
-            )
-            return EXIT_USAGE
-        names = {function.__name__ for function, _ in COMMANDS} | set(extensions())
-        known = bool(names & set(words[:1]))
+        known = any(name in words[:1] for name in (*COMMANDS, *BENCHMARKS))
         complain(message, help_hint if known else "`tranship --help` lists the commands")
         return EXIT_USAGE
     if isinstance(error, OSError):
@@ -123,12 +177,6 @@ def explain_failure(error: Exception, words: list[str]) -> int:
     raise error
 
 
-def negative(words: list[str]) -> str:
-    """A command line that can have a negative version."""
-    name = words[0] if words[:1] in (["put"], ["get"]) else "put"
-    return f"`tranship {name} --lower 0,0 -- staging.contact energy -1 block.npy`"
-
-
 def silence_stdout() -> None:
-    """The reader of stdout has gone: keeps the interpreter from complaining at exit."""
+    """Keeps the interpreter from complaining at exit that the reader of stdout has exited."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

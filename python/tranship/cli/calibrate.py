@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
-from .. import profiles
-from .inputs import JsonOption, bytes_text, parse_size
+from .. import _core, profiles
+from ..units import bytes_text
+from .inputs import JsonOption, parse_size
 from .talk import CommandError, print_json, progress_bar, say
-from .topology import print_profile
+from .topology import is_emulated, print_profile
 
 __all__ = ["EXAMPLES", "calibrate"]
 
@@ -63,7 +64,8 @@ def calibrate(
     if as_json:
         print_json(json.loads(text))
     else:
-        print_profile(json.loads(text))
+        gpus, _ = _core.find_gpus()
+        print_profile(json.loads(text), emulated=is_emulated(gpus))
     if output is not None:
         say(f"written to {output}")
     if processes:
@@ -73,7 +75,7 @@ def calibrate(
 
 
 def check_folders(folder: Path | None, output: Path | None) -> None:
-    """Before seconds are spent."""
+    """Refuses folders that cannot be written, before anything is measured."""
     if folder is not None and not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise CommandError(
             f"--folder {folder} is not a folder to write in",
@@ -86,7 +88,7 @@ def check_folders(folder: Path | None, output: Path | None) -> None:
 
 
 def keep(text: str) -> None:
-    """In the cache, where engines look for it."""
+    """Writes the profile into the cache, where engines look for it."""
     path = profiles.cache_path()
     if path is not None and profiles.save(text, path):
         say(f"kept in {path}")

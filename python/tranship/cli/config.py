@@ -67,7 +67,7 @@ def config(
 
 
 def compiler_words(cflags: bool, fortran: bool, libs: bool) -> list[str]:
-    """The flags that compile and link a program with the library, in the package or its sources."""
+    """Returns the flags that compile and link a program with the library."""
     package = Path(__file__).parents[1]
     include = package / "include"
     if not include.is_dir():
@@ -94,7 +94,7 @@ def cmake_folder() -> str:
 
 
 def versions() -> dict[str, str | None]:
-    """Of what the results of a run depend on."""
+    """Returns the versions that the results of a run depend on."""
     return {
         "tranship": __version__,
         "python": platform.python_version(),
@@ -104,7 +104,7 @@ def versions() -> dict[str, str | None]:
 
 
 def gpu() -> dict[str, Any]:
-    """What this build can do with GPUs, and what the machine has for them."""
+    """Returns what this build can do with GPUs, and what the machine has for them."""
     present = hardware()
     names = dict.fromkeys(str(row["name"]) for row in present["gpus"])
     cards = Path("/proc/driver/nvidia/gpus")
@@ -135,13 +135,14 @@ def paths() -> dict[str, Any]:
 
 
 def gpu_rows(card: dict[str, Any]) -> list[tuple[str, str]]:
-    """What is known of GPUs, for people."""
+    """Returns rows on GPUs for the table."""
     build = "not in this build"
     if card["built_in"]:
         build = f"CUDA {card['version']}, kernels for {', '.join(card['architectures'])}"
     used = f"none: {card['unusable_because']}"
     if card["usable"]:
         used = f"{card['usable']} x {' and '.join(card['names'])}"
+        used += " (in host memory)" if card["emulated"] else ""
     storage = storage_line(card["gpu_direct_storage"]).partition(": ")[2]
     cards = [entry["name"] for entry in card["rdma"]["cards"]]
     rdma = f"{', '.join(cards)}; GPU memory: {gpu_rdma_text(card['rdma'])}" if cards else "none"
@@ -157,24 +158,26 @@ def gpu_rows(card: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def print_config(content: dict[str, Any]) -> None:
-    """As tables."""
-    settings = table_of("setting", "value", "source", "variable", "meaning")
+    """Prints settings, versions and folders as tables."""
+    settings = table_of("setting", "~value", "source", "~meaning")
     for entry in content["settings"]:
-        settings.add_row(*(entry[key] for key in ("name", "value", "source", "variable", "help")))
-    facts = table_of("installed", "")
+        source = "default" if entry["source"] == "default" else "environment"
+        settings.add_row(entry["name"], entry["value"], source, entry["help"])
+    facts = table_of("installed", "~")
     for name, value in content["versions"].items():
         facts.add_row(name.replace("_", " "), value or "none")
     card = content["gpu"]
     for name, value in gpu_rows(card):
         facts.add_row(name, value)
-    places = table_of("kept in", "")
+    places = table_of("kept in", "~")
     where = content["paths"]
     places.add_row("package", where["package"])
     places.add_row("cache folder", where["cache_folder"] or "none")
     note = "" if where["profile_exists"] else " (not measured yet: `tranship calibrate`)"
     places.add_row("profile", (where["profile"] or "none") + note)
     places.add_row("machines", ", ".join(where["machines"]) or "none")
-    for k, table in enumerate((settings, facts, places)):
-        if k:
-            print()
+    print_table(settings)
+    print("Set them as ts.Engine(threads=4), or in the environment as TRANSHIP_THREADS=4.")
+    for table in (facts, places):
+        print()
         print_table(table)

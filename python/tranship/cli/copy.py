@@ -16,17 +16,16 @@ from .. import Engine, Event, File, Plan
 from ..arrays.npy import read_header
 from ..errors import Error, InvalidArgument, Timeout
 from ..settings import PlannerName
+from ..units import bytes_text, gbps_text, seconds_text
 from .inputs import (
     JsonOption,
     Planner,
     PlannerOption,
-    bytes_text,
     parse_extents,
     parse_fields,
     parse_layout,
     parse_size,
     profile_of,
-    seconds_text,
 )
 from .talk import CommandError, print_json, progress_bar, say
 from .verify import FileView, first_difference
@@ -47,7 +46,7 @@ VERIFY_SHARE = 4
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asks for."""
+    """The parsed command line."""
 
     source: Path
     target: Path
@@ -126,14 +125,14 @@ def copy(
         return
     say(
         f"copied {bytes_text(result['bytes'])} in {seconds_text(result['seconds'])} "
-        f"({result['gbps']:.2f} GB/s) to {target}" + (", verified" if verify else "")
+        f"({gbps_text(result['gbps'])}) to {target}" + (", verified" if verify else "")
     )
     if trace is not None:
         say(f"trace in {trace}; open it at https://ui.perfetto.dev")
 
 
 def memory_size(text: str) -> int:
-    """Of all buffers; an engine needs some."""
+    """Returns the bytes that all buffers may take; an engine needs some."""
     size = parse_size(text, "--memory")
     if size < MEMORY_BYTES_MIN:
         raise CommandError(
@@ -144,7 +143,7 @@ def memory_size(text: str) -> int:
 
 
 def check_paths(request: Request) -> None:
-    """Before any file is touched."""
+    """Refuses paths that cannot be read or written, before any file is touched."""
     source, target = request.source, request.target
     if not source.exists():
         raise CommandError(f"there is no file '{source}'", "check the path", exit_code=1)
@@ -170,7 +169,7 @@ def check_paths(request: Request) -> None:
 
 
 def open_source(request: Request) -> File:
-    """The source as its header or the options describe it."""
+    """Opens the source as its header or the options describe it."""
     path = str(request.source)
     if path.endswith(".npy"):
         for option, value in (
@@ -181,7 +180,8 @@ def open_source(request: Request) -> File:
         ):
             if value is not None:
                 raise CommandError(
-                    f"{option} is not for '{path}': its header says it", "leave it out"
+                    f"{option} is not for '{path}', whose header describes it",
+                    "leave the option out",
                 )
         return File(path)
     if request.extents is None or request.fields is None:
@@ -203,7 +203,7 @@ def open_source(request: Request) -> File:
 
 
 def open_target(request: Request, source: File) -> File:
-    """A new file, with the extents and fields of the source; it gets its name in the end."""
+    """Opens a new file with the extents and fields of the source; it has its name at the end."""
     path = str(request.target)
     extents = dict(zip(source.dimensions, source.shape, strict=True))
     layout = source.layout
@@ -223,7 +223,7 @@ def fits_npy(source: File) -> bool:
 
 
 def check_space(request: Request, source: File) -> None:
-    """A full disk, said before the copy rather than at its end. An old file stays until then."""
+    """Refuses a target that the disk has no room for; an old file stays until the end."""
     folder = request.target.absolute().parent
     free = shutil.disk_usage(folder).free
     if source.nbytes > free:
@@ -256,7 +256,7 @@ def carry_out(request: Request) -> dict[str, Any]:
 
 
 def run(request: Request, engine: Engine, source: File, target: File) -> tuple[float, float]:
-    """Seconds of the copy, and until all of it was on the disk."""
+    """Copies and returns the seconds of the copy, and of the flush to the disk after it."""
     begin = time.perf_counter()
     try:
         event = engine.copy(
@@ -274,7 +274,7 @@ def run(request: Request, engine: Engine, source: File, target: File) -> tuple[f
 
 
 def summary(request: Request, plan: Plan, seconds: float, flush_s: float) -> dict[str, Any]:
-    """What was done, for programs."""
+    """Returns what was done, for programs."""
     return {
         "source": str(request.source),
         "target": str(request.target),
@@ -290,7 +290,7 @@ def summary(request: Request, plan: Plan, seconds: float, flush_s: float) -> dic
 
 
 def not_made(target: Path, error: Error) -> CommandError:
-    """The error, with what became of the target."""
+    """Returns the error, with what became of the target."""
     return CommandError(
         f"{error.message} ('{target}' was not made{old_text(target)})",
         error.hint or "copy again when the reason is gone",
@@ -299,12 +299,12 @@ def not_made(target: Path, error: Error) -> CommandError:
 
 
 def old_text(target: Path) -> str:
-    """What is there instead."""
+    """Returns words for the old file, if there is one."""
     return "; the old file is as it was" if target.exists() else ""
 
 
 def follow(event: Event, count: int) -> None:
-    """Waits for the end; shows how far the process has come with its writes."""
+    """Waits for the end; shows progress by the bytes that the process has written."""
     before = bytes_written()
     with progress_bar("copying") as report:
         while True:
@@ -322,7 +322,7 @@ def follow(event: Event, count: int) -> None:
 
 
 def bytes_written() -> int:
-    """By this process, as the system counts them; 0 where it does not."""
+    """Returns the bytes that this process has written; 0 where the system does not count them."""
     try:
         text = Path("/proc/self/io").read_text()
     except OSError:
@@ -351,5 +351,5 @@ def verify(request: Request, source: File, target: File) -> None:
 
 
 def start_of(path: Path, offset_bytes: int) -> int:
-    """Bytes before the data."""
+    """Returns the bytes before the data."""
     return read_header(str(path))[3] if path.suffix == ".npy" else offset_bytes

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from .. import _core, profiles
+from ..units import bytes_text, seconds_text
 from .talk import CommandError, progress_bar
 
 __all__ = [
@@ -90,7 +91,7 @@ def parse_fields(text: str) -> dict[str, str]:
 
 
 def is_type(kind: str) -> bool:
-    """Whether it is a size in bytes, or a type of known size."""
+    """Whether a text is a size in bytes, or a type of known size."""
     if kind.isdecimal():
         return int(kind) > 0
     try:
@@ -101,13 +102,13 @@ def is_type(kind: str) -> bool:
 
 
 def parse_layout(text: str | None, extents: dict[str, int]) -> str:
-    """The layout as the core reads it; fields come first unless it says where, C order if None."""
+    """Returns the layout as the core reads it; default C order, and fields first."""
     terms = [term.strip() for term in text.split(",")] if text else list(reversed(extents))
     return ", ".join(terms if "F" in terms else ["F", *terms])
 
 
 def parse_size(text: str, option: str) -> int:
-    """Bytes, of ``64MiB``; more than none."""
+    """Returns the bytes of ``64MiB``; at least one."""
     try:
         size = int(_core.parse_bytes(text))
     except ValueError:
@@ -120,32 +121,15 @@ def parse_size(text: str, option: str) -> int:
 
 
 def profile_of(machine: str | None) -> str:
-    """The profile of the machine named, as JSON; this machine's is measured if there is none."""
+    """Returns the profile of a machine as JSON; this machine is measured if it has none yet."""
     if machine is None:
         with progress_bar("measuring this machine, once") as report:
             return profiles.of_this_machine(report)
     return profiles.load(machine)
 
 
-def bytes_text(count: float) -> str:
-    """A number of bytes for people."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.4g} {unit}"
-        count /= 1024
-    return f"{count:.4g} TiB"
-
-
-def seconds_text(seconds: float) -> str:
-    """A time for people."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
-
-
 def field_list(fields: dict[str, str]) -> list[Any]:
-    """The fields as the core takes them."""
+    """Returns the fields as the core takes them."""
     from ..arrays.dtypes import field_specs
 
     return list(field_specs(fields))

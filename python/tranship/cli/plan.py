@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from .. import _core
+from ..errors import NotFound
 from .inputs import (
     JsonOption,
     MachineOption,
@@ -88,19 +89,24 @@ def plan(
 ) -> None:
     """Plan a copy on a machine profile and explain the plan."""
     space = parse_extents(extents)
-    explained, content, profile = _core.plan_on(
-        profile_of(machine),
-        (source, parse_layout(source_layout, space)),
-        (target, parse_layout(target_layout, space)),
-        list(space.items()),
-        field_list(parse_fields(fields)),
-        planner=planner.value,
-        buffer_bytes=parse_size(buffer_bytes, "--buffer-bytes") if buffer_bytes else 0,
-        full_from_bytes=parse_size(full_from, "--full-from") if full_from else 0,
-        lanes=lanes,
-        through=[source, *names_of(through), target] if through is not None else [],
-        waiting_s=dict(parse_waiting(text) for text in waiting or []),
-    )
+    known = profile_of(machine)
+    try:
+        explained, content, profile = _core.plan_on(
+            known,
+            (source, parse_layout(source_layout, space)),
+            (target, parse_layout(target_layout, space)),
+            list(space.items()),
+            field_list(parse_fields(fields)),
+            planner=planner.value,
+            buffer_bytes=parse_size(buffer_bytes, "--buffer-bytes") if buffer_bytes else 0,
+            full_from_bytes=parse_size(full_from, "--full-from") if full_from else 0,
+            lanes=lanes,
+            through=[source, *names_of(through), target] if through is not None else [],
+            waiting_s=dict(parse_waiting(text) for text in waiting or []),
+        )
+    except NotFound as error:  # a memory or a channel that the command line names
+        hint = "`tranship topology` lists the memories and channels of a machine"
+        raise CommandError(error.message, error.hint or hint) from error
     if draw is not None:
         from ..drawing.plan import draw_plan
 

@@ -19,8 +19,9 @@ from typing import Annotated, Any
 import typer
 
 from ..staging import StagingServer
-from .inputs import bytes_text, parse_size
-from .talk import CommandError, say
+from ..units import bytes_text
+from .inputs import JsonOption, parse_size
+from .talk import CommandError, print_json, say
 
 __all__ = ["EXAMPLES", "serve"]
 
@@ -140,6 +141,7 @@ def serve(
             help="These options by name, and engine settings in a table [settings].",
         ),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run staging servers until they are interrupted (Ctrl-C, SIGTERM)."""
     read = read_config(config)
@@ -179,11 +181,13 @@ def serve(
         )
         ended.listen()
         with server:
-            if here:
+            if here and as_json:
+                announce(server, options["contact"], count, as_json, here)
+            elif here:
                 print(f"server {here} of {count} at {server.contact}", flush=True)
             else:
                 await_group(server, running, ended)
-                announce(server, options["contact"], count)
+                announce(server, options["contact"], count, as_json)
             while not ended.come:
                 time.sleep(LOOK_S)
             used, spilled = bytes_text(server.memory_used), bytes_text(server.spilled)
@@ -265,8 +269,15 @@ def await_group(server: StagingServer, running: list[Process], ended: EndSignals
         time.sleep(LOOK_S / 4)
 
 
-def announce(server: StagingServer, contact: Path, count: int) -> None:
-    """Says that the group serves."""
+def announce(
+    server: StagingServer, contact: Path, count: int, as_json: bool, rank: int = 0
+) -> None:
+    """Prints where the group serves, once it does."""
+    if as_json:
+        where = {"contact": str(contact), "address": server.contact}
+        print_json({**where, "rank": rank, "servers": count, "process": os.getpid()})
+        sys.stdout.flush()
+        return
     group = f" with {count} servers" if count > 1 else ""
     print(f"serving at {server.contact}{group}, in {contact}", flush=True)
 

@@ -20,15 +20,24 @@ from rich.table import Table
 from ..arrays.npy import beside, read_header
 from ..errors import InvalidArgument
 from ..staging import Staging
-from .inputs import JsonOption, bytes_text
-from .talk import CommandError, print_json, print_table, say, table_of
+from ..units import bytes_text, rate_text
+from .inputs import JsonOption
+from .talk import (
+    CommandError,
+    clear_screen,
+    on_terminal,
+    print_json,
+    print_table,
+    say,
+    table_of,
+)
 
 __all__ = ["GET_EXAMPLES", "LS_EXAMPLES", "PUT_EXAMPLES", "get", "ls", "put"]
 
 PUT_EXAMPLES = """
 tranship put staging.contact energy 3 block.npy --lower 0,0,128
 tranship put staging.contact energy 3 fields.npz --member energy
-tranship put --lower 0,0,128 -- staging.contact energy -1 block.npy
+tranship put staging.contact energy -1 block.npy --json
 """
 GET_EXAMPLES = """
 tranship get staging.contact energy 3 out.npy --lower 0,0,0 --upper 64,64,64
@@ -50,6 +59,7 @@ LowerOption = Annotated[
     typer.Option(metavar="I,J,…", help="The box's first indices. Default: put 0, get the first."),
 ]
 WAYS = ("puts", "gets")
+RATES = (">put rate", ">get rate")
 FIND_S = 2.0
 """How long a command looks for a server that may be about to start."""
 TimeoutOption = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait.")]
@@ -68,16 +78,16 @@ def corner(text: str | None, option: str) -> tuple[int, ...] | None:
 
 
 def load(file: Path, member: str | None) -> npt.NDArray[Any]:
-    """The array of a .npy file, or one of an archive.
+    """Returns the array of a .npy file, or one of an archive.
 
     Raises:
-        CommandError: it is an archive, and `member` does not name one of its arrays; or no array.
+        CommandError: An archive of which `member` names no array, or a file that holds none.
     """
     try:
         loaded = np.load(file, mmap_mode="r")
         if isinstance(loaded, np.ndarray):
             if member is not None:
-                raise CommandError(f"'{file}' is no archive", "leave out --member")
+                raise CommandError(f"'{file}' is not an archive", "leave out --member")
             return np.asarray(loaded)
         with loaded:
             names = ", ".join(loaded.files) or "none"
@@ -99,7 +109,7 @@ def load(file: Path, member: str | None) -> npt.NDArray[Any]:
 
 
 def explain_refusal(file: Path) -> None:
-    """Says more than NumPy does of a file that it does not load, if there is more to say."""
+    """Raises a more precise error than NumPy for a file that it does not load, if there is one."""
     try:
         read_header(str(file))
     except InvalidArgument as error:
@@ -116,11 +126,25 @@ def put(
         str | None, typer.Option(metavar="NAME", help="Which array of an archive (.npz).")
     ] = None,
     timeout: TimeoutOption = 30.0,
+    as_json: JsonOption = False,
 ) -> None:
     """Put an array of a .npy file, or of an .npz archive, as a box of a variable."""
     array = load(file, member)
     with Staging(server, timeout=FIND_S) as staging:
-        staging.put(name, version, array, corner(lower, "--lower"), timeout=timeout)
+        first = corner(lower, "--lower")
+        staging.put(name, version, array, first, timeout=timeout)
+    if as_json:
+        print_json(
+            {
+                "variable": name,
+                "version": version,
+                "bytes": array.nbytes,
+                "lower": list(first or (0,) * array.ndim),
+                "shape": list(array.shape),
+                "type": str(array.dtype),
+            }
+        )
+        return
     say(f"put {bytes_text(array.nbytes)} as version {version} of {name}")
 
 
@@ -134,10 +158,11 @@ def get(
         str | None, typer.Option(metavar="I,J,…", help="One past the box's last indices.")
     ] = None,
     timeout: TimeoutOption = 30.0,
+    as_json: JsonOption = False,
 ) -> None:
     """Get a box of a variable into a .npy file. Default: all that was ever put."""
     if version != "latest" and not re.fullmatch(r"-?[0-9]+", version):
-        raise CommandError(f"{version!r} is no version", 'give a whole number, or "latest"')
+        raise CommandError(f"{version!r} is not a version", 'give a whole number, or "latest"')
     with Staging(server, timeout=FIND_S) as staging:
         array = staging.get(
             name,
@@ -148,6 +173,18 @@ def get(
         )
     with beside(file) as opened:
         np.save(opened, array)
+    if as_json:
+        print_json(
+            {
+                "variable": name,
+                "version": version if version == "latest" else int(version),
+                "bytes": array.nbytes,
+                "shape": list(array.shape),
+                "type": str(array.dtype),
+                "file": str(file),
+            }
+        )
+        return
     say(f"{bytes_text(array.nbytes)} of {name} are in {file}")
 
 
@@ -156,7 +193,7 @@ def ls(
     watch: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", min=0.01, help="Look again and again, so often, and show rates."
+            metavar="SECONDS", min=0.01, help="Look again after so many seconds, and show rates."
         ),
     ] = None,
     looks: Annotated[
@@ -178,13 +215,16 @@ def ls(
             if as_json:
                 print(json.dumps({"variables": variables, "servers": staging.servers()}))
             else:
-                print("\n" if number > 0 else "", end="")
+                if on_terminal():
+                    clear_screen()
+                elif number > 0:
+                    print()
                 show(variables, staging.servers(), paths, as_json)
             sys.stdout.flush()
 
 
 def looks_at(staging: Staging, seconds: float, count: int | None) -> Iterator[list[dict[str, Any]]]:
-    """The variables, again and again, with what was moved a second since the look before."""
+    """Yields the variables again and again, with the rates since the look before."""
     before, since = totals_of(staging.ls()), time.monotonic()
     for _ in itertools.count() if count is None else range(count):
         time.sleep(seconds)
@@ -198,26 +238,32 @@ def looks_at(staging: Staging, seconds: float, count: int | None) -> Iterator[li
 
 
 def totals_of(variables: list[dict[str, Any]]) -> dict[tuple[str, str], int]:
-    """Bytes by variable and way."""
+    """Returns the bytes moved, by variable and way."""
     return {(one["name"], way): one[way]["bytes"] for one in variables for way in WAYS}
 
 
 def show(
     variables: list[dict[str, Any]], servers: list[dict[str, Any]], paths: bool, as_json: bool
 ) -> None:
-    """One look, as JSON or as tables."""
+    """Prints the variables and servers as JSON or as tables."""
     if as_json:
         print_json({"variables": variables, "servers": servers})
         return
-    columns = ["variable", "type", "bounds", "versions", ">objects", ">memory", ">producers"]
-    rates = any("bytes_per_second" in variable["puts"] for variable in variables)
-    table = table_of(*columns, ">puts", ">gets", *((">put rate", ">get rate") if rates else ()))
+    table = table_of("variable", "~type", "~bounds", "~versions", ">objects", ">memory")
     for variable in variables:
         table.add_row(*row_of(variable))
     print_table(table)
+    if variables:
+        print()
+    rates = any("bytes_per_second" in variable["puts"] for variable in variables)
+    table = table_of("variable", ">producers", ">puts", ">gets", *(RATES if rates else ()))
+    for variable in variables:
+        table.add_row(*traffic_row(variable))
+    print_table(table)
     if paths:
         print_table(table_of_paths(variables))
-    table = table_of(">server", "at", ">memory", ">in use", ">on disk", ">clients", "names")
+    print()
+    table = table_of(">server", "~at", ">memory", ">in use", ">on disk", ">clients", "~names")
     for one in servers:
         sizes = [bytes_text(one[key]) for key in ("memory", "memory_used", "spilled")]
         names = ", ".join(one["names"])
@@ -226,7 +272,7 @@ def show(
 
 
 def table_of_paths(variables: list[dict[str, Any]]) -> Table:
-    """How many puts and gets went by which path."""
+    """Returns how many puts and gets went by which path."""
     table = table_of("variable", "moved by", "path", ">times")
     for variable in variables:
         for way in WAYS:
@@ -236,11 +282,10 @@ def table_of_paths(variables: list[dict[str, Any]]) -> Table:
 
 
 def row_of(variable: dict[str, Any]) -> tuple[str, ...]:
-    """A line of the table."""
+    """Returns name, type, bounds and versions of a variable."""
     versions = variable["versions"]
     first_last = [str(versions[k]["version"]) for k in ((0, -1) if len(versions) > 1 else (0,))]
     bounds = zip(variable["lower"], variable["upper"], strict=True)
-    moved = [variable[way] for way in WAYS]
     return (
         variable["name"],
         variable["type"],
@@ -248,7 +293,15 @@ def row_of(variable: dict[str, Any]) -> tuple[str, ...]:
         f"{len(versions)} ({' to '.join(first_last)})" if versions else "0",
         str(sum(version["objects"] for version in versions)),
         bytes_text(sum(version["bytes"] for version in versions)),
+    )
+
+
+def traffic_row(variable: dict[str, Any]) -> tuple[str, ...]:
+    """Returns what was put and got, and how fast since the look before."""
+    moved = [variable[way] for way in WAYS]
+    return (
+        variable["name"],
         str(variable["producers"]),
         *(f"{way['count']}, {bytes_text(way['bytes'])}" for way in moved),
-        *(bytes_text(way["bytes_per_second"]) + "/s" for way in moved if "bytes_per_second" in way),
+        *(rate_text(way["bytes_per_second"]) for way in moved if "bytes_per_second" in way),
     )

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.control import Control
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -19,7 +20,10 @@ from rich.table import Table
 __all__ = [
     "CommandError",
     "Report",
+    "clear_screen",
+    "columns",
     "complain",
+    "on_terminal",
     "print_json",
     "print_table",
     "progress_bar",
@@ -30,7 +34,11 @@ __all__ = [
 Report = Callable[[float, str], None]
 
 PIPED_WIDTH = 200
-"""Columns of a table that nobody looks at directly: nothing is cut."""
+"""Columns of a table that goes into a file or another program."""
+WORD_MAX = 16
+"""Columns of a word that is not broken between lines."""
+WIDTH_LEAST = 80
+"""Columns that every table fits into; narrower terminals wrap its lines."""
 
 
 class CommandError(Exception):
@@ -50,20 +58,31 @@ class CommandError(Exception):
 
 
 def console_of(*, stderr: bool = False) -> Console:
-    """A console on the stream as it is now."""
+    """Returns a console on the stream as it is now."""
     console = Console(stderr=stderr, highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console = Console(stderr=stderr, highlight=False, soft_wrap=True, width=PIPED_WIDTH)
     return console
 
 
+def columns() -> int:
+    """Returns the width of text on stdout: the terminal's, or that of a page."""
+    console = console_of()
+    return max(console.width, WIDTH_LEAST) if console.is_terminal else WIDTH_LEAST
+
+
+def on_terminal() -> bool:
+    """Whether stdout is a terminal."""
+    return console_of().is_terminal
+
+
 def say(text: str) -> None:
-    """A note for the user, on stderr."""
+    """Prints a note on stderr."""
     console_of(stderr=True).print(escape(text))
 
 
 def complain(message: str, hint: str = "") -> None:
-    """An error in one line, and in another what to do about it."""
+    """Prints an error in one line, and in another what to do about it."""
     console = console_of(stderr=True)
     console.print(f"[bold red]error:[/] {escape(' '.join(message.split()))}")
     if hint:
@@ -71,31 +90,52 @@ def complain(message: str, hint: str = "") -> None:
 
 
 def print_json(content: Any) -> None:
-    """Data for programs, on stdout."""
+    """Prints data for programs on stdout."""
     sys.stdout.write(json.dumps(content, indent=2) + "\n")
 
 
 def table_of(*columns: str) -> Table:
-    """A plain table; a column whose name starts with ">" is aligned to the right."""
+    """Returns a plain table.
+
+    Args:
+        columns: Their names. One that starts with ">" is aligned to the right; one that starts with
+            "~" is text that may be broken into several lines where the table is too wide.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in columns:
-        right = column.startswith(">")
-        table.add_column(column.lstrip(">"), justify="right" if right else "left", no_wrap=True)
+        right, wraps = column.startswith(">"), column.startswith("~")
+        table.add_column(
+            column.lstrip(">~"),
+            justify="right" if right else "left",
+            no_wrap=not wraps,
+            overflow="fold",
+            ratio=None,
+        )
     return table
 
 
 def print_table(table: Table) -> None:
-    """Data for people, on stdout."""
+    """Prints a table on stdout; only columns that may be broken give way where it is too wide."""
     console = console_of()
+    for column in table.columns:
+        cells = [str(column.header), *(str(cell) for cell in column.cells)]
+        parts = cells if column.no_wrap else [word for cell in cells for word in cell.split()]
+        longest = max((len(part) for part in parts), default=0)
+        column.min_width = longest if column.no_wrap else min(longest, WORD_MAX)
     with console.capture() as captured:
         console.print(table, crop=False)
     for line in captured.get().splitlines():
         sys.stdout.write(line.rstrip() + "\n")
 
 
+def clear_screen() -> None:
+    """Makes what is printed next replace what a terminal shows."""
+    console_of().control(Control.clear(), Control.home())
+
+
 @contextmanager
 def progress_bar(title: str) -> Iterator[Report]:
-    """A bar on stderr that appears with the first report; nothing where that is no terminal."""
+    """Yields a function that shows progress as a bar on stderr, if stderr is a terminal."""
     console = console_of(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),

@@ -53,11 +53,7 @@ def run(options: Options) -> int:
     """Run the demo; return the exit code (1 if a process failed or a check did not hold)."""
     begin = time.monotonic()
     exact = SedovSolution.solve(gamma=1.4)
-    try:
-        settings = Settings.choose(options, exact, usable_gpus())
-    except ValueError as error:
-        print(f"demo: {error}", file=sys.stderr)
-        return 1
+    settings = Settings.choose(options, exact, usable_gpus())
     prepare(Path(settings.out))
     report: dict[str, Any] = {"settings": asdict(settings), "hardware": hardware(settings)}
     introduce(settings, report["hardware"])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tranship.demo.exact import SedovSolution
 from tranship.demo.sedov import Blast
+from tranship.errors import InvalidArgument
 
 # The run ends when the exact shock has come this far along the side of the cube.
 END_RADIUS = 0.85
@@ -55,20 +56,24 @@ class Settings:
     def choose(cls, options: Options, exact: SedovSolution, gpus: int = 0) -> Settings:
         """Check the options and fill in what they leave open.
 
-        @error ValueError if an option is out of range; the message says what to choose.
+        @error InvalidArgument if an option is out of range; the hint says what to choose.
         """
         if options.cells < 16 or options.cells % 4:
-            raise ValueError(f"--cells is {options.cells}: choose a multiple of 4 from 16 on")
+            raise InvalidArgument(
+                f"--cells {options.cells} cannot be cut into blocks",
+                "choose a multiple of 4 from 16 on",
+            )
         if options.every < 1:
-            raise ValueError(f"--every is {options.every}: choose 1 or more steps")
+            raise InvalidArgument(f"--every {options.every} is too small", "choose 1 or more steps")
         if options.steps is not None and options.steps < 1:
-            raise ValueError(f"--steps is {options.steps}: choose 1 or more steps")
+            raise InvalidArgument(f"--steps {options.steps} is too small", "choose 1 or more steps")
         latest = exact.time(END_RADIUS)
         time = latest if options.time is None else options.time
         if not 0.0 < time <= latest:
-            raise ValueError(
-                f"--time is {time}: choose more than 0 and at most {latest:.3f}, "
-                "when the shock comes close to the end of the domain"
+            raise InvalidArgument(
+                f"--time {time} is outside the simulation",
+                f"choose more than 0 and at most {latest:.3f}, when the shock comes close to the "
+                "end of the domain",
             )
         steps_max = options.steps if options.steps is not None else 1_000_000
         out = str(Path(options.out).resolve())

@@ -1,0 +1,115 @@
+"""The command line as a program: its start, the completion of the shell, and its tables."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+import tranship as ts
+from tranship.cli import main
+
+COMMANDS = ("calibrate", "config", "copy", "demo", "get", "ls", "plan", "put", "serve", "topology")
+
+
+def test_the_version_comes_at_once() -> None:
+    begin = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "tranship", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seconds = time.monotonic() - begin
+    assert done.stdout == f"tranship {ts.__version__}\n"
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "tranship" in imported
+    assert not imported & {"numpy", "tranship._core", "typer", "rich"}
+    assert seconds < 2.0, "0.1 s on a quiet machine"
+
+
+@pytest.mark.parametrize("name", ["tranship", "tranship.cli"])
+def test_the_package_runs_as_a_module(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", name, "nonsense"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2 and "No such command 'nonsense'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"), [("tranship to", "topology"), ("tranship copy --ver", "--verify")]
+)
+def test_the_shell_completes(words: str, completed: str) -> None:
+    environment = {"_TRANSHIP_COMPLETE": "complete_bash", "COMP_WORDS": words}
+    done = subprocess.run(
+        [sys.executable, "-m", "tranship"],
+        env={**os.environ, **environment, "COMP_CWORD": str(len(words.split()) - 1)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == [completed], done.stderr
+
+
+def test_every_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (*COMMANDS, "trace"):
+        assert main([command, "--help"]) == 0
+        assert "--json" in capsys.readouterr().out, command
+
+
+def on_terminal(*words: str, columns: int = 80, **environment: str) -> list[str]:
+    """What a command shows on a terminal so wide."""
+    main_end, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    command = [sys.executable, "-m", "tranship", *words]
+    process = subprocess.Popen(command, stdout=end, stderr=end, env={**os.environ, **environment})
+    os.close(end)
+    out = b""
+    with contextlib.suppress(OSError):  # the end of the other side
+        while data := os.read(main_end, 65536):
+            out += data
+    os.close(main_end)
+    assert process.wait(timeout=30) == 0, out
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", out.decode()).splitlines()
+
+
+def test_tables_fit_a_terminal(profile: str) -> None:
+    commands = [("topology",), ("config",), ("topology", "--machine", "h200-8")]
+    for words in commands:
+        gpus = "2" if len(words) == 1 else "0"
+        shown = on_terminal(*words, TRANSHIP_EMULATED_GPUS=gpus)
+        lines = [line.rstrip() for line in shown]  # a heading's spaces come before its colour ends
+        assert not [line for line in lines if len(line) > 80], words
+        text = " ".join(lines)
+        assert "…" not in text and "..." not in text
+        if words == ("config",):
+            assert "staging_version_boxes" in text and "2 x emulated GPU" in text
+        else:
+            assert "GB/s" in text and "host0 > " in text
+
+
+def test_emulation_is_said_on_every_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRANSHIP_EMULATED_GPUS", "2")
+    assert main(["topology"]) == 0
+    for line in capsys.readouterr().out.splitlines():
+        if " > " in line and "device" in line:
+            assert "(emulated)" in line, line
+        if line.startswith(("node0/device", "  device")):
+            assert "emulated" in line, line
+    with ts.Engine(threads=1) as engine:
+        lines = engine.topology().splitlines()
+        made = engine.empty(3, memory="device0")
+        assert repr(made) == "<DeviceArray on device0 (emulated): shape (3,), float64>"
+    assert all("emulated" in line for line in lines if line.startswith("  device"))
+    assert all("(emulated)" in line for line in lines if " > " in line and "device" in line)
