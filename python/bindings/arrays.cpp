@@ -291,7 +291,7 @@ void end_file(const Array& array, Status (File::*end)()) {
 
 Array sliced(const Array& array,
              const std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>>& cuts) {
-  std::vector<Cut> parts;
+  std::vector<DimensionSlice> parts;
   for (const auto& [start, count, step, drop] : cuts) parts.push_back({start, count, step, drop});
   Array part = array;
   part.view = unwrap(slice(array.view, parts));

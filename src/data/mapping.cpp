@@ -242,22 +242,22 @@ std::shared_ptr<const Mapping> Mapping::permuted(const std::vector<int>& order) 
 }
 
 std::shared_ptr<const Mapping> Mapping::sliced(const Point& lower,
-                                               const std::vector<Cut>& cuts) const {
+                                               const std::vector<DimensionSlice>& slices) const {
   auto mapping = new_mapping();
   std::vector<Placement> fields;
   for (const Placement& placement : fields_) {
     Placement part{placement.field, placement.offset, {}};
     std::size_t kept = 0;
-    for (std::size_t k = 0; k < cuts.size(); ++k) {
-      part.offset += placement.dimension[k].offset(lower[k] + cuts[k].start);
-      if (cuts[k].drop) continue;
-      part.dimension[kept++].level[0] = {std::max<std::int64_t>(cuts[k].count, 1),
-                                         placement.dimension[k].level[0].stride * cuts[k].step};
+    for (std::size_t k = 0; k < slices.size(); ++k) {
+      part.offset += placement.dimension[k].offset(lower[k] + slices[k].start);
+      if (slices[k].drop) continue;
+      part.dimension[kept++].level[0] = {std::max<std::int64_t>(slices[k].count, 1),
+                                         placement.dimension[k].level[0].stride * slices[k].step};
     }
     fields.push_back(std::move(part));
   }
-  for (std::size_t k = 0; k < cuts.size(); ++k) {
-    if (!cuts[k].drop) mapping->space_.push_back({space_[k].name, cuts[k].count});
+  for (std::size_t k = 0; k < slices.size(); ++k) {
+    if (!slices[k].drop) mapping->space_.push_back({space_[k].name, slices[k].count});
   }
   mapping->fields_ = std::move(fields);
   mapping->layout_ = layout_of_strides(mapping->space_, mapping->fields_);

@@ -13,7 +13,7 @@
 
 namespace tranship {
 
-struct Cut;
+struct DimensionSlice;
 
 using Point = std::array<std::int64_t, dimensions_max>;
 
@@ -74,8 +74,10 @@ class Mapping {
   /// dimension `order[k]` of this one.
   std::shared_ptr<const Mapping> permuted(const std::vector<int>& order) const;
 
-  /// What `cuts` keep of the box that begins at `lower`. Use slice() (slice.hpp), which checks.
-  std::shared_ptr<const Mapping> sliced(const Point& lower, const std::vector<Cut>& cuts) const;
+  /// The part that `slices` keep of the box that begins at `lower`. Use slice() (slice.hpp), which
+  /// checks.
+  std::shared_ptr<const Mapping> sliced(const Point& lower,
+                                        const std::vector<DimensionSlice>& slices) const;
 
   const IndexSpace& space() const { return space_; }
   int rank() const { return static_cast<int>(space_.size()); }

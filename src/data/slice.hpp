@@ -1,4 +1,4 @@
-// Parts of an array, as NumPy writes them.
+// Slices of an array: the ranges, steps and single indices of NumPy's basic indexing.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,19 @@
 
 namespace tranship {
 
-/// What is kept of one dimension: `count` indices from `start`, `step` apart; or one index, and the
-/// dimension goes.
-struct Cut {
+/// A slice of one dimension: `count` indices from `start` on, `step` apart. With `drop` it is one
+/// index, and the result does not have the dimension.
+struct DimensionSlice {
   std::int64_t start = 0;
   std::int64_t count = 0;
   std::int64_t step = 1;
   bool drop = false;
 };
 
-/// The part of `view` that `cuts` keep, one for each dimension, counted from the view's corner.
-/// @error out_of_range if a cut leaves the view; unsupported for steps in a blocked dimension
-Result<View> slice(const View& view, const std::vector<Cut>& cuts);
+/// Returns the part of `view` that `slices` select: one slice for each dimension, its indices
+/// counted from the view's first.
+/// @error out_of_range if a slice reaches beyond the view; unsupported for steps in a blocked
+/// dimension
+Result<View> slice(const View& view, const std::vector<DimensionSlice>& slices);
 
 }  // namespace tranship

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tranship {
+namespace tranship::file {
 namespace {
 
 /// Room for the parts of pages before and after a run.
@@ -16,30 +16,30 @@ Carrier::Carrier(const Copy& copy, std::int64_t window_bytes)
       members_(group_members_max),
       nests_(group_members_max) {}
 
-Status Carrier::carry(const FilePiece& piece) {
+Status Carrier::carry(const PieceTask& piece) {
   members_.resize(piece.nests.size());
   nests_.resize(piece.nests.size());
   for (std::size_t i = 0; i < piece.nests.size(); ++i) {
     members_[i] = from_file(piece.nests[i], piece.file_base, piece.direction);
   }
-  piece_ = piece_of(members_, piece.cut, piece.index);
+  piece_ = piece_of(members_, piece.plan, piece.index);
   lowest_offset_ = lowest_offset(members_) + piece_.file_shift;
-  switch (piece.cut.way) {
-    case Way::straight: return carry_straight(piece);
-    case Way::image: return carry_image(piece);
-    case Way::mapped: break;
+  switch (piece.plan.method) {
+    case PieceMethod::straight: return carry_straight(piece);
+    case PieceMethod::image: return carry_image(piece);
+    case PieceMethod::mapped: break;
   }
   return carry_mapped(piece);
 }
 
-Status Carrier::carry_straight(const FilePiece& piece) {
+Status Carrier::carry_straight(const PieceTask& piece) {
   const FileNest& nest = members_.front();
   const std::int64_t bytes = piece_.bytes_end - piece_.bytes_begin;
   if (bytes <= 0) return {};
   const std::int64_t offset = lowest_offset_ + piece_.bytes_begin;
   std::byte* memory = piece.memory + piece_.memory_offset(nest) + piece_.bytes_begin;
-  const bool reading = piece.direction == FileDirection::read;
-  const int level = piece.cut.level;
+  const bool reading = piece.direction == Direction::read;
+  const int level = piece.plan.level;
   if (reading && bytes < direct_bytes_min && (level > 0 || piece_.count > 1)) {
     (void)for_each_run(nest, 0, level, piece_.count, [&](std::int64_t file, std::int64_t) {
       read_soon(*piece.file, offset + file, bytes);
@@ -51,9 +51,9 @@ Status Carrier::carry_straight(const FilePiece& piece) {
   });
 }
 
-Status Carrier::straight_run(const FilePiece& piece, const FileRun& run) {
+Status Carrier::straight_run(const PieceTask& piece, const FileRun& run) {
   File& file = *piece.file;
-  const bool reading = piece.direction == FileDirection::read;
+  const bool reading = piece.direction == Direction::read;
   const std::int64_t align = file.direct_align_bytes();
   const bool whole = (run.offset % align) == 0 && (run.bytes % align) == 0;
   const bool suits = direct_suits(file, run) && (whole || !reading);
@@ -73,15 +73,15 @@ Status Carrier::straight_run(const FilePiece& piece, const FileRun& run) {
   return {};
 }
 
-Carrier::Image Carrier::image_of(const FilePiece& piece) const {
-  const Cut& cut = piece.cut;
+Carrier::Image Carrier::image_of(const PieceTask& piece) const {
+  const PiecePlan& plan = piece.plan;
   Image image;
-  image.io_bytes = span_bytes(members_, std::min(cut.dense, cut.level));
+  image.io_bytes = span_bytes(members_, std::min(plan.dense, plan.level));
   const auto loop = [&](int k) { return members_.front().loops[static_cast<std::size_t>(k)]; };
-  if (cut.dense > cut.level) {
-    image.io_bytes += (piece_.count - 1) * loop(cut.level).file_stride;
+  if (plan.dense > plan.level) {
+    image.io_bytes += (piece_.count - 1) * loop(plan.level).file_stride;
   } else {
-    for (int k = cut.dense; k < cut.level; ++k) image.ios *= loop(k).extent;
+    for (int k = plan.dense; k < plan.level; ++k) image.ios *= loop(k).extent;
     image.ios *= piece_.count;
   }
   // One I/O starts where its file offset starts in a page, so that it can be direct.
@@ -90,9 +90,9 @@ Carrier::Image Carrier::image_of(const FilePiece& piece) const {
   return image;
 }
 
-Status Carrier::carry_image(const FilePiece& piece) {
+Status Carrier::carry_image(const PieceTask& piece) {
   const Image image = image_of(piece);
-  if (piece.direction == FileDirection::write) {
+  if (piece.direction == Direction::write) {
     copy_image(piece, image);
     return write_ios(piece, image);
   }
@@ -101,42 +101,44 @@ Status Carrier::carry_image(const FilePiece& piece) {
   return {};
 }
 
-Status Carrier::read_ios(const FilePiece& piece, const Image& image) {
+Status Carrier::read_ios(const PieceTask& piece, const Image& image) {
   File& file = *piece.file;
   if (image.ios == 1) {
     return read_run(file, {lowest_offset_, image.io_bytes, image.data}, true);
   }
   const FileNest& nest = members_.front();
-  const Cut& cut = piece.cut;
-  (void)for_each_run(nest, cut.dense, cut.level, piece_.count, [&](std::int64_t at, std::int64_t) {
-    read_soon(file, lowest_offset_ + at, image.io_bytes);
-    return Status{};
-  });
+  const PiecePlan& plan = piece.plan;
+  (void)for_each_run(nest, plan.dense, plan.level, piece_.count,
+                     [&](std::int64_t at, std::int64_t) {
+                       read_soon(file, lowest_offset_ + at, image.io_bytes);
+                       return Status{};
+                     });
   std::byte* data = image.data;
-  return for_each_run(nest, cut.dense, cut.level, piece_.count, [&](std::int64_t at, std::int64_t) {
-    Status read = read_run(file, {lowest_offset_ + at, image.io_bytes, data}, false);
-    data += image.io_bytes;
-    return read;
-  });
+  return for_each_run(
+      nest, plan.dense, plan.level, piece_.count, [&](std::int64_t at, std::int64_t) {
+        Status read = read_run(file, {lowest_offset_ + at, image.io_bytes, data}, false);
+        data += image.io_bytes;
+        return read;
+      });
 }
 
-Status Carrier::write_ios(const FilePiece& piece, const Image& image) {
+Status Carrier::write_ios(const PieceTask& piece, const Image& image) {
   if (image.ios == 1) {
     return write_run(*piece.file, {lowest_offset_, image.io_bytes, image.data});
   }
-  const Cut& cut = piece.cut;
+  const PiecePlan& plan = piece.plan;
   std::byte* data = image.data;
   return for_each_run(
-      members_.front(), cut.dense, cut.level, piece_.count, [&](std::int64_t at, std::int64_t) {
+      members_.front(), plan.dense, plan.level, piece_.count, [&](std::int64_t at, std::int64_t) {
         Status written = write_run(*piece.file, {lowest_offset_ + at, image.io_bytes, data});
         data += image.io_bytes;
         return written;
       });
 }
 
-void Carrier::copy_image(const FilePiece& piece, const Image& image) {
-  const bool reading = piece.direction == FileDirection::read;
-  const Cut& cut = piece.cut;
+void Carrier::copy_image(const PieceTask& piece, const Image& image) {
+  const bool reading = piece.direction == Direction::read;
+  const PiecePlan& plan = piece.plan;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const FileNest& member = members_[i];
     LoopNest& nest = nests_[i];
@@ -147,11 +149,11 @@ void Carrier::copy_image(const FilePiece& piece, const Image& image) {
     nest.target_offset = reading ? memory_offset : image_offset;
     nest.rank = 0;
     std::int64_t packed_stride = image.io_bytes;
-    for (int k = 0; k <= cut.level; ++k) {
+    for (int k = 0; k <= plan.level; ++k) {
       const FileLoop& loop = member.loops[static_cast<std::size_t>(k)];
-      const std::int64_t extent = k == cut.level ? piece_.count : loop.extent;
-      const std::int64_t image_stride = k < cut.dense ? loop.file_stride : packed_stride;
-      if (k >= cut.dense) packed_stride *= extent;
+      const std::int64_t extent = k == plan.level ? piece_.count : loop.extent;
+      const std::int64_t image_stride = k < plan.dense ? loop.file_stride : packed_stride;
+      if (k >= plan.dense) packed_stride *= extent;
       if (extent == 1) continue;
       nest.loops[static_cast<std::size_t>(nest.rank++)] =
           reading ? Loop{extent, image_stride, loop.memory_stride}
@@ -166,7 +168,7 @@ void Carrier::copy_image(const FilePiece& piece, const Image& image) {
   }
 }
 
-Status Carrier::carry_mapped(const FilePiece& piece) {
+Status Carrier::carry_mapped(const PieceTask& piece) {
   Image image = image_of(piece);
   MappedWindow window(*piece.file, lowest_offset_, image.io_bytes);
   if (window.data() != nullptr) {
@@ -179,16 +181,16 @@ Status Carrier::carry_mapped(const FilePiece& piece) {
 }
 
 /// Where the file cannot be mapped: the runs of a window one by one.
-Status Carrier::write_runs(const FilePiece& piece, std::byte* window) {
-  const Cut& cut = piece.cut;
+Status Carrier::write_runs(const PieceTask& piece, std::byte* window) {
+  const PiecePlan& plan = piece.plan;
   const auto write_from = [&](std::int64_t first, std::int64_t bytes) {
     return for_each_run(
-        members_.front(), cut.run_level, cut.level, piece_.count,
+        members_.front(), plan.run_level, plan.level, piece_.count,
         [&](std::int64_t at, std::int64_t) {
           return write_run(*piece.file, {lowest_offset_ + first + at, bytes, window + first + at});
         });
   };
-  if (cut.solid_runs) return write_from(0, span_bytes(members_, cut.run_level));
+  if (plan.solid_runs) return write_from(0, span_bytes(members_, plan.run_level));
   for (const FileNest& member : members_) {
     const std::int64_t first = member.file_offset + piece_.file_shift - lowest_offset_;
     if (Status written = write_from(first, member.element_bytes); !written) return written;
@@ -196,4 +198,4 @@ Status Carrier::write_runs(const FilePiece& piece, std::byte* window) {
   return {};
 }
 
-}  // namespace tranship
+}  // namespace tranship::file

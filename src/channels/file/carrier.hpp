@@ -10,17 +10,17 @@
 #include "channels/file/pieces.hpp"
 #include "runtime/channel.hpp"
 
-namespace tranship {
+namespace tranship::file {
 
 /// One piece of a request, for a Carrier.
-struct FilePiece {
+struct PieceTask {
   File* file = nullptr;
-  FileDirection direction = FileDirection::read;
+  Direction direction = Direction::read;
   std::span<const LoopNest> nests;  ///< of the group
   std::int64_t file_base = 0;
   std::byte* memory = nullptr;
   bool cold = false;
-  Cut cut;
+  PiecePlan plan;
   std::int64_t index = 0;
 };
 
@@ -32,26 +32,26 @@ class Carrier {
 
   Carrier(const Copy& copy, std::int64_t window_bytes);
 
-  Status carry(const FilePiece& piece);
+  Status carry(const PieceTask& piece);
 
  private:
   /// A place in memory that stands for a range of the file, with the same strides below
-  /// `Cut::dense`; the I/Os above lie one after the other.
+  /// `PiecePlan::dense`; the I/Os above lie one after the other.
   struct Image {
     std::byte* data = nullptr;
     std::int64_t io_bytes = 0;
     std::int64_t ios = 1;
   };
 
-  Status carry_straight(const FilePiece& piece);
-  Status carry_image(const FilePiece& piece);
-  Status carry_mapped(const FilePiece& piece);
-  Status write_runs(const FilePiece& piece, std::byte* window);
-  Status read_ios(const FilePiece& piece, const Image& image);
-  Status write_ios(const FilePiece& piece, const Image& image);
-  Status straight_run(const FilePiece& piece, const FileRun& run);
-  Image image_of(const FilePiece& piece) const;
-  void copy_image(const FilePiece& piece, const Image& image);
+  Status carry_straight(const PieceTask& piece);
+  Status carry_image(const PieceTask& piece);
+  Status carry_mapped(const PieceTask& piece);
+  Status write_runs(const PieceTask& piece, std::byte* window);
+  Status read_ios(const PieceTask& piece, const Image& image);
+  Status write_ios(const PieceTask& piece, const Image& image);
+  Status straight_run(const PieceTask& piece, const FileRun& run);
+  Image image_of(const PieceTask& piece) const;
+  void copy_image(const PieceTask& piece, const Image& image);
 
   const Copy& copy_;
   ScratchBuffer scratch_;
@@ -61,4 +61,4 @@ class Carrier {
   std::int64_t lowest_offset_ = 0;  ///< of the group's first byte in this piece
 };
 
-}  // namespace tranship
+}  // namespace tranship::file

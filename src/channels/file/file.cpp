@@ -89,13 +89,13 @@ Result<std::shared_ptr<File>> File::open(const std::string& path, const FileOpti
   if (!opened) return opened.error();
   if (options.direct) file->open_direct();
   if (options.npy && file->writable_ && file->readable_) {
-    file->mark_ = std::make_unique<NpyMark>(file->cached_descriptor_);
+    file->mark_ = std::make_unique<file::NpyMark>(file->cached_descriptor_);
   }
   return file;
 }
 
 Status File::open_new(const FileOptions& options) {
-  auto made = NewFile::make(path_);
+  auto made = file::NewFile::make(path_);
   if (!made) return made.error();
   new_file_ = std::move(*made);
   cached_descriptor_ = new_file_->descriptor();

@@ -157,8 +157,9 @@ class File : public Attachment, public std::enable_shared_from_this<File> {
 
   mutable std::mutex mutex_;  ///< guards what follows
   std::condition_variable ended_;
-  std::unique_ptr<NewFile> new_file_;  ///< until it has its name; null: the file is in its place
-  std::unique_ptr<NpyMark> mark_;      ///< null: not a .npy file that is changed in place
+  std::unique_ptr<file::NewFile>
+      new_file_;                         ///< until it has its name; null: the file is in its place
+  std::unique_ptr<file::NpyMark> mark_;  ///< null: not a .npy file that is changed in place
   std::int64_t transfers_begun_ = 0;
   std::int64_t transfers_active_ = 0;
   std::int64_t transfers_flushed_ = 0;  ///< of those begun

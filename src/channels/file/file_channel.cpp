@@ -14,12 +14,12 @@ namespace tranship {
 struct FileChannel::Job {
   Request request;
   File* file = nullptr;
-  FileDirection direction = FileDirection::read;
+  file::Direction direction = file::Direction::read;
   std::int64_t file_base = 0;
   std::byte* memory = nullptr;
 
   std::size_t group_begin = 0;  ///< first nest of the group that is being handed out
-  Cut cut;                      ///< of that group
+  file::PiecePlan plan;         ///< of that group
   std::int64_t next_piece = 0;
   std::size_t apart = 0;  ///< nests ahead that are cut one by one
 
@@ -51,8 +51,8 @@ FileChannel::FileChannel(FileChannelOptions options) : options_(std::move(option
   constexpr std::int64_t step_bytes = 64 * 1024;
   limits_.window_bytes =
       std::max(step_bytes, (options_.io_bytes + step_bytes - 1) / step_bytes * step_bytes);
-  limits_.large_bytes = direct_bytes_min;
-  planned_.resize(group_members_max);
+  limits_.large_bytes = file::direct_bytes_min;
+  planned_.resize(file::group_members_max);
 }
 
 /// Under the mutex. The first request starts the threads, since most engines touch no file. If the
@@ -63,7 +63,7 @@ Status FileChannel::start_threads() {
   const Status status = refusals_as_errors([&]() -> Status {
     threads_.reserve(all);
     while (threads_.size() < all) {
-      auto carrier = std::make_unique<Carrier>(options_.copy, limits_.window_bytes);
+      auto carrier = std::make_unique<file::Carrier>(options_.copy, limits_.window_bytes);
       threads_.emplace_back([this, carrier = std::move(carrier)] { serve(*carrier); });
     }
     return {};
@@ -92,9 +92,9 @@ Status FileChannel::submit(const Request& request) {
   if (Status admitted = file->admits(reading); !admitted) return admitted;
   const auto file_base =
       static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(file_end.address));
-  const FileDirection direction = reading ? FileDirection::read : FileDirection::write;
+  const file::Direction direction = reading ? file::Direction::read : file::Direction::write;
   for (const LoopNest& nest : request.nests) {
-    if (from_file(nest, file_base, direction).file_offset >= 0) continue;
+    if (file::from_file(nest, file_base, direction).file_offset >= 0) continue;
     return Error{ErrorCode::out_of_range, "the array would begin before the start of '" +
                                               file->path() + "': check its offset and strides"};
   }
@@ -130,41 +130,41 @@ std::size_t FileChannel::poll(std::span<Finished> finished) {
 /// Cuts the next group of the job's nests; false if there is none. Under the mutex: it costs about
 /// as much as a system call and comes once for a group.
 bool FileChannel::plan_group(Job& job) {
-  job.group_begin += job.cut.members;
-  job.cut = Cut{};
+  job.group_begin += job.plan.members;
+  job.plan = file::PiecePlan{};
   job.next_piece = 0;
   if (!job.status) return false;
   const std::span<const LoopNest> nests = job.request.nests;
   const auto seen = [&](std::size_t i) {
-    return from_file(nests[i], job.file_base, job.direction);
+    return file::from_file(nests[i], job.file_base, job.direction);
   };
   while (job.group_begin < nests.size() && seen(job.group_begin).empty()) {
     ++job.group_begin;
     job.apart -= std::min<std::size_t>(job.apart, 1);
   }
   if (job.group_begin == nests.size()) return false;
-  std::size_t count = std::min(nests.size() - job.group_begin, group_members_max);
+  std::size_t count = std::min(nests.size() - job.group_begin, file::group_members_max);
   if (job.apart > 0) count = 1;
   for (std::size_t i = 0; i < count; ++i) planned_[i] = seen(job.group_begin + i);
-  CutLimits limits = limits_;
+  file::PieceLimits limits = limits_;
   limits.page_bytes = job.file->direct_align_bytes();
-  job.cut = cut_group(std::span(planned_).first(count), limits, job.direction);
-  job.apart = job.apart > 0 ? job.apart - 1 : job.cut.apart;
+  job.plan = plan_pieces(std::span(planned_).first(count), limits, job.direction);
+  job.apart = job.apart > 0 ? job.apart - 1 : job.plan.apart;
   return true;
 }
 
 /// The next piece of the oldest request that has one; null if none has. Under the mutex.
-FileChannel::Job* FileChannel::take_piece(FilePiece& piece) {
+FileChannel::Job* FileChannel::take_piece(file::PieceTask& piece) {
   while (waiting_.first != nullptr) {
     Job& job = *waiting_.first;
-    if ((job.status && job.next_piece < job.cut.pieces) || plan_group(job)) {
+    if ((job.status && job.next_piece < job.plan.pieces) || plan_group(job)) {
       piece.file = job.file;
       piece.direction = job.direction;
-      piece.nests = job.request.nests.subspan(job.group_begin, job.cut.members);
+      piece.nests = job.request.nests.subspan(job.group_begin, job.plan.members);
       piece.file_base = job.file_base;
       piece.memory = job.memory;
       piece.cold = job.request.cold;
-      piece.cut = job.cut;
+      piece.plan = job.plan;
       piece.index = job.next_piece++;
       ++job.carried;
       return &job;
@@ -186,12 +186,12 @@ void FileChannel::end_piece(Job& job, Status status) {
   if (--job.carried == 0 && job.handed_out) finish(job);
 }
 
-void FileChannel::serve(Carrier& carrier) {
+void FileChannel::serve(file::Carrier& carrier) {
   // Signals are the application's: its handlers must not run here, and SIGXFSZ comes as EFBIG.
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
-  FilePiece piece;
+  file::PieceTask piece;
   std::unique_lock lock(mutex_);
   while (true) {
     Job* job = take_piece(piece);

@@ -21,7 +21,7 @@ struct FileChannelOptions {
   std::string name = "file";
   /// Carries nests between two memories of this process, on the calling thread; the last argument
   /// says `cold`.
-  Carrier::Copy copy;
+  file::Carrier::Copy copy;
   /// Reads and writes at once, a thread each. More pays on arrays of disks and network storage.
   int queue_depth = 4;
   /// The largest single read or write. Larger pays on network storage; smaller spreads small
@@ -67,15 +67,15 @@ class FileChannel : public Channel {
   };
 
   Status start_threads();
-  void serve(Carrier& carrier);
+  void serve(file::Carrier& carrier);
   bool plan_group(Job& job);
-  Job* take_piece(FilePiece& piece);
+  Job* take_piece(file::PieceTask& piece);
   void end_piece(Job& job, Status status);
   void finish(Job& job);
 
   const FileChannelOptions options_;
   Capabilities capabilities_;
-  CutLimits limits_;
+  file::PieceLimits limits_;
 
   std::mutex mutex_;
   std::condition_variable work_;
@@ -84,7 +84,7 @@ class FileChannel : public Channel {
   Chain finished_;  ///< to be collected by poll()
   Chain spare_;
   std::vector<std::unique_ptr<Job>> jobs_;  ///< all of them; grows to the most in flight, and stays
-  std::vector<FileNest> planned_;           ///< the nests of the group that is being cut
+  std::vector<file::FileNest> planned_;     ///< the nests of the group that is being cut
   std::vector<std::thread> threads_;
 };
 

@@ -10,7 +10,7 @@
 #include <new>
 #include <string>
 
-namespace tranship {
+namespace tranship::file {
 namespace {
 
 /// How far a loop of reads or writes came.
@@ -214,4 +214,4 @@ MappedWindow::~MappedWindow() {
   if (base_ != nullptr) ::munmap(base_, base_bytes_);
 }
 
-}  // namespace tranship
+}  // namespace tranship::file

@@ -15,7 +15,7 @@
 #include "base/error.hpp"
 #include "channels/file/file.hpp"
 
-namespace tranship {
+namespace tranship::file {
 
 /// Runs from this size on go around the page cache.
 inline constexpr std::int64_t direct_bytes_min = 64 * 1024;
@@ -77,4 +77,4 @@ class MappedWindow {
   std::size_t base_bytes_ = 0;
 };
 
-}  // namespace tranship
+}  // namespace tranship::file

@@ -16,7 +16,7 @@
 
 #include "channels/file/file.hpp"
 
-namespace tranship {
+namespace tranship::file {
 namespace {
 
 constexpr const char* suffix = ".tranship-part";
@@ -163,4 +163,4 @@ Status NewFile::publish(bool durable) {
   return file_error("sync the folder of", path_, error_number);
 }
 
-}  // namespace tranship
+}  // namespace tranship::file

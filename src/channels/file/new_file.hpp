@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 
-namespace tranship {
+namespace tranship::file {
 
 /// A regular file that is being written beside the path that it is for. It has no name at all where
 /// the file system can make such files (O_TMPFILE), so that a killed process leaves nothing behind.
@@ -55,4 +55,4 @@ class NewFile {
   pid_t maker_;
 };
 
-}  // namespace tranship
+}  // namespace tranship::file

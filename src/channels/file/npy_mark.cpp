@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace tranship {
+namespace tranship::file {
 namespace {
 
 using Magic = std::array<unsigned char, 6>;
@@ -68,4 +68,4 @@ int NpyMark::remove() {
   return refusal;
 }
 
-}  // namespace tranship
+}  // namespace tranship::file

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace tranship {
+namespace tranship::file {
 
 /// While a process changes a .npy file in place, the six bytes that make it one are replaced by
 /// `\x93TS~` and the number of writers that have not finished, 16 bits, low byte first. Readers
@@ -28,4 +28,4 @@ class NpyMark {
   bool set_ = false;
 };
 
-}  // namespace tranship
+}  // namespace tranship::file

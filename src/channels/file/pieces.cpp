@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tranship {
+namespace tranship::file {
 namespace {
 
 /// Reading may fetch this many times what is needed, in whole pages, to fetch it in one I/O.
@@ -24,40 +24,40 @@ bool same_loops(const FileNest& a, const FileNest& b) {
 }
 
 /// What one I/O over the loops below `level` and `count` indices of that loop would be.
-struct Reach {
+struct IoShape {
   std::int64_t bytes = 0;         ///< from the first byte to the last
   std::int64_t payload = 0;       ///< bytes of the group in it
   std::int64_t pages = 1;         ///< pages that have to be read anyway
   bool large_runs_apart = false;  ///< there is a hole between runs that are large themselves
 };
 
-Reach reach_of(std::span<const FileNest> members, const CutLimits& limits, int level,
-               std::int64_t count) {
-  Reach reach;
-  reach.bytes = span_bytes(members, level) + (count - 1) * loop_of(members, level).file_stride;
-  for (const FileNest& member : members) reach.payload += member.element_bytes;
+IoShape shape_of(std::span<const FileNest> members, const PieceLimits& limits, int level,
+                 std::int64_t count) {
+  IoShape shape;
+  shape.bytes = span_bytes(members, level) + (count - 1) * loop_of(members, level).file_stride;
+  for (const FileNest& member : members) shape.payload += member.element_bytes;
   for (int k = 0; k <= level; ++k) {
     const FileLoop& loop = loop_of(members, k);
     const std::int64_t extent = k == level ? count : loop.extent;
-    reach.payload *= extent;
-    if (loop.file_stride >= limits.page_bytes) reach.pages *= extent;
+    shape.payload *= extent;
+    if (loop.file_stride >= limits.page_bytes) shape.pages *= extent;
     const std::int64_t inner_bytes = span_bytes(members, k);
     if (extent > 1 && loop.file_stride > inner_bytes && inner_bytes >= limits.large_bytes) {
-      reach.large_runs_apart = true;
+      shape.large_runs_apart = true;
     }
   }
-  return reach;
+  return shape;
 }
 
-bool is_one_io(const Reach& reach, const CutLimits& limits, FileDirection direction) {
-  if (reach.bytes > limits.window_bytes) return false;
-  if (direction == FileDirection::write) return reach.payload == reach.bytes;
-  if (reach.large_runs_apart) return false;
-  return reach.bytes / waste_factor <= std::max(reach.payload, reach.pages * limits.page_bytes);
+bool is_one_io(const IoShape& shape, const PieceLimits& limits, Direction direction) {
+  if (shape.bytes > limits.window_bytes) return false;
+  if (direction == Direction::write) return shape.payload == shape.bytes;
+  if (shape.large_runs_apart) return false;
+  return shape.bytes / waste_factor <= std::max(shape.payload, shape.pages * limits.page_bytes);
 }
 
 /// Indices of loop `level` that a window holds.
-std::int64_t block_in_window(std::span<const FileNest> members, const CutLimits& limits,
+std::int64_t block_in_window(std::span<const FileNest> members, const PieceLimits& limits,
                              int level) {
   const FileLoop& loop = loop_of(members, level);
   const std::int64_t left = limits.window_bytes - span_bytes(members, level);
@@ -67,7 +67,7 @@ std::int64_t block_in_window(std::span<const FileNest> members, const CutLimits&
 }
 
 /// Equal blocks; of a whole number of pages where that costs little.
-std::int64_t balanced(std::int64_t block, const FileLoop& loop, const CutLimits& limits) {
+std::int64_t balanced(std::int64_t block, const FileLoop& loop, const PieceLimits& limits) {
   const std::int64_t blocks = (loop.extent + block - 1) / block;
   if (blocks <= 1 || loop.file_stride <= 0) return block;
   const std::int64_t even = (loop.extent + blocks - 1) / blocks;
@@ -78,25 +78,25 @@ std::int64_t balanced(std::int64_t block, const FileLoop& loop, const CutLimits&
 }
 
 /// The largest single I/O, as loops [0, dense) with a block of the last; false if there is none.
-bool find_io(std::span<const FileNest> members, const CutLimits& limits, FileDirection direction,
-             Cut& cut) {
+bool find_io(std::span<const FileNest> members, const PieceLimits& limits, Direction direction,
+             PiecePlan& plan) {
   for (int level = members.front().rank; level >= 0; --level) {
     const FileLoop& loop = loop_of(members, level);
     const std::int64_t block = block_in_window(members, limits, level);
     // A block of a written loop may end anywhere, so what lies below must have no hole either.
-    const bool solid = direction == FileDirection::read || block == loop.extent ||
+    const bool solid = direction == Direction::read || block == loop.extent ||
                        loop.file_stride == span_bytes(members, level);
     if (block >= 2 && solid &&
-        is_one_io(reach_of(members, limits, level, block), limits, direction)) {
-      cut.level = level;
-      cut.block = balanced(block, loop, limits);
-      cut.dense = level + 1;
+        is_one_io(shape_of(members, limits, level, block), limits, direction)) {
+      plan.level = level;
+      plan.block = balanced(block, loop, limits);
+      plan.dense = level + 1;
       return true;
     }
-    if (block >= 1 && is_one_io(reach_of(members, limits, level, 1), limits, direction)) {
-      cut.level = level;
-      cut.block = 1;
-      cut.dense = level;
+    if (block >= 1 && is_one_io(shape_of(members, limits, level, 1), limits, direction)) {
+      plan.level = level;
+      plan.block = 1;
+      plan.dense = level;
       return true;
     }
   }
@@ -104,28 +104,28 @@ bool find_io(std::span<const FileNest> members, const CutLimits& limits, FileDir
 }
 
 /// Puts as many I/Os of `io_bytes` into a piece as a window holds.
-void pack(std::span<const FileNest> members, const CutLimits& limits, std::int64_t io_bytes,
-          Cut& cut) {
+void pack(std::span<const FileNest> members, const PieceLimits& limits, std::int64_t io_bytes,
+          PiecePlan& plan) {
   std::int64_t packed_bytes = std::max<std::int64_t>(io_bytes, 1);
   const int rank = members.front().rank;
-  while (cut.level < rank) {
-    const std::int64_t extent = loop_of(members, cut.level).extent;
+  while (plan.level < rank) {
+    const std::int64_t extent = loop_of(members, plan.level).extent;
     const std::int64_t fit = limits.window_bytes / packed_bytes;
     if (fit < extent) {
-      cut.block = std::max<std::int64_t>(fit, 1);
+      plan.block = std::max<std::int64_t>(fit, 1);
       return;
     }
     packed_bytes *= extent;
-    ++cut.level;
+    ++plan.level;
   }
-  cut.block = 1;
+  plan.block = 1;
 }
 
 /// Extends the window over holes that are smaller than a page: every page in it is one that the
 /// group writes to, so storing through a mapping dirties no page of another (W2).
-void find_mapped(std::span<const FileNest> members, const CutLimits& limits, Cut& cut) {
+void find_mapped(std::span<const FileNest> members, const PieceLimits& limits, PiecePlan& plan) {
   const int rank = members.front().rank;
-  int level = cut.run_level;
+  int level = plan.run_level;
   std::int64_t block = 1;
   for (; level < rank; ++level) {
     const FileLoop& loop = loop_of(members, level);
@@ -135,54 +135,54 @@ void find_mapped(std::span<const FileNest> members, const CutLimits& limits, Cut
     if (fit >= 2) block = balanced(fit, loop, limits);
     break;
   }
-  if (level == cut.run_level && block == 1) return;
-  cut.way = Way::mapped;
-  cut.dense = block > 1 ? level + 1 : level;
-  cut.level = level;
-  cut.block = block;
+  if (level == plan.run_level && block == 1) return;
+  plan.method = PieceMethod::mapped;
+  plan.dense = block > 1 ? level + 1 : level;
+  plan.level = level;
+  plan.block = block;
 }
 
-void count_pieces(std::span<const FileNest> members, Cut& cut) {
+void count_pieces(std::span<const FileNest> members, PiecePlan& plan) {
   const FileNest& first = members.front();
-  const std::int64_t extent = first.loops[static_cast<std::size_t>(cut.level)].extent;
-  cut.pieces = (extent + cut.block - 1) / cut.block;
-  for (int k = cut.level + 1; k < first.rank; ++k) {
-    cut.pieces *= first.loops[static_cast<std::size_t>(k)].extent;
+  const std::int64_t extent = first.loops[static_cast<std::size_t>(plan.level)].extent;
+  plan.pieces = (extent + plan.block - 1) / plan.block;
+  for (int k = plan.level + 1; k < first.rank; ++k) {
+    plan.pieces *= first.loops[static_cast<std::size_t>(k)].extent;
   }
-  if (cut.bytes_block > 0) {
+  if (plan.bytes_block > 0) {
     // One more than fits: an element may start anywhere in its first block.
-    cut.pieces *= (first.element_bytes - 1) / cut.bytes_block + 2;
+    plan.pieces *= (first.element_bytes - 1) / plan.bytes_block + 2;
   }
 }
 
 /// A cut of exactly these nests; without pieces if they are better carried apart.
-Cut cut_members(std::span<const FileNest> members, const CutLimits& limits,
-                FileDirection direction) {
-  Cut cut;
-  cut.members = members.size();
+PiecePlan plan_members(std::span<const FileNest> members, const PieceLimits& limits,
+                       Direction direction) {
+  PiecePlan plan;
+  plan.members = members.size();
   const bool single = members.size() == 1;
   if (single && members.front().element_bytes > limits.window_bytes) {
-    cut.bytes_block = limits.window_bytes;
-    count_pieces(members, cut);
-    return cut;
+    plan.bytes_block = limits.window_bytes;
+    count_pieces(members, plan);
+    return plan;
   }
-  cut.solid_runs = find_io(members, limits, direction, cut);
-  cut.run_level = cut.solid_runs ? std::min(cut.dense, cut.level) : 0;
+  plan.solid_runs = find_io(members, limits, direction, plan);
+  plan.run_level = plan.solid_runs ? std::min(plan.dense, plan.level) : 0;
   const std::int64_t io_bytes =
-      cut.solid_runs ? reach_of(members, limits, cut.level, cut.block).bytes : 0;
+      plan.solid_runs ? shape_of(members, limits, plan.level, plan.block).bytes : 0;
   const bool small_holes = single || span_bytes(members, 0) < limits.page_bytes;
-  if (direction == FileDirection::write && io_bytes < mapped_run_bytes_max && small_holes) {
-    find_mapped(members, limits, cut);
+  if (direction == Direction::write && io_bytes < mapped_run_bytes_max && small_holes) {
+    find_mapped(members, limits, plan);
   }
-  if (cut.way != Way::mapped) {
-    if (!cut.solid_runs) return Cut{};
-    cut.way = single && cut.dense == 0 ? Way::straight : Way::image;
-    if (cut.dense == cut.level && io_bytes < limits.large_bytes) {
-      pack(members, limits, io_bytes, cut);
+  if (plan.method != PieceMethod::mapped) {
+    if (!plan.solid_runs) return PiecePlan{};
+    plan.method = single && plan.dense == 0 ? PieceMethod::straight : PieceMethod::image;
+    if (plan.dense == plan.level && io_bytes < limits.large_bytes) {
+      pack(members, limits, io_bytes, plan);
     }
   }
-  count_pieces(members, cut);
-  return cut;
+  count_pieces(members, plan);
+  return plan;
 }
 
 }  // namespace
@@ -195,8 +195,8 @@ bool FileNest::empty() const {
   return false;
 }
 
-FileNest from_file(const LoopNest& nest, std::int64_t file_base, FileDirection direction) {
-  const bool reading = direction == FileDirection::read;
+FileNest from_file(const LoopNest& nest, std::int64_t file_base, Direction direction) {
+  const bool reading = direction == Direction::read;
   FileNest result;
   result.element_bytes = nest.element_bytes;
   result.file_offset = file_base + (reading ? nest.source_offset : nest.target_offset);
@@ -247,7 +247,8 @@ std::int64_t span_bytes(std::span<const FileNest> members, int level) {
   return bytes;
 }
 
-Cut cut_group(std::span<const FileNest> nests, const CutLimits& limits, FileDirection direction) {
+PiecePlan plan_pieces(std::span<const FileNest> nests, const PieceLimits& limits,
+                      Direction direction) {
   std::size_t members = 1;
   std::int64_t lowest = nests.front().file_offset;
   std::int64_t highest = lowest + nests.front().element_bytes;
@@ -260,12 +261,12 @@ Cut cut_group(std::span<const FileNest> nests, const CutLimits& limits, FileDire
     ++members;
   }
   if (members > 1) {
-    const Cut joint = cut_members(nests.first(members), limits, direction);
+    const PiecePlan joint = plan_members(nests.first(members), limits, direction);
     if (joint.pieces > 0) return joint;
   }
-  Cut cut = cut_members(nests.first(1), limits, direction);
-  cut.apart = members - 1;
-  return cut;
+  PiecePlan plan = plan_members(nests.first(1), limits, direction);
+  plan.apart = members - 1;
+  return plan;
 }
 
 std::int64_t Piece::memory_offset(const FileNest& member) const {
@@ -276,35 +277,35 @@ std::int64_t Piece::memory_offset(const FileNest& member) const {
   return offset;
 }
 
-Piece piece_of(std::span<const FileNest> members, const Cut& cut, std::int64_t index) {
+Piece piece_of(std::span<const FileNest> members, const PiecePlan& plan, std::int64_t index) {
   Piece piece;
   const FileNest& first = members.front();
   std::int64_t bytes_index = 0;
-  if (cut.bytes_block > 0) {
-    const std::int64_t parts = (first.element_bytes - 1) / cut.bytes_block + 2;
+  if (plan.bytes_block > 0) {
+    const std::int64_t parts = (first.element_bytes - 1) / plan.bytes_block + 2;
     bytes_index = index % parts;
     index /= parts;
   }
-  for (int k = cut.level; k <= first.rank; ++k) {
+  for (int k = plan.level; k <= first.rank; ++k) {
     const auto at = static_cast<std::size_t>(k);
     const FileLoop& loop = first.loops[at];
-    const std::int64_t step = k == cut.level ? cut.block : 1;
+    const std::int64_t step = k == plan.level ? plan.block : 1;
     const std::int64_t steps = (loop.extent + step - 1) / step;
     piece.start[at] = index % steps * step;
     index /= steps;
     piece.file_shift += piece.start[at] * loop.file_stride;
-    if (k == cut.level) piece.count = std::min(step, loop.extent - piece.start[at]);
+    if (k == plan.level) piece.count = std::min(step, loop.extent - piece.start[at]);
   }
-  if (cut.bytes_block > 0) {
+  if (plan.bytes_block > 0) {
     const std::int64_t offset = first.file_offset + piece.file_shift;
     const std::int64_t begin =
-        offset / cut.bytes_block * cut.bytes_block - offset + bytes_index * cut.bytes_block;
+        offset / plan.bytes_block * plan.bytes_block - offset + bytes_index * plan.bytes_block;
     piece.bytes_begin = std::clamp<std::int64_t>(begin, 0, first.element_bytes);
-    piece.bytes_end = std::clamp<std::int64_t>(begin + cut.bytes_block, 0, first.element_bytes);
+    piece.bytes_end = std::clamp<std::int64_t>(begin + plan.bytes_block, 0, first.element_bytes);
   } else {
     piece.bytes_end = first.element_bytes;
   }
   return piece;
 }
 
-}  // namespace tranship
+}  // namespace tranship::file

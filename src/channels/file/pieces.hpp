@@ -18,9 +18,9 @@
 #include "base/error.hpp"
 #include "data/loop_nest.hpp"
 
-namespace tranship {
+namespace tranship::file {
 
-enum class FileDirection { read, write };
+enum class Direction { read, write };
 
 struct FileLoop {
   std::int64_t extent = 1;
@@ -40,25 +40,25 @@ struct FileNest {
   bool empty() const;
 };
 
-FileNest from_file(const LoopNest& nest, std::int64_t file_base, FileDirection direction);
+FileNest from_file(const LoopNest& nest, std::int64_t file_base, Direction direction);
 
 /// Nests that one group may have: enough for the fields of most records.
 inline constexpr std::size_t group_members_max = 64;
 
-struct CutLimits {
+struct PieceLimits {
   std::int64_t window_bytes = 1 << 20;   ///< the largest I/O, and what a scratch buffer holds
   std::int64_t large_bytes = 64 * 1024;  ///< I/Os from here on are pieces of their own
   std::int64_t page_bytes = 4096;
 };
 
-enum class Way {
+enum class PieceMethod {
   straight,  ///< runs are contiguous on both sides: no image, or only to align them
   image,     ///< the copier gathers or scatters between memory and the file-order image
   mapped,    ///< small runs with small holes are stored into the mapped file
 };
 
-struct Cut {
-  Way way = Way::straight;
+struct PiecePlan {
+  PieceMethod method = PieceMethod::straight;
   std::size_t members = 0;  ///< nests of the group
   std::size_t apart = 0;    ///< nests after the group that do not pay to be tried with others
   bool solid_runs = false;  ///< the loops below `run_level` leave no hole (written jointly)
@@ -72,7 +72,8 @@ struct Cut {
 
 /// How to cut the longest useful group at the front of `nests` (seen from the file, at most
 /// group_members_max of them).
-Cut cut_group(std::span<const FileNest> nests, const CutLimits& limits, FileDirection direction);
+PiecePlan plan_pieces(std::span<const FileNest> nests, const PieceLimits& limits,
+                      Direction direction);
 
 /// One piece of a group.
 struct Piece {
@@ -85,7 +86,7 @@ struct Piece {
   std::int64_t memory_offset(const FileNest& member) const;
 };
 
-Piece piece_of(std::span<const FileNest> members, const Cut& cut, std::int64_t index);
+Piece piece_of(std::span<const FileNest> members, const PiecePlan& plan, std::int64_t index);
 
 /// Bytes of the file from the first to the last that `level` inner loops of a group span.
 std::int64_t span_bytes(std::span<const FileNest> members, int level);
@@ -116,4 +117,4 @@ Status for_each_run(const FileNest& nest, int from, int level, std::int64_t coun
   }
 }
 
-}  // namespace tranship
+}  // namespace tranship::file

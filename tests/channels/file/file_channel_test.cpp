@@ -208,7 +208,7 @@ struct Case {
   std::int64_t memory_bytes = 0;
 };
 
-Case random_case(FileDirection direction, std::mt19937_64& random) {
+Case random_case(file::Direction direction, std::mt19937_64& random) {
   const std::int64_t widths_known[] = {1, 2, 4, 4, 8, 12, 16, 100, 3000, 70000};
   std::vector<std::int64_t> extents(random() % 4);
   std::vector<std::int64_t> widths(random() % 3 == 0 ? 1 + random() % 5 : 1);
@@ -222,7 +222,7 @@ Case random_case(FileDirection direction, std::mt19937_64& random) {
   }
   const Side file = random_side(extents, widths, random);
   const Side memory = random_side(extents, widths, random);
-  const bool reading = direction == FileDirection::read;
+  const bool reading = direction == file::Direction::read;
   Case made{{}, file.bytes, memory.bytes};
   for (std::size_t i = 0; i < widths.size(); ++i) {
     LoopNest nest;
@@ -241,7 +241,7 @@ Case random_case(FileDirection direction, std::mt19937_64& random) {
   return made;
 }
 
-void check_random_case(FileChannel& channel, const std::string& path, FileDirection direction,
+void check_random_case(FileChannel& channel, const std::string& path, file::Direction direction,
                        std::mt19937_64& random) {
   const Case made = random_case(direction, random);
   const std::size_t before = random() % 3 == 0 ? 0 : random() % 9000;
@@ -251,7 +251,7 @@ void check_random_case(FileChannel& channel, const std::string& path, FileDirect
   Bytes memory = random_bytes(static_cast<std::size_t>(made.memory_bytes) + 64, random);
   put_content(path, image);
   std::byte* base = memory.data() + random() % 64;
-  const bool reading = direction == FileDirection::read;
+  const bool reading = direction == file::Direction::read;
   auto file = open_file(path, reading ? FileMode::read : FileMode::write, 0, random() % 4 != 0);
   if (random() % 2 == 0) {
     (void)::fsync(file->cached_descriptor());
@@ -278,7 +278,7 @@ TEST(file_random_nests) {
     for (int seed = 0; seed < 300; ++seed) {
       std::mt19937_64 random(static_cast<std::uint64_t>(seed));
       FileChannel channel(options_of(1 + seed % 4, seed % 3 == 0 ? 1 << 20 : 1 << 16));
-      const auto direction = seed % 2 == 0 ? FileDirection::read : FileDirection::write;
+      const auto direction = seed % 2 == 0 ? file::Direction::read : file::Direction::write;
       check_random_case(channel, folder.file("array"), direction, random);
     }
   }
