@@ -259,7 +259,7 @@ Array file(const std::string& path, const Extents& extents, const Fields& fields
   Array array;
   array.view = view;
   array.place = {reinterpret_cast<std::byte*>(offset), shared.get()};
-  array.where = Where::file;
+  array.memory_kind = MemoryKind::file;
   array.writable = mode != "r";
   array.named = named;
   array.name = path;
@@ -386,7 +386,7 @@ void read_into(const Array& source, nb::handle target) {
   if (source.view.bytes() == 0) return;
   const auto* opened = dynamic_cast<const File*>(source.place.attachment);
   if (opened == nullptr) {
-    if (source.where != Where::host) {
+    if (source.memory_kind != MemoryKind::host) {
       raise({ErrorCode::invalid_argument, source.name + " is not read by NumPy",
              "copy it with Engine.copy() to an array"});
     }
@@ -463,19 +463,7 @@ void bind_arrays(nb::module_& module) {
       .def_prop_ro("named", [](const Array& array) { return array.named; })
       .def_prop_ro("bytes", [](const Array& array) { return array.view.bytes(); })
       .def_prop_ro("span_bytes", [](const Array& array) { return array.view.mapping->end_bytes(); })
-      .def_prop_ro("where",
-                   [](const Array& array) {
-                     switch (array.where) {
-                       case Where::host: return "host";
-                       case Where::pinned: return "pinned";
-                       case Where::device: return "device";
-                       case Where::file: return "file";
-                       case Where::shared: return "shared";
-                       case Where::near_process: return "near_process";
-                       case Where::far_process: return "far_process";
-                     }
-                     return "unknown";
-                   })
+      .def_prop_ro("where", [](const Array& array) { return to_string(array.memory_kind); })
       .def_prop_ro("device", [](const Array& array) { return array.device; })
       .def_prop_ro("stream", [](const Array& array) { return array.stream; })
       .def("slice", &sliced, nb::arg("cuts"))

@@ -149,7 +149,7 @@ Array from_dlpack(nb::handle capsule) {
 Array placed(const Array& array, const std::string& where, int device,
              std::optional<std::uintptr_t> stream) {
   Array moved = array;
-  moved.where = where == "device" ? Where::device : where == "pinned" ? Where::pinned : Where::host;
+  moved.memory_kind = unwrap(memory_kind_from(where));
   moved.device = device;
   moved.stream = stream;
   moved.name = where == "device"   ? "an array on a GPU"

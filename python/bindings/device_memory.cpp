@@ -42,10 +42,10 @@ struct DeviceMemory {
 };
 
 DeviceMemory allocate(Engine& engine, const std::string& where, int device, std::int64_t bytes) {
-  const Where place = where == "pinned" ? Where::pinned : Where::device;
+  const MemoryKind kind = unwrap(memory_kind_from(where));
   auto owner = [&] {
     const Released released;
-    return engine.allocate(place, device, bytes);
+    return engine.allocate(kind, device, bytes);
   }();
   return {unwrap(std::move(owner)), device, bytes};
 }
@@ -172,7 +172,7 @@ Status follow(Gpus& gpus, const GpuStream& follower, const CallerStream& stream)
 
 /// The GPU of an array in device memory, or -1.
 int device_of(const Gpus& gpus, const Array& array) {
-  if (array.where != Where::device || array.device >= 0) return array.device;
+  if (array.memory_kind != MemoryKind::device || array.device >= 0) return array.device;
   return array.place.address != nullptr ? gpus.where(array.place.address).device : -1;
 }
 

@@ -143,8 +143,8 @@ Result<FieldSpace> fields_of(const tranship_layout& layout) {
 void locate(Array& array, const Gpus* gpus) {
   if (gpus == nullptr) return;
   const PointerInfo info = gpus->where(array.place.address);
-  if (info.kind != PointerKind::device && info.kind != PointerKind::managed) return;
-  array.where = Where::device;
+  if (info.kind != MemoryKind::device && info.kind != MemoryKind::managed) return;
+  array.memory_kind = MemoryKind::device;
   array.device = info.device;
   array.name = "an array on a GPU";
 }

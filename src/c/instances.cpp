@@ -52,12 +52,12 @@ Result<Array> allocated(Engine& engine, std::shared_ptr<const Mapping> mapping,
     return Error{ErrorCode::invalid_argument, "the memory is \"" + memory + "\"",
                  "use \"shared\", \"pinned\", or \"device0\", \"device1\" and so on"};
   }
-  auto held = engine.allocate(device < 0 ? Where::pinned : Where::device, device, bytes);
+  auto held = engine.allocate(device < 0 ? MemoryKind::pinned : MemoryKind::device, device, bytes);
   if (!held) return held.error();
   Array array = array_at(std::move(mapping), static_cast<std::byte*>(held->get()),
                          "an instance in " + memory + " memory");
   if (device >= 0) {
-    array.where = Where::device;
+    array.memory_kind = MemoryKind::device;
     array.device = device;
   }
   array.owner = *held;
@@ -93,7 +93,7 @@ Result<Array> open_file(const char* path, std::shared_ptr<const Mapping> mapping
   if (!file) return file.error();
   Array array = array_at(std::move(mapping), nullptr, path);
   array.place = {reinterpret_cast<std::byte*>(given.offset), file->get()};
-  array.where = Where::file;
+  array.memory_kind = MemoryKind::file;
   array.writable = *mode != FileMode::read;
   array.owner = *file;
   return array;

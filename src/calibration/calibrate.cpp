@@ -97,7 +97,7 @@ Profile bootstrap(const CalibrationOptions& options) {
     channel.source = source;
     channel.target = target;
     channel.throughput = Throughput({{1, 1, 1.0}});
-    channel.gathers = kind == ChannelKind::file_read || kind == ChannelKind::file_write;
+    channel.gathers = traits_of(kind).file;
     profile.channels.push_back(std::move(channel));
   };
   add("memcpy", ChannelKind::memcpy, host0, host0);
@@ -193,7 +193,7 @@ class Calibration {
       const Event event = engine_->copy_along(plan, source, target);
       if (Status status = event.wait(std::chrono::seconds(60)); !status) return status.error();
       // What is still in the page cache has not been written.
-      if (target.where == Where::file) {
+      if (target.memory_kind == MemoryKind::file) {
         if (Status status = file_->flush(); !status) return status.error();
       }
       seconds.push_back(static_cast<double>(clock_.now_ns() - begin) * 1e-9);
@@ -330,10 +330,10 @@ class Calibration {
     auto& channels = profile_.channels;
     for (std::size_t k = 0; k < channels.size();) {
       ChannelSpec& spec = channels[k];
-      const bool reads = spec.kind == ChannelKind::file_read;
+      const bool reads = traits_of(spec.kind).reads;
       const Memory& end =
           profile_.memories[static_cast<std::size_t>(reads ? spec.target : spec.source)];
-      if (on_gpu(spec.kind) || end.kind != MemoryKind::device) {
+      if (traits_of(spec.kind).gpu || end.kind != MemoryKind::device) {
         ++k;
         continue;
       }
@@ -351,9 +351,9 @@ class Calibration {
   Status measure_disk_of_gpu(ChannelSpec& spec, const std::shared_ptr<File>& file, bool reads,
                              int device) {
     Array memory;
-    memory.where = Where::device;
+    memory.memory_kind = MemoryKind::device;
     memory.device = device;
-    auto owner = engine_->allocate(Where::device, device, options_.sample_bytes);
+    auto owner = engine_->allocate(MemoryKind::device, device, options_.sample_bytes);
     if (!owner) return owner.error();
     memory.owner = *owner;
     memory.place.address = static_cast<std::byte*>(owner->get());
@@ -379,7 +379,7 @@ class Calibration {
 
   static Array placed_as(const Array& memory, std::int64_t x, std::int64_t y) {
     Array made = matrix(memory.place.address, 1, x, y, "F, x, y");
-    made.where = memory.where;
+    made.memory_kind = memory.memory_kind;
     made.device = memory.device;
     made.owner = memory.owner;
     return made;
@@ -388,7 +388,7 @@ class Calibration {
   static Array on_disk(const std::shared_ptr<File>& file, std::int64_t x, std::int64_t y) {
     Array disk = matrix(nullptr, 1, x, y, "F, x, y");
     disk.place.attachment = file.get();
-    disk.where = Where::file;
+    disk.memory_kind = MemoryKind::file;
     disk.owner = file;
     return disk;
   }
@@ -433,13 +433,13 @@ class Calibration {
     enum { cores, disk, disk_reads, disk_writes };
     profile_.resources = {{"host0 cores", 0}, {"disk", 0}, {"disk reads", 0}, {"disk writes", 0}};
     for (ChannelSpec& spec : profile_.channels) {
-      const bool reads = spec.kind == ChannelKind::file_read;
+      const ChannelTraits& traits = traits_of(spec.kind);
       const bool far = spec.source == far_host0 || spec.target == far_host0;
-      if (!reads && spec.kind != ChannelKind::file_write) {
-        if (!far && !on_gpu(spec.kind)) spec.resources = {cores};
+      if (!traits.file) {
+        if (!far && !traits.gpu) spec.resources = {cores};
         continue;
       }
-      spec.resources = {disk, reads ? disk_reads : disk_writes};
+      spec.resources = {disk, traits.reads ? disk_reads : disk_writes};
       for (const int resource : spec.resources) {
         double& rate = profile_.resources[static_cast<std::size_t>(resource)].bytes_per_second;
         rate = std::max(rate, spec.throughput.peak());
@@ -506,7 +506,7 @@ Status Calibration::remote_sample(std::vector<Sample>& samples, const Array& rem
   const std::int64_t y = bytes / element / x;
   Array far = matrix(nullptr, element, x, y, "F, x, y");
   far.place = remote.place;
-  far.where = remote.where;
+  far.memory_kind = remote.memory_kind;
   far.owner = remote.owner;
   const Array near = matrix(source_.data(), element, x, y, whole ? "F, x, y" : "F, y, x");
   return reads ? sample(samples, far, near, request, run)
@@ -540,7 +540,7 @@ Status Calibration::measure_peer(Engine& other, int memory, const char* name) {
     if (memory == host1) spec.width = std::max(peer_threads(options_.config), 1);
     Array far = matrix(nullptr, 1, latency_bytes, 1, "F, x, y");
     far.place = remote->place;
-    far.where = remote->where;
+    far.memory_kind = remote->memory_kind;
     far.owner = remote->owner;
     const Array near = matrix(source_.data(), 1, latency_bytes, 1, "F, x, y");
     Status s = reads ? measure_latency(spec, far, near) : measure_latency(spec, near, far);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/at.hpp"
 #include "base/clock.hpp"
 #include "engine/gpu_side.hpp"
 
@@ -27,8 +28,6 @@ constexpr std::int64_t emulated_bytes = 1 * MiB;
 constexpr std::int64_t latency_bytes = 1 * MiB;
 constexpr std::int64_t requests_most = 256;
 constexpr int repeats = 3;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// A matrix of elements of `run` bytes, transposed: as many as `bytes` hold.
 LoopNest transposed(std::int64_t bytes, std::int64_t run) {
@@ -95,11 +94,12 @@ class Samples {
 
 Result<std::shared_ptr<void>> buffer_of(Engine& engine, const Memory& memory, std::int64_t bytes) {
   const bool pinned = memory.kind == MemoryKind::pinned;
-  return engine.allocate(pinned ? Where::pinned : Where::device, GpuSide::device_of(memory), bytes);
+  return engine.allocate(pinned ? MemoryKind::pinned : MemoryKind::device,
+                         GpuSide::device_of(memory), bytes);
 }
 
 Status measure(Engine& engine, const Profile& profile, ChannelSpec& spec, std::int64_t bytes) {
-  const bool over_link = spec.kind == ChannelKind::gpu_read || spec.kind == ChannelKind::gpu_write;
+  const bool over_link = traits_of(spec.kind).crosses_bus;
   auto source = buffer_of(engine, profile.memories[at(spec.source)], bytes);
   if (!source) return source.error();
   auto target = buffer_of(engine, profile.memories[at(spec.target)], bytes);
@@ -148,7 +148,7 @@ std::int64_t square_side(std::int64_t elements) {
 Status measure_gpus(Engine& engine, Profile& profile, std::int64_t sample_bytes,
                     const std::function<void(const std::string&)>& report) {
   for (ChannelSpec& spec : profile.channels) {
-    if (!on_gpu(spec.kind)) continue;
+    if (!traits_of(spec.kind).gpu) continue;
     report(spec.name);
     const bool in_memory = spec.kind == ChannelKind::gpu_copy || spec.kind == ChannelKind::gpu_peer;
     std::int64_t bytes = in_memory ? std::max(sample_bytes, bytes_in_memory) : sample_bytes;
@@ -169,7 +169,7 @@ void add_gpu_links(Profile& profile) {
     return static_cast<int>(found - all.begin());
   };
   for (ChannelSpec& spec : profile.channels) {
-    if (!on_gpu(spec.kind)) continue;
+    if (!traits_of(spec.kind).gpu) continue;
     const double rate = spec.throughput.peak();
     const auto device = [&](int memory) {
       return "device" + std::to_string(GpuSide::device_of(profile.memories[at(memory)]));

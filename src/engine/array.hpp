@@ -8,22 +8,11 @@
 #include <vector>
 
 #include "data/mapping.hpp"
+#include "machine/memory_kind.hpp"
 #include "os/shared_memory.hpp"
 #include "runtime/channel.hpp"
 
 namespace tranship {
-
-/// Where an array lies, as far as a path is concerned.
-enum class Where {
-  host,          ///< memory of this process
-  pinned,        ///< memory of this process, or mapped into it, that GPUs reach directly
-  device,        ///< memory of a GPU of this machine, of this process or opened from another
-  shared,        ///< memory of another process on this machine that is mapped into this one
-  file,          ///< place.attachment is a File
-  near_process,  ///< on this machine, not mapped: place.attachment is a RemoteArray of a process on
-                 ///< this machine
-  far_process,   ///< the same, on another machine
-};
 
 /// Whether what an array refers to is still there. Any thread.
 class Liveness {
@@ -38,11 +27,6 @@ class Liveness {
   virtual void end_copy() const = 0;
 };
 
-/// Whether the place is an address that this process's CPU reaches.
-inline bool in_memory(Where where) {
-  return where == Where::host || where == Where::shared || where == Where::pinned;
-}
-
 /// What a copy holds until it has ended.
 using Leases = std::vector<std::shared_ptr<void>>;
 
@@ -50,7 +34,7 @@ using Leases = std::vector<std::shared_ptr<void>>;
 struct Array {
   View view;
   Place place;
-  Where where = Where::host;
+  MemoryKind memory_kind = MemoryKind::host;
   int device = -1;  ///< of device memory: the GPU's number; -1: the driver knows
   bool writable = true;
   bool named = false;  ///< its dimensions have names of the user's; else they match by position

@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/at.hpp"
 #include "channels/file/file.hpp"
 #include "data/lowering.hpp"
 
 namespace tranship {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 /// A file that was opened twice is one file.
 bool in_same_file(const Array& source, const Array& target) {
-  if (source.where != Where::file || target.where != Where::file) return false;
+  if (source.memory_kind != MemoryKind::file || target.memory_kind != MemoryKind::file)
+    return false;
   const auto* from = dynamic_cast<const File*>(source.place.attachment);
   const auto* to = dynamic_cast<const File*>(target.place.attachment);
   return from == to || (from != nullptr && to != nullptr && from->same_as(*to));
@@ -86,8 +86,8 @@ Status check_liveness(const std::shared_ptr<const Liveness>& source,
 }
 
 bool is_resolved(const Array& array) {
-  if (array.where == Where::device) return array.device >= 0;
-  return array.where != Where::host && array.where != Where::shared;
+  if (array.memory_kind == MemoryKind::device) return array.device >= 0;
+  return array.memory_kind != MemoryKind::host && array.memory_kind != MemoryKind::shared;
 }
 
 Result<View> check_pair(const Array& source, const Array& target) {
@@ -139,8 +139,10 @@ Status check_places(const Array& target) {
 }
 
 Status check_overlap(const Array& source, const Array& target, const View& target_view) {
-  const auto addressed = [](Where where) { return in_memory(where) || where == Where::device; };
-  const bool both_in_memory = addressed(source.where) && addressed(target.where);
+  const auto addressed = [](MemoryKind kind) {
+    return cpu_reaches(kind) || kind == MemoryKind::device;
+  };
+  const bool both_in_memory = addressed(source.memory_kind) && addressed(target.memory_kind);
   if (!both_in_memory && !in_same_file(source, target)) return {};
   const std::byte* from = source.place.address;
   const std::byte* to = target.place.address;

@@ -3,6 +3,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/at.hpp"
+
 #include "data/lowering.hpp"
 #include "engine/checks.hpp"
 #include "engine/engine.hpp"
@@ -11,10 +13,9 @@
 namespace tranship {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 bool same_place(const Array& a, const Array& b) {
-  return a.where == b.where && a.device == b.device && a.place.attachment == b.place.attachment &&
+  return a.memory_kind == b.memory_kind && a.device == b.device &&
+         a.place.attachment == b.place.attachment &&
          (a.liveness == nullptr) == (b.liveness == nullptr);
 }
 
@@ -137,8 +138,9 @@ Result<std::optional<Event>> Engine::start_together(std::span<const CopyPair> pa
   if (!query) return query.error();
   auto plan = plan_of(*query);
   if (!plan) return plan.error();
-  const bool one_gpu_hop = (*plan)->hops.size() == 1 &&
-                           on_gpu(options_.profile.channels[at((*plan)->hops[0].channel)].kind);
+  const bool one_gpu_hop =
+      (*plan)->hops.size() == 1 &&
+      traits_of(options_.profile.channels[at((*plan)->hops[0].channel)].kind).gpu;
   const bool alike = std::all_of(pairs.begin(), pairs.end(), [&](const CopyPair& pair) {
     return same_place(pair.source, largest.source) && same_place(pair.target, largest.target);
   });

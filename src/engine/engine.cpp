@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "base/at.hpp"
 #include "base/refusals.hpp"
 #include "channels/file/file_channel.hpp"
 #include "channels/host/copy.hpp"
@@ -35,8 +36,6 @@ constexpr std::chrono::microseconds spin_usual{200};
 /// Buffers between hops start at large pages: direct file I/O into small ones is slow on virtual
 /// disks, and a fresh buffer costs fewer page faults.
 constexpr std::size_t buffer_align_bytes = std::size_t{2} << 20;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::byte* allocate_large_pages(std::int64_t bytes) {
   const auto size = (static_cast<std::size_t>(bytes) + buffer_align_bytes - 1) /
@@ -76,7 +75,9 @@ bool has_other_ways(const Plan& plan) {
 }
 
 /// Whether the array lies on a GPU and another process owns it.
-bool is_opened(const Array& array) { return array.where == Where::device && array.liveness; }
+bool is_opened(const Array& array) {
+  return array.memory_kind == MemoryKind::device && array.liveness;
+}
 
 /// The GPU that another process's array is open for; -1: it is none.
 int opened_on(const Array& array) { return is_opened(array) ? array.device : -1; }
@@ -198,7 +199,7 @@ void Engine::drop_absent_gpus() {
     const auto on_device = [&](int memory) {
       return profile.memories[at(memory)].kind == MemoryKind::device;
     };
-    return !on_gpu(spec.kind) && (on_device(spec.source) || on_device(spec.target));
+    return !traits_of(spec.kind).gpu && (on_device(spec.source) || on_device(spec.target));
   };
   auto& channels = profile.channels;
   channels.erase(std::remove_if(channels.begin(), channels.end(),
@@ -269,7 +270,8 @@ Result<Gate::Pass> Engine::enter() {
 }
 
 Status Engine::resolve(Array& source, Array& target) const {
-  if (source.where != Where::device && target.where != Where::device) return {};
+  if (source.memory_kind != MemoryKind::device && target.memory_kind != MemoryKind::device)
+    return {};
   if (Status status = uses_gpus(); !status) return status;
   if (Status status = resolve(source); !status) return status;
   return resolve(target);
@@ -289,14 +291,14 @@ Status Engine::resolve(Array& array) const {
 
 /// Memory that is shared between processes is made for copies: GPUs reach it from the first on.
 void Engine::reach_shared(Array& array) const {
-  if (array.where == Where::shared && array.shared) {
-    if (gpu_side_->pin(*array.shared)) array.where = Where::pinned;
-  } else if (array.where == Where::host) {
+  if (array.memory_kind == MemoryKind::shared && array.shared) {
+    if (gpu_side_->pin(*array.shared)) array.memory_kind = MemoryKind::pinned;
+  } else if (array.memory_kind == MemoryKind::host) {
     const Mapping& mapping = *array.view.mapping;
     const std::byte* first = array.place.address + mapping.begin_bytes();
     const auto memory =
         shared_memories_.holding(first, mapping.end_bytes() - mapping.begin_bytes());
-    if (memory && gpu_side_->pin(*memory)) array.where = Where::pinned;
+    if (memory && gpu_side_->pin(*memory)) array.memory_kind = MemoryKind::pinned;
   }
 }
 
@@ -315,7 +317,7 @@ Result<std::shared_ptr<void>> Engine::pin(const Array& array) {
   if (!gpu_side_) {
     return Error{ErrorCode::unsupported, "pinning memory needs a GPU: see tranship topology"};
   }
-  if (!in_memory(array.where)) {
+  if (!cpu_reaches(array.memory_kind)) {
     return invalid(array.name + " is not memory of this process; only that can be pinned");
   }
   const Mapping& mapping = *array.view.mapping;
@@ -324,36 +326,35 @@ Result<std::shared_ptr<void>> Engine::pin(const Array& array) {
   return gpu_side_->pin(array.place.address + mapping.begin_bytes(), bytes);
 }
 
-Result<std::shared_ptr<void>> Engine::allocate(Where where, int device, std::int64_t bytes) {
+Result<std::shared_ptr<void>> Engine::allocate(MemoryKind kind, int device, std::int64_t bytes) {
   if (Status status = usable(); !status) return status.error();
   if (!gpu_side_) {
     return Error{ErrorCode::unsupported,
                  "memory of a GPU, or pinned memory, needs a GPU: see tranship topology"};
   }
-  if (where == Where::pinned && bytes >= shared_pinned_least) {
+  if (kind == MemoryKind::pinned && bytes >= shared_pinned_least) {
     auto memory = shared_memories_.allocate(bytes);
     if (memory && gpu_side_->pin(**memory)) {
       return std::shared_ptr<void>(*memory, (*memory)->data());
     }
   }
-  return gpu_side_->allocate(where, device, std::max<std::int64_t>(bytes, 1));
+  return gpu_side_->allocate(kind, device, std::max<std::int64_t>(bytes, 1));
 }
 
 void Engine::find_memories() {
-  const auto name_of = [](Where where) {
-    switch (where) {
-      case Where::pinned: return "node0/pinned0";
-      case Where::host: return "node0/host0";
-      case Where::file: return "node0/file0";
-      case Where::shared: return "node0/shared0";
-      case Where::near_process: return "node0/host1";
-      case Where::far_process: return "node1/host0";
-      case Where::device: break;  // there may be several
+  const auto name_of = [](MemoryKind kind) {
+    switch (kind) {
+      case MemoryKind::pinned: return "node0/pinned0";
+      case MemoryKind::host: return "node0/host0";
+      case MemoryKind::file: return "node0/file0";
+      case MemoryKind::shared: return "node0/shared0";
+      case MemoryKind::near_process: return "node0/host1";
+      case MemoryKind::far_process: return "node1/host0";
+      default: return "";  // of devices there may be several; arrays are of no other kind
     }
-    return "";
   };
   for (std::size_t k = 0; k < memories_.size(); ++k) {
-    memories_[k] = options_.profile.find_memory(name_of(static_cast<Where>(k)));
+    memories_[k] = options_.profile.find_memory(name_of(static_cast<MemoryKind>(k)));
   }
   const std::size_t count = gpu_side_ ? gpu_side_->gpus()->list().size() : 0;
   for (std::size_t k = 0; k < count; ++k) {
@@ -362,7 +363,8 @@ void Engine::find_memories() {
 }
 
 int Engine::memory_of(const Array& array) const {
-  if (array.where != Where::device) return memories_[static_cast<std::size_t>(array.where)];
+  if (array.memory_kind != MemoryKind::device)
+    return memories_[static_cast<std::size_t>(array.memory_kind)];
   const bool known = array.device >= 0 && at(array.device) < device_memories_.size();
   return known ? device_memories_[at(array.device)] : -1;
 }
@@ -439,7 +441,7 @@ std::vector<double> Engine::waiting_s(int priority) const {
 
 Result<Event> Engine::copy(const Array& source, const Array& target, const CopyOptions& options) {
   if (Status status = usable(); !status) return status.error();
-  if (source.where != Where::device && target.where != Where::device) {
+  if (source.memory_kind != MemoryKind::device && target.memory_kind != MemoryKind::device) {
     return copy_resolved(source, target, options);
   }
   if (Status status = uses_gpus(); !status) return status.error();
@@ -456,8 +458,8 @@ Result<Event> Engine::copy(const Array& source, const Array& target, const CopyO
 
 std::optional<Event> Engine::copy_now(const Array& source, const Array& target,
                                       const CopyOptions& options) {
-  const bool inside =
-      in_memory(source.where) && in_memory(target.where) && !options.stream && !trace_file_;
+  const bool inside = cpu_reaches(source.memory_kind) && cpu_reaches(target.memory_kind) &&
+                      !options.stream && !trace_file_;
   if (!inside) return {};
   for (const Event& event : options.after) {
     if (!event.ended_well()) return {};
@@ -498,10 +500,10 @@ Result<Event> Engine::carry(const std::shared_ptr<const Plan>& plan, const Array
                             const Array& target, const CopyOptions& options, const Cargo& cargo) {
   const bool ready = std::all_of(options.after.begin(), options.after.end(),
                                  [](const Event& event) { return event.done(); });
-  const bool within_memory = in_memory(source.where) && in_memory(target.where);
+  const bool within_memory = cpu_reaches(source.memory_kind) && cpu_reaches(target.memory_kind);
   const bool one_hop = plan->hops.size() == 1;
   const bool one_gpu_hop =
-      one_hop && on_gpu(options_.profile.channels[at(plan->hops[0].channel)].kind);
+      one_hop && traits_of(options_.profile.channels[at(plan->hops[0].channel)].kind).gpu;
   if (within_memory && ready && plan->direct && one_hop && !one_gpu_hop) {
     return copy_here(plan, source, target, options, cargo);
   }
@@ -606,7 +608,7 @@ Result<Event> Engine::carry_staged(const std::shared_ptr<const Plan>& plan, cons
         first.fields, to_buffer);
   lower({last.source.get(), {}}, {last.target.get(), plan->corner_target}, plan->extents,
         last.fields, from_buffer);
-  const bool up = on_gpu(options_.profile.channels[at(last.channel)].kind);
+  const bool up = traits_of(options_.profile.channels[at(last.channel)].kind).gpu;
   Request request;
   request.source = up ? Place{buffer->get(), nullptr} : source.place;
   request.target = up ? target.place : Place{buffer->get(), nullptr};
@@ -635,11 +637,11 @@ Result<std::vector<std::shared_ptr<Completion>>> Engine::waits_of(const Plan& pl
   std::vector<std::shared_ptr<Completion>> after;
   const ChannelSpec* gpu_hop = nullptr;
   for (const ChannelSpec& spec : options_.profile.channels) {
-    if (on_gpu(spec.kind) && gpu_side_ && gpu_side_->number_of(spec) >= 0) gpu_hop = &spec;
+    if (traits_of(spec.kind).gpu && gpu_side_ && gpu_side_->number_of(spec) >= 0) gpu_hop = &spec;
   }
   for (const Hop& hop : plan.hops) {
     const ChannelSpec& spec = options_.profile.channels[at(hop.channel)];
-    if (on_gpu(spec.kind)) gpu_hop = &spec;
+    if (traits_of(spec.kind).gpu) gpu_hop = &spec;
   }
   for (const Event& given : options.after) {
     for (const Event& event : given.parts()) {
@@ -677,7 +679,7 @@ std::optional<Status> Engine::carry_directly(const Plan& plan, const Array& sour
                                              const Cargo& cargo) {
   const std::int64_t begin_ns = trace_file_ ? clock_.now_ns() : 0;
   std::optional<Status> status;
-  if (in_memory(source.where) && in_memory(target.where)) {
+  if (cpu_reaches(source.memory_kind) && cpu_reaches(target.memory_kind)) {
     const bool past_caches = cold(plan, options);
     copy_nests(cargo.nests, source.place.address, target.place.address, past_caches);
     if (cargo.indexed != nullptr) {
@@ -720,7 +722,7 @@ Event Engine::start_transfer(const Array& source, const Array& target, const Cop
       descriptor.channel = channel_number(spec, last ? opened_on(target) : -1);
       if (lane.hop_count > 1) descriptor.in_flight_max = threads_needed(*plan, hop, spec);
       const int next = k + 1 < lane.hop_count ? plan->hops[at(lane.first_hop + k + 1)].channel : -1;
-      descriptor.streams = next >= 0 && on_gpu(options_.profile.channels[at(next)].kind);
+      descriptor.streams = next >= 0 && traits_of(options_.profile.channels[at(next)].kind).gpu;
       transfer->descriptors.push_back(descriptor);
     }
   }

@@ -177,7 +177,7 @@ class Engine {
   /// Memory of a GPU, or pinned memory, which is shared too unless it is small: the owner, whose
   /// get() is the address.
   /// @error unsupported without GPUs; out_of_memory
-  Result<std::shared_ptr<void>> allocate(Where where, int device, std::int64_t bytes);
+  Result<std::shared_ptr<void>> allocate(MemoryKind kind, int device, std::int64_t bytes);
 
   /// Pins memory of the caller's where it lies, whole pages around it, until nobody refers to the
   /// answer; copies with the array must have ended by then. GPUs then reach it at the link's rate.
@@ -270,8 +270,9 @@ class Engine {
   int threads_ = 1;
   SteadyClock clock_;
   std::unique_ptr<TraceFile> trace_file_;
-  std::optional<Planner> planner_;    ///< on options_.profile
-  std::array<int, 7> memories_{};     ///< the profile's number by Where, but for devices; -1: none
+  std::optional<Planner> planner_;  ///< on options_.profile
+  /// The profile's number of the memory of each kind, but for devices; -1: none.
+  std::array<int, memory_kind_count> memories_{};
   std::vector<int> device_memories_;  ///< the profile's number of each GPU's; -1: none
   PlanCache cache_;
   SharedMemories shared_memories_;

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "base/at.hpp"
 #include "fabric/messages/protocol.hpp"
 
 namespace tranship {
@@ -24,8 +25,6 @@ constexpr std::int64_t staging_bytes = std::int64_t{1} << 20;
 /// Files are read and written in pinned buffers as they are, and direct I/O into small pages is
 /// slow on virtual disks: large pages, which are pinned, instead of what CUDA would allocate.
 constexpr std::size_t pinned_align_bytes = std::size_t{2} << 20;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::byte* allocate_pinned_pages(Gpus& gpus, std::int64_t bytes) {
   const std::size_t size = (static_cast<std::size_t>(bytes) + pinned_align_bytes - 1) /
@@ -152,10 +151,10 @@ void GpuSide::extend(Profile& profile, std::int64_t buffer_bytes_max) const {
 Status GpuSide::start(const Profile& profile, ThreadDriver& driver) {
   for (const Memory& memory : profile.memories) devices_.push_back(device_of(memory));
   for (const ChannelSpec& spec : profile.channels) {
-    if (!on_gpu(spec.kind) && serves(spec)) {
+    if (!traits_of(spec.kind).gpu && serves(spec)) {
       if (Status status = start_files(spec, driver); !status) return status;
     }
-    if (!on_gpu(spec.kind) || find(spec) != nullptr) continue;
+    if (!traits_of(spec.kind).gpu || find(spec) != nullptr) continue;
     const int device =
         devices_[at(spec.kind == ChannelKind::gpu_write ? spec.target : spec.source)];
     if (device < 0 || device >= static_cast<int>(gpus_->list().size())) continue;
@@ -163,7 +162,7 @@ Status GpuSide::start(const Profile& profile, ThreadDriver& driver) {
     options.name = std::string(to_string(spec.kind)) + " device" + std::to_string(device);
     options.gpus = gpus_;
     options.device = device;
-    options.over_link = spec.kind == ChannelKind::gpu_read || spec.kind == ChannelKind::gpu_write;
+    options.over_link = traits_of(spec.kind).crosses_bus;
     // Tiles end in the order in which slots are used again; two streams would let one fall behind.
     options.streams = options.over_link ? 1 : 2;
     options.bytes_in_flight_max = options.over_link ? link_bytes_in_flight : gpu_bytes_in_flight;
@@ -193,7 +192,7 @@ int GpuSide::device_at(const ChannelSpec& channel) const {
 }
 
 bool GpuSide::serves(const ChannelSpec& channel) const {
-  return on_gpu(channel.kind) || device_at(channel) >= 0;
+  return traits_of(channel.kind).gpu || device_at(channel) >= 0;
 }
 
 const GpuSide::Entry* GpuSide::find(ChannelKind kind, int device) const {
@@ -212,7 +211,7 @@ const GpuSide::Entry* GpuSide::find(const ChannelSpec& channel, int opened_on) c
 }
 
 int GpuSide::number_of(const ChannelSpec& channel, int opened_on) const {
-  if (!on_gpu(channel.kind)) {
+  if (!traits_of(channel.kind).gpu) {
     for (const FileEntry& entry : file_entries_) {
       if (entry.kind == channel.kind && entry.device == device_at(channel)) return entry.number;
     }
@@ -258,24 +257,24 @@ BufferSource GpuSide::buffers(const Memory& memory) const {
 
 Status GpuSide::resolve(Array& array) const {
   const std::byte* first = array.place.address + array.view.mapping->begin_bytes();
-  if (array.where == Where::device && array.device < 0) {
+  if (array.memory_kind == MemoryKind::device && array.device < 0) {
     const PointerInfo info = gpus_->where(first);
-    if (info.kind == PointerKind::pageable) {
+    if (info.kind == MemoryKind::host) {
       return Error{ErrorCode::invalid_argument,
                    "the array says that it lies on a GPU, but the driver knows no memory at its "
                    "address (" +
                        array.name + "); was it freed?"};
     }
-    if (info.kind == PointerKind::pinned) {
-      array.where = Where::pinned;
+    if (info.kind == MemoryKind::pinned) {
+      array.memory_kind = MemoryKind::pinned;
     } else {
       array.device = info.device;
     }
-  } else if (array.where == Where::host || array.where == Where::shared) {
+  } else if (array.memory_kind == MemoryKind::host || array.memory_kind == MemoryKind::shared) {
     const PointerInfo info = gpus_->where(first);
-    if (info.kind == PointerKind::pinned) array.where = Where::pinned;
-    if (info.kind == PointerKind::device || info.kind == PointerKind::managed) {
-      array.where = Where::device;
+    if (info.kind == MemoryKind::pinned) array.memory_kind = MemoryKind::pinned;
+    if (info.kind == MemoryKind::device || info.kind == MemoryKind::managed) {
+      array.memory_kind = MemoryKind::device;
       array.device = info.device;
     }
   }
@@ -324,7 +323,7 @@ Result<std::shared_ptr<void>> GpuSide::pin(std::byte* begin, std::int64_t bytes)
 }
 
 bool GpuSide::reaches(const std::byte* address) const {
-  return gpus_->where(address).kind != PointerKind::pageable;
+  return gpus_->where(address).kind != MemoryKind::host;
 }
 
 std::string GpuSide::ticket_of(const std::byte* address) const {
@@ -364,9 +363,10 @@ Result<GpuSide::Opened> GpuSide::open_ticket(const std::string& text) const {
                 })};
 }
 
-Result<std::shared_ptr<void>> GpuSide::allocate(Where where, int device, std::int64_t bytes) const {
+Result<std::shared_ptr<void>> GpuSide::allocate(MemoryKind kind, int device,
+                                                std::int64_t bytes) const {
   const auto gpus = gpus_;
-  if (where == Where::pinned) {
+  if (kind == MemoryKind::pinned) {
     auto made = gpus->allocate_pinned(bytes);
     if (!made) return made.error();
     return std::shared_ptr<void>(

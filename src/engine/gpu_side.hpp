@@ -66,7 +66,7 @@ class GpuSide {
   Status resolve(Array& array) const;
 
   /// Memory of a GPU or pinned memory, given back with the last reference.
-  Result<std::shared_ptr<void>> allocate(Where where, int device, std::int64_t bytes) const;
+  Result<std::shared_ptr<void>> allocate(MemoryKind kind, int device, std::int64_t bytes) const;
 
   /// A buffer of pinned memory for a copy on the caller's thread; it is kept for the next one.
   /// @error out_of_memory

@@ -1,6 +1,7 @@
 // Copies of lists of pages, which an engine makes of the parts that all copies have.
 #include <algorithm>
 
+#include "base/at.hpp"
 #include "data/page_lowering.hpp"
 #include "engine/checks.hpp"
 #include "engine/engine.hpp"
@@ -8,8 +9,6 @@
 
 namespace tranship {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// The part of an array that has one index along the first dimension.
 Array page_of(const Array& array, std::int64_t page) {
@@ -28,7 +27,7 @@ constexpr std::size_t launch_entries_max = 4096;
 /// tile is a copy of its own, which goes in tiles.
 bool takes_lists(const Plan& plan, const Profile& profile, std::int64_t page_bytes) {
   if (plan.hops.size() != 1) return false;
-  const bool gpu = on_gpu(profile.channels[at(plan.hops[0].channel)].kind);
+  const bool gpu = traits_of(profile.channels[at(plan.hops[0].channel)].kind).gpu;
   return gpu || plan.direct || page_bytes <= plan.tile_bytes;
 }
 

@@ -305,8 +305,9 @@ Status Processes::export_array(const std::string& name, const Array& array) {
   if (!entered) return entered.error();
   Array source = array;
   if (Status status = engine_.resolve(source, source); !status) return status;
-  const bool own = source.where == Where::host || source.where == Where::file ||
-                   source.where == Where::pinned || source.where == Where::device;
+  const bool own =
+      source.memory_kind == MemoryKind::host || source.memory_kind == MemoryKind::file ||
+      source.memory_kind == MemoryKind::pinned || source.memory_kind == MemoryKind::device;
   if (!own || source.liveness) {
     return Error{ErrorCode::invalid_argument, "\"" + name + "\" is an array of another process",
                  "connect to that one instead"};
@@ -320,11 +321,11 @@ Status Processes::export_array(const std::string& name, const Array& array) {
   exported.bytes = mapping.end_bytes() - mapping.begin_bytes();
   exported.writable = source.writable;
   std::unique_ptr<GpuMemory> on_gpu;
-  if (source.where == Where::device) {
+  if (source.memory_kind == MemoryKind::device) {
     on_gpu = std::make_unique<GpuMemory>(source.device);
     exported.place.attachment = on_gpu.get();
     exported.ticket = engine_.gpu_side_->ticket_of(exported.place.address);
-  } else if (in_memory(source.where)) {
+  } else if (cpu_reaches(source.memory_kind)) {
     exported.memory = engine_.shared_memories_.holding(exported.place.address, exported.bytes);
   }
   if (Status status = fabric_->export_array(exported); !status) return status;
@@ -383,18 +384,18 @@ Result<Array> Processes::lookup(fabric::PeerId peer, const std::string& name,
   array.owner = remote;
   if (remote->mapped() != nullptr) {
     array.place.address = remote->mapped();
-    array.where = Where::shared;
+    array.memory_kind = MemoryKind::shared;
     array.shared = remote->memory();
     array.liveness = std::make_shared<PeerLiveness>(remote);
     return array;
   }
   if (!remote->ticket().empty() && engine_.gpu_side_) {
     open_on_gpu(remote, array);
-    if (array.where == Where::device) return array;
+    if (array.memory_kind == MemoryKind::device) return array;
   }
   array.place.attachment = remote.get();
-  array.where =
-      remote->link().mode == fabric::LinkMode::network ? Where::far_process : Where::near_process;
+  const bool far = remote->link().mode == fabric::LinkMode::network;
+  array.memory_kind = far ? MemoryKind::far_process : MemoryKind::near_process;
   return array;
 }
 
@@ -407,7 +408,7 @@ void Processes::open_on_gpu(const std::shared_ptr<fabric::RemoteArray>& remote,
   auto opened = engine_.gpu_side_->open_ticket(remote->ticket());
   if (!opened) return;
   array.place.address = opened->address;
-  array.where = Where::device;
+  array.memory_kind = MemoryKind::device;
   array.device = opened->device;
   const auto open = std::make_shared<OpenOnGpu>(remote, std::move(use), std::move(opened->owner));
   remote->when_withdrawn([weak = std::weak_ptr(open)] {
@@ -418,7 +419,7 @@ void Processes::open_on_gpu(const std::shared_ptr<fabric::RemoteArray>& remote,
 
 std::optional<Status> Processes::carry_now(const Plan& plan, const Array& source,
                                            const Array& target, bool waits) {
-  const bool writes = !in_memory(target.where);
+  const bool writes = !cpu_reaches(target.memory_kind);
   const Array& there = writes ? target : source;
   const auto* remote = static_cast<const fabric::RemoteArray*>(there.place.attachment);
   if (remote->withdrawn()) return std::nullopt;  // the channel says so in full

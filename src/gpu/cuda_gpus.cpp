@@ -340,16 +340,16 @@ bool CudaGpus::peers(int from, int to) const {
 }
 
 PointerInfo CudaGpus::where(const void* address) const {
-  if (pinned_.hold(static_cast<const std::byte*>(address))) return {PointerKind::pinned, -1};
+  if (pinned_.hold(static_cast<const std::byte*>(address))) return {MemoryKind::pinned, -1};
   cudaPointerAttributes attributes{};
   if (cudaPointerGetAttributes(&attributes, address) != cudaSuccess) {
     (void)cudaGetLastError();
     return {};
   }
   switch (attributes.type) {
-    case cudaMemoryTypeHost: return {PointerKind::pinned, -1};
-    case cudaMemoryTypeDevice: return {PointerKind::device, attributes.device};
-    case cudaMemoryTypeManaged: return {PointerKind::managed, attributes.device};
+    case cudaMemoryTypeHost: return {MemoryKind::pinned, -1};
+    case cudaMemoryTypeDevice: return {MemoryKind::device, attributes.device};
+    case cudaMemoryTypeManaged: return {MemoryKind::managed, attributes.device};
     default: return {};
   }
 }
@@ -566,7 +566,7 @@ Status CudaGpus::launch(const GpuStream& stream, const gpu::NestTable& table,
 
 Result<GpuTicket> CudaGpus::ticket(const std::byte* address) const {
   const PointerInfo info = where(address);
-  if (info.kind != PointerKind::device || !known(info.device)) {
+  if (info.kind != MemoryKind::device || !known(info.device)) {
     return Error{ErrorCode::invalid_argument,
                  "only memory that this process allocated on a GPU can be offered to others"};
   }

@@ -132,7 +132,7 @@ class EmulatedGpus final : public Gpus {
   /// The range that holds `address`, or end(). Under memory_lock_.
   Ranges::const_iterator find(const void* address) const;
   void add(std::byte* base, Range range);
-  void remove(std::byte* base, PointerKind kind);
+  void remove(std::byte* base, MemoryKind kind);
   /// Whether `bytes` from `address` stay in the range that they start in.
   Status fits(const char* side, const std::byte* address, std::int64_t bytes) const;
   /// Whether a kernel of that GPU may read and write there.
@@ -208,7 +208,7 @@ Result<std::byte*> EmulatedGpus::allocate(int device, std::int64_t bytes) {
   auto memory = SharedMemory::allocate({.bytes = bytes, .huge_pages = true});
   if (!memory) return memory.error();
   Range range;
-  range.info = {PointerKind::device, device};
+  range.info = {MemoryKind::device, device};
   range.bytes = bytes;
   range.device_memory = *memory;
   std::byte* base = (*memory)->data();
@@ -217,7 +217,7 @@ Result<std::byte*> EmulatedGpus::allocate(int device, std::int64_t bytes) {
   return base;
 }
 
-void EmulatedGpus::remove(std::byte* base, PointerKind kind) {
+void EmulatedGpus::remove(std::byte* base, MemoryKind kind) {
   const auto found = ranges_.find(number_of(base));
   CHECK(found != ranges_.end(), "no memory of an emulated GPU starts at this address");
   CHECK(found->second.info.kind == kind, "the memory at this address is of another kind");
@@ -232,7 +232,7 @@ void EmulatedGpus::release(int device, std::byte* address) {
   CHECK(found->second.info.device == device && !found->second.opened,
         "the allocation is not of this emulated GPU");
   used_bytes_[static_cast<std::size_t>(device)] -= found->second.bytes;
-  remove(address, PointerKind::device);
+  remove(address, MemoryKind::device);
 }
 
 Result<std::byte*> EmulatedGpus::allocate_pinned(std::int64_t bytes) {
@@ -244,7 +244,7 @@ Result<std::byte*> EmulatedGpus::allocate_pinned(std::int64_t bytes) {
     return Error{ErrorCode::out_of_memory, "the host has no " + std::to_string(bytes) +
                                                " bytes for pinned memory: free some memory"};
   }
-  range.info = {PointerKind::pinned, -1};
+  range.info = {MemoryKind::pinned, -1};
   range.bytes = bytes;
   std::byte* base = range.block.get();
   std::unique_lock held(memory_lock_);
@@ -258,7 +258,7 @@ void EmulatedGpus::release_pinned(std::byte* address) {
   const auto found = ranges_.find(number_of(address));
   CHECK(found == ranges_.end() || !found->second.registered,
         "memory that pin() registered is given back by unpin()");
-  remove(address, PointerKind::pinned);
+  remove(address, MemoryKind::pinned);
 }
 
 Status EmulatedGpus::pin(std::byte* address, std::int64_t bytes) {
@@ -268,7 +268,7 @@ Status EmulatedGpus::pin(std::byte* address, std::int64_t bytes) {
                                                   " bytes: align its start and its length"};
   }
   Range range;
-  range.info = {PointerKind::pinned, -1};
+  range.info = {MemoryKind::pinned, -1};
   range.bytes = bytes;
   range.registered = true;
   std::unique_lock held(memory_lock_);
@@ -287,7 +287,7 @@ void EmulatedGpus::unpin(std::byte* address) {
   std::unique_lock held(memory_lock_);
   const auto found = ranges_.find(number_of(address));
   CHECK(found != ranges_.end() && found->second.registered, "this memory was not pinned by pin()");
-  remove(address, PointerKind::pinned);
+  remove(address, MemoryKind::pinned);
 }
 
 Result<GpuStream> EmulatedGpus::make_stream(int device, bool) {
@@ -454,7 +454,7 @@ Status EmulatedGpus::launch(const GpuStream& stream, const gpu::Piece* pieces, s
   auto lane = stream_of(stream);
   if (!lane) return lane.error();
   if (count == 0) return {};
-  CHECK(count > 0 && where(pieces).kind != PointerKind::pageable,
+  CHECK(count > 0 && where(pieces).kind != MemoryKind::host,
         "a kernel reads its list of pieces from pinned memory");
   for (std::int64_t k = 0; k < count; ++k) {
     const auto& piece = pieces[k];
@@ -472,7 +472,7 @@ Status EmulatedGpus::launch(const GpuStream& stream, const gpu::NestTable& table
                             const std::byte* source, std::byte* target) {
   auto lane = stream_of(stream);
   if (!lane) return lane.error();
-  CHECK(where(table.plans).kind != PointerKind::pageable,
+  CHECK(where(table.plans).kind != MemoryKind::host,
         "a kernel reads its list of nests from memory that the GPU reaches");
   for (std::int32_t k = 0; k < table.nests_count; ++k) {
     const gpu::ListedNest& nest = table.nests[k];
@@ -487,7 +487,7 @@ Status EmulatedGpus::launch(const GpuStream& stream, const gpu::NestTable& table
 Result<GpuTicket> EmulatedGpus::ticket(const std::byte* address) const {
   std::shared_lock held(memory_lock_);
   const auto found = find(address);
-  if (found == ranges_.end() || found->second.info.kind != PointerKind::device ||
+  if (found == ranges_.end() || found->second.info.kind != MemoryKind::device ||
       found->second.opened) {
     return Error{ErrorCode::invalid_argument,
                  "only memory that this process allocated on a GPU can be offered to others"};
@@ -521,7 +521,7 @@ Result<std::byte*> EmulatedGpus::open_ticket(const GpuTicket& ticket, int device
   if (!memory) return memory.error();
   Range range;
   const int owner = device_of(ticket.bus);
-  range.info = {PointerKind::device, owner < 0 ? device : owner};
+  range.info = {MemoryKind::device, owner < 0 ? device : owner};
   range.bytes = handle.bytes;
   range.opened = true;
   range.device_memory = *memory;

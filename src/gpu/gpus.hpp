@@ -12,14 +12,12 @@
 #include "base/error.hpp"
 #include "gpu/kernels/kernel_plan.hpp"
 #include "gpu/kernels/nest_list.hpp"
+#include "machine/memory_kind.hpp"
 
 namespace tranship {
 
-/// What kind of memory an address lies in.
-enum class PointerKind { pageable, pinned, device, managed };
-
 struct PointerInfo {
-  PointerKind kind = PointerKind::pageable;
+  MemoryKind kind = MemoryKind::host;
   int device = -1;  ///< of device and managed memory
 };
 

@@ -1,55 +1,15 @@
 #include "machine/profile.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
+#include <span>
 #include <sstream>
-#include <utility>
 
 #include "machine/cluster.hpp"
 
 namespace tranship {
 namespace {
-
-constexpr std::array<std::pair<MemoryKind, const char*>, 5> memory_kinds{{
-    {MemoryKind::host, "host"},
-    {MemoryKind::pinned, "pinned"},
-    {MemoryKind::registered, "registered"},
-    {MemoryKind::device, "device"},
-    {MemoryKind::file, "file"},
-}};
-
-constexpr std::array<std::pair<ChannelKind, const char*>, 9> channel_kinds{{
-    {ChannelKind::memcpy, "memcpy"},
-    {ChannelKind::gpu_read, "gpu_read"},
-    {ChannelKind::gpu_write, "gpu_write"},
-    {ChannelKind::gpu_copy, "gpu_copy"},
-    {ChannelKind::gpu_peer, "gpu_peer"},
-    {ChannelKind::file_read, "file_read"},
-    {ChannelKind::file_write, "file_write"},
-    {ChannelKind::remote_write, "remote_write"},
-    {ChannelKind::remote_read, "remote_read"},
-}};
-
-template <typename Kind, std::size_t count>
-const char* name_of(const std::array<std::pair<Kind, const char*>, count>& names, Kind kind) {
-  for (const auto& [value, name] : names) {
-    if (value == kind) return name;
-  }
-  return "unknown";
-}
-
-template <typename Kind, std::size_t count>
-Result<Kind> kind_of(const std::array<std::pair<Kind, const char*>, count>& names,
-                     const std::string& text) {
-  std::string known;
-  for (const auto& [value, name] : names) {
-    if (text == name) return value;
-    known += (known.empty() ? "" : ", ") + std::string(name);
-  }
-  return Error{ErrorCode::invalid_argument, "\"" + text + "\" is none of " + known};
-}
 
 std::string text_of(double value) {
   std::ostringstream out;
@@ -134,11 +94,8 @@ void check_channel(Complaint& complaint, const Profile& profile, const ChannelSp
 
 }  // namespace
 
-const char* to_string(MemoryKind kind) { return name_of(memory_kinds, kind); }
-const char* to_string(ChannelKind kind) { return name_of(channel_kinds, kind); }
-Result<MemoryKind> memory_kind_from(const std::string& text) { return kind_of(memory_kinds, text); }
 Result<ChannelKind> channel_kind_from(const std::string& text) {
-  return kind_of(channel_kinds, text);
+  return kind_named<ChannelKind>(std::span<const ChannelTraits>(channel_kinds), text);
 }
 
 int Profile::find_memory(const std::string& name) const {

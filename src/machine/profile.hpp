@@ -7,33 +7,11 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "machine/channel_kind.hpp"
+#include "machine/memory_kind.hpp"
 #include "machine/throughput.hpp"
 
 namespace tranship {
-
-enum class MemoryKind { host, pinned, registered, device, file };
-enum class ChannelKind {
-  memcpy,
-  gpu_read,
-  gpu_write,
-  gpu_copy,
-  gpu_peer,
-  file_read,
-  file_write,
-  remote_write,
-  remote_read,
-};
-
-/// Whether a GPU carries it.
-inline bool on_gpu(ChannelKind kind) {
-  return kind == ChannelKind::gpu_read || kind == ChannelKind::gpu_write ||
-         kind == ChannelKind::gpu_copy || kind == ChannelKind::gpu_peer;
-}
-
-const char* to_string(MemoryKind kind);
-const char* to_string(ChannelKind kind);
-Result<MemoryKind> memory_kind_from(const std::string& text);
-Result<ChannelKind> channel_kind_from(const std::string& text);
 
 struct Memory {
   std::string name;  ///< such as "node0/host0"

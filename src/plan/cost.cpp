@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/at.hpp"
 #include "plan/tile.hpp"
 
 namespace tranship {
@@ -21,8 +22,6 @@ constexpr double refine_least = 0.995;
 constexpr double tile_tolerance = 1.01;
 /// down to this size: a still smaller one must save as much, for each tile costs us work, too.
 constexpr std::int64_t tile_preferred_least = std::int64_t{64} << 10;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::int64_t asked_bytes(const Task& task) { return static_cast<std::int64_t>(task.bytes); }
 
@@ -156,7 +155,7 @@ const BySize& Costs::common_runs_at_ends_s() {
 
 const Costs::Converting& Costs::converting(int number) {
   const ChannelSpec& channel = profile_.channels[at(number)];
-  const bool reads = channel.kind == ChannelKind::file_read;
+  const bool reads = traits_of(channel.kind).reads;
   const int loop = channel.gathers ? graph_.self_loop(reads ? channel.target : channel.source) : -1;
   for (const KnownConverting& known : converting_) {
     if (known.function == graph_.function(number) && known.loop == loop) return known.converting;
@@ -178,7 +177,7 @@ const Costs::Converting& Costs::converting(int number) {
 }
 
 double Costs::start_s(const ChannelSpec& channel, bool among_others) const {
-  return channel.latency_s + (among_others && on_gpu(channel.kind) ? profile_.handoff_s : 0);
+  return channel.latency_s + (among_others && traits_of(channel.kind).gpu ? profile_.handoff_s : 0);
 }
 
 HopCost Costs::hop(int number, const HopRole& role, const Point& tile) const {
@@ -197,7 +196,7 @@ HopCost Costs::hop(int number, const HopRole& role, const Point& tile) const {
     return cost;
   }
   // It copies in memory as well, between one access of the device and the next.
-  const bool reads = channel.kind == ChannelKind::file_read;
+  const bool reads = traits_of(channel.kind).reads;
   cost.run_bytes = std::min(reads ? at_source : at_target, tile_bytes);
   cost.tile_s = bytes / channel.throughput.at(tile_bytes, cost.run_bytes);
   const int loop = graph_.self_loop(reads ? channel.target : channel.source);
@@ -232,7 +231,8 @@ std::int64_t Costs::ring_bytes_max(const Path& path) const {
 
 std::int64_t Costs::tile_bytes_max(const Path& path) const {
   const ChannelSpec& first = profile_.channels[at(path.channels[0])];
-  if (path.count == 1) return converts_well(first) ? memory_tile_max : threshold_default;
+  if (path.count == 1)
+    return traits_of(first.kind).converts_well ? memory_tile_max : threshold_default;
   std::int64_t most = ring_bytes_max(path) / 2;
   for (int hop = 0; hop + 1 < path.count; ++hop) {
     const int memory = profile_.channels[at(path.channels[at(hop)])].target;
@@ -259,8 +259,8 @@ Candidate Costs::tiled(const Path& path, int converting_hop, std::int64_t bytes_
   // Runs in memory cost a gathering channel nothing; a channel that converts sees the common runs,
   // whatever the tile.
   const bool first_sees =
-      first.gathers ? first.kind == ChannelKind::file_read : converting_hop != 0 || path.count == 1;
-  const bool last_sees = last.gathers ? last.kind == ChannelKind::file_write
+      first.gathers ? traits_of(first.kind).reads : converting_hop != 0 || path.count == 1;
+  const bool last_sees = last.gathers ? !traits_of(last.kind).reads
                                       : converting_hop != path.count - 1 || path.count == 1;
   Candidate candidate;
   candidate.path = path;

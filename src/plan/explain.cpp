@@ -1,6 +1,8 @@
 // Plans in words and as JSON.
 #include <nlohmann/json.hpp>
 
+#include "base/at.hpp"
+
 #include "base/units.hpp"
 #include "plan/plan.hpp"
 
@@ -8,8 +10,6 @@ namespace tranship {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::string box_text(const Mapping& mapping, const Point& extents) {
   std::string text;

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/at.hpp"
+
 namespace tranship {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 BySize times_of(const ChannelSpec& channel) {
   BySize times{};
@@ -42,7 +42,7 @@ Graph::Graph(const Profile& profile)
     const auto& samples = channel.throughput.samples();
     while (like < c && !(profile.channels[like].throughput.samples() == samples)) ++like;
     functions_.push_back(static_cast<int>(like));
-    if (channel.source != channel.target || !converts_well(channel)) continue;
+    if (channel.source != channel.target || !traits_of(channel.kind).converts_well) continue;
     int& loop = self_loop_[at(channel.source)];
     const bool wider =
         loop < 0 || channel.throughput.peak() > profile.channels[at(loop)].throughput.peak();

@@ -86,9 +86,4 @@ class Graph {
   mutable std::vector<std::unique_ptr<Remaining>> remaining_;
 };
 
-/// Whether the channel converts at (nearly) the speed of a plain copy in its memory.
-inline bool converts_well(const ChannelSpec& channel) {
-  return channel.kind == ChannelKind::memcpy || channel.kind == ChannelKind::gpu_copy;
-}
-
 }  // namespace tranship

@@ -4,6 +4,8 @@
 #include <array>
 #include <numeric>
 
+#include "base/at.hpp"
+
 namespace tranship {
 namespace {
 
@@ -14,8 +16,6 @@ constexpr int paths_most = 8;
 constexpr double lane_share_least = 0.2;
 /// More lanes are taken if they save this share of the time or more.
 constexpr double lanes_gain_least = 0.05;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// What is left of channels (shares of their time) and resources (bytes/s, or shares).
 class Residual {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/at.hpp"
 #include "base/units.hpp"
 #include "data/lowering.hpp"
 #include "plan/cost.hpp"
@@ -23,14 +24,12 @@ constexpr double refined_span = 1.5;
 /// How much slower than the best the other planners' ways may seem before they are looked at.
 constexpr double known_slack = 2;
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 /// A self-loop after the first host memory on the path that has one (Isometry 4.4), unless a
 /// memcpy-class channel is on the path already.
 Path with_conversion_hop(const Graph& graph, const Path& path) {
   const Profile& profile = graph.profile();
   for (int k = 0; k < path.count; ++k) {
-    if (converts_well(profile.channels[at(path.channels[at(k)])])) return path;
+    if (traits_of(profile.channels[at(path.channels[at(k)])].kind).converts_well) return path;
   }
   if (path.count == hops_max) return path;
   for (int hops = 0; hops <= path.count; ++hops) {
@@ -52,7 +51,7 @@ Path with_conversion_hop(const Graph& graph, const Path& path) {
 /// The last channel that converts well; the first one if there is none.
 int conversion_hop(const Profile& profile, const Path& path) {
   for (int k = path.count - 1; k > 0; --k) {
-    if (converts_well(profile.channels[at(path.channels[at(k)])])) return k;
+    if (traits_of(profile.channels[at(path.channels[at(k)])].kind).converts_well) return k;
   }
   return 0;
 }
@@ -207,8 +206,7 @@ void mark_direct(Plan& plan, const Profile& profile) {
   if (is_staged(plan, profile)) mark_staged(plan, profile);
   if (plan.hops.size() != 1) return;
   const ChannelSpec& channel = profile.channels[at(plan.hops[0].channel)];
-  const bool remote =
-      channel.kind == ChannelKind::remote_write || channel.kind == ChannelKind::remote_read;
+  const bool remote = traits_of(channel.kind).remote;
   const bool at_once = channel.kind == ChannelKind::memcpy || remote;
   // The caller is one thread, and the channel's rate that of all its threads.
   const double moving_s = plan.seconds - channel.latency_s;
@@ -218,7 +216,7 @@ void mark_direct(Plan& plan, const Profile& profile) {
   if (remote && plan.bytes <= message_bytes) plan.direct = true;
   // A GPU goes on by itself: the caller only starts it. Urgent copies take a way past the others
   // there, so that these need not go in tiles.
-  if (on_gpu(channel.kind)) plan.direct = true;
+  if (traits_of(channel.kind).gpu) plan.direct = true;
   if (!plan.direct) return;
   lower({plan.hops[0].source.get(), plan.corner_source},
         {plan.hops[0].target.get(), plan.corner_target}, plan.extents, plan.hops[0].fields,

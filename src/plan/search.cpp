@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "base/at.hpp"
+
 namespace tranship {
 namespace {
 
@@ -12,8 +14,6 @@ constexpr double worth_share = 0.002;
 /// Steps after which the search stays with what it has: no plan is worth seconds of planning.
 constexpr int steps_max = 20000;
 constexpr int mask_bits = 64;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/at.hpp"
+
 namespace tranship {
 namespace {
 
@@ -15,8 +17,6 @@ constexpr int rate_steps = 6;
 constexpr int run_log2_max = 42;
 /// How far below the best rate of an end the search starts, as powers of two, one after another.
 constexpr std::array<double, 3> rate_spans_log2{3, 8, 20};
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// Whether the dimensions follow each other in the same way: then one tile suits both ends.
 bool same_sequence(const Order& a, const Order& b) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/at.hpp"
 #include "base/check.hpp"
 
 namespace tranship {
@@ -10,8 +11,6 @@ namespace {
 /// Segments double what there is, up to so much at once: small engines stay small, and large ones
 /// make memory seldom.
 constexpr std::int64_t growth_bytes_max = std::int64_t{32} << 20;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 

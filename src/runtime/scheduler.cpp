@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "base/at.hpp"
 #include "base/check.hpp"
 
 namespace tranship {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// Slots start at pages, so that no two threads write one line.
 constexpr std::int64_t slot_alignment = 4096;

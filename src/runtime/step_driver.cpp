@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "base/at.hpp"
+
 namespace tranship {
-namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
+namespace {}  // namespace
 
 StepDriver::StepDriver(Options options)
     : options_(std::move(options)), buffers_(options_.memories), scheduler_({}, buffers_) {}

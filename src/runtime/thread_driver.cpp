@@ -4,6 +4,8 @@
 #include <array>
 #include <system_error>
 
+#include "base/at.hpp"
+
 namespace tranship {
 namespace {
 
@@ -36,8 +38,6 @@ bool look(std::chrono::microseconds at_most, const Found& found) {
   } while (std::chrono::steady_clock::now() < end);
   return found();
 }
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 

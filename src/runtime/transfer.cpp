@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/at.hpp"
 #include "data/lowering.hpp"
 
 namespace tranship {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 Point plus(const Point& a, const Point& b) {
   Point sum = a;

@@ -4,12 +4,11 @@
 #include <cmath>
 #include <map>
 
+#include "base/at.hpp"
 #include "base/check.hpp"
 
 namespace tranship {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// Requests that a channel takes at least, so that it has the next one when one ends.
 constexpr int requests_min = 2;

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/at.hpp"
 #include "base/units.hpp"
 
 namespace tranship {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 void append(std::string& key, std::int64_t number) {
   key += std::to_string(number);

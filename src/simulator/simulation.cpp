@@ -6,13 +6,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/at.hpp"
 #include "base/check.hpp"
 #include "machine/cluster.hpp"
 
 namespace tranship {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// Steps between two questions whether to go on.
 constexpr int steps_at_once = 1 << 14;

@@ -78,17 +78,17 @@ TEST(addresses_have_kinds) {
   auto pinned = gpus->allocate_pinned(100);
   REQUIRE(pinned.ok());
   std::byte local[16] = {};
-  EXPECT(gpus->where(local).kind == PointerKind::pageable);
-  EXPECT(gpus->where(on_second).kind == PointerKind::device);
-  EXPECT(gpus->where(on_second + allocation_bytes - 1).kind == PointerKind::device);
+  EXPECT(gpus->where(local).kind == MemoryKind::host);
+  EXPECT(gpus->where(on_second).kind == MemoryKind::device);
+  EXPECT(gpus->where(on_second + allocation_bytes - 1).kind == MemoryKind::device);
   EXPECT_EQ(gpus->where(on_second + 5).device, 1);
-  EXPECT(gpus->where(on_second + allocation_bytes).kind == PointerKind::pageable);
-  EXPECT(gpus->where(*pinned + 99).kind == PointerKind::pinned);
-  EXPECT(gpus->where(*pinned + 100).kind == PointerKind::pageable);
+  EXPECT(gpus->where(on_second + allocation_bytes).kind == MemoryKind::host);
+  EXPECT(gpus->where(*pinned + 99).kind == MemoryKind::pinned);
+  EXPECT(gpus->where(*pinned + 100).kind == MemoryKind::host);
   gpus->release(1, on_second);
   gpus->release_pinned(*pinned);
-  EXPECT(gpus->where(on_second).kind == PointerKind::pageable);
-  EXPECT(gpus->where(*pinned).kind == PointerKind::pageable);
+  EXPECT(gpus->where(on_second).kind == MemoryKind::host);
+  EXPECT(gpus->where(*pinned).kind == MemoryKind::host);
 }
 
 TEST(pageable_memory_can_be_pinned) {
@@ -97,8 +97,8 @@ TEST(pageable_memory_can_be_pinned) {
   const auto misfit = reinterpret_cast<std::uintptr_t>(memory.data()) % 4096;
   std::byte* pages = memory.data() + (4096 - misfit);
   REQUIRE(gpus->pin(pages, 8192).ok());
-  EXPECT(gpus->where(pages + 8191).kind == PointerKind::pinned);
-  EXPECT(gpus->where(pages + 8192).kind == PointerKind::pageable);
+  EXPECT(gpus->where(pages + 8191).kind == MemoryKind::pinned);
+  EXPECT(gpus->where(pages + 8192).kind == MemoryKind::host);
   const Status again = gpus->pin(pages + 4096, 8192);
   REQUIRE(!again.ok());
   EXPECT(again.error().code == ErrorCode::invalid_argument &&
@@ -107,7 +107,7 @@ TEST(pageable_memory_can_be_pinned) {
   REQUIRE(!parts.ok());
   EXPECT(mentions(parts.error(), "whole pages"));
   gpus->unpin(pages);
-  EXPECT(gpus->where(pages).kind == PointerKind::pageable);
+  EXPECT(gpus->where(pages).kind == MemoryKind::host);
   EXPECT(gpus->pin(pages + 4096, 8192).ok());
   gpus->unpin(pages + 4096);
 }
@@ -280,7 +280,7 @@ TEST(tickets_open_the_same_memory) {
   REQUIRE(opened.ok());
   EXPECT(*opened != memory + 1000);
   EXPECT(filled(*opened, 500, 1000));
-  EXPECT(guest->where(*opened).kind == PointerKind::device);
+  EXPECT(guest->where(*opened).kind == MemoryKind::device);
   EXPECT_EQ(guest->where(*opened).device, 1);
   (*opened)[0] = std::byte{42};
   EXPECT(memory[1000] == std::byte{42});
@@ -289,9 +289,9 @@ TEST(tickets_open_the_same_memory) {
   REQUIRE(again.ok());
   EXPECT(*again + 1000 == *opened);  // opened once
   guest->close_ticket(*again);
-  EXPECT(guest->where(*opened).kind == PointerKind::device);
+  EXPECT(guest->where(*opened).kind == MemoryKind::device);
   guest->close_ticket(*opened);
-  EXPECT(guest->where(*opened).kind == PointerKind::pageable);
+  EXPECT(guest->where(*opened).kind == MemoryKind::host);
 
   std::byte local[8] = {};
   const auto refused = owner->ticket(local);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/at.hpp"
 #include "base/random.hpp"
 #include "plan/plan.hpp"
 #include "support/test.hpp"
@@ -15,8 +16,6 @@
 using namespace tranship;
 
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 double unit(Random& random) { return static_cast<double>(random.below(1 << 20)) / (1 << 20); }
 

@@ -4,12 +4,11 @@
 #include <cmath>
 #include <map>
 
+#include "base/at.hpp"
 #include "base/units.hpp"
 
 namespace tranship::oracle {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 

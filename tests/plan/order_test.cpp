@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/at.hpp"
 #include "base/random.hpp"
 #include "support/test.hpp"
 
@@ -15,8 +16,6 @@ using namespace tranship;
 namespace {
 
 constexpr std::uint64_t seeds = 4000;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// One value of an array: where it lies there, and in another mapping of the same tile.
 struct Element {

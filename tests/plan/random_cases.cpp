@@ -5,12 +5,11 @@
 #include <map>
 #include <string>
 
+#include "base/at.hpp"
 #include "base/random.hpp"
 
 namespace tranship::oracle {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 template <typename T>
 const T& pick(Random& random, const std::vector<T>& from) {

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/at.hpp"
 #include "sim/fabric_tasks.hpp"
 
 namespace tranship::test {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 constexpr std::int64_t end_max_ns = 120 * second_ns;
 
 }  // namespace

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/at.hpp"
 #include "sim/fabric_tasks.hpp"
 
 namespace tranship::test {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::uint64_t word(const std::byte* address) {
   std::uint64_t value = 0;

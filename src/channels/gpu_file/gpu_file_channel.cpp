@@ -1,12 +1,11 @@
 #include "channels/gpu_file/gpu_file_channel.hpp"
 
+#include "base/at.hpp"
 #include "base/check.hpp"
 #include "channels/file/file.hpp"
 
 namespace tranship {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// What GPUDirect Storage knows of a file, made at its first use and kept with it.
 Result<std::shared_ptr<CuFile::Handle>> handle_of(File& file, const CuFile& library) {

@@ -71,7 +71,7 @@ double SimChannel::service_s(const Request& request) {
   if (request.bytes == last_bytes_ && run == last_run_bytes_) return last_s_;
   // A file channel that converts works in memory between its requests, which its throughput does
   // not tell; the plan does.
-  const bool file = spec_->kind == ChannelKind::file_read || spec_->kind == ChannelKind::file_write;
+  const bool file = traits_of(spec_->kind).file;
   const double rate = file && request.converts_bytes_per_second > 0
                           ? request.converts_bytes_per_second
                           : spec_->throughput.at(request.bytes, run);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/at.hpp"
 #include "base/crc32c.hpp"
 #include "base/unless_interrupted.hpp"
 #include "channels/host/copy.hpp"
@@ -26,8 +27,6 @@ Error closed_error() {
 /// Variables of which a client counts what it moves; those that come later are counted together.
 constexpr std::size_t counted_max = 4096;
 constexpr const char* other_variables = "(others)";
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// A dense array of a box with the field of another array, the last dimension fastest.
 Result<std::shared_ptr<const Mapping>> dense(const Box& box, const Mapping& like,
@@ -253,7 +252,7 @@ Status Client::put_inside(const std::string& variable, std::int64_t version, con
 Result<std::string> Client::put_object(const Putting& put) {
   const Array& array = put.array;
   const std::int64_t bytes = array.view.bytes();
-  if (bytes <= links_->data_bytes() && array.where == Where::host) {
+  if (bytes <= links_->data_bytes() && array.memory_kind == MemoryKind::host) {
     if (Status status = await(put.after, put.end_ns); !status) return status.error();
     const std::function<Status(std::byte*)> fill = [&](std::byte* data) {
       return copy_dense(array, data, false);
@@ -337,7 +336,7 @@ Result<Checksum> Client::checksum_of(const Array& array) {
 
 /// Into a dense buffer of this process, from wherever the array lies.
 Status Client::copy_out(const Array& array, std::byte* buffer) {
-  if (array.where == Where::host && array.place.attachment == nullptr) {
+  if (array.memory_kind == MemoryKind::host && array.place.attachment == nullptr) {
     return copy_dense(array, buffer, false);
   }
   auto mapping = dense_of(array);
@@ -431,7 +430,7 @@ Result<Client::Got> Client::get_objects(const GetRequest& request, const Array& 
 
 Status Client::take_data(const Held& held, const Array& target) const {
   auto* data = const_cast<std::byte*>(held.data.data());
-  if (target.where == Where::host) return copy_dense(target, data, true);
+  if (target.memory_kind == MemoryKind::host) return copy_dense(target, data, true);
   auto mapping = dense_of(target);
   if (!mapping) return mapping.error();
   Array source;

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
+#include "base/at.hpp"
+
 namespace tranship::staging {
-namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
+namespace {}  // namespace
 
 Result<Box> Box::make_bounds(const std::vector<std::int64_t>& lower,
                              const std::vector<std::int64_t>& upper) {

@@ -4,10 +4,10 @@
 #include <array>
 #include <utility>
 
+#include "base/at.hpp"
+
 namespace tranship::staging {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// FNV-1a: the same in every process.
 std::uint64_t hash_of(const std::string& text) {

@@ -37,7 +37,7 @@ Result<std::span<std::byte>> GpuDisk::buffer(std::size_t bytes) {
 
 Status GpuDisk::copy(std::byte* on_gpu, std::span<std::byte> on_host, bool to_host) {
   Array gpu = bytes_at(on_gpu, on_host.size());
-  gpu.where = Where::device;
+  gpu.memory_kind = MemoryKind::device;
   gpu.device = device_;
   const Array host = bytes_at(on_host.data(), on_host.size());
   const auto event = engine_.copy(to_host ? gpu : host, to_host ? host : gpu, {});

@@ -273,11 +273,11 @@ Result<Array> Server::allocate(std::int64_t bytes) {
     array.owner = *memory;
     return array;
   }
-  auto memory = engine_->allocate(Where::device, device_, bytes);
+  auto memory = engine_->allocate(MemoryKind::device, device_, bytes);
   if (!memory) return memory.error();
   array.place.address = static_cast<std::byte*>(memory->get());
   array.owner = *memory;
-  array.where = Where::device;
+  array.memory_kind = MemoryKind::device;
   array.device = device_;
   return array;
 }
