@@ -18,7 +18,7 @@ static void check(tranship_code code) {
   exit(1);
 }
 
-/* Nothing flows over the left and right edges: a cell there sees itself. */
+/* No heat flows over the left and right edges: a cell there is its own neighbour. */
 static void spread(int64_t rows) {
   for (int64_t i = 0; i < rows; i++) {
     for (int64_t j = 0; j < side; j++) {

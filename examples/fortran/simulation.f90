@@ -39,7 +39,7 @@ contains
                             patience))
   end subroutine
 
-  ! Nothing flows over the edges: a cell there sees itself.
+  ! No heat flows over the edges: a cell there is its own neighbour.
   subroutine spread()
     plate(0, :) = plate(1, :)
     plate(side + 1, :) = plate(side, :)

@@ -118,7 +118,7 @@ TEST(threads_put_and_get_and_list_at_once) {
   for (const int versions : good) EXPECT_EQ(versions, 5);
 }
 
-TEST(what_is_closed_answers_every_call_with_closed) {
+TEST(a_closed_client_answers_every_call_with_closed) {
   const Service service;
   tranship_staging* staging = nullptr;
   REQUIRE(tranship_open(service.contact().c_str(), nullptr, patience, &staging) == TRANSHIP_OK);
@@ -177,7 +177,7 @@ TEST(closing_ends_the_calls_of_other_threads_and_finishes_puts) {
   tranship_request_free(put);
 }
 
-TEST(errors_are_each_thread_s_own) {
+TEST(each_thread_has_its_own_last_error) {
   int ended = 0;
   EXPECT_EQ(tranship_request_test(nullptr, &ended), TRANSHIP_INVALID_ARGUMENT);
   std::thread([] {

@@ -276,7 +276,7 @@ def test_dense_arrays_need_no_strides(
     array.order = 1 if order == "F" else 0
     name = f"dense {order} {len(shape)}"
     staging.call("put", name.encode(), 1, array, PATIENCE)
-    assert np.array_equal(python.get(name, 1), values)  # the same indices in every language
+    assert np.array_equal(python.get(name, 1), values)  # an index means the same in every language
     expected, values[:] = values.copy(), 0
     staging.call("get", name.encode(), 1, array, PATIENCE)
     assert np.array_equal(values, expected)
@@ -365,7 +365,7 @@ def test_versions_in_order_the_latest_and_the_end(library: Any, server: ts.Stagi
             reader.call("get_next", b"steps", 9, c_array(values), PATIENCE, version)
 
 
-def test_a_trace_of_what_a_program_in_c_did(
+def test_the_trace_of_a_program_in_c(
     library: Any, profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "traces"
@@ -382,7 +382,7 @@ def test_a_trace_of_what_a_program_in_c_did(
             unwritten.close()
 
 
-def test_what_is_there_is_described_and_listed(library: Any, profile: str) -> None:
+def test_variables_are_described_and_listed(library: Any, profile: str) -> None:
     with (
         ts.StagingServer(profile=profile) as server,
         CStaging(library, server.contact) as staging,
@@ -486,7 +486,7 @@ def test_threads_share_a_connection(python: ts.Staging, staging: CStaging) -> No
             staging.call("get", b"thread %d" % k, version, c_array(target), PATIENCE)
             if not (target == k + version).all():
                 failures.append(f"{k} {version}")
-            code = staging.library.tranship_get(None, b"", 0, None, 0.0)  # its own last error
+            code = staging.library.tranship_get(None, b"", 0, None, 0.0)  # its own error
             if CODES[code] != "invalid_argument":
                 failures.append(CODES[code])
 
@@ -498,7 +498,7 @@ def test_threads_share_a_connection(python: ts.Staging, staging: CStaging) -> No
     assert failures == []
 
 
-# What is refused
+# Refusals
 
 
 def changed(**changes: Any) -> CArray:
@@ -611,7 +611,7 @@ def test_timeouts_are_seconds_from_0_on(staging: CStaging, timeout: float) -> No
             staging.call(name, *arguments)
 
 
-def test_what_does_not_fit_the_variable(staging: CStaging) -> None:
+def test_arrays_that_do_not_fit_the_variable_are_refused(staging: CStaging) -> None:
     staging.call("put", b"fits", 1, c_array(np.zeros((4, 4))), PATIENCE)
     with pytest.raises(CError, match="elements of f8, not of f4"):
         staging.call("put", b"fits", 2, c_array(np.zeros((4, 4), "f4")), PATIENCE)
@@ -639,7 +639,7 @@ def test_no_server_and_no_settings(
     assert "TRANSHIP_THREADS" in last_error(library)
 
 
-# Ends and deaths
+# Processes that end or die
 
 
 def test_the_end_of_the_server(library: Any, profile: str) -> None:
@@ -657,14 +657,14 @@ def test_the_end_of_the_server(library: Any, profile: str) -> None:
 
 
 @pytest.mark.parametrize(("how", "code"), [("close", "closed"), ("end", "peer_lost")])
-def test_an_end_without_close_is_a_death(
+def test_a_process_that_ends_without_close_counts_as_dead(
     library: Any, tmp_path: Path, server: ts.StagingServer, how: str, code: str
 ) -> None:
     name = f"program {how}"
     words = compiler_words("--cflags", "--libs")
     source = ROOT / "tests" / "c" / "program.c"
     program = compiled(["cc", *STRICT, source, *words], tmp_path / "program")
-    for _ in range(5):  # a close is seen as one, however soon the process ends after it
+    for _ in range(5):  # the server sees a close, however soon the process ends after it
         subprocess.run([program, server.contact, name, how], check=True, timeout=PATIENCE)
         with CStaging(library, server.contact) as reader:
             with pytest.raises(CError) as caught:
@@ -687,7 +687,7 @@ def test_a_fork_refuses_and_ends(tmp_path: Path, server: ts.StagingServer) -> No
     assert "closed: this process was forked" in done.stdout
 
 
-def test_the_profile_is_python_s(
+def test_c_and_python_share_the_kept_profile(
     tmp_path: Path, server: ts.StagingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first process measures the machine; C and Python keep the profile in the same file."""
@@ -703,7 +703,7 @@ def test_the_profile_is_python_s(
     assert profiles.of_this_machine() == profiles.load(path)
     subprocess.run(command, check=True, timeout=60)
     assert path.read_text() == measured
-    path.write_text(measured[:100])  # torn: measured again
+    path.write_text(measured[:100])  # a torn file: the machine is measured again
     subprocess.run(command, check=True, timeout=60)
     assert profiles.load(path) != measured
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
