@@ -1,7 +1,8 @@
 """Numbers with their units, for people: the same in text and in pictures.
 
 Sizes are in binary units, as memory is counted (1 GiB = 2^30 bytes); rates in decimal units, as
-bandwidths are (1 GB/s = 10^9 bytes a second). Three digits, or four of sizes; never an exponent.
+bandwidths are (1 GB/s = 10^9 bytes a second). Three digits, or four of sizes and seconds, and never
+an exponent.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def gbps_text(gbps: float) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """Returns a time, such as "86.9 ms"."""
+    """Returns a time, such as "86.9 ms", or "86.95 s"."""
     if seconds == 0:
         return "0 s"
-    return in_unit(seconds, SECONDS, 1000.0, 3)
+    return in_unit(seconds, SECONDS, 1000.0, 4 if seconds >= 1 else 3)

@@ -17,8 +17,8 @@ from tranship.units import bytes_text, digits, gbps_text, rate_text, seconds_tex
         (1.06e-3, "1.06 ms"),
         (999.6e-6, "1 ms"),
         (0.08695, "87 ms"),
-        (86.95, "87 s"),
-        (86.44, "86.4 s"),
+        (86.95, "86.95 s"),
+        (2.3456, "2.346 s"),
         (3600, "3,600 s"),
     ],
 )

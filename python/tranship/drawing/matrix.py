@@ -21,6 +21,8 @@ MARGIN_TOP = 1.2
 LINE_HEIGHT = 0.19
 NOTE_SIZE = 8.5
 COLUMNS_A_INCH = 14.0
+TITLE_SHARE = 0.6
+"""Of the columns, as the title's letters are larger."""
 
 
 def draw_matrix(
@@ -35,10 +37,12 @@ def draw_matrix(
     """Draws the best rate of the channels between every two memories, coloured by their kind.
 
     Args:
-        profile: as `tranship.profiles` reads it, parsed.
-        path: the file to write.
-        colors: by kind of channel. groups: words, and a kind of channel that has their colour.
-        ink: colour of names. muted: of notes.
+        profile: The machine's profile, parsed.
+        path: The file to write.
+        colors: Colours by kind of channel.
+        groups: Words of the legend, and a kind of channel in their colour.
+        ink: Colour of names.
+        muted: Colour of notes.
     """
     from matplotlib.figure import Figure
 
@@ -48,7 +52,7 @@ def draw_matrix(
     targets = [name for name in names if any(row["target"] == name for row in rows)]
     width = max(MARGIN_LEFT + len(targets) * CELL_WIDTH + MARGIN_RIGHT, 8.0)
     table_height = len(sources) * CELL_HEIGHT
-    title = textwrap.wrap(source_text(profile), int(width * COLUMNS_A_INCH * 0.72))
+    title = textwrap.wrap(source_text(profile), int(width * COLUMNS_A_INCH * TITLE_SHARE))
     about = " ".join(part for part in (nodes_text(profile), profile.get("comment", "")) if part)
     note = textwrap.wrap(about.replace("stand for all ", "stand for all. "),
                          int(width * COLUMNS_A_INCH))  # fmt: skip
@@ -72,7 +76,7 @@ def draw_matrix(
 
 
 def draw_names(axes: Axes, sources: list[str], targets: list[str], top: float, ink: str) -> None:
-    """Sources down the side, targets along the top; a line where a node ends."""
+    """Writes sources down the side, targets along the top; draws a line where a node ends."""
     for k, name in enumerate(sources):
         y = top + (k + 0.5) * CELL_HEIGHT
         axes.text(MARGIN_LEFT - 0.12, y, name, ha="right", va="center", fontsize=9, color=ink)
@@ -97,7 +101,7 @@ def draw_cells(
     top: float,
     colors: dict[str, str],
 ) -> None:
-    """The best channel of each pair; where there are several, how many."""
+    """Draws the best channel of each pair; where there are several, their number."""
     from matplotlib.patches import Rectangle
 
     pairs: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -122,7 +126,7 @@ def draw_cells(
 
 
 def draw_legend(axes: Axes, entries: list[tuple[str, str]], y: float, ink: str) -> None:
-    """What the colours mean."""
+    """Draws what the colours mean."""
     x = 0.3
     for words, color in entries:
         axes.plot([x, x + 0.3], [y, y], color=color, linewidth=7, solid_capstyle="butt")

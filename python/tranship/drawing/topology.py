@@ -1,4 +1,4 @@
-"""Drawings. Matplotlib is loaded when something is drawn, and not before."""
+"""Pictures of machines. Matplotlib is imported when something is drawn, and not before."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidArgument, NotFound
 from ..topology import channel_rows
+from ..units import gbps_text
+from .scene import BOX_HEIGHT, BOX_WIDTH, LOOP_HEIGHT, Point, Scene
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,15 +25,10 @@ FORMATS = (".png", ".svg", ".pdf")
 DOTS_PER_INCH = 160
 
 # In inches, which are also the units of the drawing.
-BOX_WIDTH = 1.9
-BOX_HEIGHT = 0.72
 COLUMN_STEP = 4.1
 ROW_STEP = 2.0
 NODE_MARGIN = 0.7
 NODE_GAP = 1.6
-LOOP_HEIGHT = 0.42
-LOOP_SHIFT = 0.62
-ARROW_SHIFT = 0.13
 
 TITLE_COLUMNS_A_INCH = 7
 PAIRS_MAX = 20
@@ -77,8 +74,6 @@ CHANNEL_GROUPS = (
     ("within and between GPUs", "gpu_copy"),
 )
 
-Place = tuple[float, float]
-
 
 @dataclass(frozen=True)
 class Panel:
@@ -92,7 +87,11 @@ class Panel:
 
 
 def require_matplotlib() -> None:
-    """@error NotFound if Matplotlib is not installed; the text says how to install it."""
+    """Refuses to draw without Matplotlib.
+
+    Raises:
+        NotFound: Matplotlib is not installed; the hint says how to install it.
+    """
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -102,7 +101,12 @@ def require_matplotlib() -> None:
 
 
 def require_drawable(path: str | os.PathLike[str]) -> None:
-    """@error InvalidArgument if that kind of file cannot be drawn; NotFound: no Matplotlib."""
+    """Refuses kinds of files that cannot be drawn.
+
+    Raises:
+        InvalidArgument: Another ending than .png, .svg or .pdf.
+        NotFound: Matplotlib is not installed.
+    """
     if Path(path).suffix.lower() not in FORMATS:
         raise InvalidArgument(
             f"cannot draw into {os.fspath(path)}", f"name a file that ends in {', '.join(FORMATS)}"
@@ -113,14 +117,15 @@ def require_drawable(path: str | os.PathLike[str]) -> None:
 def draw_topology(profile: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Draws the memories of a machine, grouped by node, and the channels between them.
 
-    Where there are too many for arrows, as a table of sources and targets.
+    A machine with too many channels for arrows becomes a table of sources and targets.
 
     Args:
-        profile: as `tranship.profiles` reads it, parsed.
-        path: the file to write; .png, .svg or .pdf.
+        profile: The machine's profile, parsed.
+        path: The file to write; .png, .svg or .pdf.
 
     Raises:
-        InvalidArgument: another kind of file. NotFound: Matplotlib is not installed.
+        InvalidArgument: Another kind of file.
+        NotFound: Matplotlib is not installed.
     """
     require_drawable(path)
     from matplotlib.figure import Figure
@@ -148,11 +153,11 @@ def draw_topology(profile: dict[str, Any], path: str | os.PathLike[str]) -> None
     figure.savefig(path)
 
 
-def arrange(profile: dict[str, Any]) -> tuple[dict[str, Place], list[Panel]]:
-    """Centres of the memories and frames of the nodes, side by side.
+def arrange(profile: dict[str, Any]) -> tuple[dict[str, Point], list[Panel]]:
+    """Returns the centres of the memories, and the frames of the nodes side by side.
 
-    Within a node each memory gets a cell of a grid of at most two columns, such that arrows cross
-    few boxes and other arrows and are short.
+    Each memory of a node has a cell in a grid of at most two columns, chosen such that arrows are
+    short and cross few boxes and other arrows.
     """
     nodes: dict[str, list[str]] = {}
     for memory in profile["memories"]:
@@ -161,8 +166,8 @@ def arrange(profile: dict[str, Any]) -> tuple[dict[str, Place], list[Panel]]:
     pairs = sorted(tuple(sorted(edge)) for edge in edges if len(edge) == 2)
     rows = max(math.ceil(len(names) / 2) for names in nodes.values())
     height = (rows - 1) * ROW_STEP + BOX_HEIGHT + LOOP_HEIGHT + 2 * NODE_MARGIN + 0.3
-    cells: dict[str, list[Place]] = {}
-    places: dict[str, Place] = {}
+    cells: dict[str, list[Point]] = {}
+    places: dict[str, Point] = {}
     panels: list[Panel] = []
     left = 0.0
     for node, names in nodes.items():
@@ -178,8 +183,8 @@ def arrange(profile: dict[str, Any]) -> tuple[dict[str, Place], list[Panel]]:
     return places, panels
 
 
-def grid_cells(rows: int, columns: int, left: float, height: float) -> list[Place]:
-    """Centres of the cells of a node, row by row from the top."""
+def grid_cells(rows: int, columns: int, left: float, height: float) -> list[Point]:
+    """Returns the centres of the cells of a node, row by row from the top."""
     top = height / 2 - LOOP_HEIGHT / 2 - 0.15 + (rows - 1) * ROW_STEP / 2
     first = left + NODE_MARGIN + BOX_WIDTH / 2
     return [
@@ -191,11 +196,11 @@ def grid_cells(rows: int, columns: int, left: float, height: float) -> list[Plac
 
 def best_places(
     names: Sequence[str],
-    cells: Sequence[Place],
-    places: dict[str, Place],
+    cells: Sequence[Point],
+    places: dict[str, Point],
     pairs: Sequence[tuple[str, ...]],
-) -> dict[str, Place]:
-    """The assignment of lowest cost while the other nodes stay; tried one by one if few."""
+) -> dict[str, Point]:
+    """Returns the assignment of lowest cost while the other nodes stay, by trying all if few."""
     if math.perm(len(cells), len(names)) > TRIALS_MAX:
         return {name: places[name] for name in names}
     orders = itertools.permutations(cells, len(names))
@@ -203,8 +208,8 @@ def best_places(
     return min(trials, key=lambda trial: cost(places | trial, pairs))
 
 
-def cost(places: dict[str, Place], pairs: Sequence[tuple[str, ...]]) -> float:
-    """Of arrows through boxes, arrows that cross, and length."""
+def cost(places: dict[str, Point], pairs: Sequence[tuple[str, ...]]) -> float:
+    """Returns the cost of arrows through boxes, arrows that cross, and length."""
     lines = [(a, b) for a, b in pairs if a in places and b in places]
     total = 0.0
     for a, b in lines:
@@ -217,7 +222,7 @@ def cost(places: dict[str, Place], pairs: Sequence[tuple[str, ...]]) -> float:
     return total
 
 
-def is_near(places: dict[str, Place], a: str, b: str, c: str) -> bool:
+def is_near(places: dict[str, Point], a: str, b: str, c: str) -> bool:
     """Whether the line from a to b passes through the box of c."""
     (ax, ay), (bx, by), (cx, cy) = places[a], places[b], places[c]
     for k in range(1, 20):
@@ -227,17 +232,17 @@ def is_near(places: dict[str, Place], a: str, b: str, c: str) -> bool:
     return False
 
 
-def is_crossing(a: Place, b: Place, c: Place, d: Place) -> bool:
+def is_crossing(a: Point, b: Point, c: Point, d: Point) -> bool:
     """Whether the segments a-b and c-d cross."""
 
-    def side(p: Place, q: Place, r: Place) -> float:
+    def side(p: Point, q: Point, r: Point) -> float:
         return (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0])
 
     return side(a, b, c) * side(a, b, d) < 0 and side(c, d, a) * side(c, d, b) < 0
 
 
 def draw_panels(axes: Axes, panels: Sequence[Panel]) -> None:
-    """Frames of the nodes with their names."""
+    """Draws the frames of the nodes with their names."""
     from matplotlib.patches import FancyBboxPatch
 
     for panel in panels:
@@ -263,8 +268,8 @@ def draw_panels(axes: Axes, panels: Sequence[Panel]) -> None:
         )
 
 
-def draw_memories(axes: Axes, profile: dict[str, Any], places: dict[str, Place]) -> None:
-    """A box for each memory."""
+def draw_memories(axes: Axes, profile: dict[str, Any], places: dict[str, Point]) -> None:
+    """Draws a box for each memory."""
     from matplotlib.patches import FancyBboxPatch
 
     for memory in profile["memories"]:
@@ -305,7 +310,7 @@ def draw_memories(axes: Axes, profile: dict[str, Any], places: dict[str, Place])
 
 
 def words_of(memory: dict[str, Any], profile: dict[str, Any]) -> str:
-    """What it is; memory that only remote channels reach belongs to another process."""
+    """Returns what a memory is; only remote channels reach that of another process."""
     name = memory["name"]
     kinds = {c["kind"] for c in profile["channels"] if name in (c["source"], c["target"])}
     if memory["kind"] == "host" and kinds and all(kind.startswith("remote") for kind in kinds):
@@ -313,121 +318,20 @@ def words_of(memory: dict[str, Any], profile: dict[str, Any]) -> str:
     return MEMORY_WORDS[memory["kind"]]
 
 
-def draw_channels(axes: Axes, profile: dict[str, Any], places: dict[str, Place]) -> None:
-    """Arrows with their rates; the two directions between two memories lie side by side."""
+def draw_channels(axes: Axes, profile: dict[str, Any], places: dict[str, Point]) -> None:
+    """Draws an arrow with its rate for each channel."""
     rows = channel_rows(profile)
     fastest = max((row["gbps"] for row in rows), default=1.0)
-    between: dict[tuple[str, str], int] = {}
+    scene = Scene(dict(places))
     for row in rows:
-        ends = (row["source"], row["target"])
-        rank = between.get(ends, 0)
-        between[ends] = rank + 1
         width = 1.0 + 2.2 * max(0.0, 1 + math.log10(max(row["gbps"], 1e-3) / fastest) / 2)
         color = CHANNEL_COLORS[row["kind"]]
-        if ends[0] == ends[1]:
-            draw_loop(axes, places[ends[0]], label(row), rank, color, width)
-        else:
-            draw_arrow(axes, places[ends[0]], places[ends[1]], label(row), rank, color, width)
-
-
-def label(row: dict[str, Any]) -> str:
-    """The rate, with as many digits as mean something."""
-    gbps = row["gbps"]
-    return f"{gbps:.0f} GB/s" if gbps >= 100 else f"{gbps:.1f} GB/s"
-
-
-def draw_loop(axes: Axes, place: Place, words: str, rank: int, color: str, width: float) -> None:
-    """An arrow from a memory to itself, over its box and left of what comes from above."""
-    from matplotlib.patches import FancyArrowPatch
-
-    x, y = place[0] - LOOP_SHIFT, place[1] + BOX_HEIGHT / 2
-    half = 0.26 + 0.12 * rank
-    loop = FancyArrowPatch(
-        (x - half, y),
-        (x + half, y),
-        connectionstyle=f"arc3,rad={-0.95 - 0.2 * rank}",
-        arrowstyle="-|>",
-        mutation_scale=9 + width,
-        shrinkA=0,
-        shrinkB=1,
-        color=color,
-        linewidth=width,
-        zorder=4,
-    )
-    axes.add_patch(loop)
-    write_label(axes, x - 0.06, y + LOOP_HEIGHT + 0.0 + 0.2 * rank, 0.0, words, color)
-
-
-def draw_arrow(
-    axes: Axes,
-    source: Place,
-    target: Place,
-    words: str,
-    rank: int,
-    color: str,
-    width: float,
-) -> None:
-    """An arrow from box to box, shifted to its right, so that the way back has its own place."""
-    from matplotlib.patches import FancyArrowPatch
-
-    dx, dy = target[0] - source[0], target[1] - source[1]
-    length = math.hypot(dx, dy)
-    shift = ARROW_SHIFT + 0.3 * rank
-    ox, oy = dy / length * shift, -dx / length * shift
-    begin = leave_box((source[0] + ox, source[1] + oy), source, dx, dy)
-    end = leave_box((target[0] + ox, target[1] + oy), target, -dx, -dy)
-    arrow = FancyArrowPatch(
-        begin,
-        end,
-        arrowstyle="-|>",
-        mutation_scale=9 + width,
-        shrinkA=0,
-        shrinkB=1,
-        color=color,
-        linewidth=width,
-        zorder=4,
-    )
-    axes.add_patch(arrow)
-    along = 0.42
-    x, y = begin[0] + (end[0] - begin[0]) * along, begin[1] + (end[1] - begin[1]) * along
-    angle = math.degrees(math.atan2(dy, dx))
-    angle = angle - 180 if angle > 90 else angle + 180 if angle <= -90 else angle
-    away = 0.14 + width / 72
-    write_label(axes, x + ox / shift * away, y + oy / shift * away, angle, words, color)
-
-
-def leave_box(point: Place, center: Place, dx: float, dy: float) -> Place:
-    """Where a line from `point` inside a box in direction (dx, dy) meets the box's edge."""
-    steps = []
-    for p, c, d, half in (
-        (point[0], center[0], dx, BOX_WIDTH / 2),
-        (point[1], center[1], dy, BOX_HEIGHT / 2),
-    ):
-        if abs(d) > 1e-9:
-            steps.append((c + math.copysign(half, d) - p) / d)
-    step = min(steps)
-    return point[0] + dx * step, point[1] + dy * step
-
-
-def write_label(axes: Axes, x: float, y: float, angle: float, text: str, color: str) -> None:
-    """A rate beside its arrow."""
-    axes.text(
-        x,
-        y,
-        text,
-        ha="center",
-        va="center",
-        rotation=angle,
-        rotation_mode="anchor",
-        color=color,
-        fontsize=8.5,
-        fontweight="bold",
-        zorder=7,
-    )
+        scene.connect(row["source"], row["target"], gbps_text(row["gbps"]), color, width)
+    scene.draw(axes)
 
 
 def draw_words(axes: Axes, profile: dict[str, Any], top: float) -> None:
-    """Title, and what the colours of the arrows mean."""
+    """Writes the title, and what the colours of the arrows mean."""
     room = int((axes.get_xlim()[1] - axes.get_xlim()[0]) * TITLE_COLUMNS_A_INCH)
     title = textwrap.shorten(profile["host"], room, placeholder=" ...")
     axes.text(0.0, top - 0.2, title, va="top", fontsize=15, fontweight="bold", color=INK)
