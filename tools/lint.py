@@ -29,8 +29,10 @@ def clang_tidy_commands() -> list[list[str]]:
     """clang-tidy over the core's files that the C++ compiler compiles, not nvcc's: a share of them
     for each core."""
     database = json.loads((BUILD / "compile_commands.json").read_text())
-    for entry in database:  # clang cannot read the precompiled headers of another compiler
-        entry["command"] = re.sub(r"-(Winvalid-pch|include \S+cmake_pch\.hxx)", "", entry["command"])
+    # clang cannot read the precompiled headers of another compiler
+    for entry in database:
+        command = entry["command"]
+        entry["command"] = re.sub(r"-(Winvalid-pch|include \S+cmake_pch\.hxx)", "", command)
     PLAIN_BUILD.mkdir(parents=True, exist_ok=True)
     (PLAIN_BUILD / "compile_commands.json").write_text(json.dumps(database))
     built = {Path(entry["file"]) for entry in database}
