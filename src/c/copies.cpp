@@ -11,11 +11,14 @@ using namespace tranship::c_api;
 
 namespace {
 
-/// The two arrays of a copy and its options, checked.
+/// The two arrays of a copy and its options, checked. Whole instances are not copied: the caller's
+/// stay during the call.
 struct Prepared {
   std::shared_ptr<Engine> engine;
-  CopyPair ends;
   CopyOptions options;
+  const Array* source = nullptr;
+  const Array* target = nullptr;
+  CopyPair parts;  ///< what the pointers lead to, if there is a region
 };
 
 Result<CopyOptions> options_of(const tranship_copy_options& given) {
@@ -38,40 +41,41 @@ Result<CopyOptions> options_of(const tranship_copy_options& given) {
   return options;
 }
 
-/// @error invalid_argument for a null instance; closed for one of another process
-Result<CopyPair> ends_of(const tranship_instance* source, const tranship_instance* target) {
-  if (Status given = check_given({{"source", source}, {"target", target}}); !given) {
-    return given.error();
-  }
-  if (Status here = check_here(*source); !here) return here.error();
-  if (Status here = check_here(*target); !here) return here.error();
-  return CopyPair{source->array, target->array};
+/// @error invalid_argument for a null instance; closed in a fork of the process that made it
+Status check_ends(const tranship_instance* source, const tranship_instance* target) {
+  Status status = check_given({{"source", source}, {"target", target}});
+  if (status) status = check_here(*source);
+  return status ? check_here(*target) : status;
 }
 
 /// Restricts both sides to the region. Dimensions of an array without names of its own match the
 /// other side's by position, and so does the region.
 Status apply(const Ranges& region, CopyPair& ends) {
-  if (region.count == 0) return {};
   const View names = ends.source.named ? ends.source.view : ends.target.view;
   const View target_names = ends.target.named ? ends.target.view : names;
   if (Status status = restrict_to(ends.source, region, names); !status) return status;
   return restrict_to(ends.target, region, target_names);
 }
 
-Result<Prepared> prepared(tranship_engine* engine, const tranship_instance* source,
-                          const tranship_instance* target, const tranship_copy_options* options) {
+/// Writes to `made`, whose pointers may lead into it.
+Status prepare(Prepared& made, tranship_engine* engine, const tranship_instance* source,
+               const tranship_instance* target, const tranship_copy_options* options) {
   auto used = use(engine, {{"source", source}, {"target", target}});
   if (!used) return used.error();
+  if (Status status = check_ends(source, target); !status) return status;
   const auto read = read_options(options);
   if (!read) return read.error();
-  auto ends = ends_of(source, target);
-  if (!ends) return ends.error();
-  if (Status status = apply({read->region, read->region_count}, *ends); !status) {
-    return status.error();
-  }
   auto converted = options_of(*read);
   if (!converted) return converted.error();
-  return Prepared{std::move(*used), std::move(*ends), std::move(*converted)};
+  made.engine = std::move(*used);
+  made.options = std::move(*converted);
+  made.source = &source->array;
+  made.target = &target->array;
+  if (read->region_count == 0) return {};
+  made.parts = {source->array, target->array};
+  made.source = &made.parts.source;
+  made.target = &made.parts.target;
+  return apply({read->region, read->region_count}, made.parts);
 }
 
 /// Returns options that have no region, which is said of a copy of one pair only.
@@ -81,6 +85,18 @@ Result<CopyOptions> options_without_region(const tranship_copy_options* options)
   if (read->region_count == 0) return options_of(*read);
   return Error{ErrorCode::invalid_argument, "the options of this copy have a region",
                "pass instances of the parts, made by tranship_instance_part()"};
+}
+
+/// Copies up to this size run on the caller's thread at once, where that needs no other thread and
+/// no planning: what they move takes less time than what copy() prepares.
+constexpr std::int64_t small_bytes = 64 << 10;
+
+Result<Event> start(Engine& engine, const Array& source, const Array& target,
+                    const CopyOptions& options) {
+  if (!options.stream && source.view.bytes() <= small_bytes) {
+    if (auto ended = engine.copy_now(source, target, options)) return std::move(*ended);
+  }
+  return engine.copy(source, target, options);
 }
 
 tranship_event* handle_of(std::shared_ptr<Engine> engine, Event event) {
@@ -114,11 +130,11 @@ tranship_code tranship_copy(tranship_engine* engine, const tranship_instance* so
   return guarded([&]() -> Status {
     if (Status given = check_given({{"event", event}}); !given) return given;
     *event = nullptr;
-    auto made = prepared(engine, source, target, options);
-    if (!made) return made.error();
-    auto started = made->engine->copy(made->ends.source, made->ends.target, made->options);
+    Prepared made;
+    if (Status status = prepare(made, engine, source, target, options); !status) return status;
+    auto started = start(*made.engine, *made.source, *made.target, made.options);
     if (!started) return started.error();
-    *event = handle_of(std::move(made->engine), std::move(*started));
+    *event = handle_of(std::move(made.engine), std::move(*started));
     return {};
   });
 }
@@ -134,9 +150,9 @@ tranship_code tranship_copy_all(tranship_engine* engine, const tranship_pair* pa
     if (!converted) return converted.error();
     std::vector<CopyPair> ends;
     for (std::int64_t k = 0; k < pair_count; ++k) {
-      auto both = ends_of(pairs[k].source, pairs[k].target);
-      if (!both) return both.error();
-      ends.push_back(std::move(*both));
+      const tranship_pair& pair = pairs[k];
+      if (Status status = check_ends(pair.source, pair.target); !status) return status;
+      ends.push_back({pair.source->array, pair.target->array});
     }
     auto started = (*used)->copy_all(ends, *converted);
     if (!started) return started.error();
@@ -154,8 +170,7 @@ tranship_code tranship_copy_pages(tranship_engine* engine, const tranship_instan
     *event = nullptr;
     const auto converted = options_without_region(options);
     if (!converted) return converted.error();
-    const auto ends = ends_of(source, target);
-    if (!ends) return ends.error();
+    if (Status status = check_ends(source, target); !status) return status;
     if (pages->count < 0) {
       return Error{ErrorCode::invalid_argument,
                    "the number of pages is " + std::to_string(pages->count), "give 0 or more"};
@@ -166,7 +181,7 @@ tranship_code tranship_copy_pages(tranship_engine* engine, const tranship_instan
       if (!given) return given;
     }
     const auto count = static_cast<std::size_t>(pages->count);
-    auto started = (*used)->copy_pages(ends->source, ends->target, {pages->source, count},
+    auto started = (*used)->copy_pages(source->array, target->array, {pages->source, count},
                                        {pages->target, count}, *converted);
     if (!started) return started.error();
     *event = handle_of(std::move(*used), std::move(*started));
@@ -218,11 +233,11 @@ tranship_code tranship_plan_copy(tranship_engine* engine, const tranship_instanc
   return guarded([&]() -> Status {
     if (Status given = check_given({{"plan", plan}}); !given) return given;
     *plan = nullptr;
-    const auto made = prepared(engine, source, target, options);
-    if (!made) return made.error();
-    const auto found = made->engine->plan(made->ends.source, made->ends.target, made->options);
+    Prepared made;
+    if (Status status = prepare(made, engine, source, target, options); !status) return status;
+    const auto found = made.engine->plan(*made.source, *made.target, made.options);
     if (!found) return found.error();
-    *plan = handle_of(**found, *made->engine);
+    *plan = handle_of(**found, *made.engine);
     return {};
   });
 }
