@@ -51,7 +51,8 @@ BENCHMARKS := $(VENV)/.installed-benchmarks
 BENCHMARK_SOURCES := $(shell find benchmarks -name '*.py' -o -name 'CMakeLists.txt' -o -name '*.?pp' \
                        -o -name '*.toml' -o -name 'expected.json')
 $(BENCHMARKS): $(INSTALLED) $(BENCHMARK_SOURCES)
-	$(PIP) install --no-build-isolation --no-deps --config-settings=build-dir=build/benchmarks ./benchmarks
+	$(PIP) install --no-build-isolation --no-deps --config-settings=build-dir=$(CURDIR)/build/benchmarks \
+	  ./benchmarks
 	touch $@
 
 all: $(INSTALLED) $(BENCHMARKS)

@@ -20,7 +20,7 @@ PLAIN_BUILD = ROOT / "build" / "lint"
 
 def cpp_files() -> list[str]:
     """C++ and C sources and headers of the project."""
-    folders = ["include", "src", "python", "tests", "examples"]
+    folders = ["include", "src", "python", "tests", "benchmarks", "examples"]
     files = [p for folder in folders for p in (ROOT / folder).rglob("*") if p.is_file()]
     return sorted(str(p) for p in files if p.suffix in (".cpp", ".hpp", ".c", ".h"))
 

@@ -18,6 +18,7 @@ import numpy as np
 from tranship import _core
 from tranship.engine import Engine
 
+from . import _loops
 from .harness import Bench, Bytes, SkippedError, Variant, random_bytes, same, spoil
 
 MiB = 1 << 20
@@ -48,7 +49,7 @@ def address_of(array: Any) -> int:
 
 def raw(engine: Engine, copies: list[Copy]) -> float:
     """Seconds of bare copies of the driver, all at once."""
-    return _core.time_gpu_copies(engine._core, copies, 1)[0]
+    return _loops.time_gpu_copies(engine._core, copies, 1)[0]
 
 
 def raw_copy(source: Any, target: Any, device: int) -> Copy:
@@ -378,7 +379,7 @@ def launch(bench: Bench) -> None:
         source.write(data)
         count = bench.pick(3200, 32)
         times = [
-            _core.time_starts(engine._core, source.array, target.array, 0, count) for _ in range(8)
+            _loops.time_starts(engine._core, source.array, target.array, 0, count) for _ in range(8)
         ][1:]
         if not same(target.read(), data):
             raise AssertionError("a copy arrived changed")

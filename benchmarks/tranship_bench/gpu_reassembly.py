@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tranship import _core
 from tranship.engine import Engine
 
+from . import _loops
 from .gpu import SHORT_TIMES, Side, gpu_engine, raw, raw_copy
 from .harness import Bench, Variant, random_bytes, same
 
@@ -81,7 +81,7 @@ def reassemble(bench: Bench, engine: Engine, name: str, dtype: Any, boxes: list[
     def way(together: bool) -> Variant:
         return Variant(
             "one launch" if together else "a launch for each object",
-            lambda: _core.time_pairs(engine._core, pairs, together, SHORT_TIMES),
+            lambda: _loops.time_pairs(engine._core, pairs, together, SHORT_TIMES),
             arrived,
             target.spoil,
             {"objects": len(boxes), "timed": "c++"},

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tranship import _core
 from tranship.engine import Engine
 
-from . import cases
+from . import _loops, cases
 from .harness import Array, Bench, Bytes, Variant, blank, random_bytes, same, spoil
 
 
@@ -48,7 +47,7 @@ def memcpy_run(source: Bytes, target: Bytes) -> Callable[[], float]:
 
 def engine_run(engine: Engine, source: Any, target: Any) -> Callable[[], float]:
     """One copy, timed in the core, from the call to the end of the copy."""
-    return lambda: _core.time_copies(engine._core, source, target, 1)[0]
+    return lambda: _loops.time_copies(engine._core, source, target, 1)[0]
 
 
 def host_variants(

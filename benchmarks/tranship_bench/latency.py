@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tranship import _core
 from tranship.engine import Engine
 
+from . import _loops
 from .data import seeded
 from .harness import Array, Bench, Variant, blank, random_bytes, same, spoil
 from .peer import Other
@@ -52,8 +52,8 @@ def small_here(bench: Bench, engine: Engine) -> None:
         return kept
 
     runs: dict[str, tuple[Callable[[], float], str]] = {
-        "memcpy": (lambda: _core.time_memcpy(source, target, count), "core"),
-        "tranship": (lambda: _core.time_many(core, source, target, count), "core"),
+        "memcpy": (lambda: _loops.time_memcpy(source, target, count), "core"),
+        "tranship": (lambda: _loops.time_many(core, source, target, count), "core"),
         "tranship from Python": (each(lambda: engine.copy(source, target), count), "python"),
     }
     variants = [variant(name, keeping(name, run), timed) for name, (run, timed) in runs.items()]
@@ -114,7 +114,7 @@ def small_there(bench: Bench, engine: Engine, other: Other) -> None:
 
 def many(engine: Engine, source: Any, target: Any, count: int) -> Callable[[], float]:
     """The time of one copy, of `count` in a row, without Python's own cost."""
-    return lambda: _core.time_many(engine._core, source, target, count)
+    return lambda: _loops.time_many(engine._core, source, target, count)
 
 
 def plan_cache(bench: Bench) -> None:
@@ -133,7 +133,7 @@ def plan_cache(bench: Bench) -> None:
                 return same(target, expected)
 
             def run(view: Array = view) -> float:
-                return float(_core.time_plans(engine._core, view, target, count))
+                return float(_loops.time_plans(engine._core, view, target, count))
 
             conditions = {"timed": "core", "plans": count}
             way = Variant("tranship", run, check, lambda: spoil(target), conditions)

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from tranship import _core
 from tranship.engine import Engine
 
+from . import _loops
 from .data import seeded
 from .harness import Array, Bench, Variant
 from .host import engine_run
@@ -157,7 +157,7 @@ def large(bench: Bench, link: str, pairs: Pairs, plain: PlainSocket) -> None:
 
 def timed_many(engine: Engine, source: Array, there: Array, copies: int) -> Callable[[], float]:
     """Copies so often, each waited for, and returns the median seconds."""
-    return lambda: _core.time_many(engine._core, source, there, copies)
+    return lambda: _loops.time_many(engine._core, source, there, copies)
 
 
 def small(bench: Bench, link: str, pairs: Pairs, plain: PlainSocket) -> None:

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tranship import _core
 from tranship.engine import Engine
 from tranship.errors import Error
 
+from . import _loops
 from .harness import Array, MismatchError
 from .peer import Program, child_path
 from .remote_gpu_network import Link
@@ -163,7 +163,7 @@ class TwoCopies(Local):
 
     def drive(self, source: int, target: int, count: int) -> None:
         """A bare copy of the driver, to its end."""
-        _core.time_gpu_copies(self.engine._core, [(source, target, count, 0)], 1)
+        _loops.time_gpu_copies(self.engine._core, [(source, target, count, 0)], 1)
 
     def path(self, elements: int) -> str:
         """In the words of the planner."""

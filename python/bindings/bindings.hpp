@@ -108,11 +108,13 @@ Result<std::optional<std::uintptr_t>> joined(const Engine& engine, const Streams
 
 void prepare_arrays();
 void bind_arrays(nb::module_& module);
+void bind_calibration(nb::module_& module);
 void bind_device_arrays(nb::module_& module);
 void bind_device_memory(nb::module_& module);
 void bind_engine(nb::module_& module);
+void bind_engine_functions(nb::module_& module);
 void bind_planning(nb::module_& module);
-void bind_measuring(nb::module_& module);
+void bind_processes(nb::module_& module);
 void bind_simulation(nb::module_& module);
 void bind_staging(nb::module_& module);
 

@@ -90,6 +90,13 @@ auto run(const Work& work) {
   return result;
 }
 
+/// Runs `body` without the lock; signal handlers run later.
+template <typename Body>
+auto released(const Body& body) {
+  const Released unlocked;
+  return body();
+}
+
 /// Whether the calling thread is the one on which signal handlers run.
 bool on_main_thread();
 

@@ -27,7 +27,9 @@ NB_MODULE(_core, module) {
   tranship::python::bind_planning(module);
   tranship::python::bind_engine(module);
   tranship::python::bind_device_memory(module);
-  tranship::python::bind_measuring(module);
+  tranship::python::bind_calibration(module);
+  tranship::python::bind_processes(module);
+  tranship::python::bind_engine_functions(module);
   tranship::python::bind_simulation(module);
   tranship::python::bind_staging(module);
 }
