@@ -220,6 +220,18 @@ class Bench:
         return line
 
 
+def is_emulated(line: Mapping[str, Any]) -> bool:
+    """Returns whether a result line was measured with GPUs emulated in host memory."""
+    values = [line.get("case"), *line.get("conditions", {}).values()]
+    flagged = bool(line.get("conditions", {}).get("emulated"))
+    return flagged or any("emulated" in value for value in values if isinstance(value, str))
+
+
+def is_share(line: Mapping[str, Any]) -> bool:
+    """Returns whether the `median_s` of a line is a share of its cases, and no time."""
+    return bool(line.get("bench") == "prediction" and not line.get("bytes"))
+
+
 def check_options(given: Iterable[str], kind: Any) -> None:
     """Whether the names are fields of a dataclass of options.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
 from tranship import Error, NotFound
 from tranship.cli import main
-from tranship_bench import benches, figures, harness, targets
+from tranship_bench import benches, figures, harness, tables, targets
 
 KEYS = {
     "bench": str,
@@ -185,7 +186,7 @@ def test_verdicts():
 def test_figures(tmp_path):
     pytest.importorskip("matplotlib")
     results, pictures = tmp_path / "results", tmp_path / "pictures"
-    with pytest.raises(NotFound, match="no folder"):
+    with pytest.raises(NotFound, match="no file or folder"):
         figures.draw(None, pictures, results=results)
     results.mkdir()
     with pytest.raises(NotFound, match="tranship bench"):
@@ -205,10 +206,73 @@ def test_figures(tmp_path):
     assert len(figures.draw("small", pictures, results=results)) == 1
 
 
+def test_figures_of_a_file_from_any_folder(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        result_line(bench="planning", variant="full", bytes=0, gbps=0.0, median_s=2e-5),
+        result_line(bench="planning", variant="cached", bytes=0, gbps=0.0, median_s=5e-8),
+        result_line(bench="prediction", case="predictions within 20%", bytes=0, median_s=0.68),
+        result_line(bench="prediction", case="host, 1 MiB"),
+    ]
+    Path("mine.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["figures", "mine.jsonl", "--output", "drawn"]) == 0
+    assert capsys.readouterr().out.split() == [
+        "drawn/planning-a-machine.png",
+        "drawn/prediction-a-machine.png",
+    ]
+    assert main(["figures", "planning", "mine.jsonl", "--output", "drawn"]) == 0
+    assert capsys.readouterr().out.split() == ["drawn/planning-a-machine.png"]
+    assert main(["figures", "other.jsonl"]) == 1
+    assert "no file or folder other.jsonl" in capsys.readouterr().err
+
+
+def test_many_cases_are_drawn_on_one_page(tmp_path):
+    pytest.importorskip("matplotlib")
+    from matplotlib.image import imread
+
+    lines = [
+        result_line(bench="kernels", case=f"{name} of {k} B", fraction=k / 100)
+        for k in range(1, 100)
+        for name in ("transpose", "permutation")
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (path,) = figures.draw(None, tmp_path, results=tmp_path)
+    assert imread(path).shape[0] < 1000
+
+
+def test_times_and_rates_are_told_apart():
+    rows = {
+        "64 MiB": {"tranship": result_line(bytes=64 << 20)},
+        "8 B": {"tranship": result_line()},
+        "start": {"tranship": result_line(bytes=0, gbps=0.0)},
+    }
+    rates, times = tables.parts_of("made", rows)
+    assert list(rates) == ["64 MiB"] and list(times) == ["8 B", "start"]
+    assert tables.unit_of(2.5e-6)[1] == "us"
+    assert tables.value_text(result_line(median_s=6e-8), True).startswith("60 ns  (1.50 x memcpy)")
+    assert tables.group_of("records to columns, 8 x f32") == "records to columns"
+    assert tables.group_of("16384 pieces of 4 KiB") == "pieces"
+
+
+def test_a_variant_has_one_colour_in_every_chart():
+    few = tables.colours_of(["tranship", "file alone"])
+    many = tables.colours_of(["tranship", "memcpy", "numpy", "file alone"])
+    assert few == {name: many[name] for name in few}
+    assert len(set(tables.colours_of([f"variant {k}" for k in range(16)]).values())) == 16
+
+
+def test_emulated_gpus_are_named_on_every_printed_line(monkeypatch, capsys):
+    monkeypatch.setenv("TRANSHIP_EMULATED_GPUS", "2")
+    assert main(["bench", "gpu-link", "--size", "small"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines and all(line.endswith("emulated GPUs") for line in lines)
+
+
 def test_figures_refuse_lines_that_were_not_checked(tmp_path):
     pytest.importorskip("matplotlib")
     (tmp_path / "a.jsonl").write_text(json.dumps(result_line(checked=False)) + "\n")
-    with pytest.raises(Error, match="checked: true"):
+    with pytest.raises(Error, match="no result line"):
         figures.draw(None, tmp_path, results=tmp_path)
 
 

@@ -424,7 +424,7 @@ def test_table_and_targets():
     text = "\n".join(table_lines(lines))
     assert "one machine: part 3 < part 2 < part 1, as the paper's" in text
     assert "TCP: part 3 < part 1 < part 2, NOT the paper's" in text
-    assert "1.04 x local; asked of 100M elements on a real GPU: at most 1.05, reached" in text
+    assert "1.04 x local; target for 100M elements on a real GPU: at most 1.05, reached" in text
     verdicts = list(targets.judge(lines))
     assert [verdict.met for verdict in verdicts] == [True]
     slow = lines_of_a_run(direct_s=0.106)

@@ -15,6 +15,8 @@ import typer
 from tranship.cli.inputs import seconds_text
 from tranship.cli.talk import CommandError, print_table, say, table_of
 
+from ..harness import is_emulated, is_share
+
 __all__ = ["COMMAND", "bench"]
 
 EXAMPLES = """
@@ -250,6 +252,8 @@ def print_line(row: dict[str, Any]) -> None:
     """One result for people."""
     median_s, gbps = row.get("median_s"), row.get("gbps")
     time_text = seconds_text(median_s) if median_s is not None else ""
+    if is_share(row):
+        time_text = f"{median_s:.0%}"
     rate_text = f"{gbps:.3f} GB/s" if gbps else ""
     label = f"{row.get('case', '')!s:44} {row.get('variant', '')!s:24}"
     text = f"{label} {time_text:>10} {rate_text:>16}"
@@ -257,14 +261,15 @@ def print_line(row: dict[str, Any]) -> None:
 
 
 def notes_text(row: dict[str, Any]) -> str:
-    """Of a simulated result: that it is one, its ratio, and what was expected of it."""
+    """Returns what must not be mistaken: emulated GPUs; of a simulated result, that it is one, its
+    ratio, and what was expected."""
     if not row.get("simulated"):
-        return ""
+        return "emulated GPUs" if is_emulated(row) else ""
     words = ["simulated"]
     if "ratio" in row:
         words.append(f"{row['ratio']:.3g} x {row['baseline']}")
     for verdict in row.get("expected", ()):
         word = "as expected" if verdict["within"] else "NOT as expected"
-        asked = f"{verdict['bound']} {verdict['value']:.4g}"
-        words.append(f"{verdict['measure']} {verdict['measured']:.4g}, {word}: {asked}")
+        bound = f"{verdict['bound']} {verdict['value']:.4g}"
+        words.append(f"{verdict['measure']} {verdict['measured']:.4g}, {word}: {bound}")
     return "; ".join(words)

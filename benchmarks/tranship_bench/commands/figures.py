@@ -14,36 +14,48 @@ from tranship.cli.talk import print_json, say
 __all__ = ["COMMAND", "figures"]
 
 EXAMPLES = """
-tranship figures
-tranship figures contiguous --output figures
+tranship figures results.jsonl
+tranship figures monday.jsonl tuesday.jsonl --output drawn
+tranship figures contiguous results.jsonl
 tranship figures isometry
-tranship figures remote-gpus
-tranship figures staging
 """
 
 
 def figures(
-    paper: Annotated[
-        str | None, typer.Argument(help="A paper or a bench. Default: all that have results.")
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME] [FILE]...",
+            help="Files of result lines, or folders of them. Default: benchmarks/results. "
+            "A name draws one benchmark or paper: contiguous, isometry, staging, remote-gpus.",
+        ),
     ] = None,
-    output: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder for the drawings.")
-    ] = Path("figures"),
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the drawings.")] = Path(
+        "figures"
+    ),
     as_json: JsonOption = False,
 ) -> None:
     """Draw figures from the result lines of `tranship bench`."""
     from tranship.drawing.topology import require_matplotlib
 
     require_matplotlib()
-    draw = importlib.import_module("tranship_bench.figures").draw
-    output.mkdir(parents=True, exist_ok=True)
-    drawn = [str(path) for path in draw(paper, output) or []]
+    drawing = importlib.import_module("tranship_bench.figures")
+    files = [source for source in sources or [] if is_file(source)]
+    names: list[str | None] = [source for source in sources or [] if not is_file(source)]
+    drawn: list[str] = []
+    for name in names or [None]:
+        drawn += [str(path) for path in drawing.draw(name, output, results=files or None) or []]
     if as_json:
         print_json({"figures": drawn})
     else:
         print("".join(path + "\n" for path in drawn), end="")
     if not drawn:
         say("nothing drawn: there are no result lines; `tranship bench NAME --json FILE` adds some")
+
+
+def is_file(source: str) -> bool:
+    """Returns whether an argument names a file or a folder, and not a benchmark."""
+    return "/" in source or "." in source or Path(source).is_file()
 
 
 COMMAND = (figures, EXAMPLES)

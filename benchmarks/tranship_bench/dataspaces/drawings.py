@@ -171,7 +171,7 @@ def draw_figure10(figure: Figure, lines: list[Line]) -> None:
 
 
 def draw_relative(axes: Axes, lines: list[Line]) -> None:
-    """The iteration of this engine, over that on 8 GPUs, with what was asked."""
+    """The iteration of this engine, over that on 8 GPUs, with the target."""
     own = [line for line in lines if line["variant"].startswith("tranship")]
     for k, machine in enumerate(unique([line["machine"] for line in own])):
         part = [line for line in own if line["machine"] == machine]
@@ -189,7 +189,7 @@ def draw_relative(axes: Axes, lines: list[Line]) -> None:
             )
     axes.axhspan(0, ALLOWED, color="#6a994e", alpha=0.12, linewidth=0)
     axes.annotate(
-        "asked: at most 1.05 to 256 GPUs",
+        "target: at most 1.05 to 256 GPUs",
         (0.02, 0.02),
         xycoords="axes fraction",
         fontsize=8,

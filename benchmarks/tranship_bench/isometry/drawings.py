@@ -708,7 +708,7 @@ def draw_scale(figure: FigureBase, lines: list[Line]) -> None:
             goals = [expected_of(line, key) for line in part]
             for goal in unique([goal * scale for goal in goals if goal is not None]):
                 axes.axhline(goal, color="black", linewidth=1.2, linestyle=(0, (4, 3)))
-                axes.annotate("asked", (2, goal), xytext=(0, 4), textcoords="offset points")
+                axes.annotate("target", (2, goal), xytext=(0, 4), textcoords="offset points")
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_title(words, fontsize=10, loc="left")
