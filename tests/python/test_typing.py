@@ -37,7 +37,18 @@ def move(engine: ts.Engine) -> float:
         engine.copy(shared, np.zeros((512, 512)), after=[event])
     except ts.PeerLost as error:
         print(error.code)
+    part_of_file: ts.File = disk[0:4]
+    mass: ts.Instance = grid["re"]
+    counted = engine.empty(np.int64(4))
+    listed = engine.empty([2, 3], np.float32)
+    event.add_done_callback(lambda ended: print(ended.done()))
+    with peer:
+        print("density" in peer, len(part_of_file), mass.shape, counted.shape, listed.shape)
     return plan.seconds
+
+
+async def wait(engine: ts.Engine) -> None:
+    await engine.copy(np.zeros(3), np.zeros(3), planner="full")
 
 
 with ts.Engine(contact=True, threads=2) as opened:
@@ -52,6 +63,10 @@ engine.copy(1, 2, priority="high")
 engine.plan(1, 2).explain().nothing
 text: str = engine.threads
 ts.Instance(extents={"x": "four"})
+ts.Engine(thread=4)
+ts.Engine(threads="many")
+engine.copy(1, 2, planner="best")
+ts.File("x", mode="rw")
 """
 
 mypy_missing = importlib.util.find_spec("mypy") is None
@@ -79,7 +94,7 @@ def test_a_users_program_is_typed(tmp_path: Path) -> None:
     assert good.returncode == 0, good.stdout + good.stderr
     bad = check(BAD, tmp_path)
     errors = [line for line in bad.stdout.splitlines() if ": error:" in line]
-    assert bad.returncode == 1 and len(errors) == 4, bad.stdout + bad.stderr
+    assert bad.returncode == 1 and len(errors) == 8, bad.stdout + bad.stderr
 
 
 def test_the_package_says_that_it_is_typed() -> None:
