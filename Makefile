@@ -119,7 +119,7 @@ docs: $(INSTALLED) $(DOCS)/venv/.ready
 	cp $(BUILD)/python/_core.pyi python/tranship/_core.pyi
 	$(DOCS)/venv/bin/python tools/docs/assemble.py $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/venv/bin/mkdocs build --clean -f $(DOCS)/mkdocs.yml
-	@echo "The site is in $(DOCS)/site/index.html"
+	@echo "The site is in $(DOCS)/site; to read it: python3 -m http.server -d $(DOCS)/site"
 
 clean:
 	rm -rf build $(VENV) demo-out
