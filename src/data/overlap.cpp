@@ -1,4 +1,5 @@
-// Whether two boxes share a byte.
+#include "data/overlap.hpp"
+
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
@@ -8,14 +9,14 @@
 namespace tranship {
 namespace {
 
-struct Range {
+struct ByteRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
 
 constexpr std::size_t runs_max = std::size_t{1} << 22;
 
-/// The box as loop nests of its own bytes (source and target sides the same).
+/// Returns the box as loop nests over its own bytes, with equal source and target sides.
 std::vector<LoopNest> nests_of(const View& view) {
   std::vector<LoopNest> nests;
   const Corner corner{view.mapping.get(), view.lower};
@@ -23,8 +24,8 @@ std::vector<LoopNest> nests_of(const View& view) {
   return nests;
 }
 
-Range range_of(const std::vector<LoopNest>& nests) {
-  Range range{INT64_MAX, INT64_MIN};
+ByteRange range_of(const std::vector<LoopNest>& nests) {
+  ByteRange range{INT64_MAX, INT64_MIN};
   for (const LoopNest& nest : nests) {
     std::int64_t low = nest.source_offset;
     std::int64_t high = nest.source_offset + nest.element_bytes;
@@ -38,7 +39,8 @@ Range range_of(const std::vector<LoopNest>& nests) {
   return range;
 }
 
-/// Every byte offset of `nests` is a multiple of g away from `origin`, within one element.
+/// Returns the greatest common divisor of `divisor` and of all distances between `origin` and the
+/// elements of `nests`.
 std::int64_t common_divisor(const std::vector<LoopNest>& nests, std::int64_t origin,
                             std::int64_t divisor) {
   for (const LoopNest& nest : nests) {
@@ -56,9 +58,9 @@ std::int64_t longest_element(const std::vector<LoopNest>& nests) {
   return longest;
 }
 
-/// Appends every run within `window`. False if there are too many.
-bool collect(const std::vector<LoopNest>& nests, std::int64_t shift, Range window,
-             std::vector<Range>& runs) {
+/// Appends every run within `window`. Returns false if there are too many.
+bool collect(const std::vector<LoopNest>& nests, std::int64_t shift, ByteRange window,
+             std::vector<ByteRange>& runs) {
   for (const LoopNest& nest : nests) {
     std::array<std::int64_t, LoopNest::loops_max> turn{};
     std::int64_t at = nest.source_offset + shift;
@@ -78,13 +80,13 @@ bool collect(const std::vector<LoopNest>& nests, std::int64_t shift, Range windo
     }
   }
   std::sort(runs.begin(), runs.end(),
-            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+            [](const ByteRange& a, const ByteRange& b) { return a.begin < b.begin; });
   return true;
 }
 
-bool intersect(const std::vector<Range>& a, const std::vector<Range>& b) {
+bool intersect(const std::vector<ByteRange>& a, const std::vector<ByteRange>& b) {
   std::size_t j = 0;
-  for (const Range& range : a) {
+  for (const ByteRange& range : a) {
     while (j < b.size() && b[j].end <= range.begin) ++j;
     if (j < b.size() && b[j].begin < range.end) return true;
   }
@@ -103,8 +105,8 @@ bool overlaps(const View& source, const View& target, std::int64_t distance) {
   if (source.points() == 0 || target.points() == 0) return false;
   const auto a = nests_of(source);
   const auto b = nests_of(target);
-  const Range range_a = range_of(a);
-  const Range range_b{range_of(b).begin + distance, range_of(b).end + distance};
+  const ByteRange range_a = range_of(a);
+  const ByteRange range_b{range_of(b).begin + distance, range_of(b).end + distance};
   if (range_a.end <= range_b.begin || range_b.end <= range_a.begin) return false;
 
   const std::int64_t origin_a = a[0].source_offset;
@@ -116,8 +118,8 @@ bool overlaps(const View& source, const View& target, std::int64_t distance) {
   }
   const auto limit = static_cast<std::int64_t>(8 * runs_max);
   if (count_runs(a) > limit || count_runs(b) > limit) return true;
-  std::vector<Range> runs_a;
-  std::vector<Range> runs_b;
+  std::vector<ByteRange> runs_a;
+  std::vector<ByteRange> runs_b;
   if (!collect(a, 0, range_b, runs_a) || !collect(b, distance, range_a, runs_b)) return true;
   return intersect(runs_a, runs_b);
 }

@@ -6,6 +6,7 @@
 #include "base/at.hpp"
 #include "channels/file/file.hpp"
 #include "data/lowering.hpp"
+#include "data/overlap.hpp"
 
 namespace tranship {
 namespace {

@@ -1,153 +1,100 @@
+// Lowering: the loop nests of a copy move exactly the bytes that indexing moves.
 #include "data/lowering.hpp"
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/random.hpp"
+#include "data/arrays.hpp"
 #include "support/test.hpp"
 
 using namespace tranship;
 
 namespace {
 
-Layout random_layout(Random& random, const IndexSpace& space) {
-  std::vector<Term> terms{Term{}};
-  for (const Dimension& dimension : space) {
-    const auto blocks = random.below(3);
-    for (int k = 0; k < blocks; ++k) terms.push_back({dimension.name, random.between(1, 5)});
-    terms.push_back({dimension.name, 0});
-  }
-  for (std::size_t k = terms.size(); k > 1; --k) {
-    std::swap(terms[k - 1],
-              terms[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(k)))]);
-  }
-  return Layout(terms);
-}
+using Moves = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-std::int64_t offset_of(const Mapping& mapping, std::size_t field, const Point& point) {
-  const Placement& placement = mapping.fields()[field];
-  std::int64_t offset = placement.offset;
-  for (std::size_t k = 0; k < static_cast<std::size_t>(mapping.rank()); ++k) {
-    offset += placement.dimension[k].offset(point[k]);
-  }
-  return offset;
-}
-
-template <typename Body>
-void for_each_point(const Point& extents, int rank, Body body) {
-  Point point{};
-  for (int k = 0; k < rank; ++k) {
-    if (extents[static_cast<std::size_t>(k)] == 0) return;
-  }
-  while (true) {
-    body(point);
-    std::size_t k = 0;
-    for (; k < static_cast<std::size_t>(rank); ++k) {
-      if (++point[k] < extents[k]) break;
-      point[k] = 0;
+/// The bytes that nests move, as sorted pairs of source and target offsets.
+Moves moves_of(const std::vector<LoopNest>& nests) {
+  Moves moves;
+  for (const LoopNest& nest : nests) {
+    Point extents{};
+    for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
+      extents[k] = nest.loops[k].extent;
     }
-    if (k == static_cast<std::size_t>(rank)) return;
+    test::for_each_point(extents, nest.rank, [&](const Point& point) {
+      std::int64_t source = nest.source_offset;
+      std::int64_t target = nest.target_offset;
+      for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
+        source += point[k] * nest.loops[k].source_stride;
+        target += point[k] * nest.loops[k].target_stride;
+      }
+      for (std::int64_t i = 0; i < nest.element_bytes; ++i)
+        moves.push_back({source + i, target + i});
+    });
   }
+  std::sort(moves.begin(), moves.end());
+  return moves;
 }
 
-void run(const LoopNest& nest, const std::byte* source, std::byte* target, int loop = -1,
-         std::int64_t from = 0, std::int64_t to = 0) {
-  if (loop < 0) {
-    return run(nest, source, target, nest.rank, nest.source_offset, nest.target_offset);
+LoopNest random_nest(Random& random) {
+  LoopNest nest;
+  nest.element_bytes = random.between(1, 4);
+  nest.source_offset = random.between(0, 100);
+  nest.target_offset = random.between(0, 100);
+  nest.rank = static_cast<int>(random.between(0, 4));
+  for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
+    nest.loops[k] = {random.between(1, 4), random.between(-9, 9), random.between(-9, 9)};
   }
-  if (loop == 0) {
-    std::memcpy(target + to, source + from, static_cast<std::size_t>(nest.element_bytes));
-    return;
-  }
-  const Loop& outer = nest.loops[static_cast<std::size_t>(loop - 1)];
-  for (std::int64_t i = 0; i < outer.extent; ++i) {
-    run(nest, source, target, loop - 1, from + i * outer.source_stride,
-        to + i * outer.target_stride);
-  }
+  return nest;
 }
 
-struct Pair {
-  std::shared_ptr<const Mapping> source;
-  std::shared_ptr<const Mapping> target;
-};
-
-Pair random_pair(Random& random) {
-  const auto rank = random.between(1, 4);
-  IndexSpace space;
-  for (int k = 0; k < rank; ++k) {
-    space.push_back({std::string(1, static_cast<char>('p' + k)), random.between(1, 13)});
-  }
-  FieldSpace fields;
-  const std::int64_t sizes[] = {1, 2, 4, 8, 16};
-  const auto count = random.between(1, 4);
-  for (int f = 0; f < count; ++f) {
-    fields.push_back({"f" + std::to_string(f), "u1", sizes[random.below(5)]});
-  }
-  return {Mapping::make(space, fields, random_layout(random, space)).value(),
-          Mapping::make(space, fields, random_layout(random, space)).value()};
+std::vector<LoopNest> nests_between(const Mapping& source, const Mapping& target,
+                                    const Point& extents) {
+  std::vector<LoopNest> nests;
+  lower({&source, {}}, {&target, {}}, extents, {}, nests);
+  return nests;
 }
 
 }  // namespace
 
-TEST(layouts_are_injective_and_stay_inside) {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    Random random(seed);
-    const auto mapping = random_pair(random).source;
-    std::set<std::int64_t> seen;
-    for_each_point(View::whole(mapping).extents, mapping->rank(), [&](const Point& point) {
-      for (std::size_t f = 0; f < mapping->fields().size(); ++f) {
-        const std::int64_t offset = offset_of(*mapping, f, point);
-        for (std::int64_t b = 0; b < mapping->fields()[f].field.bytes; ++b) {
-          EXPECT(seen.insert(offset + b).second);
-          EXPECT(offset + b >= 0 && offset + b < mapping->end_bytes());
-        }
-      }
-    });
-  }
-}
-
 TEST(lowering_equals_indexing) {
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     Random random(seed);
-    const auto [source, target] = random_pair(random);
-    Corner from{source.get(), {}};
+    const auto [source, target] = test::random_pair(random);
+    const View box = test::random_view(random, source);
+    const Corner from{source.get(), box.lower};
     Corner to{target.get(), {}};
-    Point extents{};
     for (std::size_t k = 0; k < static_cast<std::size_t>(source->rank()); ++k) {
-      extents[k] = random.between(0, source->space()[k].extent);
-      from.lower[k] = random.between(0, source->space()[k].extent - extents[k]);
-      to.lower[k] = random.between(0, source->space()[k].extent - extents[k]);
+      to.lower[k] = random.between(0, source->space()[k].extent - box.extents[k]);
     }
     std::vector<std::byte> input(static_cast<std::size_t>(source->end_bytes()));
     for (auto& byte : input) byte = static_cast<std::byte>(random.next());
     std::vector<std::byte> expected(static_cast<std::size_t>(target->end_bytes()), std::byte{0x5a});
     auto output = expected;
-    for_each_point(extents, source->rank(), [&](Point point) {
+    test::for_each_point(box.extents, source->rank(), [&](const Point& point) {
+      Point in = point;
+      Point out = point;
+      for (std::size_t k = 0; k < point.size(); ++k) {
+        in[k] += from.lower[k];
+        out[k] += to.lower[k];
+      }
       for (std::size_t f = 0; f < source->fields().size(); ++f) {
-        Point at = point;
-        Point in = point;
-        for (std::size_t k = 0; k < at.size(); ++k) {
-          at[k] += to.lower[k];
-          in[k] += from.lower[k];
-        }
-        std::memcpy(&expected[static_cast<std::size_t>(offset_of(*target, f, at))],
-                    &input[static_cast<std::size_t>(offset_of(*source, f, in))],
+        std::memcpy(&expected[static_cast<std::size_t>(test::offset_of(*target, f, out))],
+                    &input[static_cast<std::size_t>(test::offset_of(*source, f, in))],
                     static_cast<std::size_t>(source->fields()[f].field.bytes));
       }
     });
     std::vector<LoopNest> nests;
-    lower(from, to, extents, {}, nests);
+    lower(from, to, box.extents, {}, nests);
     std::int64_t moved = 0;
     for (const LoopNest& nest : nests) {
-      run(nest, input.data(), output.data());
+      test::run_nest(nest, input.data(), output.data());
       moved += nest.bytes();
     }
-    std::int64_t points = 1;
-    for (int k = 0; k < source->rank(); ++k) points *= extents[static_cast<std::size_t>(k)];
-    EXPECT_EQ(moved, points * source->point_bytes());
+    EXPECT_EQ(moved, box.bytes());
     EXPECT(output == expected);
     if (output != expected) {
       test::record_failure(__FILE__, __LINE__, "seed " + std::to_string(seed));
@@ -156,14 +103,64 @@ TEST(lowering_equals_indexing) {
   }
 }
 
+TEST(the_way_back_is_the_same_way) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    Random random(seed);
+    const auto [source, target] = test::random_pair(random);
+    const Point extents = View::whole(source).extents;
+    Moves back = moves_of(nests_between(*target, *source, extents));
+    for (auto& [from, to] : back) std::swap(from, to);
+    std::sort(back.begin(), back.end());
+    EXPECT(moves_of(nests_between(*source, *target, extents)) == back);
+  }
+}
+
+TEST(coalescing_changes_no_move_and_is_done_once) {
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    Random random(seed);
+    LoopNest nest = random_nest(random);
+    const Moves moves = moves_of({nest});
+    coalesce(nest);
+    EXPECT(moves_of({nest}) == moves);
+    for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
+      EXPECT(nest.loops[k].extent > 1);
+      EXPECT(nest.loops[k].target_stride >= 0);
+    }
+    const LoopNest once = nest;
+    coalesce(nest);
+    EXPECT(nest == once);
+  }
+}
+
+TEST(merging_changes_no_move) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    Random random(seed);
+    const LoopNest first = random_nest(random);
+    const std::int64_t source_step = random.between(-20, 20);
+    const std::int64_t target_step = random.chance(0.5) ? first.element_bytes : 50;
+    std::vector<LoopNest> nests;
+    for (int k = 0; k < 5; ++k) {
+      nests.push_back(first);
+      nests.back().source_offset += k * source_step;
+      nests.back().target_offset += k * target_step;
+      if (random.chance(0.1)) nests.push_back(random_nest(random));
+    }
+    const Moves moves = moves_of(nests);
+    const std::size_t before = nests.size();
+    merge(nests, 0);
+    EXPECT(nests.size() <= before);
+    EXPECT(moves_of(nests) == moves);
+  }
+}
+
 TEST(whole_copies_of_one_layout_become_one_run) {
   for (const char* text : {"F, x, y", "x, F, y", "x, y, F", "x:4, F, x, y", "y, x:2, F, x"}) {
-    const IndexSpace space{{"x", 8}, {"y", 6}};
-    const FieldSpace fields{{"a", "f4", 4}, {"b", "f8", 8}, {"c", "i2", 2}};
-    const auto mapping = Mapping::make(space, fields, Layout::parse(text).value()).value();
-    std::vector<LoopNest> nests;
-    lower({mapping.get(), {}}, {mapping.get(), {}}, View::whole(mapping).extents, {}, nests);
-    EXPECT_EQ(nests.size(), 1u);
+    const auto mapping =
+        Mapping::make({{"x", 8}, {"y", 6}}, {{"a", "f4", 4}, {"b", "f8", 8}, {"c", "i2", 2}},
+                      Layout::parse(text).value())
+            .value();
+    const auto nests = nests_between(*mapping, *mapping, View::whole(mapping).extents);
+    REQUIRE(nests.size() == 1u);
     EXPECT_EQ(nests[0].rank, 0);
     EXPECT_EQ(nests[0].element_bytes, 8 * 6 * 14);
   }
@@ -175,57 +172,34 @@ TEST(records_to_arrays_become_one_transpose) {
   for (int f = 0; f < 8; ++f) fields.push_back({"f" + std::to_string(f), "f4", 4});
   const auto records = Mapping::make(space, fields, Layout::parse("F, x").value()).value();
   const auto arrays = Mapping::make(space, fields, Layout::parse("x, F").value()).value();
-  std::vector<LoopNest> nests;
-  lower({records.get(), {}}, {arrays.get(), {}}, View::whole(records).extents, {}, nests);
-  EXPECT_EQ(nests.size(), 1u);
+  const auto nests = nests_between(*records, *arrays, View::whole(records).extents);
+  REQUIRE(nests.size() == 1u);
   EXPECT_EQ(nests[0].rank, 2);
   EXPECT_EQ(nests[0].element_bytes, 4);
   EXPECT(nests[0].loops[0] == (Loop{1000, 32, 4}));
   EXPECT(nests[0].loops[1] == (Loop{8, 4, 4000}));
 }
 
-TEST(layout_text_is_checked) {
-  for (const char* text : {"", "x,,y", "F:4, x", "x:0, x", "x:-1, x", "4x", "F, F, x"}) {
-    EXPECT(!Layout::parse(text).ok());
+TEST(fields_are_matched_by_name_and_type) {
+  const auto make = [](const FieldSpace& fields) {
+    return Mapping::make({{"x", 2}}, fields, Layout::parse("F, x").value()).value();
+  };
+  const auto source = make({{"a", "f4", 4}, {"b", "i4", 4}});
+  EXPECT(match_fields(*source, *make({{"b", "i4", 4}, {"a", "f4", 4}})).value() ==
+         (std::vector<int>{1, 0}));
+  EXPECT(match_fields(*make({{"a", "f4", 4}}), *make({{"b", "f4", 4}})).value() ==
+         (std::vector<int>{0}));
+  const struct {
+    FieldSpace target;
+    const char* reason;
+  } cases[] = {
+      {{{"a", "f4", 4}}, "2 fields and the target 1"},
+      {{{"a", "f4", 4}, {"c", "i4", 4}}, "field \"c\" is not in the source"},
+      {{{"a", "f4", 4}, {"b", "f4", 4}}, "field \"b\" is i4 in the source and f4 in the target"},
+  };
+  for (const auto& one : cases) {
+    const auto matched = match_fields(*source, *make(one.target));
+    REQUIRE(!matched.ok());
+    EXPECT(matched.error().text().find(one.reason) != std::string::npos);
   }
-  const IndexSpace space{{"x", 4}, {"y", 4}};
-  for (const char* text : {"F, x", "F, x, y, z", "x, x, y", "x:2, y"}) {
-    EXPECT(!Layout::parse(text).value().check(space).ok());
-  }
-  EXPECT_EQ(Layout::parse("x:4,F, x ,y").value().to_string(), std::string("x:4, F, x, y"));
-  EXPECT_EQ(Layout::parse("x, y").value().to_string(), std::string("F, x, y"));
-}
-
-TEST(overlap_is_exact_on_small_boxes) {
-  int found = 0;
-  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
-    Random random(seed);
-    const auto [source, target] = random_pair(random);
-    View a = View::whole(source);
-    View b = View::whole(target);
-    for (std::size_t k = 0; k < static_cast<std::size_t>(source->rank()); ++k) {
-      for (View* view : {&a, &b}) {
-        view->extents[k] = random.between(0, source->space()[k].extent);
-        view->lower[k] = random.between(0, source->space()[k].extent - view->extents[k]);
-      }
-    }
-    const std::int64_t distance = random.between(-40, 40);
-    std::set<std::int64_t> bytes;
-    const auto walk = [&](const View& view, auto visit) {
-      for_each_point(view.extents, view.mapping->rank(), [&](Point point) {
-        for (std::size_t k = 0; k < point.size(); ++k) point[k] += view.lower[k];
-        for (std::size_t f = 0; f < view.mapping->fields().size(); ++f) {
-          for (std::int64_t i = 0; i < view.mapping->fields()[f].field.bytes; ++i) {
-            visit(offset_of(*view.mapping, f, point) + i);
-          }
-        }
-      });
-    };
-    walk(a, [&](std::int64_t byte) { bytes.insert(byte); });
-    bool shared = false;
-    walk(b, [&](std::int64_t byte) { shared |= bytes.count(byte + distance) > 0; });
-    found += shared ? 1 : 0;
-    EXPECT_EQ(overlaps(a, b, distance), shared);
-  }
-  EXPECT(found > 100);
 }
