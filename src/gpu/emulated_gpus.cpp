@@ -63,7 +63,7 @@ struct FreeMemory {
 };
 
 /// Addresses that a GPU reaches.
-struct Range {
+struct AddressRange {
   PointerInfo info;
   std::int64_t bytes = 0;
   bool registered = false;                       ///< by pin()
@@ -125,13 +125,13 @@ class EmulatedGpus final : public Gpus {
   void close_ticket(std::byte* address) override;
 
  private:
-  using Ranges = std::map<std::uintptr_t, Range>;  // by base address; they do not overlap
+  using Ranges = std::map<std::uintptr_t, AddressRange>;  // by base address; they do not overlap
 
   bool known(int device) const { return device >= 0 && device < static_cast<int>(list_.size()); }
   int device_of(const std::string& bus) const;
   /// The range that holds `address`, or end(). Under memory_lock_.
   Ranges::const_iterator find(const void* address) const;
-  void add(std::byte* base, Range range);
+  void add(std::byte* base, AddressRange range);
   void remove(std::byte* base, MemoryKind kind);
   /// Whether `bytes` from `address` stay in the range that they start in.
   Status fits(const char* side, const std::byte* address, std::int64_t bytes) const;
@@ -183,7 +183,7 @@ EmulatedGpus::Ranges::const_iterator EmulatedGpus::find(const void* address) con
   return distance < static_cast<std::uintptr_t>(before->second.bytes) ? before : ranges_.end();
 }
 
-void EmulatedGpus::add(std::byte* base, Range range) {
+void EmulatedGpus::add(std::byte* base, AddressRange range) {
   const bool added = ranges_.emplace(number_of(base), std::move(range)).second;
   CHECK(added, "two ranges of an emulated GPU start at one address");
 }
@@ -207,7 +207,7 @@ Result<std::byte*> EmulatedGpus::allocate(int device, std::int64_t bytes) {
   }
   auto memory = SharedMemory::allocate({.bytes = bytes, .huge_pages = true});
   if (!memory) return memory.error();
-  Range range;
+  AddressRange range;
   range.info = {MemoryKind::device, device};
   range.bytes = bytes;
   range.device_memory = *memory;
@@ -238,7 +238,7 @@ void EmulatedGpus::release(int device, std::byte* address) {
 Result<std::byte*> EmulatedGpus::allocate_pinned(std::int64_t bytes) {
   CHECK(bytes > 0, "an allocation has at least one byte");
   const auto rounded = (static_cast<std::size_t>(bytes) + page_bytes - 1) / page_bytes * page_bytes;
-  Range range;
+  AddressRange range;
   range.block.reset(static_cast<std::byte*>(std::aligned_alloc(page_bytes, rounded)));
   if (!range.block) {
     return Error{ErrorCode::out_of_memory, "the host has no " + std::to_string(bytes) +
@@ -267,7 +267,7 @@ Status EmulatedGpus::pin(std::byte* address, std::int64_t bytes) {
                                                   std::to_string(page_bytes) +
                                                   " bytes: align its start and its length"};
   }
-  Range range;
+  AddressRange range;
   range.info = {MemoryKind::pinned, -1};
   range.bytes = bytes;
   range.registered = true;
@@ -492,7 +492,7 @@ Result<GpuTicket> EmulatedGpus::ticket(const std::byte* address) const {
     return Error{ErrorCode::invalid_argument,
                  "only memory that this process allocated on a GPU can be offered to others"};
   }
-  const Range& range = found->second;
+  const AddressRange& range = found->second;
   const SharedMemory& memory = *range.device_memory;
   const Handle handle{static_cast<std::int32_t>(getpid()), memory.descriptor(), memory.inode(),
                       memory.bytes()};
@@ -519,7 +519,7 @@ Result<std::byte*> EmulatedGpus::open_ticket(const GpuTicket& ticket, int device
   }
   auto memory = open_memory(handle);
   if (!memory) return memory.error();
-  Range range;
+  AddressRange range;
   const int owner = device_of(ticket.bus);
   range.info = {MemoryKind::device, owner < 0 ? device : owner};
   range.bytes = handle.bytes;
@@ -535,7 +535,7 @@ void EmulatedGpus::close_ticket(std::byte* address) {
   std::unique_lock held(memory_lock_);
   const auto found = find(address);
   CHECK(found != ranges_.end() && found->second.opened, "no open ticket is at this address");
-  Range& range = ranges_.at(found->first);
+  AddressRange& range = ranges_.at(found->first);
   if (--range.users > 0) return;
   std::erase_if(opened_,
                 [&](const auto& entry) { return number_of(entry.second) == found->first; });
