@@ -1,4 +1,4 @@
-// Arrays: from Python's buffers, from layouts, from files.
+// Arrays from Python's buffers, from layouts and from files.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -54,7 +54,7 @@ Array strided_array(std::uintptr_t address, const std::vector<std::int64_t>& sha
 
 namespace {
 
-/// NumPy's name of a buffer's element type, or null if Python must look at it.
+/// Returns NumPy's name of a buffer's element type, or null if Python code must interpret it.
 const char* type_name(const char* format, std::int64_t bytes) {
   static constexpr std::array<const char*, 17> ints{"", "i1", "i2", "", "i4", "", "", "", "i8"};
   static constexpr std::array<const char*, 17> uints{"", "u1", "u2", "", "u4", "", "", "", "u8"};
@@ -83,7 +83,7 @@ const char* type_name(const char* format, std::int64_t bytes) {
   }
 }
 
-/// The mappings of the plain arrays seen last: making one costs more than a small copy.
+/// A cache of the mappings of recent plain arrays: making a mapping costs more than a small copy.
 class MappingCache {
  public:
   std::shared_ptr<const Mapping> find(const Py_buffer& buffer, const char* type) {
@@ -149,7 +149,7 @@ class MappingCache {
 
 PyTypeObject* numpy_array = nullptr;
 
-/// From the buffer protocol. False if the element type needs a closer look.
+/// Makes an array from the buffer protocol. Returns false if Python code must interpret the type.
 bool from_buffer(nb::handle object, Array& array, bool borrowed) {
   Py_buffer buffer;
   if (PyObject_GetBuffer(object.ptr(), &buffer, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
@@ -176,8 +176,9 @@ bool from_buffer(nb::handle object, Array& array, bool borrowed) {
   return usable;
 }
 
-/// Whether the buffer of an object may leave out what the object means, such as a mask: Python
-/// looks at it then. Arrays of exactly NumPy's type, and Python's own buffers, have nothing else.
+/// Returns whether the buffer of an object may omit part of its meaning, such as a mask, so that
+/// Python code must interpret the object. Arrays of exactly NumPy's type and Python's own buffers
+/// are complete.
 bool has_more_than_buffer(nb::handle object) {
   PyTypeObject* type = Py_TYPE(object.ptr());
   if (type == numpy_array || type == &PyByteArray_Type || type == &PyMemoryView_Type ||
@@ -203,8 +204,8 @@ Array instance(nb::handle memory, const Extents& extents, const Fields& fields,
   Py_buffer buffer;
   if (PyObject_GetBuffer(memory.ptr(), &buffer, PyBUF_ANY_CONTIGUOUS) != 0) {
     PyErr_Clear();
-    raise({ErrorCode::invalid_argument,
-           "the buffer of an Instance must be contiguous memory (a NumPy array, bytearray, mmap)"});
+    raise({ErrorCode::invalid_argument, "the buffer of an Instance is not contiguous memory",
+           "give a NumPy array, a bytearray or an mmap"});
   }
   Array array;
   array.view = View::whole(mapping);
@@ -237,7 +238,7 @@ FileMode file_mode(const std::string& mode) {
   return mode == "w" ? FileMode::replace : FileMode::update;
 }
 
-/// `header`: what a new file begins with; `mode`: "r", "w" or "r+".
+/// Opens a file as an array. header: First bytes of a new file. mode: "r", "w" or "r+".
 Array file(const std::string& path, const Extents& extents, const Fields& fields,
            const std::string& layout, std::int64_t offset, const std::string& mode, bool direct,
            bool named, bool durable, const nb::bytes& header, bool npy) {
@@ -269,7 +270,7 @@ Array file(const std::string& path, const Extents& extents, const Fields& fields
 
 File* file_in(const Array& array) { return dynamic_cast<File*>(array.place.attachment); }
 
-/// Waits until the copies into a file have ended, in slices, so that Ctrl-C is heard; then calls
+/// Waits until the copies into a file have ended, in slices, so that Ctrl-C works; then calls
 /// `end`, which is File::flush or File::close.
 void end_file(const Array& array, Status (File::*end)()) {
   File* opened = file_in(array);
@@ -346,7 +347,7 @@ nb::list described_extents(const Array& array) {
   return extents;
 }
 
-/// The bytes of a file between the first and the last one that the nests read.
+/// Returns the bytes of a file from the first to the last that the nests read.
 Result<std::vector<std::byte>> read_span(const File& file, std::span<const LoopNest> nests,
                                          std::int64_t base, std::int64_t& first) {
   std::int64_t last = 0;
@@ -409,7 +410,7 @@ void read_into(const Array& source, nb::handle target) {
   unwrap(status);
 }
 
-/// The nests that copy one array to the other, as tuples: for tests and for looking at.
+/// Returns the nests that copy one array to the other as tuples, for tests and inspection.
 nb::list lowered(nb::handle source, nb::handle target) {
   const Array from = array_of(source, false);
   const Array to = array_of(target, false);
@@ -445,7 +446,8 @@ Array borrowed_array_of(nb::handle object, bool writable) {
 
 CopyPair pair_of(nb::handle pair) {
   if (!nb::isinstance<nb::sequence>(pair) || nb::len(pair) != 2) {
-    raise({ErrorCode::invalid_argument, "copies are given as pairs: (source, target), ..."});
+    raise({ErrorCode::invalid_argument, "a copy of the list is not a pair",
+           "give pairs (source, target)"});
   }
   return {array_of(nb::object(pair[0]), false), array_of(nb::object(pair[1]), true)};
 }

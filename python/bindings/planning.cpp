@@ -1,4 +1,4 @@
-// Planning on any machine profile, present or not.
+// Planning on any machine profile, of this machine or of another one.
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -21,10 +21,10 @@ int memory_at(const Profile& profile, const std::string& name) {
   if (found >= 0) return found;
   std::string known;
   for (const Memory& memory : profile.memories) known += (known.empty() ? "" : ", ") + memory.name;
-  raise({ErrorCode::not_found, "the machine has no memory \"" + name + "\"; it has " + known});
+  raise({ErrorCode::not_found, "the machine has no memory \"" + name + "\"", "it has " + known});
 }
 
-/// The profile that a plan between these memories needs: of a cluster, only their nodes.
+/// Returns the profile for a plan between these memories: for a cluster, that of their nodes alone.
 Profile part_of(const Profile& profile, const std::vector<std::string>& memories) {
   if (profile.nodes == 0) return profile;
   const Cluster cluster = unwrap(Cluster::make(profile));
@@ -37,9 +37,8 @@ Profile part_of(const Profile& profile, const std::vector<std::string>& memories
         const std::string& name = profile.memories[static_cast<std::size_t>(k)].name;
         each += (each.empty() ? "" : ", ") + name.substr(name.find('/') + 1);
       }
-      raise({ErrorCode::not_found,
-             "the machine has no memory \"" + memory + "\"; it has node0 to node" +
-                 std::to_string(cluster.nodes() - 1) + ", each with " + each});
+      raise({ErrorCode::not_found, "the machine has no memory \"" + memory + "\"",
+             "it has node0 to node" + std::to_string(cluster.nodes() - 1) + ", each with " + each});
     }
     if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
   }
@@ -53,15 +52,15 @@ std::vector<double> waiting_in(const Profile& profile, const std::map<std::strin
     const auto found = std::find_if(profile.channels.begin(), profile.channels.end(),
                                     [&](const ChannelSpec& c) { return c.name == name; });
     if (found == profile.channels.end()) {
-      raise({ErrorCode::not_found, "the machine has no channel \"" + name +
-                                       "\"; `tranship topology` lists those that it has"});
+      raise({ErrorCode::not_found, "the machine has no channel \"" + name + "\"",
+             "see the channels that it has with: tranship topology"});
     }
     waiting_s[static_cast<std::size_t>(found - profile.channels.begin())] = seconds;
   }
   return waiting_s;
 }
 
-/// What Python hands over, beside the two ends.
+/// Options of a plan from Python.
 struct PlanOptions {
   std::string planner = "automatic";
   std::int64_t buffer_bytes = 0;
@@ -76,7 +75,7 @@ struct PlanEnd {
   std::string layout;
 };
 
-/// Everything that a plan needs, put together once.
+/// The query and the profile of a plan.
 struct Asked {
   Profile profile;
   PlanQuery query;

@@ -20,10 +20,10 @@ std::unique_ptr<Simulation> open(const std::string& profile, std::optional<int> 
   Profile machine = unwrap(Profile::from_json(profile));
   if (nodes) {
     if (*nodes < 1 || machine.nodes == 0) {
-      raise({ErrorCode::invalid_argument,
-             machine.nodes == 0 ? "this machine's profile lists its nodes one by one; another "
-                                  "number of nodes needs a profile that describes equal ones"
-                                : "a cluster has at least one node"});
+      raise({ErrorCode::invalid_argument, "nodes is " + std::to_string(*nodes),
+             *nodes < 1 ? "a cluster has at least one node"
+                        : "this machine's profile lists its nodes one by one: leave nodes out, or "
+                          "give a profile that describes equal nodes"});
     }
     machine.nodes = *nodes;
   }
@@ -35,7 +35,7 @@ std::unique_ptr<Simulation> open(const std::string& profile, std::optional<int> 
   return unwrap(Simulation::make(std::move(machine), options));
 }
 
-/// When each of many tasks may begin: one value for all of them, or one for each.
+/// Times at which tasks may begin: one value for all of them, or one for each.
 struct Times {
   const std::vector<std::vector<int>>& after;
   const std::vector<double>& at_s;
@@ -99,7 +99,7 @@ void run_all(Simulation& simulation) {
   unwrap(status);
 }
 
-/// Begin and end of each task, as doubles one behind the other.
+/// Returns begin and end of each task, as pairs of doubles.
 nb::bytes times(const Simulation& simulation) {
   std::vector<double> all;
   for (int task = 0; task < simulation.tasks(); ++task) {

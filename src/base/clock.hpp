@@ -1,5 +1,5 @@
-// Time comes in through constructors (design: I3): wall time for threads, virtual time for runs
-// that are simulated.
+// Sources of time, which constructors take as arguments (design: I3): wall time for threads, and
+// virtual time for simulated runs.
 #pragma once
 
 #include <chrono>
@@ -7,12 +7,15 @@
 
 namespace tranship {
 
+/// A source of time. Threads: all.
 class Clock {
  public:
   virtual ~Clock() = default;
+  /// Returns nanoseconds since a fixed, unspecified moment.
   virtual std::int64_t now_ns() const = 0;
 };
 
+/// The monotonic clock of the system.
 class SteadyClock final : public Clock {
  public:
   std::int64_t now_ns() const override {
@@ -22,6 +25,7 @@ class SteadyClock final : public Clock {
   }
 };
 
+/// A clock that shows the time it was last set to. Threads: one.
 class ManualClock final : public Clock {
  public:
   std::int64_t now_ns() const override { return now_ns_; }

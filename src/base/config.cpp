@@ -12,7 +12,7 @@
 namespace tranship {
 namespace {
 
-/// A setting: how to read it from text and how to show it.
+/// One setting: how it is read from text and shown.
 struct Setting {
   const char* name;
   const char* help;
@@ -45,7 +45,7 @@ Setting word(const char* name, std::string Config::*member, const char* help) {
           [member](const Config& config) { return config.*member; }};
 }
 
-/// A word that is not shown.
+/// Returns a setting whose value is never shown.
 Setting secret(const char* name, std::string Config::*member, const char* help) {
   Setting setting = word(name, member, help);
   setting.show = [member](const Config& config) {
@@ -73,26 +73,28 @@ std::vector<Setting> settings() {
       number("threads", &Config::threads,
              "threads that copy in host memory; 0: one a core, at most 16"),
       number("spin_us", &Config::spin_us,
-             "how long a thread looks for work before it sleeps; -1: by the number of cores"),
+             "microseconds that an idle thread polls before it sleeps; -1: by cores"),
       number("buffer_bytes", &Config::buffer_bytes, "bytes of all intermediate buffers"),
-      number("file_queue_depth", &Config::file_queue_depth, "file reads and writes at once"),
+      number("file_queue_depth", &Config::file_queue_depth,
+             "file reads and writes at the same time"),
       number("file_io_bytes", &Config::file_io_bytes, "largest single file read or write"),
-      flag("file_direct", &Config::file_direct, "large runs go around the page cache"),
+      flag("file_direct", &Config::file_direct, "large runs bypass the page cache"),
       word("listen", &Config::listen, "HOST:PORT for other machines to connect; empty: none"),
       secret("key", &Config::key, "64 hexadecimal digits that connections over a network prove"),
       word("users", &Config::users, "numbers of other users of this machine that are trusted"),
-      number("clients_max", &Config::clients_max, "processes that may be connected at once"),
+      number("clients_max", &Config::clients_max,
+             "processes that may be connected at the same time"),
       number("service_threads", &Config::service_threads,
-             "threads that answer them; 0: by the number of cores"),
+             "threads that serve connected processes; 0: by the number of cores"),
       number("peer_timeout_ms", &Config::peer_timeout_ms,
              "how long withdrawing and closing wait for others' copies"),
       number("reconnect_ms", &Config::reconnect_ms,
-             "how long a broken network connection may take to be made anew"),
+             "time within which a broken network connection is made again"),
       flag("tls", &Config::tls, "connections over a network are encrypted, on both sides"),
       flag("wire_checksum", &Config::wire_checksum, "messages over a network carry a checksum"),
       number("tcp_sockets", &Config::tcp_sockets,
              "TCP sockets to each process of another machine, 1 to 16"),
-      number("slots_per_peer", &Config::slots_per_peer, "slots to each peer"),
+      number("slots_per_peer", &Config::slots_per_peer, "slots for each peer"),
       number("slot_bytes", &Config::slot_bytes, "bytes of each slot"),
       number("peer_threads", &Config::peer_threads,
              "threads that copy straight to and from other processes; -1: by the number of cores"),
@@ -108,18 +110,18 @@ std::vector<Setting> settings() {
       word("gpu_direct_storage", &Config::gpu_direct_storage,
            "automatic (with nvidia-fs), off, or a path of libcufile"),
       number("staging_clients", &Config::staging_clients, "clients of a staging server"),
-      number("staging_variables", &Config::staging_variables, "variables that it knows"),
+      number("staging_variables", &Config::staging_variables, "variables of a staging server"),
       number("staging_name_bytes", &Config::staging_name_bytes,
              "bytes of a variable's name, at most 1024"),
       number("staging_discards", &Config::staging_discards,
              "intervals of discarded versions, of each variable"),
       number("staging_boxes", &Config::staging_boxes, "objects and index entries of a server"),
       number("staging_version_boxes", &Config::staging_version_boxes,
-             "the same of one version, at most 1048576"),
-      number("staging_puts", &Config::staging_puts, "puts that one client has under way"),
+             "objects and index entries of one version, at most 1048576"),
+      number("staging_puts", &Config::staging_puts, "puts that one client may have in flight"),
       number("staging_leases", &Config::staging_leases,
-             "gets of one client whose data are being read"),
-      number("staging_lease_s", &Config::staging_lease_s, "seconds that one get may read"),
+             "gets of one client whose data may be read at the same time"),
+      number("staging_lease_s", &Config::staging_lease_s, "seconds for which one get may read"),
       number("trace_spans", &Config::trace_spans, "spans that a trace keeps"),
       word("trace_folder", &Config::trace_folder, "folder for a trace of each engine; empty: none"),
       word("cache_folder", &Config::cache_folder, "folder of measured profiles"),

@@ -1,4 +1,4 @@
-// Every setting, in one struct that is passed down. The environment is read here and nowhere else.
+// All settings, in one struct that is passed down. Only this file reads the environment.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,21 @@
 namespace tranship {
 
 struct Config {
-  /// Threads that copy in host memory. 0: one for each core that this process may use, but not more
-  /// than 16, which are enough for a memory. Lower it when the program computes while it copies.
+  /// Threads that copy in host memory. 0: one for each core that this process may use, at most 16,
+  /// which saturate a memory. Lower it when the program computes while it copies.
   std::int64_t threads = 0;
-  /// Microseconds that a thread looks out for its next work before it sleeps: to wake it costs more
-  /// than a tile takes. -1: 200 on machines of eight cores or more, else 0.
+  /// Microseconds for which an idle thread polls for work before it sleeps: waking it takes longer
+  /// than copying a tile. -1: 200 on machines of eight cores or more, else 0.
   std::int64_t spin_us = -1;
   /// Bytes that all intermediate buffers of an engine may take. Raise it for many transfers of
   /// several hops at once.
   std::int64_t buffer_bytes = std::int64_t{256} << 20;
-  /// File reads and writes at once. Raise it on network file systems and disk arrays.
+  /// Largest number of file reads and writes at the same time. Raise it on network file systems
+  /// and disk arrays.
   std::int64_t file_queue_depth = 4;
-  /// Largest single file read or write.
+  /// Size of the largest single file read or write, in bytes.
   std::int64_t file_io_bytes = std::int64_t{1} << 20;
-  /// Whether large runs of a file go around the page cache.
+  /// Whether large runs of a file bypass the page cache (O_DIRECT).
   bool file_direct = true;
   /// HOST:PORT on which this process listens for other machines, if it lets others connect at all;
   /// port 0 takes a free one. Empty: none, and only this machine's processes of the same user can
@@ -38,27 +39,28 @@ struct Config {
   std::string users;
   /// Processes that may be connected at once.
   std::int64_t clients_max = 4096;
-  /// Threads that answer them; 0: as many as cores, 8 to 32.
+  /// Threads that serve connected processes; 0: as many as cores, but 8 to 32.
   std::int64_t service_threads = 0;
-  /// How long withdrawing an array, and closing, wait for others' copies that have begun.
+  /// Milliseconds for which withdrawing an array, and closing, wait for copies of other processes
+  /// that have begun.
   std::int64_t peer_timeout_ms = 2000;
-  /// How long a connection over a network that broke may take to be made anew.
+  /// Milliseconds within which a broken network connection is made again, or counts as lost.
   std::int64_t reconnect_ms = 1000;
   /// Whether connections over a network are encrypted, by TLS 1.3 under the key; all processes that
   /// connect must say the same. Set it where others can read or change what goes over the network.
   bool tls = false;
-  /// Whether messages over a network carry a checksum of their bytes, beside TCP's weak one; one
-  /// side's wish is enough. Set it where cards, switches or tunnels are not trusted to keep bytes
-  /// as they are. With `tls` it adds nothing.
+  /// Whether messages over a network carry a CRC-32C in addition to TCP's weak checksum; one side's
+  /// setting is enough. Set it where network cards, switches or tunnels may corrupt bytes. It adds
+  /// nothing to `tls`.
   bool wire_checksum = false;
   /// TCP sockets of each connection that this process makes to another machine, 1 to 16. Beyond the
   /// first they carry long runs of bytes: several where one does not fill the network.
   std::int64_t tcp_sockets = 1;
-  /// Slots through which a peer's arrays are reached, and their size.
+  /// Number of the slots through which a peer's arrays are copied, and the size of each in bytes.
   std::int64_t slots_per_peer = 8;
   std::int64_t slot_bytes = std::int64_t{256} << 10;
   /// Threads that copy straight to and from another process's memory, where the system lets them.
-  /// -1: half the cores, at most 10, on machines of eight or more; 0: copies take slots.
+  /// -1: half the cores, at most 16, on machines of eight or more; 0: copies use slots.
   std::int64_t peer_threads = -1;
   /// UCX as a carrier of bytes beside the connections: automatic (over RDMA, where a card has an
   /// active port), rdma (or an error), shared (between processes of this machine, for trials), or
@@ -77,29 +79,32 @@ struct Config {
   std::int64_t lanes = 4;
   /// Whether GPUs are used where there are some.
   bool gpus = true;
-  /// GPUs whose memory is host memory, to try programs and tests where there is none. 0: real ones.
+  /// Number of emulated GPUs, whose memory is host memory, for programs and tests on machines
+  /// without GPUs. 0: the real ones are used.
   std::int64_t emulated_gpus = 0;
   /// Files to and from GPUs without host memory between: automatic (where the kernel has
   /// nvidia-fs), off, or a path of libcufile, which is used whatever the kernel has.
   std::string gpu_direct_storage = "automatic";
-  /// Limits of a staging server; src/staging/model/limits.hpp says what each bounds. What is
-  /// refused names its setting. Clients that are connected to it.
+  // Limits of a staging server: src/staging/model/limits.hpp says what each bounds. An error about
+  // a limit names its setting.
+  /// Clients that may be connected to a server.
   std::int64_t staging_clients = 4096;
-  /// Variables that it knows.
+  /// Variables of a server.
   std::int64_t staging_variables = 100'000;
   /// Bytes of a variable's name, at most 1024.
   std::int64_t staging_name_bytes = 1024;
-  /// Intervals of discarded versions that are told apart, of each variable.
+  /// Intervals of discarded versions that a server remembers for each variable.
   std::int64_t staging_discards = 256;
-  /// Objects, and index entries of other servers' objects, together. Some 500 bytes each.
+  /// Objects and index entries of a server together, at some 500 bytes each.
   std::int64_t staging_boxes = std::int64_t{1} << 24;
-  /// The same of one version, at most 1048576.
+  /// Objects and index entries of one version, at most 1048576.
   std::int64_t staging_version_boxes = std::int64_t{1} << 20;
-  /// Puts that one client has under way.
+  /// Puts that one client may have in flight.
   std::int64_t staging_puts = 4096;
-  /// Gets of one client whose data are being read.
+  /// Gets of one client whose data may be read at the same time.
   std::int64_t staging_leases = 4096;
-  /// Seconds that one get may read: a client with an older one gets nothing new before that ends.
+  /// Seconds for which one get may read: a client with an older get starts no new one before that
+  /// one ends.
   std::int64_t staging_lease_s = 3600;
   /// Spans that a trace keeps.
   std::int64_t trace_spans = 1 << 20;
@@ -120,17 +125,18 @@ struct ConfigEntry {
   std::string help;
 };
 
-/// Looks a variable up; returns null if it is not set. std::getenv has this type.
+/// Returns the value of an environment variable, or null if it is not set. std::getenv has this
+/// type.
 using ReadVariable = std::function<const char*(const char* name)>;
 
-/// The defaults, overridden by TRANSHIP_* variables.
+/// Returns the defaults, overridden by TRANSHIP_* variables.
 /// @error invalid_argument naming the variable whose value cannot be read
 Result<Config> config_from_environment(const ReadVariable& read);
 
-/// Every setting, its value and where it came from.
+/// Returns every setting with its value and its source.
 std::vector<ConfigEntry> describe(const Config& config, const ReadVariable& read);
 
-/// Reads "64MiB", "1.5 GiB", "4096"; decimal units (MB) and binary ones (MiB).
+/// Reads a size such as "64MiB", "1.5 GiB" or "4096", with decimal (MB) or binary (MiB) units.
 Result<std::int64_t> parse_bytes(const std::string& text);
 
 }  // namespace tranship

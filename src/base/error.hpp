@@ -1,4 +1,4 @@
-// What can go wrong, as values: a failure of the world is an Error, a bug stops the program.
+// Errors as values: a failure of the world is an Error, a bug stops the program (check.hpp).
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace tranship {
 
-/// A caller acts differently on each of these; the message says the rest.
+/// Kinds of failure on which a caller may act differently; the message has the details.
 enum class ErrorCode {
   invalid_argument,  ///< the call cannot be carried out as written
   not_found,         ///< a name, a file or an export that is not there
@@ -27,6 +27,7 @@ enum class ErrorCode {
 /// The code's name as users see it, such as "peer_lost".
 const char* to_string(ErrorCode code);
 
+/// A failure: its kind, what happened and what to do.
 struct Error {
   ErrorCode code = ErrorCode::invalid_argument;
   std::string message;  ///< What went wrong, with the value and the argument's own name.
@@ -36,7 +37,7 @@ struct Error {
   std::string text() const { return hint.empty() ? message : message + "; " + hint; }
 };
 
-/// A value, or why there is none.
+/// A value, or the error that prevented it.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -61,7 +62,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> content_;
 };
 
-/// Success, or why not.
+/// Success, or an error.
 class [[nodiscard]] Status {
  public:
   Status() = default;

@@ -6,7 +6,7 @@
 namespace tranship {
 namespace {
 
-/// A waiting closer looks again after so long: leaving must not pay for waking it.
+/// Interval at which wait_empty() reads the counters: leaving must not pay for a wake-up.
 constexpr std::chrono::microseconds look_again{200};
 
 std::size_t number_of_thread() {
@@ -19,8 +19,8 @@ std::size_t number_of_thread() {
 
 Gate::Pass Gate::enter() {
   Stripe& stripe = stripes_[number_of_thread() % stripes];
-  // The count comes before the look at the flag, as close() sets the flag before it reads counts:
-  // one of the two sees the other.
+  // The counter is raised before the flag is read, and wait_empty() reads counters after close()
+  // has set the flag: at least one of the two threads sees what the other one did.
   stripe.inside.fetch_add(1, std::memory_order_seq_cst);
   Pass pass(stripe.inside);
   return closed_.load(std::memory_order_seq_cst) ? Pass() : std::move(pass);

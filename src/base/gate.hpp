@@ -1,4 +1,4 @@
-// Counts who is inside something that may be closed.
+// Counts the callers inside an object that may be closed.
 #pragma once
 
 #include <array>
@@ -9,12 +9,11 @@
 
 namespace tranship {
 
-/// Lets callers in until it is closed, and says when the last one has left. Any thread may call any
-/// member. Entering and leaving cost one atomic operation each, on a counter that few threads
-/// share.
+/// Admits callers until it is closed, and waits until the last one has left. Threads: all. Entering
+/// and leaving cost one atomic operation each, on a counter that few threads share.
 class Gate {
  public:
-  /// A caller inside, until the pass is destroyed.
+  /// Stands for one caller inside the gate, until the pass is destroyed.
   class Pass {
    public:
     Pass() = default;
@@ -26,7 +25,7 @@ class Gate {
     ~Pass() {
       if (count_ != nullptr) count_->fetch_sub(1, std::memory_order_release);
     }
-    /// Whether the gate let the caller in.
+    /// Returns whether the gate admitted the caller.
     explicit operator bool() const { return count_ != nullptr; }
 
    private:
@@ -39,15 +38,15 @@ class Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  /// A pass that converts to false if the gate is closed.
+  /// Returns a pass, which converts to false if the gate is closed.
   Pass enter();
 
-  /// Lets nobody in from now on; returns whether it was open. Those who are inside stay there.
+  /// Refuses all later callers; callers inside stay there. Returns whether the gate was open.
   bool close() { return !closed_.exchange(true); }
   bool closed() const { return closed_.load(std::memory_order_acquire); }
 
-  /// Waits until nobody is inside; returns false if somebody still is after `at_most`. Only of use
-  /// after close().
+  /// Waits until no caller is inside; returns false if one still is after `at_most`. Call close()
+  /// first: otherwise new callers may enter at any time.
   bool wait_empty(std::chrono::nanoseconds at_most) const;
 
  private:

@@ -1,11 +1,12 @@
-// A small seeded generator (SplitMix64: Steele, Lea, Flood, OOPSLA'14): the same numbers
-// everywhere.
+// A small seeded random number generator (SplitMix64: Steele, Lea, Flood, OOPSLA'14), which gives
+// the same numbers on every machine.
 #pragma once
 
 #include <cstdint>
 
 namespace tranship {
 
+/// A sequence of random numbers that its seed determines. Threads: one.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -17,14 +18,15 @@ class Random {
     return z ^ (z >> 31);
   }
 
-  /// A number in [0, bound).
+  /// Returns a number in [0, bound).
   std::int64_t below(std::int64_t bound) {
     return static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(bound));
   }
 
-  /// A number in [low, high].
+  /// Returns a number in [low, high].
   std::int64_t between(std::int64_t low, std::int64_t high) { return low + below(high - low + 1); }
 
+  /// Returns true with the given probability.
   bool chance(double probability) {
     return static_cast<double>(next() >> 11) * 0x1.0p-53 < probability;
   }

@@ -1,4 +1,4 @@
-// Memory and threads that the system refuses, which the standard library reports by exceptions.
+// Turns the standard library's exceptions for refused memory and threads into errors.
 #pragma once
 
 #include <new>
@@ -9,15 +9,15 @@
 
 namespace tranship {
 
-/// Returns what `work`, which returns a Result or a Status, returns; or what it was refused.
+/// Calls `work`, which returns a Result or a Status, and returns what it returns.
 /// @error out_of_memory if it throws std::bad_alloc, or std::system_error as std::thread does
 template <typename Work>
 auto refusals_as_errors(const Work& work) -> decltype(work()) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::out_of_memory,
-                 "the system refuses memory: end other programs, or raise the limit (ulimit -v)"};
+    return Error{ErrorCode::out_of_memory, "the system refuses memory",
+                 "end other programs, or raise the limit (ulimit -v)"};
   } catch (const std::system_error& refused) {
     return Error{ErrorCode::out_of_memory,
                  std::string("the system refuses a thread: ") + refused.what(),

@@ -1,4 +1,4 @@
-// Text that came from elsewhere: what may be kept, and how it is shown in a message.
+// Checks text of unknown origin, and shows it in messages.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 
 namespace tranship {
 
-/// Whether it is UTF-8 without control characters: what any terminal and any language shows.
+/// Returns whether `text` is UTF-8 without control characters, so that every terminal can show it.
 bool is_plain_text(std::string_view text);
 
-/// The text in quotation marks, for a message: bytes that are not plain text become \xNN, and what
-/// is longer than `bytes_max` is cut and ends with "...".
+/// Returns the text in quotation marks, for a message. Bytes that are not plain text become \xNN;
+/// text of more than `bytes_max` bytes is truncated and ends with "...".
 std::string in_quotes(std::string_view text, std::size_t bytes_max = 80);
 
 }  // namespace tranship

@@ -1,4 +1,5 @@
-// Orders between threads that ThreadSanitizer cannot see, told to it; nothing in other builds.
+// Declares to ThreadSanitizer orders between threads that it cannot observe. In other builds these
+// functions do nothing.
 #pragma once
 
 #if defined(__SANITIZE_THREAD__)
@@ -7,15 +8,17 @@
 
 namespace tranship {
 
-/// What this thread has done is seen by every thread that calls order_after() with this key later.
-/// For memory that one process maps at two addresses, and for messages of libraries that are not
-/// instrumented.
+/// Declares that what this thread has done happens before any later order_after() with the same
+/// key. It is needed for memory that one process maps at two addresses, and for messages of
+/// libraries that are not instrumented.
 inline void order_before([[maybe_unused]] void* key) {
 #if defined(__SANITIZE_THREAD__)
   __tsan_release(key);
 #endif
 }
 
+/// Declares that what this thread does from now on happens after earlier order_before() calls with
+/// the same key.
 inline void order_after([[maybe_unused]] void* key) {
 #if defined(__SANITIZE_THREAD__)
   __tsan_acquire(key);

@@ -21,7 +21,8 @@ Json arguments_of(const Span& span) {
   return arguments;
 }
 
-/// As one event; as two, with a number of their own, if it may overlap its neighbours.
+/// Appends the span as one complete event, or, if it may overlap its neighbours, as the two events
+/// of an asynchronous span.
 void add_events(Json& events, const Span& span, std::int64_t process) {
   Json event{{"name", span.name},
              {"cat", span.category},

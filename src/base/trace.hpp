@@ -1,4 +1,4 @@
-// What happened when, for looking at: Chrome trace JSON (opens in Perfetto).
+// Trace spans of one process, exported as Chrome trace JSON, which Perfetto opens.
 #pragma once
 
 #include <cstdint>
@@ -13,43 +13,45 @@
 
 namespace tranship {
 
+/// One interval of time in which something happened, drawn as a bar.
 struct Span {
-  std::string name;      ///< of a request: the path of the transfer
-  std::string category;  ///< of a request: the channel
+  std::string name;      ///< for a request: the path of the transfer
+  std::string category;  ///< for a request: the channel
   std::int64_t begin_ns = 0;
   std::int64_t end_ns = 0;
   std::int64_t bytes = 0;
-  std::int64_t tile = -1;  ///< -1: it is none
-  int thread = 0;          ///< the row in which it is drawn
-  /// What else is shown with it.
+  std::int64_t tile = -1;  ///< -1: the span is not of one tile
+  int thread = 0;          ///< number of the row in which it is drawn
+  /// Further names and values that are shown with the span.
   std::vector<std::pair<std::string, std::string>> notes{};
-  bool overlaps = false;  ///< it may begin within another one of its row, and end after it
+  bool overlaps = false;  ///< it may begin inside another span of its row and end after it
 };
 
-/// Rows of workers; those of threads that call lie above.
+/// Returns the row of a channel's worker thread. Callers' threads have rows of higher numbers.
 constexpr int worker_row(int channel, int thread) { return 100 * channel + thread; }
 
-/// The row of the calling thread: the same for all its spans, so that they lie inside each other.
+/// Returns the row of the calling thread. All its spans go there and so nest in each other.
 int own_row();
 
-/// Whose a trace is, and how its clock stands to the time of day.
+/// Identifies the process of a trace, and relates its clock to the time of day.
 struct TraceProcess {
   std::int64_t number = 0;
   std::string program;
   std::string host;
-  std::string boot;  ///< processes of one boot have one clock
+  std::string boot;  ///< boot id of the system: processes of one boot share a clock
   std::int64_t wall_minus_clock_ns = 0;
 };
 
-/// Keeps the first `spans_max` spans and counts the rest. Any thread may call any member.
+/// Collects spans: keeps the first `spans_max` and counts the rest. Threads: all.
 class Trace {
  public:
   explicit Trace(std::size_t spans_max) : spans_max_(spans_max) {}
 
   void add(Span span);
-  /// What the process is called from now on; else by its program and number.
+  /// Sets the process's name. Without it, the program's name and process id are shown.
   void call_process(std::string name);
   std::string process_name() const;
+  /// Returns the spans as Chrome trace JSON.
   std::string to_json(const TraceProcess& process) const;
   std::vector<Span> spans() const;
 
@@ -61,11 +63,12 @@ class Trace {
   std::int64_t dropped_ = 0;
 };
 
-/// Adds a span, from its making to its end, to the row of the calling thread. Without a trace it
-/// does nothing, and `describe` is not called.
+/// Records its own lifetime as a span in the row of the calling thread. Without a trace it does
+/// nothing and does not call `describe`.
 class Timed {
  public:
-  /// `describe` makes the span but for its times and row.
+  /// trace: Collector of the span; null: nothing is recorded.
+  /// describe: Function that returns the span without its times and row.
   template <typename Describe>
   Timed(Trace* trace, const Clock& clock, const Describe& describe) : trace_(trace), clock_(clock) {
     if (trace_ == nullptr) return;
@@ -81,7 +84,7 @@ class Timed {
   Timed(const Timed&) = delete;
   Timed& operator=(const Timed&) = delete;
 
-  /// Something that was not known before.
+  /// Adds a name and a value that were not known when the span began.
   void note(const char* name, const std::string& text) {
     if (span_) span_->notes.emplace_back(name, text);
   }

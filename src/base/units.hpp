@@ -1,4 +1,4 @@
-// Sizes and rates as people read them.
+// Sizes, rates and times as text for people.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 
 namespace tranship {
 
-/// "64 MiB", "1.5 GiB", "12 B".
+/// Returns a size such as "64 MiB", "1.5 GiB" or "12 B".
 std::string format_bytes(std::int64_t bytes);
-/// "12.3 GB/s" (decimal gigabytes, as bandwidths are written).
+/// Returns a rate such as "12.3 GB/s", in decimal gigabytes as is usual for bandwidths.
 std::string format_rate(double bytes_per_second);
-/// "3.2 us", "1.4 ms", "2.0 s".
+/// Returns a time such as "3.2 us", "1.4 ms" or "2.00 s".
 std::string format_seconds(double seconds);
 
 }  // namespace tranship

@@ -1,4 +1,4 @@
-// Waits that somebody may give up although what they wait for cannot be interrupted.
+// Lets a caller abandon a wait for a call that cannot be interrupted itself.
 #pragma once
 
 #include <chrono>
@@ -15,12 +15,13 @@
 
 namespace tranship {
 
-/// How often a thread that waits asks whether it is to give up.
+/// Interval at which a waiting thread asks whether it is interrupted.
 constexpr std::chrono::milliseconds interruption_look{50};
 
-/// Runs `work` on a thread of its own, and asks `interrupted` on the caller's thread every 50 ms.
-/// Returns what `work` returned, or nothing if the caller was interrupted: then `work`, which must
-/// own what it uses and end by itself, goes on, and `undo` gets what it returns if that is a value.
+/// Runs `work` on a thread of its own, and calls `interrupted` on the caller's thread every 50 ms.
+/// Returns what `work` returned, or nothing if the caller was interrupted. In that case `work`
+/// continues (it must own what it uses and end by itself), and `undo` receives the value that it
+/// returns, if it returns one.
 template <typename T>
 std::optional<Result<T>> unless_interrupted(std::function<Result<T>()> work,
                                             const std::function<bool()>& interrupted,
@@ -46,7 +47,7 @@ std::optional<Result<T>> unless_interrupted(std::function<Result<T>()> work,
   try {
     std::thread(body).detach();
   } catch (const std::system_error&) {
-    return work();  // no thread is to be had: the wait ends when the work does
+    return work();  // the system has no thread left: the wait lasts as long as the work
   }
   std::unique_lock lock(shared->mutex);
   while (!shared->ended.wait_for(lock, interruption_look,

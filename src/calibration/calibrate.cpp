@@ -34,15 +34,15 @@ constexpr std::array<std::int64_t, 4> remote_requests{64 * KiB, 256 * KiB, 1 * M
 constexpr std::array<std::int64_t, 3> remote_runs{4, 64, 512};
 constexpr int repeats = 3;
 constexpr int handoffs = 60;
-/// Of the copies whose latency is measured.
+/// Size of the copies whose latency is measured.
 constexpr std::int64_t latency_bytes = 1 * MiB;
 constexpr int plans = 60;
-/// Few machines have more for each of their cores.
+/// Upper limit of the cache per core that is believed: few machines have more.
 constexpr std::int64_t cache_bytes_a_core_max = 4 * MiB;
 
 enum MemoryNumber { host0, file0, shared0, host1, far_host0 };
 
-/// In UTC, as ISO 8601 writes it.
+/// Returns the time in UTC in the form of ISO 8601.
 std::string date_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -51,7 +51,7 @@ std::string date_now() {
   return text;
 }
 
-/// As the system reports it; 0 if it does not.
+/// Returns the size of the last-level cache that the system reports; 0 if it reports none.
 std::int64_t last_level_cache_bytes() {
   // sysfs first: in virtual machines sysconf() reports the host's whole cache, not this share.
   std::int64_t largest = 0;
@@ -71,15 +71,15 @@ std::int64_t last_level_cache_bytes() {
   return largest;
 }
 
-/// What this process can count on. Virtual machines report the cache of a whole socket, which
-/// others use too: two cores that were told of 260 MiB copied 16 to 128 MiB at 10 GB/s through it,
-/// and at 15 past it.
+/// Returns the cache that this process can use. Virtual machines report the cache of a whole
+/// socket, which other machines use, too: two cores with a reported cache of 260 MiB copied 16 to
+/// 128 MiB at 10 GB/s through the cache and at 15 GB/s with streaming stores.
 std::int64_t cache_bytes_at_hand() {
   const auto cores = static_cast<std::int64_t>(std::max(std::thread::hardware_concurrency(), 1U));
   return std::min(last_level_cache_bytes(), cores * cache_bytes_a_core_max);
 }
 
-/// The graph of this machine, with rates that are only placeholders until they are measured.
+/// Returns the graph of this machine, with placeholders for the rates.
 Profile bootstrap(const CalibrationOptions& options) {
   Profile profile;
   profile.host = machine_name();
@@ -113,7 +113,7 @@ Profile bootstrap(const CalibrationOptions& options) {
   return profile;
 }
 
-/// An array of `points` elements of `run` bytes, as a matrix of x by y.
+/// Returns an array of `points` elements of `run` bytes, as a matrix of x by y.
 Array matrix(std::byte* data, std::int64_t run, std::int64_t x, std::int64_t y,
              const char* layout) {
   Array array;
@@ -173,8 +173,8 @@ class Calibration {
     return *found;
   }
 
-  /// Seconds of one copy in tiles of about `request` bytes, from submission to its end. It takes
-  /// the channel alone, whatever it converts: a hop before it would count as the channel's.
+  /// Returns the seconds of one copy in tiles of about `request` bytes, from submission to its end.
+  /// The copy uses the channel alone: the time of another hop would count as the channel's.
   Result<double> time(const Array& source, const Array& target, std::int64_t request) {
     CopyOptions shortest;
     shortest.planner = PlannerKind::spsl;
@@ -211,7 +211,8 @@ class Calibration {
     return {};
   }
 
-  /// What a short copy takes beyond what its rate says: `source` and `target` are of latency_bytes.
+  /// Returns the time of a short copy beyond what its rate explains. `source` and `target` have
+  /// latency_bytes.
   Status measure_latency(ChannelSpec& spec, const Array& source, const Array& target) {
     auto seconds = time(source, target, latency_bytes);
     if (!seconds) return seconds.error();
@@ -246,7 +247,7 @@ class Calibration {
     return {};
   }
 
-  /// What a full plan takes: of a transposed matrix to each of the memories.
+  /// Returns the time of a full plan: a transposed matrix to each of the memories.
   void measure_planning() {
     const Planner planner(profile_);
     std::vector<double> seconds;
@@ -393,8 +394,8 @@ class Calibration {
     return disk;
   }
 
-  /// Runs as a box of a row-major array has them, with gaps between; or everything, if
-  /// run == request.
+  /// Makes an array with runs like a box of a row-major array, with gaps between them, or a
+  /// contiguous array if run == request.
   Status file_sample(std::vector<Sample>& samples, const std::shared_ptr<File>& file, bool reads,
                      const Array& place, std::int64_t request, std::int64_t run) {
     const bool whole = run == request;
@@ -457,8 +458,8 @@ class Calibration {
   SteadyClock clock_;
 };
 
-/// The same threads, disks and processes serve pinned memory as they serve the host's: each of the
-/// host's channels has its like there, at the same rate.
+/// Adds for each channel of host memory an equal one for pinned memory: the same threads, disks and
+/// processes serve both at the same rate.
 void Calibration::fill_pinned() {
   const int pinned = profile_.find_memory("node0/pinned0");
   if (pinned < 0) return;

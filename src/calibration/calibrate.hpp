@@ -1,4 +1,4 @@
-// Measures this machine: what `tranship calibrate` runs, and an engine without a profile.
+// Measures this machine, for `tranship calibrate` and for engines that have no profile yet.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,22 @@
 
 namespace tranship {
 
+/// What is measured, and how long it may take.
 struct CalibrationOptions {
   Config config;
-  std::string folder;  ///< where the disk is measured; empty: the disk is left out
+  std::string folder;  ///< folder in which the disk is measured; empty: no disk is measured
   /// Bytes moved for each sample. Larger is steadier on a noisy machine.
   std::int64_t sample_bytes = std::int64_t{48} << 20;
-  bool processes = true;  ///< measure the ways to other processes too
-  /// Told the share done so far, from 0 to 1, and what comes next.
+  bool processes = true;  ///< channels to other processes are measured, too
+  /// Called with the finished share, from 0 to 1, and the name of the next measurement.
   std::function<void(double share, const std::string& what)> progress;
 };
 
-/// What the system calls this machine; "machine" if it has no name.
+/// Returns the host name of this machine; "machine" if it has none.
 std::string machine_name();
 
-/// Takes a second or two, and up to 4 x sample_bytes of memory and of disk for that time.
+/// Measures this machine. It takes a second or two, and for that time up to 4 x sample_bytes of
+/// memory and of disk.
 /// @error what the operating system refused
 Result<Profile> calibrate(const CalibrationOptions& options);
 

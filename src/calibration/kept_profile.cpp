@@ -16,10 +16,10 @@
 namespace tranship {
 namespace {
 
-/// Bytes moved for each sample where an engine waits for the result.
+/// Bytes moved for each sample when an engine waits for the result.
 constexpr std::int64_t quick_sample_bytes = std::int64_t{32} << 20;
 
-/// The driver's device files of GPUs: nvidia0, nvidia1, ….
+/// Returns the names of the driver's device files of GPUs: nvidia0, nvidia1, ….
 int gpus_present() {
   int count = 0;
   std::error_code none;
@@ -33,7 +33,7 @@ int gpus_present() {
   return count;
 }
 
-/// What keeps profiles with and without GPUs, real or emulated, apart.
+/// Returns the part of the file name that distinguishes profiles with no, real or emulated GPUs.
 std::string gpu_suffix(const Config& config) {
   if (!config.gpus) return "";
   const bool storage =
@@ -50,7 +50,7 @@ Error not_kept(const std::string& path, const std::string& why) {
           "set TRANSHIP_CACHE_FOLDER to a folder that can be written"};
 }
 
-/// The profile that was kept; an error if it is not there or of no use.
+/// Returns the cached profile; an error if it does not exist or cannot be used.
 Result<Profile> kept(const std::string& path) {
   std::ifstream file(path);
   std::stringstream text;

@@ -22,7 +22,7 @@ constexpr std::array<std::int64_t, 5> runs{4, 16, 64, 256, 4 * KiB};
 /// Of transposed samples: a usual tile, and in GPU memory the whole that one launch carries.
 constexpr std::int64_t turned_tile = 4 * MiB;
 constexpr std::int64_t turned_whole = 128 * MiB;
-/// In GPU memory a sample of the size that a disk deserves would be over in microseconds.
+/// Factor for samples in GPU memory: a sample of the usual size would end in microseconds.
 constexpr std::int64_t bytes_in_memory = 256 * MiB;
 constexpr std::int64_t emulated_bytes = 1 * MiB;
 constexpr std::int64_t latency_bytes = 1 * MiB;
@@ -53,7 +53,8 @@ class Samples {
   Samples(GpuChannel& channel, std::byte* source, std::byte* target)
       : channel_(channel), source_(source), target_(target) {}
 
-  /// Median seconds from the start of `count` requests, side by side in the buffers, to their end.
+  /// Returns the median seconds from the start of `count` requests, side by side in the buffers, to
+  /// their end.
   Result<double> seconds(const LoopNest& nest, std::int64_t count) {
     std::vector<double> all;
     for (int k = 0; k < repeats; ++k) {
@@ -152,7 +153,7 @@ Status measure_gpus(Engine& engine, Profile& profile, std::int64_t sample_bytes,
     report(spec.name);
     const bool in_memory = spec.kind == ChannelKind::gpu_copy || spec.kind == ChannelKind::gpu_peer;
     std::int64_t bytes = in_memory ? std::max(sample_bytes, bytes_in_memory) : sample_bytes;
-    // Emulated GPUs are slow, and nobody needs their rates.
+    // Emulated GPUs are slow, and their rates mean nothing.
     if (engine.gpus()->emulated()) bytes = std::min(sample_bytes, emulated_bytes);
     if (Status status = measure(engine, profile, spec, bytes); !status) return status;
   }

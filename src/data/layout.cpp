@@ -6,7 +6,9 @@
 namespace tranship {
 namespace {
 
-Error bad(std::string message) { return Error{ErrorCode::invalid_argument, std::move(message)}; }
+Error bad(std::string message, std::string hint = {}) {
+  return Error{ErrorCode::invalid_argument, std::move(message), std::move(hint)};
+}
 
 std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
@@ -27,8 +29,8 @@ Result<Term> parse_term(std::string_view text, std::string_view whole) {
   const auto colon = text.find(':');
   const std::string_view name = trimmed(text.substr(0, colon));
   if (!is_name(name)) {
-    return bad("layout \"" + std::string(whole) + "\": \"" + std::string(text) +
-               "\" is not a term; write F, a dimension, or a dimension with a block, as in x:4");
+    return bad("layout \"" + std::string(whole) + "\": \"" + std::string(text) + "\" is not a term",
+               "write F, a dimension, or a dimension with a block, as in x:4");
   }
   Term term;
   if (name != "F") term.dimension = name;

@@ -1,5 +1,5 @@
-// What an array is: its index space, its fields, and the order in which they lie in memory
-// (Isometry, ICS'18, section 2).
+// Index spaces, field spaces and layouts: the description of an array (Isometry, ICS'18,
+// section 2).
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace tranship {
 
-/// Most dimensions that an index space may have.
+/// Largest number of dimensions of an index space.
 inline constexpr int dimensions_max = 8;
-/// Most terms that one dimension may have in a layout: blocks of blocks of blocks, and the rest.
+/// Largest number of terms of one dimension in a layout: three levels of blocks, and the rest.
 inline constexpr int levels_max = 4;
 
 struct Dimension {
@@ -32,15 +32,17 @@ struct Field {
 using IndexSpace = std::vector<Dimension>;
 using FieldSpace = std::vector<Field>;
 
-/// One element of a layout vector: the field space, a block of a dimension, or the rest of it.
+/// One term of a layout: the field space, a block of a dimension, or the rest of the dimension.
 struct Term {
   std::string dimension;   ///< empty: the field space F
-  std::int64_t block = 0;  ///< indices in the block; 0: all that the blocks leave
+  std::int64_t block = 0;  ///< indices in the block; 0: the rest of the dimension
   bool operator==(const Term&) const = default;
 };
 
-/// A linearization order, fastest term first. "x:4, F, x" is x in blocks of four, then the fields,
-/// then the blocks. Several blocks of one dimension nest in the order in which they are written.
+/// The order in which the elements of an array lie in memory, as terms, fastest first. "x:4, F, x"
+/// is x in blocks of four, then the fields, then the blocks. Several blocks of one dimension nest
+/// in the order in which they are written. To add a kind of term, see Term, parse() and
+/// Mapping::make().
 class Layout {
  public:
   /// Reads the text form. A layout that does not name F has the fields fastest.
@@ -51,8 +53,10 @@ class Layout {
   explicit Layout(std::vector<Term> terms) : terms_(std::move(terms)) {}
 
   const std::vector<Term>& terms() const { return terms_; }
+  /// Returns the text form, which parse() reads.
   std::string to_string() const;
 
+  /// Checks that the layout describes arrays of that index space.
   /// @error invalid_argument if a dimension is missing, unknown, or has no unblocked term
   Status check(const IndexSpace& space) const;
 

@@ -8,26 +8,26 @@
 namespace tranship {
 namespace {
 
-/// Where one dimension's index crosses from one block into the next: at every i with
+/// The boundaries between the blocks of one dimension: every index i with
 /// (i + phase) % block == 0.
 struct Boundary {
   std::int64_t block = 1;
   std::int64_t phase = 0;
 };
 
-/// The part of one dimension's range that is a product of loops on both sides.
+/// A part of one dimension's range that is a product of loops on both sides.
 struct Segment {
-  std::int64_t first = 0;  ///< index, counted from the box's corner
+  std::int64_t first = 0;  ///< first index, counted from the box's first
   int rank = 0;
   struct Step {
     std::int64_t extent = 1;
-    std::int64_t step = 1;  ///< indices between two turns
+    std::int64_t step = 1;  ///< indices from one iteration to the next
   };
   std::array<Step, 2 * levels_max> steps{};
 };
 
-/// Cuts one dimension's range into segments. Levels are the block sizes of both sides, smallest
-/// first; at level k only the first k of them may be crossed.
+/// Divides one dimension's range into segments. The levels are the block sizes of both sides,
+/// smallest first; a segment of level k may cross boundaries of the first k block sizes only.
 class Cutter {
  public:
   Cutter(const Levels& source, std::int64_t source_lower, const Levels& target,
@@ -97,7 +97,7 @@ class Cutter {
     cut_blocks(rest, high, level, outer);
   }
 
-  /// Cuts [low, high), which begins at a boundary of the top level, at those boundaries.
+  /// Divides [low, high), which begins at a boundary of the top level, at those boundaries.
   void cut_blocks(std::int64_t low, std::int64_t high, int level, const Segment& outer) {
     const std::int64_t block = boundaries_[static_cast<std::size_t>(level - 1)].block;
     for (std::int64_t at = low; at < high; at += block) {
@@ -110,7 +110,7 @@ class Cutter {
   std::vector<Segment>* segments_ = nullptr;
 };
 
-/// Scratch of one lowering, kept by each thread so that the path of a request does not allocate.
+/// Scratch memory of a lowering. Each thread keeps one, so that a copy does not allocate.
 struct Scratch {
   std::array<std::vector<Segment>, dimensions_max> segments;
 };
@@ -120,7 +120,7 @@ Scratch& scratch() {
   return kept;
 }
 
-/// The nest of one field over one combination of segments.
+/// Returns the nest of one field over one combination of segments.
 LoopNest nest_of(const Corner& source, const Corner& target, const Placement& from,
                  const Placement& to, const std::array<const Segment*, dimensions_max>& chosen,
                  int rank) {
@@ -148,7 +148,8 @@ LoopNest nest_of(const Corner& source, const Corner& target, const Placement& fr
   return nest;
 }
 
-/// Whether no dimension of the field has blocks: one stride says where an index lies.
+/// Returns whether the mapping has one field and no dimension with blocks, so that each dimension
+/// has a single stride.
 bool strided(const Mapping& mapping) {
   const Placement& field = mapping.fields()[0];
   return mapping.fields().size() == 1 &&
@@ -156,7 +157,8 @@ bool strided(const Mapping& mapping) {
                      [](const Levels& levels) { return levels.count == 1; });
 }
 
-/// The one nest between two arrays of strides: most copies are that, and lists of them are long.
+/// Appends the single nest between two strided mappings. Most copies are of this kind, and lists of
+/// them are long.
 void lower_strided(const Corner& source, const Corner& target, const Point& extents,
                    std::vector<LoopNest>& nests) {
   const Placement& from = source.mapping->fields()[0];
@@ -267,7 +269,7 @@ bool same_loops(const LoopNest& a, const LoopNest& b) {
   return true;
 }
 
-/// Fields that lie one behind the other on both sides become one longer element.
+/// Joins fields that are adjacent on both sides to one longer element.
 void join_neighbours(std::vector<LoopNest>& nests, std::size_t first) {
   std::size_t kept = first;
   for (std::size_t k = first + 1; k < nests.size(); ++k) {
@@ -284,7 +286,7 @@ void join_neighbours(std::vector<LoopNest>& nests, std::size_t first) {
   nests.resize(kept + 1);
 }
 
-/// How many nests from `k` on are equally spaced copies of nest `k`.
+/// Returns how many nests, from number `k` on, are equally spaced copies of nest `k`.
 std::size_t progression(const std::vector<LoopNest>& nests, std::size_t k) {
   std::size_t count = 1;
   for (; k + count < nests.size(); ++count) {
@@ -343,13 +345,14 @@ Result<std::vector<int>> match_fields(const Mapping& source, const Mapping& targ
     if (found == from.end() && to.size() == 1) found = from.begin();
     if (found == from.end()) {
       return Error{ErrorCode::invalid_argument,
-                   "the target's field \"" + field.field.name + "\" is not in the source"};
+                   "the target's field \"" + field.field.name + "\" is not in the source",
+                   "give both the same fields"};
     }
     if (found->field.bytes != field.field.bytes || found->field.type != field.field.type) {
       return Error{ErrorCode::invalid_argument,
                    "field \"" + field.field.name + "\" is " + found->field.type +
-                       " in the source and " + field.field.type +
-                       " in the target; a copy does not convert types, convert it first"};
+                       " in the source and " + field.field.type + " in the target",
+                   "a copy does not convert types: convert the array first"};
     }
     matched.push_back(static_cast<int>(found - from.begin()));
   }

@@ -12,17 +12,20 @@ namespace {
 
 constexpr std::int64_t bytes_max = std::numeric_limits<std::int64_t>::max() / 4;
 
-Error bad(std::string message) { return Error{ErrorCode::invalid_argument, std::move(message)}; }
+Error bad(std::string message, std::string hint = {}) {
+  return Error{ErrorCode::invalid_argument, std::move(message), std::move(hint)};
+}
 
 Status check_space(const IndexSpace& space) {
   if (space.size() > dimensions_max) {
-    return bad("an array has " + std::to_string(space.size()) + " dimensions; at most " +
-               std::to_string(dimensions_max) + " are supported");
+    return bad("an array has " + std::to_string(space.size()) + " dimensions",
+               "give it at most " + std::to_string(dimensions_max));
   }
   for (std::size_t k = 0; k < space.size(); ++k) {
     const Dimension& dimension = space[k];
     if (dimension.name.empty() || dimension.name == "F") {
-      return bad("\"" + dimension.name + "\" cannot name a dimension; F is the field space");
+      return bad("\"" + dimension.name + "\" cannot name a dimension",
+                 "give it another name: F is the field space");
     }
     if (dimension.extent < 0) {
       return bad("dimension \"" + dimension.name + "\" has a negative extent");
@@ -51,7 +54,7 @@ Status check_fields(const Fields& fields, Get field_of) {
   return {};
 }
 
-/// How many values each term takes, and the number of its level within its dimension.
+/// The number of values of a term, and the number of its level within its dimension.
 struct TermShape {
   std::int64_t extent = 1;
   std::size_t dimension = 0;
@@ -95,7 +98,7 @@ std::vector<TermShape> shape_terms(const IndexSpace& space, const Layout& layout
   return shapes;
 }
 
-/// Padding of blocks included.
+/// Returns whether the array with the padding of its blocks is too large for 63-bit offsets.
 bool too_large(const std::vector<TermShape>& shapes) {
   std::int64_t points = 1;
   for (const TermShape& shape : shapes) {
@@ -105,7 +108,7 @@ bool too_large(const std::vector<TermShape>& shapes) {
   return false;
 }
 
-/// Terms of a strided mapping, by the first field's strides.
+/// Returns the layout that follows the first field's strides.
 Layout layout_of_strides(const IndexSpace& space, const std::vector<Placement>& fields) {
   std::vector<std::size_t> order(space.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

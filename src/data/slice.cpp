@@ -22,9 +22,8 @@ Status check_blocks(const View& view, const std::vector<DimensionSlice>& slices)
   for (std::size_t k = 0; k < slices.size(); ++k) {
     if (!slices[k].drop && view.mapping->fields()[0].dimension[k].count > 1) {
       return Error{ErrorCode::unsupported,
-                   "dimension \"" + view.mapping->space()[k].name +
-                       "\" is stored in blocks: slice this array with ranges only, without "
-                       "steps or single indices"};
+                   "dimension \"" + view.mapping->space()[k].name + "\" is stored in blocks",
+                   "slice this array with ranges only, without steps or single indices"};
     }
   }
   return {};

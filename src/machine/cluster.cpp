@@ -12,13 +12,13 @@ constexpr int own_of_cluster = 2;
 
 bool starts(const std::string& name, const char* prefix) { return name.rfind(prefix, 0) == 0; }
 
-/// 0 or 1 for "node0/..." and "node1/..."; otherwise own_of_cluster.
+/// Returns 0 or 1 for "node0/..." and "node1/...", otherwise own_of_cluster.
 int side_of(const std::string& name) {
   if (starts(name, "node0/")) return 0;
   return starts(name, "node1/") ? 1 : own_of_cluster;
 }
 
-/// "device1" of "node0/device1".
+/// Returns "device1" for "node0/device1".
 std::string local_name(const std::string& name) { return name.substr(name.find('/') + 1); }
 
 bool names_a_node(const std::string& name) {
@@ -28,7 +28,7 @@ bool names_a_node(const std::string& name) {
                      [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-/// Index of node0's entry with the same local name, or -1.
+/// Returns the index of node0's entry with the same local name, or -1.
 template <typename Entry>
 int counterpart(const std::vector<Entry>& entries, const std::string& name) {
   const std::string wanted = "node0/" + local_name(name);
@@ -37,21 +37,21 @@ int counterpart(const std::vector<Entry>& entries, const std::string& name) {
   return found == entries.end() ? -1 : static_cast<int>(found - entries.begin());
 }
 
-Status refused(const std::string& text) {
-  return Error{ErrorCode::invalid_argument, "this machine profile cannot be used: " + text};
+Status refused(const std::string& text, const std::string& hint) {
+  return Error{ErrorCode::invalid_argument, "this machine profile cannot be used: " + text, hint};
 }
 
 Status check_memory(const Profile& profile, const Memory& memory) {
   const std::string name = "memory \"" + memory.name + "\"";
   const int side = side_of(memory.name);
   if (side == own_of_cluster || local_name(memory.name).empty()) {
-    return refused(name +
-                   " is neither of node0 nor of node1; with \"nodes\" above 0 list node0's "
+    return refused(name + " is neither of node0 nor of node1",
+                   "with \"nodes\" above 0 list node0's "
                    "memories, and those of node1 that it reaches");
   }
   if (side == 0) return {};
   if (profile.nodes == 1) {
-    return refused(name + " is of node1, but \"nodes\" is 1; write 2 or more, or leave it out");
+    return refused(name + " is of node1, but \"nodes\" is 1", "write 2 or more, or leave it out");
   }
   const int found = counterpart(profile.memories, memory.name);
   if (found >= 0) {
@@ -61,17 +61,17 @@ Status check_memory(const Profile& profile, const Memory& memory) {
       return {};
     }
   }
-  return refused(name +
-                 " has no equal in node0; with \"nodes\" above 0 all nodes are equal: give " +
-                 "node0 one of that name, kind and limits");
+  return refused(
+      name + " has no equal in node0",
+      "with \"nodes\" above 0 all nodes are equal: give node0 one of that name, kind and limits");
 }
 
 Status check_resource(const Profile& profile, const Resource& resource) {
   const std::string name = "resource \"" + resource.name + "\"";
   const int side = side_of(resource.name);
   if (side == own_of_cluster && names_a_node(resource.name)) {
-    return refused(name +
-                   " is neither of node0 nor of node1; with \"nodes\" above 0 list node0's "
+    return refused(name + " is neither of node0 nor of node1",
+                   "with \"nodes\" above 0 list node0's "
                    "resources, and those of node1 that channels between the two use");
   }
   if (side != 1) return {};
@@ -80,12 +80,12 @@ Status check_resource(const Profile& profile, const Resource& resource) {
                         resource.bytes_per_second) {
     return {};
   }
-  return refused(name +
-                 " has no equal in node0; with \"nodes\" above 0 all nodes are equal: give " +
-                 "node0 one of that name and rate");
+  return refused(
+      name + " has no equal in node0",
+      "with \"nodes\" above 0 all nodes are equal: give node0 one of that name and rate");
 }
 
-/// Whether a channel's name says "node0" (or "node1") as a word.
+/// Returns whether a channel's name contains "node0" (or "node1") as a word.
 bool says_node(const std::string& name, char number) {
   const std::string word = std::string("node") + number;
   const auto letter = [&](std::size_t at) {
@@ -103,20 +103,20 @@ Status check_channel(const Profile& profile, const ChannelSpec& channel) {
     return side_of(profile.memories[static_cast<std::size_t>(memory)].name);
   };
   if (side(channel.source) != 0) {
-    return refused(name +
-                   " starts at node1; with \"nodes\" above 0 list the channels inside node0 and "
+    return refused(name + " starts at node1",
+                   "with \"nodes\" above 0 list the channels inside node0 and "
                    "those from node0 to node1: the others are like them");
   }
   const bool between = side(channel.target) == 1;
   for (const int resource : channel.resources) {
     const Resource& used = profile.resources[static_cast<std::size_t>(resource)];
     if (between || side_of(used.name) != 1) continue;
-    return refused(name + " stays inside node0, but uses \"" + used.name +
-                   "\"; name a resource of node0 or of the whole cluster");
+    return refused(name + " stays inside node0, but uses \"" + used.name + "\"",
+                   "name a resource of node0 or of the whole cluster");
   }
   if (!says_node(channel.name, '0') || says_node(channel.name, '1') != between) {
-    return refused(name + " needs a name that other nodes' channels can be named by; put " +
-                   (between ? "\"node0\" and \"node1\" into it" : "\"node0\" alone into it"));
+    return refused(name + " needs a name that other nodes' channels can be named by",
+                   between ? "put \"node0\" and \"node1\" into it" : "put \"node0\" alone into it");
   }
   return {};
 }
@@ -259,9 +259,9 @@ Result<Profile> Cluster::neighbourhood(std::span<const int> nodes) const {
   std::vector<std::string> numbers;
   for (const int node : nodes) {
     if (node < 0 || node >= nodes_) {
-      return Error{ErrorCode::out_of_range, "there is no node" + std::to_string(node) +
-                                                ": this cluster has nodes 0 to " +
-                                                std::to_string(nodes_ - 1)};
+      return Error{ErrorCode::out_of_range,
+                   "there is no node" + std::to_string(node) + " in this cluster",
+                   "name nodes from 0 to " + std::to_string(nodes_ - 1)};
     }
     if (std::count(nodes.begin(), nodes.end(), node) > 1) {
       return Error{ErrorCode::invalid_argument,

@@ -1,5 +1,5 @@
-// A cluster of equal nodes, described by one of them: what a planner or a simulator needs to know
-// of a few of its nodes costs the same whether it has two or a hundred thousand.
+// A cluster of equal nodes, described by one of them: the profile of a few nodes costs the same
+// whether the cluster has two nodes or a hundred thousand.
 #pragma once
 
 #include <span>
@@ -13,31 +13,33 @@ namespace tranship {
 
 /// A value. Its profile lists the memories, resources and channels of node0, the memories of node1
 /// that node0 reaches, and the channels from node0 to node1 with the resources that they use on
-/// both sides. Names begin with "node0/" or "node1/", and those of channels have these words
-/// somewhere; a resource whose name does not (a switch, a parallel file system) is one for the
-/// whole cluster. A profile with `nodes` 0 is a cluster of the nodes that it names, and is handed
-/// out as it is. A neighbourhood costs some hundred nanoseconds a channel.
+/// both sides. Names of memories and resources begin with "node0/" or "node1/", and names of
+/// channels contain these words. A resource with another name (a switch, a parallel file system)
+/// exists once for the whole cluster. A profile with `nodes` 0 is a cluster of the nodes that it
+/// lists. A neighbourhood costs some hundred nanoseconds for each channel.
 class Cluster {
  public:
-  /// @error invalid_argument if the profile does not describe what every node has
+  /// Returns the cluster that a profile describes.
+  /// @error invalid_argument if the profile does not describe every node
   static Result<Cluster> make(Profile described);
 
   int nodes() const { return nodes_; }
 
-  /// The node named in "node3/device1", as its number in the cluster; -1: there is no such memory
-  /// in this cluster.
+  /// Returns the number of the node of a memory, 3 for "node3/device1"; -1 if the cluster has no
+  /// such memory.
   int node_of(const std::string& memory) const;
 
-  /// The profile of those nodes alone: everything inside each of them, and the channels between
-  /// any two, with their own names. Memories come node by node, in the template's order; so do
-  /// resources (the cluster's own ones last) and the channels inside nodes. Channels between come
-  /// after those, by the node that they leave, then by the one that they reach, in the order given.
-  /// Two calls with the same number of nodes give the same profile but for names.
+  /// Returns the profile of those nodes alone: everything inside each of them, and the channels
+  /// between any two, with the names of these nodes. Memories come node by node, in the template's
+  /// order; so do resources (the cluster's own ones last) and the channels inside nodes. Channels
+  /// between come after those, by the node that they leave, then by the one that they reach, in the
+  /// order given. Two calls with the same number of nodes give the same profile but for names.
   /// @error out_of_range if a node is not of this cluster; invalid_argument if one is named twice
   Result<Profile> neighbourhood(std::span<const int> nodes) const;
 
-  /// How many of each a node has; the index of a neighbourhood's memory, resource or channel inside
-  /// its node follows by division. With `nodes` 0: how many there are in all, and none between.
+  /// Return how many of each a node has. The index of a neighbourhood's memory, resource or channel
+  /// inside its node follows by division. With `nodes` 0 these are the numbers of the whole
+  /// profile, and none is between nodes.
   int memories_each() const { return static_cast<int>(memories_.size()); }
   int resources_each() const { return static_cast<int>(resources_.size()); }
   int resources_shared() const { return static_cast<int>(shared_.size()); }
@@ -49,7 +51,7 @@ class Cluster {
   const Profile& described() const { return described_; }
 
  private:
-  /// A name, cut where the number of a node goes.
+  /// A name, split where the numbers of nodes are inserted.
   struct NamePattern {
     std::vector<std::string> pieces;  ///< the text between the numbers
     std::vector<int> sides;           ///< node0 or node1 after each piece but the last
@@ -57,7 +59,7 @@ class Cluster {
     explicit NamePattern(const std::string& name);
     std::string with(const std::string& near, const std::string& far) const;
   };
-  /// Where an entry of the template stands: in node0 or node1, and which of the node's it is.
+  /// Position of an entry in the profile: node0 or node1, and its number within that node.
   struct Slot {
     int side = 0;
     int number = 0;
@@ -79,7 +81,7 @@ class Cluster {
   std::vector<NamePattern> patterns_;  ///< by channel of the template
 };
 
-/// Whether a profile with `nodes` above 0 says what every node has, and nothing twice. Part of
+/// Checks that a profile with `nodes` above 0 describes every node, and nothing twice. Part of
 /// Profile::check().
 /// @error invalid_argument naming the entry, and what to write
 Status check_nodes(const Profile& profile);

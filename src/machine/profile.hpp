@@ -1,5 +1,5 @@
-// A machine as the planner sees it: memories, channels between them, and what they share. A profile
-// is measured, saved, edited, handed to another machine; nothing in it is guessed (design: I4).
+// The planner's model of a machine: memories, channels between them, and resources that channels
+// share. Profiles are measured, saved, edited and used on other machines (design: I4).
 #pragma once
 
 #include <cstdint>
@@ -13,61 +13,68 @@
 
 namespace tranship {
 
+/// One memory of the machine.
 struct Memory {
   std::string name;  ///< such as "node0/host0"
   MemoryKind kind = MemoryKind::host;
-  std::int64_t buffer_bytes_max = 0;  ///< what intermediate buffers may take there; 0: none
-  /// The threshold TH (Isometry 4.1): no tile in an intermediate buffer there may be larger.
-  /// 0: the planner's default.
+  std::int64_t buffer_bytes_max = 0;  ///< bytes for intermediate buffers; 0: none are allowed
+  /// The threshold TH (Isometry 4.1): largest tile of an intermediate buffer in this memory, in
+  /// bytes. 0: the planner's default.
   std::int64_t threshold_bytes = 0;
 };
 
-/// A wire, a link direction, a bus or the cores that several channels use.
+/// Hardware that several channels use: a wire, one direction of a link, a bus or the cores.
 struct Resource {
   std::string name;
-  double bytes_per_second = 0;  ///< 0: its channels take turns, each at its own rate
+  double bytes_per_second = 0;  ///< 0: one channel uses it at a time, each at its own rate
 };
 
+/// One channel of the machine.
 struct ChannelSpec {
   std::string name;  ///< such as "memcpy node0"
   ChannelKind kind = ChannelKind::memcpy;
   int source = 0;  ///< index into Profile::memories
   int target = 0;
   Throughput throughput;
-  double latency_s = 0;  ///< of one request, from submission to its end, size aside
-  /// Requests that are carried at once, each by a thread, when the channel makes its throughput:
-  /// one of them alone takes so many times as long.
+  double latency_s =
+      0;  ///< time of one request from submission to end that its size does not explain
+  /// Number of requests, each carried by a thread, with which the channel reaches its throughput:
+  /// a single request has this fraction of the rate.
   int width = 1;
-  /// The channel collects and spreads what it carries in host memory: only the runs on its device
-  /// count, and short ones in memory cost what the host's own channel takes for a copy of them.
+  /// Whether the channel gathers and scatters in host memory. Then its throughput depends on the
+  /// runs on its device only; short runs in host memory cost a copy by the memcpy channel.
   bool gathers = false;
   std::vector<int> resources;  ///< indices into Profile::resources
 };
 
+/// The model of one machine or of one cluster. A value.
 struct Profile {
-  std::string host;  ///< machine on which it was measured, or the source of the figures
+  std::string host;  ///< machine on which it was measured, or source of the figures
   std::string date;  ///< ISO 8601
   std::string comment;
-  /// How many equal nodes there are, if node0 and the channels from it to node1 stand for all of
-  /// them (machine/cluster.hpp); 0: every node is listed as it is.
+  /// Number of equal nodes, if node0 and its channels to node1 describe all of them
+  /// (machine/cluster.hpp); 0: every node is listed.
   int nodes = 0;
   std::vector<Memory> memories;
   std::vector<Resource> resources;
   std::vector<ChannelSpec> channels;
-  double handoff_s = 0;          ///< from handing a transfer to a worker to its end, size aside
-  double planning_s = 0;         ///< of one full plan: it must save more than that to be made
-  std::int64_t cache_bytes = 0;  ///< last-level cache: larger copies use streaming stores
+  double handoff_s = 0;   ///< time from handing a transfer to a worker to its end, without the copy
+  double planning_s = 0;  ///< time of one full plan; a plan must save more than that
+  std::int64_t cache_bytes =
+      0;  ///< size of the last-level cache; larger copies use streaming stores
 
-  /// Index of the memory of that name, or -1.
+  /// Returns the index of the memory of that name, or -1.
   int find_memory(const std::string& name) const;
 
-  /// Whether every entry can be meant: rates, sizes, names and what they refer to. A profile whose
-  /// memories are not all joined is one.
-  /// @error invalid_argument naming the entry, and what to write
+  /// Checks every entry: rates, sizes, names and references. A profile whose memories are not all
+  /// connected is valid.
+  /// @error invalid_argument naming the first wrong entry, and what to write
   Status check() const;
 
+  /// Returns the profile as JSON; docs/reference/machines.md describes the keys.
   std::string to_json() const;
-  /// @error invalid_argument naming the place in the text, or the entry, and what to write
+  /// Reads a profile from JSON and checks it.
+  /// @error invalid_argument naming the place in the text or the entry, and what to write
   static Result<Profile> from_json(const std::string& text);
 };
 

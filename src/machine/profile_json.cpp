@@ -1,4 +1,4 @@
-// Profiles as text. Whoever writes one by hand is told which entry lacks what.
+// Profiles as JSON. Errors name the entry and what to write, for profiles written by hand.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -13,14 +13,16 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* format = "tranship-profile-1";
 
-/// Why a text is no profile; leaves this file as an Error.
+/// Says why a text is no profile. It leaves this file as an Error.
 struct Refusal : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  Refusal(const std::string& message, std::string what_to_do)
+      : std::runtime_error(message), hint(std::move(what_to_do)) {}
+  std::string hint;
 };
 
 template <typename T>
 T unwrap(Result<T> result, const std::string& where) {
-  if (!result) throw Refusal(where + ": " + result.error().text() + "; write one of these");
+  if (!result) throw Refusal(where + ": " + result.error().message, "write one of these");
   return *std::move(result);
 }
 
@@ -31,21 +33,21 @@ std::string shortened(const Json& json) {
   return text;
 }
 
-/// One object of the text, read key by key.
+/// One JSON object, read key by key.
 class Entry {
  public:
   Entry(const Json& json, std::string what) : json_(json), what_(std::move(what)) {
-    if (!json.is_object()) throw Refusal(what_ + " is " + shortened(json) + "; write an object");
+    if (!json.is_object()) throw Refusal(what_ + " is " + shortened(json), "write an object");
     if (json.contains("name") && json["name"].is_string()) {
       name_ = " \"" + json["name"].get<std::string>() + "\"";
     }
   }
 
-  /// Such as `channel 3 "node0/memcpy"`; the count starts at 0.
+  /// Returns the entry's name for messages, such as `channel 3 "node0/memcpy"`; counted from 0.
   std::string where() const { return what_ + name_; }
 
   const Json& need(const char* key) const {
-    if (!json_.contains(key)) throw Refusal(where() + " has no \"" + key + "\"; add it");
+    if (!json_.contains(key)) throw Refusal(where() + " has no \"" + key + "\"", "add it");
     return json_[key];
   }
 
@@ -86,7 +88,7 @@ class Entry {
     return json_.contains(key) ? list(key) : none;
   }
 
-  /// 4096, and 4.096e3 too.
+  /// Returns the whole number that `json` is, also if it is written as 4.096e3.
   static std::optional<std::int64_t> whole(const Json& json) {
     constexpr double exact_max = 0x1.0p53;
     if (json.is_number_unsigned() && json.get<std::uint64_t>() >> 63 != 0) return std::nullopt;
@@ -99,8 +101,8 @@ class Entry {
 
  private:
   [[noreturn]] void refuse(const char* key, const Json& value, const char* wanted) const {
-    throw Refusal("\"" + std::string(key) + "\" of " + where() + " is " + shortened(value) +
-                  "; write " + wanted);
+    throw Refusal("\"" + std::string(key) + "\" of " + where() + " is " + shortened(value),
+                  std::string("write ") + wanted);
   }
 
   const Json& json_;
@@ -134,8 +136,9 @@ Sample sample_from(const Json& json, std::size_t number, const Entry& channel) {
   const auto request = triple ? Entry::whole(json[0]) : std::nullopt;
   const auto run = triple ? Entry::whole(json[1]) : std::nullopt;
   if (!request || !run) {
-    throw Refusal("sample " + std::to_string(number) + " of " + channel.where() + " is " +
-                  shortened(json) + "; write [request bytes, run bytes, bytes per second]");
+    throw Refusal(
+        "sample " + std::to_string(number) + " of " + channel.where() + " is " + shortened(json),
+        "write [request bytes, run bytes, bytes per second]");
   }
   return {*request, *run, json[2].get<double>()};
 }
@@ -145,7 +148,8 @@ int memory_at(const Profile& profile, const Entry& channel, const char* key) {
   const int found = profile.find_memory(name);
   if (found < 0) {
     throw Refusal("the " + std::string(key) + " of " + channel.where() + ", \"" + name +
-                  "\", is no memory of this profile; list it under \"memories\", or correct it");
+                      "\", is no memory of this profile",
+                  "list it under \"memories\", or correct it");
   }
   return found;
 }
@@ -154,8 +158,9 @@ int resource_at(const Profile& profile, const Entry& channel, const Json& name) 
   for (std::size_t k = 0; k < profile.resources.size(); ++k) {
     if (name == profile.resources[k].name) return static_cast<int>(k);
   }
-  throw Refusal("the resource " + shortened(name) + " of " + channel.where() +
-                " is none of this profile; list it under \"resources\", or correct it");
+  throw Refusal(
+      "the resource " + shortened(name) + " of " + channel.where() + " is none of this profile",
+      "list it under \"resources\", or correct it");
 }
 
 ChannelSpec channel_from(const Profile& profile, const Entry& entry) {
@@ -181,8 +186,8 @@ ChannelSpec channel_from(const Profile& profile, const Entry& entry) {
 Profile profile_from(const Json& json) {
   const Entry top(json, "the profile");
   if (!json.contains("format") || json["format"] != format) {
-    throw Refusal("\"format\" must be \"" + std::string(format) +
-                  "\"; measure a new one with: tranship calibrate");
+    throw Refusal("\"format\" must be \"" + std::string(format) + "\"",
+                  "measure a new one with: tranship calibrate");
   }
   Profile profile;
   profile.host = top.text_or_none("host");
@@ -191,8 +196,8 @@ Profile profile_from(const Json& json) {
   const std::int64_t nodes = top.whole_or_zero("nodes");
   constexpr std::int64_t nodes_max = std::int64_t{1} << 30;
   if (nodes > nodes_max) {
-    throw Refusal("\"nodes\" is " + std::to_string(nodes) + "; write " + std::to_string(nodes_max) +
-                  " at most");
+    throw Refusal("\"nodes\" is " + std::to_string(nodes),
+                  "write " + std::to_string(nodes_max) + " at most");
   }
   profile.nodes = static_cast<int>(std::max(nodes, -nodes_max));
   profile.handoff_s = top.number_or_zero("handoff_s");
@@ -244,18 +249,18 @@ std::string Profile::to_json() const {
 }
 
 Result<Profile> Profile::from_json(const std::string& text) {
-  const auto error = [](const std::string& why) {
-    return Error{ErrorCode::invalid_argument, "this machine profile cannot be used: " + why};
+  const auto error = [](const std::string& why, const std::string& hint) {
+    return Error{ErrorCode::invalid_argument, "this machine profile cannot be used: " + why, hint};
   };
   try {
     Profile profile = profile_from(Json::parse(text));
     if (Status status = profile.check(); !status) return status.error();
     return profile;
   } catch (const Refusal& refusal) {
-    return error(refusal.what());
+    return error(refusal.what(), refusal.hint);
   } catch (const Json::exception& parsing) {
-    return error(std::string("it is no JSON (") + parsing.what() +
-                 "); correct the text there, or measure a new one with: tranship calibrate");
+    return error(std::string("it is no JSON (") + parsing.what() + ")",
+                 "correct the text there, or measure a new one with: tranship calibrate");
   }
 }
 

@@ -27,7 +27,7 @@ Throughput::Axis Throughput::axis_of(std::vector<std::int64_t> bytes) {
   return axis;
 }
 
-Throughput::Place Throughput::place_on(const Axis& axis, std::int64_t bytes) {
+Throughput::AxisPosition Throughput::position_on(const Axis& axis, std::int64_t bytes) {
   const std::size_t last = axis.bytes.size() - 1;
   if (bytes >= axis.bytes[last]) return {last, last, 0, 0};
   if (bytes <= axis.bytes[0]) return {0, 0, 0, log_of(bytes) - axis.logs[0]};
@@ -55,8 +55,9 @@ Throughput::Throughput(std::vector<Sample> samples) {
     table->rates.assign(table->requests.bytes.size() * table->runs.bytes.size(), smallest);
     for (const Sample& sample : samples) {
       if (!counts(sample.bytes_per_second)) continue;
-      double& here = table->rates[table->index(place_on(table->requests, sample.request_bytes).low,
-                                               place_on(table->runs, sample.run_bytes).low)];
+      double& here =
+          table->rates[table->index(position_on(table->requests, sample.request_bytes).low,
+                                    position_on(table->runs, sample.run_bytes).low)];
       here = std::max(here, sample.bytes_per_second);
     }
     table->raise();
@@ -79,8 +80,8 @@ void Throughput::Table::raise() {
 double Throughput::at(std::int64_t request_bytes, std::int64_t run_bytes) const {
   if (empty()) return 0;
   const Table& table = *table_;
-  const Place request = place_on(table.requests, request_bytes);
-  const Place run = place_on(table.runs, run_bytes);
+  const AxisPosition request = position_on(table.requests, request_bytes);
+  const AxisPosition run = position_on(table.runs, run_bytes);
   const double low = table.rates[table.index(request.low, run.low)];
   const double high = table.rates[table.index(request.high, run.high)];
   // A request below the smallest that was measured takes that one's time: most of it is overhead.
@@ -95,7 +96,7 @@ std::int64_t Throughput::run_for(std::int64_t request_bytes, double bytes_per_se
   if (empty()) return never;
   const Table& table = *table_;
   if (bytes_per_second <= 0) return 1;
-  const Place request = place_on(table.requests, request_bytes);
+  const AxisPosition request = position_on(table.requests, request_bytes);
   const double wanted = std::log2(bytes_per_second) - request.below - slack;
   std::size_t first = 0;  // the first measured run that is long enough
   std::size_t last = table.runs.bytes.size();
@@ -124,7 +125,8 @@ std::int64_t Throughput::run_for(std::int64_t request_bytes, double bytes_per_se
   const auto run = std::max<std::int64_t>(whole ? measured : static_cast<std::int64_t>(ceiling), 1);
   // Just above a whole number, it may be rounding that asks for the next one.
   const bool doubtful = run > 1 && ceiling - 1 >= exact * (1 - 1e-9);
-  return doubtful && table.log_at(request, place_on(table.runs, run - 1)) >= wanted ? run - 1 : run;
+  return doubtful && table.log_at(request, position_on(table.runs, run - 1)) >= wanted ? run - 1
+                                                                                       : run;
 }
 
 double Throughput::peak() const { return empty() ? 0 : table_->rates.back(); }

@@ -1,5 +1,5 @@
-// Plans by the shape of the query, not by address. What waits in the channels is part of a query,
-// so that plans for a busy machine are found only while it is as busy.
+// A cache of plans. The key is the whole query: mappings, boxes, memories and the work that is
+// queued in the channels, but no addresses.
 #pragma once
 
 #include <array>
@@ -12,14 +12,15 @@
 
 namespace tranship {
 
-/// Bounded: sets of four, the oldest of a set goes. Any thread may call; a find costs one hash of
-/// numbers that the query already has, and one comparison.
+/// Set-associative, with four plans in a set; a new plan replaces the oldest of its set. Threads:
+/// all. A lookup costs one hash of numbers that the query already contains, and one comparison.
 class PlanCache {
  public:
   explicit PlanCache(std::size_t sets = 1024) : sets_(sets) {}
 
+  /// Returns the plan of the query; null if the cache does not have it.
   std::shared_ptr<const Plan> find(const PlanQuery& query);
-  /// The same without waiting: null also if another thread is in the cache at the moment.
+  /// Does the same without blocking: returns null also while another thread uses the cache.
   std::shared_ptr<const Plan> find_now(const PlanQuery& query);
   void add(const PlanQuery& query, std::shared_ptr<const Plan> plan);
   void clear();

@@ -8,19 +8,20 @@
 namespace tranship {
 namespace {
 
-/// Of the longest dimension, up to which sizes of tiles are far apart.
+/// Extent of the longest dimension up to which few tile sizes are possible.
 constexpr std::int64_t coarse_extent = 128;
-/// Transfers that should find room for their buffers beside each other.
+/// Number of transfers whose buffers should fit at the same time.
 constexpr std::int64_t transfers_abreast = 4;
-/// The largest tile of a copy in one hop of memory: an urgent copy waits for one of them.
+/// Largest tile of a copy in one hop of memory, in bytes: an urgent copy waits for one of them.
 constexpr std::int64_t memory_tile_max = std::int64_t{1} << 20;
-/// Where a memory sets no threshold of its own.
+/// Threshold of memories that set none, in bytes.
 constexpr std::int64_t threshold_default = std::int64_t{16} << 20;
-/// What a round of changing one or two extents of a tile must gain for another.
+/// Share of the time that one round of refining a tile must save for another round.
 constexpr double refine_least = 0.995;
-/// A smaller tile is preferred while it costs at most this much more predicted time,
+/// A smaller tile is preferred while its predicted time is longer by at most this share,
 constexpr double tile_tolerance = 1.01;
-/// down to this size: a still smaller one must save as much, for each tile costs us work, too.
+/// down to this size in bytes. A still smaller tile must save that share, since each tile costs
+/// work of the scheduler.
 constexpr std::int64_t tile_preferred_least = std::int64_t{64} << 10;
 
 std::int64_t asked_bytes(const Task& task) { return static_cast<std::int64_t>(task.bytes); }

@@ -1,4 +1,4 @@
-// What a way costs: predicted time of a transfer along a path with given layouts and tiles.
+// The cost model: predicted time of a transfer along a path with given layouts and tiles.
 #pragma once
 
 #include <cmath>
@@ -13,10 +13,10 @@
 
 namespace tranship {
 
-/// Tile slots of a ring, at most.
+/// Largest number of tile slots in a buffer between two hops.
 constexpr std::int64_t slots_most = 16;
 
-/// A query, digested once.
+/// A query with the values that the planner derives from it once.
 struct Task {
   const PlanQuery& query;
   Order source;
@@ -26,16 +26,18 @@ struct Task {
   double bytes = 0;
   bool same_fields = true;  ///< both have the same fields in the same sequence
   bool converts = false;    ///< the two orders differ
-  bool has_gaps = false;    ///< an end's runs are short of the whole, whatever the order
-  bool coarse = false;  ///< few tiles divide the extents: their sizes are far from any asked for
-  bool trades_runs = false;  ///< a tile may have longer runs at one end for shorter at the other
-  std::int64_t common = 0;   ///< contiguous bytes that both have in common, tiles aside
+  bool has_gaps = false;    ///< an end has gaps: no tile there is one run
+  bool coarse =
+      false;  ///< few tile sizes divide the extents, so that sizes cannot be chosen freely
+  bool trades_runs = false;  ///< longer runs at one end mean shorter runs at the other
+  std::int64_t common = 0;   ///< contiguous bytes that both orders have in common, without tiles
 
   Task(const PlanQuery& asked, bool fields_match);
 };
 
-/// A way that could be taken. Buffers are in the source's order before the converting hop and in
-/// the target's after it: no other order of any buffer is faster (docs/decisions/0007).
+/// A path with its converting hop and tile, and its predicted time. Buffers have the source's order
+/// before the converting hop and the target's after it: no other order of a buffer is faster
+/// (docs/decisions/0007).
 struct Candidate {
   PlannerKind planner = PlannerKind::full;
   Path path;
@@ -48,84 +50,88 @@ struct Candidate {
   Binding binding;
 };
 
-/// Where a hop stands on its path.
+/// The position of a hop on its path.
 struct HopRole {
   bool first = false;
   bool last = false;
   bool converts = false;
 };
 
+/// Predicted cost of one tile on one hop.
 struct HopCost {
   std::int64_t run_bytes = 0;
   double tile_s = 0;  ///< latency excluded
 };
 
-/// Not thread-safe: it keeps scratch space from one call to the next.
+/// Predicts times for one query. Keeps scratch memory from one call to the next. Threads: one.
 class Costs {
  public:
   Costs(const Graph& graph, const Task& task);
 
-  /// The best tile for a path with its converting hop: of all sizes, the smallest that is (nearly)
-  /// as fast as any. Sizes that cannot beat `seconds_max` are passed over.
-  /// @return nothing if none can, or the intermediate buffers may not hold a tile
+  /// Returns the path with its best tile: of all sizes, the smallest that is (nearly) as fast as
+  /// any. Sizes that cannot be faster than `seconds_max` are skipped. Returns nothing if no size is
+  /// faster, or if the intermediate buffers may not hold a tile.
   std::optional<Candidate> best_tiling(const Path& path, int converting_hop, double seconds_max);
 
-  /// One tile alone, of the size that promises most and with equally long runs at both ends: quick.
+  /// Returns the path with one tile of the most promising size, with equally long runs at both
+  /// ends. Faster than best_tiling(): it tries one size.
   std::optional<Candidate> quick_tiling(const Path& path, int converting_hop);
 
-  /// The same way in tiles that several lanes can share, where it is one launch.
+  /// Returns the candidate in tiles that several lanes can share, if it is one kernel launch.
   Candidate in_tiles(const Candidate& candidate);
 
-  /// Changes the tile's extents one or two at a time, as long as it gains: what no size or rate
-  /// says, such as tiles in which the two orders are the same.
+  /// Changes one or two extents of the tile at a time while that shortens the predicted time. This
+  /// finds tiles that the search by size misses, such as those in which the two orders are equal.
   void refine(Candidate& candidate, int rounds);
 
-  /// From when a hop may begin until it does. A GPU is handed its work by the caller, unless there
-  /// are other hops or lanes: then by a worker.
+  /// Returns the seconds from when a hop may begin until it begins. The caller's thread submits a
+  /// GPU's work, or a worker if there are other hops or lanes.
   double start_s(const ChannelSpec& channel, bool among_others) const;
 
   HopCost hop(int channel, const HopRole& role, const Point& tile) const;
   HopCost hop(const Candidate& candidate, int number) const;
 
-  /// Time of a tile of each size in a channel that converts.
+  /// Times of a tile of each size in a channel that converts the layout.
   struct Converting {
-    BySize at_least_s{};  ///< of any tile of that size, the other hops' gain or loss counted here
-    BySize common_s{};    ///< of one whose runs are the common ones
+    BySize at_least_s{};  ///< lower bound for any tile of that size, including what other hops gain
+                          ///< or lose
+    BySize common_s{};    ///< time of a tile whose runs are the common ones
   };
   const Converting& converting(int channel);
 
-  /// The sizes of tiles that can matter to this transfer: from the first to before the end.
+  /// Return the range [first, end) of tile sizes that matter to this transfer.
   int size_first() const { return size_first_; }
   int size_end() const { return size_end_; }
 
-  /// No transfer with these sums over its hops takes less, for the best size of a tile.
+  /// Returns a lower bound for the time of any transfer with these sums over its hops, for the best
+  /// tile size.
   double at_least(const BySize& sum_s, const BySize& beat_s) const;
 
-  /// The same for tiles of one size.
+  /// Returns the lower bound for tiles of one size.
   double at_least(int size, double sum_s, double beat_s) const {
     const auto k = static_cast<std::size_t>(size);
     return share_[k] * sum_s + (tiles_[k] - 1) * beat_s;
   }
 
-  /// Time of a tile of a size in the slower of a first and a last channel, at least: in a tile,
-  /// long runs at one end are short ones at the other.
+  /// Returns a lower bound for the time of a tile in the slower one of a first and a last channel:
+  /// in a tile, long runs at one end are short ones at the other.
   double ends_s(int first, int last, int size);
-  /// The same, as far as a larger size has told already; costs nothing.
+  /// Returns the lower bound as far as it follows from larger sizes that were computed already.
   double ends_known_s(int first, int last, int size);
 
-  /// Bytes that a tile on this path may have; 0: not even one point.
+  /// Returns the largest tile on this path in bytes; 0: not even one point fits.
   std::int64_t tile_bytes_max(const Path& path) const;
 
-  /// Bytes that each ring of the path may take: its share of its memory's budget, and of the
-  /// transfer's.
+  /// Returns the bytes that each buffer of the path may take: its share of its memory's budget and
+  /// of the transfer's.
   std::int64_t ring_bytes_max(const Path& path) const;
 
  private:
   BySize common_runs_s(const ChannelSpec& channel) const;
   const BySize& common_runs_at_ends_s();
-  /// @param even whether both ends get equally long runs, rather than what their channels need
+  /// even: Whether both ends get equally long runs, instead of what their channels need.
   Candidate tiled(const Path& path, int converting_hop, std::int64_t bytes_max, bool even);
-  /// In GPU memory a copy is one launch, whatever its size.
+  /// Returns whether the copy is one kernel launch in GPU memory, whatever its size.
   bool in_one_launch(const Path& path) const;
   Candidate launched(const Path& path, int converting_hop);
   void predict(Candidate& candidate);
@@ -137,8 +143,8 @@ class Costs {
   const Task& task_;
   int size_first_ = 0;
   int size_end_ = tile_sizes;
-  BySize tiles_{};              ///< how many tiles of each size the transfer has, at least 1
-  BySize share_{};              ///< of a tile of each size that the whole transfer fills
+  BySize tiles_{};              ///< number of tiles of each size in the transfer, at least 1
+  BySize share_{};              ///< share of a tile of each size that the transfer fills
   std::vector<double> used_s_;  ///< by resource, for one tile
   /// Tiles that were chosen, by the throughput functions of their ends (-1: none) and their size.
   struct KnownTile {
@@ -148,7 +154,7 @@ class Costs {
     TileChoice choice;
   };
   const TileChoice& tile_for(int first, int last, std::int64_t bytes_max);
-  /// What the tiles of two ends have told of the time that the slower end takes at least.
+  /// Lower bounds for the slower one of two ends, by tile size.
   struct KnownEnds {
     int first = 0;
     int last = 0;
@@ -162,7 +168,7 @@ class Costs {
     int loop = -1;  ///< of a channel that gathers: the channel that copies for it
     Converting converting;
   };
-  std::deque<KnownConverting> converting_;  ///< those that were asked for
+  std::deque<KnownConverting> converting_;  ///< computed so far
   std::optional<BySize> at_ends_s_;
 };
 

@@ -1,4 +1,4 @@
-// Plans in words and as JSON.
+// Plans as text and as JSON.
 #include <nlohmann/json.hpp>
 
 #include "base/at.hpp"
@@ -19,7 +19,8 @@ std::string box_text(const Mapping& mapping, const Point& extents) {
   return text.empty() ? "one point" : text;
 }
 
-/// Blocks of the intermediate layout: the tile's extents, as "x:512, y:256".
+/// Returns the blocks of the intermediate layout, which are the tile's extents, such as "x:512,
+/// y:256".
 Json blocking_of(const Plan& plan) {
   Json factors = Json::object();
   const Mapping& mapping = *plan.hops[0].source;
@@ -41,7 +42,7 @@ std::string hops_text(const Plan& plan, std::size_t lane, const Profile& profile
   return text;
 }
 
-/// The memories in order; where the layout changes is marked.
+/// Returns the memories in order, with a mark where the layout changes.
 std::string path_text(const Alternative& other, const Profile& profile) {
   std::string text = profile.memories[at(other.memories[0])].name;
   for (std::size_t k = 1; k < other.memories.size(); ++k) {
@@ -70,7 +71,7 @@ Result<PlannerKind> planner_kind_from(const std::string& text) {
     if (text == to_string(kind)) return kind;
   }
   return Error{ErrorCode::invalid_argument, "\"" + text + "\" is no planner",
-               "take automatic, full, simple, spsl or spdl"};
+               "use automatic, full, simple, spsl or spdl"};
 }
 
 std::string Plan::path(const Profile& profile, std::size_t lane) const {

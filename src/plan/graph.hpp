@@ -1,5 +1,5 @@
-// The transfer graph (Isometry 4.1), prepared for planning: what can be known of the ways to each
-// memory before any transfer is asked for.
+// The transfer graph (Isometry 4.1) with what can be computed of the paths to each memory before a
+// transfer is planned.
 #pragma once
 
 #include <array>
@@ -12,62 +12,63 @@
 
 namespace tranship {
 
-/// Sizes of tiles that are tried: powers of two, from 64 B to 64 MiB. They bound what a more urgent
-/// transfer may have to wait for, and a memory's threshold bounds them. Those below 16 KiB are for
-/// transfers and memories that have no room for more.
+/// Number of tile sizes that are tried: powers of two from 64 B to 64 MiB. A more urgent transfer
+/// may have to wait for one tile. Sizes above a memory's threshold are not used there; those below
+/// 16 KiB are for small transfers and small memories.
 inline constexpr int tile_sizes = 21;
 inline constexpr int tile_size_usual = 8;
 inline constexpr std::int64_t tile_size(int index) { return std::int64_t{64} << index; }
 
-/// One number for each size of a tile.
+/// One number for each tile size.
 using BySize = std::array<double, tile_sizes>;
 
-/// Most hops of a path. A longer way through a machine has not been seen to pay.
+/// Largest number of hops of a path. No machine has been seen where a longer path was faster.
 inline constexpr int hops_max = 10;
 
-/// Channels in order.
+/// A path: its channels in order.
 struct Path {
   std::array<int, hops_max> channels{};
   int count = 0;
   void add(int channel) { channels[static_cast<std::size_t>(count++)] = channel; }
 };
 
-/// What the remaining way to one target costs at least, from each memory.
+/// Lower bounds for the cost of the paths from each memory to one target.
 struct Remaining {
   struct From {
-    int hops = -1;          ///< fewest hops; -1: no way
-    int next_channel = -1;  ///< of a shortest way that is as wide as such ways get
-    double width = 0;       ///< the peak rate of that way's narrowest channel
-    BySize sum_s{};         ///< least sum of latencies and times of a tile over the hops
+    int hops = -1;          ///< smallest number of hops; -1: there is no path
+    int next_channel = -1;  ///< first channel of the widest among the shortest paths
+    double width = 0;       ///< peak rate of that path's narrowest channel
+    BySize sum_s{};         ///< least sum over the hops of latency and time of a tile
     BySize beat_s{};        ///< least time of a tile in the slowest hop
   };
-  std::vector<From> from;  ///< by memory
+  std::vector<From> from;  ///< for each memory
 };
 
-/// Immutable after construction but for remaining(), which is computed once for each target. Any
-/// thread may call.
+/// Immutable after construction, except that remaining() is computed once for each target.
+/// Threads: all.
 class Graph {
  public:
   explicit Graph(const Profile& profile);
 
-  /// Channels that leave a memory, the widest first.
+  /// Returns the channels whose source is `memory`, the widest first.
   const std::vector<int>& leaving(int memory) const {
     return leaving_[static_cast<std::size_t>(memory)];
   }
-  /// Time of a contiguous tile of each size, latency excluded.
+  /// Returns the time of a contiguous tile of each size, without latency.
   const BySize& tile_s(int channel) const { return tile_s_[static_cast<std::size_t>(channel)]; }
-  /// Channels of the same throughput function have the same number.
+  /// Returns the number of the channel's throughput function, equal for channels with equal ones.
   int function(int channel) const { return functions_[static_cast<std::size_t>(channel)]; }
-  /// The memory's own channel for conversions, or -1.
+  /// Returns the channel that converts layouts within the memory, or -1.
   int self_loop(int memory) const { return self_loop_[static_cast<std::size_t>(memory)]; }
+  /// Returns the lower bounds for the paths to `target`.
   const Remaining& remaining(int target) const;
 
-  /// The path of the fewest hops, the widest among those; empty: there is none.
+  /// Returns the widest among the paths with the fewest hops; empty if there is no path.
   Path shortest(int source, int target) const;
 
-  /// The largest threshold that a memory sets.
+  /// Returns the largest threshold of any memory, in bytes.
   std::int64_t tile_bytes_most() const { return tile_bytes_most_; }
-  /// What the memory with the least room for buffers has.
+  /// Returns the smallest buffer budget of any memory, in bytes.
   std::int64_t buffer_bytes_least() const { return buffer_bytes_least_; }
 
   const Profile& profile() const { return profile_; }

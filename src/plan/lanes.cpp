@@ -9,15 +9,14 @@
 namespace tranship {
 namespace {
 
-/// Paths that are looked for, at most.
+/// Largest number of paths that are searched.
 constexpr int paths_most = 8;
-/// A path is worth a lane from this share of the first path's rate on: the tiles of a slow one
-/// end late.
+/// Least rate of a lane, as a share of the first path's rate: the tiles of a slow lane end late.
 constexpr double lane_share_least = 0.2;
-/// More lanes are taken if they save this share of the time or more.
+/// Least share of the time that further lanes must save.
 constexpr double lanes_gain_least = 0.05;
 
-/// What is left of channels (shares of their time) and resources (bytes/s, or shares).
+/// Remaining capacity of channels (shares of their time) and resources (bytes/s, or shares).
 class Residual {
  public:
   Residual(const Profile& profile, const Task& task, const Costs& costs, const Candidate& best)
@@ -36,7 +35,7 @@ class Residual {
     return tile_bytes_ / costs_.hop(channel, role, tile_).tile_s;
   }
 
-  /// What one more path could carry over this channel.
+  /// Returns the rate that another path could have over this channel.
   double left(int channel, const HopRole& role) const {
     const double rate = this->rate(channel, role);
     double least = rate * channels_[at(channel)];
@@ -75,7 +74,8 @@ class Residual {
   std::vector<double> resources_;
 };
 
-/// Widest path over (memory, converted yet), by Dijkstra's algorithm.
+/// Finds the widest path by Dijkstra's algorithm. Its nodes are pairs of a memory and whether the
+/// layout is converted already.
 class WidestPath {
  public:
   WidestPath(const Graph& graph, const Residual& residual)
@@ -167,7 +167,7 @@ class WidestPath {
   std::vector<State> states_;
 };
 
-/// The flows of some paths, and the channel or resource that they use most.
+/// The rates of some paths, and their bottleneck.
 struct Flows {
   std::vector<double> rates;
   Binding binding;
@@ -209,7 +209,7 @@ Flows flows_of(const Profile& profile, const Residual& rates, const std::vector<
   return flows;
 }
 
-/// How many slots each ring of all lanes may have, if the lanes share budgets evenly.
+/// Returns the number of slots of each buffer if all lanes share the budgets evenly.
 int slots_of(const Costs& costs, const Task& task, const std::vector<Candidate>& lanes) {
   std::int64_t slots = INT64_MAX;
   const std::int64_t slot =

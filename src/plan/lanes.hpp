@@ -1,4 +1,4 @@
-// Several paths at once, where no saturated channel or resource is shared.
+// Multi-path transfers: several paths used at the same time.
 #pragma once
 
 #include <vector>
@@ -7,22 +7,23 @@
 
 namespace tranship {
 
-/// The paths that a transfer should use beside each other, `best` first, with their rates; all have
-/// its tile. One path alone, if more would not shorten the transfer.
+/// The lanes of a transfer with their rates, the best path first. All use the best path's tile.
+/// There is one lane if more would not shorten the transfer.
 struct LaneChoice {
-  std::vector<Candidate> lanes;  ///< bytes_per_second: of this lane beside the others
+  std::vector<Candidate> lanes;  ///< bytes_per_second: rate of the lane while the others run
   double seconds = 0;
   double bytes_per_second = 0;  ///< of all lanes
-  Binding binding;              ///< what the lanes together use most
+  Binding binding;              ///< bottleneck of the lanes together
 };
 
-/// Paths are found by augmenting: the widest in what the ones before have left over. The rates are
-/// a maximum flow of them over channels and resources, as a linear program: a resource limits the
-/// sum over all channels that use it, which no flow over edges alone can say.
+/// Chooses the lanes. Each path is the widest one in the capacity that the paths before it leave.
+/// The rates are a maximum flow, solved as a linear program over channels and resources: a resource
+/// limits the sum over all channels that use it, which a flow over edges alone cannot express.
 LaneChoice choose_lanes(const Graph& graph, const Task& task, Costs& costs, const Candidate& best,
                         int lanes_max);
 
-/// The x >= 0 that maximises its sum with a x <= b (b >= 0), by the simplex method. a: row by row.
+/// Returns the x >= 0 with the largest sum for which a x <= b, by the simplex method.
+/// a: Matrix, row by row. b: Limits, not negative.
 std::vector<double> largest_flow(const std::vector<std::vector<double>>& a,
                                  const std::vector<double>& b);
 

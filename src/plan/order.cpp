@@ -14,10 +14,10 @@ std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 struct Stride {
   Step step;
   std::int64_t bytes = 0;
-  std::int64_t first_field_step = 0;  ///< of the field step: offsets are checked one by one
+  std::int64_t first_field_step = 0;  ///< for the field step, whose offsets are checked one by one
 };
 
-/// Whether the fields lie one behind the other when each takes `points` values.
+/// Returns whether the fields are adjacent if each has `points` values.
 bool fields_adjoin(const Mapping& mapping, std::int64_t points) {
   for (std::size_t f = 1; f < mapping.fields().size(); ++f) {
     const Placement& last = mapping.fields()[f - 1];
@@ -26,7 +26,7 @@ bool fields_adjoin(const Mapping& mapping, std::int64_t points) {
   return true;
 }
 
-/// What is left to compare of one order: its steps over a tile, those of one value skipped.
+/// The remaining steps of one order over a tile, without steps of a single value.
 class Digits {
  public:
   Digits(const Order& order, const Point& tile) : order_(order), left_(tile) { advance(); }

@@ -16,16 +16,16 @@
 namespace tranship {
 namespace {
 
-/// Ways not taken that a plan names.
+/// Largest number of alternatives that a plan lists.
 constexpr std::size_t alternatives_most = 4;
-/// Ways whose tiles are refined, and how near they must be to the best.
+/// Number of candidates whose tiles are refined, and their largest distance to the best.
 constexpr std::size_t refined_most = 3;
 constexpr double refined_span = 1.5;
-/// How much slower than the best the other planners' ways may seem before they are looked at.
+/// Factor by which candidates of the other planners may seem slower and are still examined.
 constexpr double known_slack = 2;
 
-/// A self-loop after the first host memory on the path that has one (Isometry 4.4), unless a
-/// memcpy-class channel is on the path already.
+/// Inserts a self-loop after the path's first host memory that has one (Isometry 4.4), unless the
+/// path already contains a memcpy-class channel.
 Path with_conversion_hop(const Graph& graph, const Path& path) {
   const Profile& profile = graph.profile();
   for (int k = 0; k < path.count; ++k) {
@@ -48,7 +48,7 @@ Path with_conversion_hop(const Graph& graph, const Path& path) {
   return path;
 }
 
-/// The last channel that converts well; the first one if there is none.
+/// Returns the number of the hop that converts: the last one whose channel converts well, else 0.
 int conversion_hop(const Profile& profile, const Path& path) {
   for (int k = path.count - 1; k > 0; --k) {
     if (traits_of(profile.channels[at(path.channels[at(k)])].kind).converts_well) return k;
@@ -56,13 +56,13 @@ int conversion_hop(const Profile& profile, const Path& path) {
   return 0;
 }
 
-/// A path with its converting hop, no tile yet.
+/// A path with its converting hop, without a tile.
 struct Way {
   Path path;
   int converting_hop = -1;
 };
 
-/// That of one of the planners that look at the shortest path alone; no path if there is none.
+/// Returns the path of a planner that uses the shortest path only; an empty path if there is none.
 Way shortest_way(PlannerKind kind, const Graph& graph, const Task& task) {
   Way way{graph.shortest(task.query.source_memory, task.query.target_memory), -1};
   if (way.path.count == 0 || !task.converts) return way;
@@ -75,7 +75,7 @@ Way shortest_way(PlannerKind kind, const Graph& graph, const Task& task) {
   return way;
 }
 
-/// Its best tile, or a good one quickly.
+/// Returns the path with its best tile, or with a good one if `quick`.
 std::optional<Candidate> along_shortest(PlannerKind kind, const Graph& graph, const Task& task,
                                         Costs& costs) {
   const Way way = shortest_way(kind, graph, task);
@@ -87,7 +87,7 @@ std::optional<Candidate> along_shortest(PlannerKind kind, const Graph& graph, co
   return candidate;
 }
 
-/// The best ways of all, the best first.
+/// Returns the best candidates of all planners, the best first.
 std::vector<Candidate> search_fully(const Graph& graph, const Task& task, Costs& costs,
                                     const std::optional<Candidate>& simple) {
   FullSearch search(graph, task, costs);
@@ -120,7 +120,7 @@ std::vector<Candidate> search_fully(const Graph& graph, const Task& task, Costs&
   return ways;
 }
 
-/// Whether a full search may gain more than it costs.
+/// Returns whether a full search may save more time than it takes.
 bool worth_searching(const Graph& graph, const Task& task, const Costs& costs,
                      const Candidate& simple) {
   const PlanQuery& query = task.query;
@@ -132,7 +132,7 @@ bool worth_searching(const Graph& graph, const Task& task, const Costs& costs,
   return simple.seconds - least_s > graph.profile().planning_s;
 }
 
-/// Dense slots of the tile's shape, one for each of the two orders that a path may use.
+/// Returns the dense mappings of buffer slots for the tile, one for each order of the path.
 class Slots {
  public:
   Slots(const Mapping& source, const Mapping& target, const Point& tile)
@@ -179,8 +179,8 @@ void add_lane(Plan& plan, const Candidate& lane, const PlanQuery& query, const C
   }
 }
 
-/// To or from a GPU through pinned memory.
-bool is_staged(const Plan& plan, const Profile& profile) {
+/// Returns whether the plan copies to or from a GPU through a pinned bounce buffer.
+bool is_bounced(const Plan& plan, const Profile& profile) {
   if (plan.hops.size() != 2 || plan.lanes.size() != 1) return false;
   const ChannelKind first = profile.channels[at(plan.hops[0].channel)].kind;
   const ChannelKind last = profile.channels[at(plan.hops[1].channel)].kind;
@@ -188,8 +188,8 @@ bool is_staged(const Plan& plan, const Profile& profile) {
          (first == ChannelKind::gpu_read && last == ChannelKind::memcpy);
 }
 
-/// What takes less than handing it to workers goes as one tile, where it is called.
-void mark_staged(Plan& plan, const Profile& profile) {
+/// Lets the caller's thread run the copy as one tile if it takes less than a hand-off to workers.
+void mark_bounced(Plan& plan, const Profile& profile) {
   const Hop& first = plan.hops[0];
   const Hop& last = plan.hops[1];
   const double moving_s = (first.tile_s + last.tile_s) * static_cast<double>(plan.tiles);
@@ -198,24 +198,24 @@ void mark_staged(Plan& plan, const Profile& profile) {
   plan.direct = true;
 }
 
-/// What goes to another process in one message.
+/// Largest copy that is sent to another process within one message, in bytes.
 constexpr std::int64_t message_bytes = 8 * 1024;
 
-/// A transfer shorter than a hand-off runs where it is called.
+/// Lets the caller's thread run a transfer that is shorter than a hand-off.
 void mark_direct(Plan& plan, const Profile& profile) {
-  if (is_staged(plan, profile)) mark_staged(plan, profile);
+  if (is_bounced(plan, profile)) mark_bounced(plan, profile);
   if (plan.hops.size() != 1) return;
   const ChannelSpec& channel = profile.channels[at(plan.hops[0].channel)];
   const bool remote = traits_of(channel.kind).remote;
   const bool at_once = channel.kind == ChannelKind::memcpy || remote;
-  // The caller is one thread, and the channel's rate that of all its threads.
+  // The caller is one thread, while the channel's rate is that of all its threads.
   const double moving_s = plan.seconds - channel.latency_s;
   plan.direct = at_once && moving_s < profile.handoff_s &&
                 channel.width * moving_s < profile.handoff_s + moving_s;
   // A message to another process and its answer: two hand-offs more would be most of the time.
   if (remote && plan.bytes <= message_bytes) plan.direct = true;
-  // A GPU goes on by itself: the caller only starts it. Urgent copies take a way past the others
-  // there, so that these need not go in tiles.
+  // A GPU works by itself: the caller only starts it. Urgent copies use streams of higher priority,
+  // so that other copies need no tiles.
   if (traits_of(channel.kind).gpu) plan.direct = true;
   if (!plan.direct) return;
   lower({plan.hops[0].source.get(), plan.corner_source},
@@ -285,8 +285,8 @@ Error no_plan(const Graph& graph, const Task& task) {
   if (path.count == 0 || !query.through.empty()) {
     return {ErrorCode::no_route,
             "no chain of channels leads from " + from + " to " + to +
-                (query.through.empty() ? "" : " through the memories that were asked for") +
-                "; see the channels that there are with: tranship topology"};
+                (query.through.empty() ? "" : " through the memories of `through`"),
+            "see the channels with: tranship topology"};
   }
   return {ErrorCode::out_of_memory,
           "the intermediate buffers between " + from + " and " + to +
@@ -303,8 +303,8 @@ Status check_query(const PlanQuery& query, const Profile& profile) {
   for (const int memory : query.through) all = all && known(memory);
   if (!all) {
     return Error{ErrorCode::invalid_argument,
-                 "a memory of the request is not in the machine profile; `tranship topology` "
-                 "lists those that are"};
+                 "a memory of the request is not in the machine profile",
+                 "see the memories that it has with: tranship topology"};
   }
   const auto& through = query.through;
   if (!through.empty() && (through.size() < 2 || through.front() != query.source_memory ||

@@ -1,4 +1,4 @@
-// The planners, prepared for one machine.
+// A planner for one machine.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@ namespace tranship {
 
 class Graph;
 
-/// Plans on one profile, which must outlive it. What does not depend on the transfer is computed
-/// once. Any thread may call; the same query gives the same plan (design: I2).
+/// Plans transfers on one profile, which must outlive it. Computes once what does not depend on the
+/// transfer. The same query gives the same plan (design: I2). Threads: all.
 class Planner {
  public:
   explicit Planner(const Profile& profile);
@@ -18,7 +18,8 @@ class Planner {
   Planner(Planner&&) noexcept;
   Planner& operator=(Planner&&) noexcept;
 
-  /// @error as of tranship::plan()
+  /// Plans one transfer.
+  /// @error as tranship::plan()
   Result<Plan> plan(const PlanQuery& query) const;
 
  private:

@@ -9,9 +9,9 @@
 namespace tranship {
 namespace {
 
-/// A way is given up if it cannot be faster than the best by more than this share.
+/// A path is pruned if it cannot be faster than the best by more than this share.
 constexpr double worth_share = 0.002;
-/// Steps after which the search stays with what it has: no plan is worth seconds of planning.
+/// Steps after which the search ends with its best candidate: no plan is worth seconds of planning.
 constexpr int steps_max = 20000;
 constexpr int mask_bits = 64;
 

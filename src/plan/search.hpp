@@ -8,46 +8,49 @@
 
 namespace tranship {
 
-/// Depth first, the most promising step first, over all acyclic paths from source to target with at
-/// most one self-loop, and over the hop that converts. A way is given up
-/// - if what it has cost so far and what the rest of the way costs at least (the bound U of the
-///   paper, for every memory and every size of a tile) is no less than the best that is known;
-/// - if another way to the same memory costs no more, passed no other memory, and used no other
-///   resource: whatever may follow, it is no better.
+/// A depth-first branch-and-bound search, the most promising step first, over all acyclic paths
+/// from source to target with at most one self-loop, and over the hop that converts. A partial path
+/// is pruned
+/// - if its cost so far and the lower bound for the rest (the bound U of the paper, for every
+/// memory
+///   and every tile size) together are not below the best known time;
+/// - if another path to the same memory costs no more and used only memories and resources that
+///   this one used, too: every continuation of it is as good.
 class FullSearch {
  public:
   FullSearch(const Graph& graph, const Task& task, Costs& costs);
 
-  /// What is already known; the search only goes where it may be beaten.
+  /// Adds a known candidate; the search only looks for faster ones.
   void consider(const Candidate& candidate);
 
+  /// Searches.
   void run();
 
-  /// The ways that were laid out in full, the best first.
+  /// Returns the complete candidates, the best first.
   std::vector<Candidate> found() const;
 
-  /// The least time of those.
+  /// Returns the least time of those.
   double seconds() const { return seconds_; }
 
-  /// Steps of the search, for measuring.
+  /// Returns the number of steps of the search, for measurements.
   int steps() const { return steps_; }
 
  private:
-  /// Sums over the hops of a way, or the least that is possible.
+  /// Sums over the hops of a path, or lower bounds for them.
   struct Sums {
     BySize sum_s{};
     BySize beat_s{};
   };
-  /// A way to a memory.
+  /// A partial path to a memory.
   struct Label {
     std::uint64_t memories = 0;
     std::uint64_t resources = 0;
     int first_function = -1;  ///< throughput function of the first channel
     bool converts_first = false;
-    Sums plain;   ///< as if no hop converted: of tiles in which both orders are the same
-    Sums common;  ///< of all others
+    Sums plain;   ///< for tiles in which both orders are equal, so that no hop converts
+    Sums common;  ///< for all other tiles
   };
-  /// A step that may be taken.
+  /// A possible next hop.
   struct Step {
     int channel = 0;
     bool converts = false;

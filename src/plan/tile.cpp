@@ -10,15 +10,15 @@
 namespace tranship {
 namespace {
 
-/// Steps of the binary search on the rate, which end within a few percent below the best: the room
-/// that is left is given to both ends afterwards.
+/// Steps of the binary search on the rate, which ends a few percent below the best. Both ends get
+/// the remaining room afterwards.
 constexpr int rate_steps = 6;
-/// The longest run that is looked for where both ends are fast enough, as a power of two.
+/// Longest run that is searched when both ends are fast enough, as a power of two.
 constexpr int run_log2_max = 42;
-/// How far below the best rate of an end the search starts, as powers of two, one after another.
+/// Factors below an end's best rate at which the search starts, as powers of two.
 constexpr std::array<double, 3> rate_spans_log2{3, 8, 20};
 
-/// Whether the dimensions follow each other in the same way: then one tile suits both ends.
+/// Returns whether both orders have the same sequence of dimensions, so that one tile suits both.
 bool same_sequence(const Order& a, const Order& b) {
   int of_b = 0;
   for (int k = 0; k < a.count; ++k) {
@@ -40,7 +40,7 @@ class BoxSearch {
     take_whole_lines(least_);
   }
 
-  /// The least box with which both ends make `rate`; false if it is larger than allowed.
+  /// Finds the smallest box with which both ends reach `rate`; returns false if it is too large.
   bool box_for_rate(double rate, Point& box) const {
     box = least_;
     for (const TileEnd* end : {&source_, &target_}) {
@@ -52,7 +52,7 @@ class BoxSearch {
     return bytes_of(box) <= bytes_max_;
   }
 
-  /// The rate that both ends would make if each had all the room to itself.
+  /// Returns the rate that both ends would reach if each had all the room alone.
   double rate_max() const {
     double rate = INFINITY;
     for (const TileEnd* end : {&source_, &target_}) {
@@ -64,8 +64,8 @@ class BoxSearch {
     return rate;
   }
 
-  /// The least box of the best rate that fits (to within the steps of the search), and a rate that
-  /// no box makes.
+  /// Finds the smallest box of the best feasible rate (up to the steps of the search), and an upper
+  /// bound for the rate of any box.
   struct Best {
     Point box{};
     double rate_above = INFINITY;
@@ -98,7 +98,7 @@ class BoxSearch {
     return found;
   }
 
-  /// Makes the extents such that tiles divide each dimension evenly, if there is room for it.
+  /// Changes the extents so that tiles divide each dimension evenly, if there is room for it.
   void round_up(Point& box) const {
     Point wider = box;
     for (int k = 0; k < rank_; ++k) {
@@ -127,7 +127,7 @@ class BoxSearch {
     if (bytes_of(larger) <= bytes_max_) box = larger;
   }
 
-  /// Takes what room is left, along the target's order.
+  /// Grows the box into the remaining room, along the target's order.
   void fill(Point& box) const {
     const Order& order = *target_.order;
     for (int k = 0; k < order.count; ++k) {

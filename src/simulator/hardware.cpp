@@ -51,7 +51,8 @@ Result<std::unique_ptr<Hardware>> Hardware::make(Cluster cluster, SimWorld& worl
   made->listed_ = made->cluster_.described().nodes == 0;
   if (made->cluster_.nodes() > nodes_most) {
     return Error{ErrorCode::out_of_range,
-                 "the simulator takes clusters of up to " + std::to_string(nodes_most) + " nodes"};
+                 "the cluster has " + std::to_string(made->cluster_.nodes()) + " nodes",
+                 "simulate at most " + std::to_string(nodes_most)};
   }
   const std::array<int, 2> nodes{0, 1};
   if (Status one = made->describe(std::span(nodes).first(1)); !one) return one.error();
@@ -89,16 +90,14 @@ Result<MemoryOfNode> Hardware::find(const std::string& memory) const {
     for (const Memory& one : templates_[0].profile.memories) {
       known += (known.empty() ? "" : ", ") + one.name;
     }
-    return Error{ErrorCode::not_found, "the machine has no memory \"" + memory + "\"; it has " +
-                                           known +
-                                           (listed_ ? "" : ", and the same on every other node")};
+    return Error{ErrorCode::not_found, "the machine has no memory \"" + memory + "\"",
+                 "it has " + known + (listed_ ? "" : ", and the same on every other node")};
   }
   if (listed_) return MemoryOfNode{0, found->second};
   const int node = cluster_.node_of(memory);
   if (node < 0) {
-    return Error{ErrorCode::out_of_range, "\"" + memory + "\" is not of this cluster: its nodes " +
-                                              "are node0 to node" +
-                                              std::to_string(cluster_.nodes() - 1)};
+    return Error{ErrorCode::out_of_range, "\"" + memory + "\" is not of this cluster",
+                 "its nodes are node0 to node" + std::to_string(cluster_.nodes() - 1)};
   }
   return MemoryOfNode{node, found->second};
 }

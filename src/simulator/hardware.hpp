@@ -1,4 +1,4 @@
-// The channels, resources and memories of a simulated cluster, made when they are first used.
+// The channels, resources and memories of a simulated cluster, created on first use.
 #pragma once
 
 #include <array>
@@ -14,49 +14,52 @@
 
 namespace tranship {
 
-/// A memory of the cluster: its node, and its index among those of a node.
+/// A memory of the cluster: its node, and its index among the memories of a node.
 struct MemoryOfNode {
   int node = 0;
   int index = 0;
 };
 
-/// The nodes that a plan speaks of, in the order of the neighbourhood on which it was made.
+/// The nodes of a plan, in the order of the neighbourhood for which it was made.
 struct NodePair {
   int first = 0;
   int second = -1;  ///< -1: the first one alone
 };
 
-/// Knows the neighbourhoods of one node and of two, on which all plans are made, and turns what
-/// they name into channels, resources and memories of the nodes in question. Costs memory for what
-/// was used, however many nodes there are. Not thread-safe.
+/// Holds the profiles of one node and of two nodes, for which all plans are made, and maps their
+/// entries to the channels, resources and memories of actual nodes. Memory use grows with the
+/// entries used, not with the number of nodes. Threads: one.
 class Hardware {
  public:
   struct Options {
-    /// Requests of one hop that a copier keeps in flight, times the copiers: what a channel must
-    /// take at least. 0: channels bound what is in flight as an engine does.
+    /// Requests that a channel must accept at least: those of one hop that a copier keeps in
+    /// flight, times the copiers. 0: channels limit what is in flight as in an engine.
     int copier_requests_max = 0;
   };
-  /// @error as of Cluster::neighbourhood
+  /// Returns the hardware of a cluster.
+  /// @error as Cluster::neighbourhood
   static Result<std::unique_ptr<Hardware>> make(Cluster cluster, SimWorld& world, Options options);
 
-  /// The driver gets the channels and memories as they are made. Called once, before the rest.
+  /// Registers the driver that receives channels and memories as they are created. Called once,
+  /// before all other functions.
   void attach(StepDriver& driver) { driver_ = &driver; }
 
+  /// Returns the memory of that name.
   /// @error not_found if no node has such a memory; out_of_range if the cluster has no such node
   Result<MemoryOfNode> find(const std::string& memory) const;
 
-  /// The profile on which a plan between the nodes of two memories is made.
+  /// Returns the profile for plans on one node or between two nodes.
   const Profile& profile(bool two_nodes) const { return template_of(two_nodes).profile; }
-  /// A memory's index in that profile.
+  /// Returns a memory's index in that profile.
   int index_in(const NodePair& nodes, const MemoryOfNode& memory) const;
-  /// The node of a memory with that index.
+  /// Returns the node of the memory with that index.
   int node_of(const NodePair& nodes, int memory) const;
 
-  /// The driver's number of a channel of profile().
+  /// Returns the driver's number of a channel of profile().
   int channel(const NodePair& nodes, int channel);
-  /// The driver's number of a memory of profile().
+  /// Returns the driver's number of a memory of profile().
   int memory(const NodePair& nodes, int memory);
-  /// What buffers may take in the driver's memory of that number.
+  /// Returns the buffer budget of the driver's memory of that number.
   std::int64_t buffer_bytes_max(int number) const {
     return buffer_bytes_max_[static_cast<std::size_t>(number)];
   }
@@ -65,7 +68,7 @@ class Hardware {
   std::size_t channels_made() const { return channels_.size(); }
 
  private:
-  /// A channel of a neighbourhood, by its place in it.
+  /// The position of a channel in a neighbourhood.
   struct Position {
     int source_slot = 0;  ///< which of the neighbourhood's nodes
     int target_slot = 0;

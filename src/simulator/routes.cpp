@@ -52,7 +52,7 @@ std::vector<int> memories_of(const Plan& plan) {
   return memories;
 }
 
-/// Whether instances of that size fit the memories between the ends, all at the same time.
+/// Returns whether instances of that size fit the memories between the ends at the same time.
 bool whole_fits(const std::vector<int>& path, const Profile& profile, std::int64_t bytes) {
   for (std::size_t k = 1; k + 1 < path.size(); ++k) {
     const auto there = std::count(path.begin() + 1, path.end() - 1, path[k]);
@@ -61,8 +61,8 @@ bool whole_fits(const std::vector<int>& path, const Profile& profile, std::int64
   return true;
 }
 
-/// The path of the fewest hops whose instances fit; of several, that of the widest narrowest
-/// channel. Empty if there is none.
+/// Returns the path with the fewest hops whose instances fit; among several, the one whose
+/// narrowest channel is widest. Empty if there is none.
 std::vector<int> shortest_that_fits(const PlanQuery& query, const Profile& profile,
                                     std::int64_t bytes) {
   struct Reached {
@@ -148,9 +148,9 @@ Result<PlanQuery> Routes::plan_query(const RouteQuery& query) const {
   asked.full_from_bytes = full_from_bytes_;
   for (const MemoryOfNode& memory : query.through) {
     if (memory.node != nodes.first && memory.node != nodes.second) {
-      return Error{ErrorCode::invalid_argument, "the path names a memory of node" +
-                                                    std::to_string(memory.node) +
-                                                    "; it can pass the nodes of its ends alone"};
+      return Error{ErrorCode::invalid_argument,
+                   "the path names a memory of node" + std::to_string(memory.node) + "",
+                   "it can pass the nodes of its ends alone"};
     }
     asked.through.push_back(hardware_.index_in(nodes, memory));
   }

@@ -1,4 +1,4 @@
-// The plans of simulated copies, one for each class of copies that are alike.
+// The plans of simulated copies, one for each class of equal copies.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,19 @@
 
 namespace tranship {
 
-/// How copies of one class go: along one plan, or hop after hop with whole instances between.
+/// The route of all copies of one class: one plan, or one plan for each hop with whole instances as
+/// intermediate buffers.
 struct Route {
-  /// The plan; of a whole copy, one of a single hop for each hop of its path.
+  /// The plan; for a whole copy, a plan of a single hop for each hop of its path.
   std::vector<std::shared_ptr<const Plan>> plans;
   bool whole = false;
-  /// Of a whole copy: the memories of its intermediate instances, as numbered in the profile.
+  /// For a whole copy: profile numbers of the memories of its intermediate instances.
   std::vector<int> instances;
   std::int64_t bytes = 0;
   std::uint64_t number = 0;  ///< of the class
 };
 
-/// What decides on a route.
+/// The copy for which a route is needed.
 struct RouteQuery {
   MemoryOfNode source;
   MemoryOfNode target;
@@ -40,8 +41,8 @@ struct RouteQuery {
   bool whole = false;
 };
 
-/// Plans with the real planner on the neighbourhood of the end points, which looks the same
-/// whichever nodes these are: a plan's cost does not grow with the cluster. Not thread-safe.
+/// Plans with the real planner on the profile of the end points' nodes, which is the same for all
+/// nodes, so that planning does not grow with the cluster. Threads: one.
 class Routes {
  public:
   struct PerNode {
@@ -60,8 +61,9 @@ class Routes {
 
   Routes(const Hardware& hardware, const Clock& clock, std::int64_t full_from_bytes);
 
-  /// @error invalid_argument for a copy of nothing, or a path through other nodes than those of
-  ///        the ends; out_of_memory if nowhere on the way a whole instance fits; as of plan()
+  /// Returns the route of a copy.
+  /// @error invalid_argument for an empty copy, or a path through other nodes than those of the
+  ///        ends; out_of_memory if no memory on the path has room for a whole instance; as plan()
   Result<const Route*> find(const RouteQuery& query);
 
   static NodePair nodes_of(const RouteQuery& query);
@@ -82,7 +84,7 @@ class Routes {
   std::optional<Planner> inside_node_;
   std::optional<Planner> between_nodes_;
   std::unordered_map<std::string, std::unique_ptr<const Route>> routes_;
-  std::unordered_set<std::uint64_t> seen_;  ///< ends and class of what was asked for
+  std::unordered_set<std::uint64_t> seen_;  ///< ends and classes of earlier queries
   Counters counters_;
 };
 

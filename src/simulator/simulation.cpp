@@ -13,7 +13,7 @@
 namespace tranship {
 namespace {
 
-/// Steps between two questions whether to go on.
+/// Number of simulation steps between two calls of `go_on`.
 constexpr int steps_at_once = 1 << 14;
 
 /// Longest virtual time that is kept in nanoseconds without rounding anywhere: about 104 days.
@@ -76,13 +76,14 @@ Status Simulation::check(const When& when) const {
   for (const int before : when.after) {
     if (before < 0 || before >= tasks()) {
       return Error{ErrorCode::invalid_argument,
-                   "a task can follow only tasks that were added before it: there is no task " +
-                       std::to_string(before) + " yet"};
+                   "there is no task " + std::to_string(before) + " yet",
+                   "a task can follow only tasks that were added before it"};
     }
   }
   if (!is_time(when.at_s)) {
     return Error{ErrorCode::invalid_argument,
-                 "the time at which a task may begin must be from 0 to 9 million seconds"};
+                 "a task cannot begin at " + std::to_string(when.at_s) + " s",
+                 "give a time from 0 to 9 million seconds"};
   }
   return {};
 }
@@ -125,7 +126,8 @@ Result<int> Simulation::compute(const std::string& place, double seconds, const 
   if (Status status = check(when); !status) return status.error();
   if (!is_time(seconds)) {
     return Error{ErrorCode::invalid_argument,
-                 "a computation takes from 0 to 9 million seconds, in virtual time"};
+                 "a computation cannot take " + std::to_string(seconds) + " s of virtual time",
+                 "give from 0 to 9 million seconds"};
   }
   const auto [entry, added] = place_numbers_.try_emplace(place, static_cast<int>(places_.size()));
   if (added) places_.emplace_back();
@@ -232,7 +234,7 @@ void Simulation::transfer_ended(int number, std::size_t plan, const Status& stat
 }
 
 void Simulation::enter_place(int number) {
-  Place& place = places_[at(tasks_[at(number)].place)];
+  Processor& place = places_[at(tasks_[at(number)].place)];
   if (place.busy) {
     place.waiting.push_back(number);
   } else {
@@ -255,7 +257,7 @@ void Simulation::end(int number) {
   ++tasks_ended_;
   if (task.route != nullptr) bytes_ += task.route->bytes;
   if (task.place >= 0) {
-    Place& place = places_[at(task.place)];
+    Processor& place = places_[at(task.place)];
     place.busy = false;
     if (place.first < place.waiting.size()) {
       begin_compute(place.waiting[place.first++]);
@@ -294,7 +296,7 @@ Result<std::string> Simulation::plan_json(int number) const {
   const Task& task = tasks_[at(number)];
   if (task.route == nullptr) {
     return Error{ErrorCode::invalid_argument,
-                 "task " + std::to_string(number) + " computes; only copies have plans"};
+                 "task " + std::to_string(number) + " is a computation", "only copies have plans"};
   }
   const std::vector<int> nodes = task.nodes.second >= 0
                                      ? std::vector<int>{task.nodes.first, task.nodes.second}

@@ -1,5 +1,5 @@
-// Copies and computations on a cluster that need not be there: the real planner and the real
-// scheduler on virtual time. All times that it reports are simulated.
+// A discrete-event simulation of copies and computations on a cluster: the real planner and the
+// real scheduler on virtual time. All times are simulated.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,21 @@
 
 namespace tranship {
 
-/// A graph of tasks on a cluster. Tasks are added, run() lets time pass until all have ended, and
-/// more may be added then. Memory follows the tasks and the hardware that they use. Not
-/// thread-safe.
+/// A graph of tasks on a cluster. Callers add tasks, and run() advances virtual time until all have
+/// ended; then more tasks may be added. Memory use grows with the tasks and the hardware that they
+/// use. Threads: one.
 class Simulation {
  public:
   struct Options {
-    PlannerKind planner = PlannerKind::automatic;  ///< of copies that do not say
-    /// `automatic` plans fully from this size on; 0: by predicted cost.
+    PlannerKind planner = PlannerKind::automatic;  ///< for copies without a planner of their own
+    /// Size in bytes from which `automatic` plans fully; 0: it decides by predicted cost.
     std::int64_t full_from_bytes = 0;
-    /// Copiers of each node for whole copies, which share channels regardless of priority; 0: this
-    /// project's own scheduling.
+    /// Copier threads of each node for whole copies, which share channels regardless of priority;
+    /// 0: the scheduling of the real engine.
     int copier_threads = 0;
     const Clock* clock = nullptr;  ///< wall time, for the statistics
   };
+  /// Returns a simulation without tasks.
   /// @error invalid_argument for a profile that describes no cluster, or a negative number
   static Result<std::unique_ptr<Simulation>> make(Profile machine, const Options& options);
   ~Simulation();
@@ -51,40 +52,41 @@ class Simulation {
     std::shared_ptr<const Mapping> source_mapping;
     std::shared_ptr<const Mapping> target_mapping;
     int priority = 0;
-    std::optional<PlannerKind> planner;  ///< nothing: the simulation's
-    int lanes_max = 1;                   ///< most paths that it may use at once
-    std::vector<std::string> through;    ///< memories to pass, ends included; empty: any
+    std::optional<PlannerKind> planner;  ///< nothing: the simulation's planner
+    int lanes_max = 1;                   ///< largest number of paths used at the same time
+    std::vector<std::string> through;    ///< memories to pass, including the ends; empty: any
     bool whole = false;                  ///< hop after hop, with whole instances between
   };
   /// Adds a copy and plans it; returns the task's number.
-  /// @error not_found or out_of_range for a memory; invalid_argument for what it may not follow;
-  ///        as of plan()
+  /// @error not_found or out_of_range for an unknown memory; invalid_argument for a task that it
+  ///        cannot follow; as plan()
   Result<int> copy(const Copy& copy, const When& when);
 
-  /// Adds a computation. Those at one place (any name) run one after another, in the order in
-  /// which they may begin.
-  /// @error invalid_argument if the time is not one, or for what it may not follow
+  /// Adds a computation. Computations with the same `place` (any name) run one after another, in
+  /// the order in which they may begin.
+  /// @error invalid_argument for an invalid time, or a task that it cannot follow
   Result<int> compute(const std::string& place, double seconds, const When& when);
 
-  /// Lets time pass until all tasks have ended. `go_on` is asked now and then; where it says no,
-  /// the run breaks off, and may be taken up again.
-  /// @error cancelled if it was broken off; else why a task failed
+  /// Advances virtual time until all tasks have ended. Calls `go_on` from time to time; if it
+  /// returns false, the run stops, and a later run() continues it.
+  /// @error cancelled if `go_on` returned false; else the error of the task that failed
   Status run(const std::function<bool()>& go_on);
 
   int tasks() const { return static_cast<int>(tasks_.size()); }
-  /// Virtual seconds at which a task began (a copy: was handed in) and ended; negative: not yet.
+  /// Return the virtual seconds at which a task began (for a copy: was submitted) and ended;
+  /// negative: not yet.
   double begin_s(int task) const;
   double end_s(int task) const;
 
-  /// A copy's plan as JSON, with the names of its own nodes.
-  /// @error invalid_argument if the task is no copy
+  /// Returns a copy's plan as JSON, with the names of its nodes.
+  /// @error invalid_argument if the task is a computation
   Result<std::string> plan_json(int task) const;
 
   struct Statistics {
     std::int64_t events = 0;  ///< requests that have ended on channels
     double run_s = 0;         ///< wall time within run()
     std::int64_t tasks = 0;
-    std::int64_t bytes = 0;  ///< of the copies that have ended
+    std::int64_t bytes = 0;  ///< bytes of the copies that have ended
     std::int64_t channels = 0;
     std::int64_t peak_rss_bytes = 0;  ///< of the whole process
     Routes::Counters routes;
@@ -110,7 +112,7 @@ class Simulation {
     int task = 0;
     int next = -1;
   };
-  struct Place {
+  struct Processor {
     bool busy = false;
     std::vector<int> waiting;  ///< a queue from `first` on
     std::size_t first = 0;
@@ -139,7 +141,7 @@ class Simulation {
   std::unique_ptr<WholeCopies> whole_;
   std::vector<Task> tasks_;
   std::vector<Follower> followers_;
-  std::vector<Place> places_;
+  std::vector<Processor> places_;
   std::unordered_map<std::string, int> place_numbers_;
   std::int64_t tasks_ended_ = 0;
   std::int64_t bytes_ = 0;

@@ -1,5 +1,5 @@
-// Copies as an engine makes them that knows single hops only (Isometry 5.1 and 6.1): one hop after
-// another, whole instances between, and a fixed number of copiers.
+// Copies of an engine with single-hop transfers only (Isometry 5.1 and 6.1): one hop after another,
+// with whole instances as intermediate buffers and a fixed number of copier threads.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,29 @@
 
 namespace tranship {
 
-/// Runs whole copies: takes their instances all or nothing, then lets a hop begin when the one
-/// before has ended and a copier of its source's node is free, by priority and then age. With no
-/// copiers each hop goes to the engine's own scheduling at once. Instances have budgets of their
-/// own, as large as those of the engine's buffers. Not thread-safe.
+/// Runs whole copies. A copy first gets all its intermediate instances together. A hop begins when
+/// the hop before it has ended and a copier of its source's node is free, by priority and then age.
+/// Without copiers each hop goes to the engine's own scheduler at once. Instances have budgets of
+/// their own, as large as those of the engine's buffers. Threads: one.
 class WholeCopies {
  public:
-  /// Requests that a copier keeps in flight: enough that one alone keeps its channel busy.
+  /// Requests that a copier keeps in flight, so that one copier alone keeps its channel busy.
   static constexpr int requests_in_flight = 2;
 
-  /// One hop that is to begin now; hop_ended() is called with the same number when it has ended.
+  /// One hop that begins now. The caller calls hop_ended() with it when it has ended.
   struct Hop {
     int copy = 0;
     std::size_t number = 0;  ///< in the route's plans
   };
   struct Options {
-    int copiers = 0;  ///< of each node; 0: as many as there is work for
+    int copiers = 0;  ///< of each node; 0: unlimited
     std::function<void(const Hop&)> begin;
     std::function<void(int copy)> ended;
   };
   WholeCopies(Hardware& hardware, Options options);
   ~WholeCopies();
 
-  /// Takes in a copy under a number of the caller's.
+  /// A copy, under a number that the caller chooses.
   struct Copy {
     int number = 0;
     int priority = 0;
@@ -51,8 +51,8 @@ class WholeCopies {
  private:
   struct State : BufferWaiter {
     Copy copy;
-    std::size_t hop = 0;  ///< that is under way or next
-    int copier_node = 0;  ///< whose copier it takes for that
+    std::size_t hop = 0;  ///< number of the hop that runs or is next
+    int copier_node = 0;  ///< node whose copier carries that hop
   };
   struct GoesBefore {
     bool operator()(const State* a, const State* b) const {

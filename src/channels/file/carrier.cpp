@@ -180,7 +180,7 @@ Status Carrier::carry_mapped(const PieceTask& piece) {
   return write_runs(piece, image.data);
 }
 
-/// Where the file cannot be mapped: the runs of a window one by one.
+/// Writes the runs of a window one by one, for files that cannot be mapped.
 Status Carrier::write_runs(const PieceTask& piece, std::byte* window) {
   const PiecePlan& plan = piece.plan;
   const auto write_from = [&](std::int64_t first, std::int64_t bytes) {

@@ -1,4 +1,4 @@
-// What one thread of a file channel does with one piece.
+// Carries one piece of a request, on a thread of a file channel.
 #pragma once
 
 #include <functional>
@@ -12,11 +12,11 @@
 
 namespace tranship::file {
 
-/// One piece of a request, for a Carrier.
+/// One piece of a request, with all that a Carrier needs.
 struct PieceTask {
   File* file = nullptr;
   Direction direction = Direction::read;
-  std::span<const LoopNest> nests;  ///< of the group
+  std::span<const LoopNest> nests;  ///< nests of the group
   std::int64_t file_base = 0;
   std::byte* memory = nullptr;
   bool cold = false;
@@ -24,7 +24,7 @@ struct PieceTask {
   std::int64_t index = 0;
 };
 
-/// Carries pieces one after the other. Owns a scratch buffer of one window.
+/// Carries pieces, one after another. Owns a scratch buffer of one window.
 /// Threads: one.
 class Carrier {
  public:
@@ -35,8 +35,8 @@ class Carrier {
   Status carry(const PieceTask& piece);
 
  private:
-  /// A place in memory that stands for a range of the file, with the same strides below
-  /// `PiecePlan::dense`; the I/Os above lie one after the other.
+  /// A range of memory that mirrors a range of the file, with the same strides below
+  /// `PiecePlan::dense`. The I/Os of the loops above are contiguous in it.
   struct Image {
     std::byte* data = nullptr;
     std::int64_t io_bytes = 0;
@@ -58,7 +58,7 @@ class Carrier {
   std::vector<FileNest> members_;
   std::vector<LoopNest> nests_;
   Piece piece_;
-  std::int64_t lowest_offset_ = 0;  ///< of the group's first byte in this piece
+  std::int64_t lowest_offset_ = 0;  ///< file offset of the group's first byte in this piece
 };
 
 }  // namespace tranship::file

@@ -74,9 +74,10 @@ int refusal_to_extend(int descriptor, std::int64_t size_bytes, std::int64_t byte
 }  // namespace
 
 Error file_error(const char* operation, const std::string& path, int error_number) {
-  return Error{code_of(error_number), std::string("cannot ") + operation + " '" + path +
-                                          "': " + std::strerror(error_number) + "; " +
-                                          advice(error_number)};
+  return Error{
+      code_of(error_number),
+      std::string("cannot ") + operation + " '" + path + "': " + std::strerror(error_number),
+      advice(error_number)};
 }
 
 Result<std::shared_ptr<File>> File::open(const std::string& path, const FileOptions& options) {
@@ -134,11 +135,12 @@ Status File::open_cached(const FileOptions& options) {
   const std::int64_t size_bytes = size();
   if (size_bytes >= options.bytes_min) return {};
   if (writable_) return reserve(options.bytes_min, !exists);
-  return Error{ErrorCode::out_of_range,
-               "'" + path_ + "' has " + std::to_string(size_bytes) + " bytes and the array needs " +
-                   std::to_string(options.bytes_min) +
-                   ": it is another file, was not written to the end, or the shape, type or offset "
-                   "is wrong"};
+  return Error{
+      ErrorCode::out_of_range,
+      "'" + path_ + "' has " + std::to_string(size_bytes) + " bytes and the array needs " +
+          std::to_string(options.bytes_min),
+      "check that it is the right file and was written to the end, and check the shape, the "
+      "type and the offset"};
 }
 
 Status File::reserve(std::int64_t bytes_min, bool created) {

@@ -21,7 +21,7 @@ struct FileChannel::Job {
   std::size_t group_begin = 0;  ///< first nest of the group that is being handed out
   file::PiecePlan plan;         ///< of that group
   std::int64_t next_piece = 0;
-  std::size_t apart = 0;  ///< nests ahead that are cut one by one
+  std::size_t apart = 0;  ///< next nests that are divided one by one
 
   int carried = 0;  ///< pieces that threads have taken and not ended
   bool handed_out = false;
@@ -55,8 +55,8 @@ FileChannel::FileChannel(FileChannelOptions options) : options_(std::move(option
   planned_.resize(file::group_members_max);
 }
 
-/// Under the mutex. The first request starts the threads, since most engines touch no file. If the
-/// system refuses some of them, the others carry all requests.
+/// Starts the threads, under the mutex. The first request does so, since most engines use no file.
+/// If the system refuses some of the threads, the others carry all requests.
 Status FileChannel::start_threads() {
   if (!threads_.empty()) return {};
   const auto all = static_cast<std::size_t>(options_.queue_depth);
@@ -95,8 +95,9 @@ Status FileChannel::submit(const Request& request) {
   const file::Direction direction = reading ? file::Direction::read : file::Direction::write;
   for (const LoopNest& nest : request.nests) {
     if (file::from_file(nest, file_base, direction).file_offset >= 0) continue;
-    return Error{ErrorCode::out_of_range, "the array would begin before the start of '" +
-                                              file->path() + "': check its offset and strides"};
+    return Error{ErrorCode::out_of_range,
+                 "the array would begin before the start of '" + file->path() + "'",
+                 "check its offset and strides"};
   }
   {
     std::lock_guard lock(mutex_);
@@ -127,8 +128,8 @@ std::size_t FileChannel::poll(std::span<Finished> finished) {
   return count;
 }
 
-/// Cuts the next group of the job's nests; false if there is none. Under the mutex: it costs about
-/// as much as a system call and comes once for a group.
+/// Divides the next group of the job's nests into pieces; returns false if there is none. Called
+/// under the mutex: it costs about as much as a system call, once for each group.
 bool FileChannel::plan_group(Job& job) {
   job.group_begin += job.plan.members;
   job.plan = file::PiecePlan{};
@@ -153,7 +154,8 @@ bool FileChannel::plan_group(Job& job) {
   return true;
 }
 
-/// The next piece of the oldest request that has one; null if none has. Under the mutex.
+/// Takes the next piece of the oldest request that has one; returns null if none has. Called under
+/// the mutex.
 FileChannel::Job* FileChannel::take_piece(file::PieceTask& piece) {
   while (waiting_.first != nullptr) {
     Job& job = *waiting_.first;

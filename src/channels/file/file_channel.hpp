@@ -17,26 +17,27 @@
 
 namespace tranship {
 
+/// Options of a file channel.
 struct FileChannelOptions {
   std::string name = "file";
-  /// Carries nests between two memories of this process, on the calling thread; the last argument
-  /// says `cold`.
+  /// Function that copies nests between two memories of this process on the calling thread; its
+  /// last argument is `cold`.
   file::Carrier::Copy copy;
-  /// Reads and writes at once, a thread each. More pays on arrays of disks and network storage.
+  /// Number of reads and writes at the same time, each on a thread. Raise it on disk arrays and
+  /// network storage.
   int queue_depth = 4;
-  /// The largest single read or write. Larger pays on network storage; smaller spreads small
+  /// Largest single read or write, in bytes. Raise it on network storage; lower it to spread small
   /// requests over more threads.
   std::int64_t io_bytes = 1 << 20;
-  /// What may be submitted and not finished; enough to keep all threads busy.
+  /// Bytes of requests that may be in flight; enough to keep all threads busy.
   std::int64_t bytes_in_flight_max = 64 << 20;
 };
 
-/// Carries requests with exactly one end attached to a File: on that side Place.address counts as
-/// a byte offset in the file. Cuts each request into pieces (pieces.hpp), which its threads carry
-/// in the order of submission, several at once; a request has ended when its last piece has.
-/// Owns its threads and one scratch buffer of `io_bytes` for each, from the first request on;
-/// nothing grows with a request.
-/// The destructor finishes what was submitted.
+/// Carries requests with exactly one end in a File: on that side Place.address is a byte offset in
+/// the file. Divides each request into pieces (pieces.hpp), which its threads carry in the order of
+/// submission, several at the same time; a request has ended when its last piece has.
+/// Owns its threads and one scratch buffer of `io_bytes` for each, from the first request on.
+/// The destructor finishes all submitted requests.
 /// Threads: as Channel says, with width 1. The bytes of a file range that is written are never
 /// read, so requests may write neighbouring bytes at the same time.
 class FileChannel : public Channel {
@@ -80,11 +81,11 @@ class FileChannel : public Channel {
   std::mutex mutex_;
   std::condition_variable work_;
   bool stopping_ = false;
-  Chain waiting_;   ///< with pieces that no thread has taken
-  Chain finished_;  ///< to be collected by poll()
+  Chain waiting_;   ///< jobs with pieces that no thread has taken
+  Chain finished_;  ///< jobs that poll() has not returned yet
   Chain spare_;
-  std::vector<std::unique_ptr<Job>> jobs_;  ///< all of them; grows to the most in flight, and stays
-  std::vector<file::FileNest> planned_;     ///< the nests of the group that is being cut
+  std::vector<std::unique_ptr<Job>> jobs_;  ///< all jobs ever made; reused
+  std::vector<file::FileNest> planned_;     ///< nests of the group that is being divided
   std::vector<std::thread> threads_;
 };
 

@@ -13,7 +13,7 @@
 namespace tranship::file {
 namespace {
 
-/// How far a loop of reads or writes came.
+/// Progress of a loop of reads or writes.
 struct Progress {
   std::int64_t bytes = 0;
   int error_number = 0;
@@ -70,7 +70,7 @@ FileRun part(const FileRun& run, std::int64_t begin, std::int64_t end) {
   return {begin, end - begin, run.memory + (begin - run.offset)};
 }
 
-/// Whether every page of the range is in the cache, where reading costs a copy and no I/O.
+/// Returns whether every page of the range is in the cache, so that reading it needs no I/O.
 bool all_cached(const File& file, std::int64_t offset, std::int64_t bytes) {
 #if defined(__linux__) && defined(__x86_64__)
   constexpr long cachestat_number = 451;
@@ -95,11 +95,11 @@ Status read_cached(File& file, const FileRun& run) {
   const Progress progress = read_all(file.cached_descriptor(), run);
   if (progress.bytes == run.bytes) return {};
   if (progress.error_number != 0) return file_error("read", file.path(), progress.error_number);
-  return Error{ErrorCode::io, "'" + file.path() + "' has " + std::to_string(file.size()) +
-                                  " bytes and the array needs those up to " +
-                                  std::to_string(run.offset + run.bytes) +
-                                  ": it was cut short after it was opened, or the shape, type or "
-                                  "offset is wrong"};
+  return Error{
+      ErrorCode::io,
+      "'" + file.path() + "' has " + std::to_string(file.size()) +
+          " bytes and the array needs those up to " + std::to_string(run.offset + run.bytes) + "",
+      "it was truncated after it was opened, or the shape, the type or the offset is wrong"};
 }
 
 Status write_failed(File& file, const FileRun& run, const Progress& progress) {
@@ -117,7 +117,7 @@ Status write_cached(File& file, const FileRun& run) {
   return write_failed(file, run, progress);
 }
 
-/// Refusals of the way around the cache, not of the file.
+/// Returns whether an error concerns direct I/O only, not the file.
 bool refuses_direct(int error_number) {
   return error_number == EINVAL || error_number == EOPNOTSUPP || error_number == EFAULT;
 }

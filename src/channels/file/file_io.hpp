@@ -1,4 +1,4 @@
-// Single reads and writes of an open file: which descriptor, how aligned, how retried.
+// Single reads and writes of an open file: choice of the descriptor, alignment and retries.
 //
 // Invariants that let requests of one transfer write neighbouring bytes at the same time:
 //   W1 Nothing is read in order to be written back: each byte that is written belongs to the
@@ -17,10 +17,10 @@
 
 namespace tranship::file {
 
-/// Runs from this size on go around the page cache.
+/// Size from which runs bypass the page cache.
 inline constexpr std::int64_t direct_bytes_min = 64 * 1024;
 
-/// Memory that begins on a large page, in large pages where the system has them.
+/// Memory that begins on a large page, in large pages where the system has them. Owns the memory.
 class ScratchBuffer {
  public:
   explicit ScratchBuffer(std::int64_t bytes);
@@ -38,26 +38,27 @@ class ScratchBuffer {
   std::size_t mapped_bytes_ = 0;
 };
 
-/// A run of a file and where its bytes are in memory.
+/// A contiguous run of bytes in a file, and its address in memory.
 struct FileRun {
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
   std::byte* memory = nullptr;
 };
 
-/// Whether a direct I/O of `run` could use its memory as it is, whole pages only or (writing) with
-/// a head and a tail through the cache.
+/// Returns whether direct I/O of `run` can use its memory without a scratch buffer: as whole pages,
+/// or, for a write, with a head and a tail through the cache.
 bool direct_suits(const File& file, const FileRun& run);
 
-/// Reads `run`. Around the cache if `padded` (the memory extends to the page boundaries before and
-/// after the run, and lies on the same offset in its page as the run does) or if the run is whole
-/// pages, and if it is large and not in the cache already.
+/// Reads `run`. Bypasses the cache if the run is large, is not in the cache already, and is either
+/// whole pages or `padded`.
+/// padded: Whether the memory extends to the page boundaries before and after the run, and has the
+/// same offset in its page as the run.
 Status read_run(File& file, const FileRun& run, bool padded);
 
-/// Writes `run`: whole pages of a large one around the cache, the rest through it.
+/// Writes `run`: whole pages of a large run bypass the cache, the rest goes through it.
 Status write_run(File& file, const FileRun& run);
 
-/// Tells the kernel to start reading, so that many small reads are under way at once.
+/// Asks the kernel to start reading, so that many small reads are in flight at the same time.
 void read_soon(File& file, std::int64_t offset, std::int64_t bytes);
 
 /// A window of the file, mapped for writing with every page present, so that stores cannot fail.
@@ -68,7 +69,8 @@ class MappedWindow {
   MappedWindow(const MappedWindow&) = delete;
   MappedWindow& operator=(const MappedWindow&) = delete;
 
-  /// The byte at `offset`; null if the system cannot map it or cannot promise its pages.
+  /// Returns the address of the byte at `offset`; null if the system cannot map the window or
+  /// provide its pages.
   std::byte* data() const { return data_; }
 
  private:

@@ -1,4 +1,4 @@
-// How a File ends: what its transfers came to, and when it is whole.
+// The end of a File: the results of its transfers, and its completion.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -35,9 +35,8 @@ Status File::admits(bool reading) const {
                  "look at flush(), which says why"};
   }
   if (reading && !readable_) {
-    return Error{
-        ErrorCode::permission,
-        "'" + path_ + "' may be written and not read: change its permissions to copy from it"};
+    return Error{ErrorCode::permission, "'" + path_ + "' may be written and not read",
+                 "change its permissions to copy from it"};
   }
   return {};
 }
@@ -80,7 +79,7 @@ bool File::wait_for_transfers(std::chrono::nanoseconds timeout) {
   return ended_.wait_for(lock, timeout, [&] { return transfers_active_ == 0; });
 }
 
-/// What makes the file incomplete. Under the mutex.
+/// Returns the error that makes the file incomplete. Called under the mutex.
 Status File::failure() const {
   if (failed_.empty() && !incomplete()) return {};
   const std::string why = failed_.empty() ? "an earlier write to it failed" : failed_;
@@ -94,11 +93,11 @@ Status File::sync() {
   if (error_number == EINVAL || error_number == EROFS) return {};  // nothing to sync there
   mark_incomplete();
   Error error = file_error("flush", path_, error_number);
-  error.message += "; the file is incomplete: do not use it";
+  error.message += "; the file is incomplete";
   return error;
 }
 
-/// The file takes its name, or loses its mark. Under the mutex.
+/// Gives the file its name, or removes its mark. Called under the mutex.
 Status File::complete() {
   if (new_file_) {
     if (transfers_begun_ == 0 && payload_bytes_ > 0 && new_file_->name_is_taken()) return {};
@@ -113,7 +112,8 @@ Status File::complete() {
   return durable_ ? sync() : Status{};
 }
 
-/// Under the mutex, which it gives away while it waits.
+/// Waits for the transfers, syncs and completes the file. Called under the mutex, which it releases
+/// while it waits.
 Status File::finish(std::unique_lock<std::mutex>& lock) {
   while (true) {
     ended_.wait(lock, [&] { return transfers_active_ == 0; });
@@ -153,7 +153,7 @@ void File::discard() {
   new_file_.reset();
 }
 
-/// Nobody refers to the file any more, and no transfer is under way.
+/// Completes the file when the last reference to it goes away; no transfer is in flight then.
 void File::let_go() {
   if (::getpid() != opener_ || !writable_ || closed_.load(std::memory_order_acquire)) return;
   std::unique_lock lock(mutex_);

@@ -20,7 +20,7 @@ namespace tranship::file {
 namespace {
 
 constexpr const char* suffix = ".tranship-part";
-/// Random names that are tried; one is taken already with a probability of 2^-64.
+/// Random names that are tried; each exists already with a probability of 2^-64.
 constexpr int names_max = 8;
 
 }  // namespace
@@ -96,9 +96,9 @@ Status NewFile::refused(int error_number) const {
     return file_error("make", path_, error_number);
   }
   Error error = file_error("make", path_, error_number);
-  error.message +=
-      " (a new file is written beside its name and renamed when it is whole; mode "
-      "\"r+\" changes a file that is there)";
+  error.hint +=
+      "; a new file is written beside its name and renamed when it is whole: mode \"r+\" changes a "
+      "file that is there";
   return error;
 }
 

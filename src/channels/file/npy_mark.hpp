@@ -1,24 +1,24 @@
-// Says in the header of a .npy file that the file is being changed in place.
+// Marks the header of a .npy file while the file is changed in place.
 #pragma once
 
 #include <cstdint>
 
 namespace tranship::file {
 
-/// While a process changes a .npy file in place, the six bytes that make it one are replaced by
-/// `\x93TS~` and the number of writers that have not finished, 16 bits, low byte first. Readers
-/// refuse such a file, and so they do after a writer was killed or has failed: its number is never
-/// subtracted. Several processes may write different parts at once; the last one to finish makes
-/// the file readable again. A lock on these bytes orders their changes.
+/// While a process changes a .npy file in place, the six magic bytes of the header are replaced by
+/// `\x93TS~` and the number of unfinished writers, 16 bits, low byte first. Readers refuse such a
+/// file. A writer that was killed or failed never decreases the number, so that its file stays
+/// refused. Several processes may write different parts at the same time; the last one to finish
+/// restores the magic bytes. A lock on these bytes orders the changes.
 /// Refers to a descriptor that is open for reading and writing. Threads: one at a time.
 class NpyMark {
  public:
   explicit NpyMark(int descriptor) : descriptor_(descriptor) {}
 
   bool set() const { return set_; }
-  /// Counts this writer among those that have not finished. An error number, or 0.
+  /// Adds this writer to the unfinished ones. Returns 0 or an error number.
   int add();
-  /// Takes it away again. An error number, or 0.
+  /// Removes this writer. Returns 0 or an error number.
   int remove();
 
  private:

@@ -5,9 +5,9 @@
 namespace tranship::file {
 namespace {
 
-/// Reading may fetch this many times what is needed, in whole pages, to fetch it in one I/O.
+/// A read may fetch this many times the bytes needed, in whole pages, if it saves I/Os.
 constexpr std::int64_t waste_factor = 4;
-/// Runs below this are cheaper to store into mapped pages than to write with a call each.
+/// Runs shorter than this are cheaper to store into mapped pages than to write with a system call.
 constexpr std::int64_t mapped_run_bytes_max = 1024;
 
 const FileLoop& loop_of(std::span<const FileNest> members, int level) {
@@ -23,11 +23,11 @@ bool same_loops(const FileNest& a, const FileNest& b) {
   return true;
 }
 
-/// What one I/O over the loops below `level` and `count` indices of that loop would be.
+/// One I/O over the loops below some level and some indices of that loop.
 struct IoShape {
   std::int64_t bytes = 0;         ///< from the first byte to the last
-  std::int64_t payload = 0;       ///< bytes of the group in it
-  std::int64_t pages = 1;         ///< pages that have to be read anyway
+  std::int64_t payload = 0;       ///< bytes of the group among them
+  std::int64_t pages = 1;         ///< pages that are read in any case
   bool large_runs_apart = false;  ///< there is a hole between runs that are large themselves
 };
 
@@ -56,7 +56,7 @@ bool is_one_io(const IoShape& shape, const PieceLimits& limits, Direction direct
   return shape.bytes / waste_factor <= std::max(shape.payload, shape.pages * limits.page_bytes);
 }
 
-/// Indices of loop `level` that a window holds.
+/// Returns the number of indices of loop `level` that fit a window.
 std::int64_t block_in_window(std::span<const FileNest> members, const PieceLimits& limits,
                              int level) {
   const FileLoop& loop = loop_of(members, level);
@@ -66,7 +66,8 @@ std::int64_t block_in_window(std::span<const FileNest> members, const PieceLimit
   return std::min(loop.extent, 1 + left / loop.file_stride);
 }
 
-/// Equal blocks; of a whole number of pages where that costs little.
+/// Returns the size of equal blocks of at most `block` indices, in whole pages where that costs
+/// little.
 std::int64_t balanced(std::int64_t block, const FileLoop& loop, const PieceLimits& limits) {
   const std::int64_t blocks = (loop.extent + block - 1) / block;
   if (blocks <= 1 || loop.file_stride <= 0) return block;
@@ -77,7 +78,8 @@ std::int64_t balanced(std::int64_t block, const FileLoop& loop, const PieceLimit
   return rounded <= block ? rounded : even;
 }
 
-/// The largest single I/O, as loops [0, dense) with a block of the last; false if there is none.
+/// Finds the largest single I/O: loops [0, dense) with a block of the last one. Returns false if
+/// there is none.
 bool find_io(std::span<const FileNest> members, const PieceLimits& limits, Direction direction,
              PiecePlan& plan) {
   for (int level = members.front().rank; level >= 0; --level) {
@@ -155,7 +157,8 @@ void count_pieces(std::span<const FileNest> members, PiecePlan& plan) {
   }
 }
 
-/// A cut of exactly these nests; without pieces if they are better carried apart.
+/// Returns the division of exactly these nests; one without pieces if they are better carried
+/// apart.
 PiecePlan plan_members(std::span<const FileNest> members, const PieceLimits& limits,
                        Direction direction) {
   PiecePlan plan;

@@ -1,7 +1,8 @@
-// How a request is cut into pieces that one thread carries at once: pure functions of the nests.
+// Division of a request into pieces, each of which one thread carries: pure functions of the nests.
 //
-// All nests are seen from the file: loops by ascending stride in the file, which is never negative.
-// A group of nests with equal loops (the fields of a record) is cut jointly. Of the loops
+// Nests are first normalised to the file's side: loops by ascending stride in the file, which is
+// never negative. A group of nests with equal loops (the fields of a record) is divided jointly. Of
+// the loops
 //   [0, dense)       lie in one I/O, whose bytes all belong to the group (writing) or mostly do
 //                    (reading: the rest is read and dropped),
 //   [dense, level)   repeat that I/O within a piece,
@@ -20,80 +21,92 @@
 
 namespace tranship::file {
 
+/// Whether a request reads the file or writes it.
 enum class Direction { read, write };
 
+/// One loop of a FileNest. Strides are in bytes.
 struct FileLoop {
   std::int64_t extent = 1;
   std::int64_t file_stride = 0;
   std::int64_t memory_stride = 0;
 };
 
-/// A nest from the file's side.
+/// A nest normalised to the file's side.
 struct FileNest {
   std::int64_t element_bytes = 0;
-  std::int64_t file_offset = 0;    ///< of the lowest byte, within the file
-  std::int64_t memory_offset = 0;  ///< of the same point, from the memory's address
+  std::int64_t file_offset = 0;    ///< offset of the lowest byte in the file
+  std::int64_t memory_offset = 0;  ///< offset of the same point from the memory's address
   int rank = 0;
   /// One more than `rank` are valid: the last has extent 1, so that a whole nest is one block.
   std::array<FileLoop, LoopNest::loops_max + 1> loops{};
 
+  /// Returns whether the nest moves nothing.
   bool empty() const;
 };
 
+/// Returns the nest normalised to the file's side.
 FileNest from_file(const LoopNest& nest, std::int64_t file_base, Direction direction);
 
-/// Nests that one group may have: enough for the fields of most records.
+/// Largest number of nests in a group: enough for the fields of most records.
 inline constexpr std::size_t group_members_max = 64;
 
+/// Sizes that determine the division into pieces.
 struct PieceLimits {
-  std::int64_t window_bytes = 1 << 20;   ///< the largest I/O, and what a scratch buffer holds
-  std::int64_t large_bytes = 64 * 1024;  ///< I/Os from here on are pieces of their own
+  std::int64_t window_bytes = 1 << 20;   ///< largest I/O, and size of a scratch buffer
+  std::int64_t large_bytes = 64 * 1024;  ///< I/Os of at least this size are pieces of their own
   std::int64_t page_bytes = 4096;
 };
 
+/// How the bytes of a piece are moved.
 enum class PieceMethod {
-  straight,  ///< runs are contiguous on both sides: no image, or only to align them
-  image,     ///< the copier gathers or scatters between memory and the file-order image
+  straight,  ///< runs are contiguous on both sides; a scratch buffer only aligns them
+  image,     ///< the copier gathers to or scatters from an image in the file's order
   mapped,    ///< small runs with small holes are stored into the mapped file
 };
 
+/// The division of one group into pieces.
 struct PiecePlan {
   PieceMethod method = PieceMethod::straight;
-  std::size_t members = 0;  ///< nests of the group
-  std::size_t apart = 0;    ///< nests after the group that do not pay to be tried with others
-  bool solid_runs = false;  ///< the loops below `run_level` leave no hole (written jointly)
+  std::size_t members = 0;  ///< number of nests of the group
+  std::size_t apart = 0;    ///< following nests that are not worth trying as a group
+  bool solid_runs = false;  ///< the loops below `run_level` leave no hole
   int run_level = 0;
   int dense = 0;
   int level = 0;
   std::int64_t block = 1;
-  std::int64_t bytes_block = 0;  ///< not 0: each element is divided into this many bytes, too
+  std::int64_t bytes_block = 0;  ///< if not 0, each element is divided into blocks of so many bytes
   std::int64_t pieces = 0;
 };
 
-/// How to cut the longest useful group at the front of `nests` (seen from the file, at most
-/// group_members_max of them).
+/// Returns the division of the longest useful group at the front of `nests`.
+/// nests: At most group_members_max nests, normalised to the file's side.
 PiecePlan plan_pieces(std::span<const FileNest> nests, const PieceLimits& limits,
                       Direction direction);
 
-/// One piece of a group.
+/// The position of one piece in its group.
 struct Piece {
-  std::int64_t file_shift = 0;                                ///< from each member's file offset
+  std::int64_t file_shift = 0;  ///< distance from each member's file offset
   std::array<std::int64_t, LoopNest::loops_max + 1> start{};  ///< first index of each loop
-  std::int64_t count = 1;                                     ///< indices of the loop `level`
-  std::int64_t bytes_begin = 0;  ///< the part of the element, if it is divided
+  std::int64_t count = 1;        ///< number of indices of the loop `level`
+  std::int64_t bytes_begin = 0;  ///< first byte of the part of each element
   std::int64_t bytes_end = 0;
 
+  /// Returns the offset of the piece's first byte in memory.
   std::int64_t memory_offset(const FileNest& member) const;
 };
 
+/// Returns the piece of number `index`.
 Piece piece_of(std::span<const FileNest> members, const PiecePlan& plan, std::int64_t index);
 
-/// Bytes of the file from the first to the last that `level` inner loops of a group span.
+/// Returns the bytes of the file from the first to the last that the `level` inner loops of a group
+/// span.
 std::int64_t span_bytes(std::span<const FileNest> members, int level);
 
+/// Returns the lowest file offset of a group.
 std::int64_t lowest_offset(std::span<const FileNest> members);
 
-/// Visits the points of loops [from, level] of a piece, as byte distances from its first point.
+/// Calls `visit` for each point of the loops [from, level] of a piece, with its distances in bytes
+/// from the piece's first point in the file and in memory.
 template <typename Visit>
 Status for_each_run(const FileNest& nest, int from, int level, std::int64_t count, Visit&& visit) {
   std::array<std::int64_t, LoopNest::loops_max + 1> index{};

@@ -12,24 +12,24 @@ namespace {
 /// Bytes of payload in a block.
 constexpr std::int64_t block_bytes_max = 128 << 10;
 
-/// Shorter runs are not worth streaming: their ends share lines with other runs.
+/// Length below which runs are not streamed, since their ends share lines with other runs.
 constexpr std::int64_t streamed_run_bytes_min = 128;
 
-/// Prefetches in a row where no stores are there to mix them with.
+/// Prefetches in a row where there are no stores between them.
 constexpr std::int64_t lines_at_once = 1024;
 
-/// How a shape is cut: every block has these extents, except at the upper ends.
+/// The blocks of a shape: each has these extents, except at the upper ends.
 struct Blocks {
   std::int64_t extents[Shape::rank_max];
 };
 
-/// One side of a block's growth: its axes, the nearest in memory first, and which one grows.
+/// One side of a block that grows: its axes, the nearest in memory first, and the one that grows.
 struct Side {
   int order[Shape::rank_max];
   int at = 0;
 };
 
-/// Moves on to the side's first axis that is not whole yet; false if all are.
+/// Moves to the side's first axis that is not whole yet; returns false if all are.
 bool can_grow(const Shape& shape, const Blocks& blocks, Side& side) {
   while (side.at < shape.rank &&
          blocks.extents[side.order[side.at]] == shape.axes[side.order[side.at]].extent) {
@@ -38,7 +38,7 @@ bool can_grow(const Shape& shape, const Blocks& blocks, Side& side) {
   return side.at < shape.rank;
 }
 
-/// The bytes of a block that lie together on this side.
+/// Returns the contiguous bytes of a block on this side.
 std::int64_t run_bytes(const Shape& shape, const Blocks& blocks, const Side& side) {
   std::int64_t bytes = shape.element_bytes;
   for (int k = 0; k <= side.at; ++k) bytes *= blocks.extents[side.order[k]];
@@ -51,7 +51,7 @@ std::int64_t payload(const Shape& shape, const Blocks& blocks) {
   return total;
 }
 
-/// Makes the blocks along an axis equal, give or take the elements of a cache line.
+/// Makes the blocks along an axis equal, up to the elements of a cache line.
 std::int64_t even_extent(std::int64_t extent, std::int64_t block, std::int64_t element_bytes) {
   const std::int64_t count = (extent + block - 1) / block;
   const std::int64_t unit = std::max<std::int64_t>(1, line_bytes / element_bytes);
@@ -84,7 +84,7 @@ Blocks choose_blocks(const Shape& shape) {
   return blocks;
 }
 
-/// The block whose first point is `index`.
+/// Returns the block whose first point is `index`.
 Shape block_at(const Shape& shape, const Blocks& blocks, const std::int64_t* index) {
   Shape block;
   block.element_bytes = shape.element_bytes;
@@ -101,7 +101,7 @@ Shape block_at(const Shape& shape, const Blocks& blocks, const std::int64_t* ind
   return block;
 }
 
-/// Steps `index` to the next block in the target's order; false at the end.
+/// Advances `index` to the next block in the target's order; returns false at the end.
 bool next_index(const Shape& shape, const Blocks& blocks, std::int64_t* index) {
   for (int k = 0; k < shape.rank; ++k) {
     index[k] += blocks.extents[k];
@@ -111,9 +111,9 @@ bool next_index(const Shape& shape, const Blocks& blocks, std::int64_t* index) {
   return false;
 }
 
-/// The longest contiguous runs that a shape's target is made of.
+/// The longest contiguous runs of a shape's target.
 struct Runs {
-  int chain = 0;  ///< the axes that make up one run
+  int chain = 0;  ///< number of axes that form one run
   std::int64_t bytes;
 };
 
@@ -125,8 +125,8 @@ Runs runs_of(const Shape& shape) {
   return runs;
 }
 
-/// Whether the target's runs map to so few sets of the L1 and L2 caches that their lines do not
-/// last until they are full: then even a copy within the caches goes through the buffer.
+/// Returns whether the target's runs map to so few sets of the L1 and L2 caches that their lines do
+/// not last until they are full: then even a copy within the caches goes through the buffer.
 bool is_crowded(const Shape& block) {
   constexpr std::int64_t crowded_pitch_bytes = 1024;
   for (int k = 0; k < block.rank; ++k) {
@@ -136,13 +136,13 @@ bool is_crowded(const Shape& block) {
   return false;
 }
 
-/// The distance of runs in a buffer: whole lines, with one between them.
+/// Returns the distance of runs in a buffer: whole lines, with one line between runs.
 std::int64_t padded_pitch(std::int64_t run_bytes) {
   return (run_bytes + 2 * line_bytes - 1) / line_bytes * line_bytes;
 }
 
-/// Asks for the lines at the ends of a run some rows ahead: they are shared with other runs, so
-/// they are written in the cache.
+/// Prefetches the lines at the ends of a run some rows ahead: other runs share them, so that they
+/// are written through the cache.
 void fetch_ends(const std::byte* run, const Runs& runs, std::int64_t stride) {
   constexpr std::int64_t rows_ahead = 4;
   const std::byte* ahead = run + rows_ahead * stride;

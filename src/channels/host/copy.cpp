@@ -8,10 +8,10 @@
 namespace tranship {
 namespace {
 
-/// Smaller nests stay in the caches whatever their order.
+/// Nests below this size stay in the caches in any order.
 constexpr std::int64_t grouped_bytes_min = 16 << 10;
 
-/// Copies the first nests that belong together; returns how many those were.
+/// Copies the first group of nests that walk the same records; returns its number of nests.
 std::size_t copy_some(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
                       bool cold) {
   const host::Kernels& set = host::kernels();

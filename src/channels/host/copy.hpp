@@ -1,4 +1,4 @@
-// The host's copy: any loop nests, on the calling thread.
+// Copies in host memory: any loop nests, on the calling thread.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace tranship {
 
-/// Carries out `nests` from `source` to `target`, which must not overlap, on the calling thread.
-/// Any rank, element size, alignment and strides; target points must be distinct. `cold` says that
-/// the whole transfer, of which this may be a part, does not fit the caches: then the target is
-/// written with streaming stores, which are visible to other threads on return. Allocates nothing;
-/// uses up to 200 KiB of stack. Bytes outside the nests are never written.
+/// Copies `nests` from `source` to `target`, which must not overlap, on the calling thread. Any
+/// rank, element size, alignment and strides are allowed; target points must be distinct. Allocates
+/// nothing; uses up to 200 KiB of stack. Never writes bytes outside the nests.
+/// cold: Whether the whole transfer, of which this may be a part, does not fit the caches. Then the
+/// target is written with streaming stores, which are visible to other threads on return.
 void copy_nests(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
                 bool cold);
 

@@ -7,20 +7,20 @@
 namespace tranship::host {
 namespace {
 
-/// Below this, setting up blocks costs more than it gains.
+/// Size in bytes below which blocking costs more than it saves.
 constexpr std::int64_t direct_bytes_max = 8 << 10;
 
-/// From here on, a run is worth streaming by itself.
+/// Length from which a run is worth streaming by itself.
 constexpr std::int64_t streamed_run_bytes_min = 512;
 
-/// Shorter runs end before the hardware has seen them coming.
+/// Length below which runs end before the hardware prefetcher detects them.
 constexpr std::int64_t foreseen_run_bytes_min = 4 << 10;
 
 void prefetch(const std::byte* run, std::int64_t bytes) {
   for (std::int64_t at = 0; at < bytes; at += line_bytes) __builtin_prefetch(run + at, 0, 2);
 }
 
-/// Copies runs that are long enough not to care about their neighbours.
+/// Copies long runs one by one.
 void copy_runs(const Shape& shape, const Kernels& set, bool cold) {
   std::int64_t index[Shape::rank_max];
   for (int k = 0; k < shape.rank; ++k) index[k] = 0;
@@ -28,7 +28,7 @@ void copy_runs(const Shape& shape, const Kernels& set, bool cold) {
   std::byte* target = shape.target;
   const bool unforeseen = cold && shape.rank > 0 && shape.element_bytes < foreseen_run_bytes_min;
   while (true) {
-    // The next run; after the last one of an axis, lines that nobody wants.
+    // Prefetches the next run; after the last one of an axis these lines are not used.
     if (unforeseen) prefetch(source + shape.axes[0].source_stride, shape.element_bytes);
     if (cold) {
       set.stream(source, target, shape.element_bytes);

@@ -1,4 +1,4 @@
-// Which way a shape is copied.
+// Chooses the method by which a shape is copied.
 #pragma once
 
 #include "channels/host/kernels.hpp"
@@ -6,7 +6,7 @@
 
 namespace tranship::host {
 
-/// Copies one shape by what suits its size and form. The caller fences if `cold`.
+/// Copies one shape by the method that suits its size and form. The caller fences if `cold`.
 void copy_shape(const Shape& shape, const Kernels& set, bool cold);
 
 }  // namespace tranship::host

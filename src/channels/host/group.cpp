@@ -13,10 +13,10 @@ namespace {
 /// Payload of one block of a group.
 constexpr std::int64_t block_bytes_max = 64 << 10;
 
-/// Prefetches in one go that the processor takes without waiting for the first of them.
+/// Prefetches in a row that the processor accepts without stalling.
 constexpr std::int64_t lines_at_once = 256;
 
-/// An axis that all shapes of a group have, and how far a block goes along it.
+/// An axis that all shapes of a group have, and the extent of a block along it.
 struct CommonAxis {
   std::int64_t extent;
   std::int64_t reach;             ///< the longer of the first shape's strides
@@ -30,7 +30,7 @@ struct Group {
   int rank = 0;
 };
 
-/// Whether two elements lie inside one turn of a loop of this stride.
+/// Returns whether two elements lie within one stride of a loop.
 bool near(const std::byte* a, const std::byte* b, std::int64_t stride) {
   const auto from = reinterpret_cast<std::intptr_t>(a);
   const auto to = reinterpret_cast<std::intptr_t>(b);
@@ -45,8 +45,8 @@ bool same_axis(const Shape& a, const Axis& axis_a, const Shape& b, const Axis& a
           near(a.target, b.target, axis_a.target_stride));
 }
 
-/// The axis of `other` that is the first shape's `axis` and not among `taken` (a bit for each
-/// axis), or -1.
+/// Returns the axis of `other` that is the first shape's `axis` and not among `taken` (a bit for
+/// each axis), or -1.
 int find_axis(const Shape& first, const Axis& axis, const Shape& other, unsigned taken) {
   for (int k = 0; k < other.rank; ++k) {
     if ((taken >> k & 1u) == 0 && same_axis(first, axis, other, other.axes[k])) return k;
@@ -80,7 +80,7 @@ Group make_group(std::span<const Shape> shapes) {
   return group;
 }
 
-/// Chooses how far a block goes along each axis: one step of the far ones, all of the near ones.
+/// Chooses the extents of a block: one index of the axes with long strides, all of the others.
 void choose_steps(Group& group) {
   std::int64_t bytes = 0;
   for (const Shape& shape : group.shapes) bytes += shape.bytes();
@@ -94,7 +94,7 @@ void choose_steps(Group& group) {
   }
 }
 
-/// The part of shape `s` that belongs to the block at `index`.
+/// Returns the part of shape `s` that belongs to the block at `index`.
 Shape part_of(const Group& group, std::size_t s, const std::int64_t* index) {
   Shape part = group.shapes[s];
   for (int k = 0; k < group.rank; ++k) {
@@ -116,7 +116,7 @@ bool next_index(const Group& group, std::int64_t* index) {
   return false;
 }
 
-/// The bytes between the first and the last that a part writes.
+/// Returns the bytes from the first to the last that a part writes.
 struct Extent {
   std::byte* low;
   std::byte* high;
@@ -130,8 +130,8 @@ Extent target_extent(const Shape& part) {
   return {part.target, high};
 }
 
-/// The source lines of a block, in as many parts as the group has shapes. Fields of one record are
-/// asked for together, other runs apart.
+/// Prefetches the source lines of a block, in as many parts as the group has shapes. Fields of one
+/// record are prefetched together, other runs separately.
 struct Ahead {
   Prefetcher lines[group_shapes_max];
   bool shared = false;  ///< all lines are in the first part
@@ -157,7 +157,7 @@ void look_ahead(const Group& group, const std::int64_t* index, Ahead& ahead) {
   ahead.lines[0] = Prefetcher(whole);
 }
 
-/// Copies one block. Where it fills a piece of the target, that piece is put together in `stage`.
+/// Copies one block. If it fills a range of the target, that range is gathered in `stage` first.
 void copy_block(const Group& group, const std::int64_t* index, const Kernels& set, bool cold,
                 std::byte* stage, Ahead& ahead) {
   Shape parts[group_shapes_max];
@@ -191,7 +191,8 @@ void copy_block(const Group& group, const std::int64_t* index, const Kernels& se
   }
 }
 
-/// Kept apart, so that its buffer is not on the stack of others.
+/// Copies a group through a buffer. A function of its own, so that only it has the buffer on its
+/// stack.
 [[gnu::noinline]] void copy_blocks(const Group& group, const Kernels& set, bool cold) {
   alignas(line_bytes) std::byte stage[stage_bytes_max];
   std::int64_t index[Shape::rank_max] = {};

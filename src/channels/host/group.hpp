@@ -1,4 +1,4 @@
-// Nests that interleave on one side, such as the fields of one array of records.
+// Copies nests that interleave on one side, such as the fields of an array of records.
 #pragma once
 
 #include <span>
@@ -8,11 +8,11 @@
 
 namespace tranship::host {
 
-/// How many shapes a group may have; more are carried as several groups.
+/// Largest number of shapes of a group; more of them are carried as several groups.
 inline constexpr std::size_t group_shapes_max = 16;
 
-/// Whether `other` walks the records that `first` walks: some axis has the same extent and, on one
-/// side, the same stride, with both elements inside one turn of it.
+/// Returns whether `other` walks the same records as `first`: an axis of both has the same extent
+/// and, on one side, the same stride, and both elements lie within one stride.
 bool same_records(const Shape& first, const Shape& other);
 
 /// Copies shapes that walk the same records, in blocks that fit the L2 cache: all shapes over one

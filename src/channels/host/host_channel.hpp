@@ -1,4 +1,4 @@
-// The channel between any two memories that this process can address.
+// The memcpy channel: copies between memories that this process can address.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace tranship {
 
-/// Copies within the address space of this process, on the threads that submit. Owns nothing but
-/// its description. Threads: submit() from up to `width` threads at the same time. A request costs
-/// some tens of nanoseconds over the bare copy, and some 200 KiB of the submitter's stack.
+/// Copies within the address space of this process, on the threads that call submit(). Owns
+/// nothing. Threads: submit() from up to `width` threads at the same time. A request costs some
+/// tens of nanoseconds over the bare copy, and some 200 KiB of the submitter's stack.
 class HostChannel : public Channel {
  public:
-  /// `width`: how many worker threads will submit; one for each core that may copy.
+  /// width: Number of worker threads that will submit; one for each core that may copy.
   explicit HostChannel(int width);
 
   const std::string& name() const override { return name_; }

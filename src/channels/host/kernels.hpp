@@ -1,4 +1,4 @@
-// The innermost loops, one set for each instruction set; the best one is chosen once.
+// The innermost loops of host copies, in one set for each instruction set of the processor.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace tranship::host {
 
-/// Two loops over elements that are copied between strided places. Element (i, j), with i below
-/// `extent_0` and j below `extent_1`, lies at i * source_0 + j * source_1 in the source, and so on.
+/// Two loops over strided elements. Element (i, j), with i below `extent_0` and j below `extent_1`,
+/// is at i * source_0 + j * source_1 in the source, and likewise in the target.
 struct Grid {
   std::int64_t element_bytes;
   const std::byte* source;
@@ -22,12 +22,12 @@ struct Grid {
 
 using GridKernel = void (*)(const Grid&);
 
-/// One instruction set's kernels. Source and target never overlap; any alignment will do.
+/// The kernels of one instruction set. Source and target never overlap; any alignment is allowed.
 struct Kernels {
   const char* name;
 
-  /// Copies a run with streaming stores, whole cache lines at a time; the ends of the run that
-  /// share a line with others are stored as usual. The caller fences.
+  /// Copies a run with streaming stores of whole cache lines. Ends of the run that share a line
+  /// with other data are stored as usual. The caller fences.
   void (*stream)(const std::byte* source, std::byte* target, std::int64_t bytes);
 
   /// Grids where axis 0 is contiguous in the target and axis 1 in the source, for elements of 1,
@@ -35,14 +35,14 @@ struct Kernels {
   GridKernel transpose[17];
 };
 
-/// The best kernels for this processor.
+/// Returns the best kernels for this processor, chosen once.
 const Kernels& kernels();
 
-/// The kernels of one instruction set ("scalar", "sse2", "avx2", "avx512"), for tests; nullptr if
-/// the processor or the build lacks it.
+/// Returns the kernels of one instruction set ("scalar", "sse2", "avx2" or "avx512"), for tests;
+/// nullptr if the processor or the build lacks it.
 const Kernels* kernels_named(const char* name);
 
-/// The kernel of `set` for grids of such elements and strides.
+/// Returns the kernel of `set` for grids of such elements and strides.
 GridKernel select_kernel(const Kernels& set, const Grid& grid);
 
 /// Makes the streaming stores of this thread visible before its later stores.

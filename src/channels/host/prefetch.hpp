@@ -1,4 +1,4 @@
-// Asks for the source lines of a block ahead of its turn.
+// Prefetches the source lines of a block before it is copied.
 #pragma once
 
 #include "channels/host/shape.hpp"
@@ -6,10 +6,10 @@
 namespace tranship::host {
 
 /// Walks the cache lines of a shape's source, a few at a time, and prefetches them: a block reads
-/// many short runs, too few bytes each for the hardware to see them coming.
+/// many short runs, which are too short for the hardware prefetcher.
 class Prefetcher {
  public:
-  /// Nothing to prefetch.
+  /// Makes a prefetcher that does nothing.
   Prefetcher() = default;
 
   explicit Prefetcher(const Shape& shape);
@@ -23,11 +23,11 @@ class Prefetcher {
  private:
   void next_run();
 
-  /// Begins with the line that holds the run's first byte.
+  /// Starts at the line that contains the run's first byte.
   void begin_run();
 
   const std::byte* run_ = nullptr;  ///< the run's first byte
-  const std::byte* at_ = nullptr;   ///< the next line to ask for
+  const std::byte* at_ = nullptr;   ///< next line to prefetch
   std::int64_t run_bytes_ = 0;
   std::int64_t runs_left_ = 0;
   std::int64_t pace_ = 0;  ///< lines for every 512 bytes of payload

@@ -47,7 +47,7 @@ bool normalise(const LoopNest& nest, const std::byte* source, std::byte* target,
     if (loop.extent == 1) continue;
     if (loop.target_stride >= 0) {
       insert(shape, {loop.extent, loop.source_stride, loop.target_stride});
-    } else {  // walk it from the other end
+    } else {  // walk the axis from its other end
       shape.source += (loop.extent - 1) * loop.source_stride;
       shape.target += (loop.extent - 1) * loop.target_stride;
       insert(shape, {loop.extent, -loop.source_stride, -loop.target_stride});

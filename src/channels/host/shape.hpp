@@ -1,4 +1,4 @@
-// A loop nest as the kernels want it: normalised, with addresses instead of offsets, on the stack.
+// Loop nests in the form that kernels take: normalised, with addresses instead of offsets.
 #pragma once
 
 #include <cstddef>
@@ -8,18 +8,18 @@
 
 namespace tranship::host {
 
-/// Of the caches.
+/// Size of a cache line, in bytes.
 constexpr std::int64_t line_bytes = 64;
 
-/// One loop. Unlike `Loop` it is left uninitialised, so that an array of them costs nothing.
+/// One loop. Unlike `Loop` it is not initialised, so that an array of axes costs nothing.
 struct Axis {
   std::int64_t extent;
   std::int64_t source_stride;
   std::int64_t target_stride;
 };
 
-/// What to copy. After normalise(): no axis of extent 1, target strides positive and ascending,
-/// and nothing left to join.
+/// A copy of one nest. After normalise(): no axis of extent 1, target strides positive and
+/// ascending, and nothing left to join.
 struct Shape {
   static constexpr int rank_max = LoopNest::loops_max;
 
@@ -29,7 +29,7 @@ struct Shape {
   int rank;
   Axis axes[rank_max];
 
-  /// Bytes that the whole shape moves.
+  /// Returns the bytes that the whole shape moves.
   std::int64_t bytes() const {
     std::int64_t total = element_bytes;
     for (int k = 0; k < rank; ++k) total *= axes[k].extent;
@@ -37,8 +37,9 @@ struct Shape {
   }
 };
 
-/// Reads `nest` into `shape`: drops axes of extent 1, turns negative target strides round, sorts
-/// by target stride and joins what runs on. Returns false if the nest moves nothing.
+/// Reads `nest` into `shape`: removes axes of extent 1, makes target strides positive, sorts
+/// axes by target stride and joins those that continue each other. Returns false if the nest moves
+/// nothing.
 bool normalise(const LoopNest& nest, const std::byte* source, std::byte* target, Shape& shape);
 
 }  // namespace tranship::host

@@ -5,7 +5,7 @@
 
 namespace tranship::host {
 
-/// The plain kernel for elements of `element_bytes`: two nested loops, axis 0 inside.
+/// Returns the plain kernel for elements of `element_bytes`: two nested loops, axis 0 inside.
 GridKernel strided_kernel(std::int64_t element_bytes);
 
 }  // namespace tranship::host

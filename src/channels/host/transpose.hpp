@@ -113,8 +113,8 @@ TRANSHIP_INLINE void transpose_squares(const Grid& grid) {
 }
 
 /// The same for rows whose distance maps them all to a few sets of the L1 cache. Where a square is
-/// narrower than a cache line, each line would be fetched anew for every square in it; so panels
-/// of `width` rows are first brought together.
+/// narrower than a cache line, each line would be fetched again for every square in it; therefore
+/// panels of `width` rows are gathered first.
 template <typename T, int width>
 TRANSHIP_INLINE void transpose_packed(const Grid& grid) {
   constexpr auto bytes = static_cast<std::int64_t>(sizeof(T));

@@ -7,7 +7,7 @@
 namespace tranship {
 namespace {
 
-/// Longest contiguous piece that the request's nests have in common.
+/// Returns the longest contiguous run that all nests of the request have.
 std::int64_t run_of(const Request& request) {
   std::int64_t elements = 0;
   for (const LoopNest& nest : request.nests) elements += nest.bytes() / nest.element_bytes;
@@ -27,8 +27,8 @@ int SimWorld::add_resource(double bytes_per_second) {
   return static_cast<int>(resources_.size()) - 1;
 }
 
-/// The work counts from now, also of a request that waits behind others of its channel: otherwise
-/// a slow channel's queue would block the time between its requests for everybody else.
+/// The load starts now, also for a request that waits behind others of its channel: otherwise a
+/// slow channel's queue would block the resource between its requests for all other channels.
 std::int64_t SimWorld::occupy(const std::vector<int>& resources, const Load& load) {
   const auto now_ns = static_cast<double>(clock_.now_ns());
   double end_ns = now_ns;
@@ -105,7 +105,7 @@ void SimChannel::line_up(const Pending& one) {
   if (pending_count_++ == 0) world_.expect(one.end_ns, number_);
 }
 
-/// The first in line has ended.
+/// Removes the first request of the queue, which has ended.
 void SimChannel::step_up() {
   --pending_count_;
   first_[0] = first_[1];

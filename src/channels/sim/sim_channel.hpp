@@ -1,6 +1,5 @@
-// Channels that exist only in the simulator: a throughput function, shared resources, virtual time
-// and injected failures. Where a request names its bytes they are really moved, so that a
-// simulated run can be verified.
+// Simulated channels: a throughput function, shared resources, virtual time and injected failures.
+// If a request has addresses, its bytes are really moved, so that a simulated run can be verified.
 #pragma once
 
 #include <array>
@@ -19,32 +18,33 @@
 
 namespace tranship {
 
-/// Virtual time and what is going to happen in it. Shared by the channels of one simulation.
+/// Virtual time, its future events, and the resources. Shared by the channels of one simulation.
 class SimWorld {
  public:
   explicit SimWorld(const std::vector<Resource>& resources);
 
   const ManualClock& clock() const { return clock_; }
 
-  /// Adds a resource of that capacity (0: its channels take turns); returns its number.
+  /// Adds a resource of that capacity (0: one channel uses it at a time); returns its number.
   int add_resource(double bytes_per_second);
 
-  /// Numbers the channels, and whatever else something may happen to.
+  /// Returns a new number for a channel or another source of events.
   int add_source() { return sources_++; }
 
-  /// What a request asks of the resources of its channel.
+  /// What a request needs of the resources of its channel.
   struct Load {
     std::int64_t bytes = 0;
-    double seconds = 0;  ///< for which it has those alone whose channels take turns
+    double seconds = 0;  ///< time for which it occupies resources of capacity 0
   };
 
-  /// When `load`, handed in now, has passed every one of `resources`, each first come first served.
+  /// Returns the time at which `load`, submitted now, has passed all `resources`, each of which
+  /// serves in order of arrival.
   std::int64_t occupy(const std::vector<int>& resources, const Load& load);
 
-  /// Something will happen to `source` at that time, which is not past.
+  /// Schedules an event of `source` at that time, which is not past.
   void expect(std::int64_t time_ns, int source) { queue_.push(time_ns, source); }
 
-  /// Moves the clock to the next expected time; to whom something happens then, or nothing.
+  /// Advances the clock to the next event and returns its source; nothing if there is no event.
   std::optional<int> advance();
 
  private:
@@ -58,7 +58,7 @@ class SimWorld {
   int sources_ = 0;
 };
 
-/// A queue that allocates nothing while it is empty.
+/// A first-in first-out queue that allocates nothing while it is empty.
 template <typename T>
 class Fifo {
  public:
@@ -76,16 +76,16 @@ class Fifo {
   std::size_t first_ = 0;
 };
 
-/// One channel. Requests are served one after another at the rate that the throughput function
-/// gives for their size and run, and end after the latency, in their order. Not thread-safe, and
-/// needs no wake-up: idle() moves virtual time on.
+/// One simulated channel. It serves requests one after another, at the rate of the throughput
+/// function for their size and run; they end after the latency, in their order. It needs no
+/// wake-up: idle() advances virtual time. Threads: one.
 class SimChannel : public Channel {
  public:
   struct Options {
     ChannelSpec spec;
-    /// Instead of `spec`, for many channels alike; their resources are listed below.
+    /// Used instead of `spec` for many equal channels; `resources` lists each one's resources.
     std::shared_ptr<const ChannelSpec> shared_spec;
-    std::vector<int> resources;      ///< of the world, with `shared_spec`
+    std::vector<int> resources;      ///< numbers of SimWorld's resources, with `shared_spec`
     double failure_probability = 0;  ///< of each request
     double jitter = 0;               ///< service times vary by up to this share
     std::uint64_t seed = 0;          ///< of failures and jitter
@@ -101,8 +101,8 @@ class SimChannel : public Channel {
   void idle(std::chrono::nanoseconds at_most) override;
   void wake() override {}
 
-  /// What SimWorld::advance() calls it; a driver gives the same number to channels that are added
-  /// in the order in which they were made.
+  /// Returns the number that SimWorld::advance() returns for this channel. A driver gives the same
+  /// number to channels that are added in the order of their creation.
   int number() const { return number_; }
 
  private:
@@ -111,7 +111,7 @@ class SimChannel : public Channel {
     std::uint64_t tag = 0;
     bool loaded = false;  ///< it has an entry in cargo_
   };
-  /// What a request moves when it ends, where it names bytes, and whether it is made to fail.
+  /// The bytes that a request moves when it ends, and whether it is made to fail.
   struct Cargo {
     std::span<const LoopNest> nests;
     std::byte* source = nullptr;
@@ -131,18 +131,18 @@ class SimChannel : public Channel {
   Random random_;
   int number_ = 0;
   std::int64_t busy_until_ns_ = 0;
-  /// Requests in flight, in the order in which they end. Most channels have two at most.
+  /// Requests in flight, in the order in which they end. Most channels have at most two.
   std::array<Pending, 2> first_;
   std::size_t pending_count_ = 0;
   Fifo<Pending> behind_;
   Fifo<Cargo> cargo_;
-  /// Most requests are like the one before.
+  /// Size, run and service time of the previous request: most requests are equal to it.
   std::int64_t last_bytes_ = -1;
   std::int64_t last_run_bytes_ = -1;
   double last_s_ = 0;
 };
 
-/// Moves bytes element by element: slow, obvious, and good for simulated channels.
+/// Moves the bytes of nests element by element: slow and simple, for simulated channels and tests.
 void move_bytes(std::span<const LoopNest> nests, const std::byte* source, std::byte* target);
 
 }  // namespace tranship

@@ -15,7 +15,8 @@ void TimeQueue::push(std::int64_t time_ns, int source) {
   ++size_;
 }
 
-/// Fills bucket 0 if it is empty: the first other bucket with entries is spread over those before.
+/// Fills bucket 0 if it is empty: distributes the first non-empty bucket over the buckets before
+/// it.
 bool TimeQueue::refill() {
   if (due_ < buckets_[0].size()) return true;
   buckets_[0].clear();

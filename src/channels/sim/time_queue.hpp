@@ -1,4 +1,4 @@
-// What will happen next, for many thousands of things at once.
+// A priority queue of simulated events, for many thousands of them.
 #pragma once
 
 #include <array>
@@ -9,10 +9,10 @@
 
 namespace tranship {
 
-/// A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, J. ACM 1990): times come out in order and never go
-/// in before the last that came out. An entry moves down through the buckets at most once for each
-/// bit in which its time differs from the present one, over memory that is read in sequence; a
-/// binary heap of the same size misses the caches at each level.
+/// A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, J. ACM 1990): times are removed in order, and none
+/// is inserted before the last removed one. An entry moves down through the buckets at most once
+/// for each bit in which its time differs from the present one, over memory that is read in
+/// sequence; a binary heap of the same size misses the caches at each level.
 class TimeQueue {
  public:
   struct Entry {
@@ -20,10 +20,11 @@ class TimeQueue {
     int source = 0;
   };
 
-  /// Times before the last one that came out are taken as that one.
+  /// Inserts an event. A time before the last removed one is raised to it.
   void push(std::int64_t time_ns, int source);
 
-  /// The entry of the least time; of equal ones in no particular order, but always the same.
+  /// Removes and returns the entry with the least time. The order of equal times is unspecified
+  /// but deterministic.
   std::optional<Entry> pop();
 
   std::size_t size() const { return size_; }
