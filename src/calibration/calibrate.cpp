@@ -234,7 +234,7 @@ class Calibration {
     plan->direct = false;
     std::vector<double> seconds;
     for (int k = 0; k < handoffs; ++k) {
-      // A worker that has gone to sleep, and a caller that does not help it.
+      // Lets the worker fall asleep first, and does not help it by waiting actively.
       std::this_thread::sleep_for(std::chrono::microseconds(500));
       const std::int64_t begin = clock_.now_ns();
       const auto ended = engine_->copy_along(plan, source, target).completion();
@@ -259,7 +259,7 @@ class Calibration {
       query.target_memory = k % static_cast<int>(profile_.memories.size());
       query.planner = PlannerKind::full;
       const std::int64_t begin = clock_.now_ns();
-      if (!planner.plan(query)) continue;  // a memory that has no way to it
+      if (!planner.plan(query)) continue;  // no path leads to this memory
       seconds.push_back(static_cast<double>(clock_.now_ns() - begin) * 1e-9);
     }
     if (seconds.empty()) return;
@@ -283,7 +283,7 @@ class Calibration {
         if (Status s = sample(samples, rows, columns, request, run); !s) return s;
       }
     }
-    // The same threads copy the same way into memory that is mapped from another process.
+    // The same threads copy into memory that is mapped from another process.
     for (ChannelSpec& spec : profile_.channels) {
       if (spec.kind != ChannelKind::memcpy) continue;
       spec.throughput = Throughput(samples);
@@ -429,7 +429,8 @@ class Calibration {
   }
 
   /// Copies in memory and to a process on this machine run on the same cores. Both directions of a
-  /// file share the disk; each alone is slower than the faster one, however many ways lead to it.
+  /// file share the disk; each direction alone has a lower rate than the faster of the two, on all
+  /// channels together.
   void add_resources() {
     enum { cores, disk, disk_reads, disk_writes };
     profile_.resources = {{"host0 cores", 0}, {"disk", 0}, {"disk reads", 0}, {"disk writes", 0}};

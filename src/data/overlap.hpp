@@ -1,4 +1,4 @@
-// Tells whether two boxes of arrays share bytes.
+// Checks whether two boxes of arrays share bytes.
 #pragma once
 
 #include <cstdint>

@@ -264,8 +264,8 @@ Result<Profile> Cluster::neighbourhood(std::span<const int> nodes) const {
                    "name nodes from 0 to " + std::to_string(nodes_ - 1)};
     }
     if (std::count(nodes.begin(), nodes.end(), node) > 1) {
-      return Error{ErrorCode::invalid_argument,
-                   "node" + std::to_string(node) + " is asked for twice", "name each node once"};
+      return Error{ErrorCode::invalid_argument, "node" + std::to_string(node) + " is listed twice",
+                   "name each node once"};
     }
     numbers.push_back(std::to_string(node));
   }

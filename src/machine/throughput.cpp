@@ -7,8 +7,8 @@
 namespace tranship {
 namespace {
 
-/// A rate counts as reached this little below it (in log2), so that rounding never asks for a byte
-/// more than the run that a rate was read from.
+/// Tolerance, in log2, with which a rate counts as reached, so that rounding never makes run_for()
+/// return a byte more than the run from which a rate was computed.
 constexpr double slack = 1e-12;
 
 double log_of(std::int64_t bytes) {
@@ -98,7 +98,7 @@ std::int64_t Throughput::run_for(std::int64_t request_bytes, double bytes_per_se
   if (bytes_per_second <= 0) return 1;
   const AxisPosition request = position_on(table.requests, request_bytes);
   const double wanted = std::log2(bytes_per_second) - request.below - slack;
-  std::size_t first = 0;  // the first measured run that is long enough
+  std::size_t first = 0;  // first measured run that is long enough
   std::size_t last = table.runs.bytes.size();
   while (first < last) {
     const std::size_t middle = (first + last) / 2;
@@ -123,7 +123,7 @@ std::int64_t Throughput::run_for(std::int64_t request_bytes, double bytes_per_se
   const auto measured = table.runs.bytes[first];
   const bool whole = ceiling >= static_cast<double>(measured);
   const auto run = std::max<std::int64_t>(whole ? measured : static_cast<std::int64_t>(ceiling), 1);
-  // Just above a whole number, it may be rounding that asks for the next one.
+  // A value just above a whole number may be that number with a rounding error.
   const bool doubtful = run > 1 && ceiling - 1 >= exact * (1 - 1e-9);
   return doubtful && table.log_at(request, position_on(table.runs, run - 1)) >= wanted ? run - 1
                                                                                        : run;

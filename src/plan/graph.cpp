@@ -72,7 +72,7 @@ std::unique_ptr<Remaining> Graph::measure(int target) const {
   from[at(target)].width = INFINITY;
   from[at(target)].sum_s.fill(0);
   from[at(target)].beat_s.fill(0);
-  // Relaxed until nothing changes; a way has fewer hops than there are memories.
+  // Relaxes until nothing changes; a path has fewer hops than there are memories.
   for (bool changed = true; changed;) {
     changed = false;
     for (std::size_t c = 0; c < profile_.channels.size(); ++c) {
@@ -112,7 +112,8 @@ Path Graph::shortest(int source, int target) const {
       path.add(self_loop_[at(source)]);
       return path;
     }
-    // There and back: the first step is the one with the shortest, then widest, way back.
+    // The ends are one memory: the first channel is the one with the shortest, then widest, return
+    // path.
     int best = -1;
     for (const int c : leaving(source)) {
       const ChannelSpec& channel = profile_.channels[at(c)];

@@ -94,13 +94,14 @@ std::vector<Candidate> search_fully(const Graph& graph, const Task& task, Costs&
   if (simple) search.consider(*simple);
   search.run();
   if (task.query.through.empty()) {
-    // The search gives ways up that would gain little; never to be worse is worth one more look.
+    // The search prunes paths that would save little, so the other planners' paths are tried, too:
+    // full planning is then never worse than they are.
     for (const PlannerKind kind : {PlannerKind::simple, PlannerKind::spsl, PlannerKind::spdl}) {
       const Way way = shortest_way(kind, graph, task);
       if (way.path.count == 0) break;
       auto known = costs.best_tiling(way.path, way.converting_hop, known_slack * search.seconds());
       if (!known && task.converts && kind != PlannerKind::simple) {
-        known = costs.quick_tiling(way.path, way.converting_hop);  // to name it among the beaten
+        known = costs.quick_tiling(way.path, way.converting_hop);  // for the list of alternatives
       }
       if (!known) continue;
       known->planner = kind;
@@ -309,16 +310,17 @@ Status check_query(const PlanQuery& query, const Profile& profile) {
   const auto& through = query.through;
   if (!through.empty() && (through.size() < 2 || through.front() != query.source_memory ||
                            through.back() != query.target_memory)) {
-    return Error{ErrorCode::invalid_argument,
-                 "the memories to pass through must begin with the source's and end with the "
-                 "target's"};
+    return Error{
+        ErrorCode::invalid_argument,
+        "the memories of `through` must begin with the source's and end with the target's"};
   }
   const bool baseline = query.planner == PlannerKind::spsl || query.planner == PlannerKind::spdl;
   if (baseline && !through.empty()) {
-    return Error{ErrorCode::invalid_argument,
-                 "the planners spsl and spdl take the shortest path, not one through memories that "
-                 "are asked for",
-                 "take planner full"};
+    return Error{
+        ErrorCode::invalid_argument,
+        "the planners spsl and spdl take the shortest path, and not one through the memories "
+        "of `through`",
+        "use the planner full"};
   }
   return {};
 }

@@ -213,14 +213,14 @@ bool FullSearch::may_beat(double seconds, const Sums& whole, int next, bool conv
     if (costs_.at_least(k, sum_s, beat_s) >= seconds) continue;
     if (!both) return true;
     for (const int last : arriving_) {
-      // Of a way that has arrived, the last channel is known.
+      // The last channel of a complete path is known.
       if (done && last != path_.channels[at(path_.count - 1)]) continue;
       const int before = profile_.channels[at(last)].source;
       if (!done && before != next && visited_[at(before)]) continue;
       const double otherwise_s = converted ? INFINITY : costs_.converting(last).at_least_s[at(k)];
       const auto beats = [&](double ends_s) {
         const double slower_s = std::min(ends_s, otherwise_s);
-        // One of the two takes that long; in the sum, both count as if their runs were long.
+        // One of the two channels takes that long; the sum counts both as if their runs were long.
         const double counted_s =
             std::max(graph_.tile_s(path_.channels[0])[at(k)], graph_.tile_s(last)[at(k)]);
         const double more_s = std::max(slower_s - counted_s, 0.0);

@@ -10,12 +10,13 @@
 namespace tranship {
 namespace {
 
-/// Requests that a channel takes at least, so that it has the next one when one ends.
+/// Least number of requests that a channel accepts, so that it has the next one when one ends.
 constexpr int requests_min = 2;
-/// Most small requests that hide each other's latency.
+/// Largest number of small requests that hide each other's latency.
 constexpr int requests_max = 64;
 
-/// Nobody touches simulated buffers, but a null one would mean that there was no memory.
+/// Address of all simulated buffers. It is never accessed; null would mean that memory is
+/// exhausted.
 std::byte* token() {
   static std::byte one{};
   return &one;

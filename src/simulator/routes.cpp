@@ -181,7 +181,7 @@ Result<Route> Routes::make_whole(const PlanQuery& query, bool two_nodes, Plan al
     if (other.through.empty()) {
       return Error{ErrorCode::out_of_memory,
                    "a whole instance of " + format_bytes(along.bytes) +
-                       " fits the buffers of no memory on the way",
+                       " fits the buffers of no memory on the path",
                    "allow more memory"};
     }
     auto fitting = planner(two_nodes).plan(other);

@@ -5,7 +5,7 @@
 namespace tranship {
 namespace {
 
-/// Stands for the bytes of an instance, which nobody touches.
+/// Address of all simulated instances, whose bytes are never accessed.
 std::byte* token() {
   static std::byte one{};
   return &one;
@@ -16,7 +16,7 @@ std::byte* token() {
 WholeCopies::WholeCopies(Hardware& hardware, Options options)
     : hardware_(hardware), options_(std::move(options)), pool_({}), instances_(pool_) {}
 
-/// What is left of a run that was broken off gives its instances back without serving others.
+/// Copies of a stopped run release their instances; no waiting copy gets them.
 WholeCopies::~WholeCopies() {
   for (auto& [number, state] : copies_) {
     for (std::size_t k = 0; k < state->buffers.size(); ++k) {

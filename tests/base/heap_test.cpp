@@ -1,4 +1,4 @@
-// The heap, against the slowest way that is right.
+// The heap, compared with a list of all ranges.
 #include <vector>
 
 #include "base/heap.hpp"

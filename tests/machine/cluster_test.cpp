@@ -180,7 +180,7 @@ TEST(nodes_that_are_not_there) {
   const auto twice = cluster.neighbourhood(std::array{2, 2});
   REQUIRE(!twice.ok());
   EXPECT(twice.error().code == ErrorCode::invalid_argument);
-  EXPECT_EQ(twice.error().text(), "node2 is asked for twice; name each node once");
+  EXPECT_EQ(twice.error().text(), "node2 is listed twice; name each node once");
   EXPECT(nodes_of(cluster, {}).memories.empty());
   for (const char* name : {"node9/host0", "node1/device7", "node", "node/host0", "host0", "",
                            "node01/host0", "node-1/host0", "node99999999999/host0"}) {

@@ -23,12 +23,11 @@ constexpr std::uint64_t large_machines = 200;
 constexpr std::uint64_t large_machines_all = 1000;
 constexpr std::uint64_t transfers_each = 100;
 
-/// The planner gives up this share of time for less work and smaller tiles.
+/// Share of the time that the planner trades for less planning work and smaller tiles.
 constexpr double gap_most = 0.02;
-/// Tiles are found by a few searches and not by looking at all of them, and ways that promise
-/// little with the first tile are not looked at again, so that in one machine of a hundred a better
-/// way is missed: most have buffers of a few points, or a tile of a few points that needs no
-/// conversion.
+/// The planner finds tiles by a few searches, not by trying all of them, and drops paths that are
+/// slow with their first tile. So it misses a better path on one machine of a hundred; most of
+/// these machines have buffers of a few points, or a tile of a few points that needs no conversion.
 constexpr double missed_share_most = 0.01;
 
 Sequence dense(Sequence order) {

@@ -184,7 +184,7 @@ std::vector<Sequence> all_orders(const Case& one) {
   return orders;
 }
 
-/// Depth first over channels and orders for one tile; what costs too much already is left.
+/// Searches depth first over channels and orders for one tile; prunes what costs too much already.
 class TileSearch {
  public:
   TileSearch(const Case& one, const std::vector<Sequence>& orders, Orders allowed,
@@ -198,7 +198,7 @@ class TileSearch {
     runs_.resize(count * count);
   }
 
-  /// Replaces `best` where there is a faster way.
+  /// Replaces `best` if there is a faster path.
   void run(double& seconds, std::optional<Way>& best) {
     seconds_ = &seconds;
     best_ = &best;

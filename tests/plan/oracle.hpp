@@ -1,6 +1,6 @@
-// The planner's slow and obvious twin: every acyclic path with at most one self-loop, every order
-// of every buffer, every box of divisor extents as the tile, each with its predicted time.
-// Written from Isometry 4.2 and the words of plan.hpp and profile.hpp.
+// An exhaustive planner to compare with: every acyclic path with at most one self-loop, every order
+// of every buffer, every box of divisor extents as the tile, each with its predicted time. Written
+// from Isometry 4.2 and the comments of plan.hpp and profile.hpp.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct Case {
   std::int64_t field_bytes() const { return point_bytes / fields; }
 };
 
-/// A way of the transfer.
+/// A path of the transfer, with the orders of its buffers and its tile.
 struct Way {
   std::vector<int> channels;
   std::vector<Sequence> buffers;  ///< one fewer than channels
@@ -57,20 +57,21 @@ enum class Orders {
   ends,  ///< the source's up to one hop, the target's after it
 };
 
-/// The fastest way of less than `seconds_max`, or nothing if there is none.
+/// Returns the fastest path of less than `seconds_max`, or nothing if there is none.
 std::optional<Way> fastest(const Case& one, double seconds_max, Orders orders);
 
-/// Predicted time of one way. `slots`: of each ring; with one, no hop can work while its neighbour
-/// does.
+/// Returns the predicted time of one path. slots: Slots of each buffer; with one, no hop can work
+/// while its neighbour does.
 double seconds_of(const Case& one, const Way& way, int slots);
 
-/// Bytes of a buffer that holds such a tile, padding of blocks (no larger than the tile) included.
+/// Returns the bytes of a buffer for such a tile, with the padding of blocks (no larger than the
+/// tile).
 std::int64_t slot_bytes(const Case& one, const Sequence& order, const Point& tile);
 
-/// Whether blocks and tile divide one another in each dimension, so that PREFIX is exact.
+/// Returns whether blocks and tile divide one another in each dimension, so that PREFIX is exact.
 bool divides(const Case& one, const Point& tile);
 
-/// Everything that it takes to see what went wrong.
+/// Returns the case and the path as text, for failures.
 std::string describe(const Case& one);
 std::string describe(const Case& one, const Way& way);
 

@@ -280,7 +280,7 @@ class TwoNodes {
     profile_.host = "random";
     profile_.planning_s = 1e-4;
     profile_.handoff_s = 1e-5;
-    // Mostly small nodes: the time to plan grows with the number of ways.
+    // Mostly small nodes: the time to plan grows with the number of paths.
     int devices = 1;
     while (devices < 5 && random_.chance(0.3)) ++devices;
     const Node nodes[] = {add_node("node0/", devices), add_node("node1/", devices)};

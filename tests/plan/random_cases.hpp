@@ -8,7 +8,7 @@
 namespace tranship::oracle {
 
 /// Three to six memories with channels of every kind, and a transfer of at most a mebibyte: small
-/// enough to look at every way.
+/// enough to try every path.
 Case small_case(std::uint64_t seed);
 
 /// Two nodes with up to five GPUs each, disks and a network: 16 memories at most.

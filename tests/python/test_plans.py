@@ -118,7 +118,7 @@ def test_a_plan_is_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
         (("--waiting", "nope=1"), 'no channel "nope"'),
         (("--waiting", "x"), "cannot read --waiting"),
         (("--through", "node0/host7"), 'no memory "node0/host7"'),
-        (("--planner", "spsl", "--through", "node0/host0"), "take planner full"),
+        (("--planner", "spsl", "--through", "node0/host0"), "use the planner full"),
     ],
 )
 def test_what_cannot_be_planned(

@@ -1,4 +1,5 @@
-// A small cluster for the simulator's tests: round numbers, so that times can be told by hand.
+// A small cluster for the simulator's tests, with round numbers, so that times can be computed by
+// hand.
 #pragma once
 
 #include <memory>

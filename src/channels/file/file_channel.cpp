@@ -18,12 +18,12 @@ struct FileChannel::Job {
   std::int64_t file_base = 0;
   std::byte* memory = nullptr;
 
-  std::size_t group_begin = 0;  ///< first nest of the group that is being handed out
+  std::size_t group_begin = 0;  ///< first nest of the current group
   file::PiecePlan plan;         ///< of that group
   std::int64_t next_piece = 0;
   std::size_t apart = 0;  ///< next nests that are divided one by one
 
-  int carried = 0;  ///< pieces that threads have taken and not ended
+  int carried = 0;  ///< pieces that threads carry now
   bool handed_out = false;
   Status status;
   Job* next = nullptr;

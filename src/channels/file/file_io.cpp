@@ -160,7 +160,7 @@ Status read_run(File& file, const FileRun& run, bool padded) {
   if (progress.error_number != 0 && !refuses_direct(progress.error_number)) {
     return file_error("read", file.path(), progress.error_number);
   }
-  // Refused, or ended early: the cached way finds out which, and says so.
+  // Direct I/O was refused, or ended early: the cached read returns the error, if it is one.
   if (progress.error_number != 0 && progress.bytes == 0) file.stop_direct();
   return read_cached(file, run);
 }

@@ -69,8 +69,8 @@ SimChannel::SimChannel(SimWorld& world, Options options)
 double SimChannel::service_s(const Request& request) {
   const std::int64_t run = request.run_bytes > 0 ? request.run_bytes : run_of(request);
   if (request.bytes == last_bytes_ && run == last_run_bytes_) return last_s_;
-  // A file channel that converts works in memory between its requests, which its throughput does
-  // not tell; the plan does.
+  // A file channel that converts also copies in memory between its requests. Its throughput
+  // function does not include that time; the plan does.
   const bool file = traits_of(spec_->kind).file;
   const double rate = file && request.converts_bytes_per_second > 0
                           ? request.converts_bytes_per_second
@@ -87,7 +87,7 @@ Status SimChannel::submit(const Request& request) {
   const std::int64_t now_ns = world_.clock().now_ns();
   const std::int64_t served_ns = std::max(now_ns, busy_until_ns_) + nanoseconds(seconds);
   busy_until_ns_ = std::max(served_ns, world_.occupy(resources_, {request.bytes, seconds}));
-  // At least a nanosecond: what ends in the instant in which it begins would never be waited for.
+  // At least a nanosecond: no event would be pending for a request without duration.
   const std::int64_t end_ns = std::max(busy_until_ns_, now_ns + 1) + nanoseconds(spec_->latency_s);
   const bool fails = failure_probability_ > 0 && random_.chance(failure_probability_);
   const bool loaded = fails || !request.nests.empty();
