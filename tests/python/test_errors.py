@@ -155,7 +155,7 @@ def test_steps_through_blocks_are_refused() -> None:
 
 
 def test_more_than_eight_dimensions(any_engine: ts.Engine) -> None:
-    with pytest.raises(ts.InvalidArgument, match="9 dimensions; at most 8"):
+    with pytest.raises(ts.InvalidArgument, match="9 dimensions; give it at most 8"):
         any_engine.copy(np.ones((1,) * 9), np.zeros((1,) * 9))
 
 
