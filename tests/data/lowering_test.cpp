@@ -16,24 +16,25 @@ namespace {
 
 using Moves = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-/// The bytes that nests move, as sorted pairs of source and target offsets.
+/// Appends the bytes that a nest moves, as pairs of source and target offsets.
+void append_moves(const LoopNest& nest, int rank, std::int64_t source, std::int64_t target,
+                  Moves& moves) {
+  if (rank == 0) {
+    for (std::int64_t i = 0; i < nest.element_bytes; ++i) moves.push_back({source + i, target + i});
+    return;
+  }
+  const Loop& outer = nest.loops[static_cast<std::size_t>(rank - 1)];
+  for (std::int64_t i = 0; i < outer.extent; ++i) {
+    append_moves(nest, rank - 1, source + i * outer.source_stride, target + i * outer.target_stride,
+                 moves);
+  }
+}
+
+/// Returns the bytes that nests move, as sorted pairs of source and target offsets.
 Moves moves_of(const std::vector<LoopNest>& nests) {
   Moves moves;
   for (const LoopNest& nest : nests) {
-    Point extents{};
-    for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
-      extents[k] = nest.loops[k].extent;
-    }
-    test::for_each_point(extents, nest.rank, [&](const Point& point) {
-      std::int64_t source = nest.source_offset;
-      std::int64_t target = nest.target_offset;
-      for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
-        source += point[k] * nest.loops[k].source_stride;
-        target += point[k] * nest.loops[k].target_stride;
-      }
-      for (std::int64_t i = 0; i < nest.element_bytes; ++i)
-        moves.push_back({source + i, target + i});
-    });
+    append_moves(nest, nest.rank, nest.source_offset, nest.target_offset, moves);
   }
   std::sort(moves.begin(), moves.end());
   return moves;
