@@ -175,7 +175,7 @@ TEST(nodes_that_are_not_there) {
   const auto beyond = cluster.neighbourhood(std::array{0, 9});
   REQUIRE(!beyond.ok());
   EXPECT(beyond.error().code == ErrorCode::out_of_range);
-  EXPECT_EQ(beyond.error().text(), "there is no node9: this cluster has nodes 0 to 8");
+  EXPECT_EQ(beyond.error().text(), "there is no node9 in this cluster; name nodes from 0 to 8");
   EXPECT(!cluster.neighbourhood(std::array{-1}).ok());
   const auto twice = cluster.neighbourhood(std::array{2, 2});
   REQUIRE(!twice.ok());

@@ -208,7 +208,7 @@ TEST(names_and_references_that_cannot_be_meant_are_refused) {
       {[](Profile& p) { p.channels[0].resources = {3}; },
        "uses a resource that is not listed; list it under \"resources\""},
       {[](Profile& p) { p.channels[0].resources = {0, 0}; },
-       "names a resource twice; once is enough"},
+       "names a resource twice; name it once"},
   };
   for (const auto& [change, words] : cases) {
     Profile profile = small_machine();

@@ -212,7 +212,7 @@ TEST(what_cannot_be_is_refused) {
   EXPECT(says(refusal(simulation->compute("a", 1, {{-1}, 0})), "no task -1 yet"));
   EXPECT(says(refusal(simulation->compute("a", -1, {})), "from 0 to 9 million seconds"));
   EXPECT(says(refusal(simulation->compute("a", NAN, {})), "from 0 to 9 million seconds"));
-  EXPECT(says(refusal(simulation->compute("a", 1, {{}, -2})), "time at which a task may begin"));
+  EXPECT(says(refusal(simulation->compute("a", 1, {{}, -2})), "a task cannot begin at -2"));
   const int compute = simulation->compute("a", 1, {}).value();
   EXPECT(says(simulation->plan_json(compute).error().text(), "only copies have plans"));
   Simulation::Options negative;
@@ -225,7 +225,7 @@ TEST(clusters_of_too_many_nodes_are_refused) {
   Simulation::Options options;
   options.clock = &wall();
   EXPECT(says(Simulation::make(small_cluster(1 << 20), options).error().text(),
-              "clusters of up to 1048575 nodes"));
+              "has 1048576 nodes; simulate at most 1048575"));
 }
 
 TEST(no_route_is_a_value) {
