@@ -88,6 +88,13 @@ def test_readme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (staged["window"] == [[1.0] * 4 + [0.0] * 6] * 32).all()
 
 
+def test_reference_of_python() -> None:
+    """The reference has an entry for each public name."""
+    text = (GUIDES.parent / "reference" / "api" / "python.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"\b\w+\b", text))
+    assert [name for name in ts.__all__ if name not in names and name != "__version__"] == []
+
+
 def test_getting_started(tmp_path: Path) -> None:
     """The blocks of the guide run one after another, as a reader would type them."""
     names: dict[str, Any] = {}
