@@ -14,7 +14,7 @@ from typing import Any
 
 from . import _core
 
-__all__ = ["RDMA_FOLDER", "cuda", "gpu_direct_storage", "hardware", "loaded_library", "rdma"]
+__all__ = ["RDMA_FOLDER", "cuda", "gpu_direct_storage", "hardware", "loaded_library", "rdma", "ucx"]
 
 ROOT = Path("/")
 RDMA_FOLDER = Path("/sys/class/infiniband")
@@ -45,6 +45,50 @@ def cuda(root: Path = ROOT) -> dict[str, Any]:
         "version": build["version"] or None,
         "architectures": str(build["architectures"]).split(", ") if build["built_in"] else [],
         **driver(root),
+    }
+
+
+UCX_REACH = {
+    "ib": "InfiniBand and RoCE cards",
+    "efa": "EFA cards",
+    "ugni": "Gemini and Aries networks",
+    "cuda": "GPU memory",
+    "rocm": "memory of AMD GPUs",
+    "cma": "processes of this machine",
+    "knem": "processes of this machine",
+    "xpmem": "processes of this machine",
+}
+"""What a module of UCX (libuct_NAME.so) reaches."""
+
+
+def ucx(setting: str, library: str) -> dict[str, Any]:
+    """Returns which UCX an engine would load, and what its modules reach.
+
+    Args:
+        setting: Value of the setting `ucx`: a mode, or the folder of a site's own UCX.
+        library: Value of the setting `ucx_library`; empty if it is not set.
+    """
+    named = str(Path(setting, "lib", "libucp.so.0")) if Path(setting).is_dir() else setting
+    wheel = Path(__file__).parents[1] / "libucx" / "lib" / "libucp.so.0"
+    candidates = [
+        ("TRANSHIP_UCX", named if "/" in setting else ""),
+        ("ucx_library", library),
+        ("tranship[ucx]", str(wheel)),
+    ]
+    for source, path in candidates:
+        if path and Path(path).exists():
+            modules = sorted(
+                file.name.removeprefix("libuct_").partition(".so")[0]
+                for file in (Path(path).parent / "ucx").glob("libuct_*.so")
+            )
+            reached = dict.fromkeys(UCX_REACH[name] for name in modules if name in UCX_REACH)
+            return {"library": path, "from": source, "modules": modules, "reaches": list(reached)}
+    system = ctypes.util.find_library("ucp")
+    return {
+        "library": system,
+        "from": None if system is None else "the system",
+        "modules": [],
+        "reaches": [],
     }
 
 

@@ -98,8 +98,10 @@ std::vector<Setting> settings() {
       number("slot_bytes", &Config::slot_bytes, "bytes of each slot"),
       number("peer_threads", &Config::peer_threads,
              "threads that copy straight to and from other processes; -1: by the number of cores"),
-      word("ucx", &Config::ucx,
-           "UCX carries bytes: automatic (with an RDMA card), rdma, shared, off"),
+      word(
+          "ucx", &Config::ucx,
+          "UCX carries bytes: automatic (with an RDMA card), rdma, shared, off, or the folder of a "
+          "site's own UCX"),
       word("ucx_library", &Config::ucx_library, "path of libucp.so.0; empty: it is looked for"),
       word("transport", &Config::transport, "automatic, shared or network"),
       word("planner", &Config::planner, "automatic, full, simple, spsl or spdl"),

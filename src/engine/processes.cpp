@@ -1,6 +1,7 @@
 #include "engine/processes.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 #include <thread>
 
@@ -43,6 +44,14 @@ int service_threads(const Config& config) {
   return std::clamp(cores, 8, 32);
 }
 
+/// Returns the path of libucp.so.0 in a site's installation of UCX, which is named by its folder or
+/// by the library itself.
+std::string library_of_site(const std::string& named) {
+  std::error_code failed;
+  if (!std::filesystem::is_directory(named, failed)) return named;
+  return (std::filesystem::path(named) / "lib" / "libucp.so.0").string();
+}
+
 /// Opens UCX as the setting says: what was asked for by name is there or an error; what is
 /// automatic is left out with a reason, which `options` keeps for messages.
 Status open_carrier(const Config& config, fabric::FabricOptions& options) {
@@ -51,10 +60,13 @@ Status open_carrier(const Config& config, fabric::FabricOptions& options) {
   ucx.library = config.ucx_library;
   ucx.reach =
       config.ucx == "shared" ? fabric::UcxCarrier::Reach::shared : fabric::UcxCarrier::Reach::rdma;
-  const bool automatic = config.ucx == "automatic";
+  const bool of_site = config.ucx.find('/') != std::string::npos;
+  if (of_site) ucx.library = library_of_site(config.ucx);
+  const bool automatic = of_site || config.ucx == "automatic";
   if (!automatic && config.ucx != "shared" && config.ucx != "rdma") {
-    return Error{ErrorCode::invalid_argument,
-                 "ucx is automatic, rdma, shared or off, not \"" + config.ucx + "\""};
+    return Error{ErrorCode::invalid_argument, "ucx=\"" + config.ucx + "\" is not a way to use UCX",
+                 "set it to automatic, rdma, shared, off, or to the folder of an installation of "
+                 "UCX"};
   }
   if (automatic && !fabric::rdma_card_is_up()) return {};
   auto opened = fabric::UcxCarrier::open(ucx);

@@ -787,3 +787,17 @@ def test_the_demo_says_what_it_needs(tranship: Run, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     outcome = tranship("demo")
     assert_refused(outcome, "needs zfpy and matplotlib", "pip install 'tranship[demo]'", code=1)
+
+
+def test_config_names_the_ucx_that_would_be_loaded(
+    tranship: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "lib" / "ucx").mkdir(parents=True)
+    for name in ("libucp.so.0", "ucx/libuct_ib.so", "ucx/libuct_cma.so"):
+        (tmp_path / "lib" / name).touch()
+    monkeypatch.setenv("TRANSHIP_UCX", str(tmp_path))
+    found = tranship("config", "--json").json["ucx"]
+    assert found["library"] == str(tmp_path / "lib" / "libucp.so.0")
+    assert found["from"] == "TRANSHIP_UCX" and found["modules"] == ["cma", "ib"]
+    assert "InfiniBand and RoCE cards" in found["reaches"]
+    assert "InfiniBand" in tranship("config").out

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__, _core, profiles
-from ..hardware import hardware
+from ..hardware import hardware, ucx
 from ..topology import gpu_rdma_text, storage_line
 from .inputs import JsonOption
 from .talk import CommandError, print_json, print_table, table_of
@@ -59,7 +59,14 @@ def config(
         }
         for name, value, source, help_text in _core.describe_config({})
     ]
-    content = {"settings": settings, "versions": versions(), "gpu": gpu(), "paths": paths()}
+    values = {entry["name"]: entry["value"] for entry in settings}
+    content = {
+        "settings": settings,
+        "versions": versions(),
+        "gpu": gpu(),
+        "ucx": ucx(values["ucx"], values["ucx_library"]),
+        "paths": paths(),
+    }
     if as_json:
         print_json(content)
     else:
@@ -157,6 +164,14 @@ def gpu_rows(card: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+def ucx_text(found: dict[str, Any]) -> str:
+    """Returns which UCX would be loaded and what it reaches, for people."""
+    if found["library"] is None:
+        return "none: pip install 'tranship[ucx]', or set TRANSHIP_UCX to the folder of one"
+    reached = ", ".join(found["reaches"]) or "processes of this machine"
+    return f"{found['library']} ({found['from']}); reaches {reached}"
+
+
 def print_config(content: dict[str, Any]) -> None:
     """Prints settings, versions and folders as tables."""
     settings = table_of("setting", "~value", "source", "~meaning")
@@ -169,6 +184,7 @@ def print_config(content: dict[str, Any]) -> None:
     card = content["gpu"]
     for name, value in gpu_rows(card):
         facts.add_row(name, value)
+    facts.add_row("UCX", ucx_text(content["ucx"]))
     places = table_of("kept in", "~")
     where = content["paths"]
     places.add_row("package", where["package"])
