@@ -89,7 +89,7 @@ typedef struct tranship_copy_options {
  * the target is writable and does not overlap the source. A small copy in memory has ended on
  * return. options: NULL for the defaults. Free the event.
  * Errors: TRANSHIP_INVALID_ARGUMENT for instances that do not match or overlap; TRANSHIP_NO_ROUTE;
- * TRANSHIP_OUT_OF_RANGE for a region outside the instances; TRANSHIP_PERMISSION for a target that
+ * TRANSHIP_OUT_OF_RANGE for a region outside the instances; TRANSHIP_INVALID_ARGUMENT for a target that
  * is read-only. What fails later is returned by tranship_event_wait(). */
 TRANSHIP_API tranship_code tranship_copy(tranship_engine* engine, const tranship_instance* source,
                                          const tranship_instance* target,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tranship as ts
-from tranship.cli.app import main
+from tranship.cli import main
 
 EXAMPLE = [
     "plan",

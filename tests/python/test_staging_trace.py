@@ -15,7 +15,7 @@ import pytest
 from staging_servers import PATIENCE, Servers
 
 import tranship as ts
-from tranship.cli.app import main
+from tranship.cli import main
 from tranship.tracing import MergedTrace, merge_traces
 
 READER = """

@@ -13,7 +13,7 @@ import pytest
 from staging_servers import PATIENCE, Servers
 
 import tranship as ts
-from tranship.cli.app import main
+from tranship.cli import main
 
 PUT_PATH = "node0/host0 > node0/shared0"
 GET_PATH = "node0/shared0 > node0/host0"
