@@ -19,15 +19,17 @@ PLAIN_BUILD = ROOT / "build" / "lint"
 
 
 def cpp_files() -> list[str]:
-    """C++ and C sources and headers of the project."""
+    """Returns the C++ and C sources and headers of the project."""
     folders = ["include", "src", "python", "tests", "benchmarks", "examples"]
     files = [p for folder in folders for p in (ROOT / folder).rglob("*") if p.is_file()]
     return sorted(str(p) for p in files if p.suffix in (".cpp", ".hpp", ".c", ".h"))
 
 
 def clang_tidy_commands() -> list[list[str]]:
-    """clang-tidy over the core's files that the C++ compiler compiles, not nvcc's: a share of them
-    for each core."""
+    """Returns commands that run clang-tidy over the core, an equal share of the files for each one.
+
+    Files that nvcc compiles are left out.
+    """
     database = json.loads((BUILD / "compile_commands.json").read_text())
     # clang cannot read the precompiled headers of another compiler
     for entry in database:
@@ -43,7 +45,7 @@ def clang_tidy_commands() -> list[list[str]]:
 
 
 def commands(fix: bool) -> list[tuple[str, list[list[str]]]]:
-    """Name of each linter, and its commands, which run at the same time."""
+    """Returns each linter's name and its commands, which run at the same time."""
     format_mode = ["-i"] if fix else ["--dry-run", "--Werror"]
     ruff_fix = ["--fix"] if fix else []
     ruff_format = [] if fix else ["--check"]
@@ -60,16 +62,16 @@ def commands(fix: bool) -> list[tuple[str, list[list[str]]]]:
 
 
 def take_stub() -> None:
-    """The compiled module's types, which the build writes, for mypy."""
+    """Copies the types of the compiled module, which the build writes, for mypy."""
     built = BUILD / "python" / "_core.pyi"
     if built.exists():
         shutil.copy(built, ROOT / "python" / "tranship" / "_core.pyi")
 
 
 def main() -> int:
-    """Runs all of them; 1 if any complains."""
+    """Runs all linters; returns 1 if any complains."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fix", action="store_true", help="mend what the linters can mend")
+    parser.add_argument("--fix", action="store_true", help="correct what the linters can correct")
     options = parser.parse_args()
     take_stub()
     failed = []

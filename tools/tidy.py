@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the rules of the house that no linter knows; see CONTRIBUTING.md.
+"""Checks the rules of CONTRIBUTING.md that no linter checks.
 
 Layers point down only, functions and files stay short, lines fit, only one file reads the
 environment, no bandwidth is a literal, no large file is part of the project, no term is used that
@@ -67,7 +67,7 @@ RATE_LITERAL = re.compile(r"(?:GB/s|bytes_per_second\s*=\s*[1-9]\d{6,}|=\s*[1-9]
 
 
 def sources() -> list[Path]:
-    """All source files of the project."""
+    """Returns all source files of the project."""
     folders = ["include", "src", "python", "tests", "benchmarks", "tools", "examples"]
     files = [
         path
@@ -79,13 +79,13 @@ def sources() -> list[Path]:
 
 
 def layer_of(path: Path) -> str | None:
-    """The layer of a file under src/, or None."""
+    """Returns the layer of a file under src/, or None."""
     parts = path.relative_to(ROOT).parts
     return parts[1] if parts[0] == "src" and len(parts) > 2 else None
 
 
 def check_includes(path: Path, lines: list[str]) -> list[str]:
-    """Includes point down only (I1)."""
+    """Checks that includes point down only (I1)."""
     layer = layer_of(path)
     if layer is None:
         return []
@@ -105,7 +105,7 @@ def check_includes(path: Path, lines: list[str]) -> list[str]:
 
 
 def is_below(layer: str, included: str, room: str) -> bool:
-    """Whether one room of a layer may include another: itself, or a lower floor."""
+    """Returns whether one folder of a layer may include another: itself, or a lower one."""
     floors = ROOMS.get(layer, [])
     floor = {name: k for k, names in enumerate(floors) for name in names}
     if included not in floor or room not in floor or included == room:
@@ -114,7 +114,7 @@ def is_below(layer: str, included: str, room: str) -> bool:
 
 
 def check_sizes(path: Path, lines: list[str]) -> list[str]:
-    """Files and lines fit their limits."""
+    """Checks that files and lines keep their limits."""
     public = path.is_relative_to(ROOT / "include") and path.suffix in (".h", ".hpp")
     limit = PUBLIC_HEADER_LINES_MAX if public else LINES_MAX[path.suffix]
     found = []
@@ -127,7 +127,7 @@ def check_sizes(path: Path, lines: list[str]) -> list[str]:
 
 
 def check_cpp_functions(path: Path, lines: list[str]) -> list[str]:
-    """C++ functions fit a screen; a function's body ends at the brace in its own column."""
+    """Checks the length of C++ functions; a body ends at the brace in the function's column."""
     found = []
     for number, line in enumerate(lines):
         stripped = line.lstrip()
@@ -209,7 +209,7 @@ def check_types(folder: str) -> list[str]:
 
 
 def check_environment(path: Path, lines: list[str]) -> list[str]:
-    """The environment is read by the configuration alone."""
+    """Checks that only the configuration reads the environment."""
     if layer_of(path) is None or path.name == "config.cpp":
         return []
     return [
@@ -220,7 +220,7 @@ def check_environment(path: Path, lines: list[str]) -> list[str]:
 
 
 def check_rates(path: Path, lines: list[str]) -> list[str]:
-    """No bandwidth is a literal in src/ (I4); comments and messages may name units."""
+    """Checks that no bandwidth is a literal in src/ (I4); comments and messages may name units."""
     if layer_of(path) is None:
         return []
     return [
@@ -231,7 +231,7 @@ def check_rates(path: Path, lines: list[str]) -> list[str]:
 
 
 def check_tracked() -> list[str]:
-    """No large file is part of the project, such as a package that was downloaded."""
+    """Checks that no large file, such as a downloaded package, is part of the project."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
     paths = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
     return [
@@ -242,9 +242,9 @@ def check_tracked() -> list[str]:
 
 
 def term_pattern(term: str) -> re.Pattern[str]:
-    """The pattern of a retired term: whole words, where words of a name end at `_` or a capital.
+    """Returns the pattern that finds a retired term.
 
-    A term with a capital is matched as it is written, any other in every case.
+    Words of a name end at `_` or a capital. A term with a capital is matched as it is written, any other in every case.
     """
     word = re.escape(term) + (r"(?![A-Za-z])" if term[-1].isalpha() else "")
     if term != term.lower():
@@ -257,7 +257,7 @@ def term_pattern(term: str) -> re.Pattern[str]:
 
 
 def texts(searched: list[str]) -> Iterator[Path]:
-    """Files of text among the searched files and folders."""
+    """Yields the files of text among the searched files and folders."""
     for name in searched:
         top = ROOT / name
         for path in [top] if top.is_file() else sorted(top.rglob("*")):
@@ -266,7 +266,7 @@ def texts(searched: list[str]) -> Iterator[Path]:
 
 
 def check_terms() -> list[str]:
-    """Retired terms are used nowhere but in the files that tools/retired.toml excepts."""
+    """Checks that only the files that tools/retired.toml excepts use retired terms."""
     table = tomllib.loads((ROOT / "tools" / "retired.toml").read_text(encoding="utf-8"))
     remaining = tuple(table["remaining"]["paths"])
     patterns = {t: (term_pattern(t), entry) for entry in table["terms"] for t in entry["terms"]}
@@ -286,7 +286,7 @@ def check_terms() -> list[str]:
 
 
 def check(path: Path) -> list[str]:
-    """Everything that is wrong with one file."""
+    """Returns everything that is wrong with one file."""
     lines = path.read_text(encoding="utf-8").splitlines()
     found = check_includes(path, lines) + check_sizes(path, lines)
     found += check_environment(path, lines) + check_rates(path, lines)
@@ -296,7 +296,7 @@ def check(path: Path) -> list[str]:
 
 
 def main() -> int:
-    """Prints what is wrong, a line each; 1 if anything is."""
+    """Prints what is wrong, one line each; returns 1 if anything is."""
     found = []
     for path in sources():
         name = str(path.relative_to(ROOT))
