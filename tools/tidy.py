@@ -244,7 +244,8 @@ def check_tracked() -> list[str]:
 def term_pattern(term: str) -> re.Pattern[str]:
     """Returns the pattern that finds a retired term.
 
-    Words of a name end at `_` or a capital. A term with a capital is matched as it is written, any other in every case.
+    Words of a name end at `_` or a capital. A term with a capital is matched as it is written, any
+    other in every case.
     """
     word = re.escape(term) + (r"(?![A-Za-z])" if term[-1].isalpha() else "")
     if term != term.lower():
