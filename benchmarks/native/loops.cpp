@@ -181,6 +181,26 @@ double time_plans(nb::handle engine, nb::handle source, nb::handle target, int c
   return seconds;
 }
 
+/// Returns the seconds of each of `count` plans made anew, or, if `cached`, found in a cache: then
+/// the mean of a thousand, because a look at the clock takes as long as one.
+std::vector<double> time_planning(nb::handle query, bool cached, int count) {
+  void* const opened_query = opened(functions->query_of(query.ptr()));
+  const auto ask = cached ? functions->find_query : functions->plan_query;
+  const int each = cached ? 1000 : 1;
+  std::vector<double> seconds;
+  run([&] {
+    for (int k = 0; k < count; ++k) {
+      const auto begin = Clock::now();
+      for (int j = 0; j < each; ++j) {
+        if (!ask(opened_query)) return false;
+      }
+      seconds.push_back(seconds_since(begin) / each);
+    }
+    return true;
+  });
+  return seconds;
+}
+
 /// Returns the seconds of each of `count` calls of memcpy on one thread.
 double time_memcpy(nb::handle source, nb::handle target, int count) {
   const Handle pairs(
@@ -302,6 +322,8 @@ NB_MODULE(_loops, module) {
   module.def("time_pairs", &time_pairs, nb::arg("engine"), nb::arg("pairs"), nb::arg("together"),
              nb::arg("count"));
   module.def("time_plans", &time_plans, nb::arg("engine"), nb::arg("source"), nb::arg("target"),
+             nb::arg("count"));
+  module.def("time_planning", &time_planning, nb::arg("query"), nb::arg("cached"),
              nb::arg("count"));
   module.def("time_memcpy", &time_memcpy, nb::arg("source"), nb::arg("target"), nb::arg("count"));
   module.def("time_gpu_copies", &time_gpu_copies, nb::arg("engine"), nb::arg("copies"),

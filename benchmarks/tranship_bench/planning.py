@@ -6,6 +6,7 @@ from typing import Any
 
 from tranship import _core, profiles
 
+from . import _loops
 from .harness import Bench
 
 __all__ = ["planning"]
@@ -39,7 +40,11 @@ def planning(bench: Bench) -> None:
         for name, extents, fields, source, target in CASES:
             ends: tuple[Any, Any] = (("node0/device0", source), ("node1/device0", target))
             for planner in ("simple", "full", "cached"):
-                seconds = _core.time_planning(profile, *ends, extents, fields, planner, count)
+                cached = planner == "cached"
+                query = _core.prepare_query(
+                    profile, *ends, extents, fields, "full" if cached else planner
+                )
+                seconds = _loops.time_planning(query, cached, count)
                 bench.emit(
                     f"{machine}: {name}",
                     planner,

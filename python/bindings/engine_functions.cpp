@@ -5,6 +5,7 @@
 #include <new>
 
 #include "bindings.hpp"
+#include "prepared_query.hpp"
 
 namespace tranship::python {
 namespace {
@@ -70,6 +71,10 @@ PairMemory memory_of(const void* pairs, std::int64_t index) {
   return {source.place.address, target.place.address, source.view.bytes()};
 }
 
+void* query_of(PyObject* query) {
+  return opened([&] { return nb::cast<PreparedQuery*>(nb::handle(query)); });
+}
+
 void raise_error() {
   try {
     raise(last_error);
@@ -111,6 +116,14 @@ bool plan(void* engine, const void* pairs, std::int64_t index) {
   const auto& [source, target] = pair_in(pairs, index);
   auto made = engine_in(engine).plan(source, target, {});
   return made ? true : keep(Status(made.error()));
+}
+
+bool plan_query(void* query) { return keep(static_cast<PreparedQuery*>(query)->plan()); }
+
+bool find_query(void* query) {
+  if (static_cast<PreparedQuery*>(query)->find()) return true;
+  last_error = {ErrorCode::not_found, "the cache has no plan for the query"};
+  return false;
 }
 
 /// A stream of a GPU with an event. Owns both.
@@ -182,6 +195,7 @@ constexpr EngineFunctions functions{
     .close_pairs = close_pairs,
     .count_pairs = count_pairs,
     .memory_of = memory_of,
+    .query_of = query_of,
     .raise_error = raise_error,
     .copy = copy,
     .start_copy = start_copy,
@@ -189,6 +203,8 @@ constexpr EngineFunctions functions{
     .wait = wait,
     .end_event = end_event,
     .plan = plan,
+    .plan_query = plan_query,
+    .find_query = find_query,
     .open_stream = open_stream,
     .close_stream = close_stream,
     .stream_copy = stream_copy,

@@ -16,7 +16,7 @@ namespace tranship::python {
 inline constexpr const char* engine_functions_name = "tranship._core.engine_functions";
 
 /// Incremented with every change of EngineFunctions. The other module compares it.
-inline constexpr std::uint32_t engine_functions_version = 1;
+inline constexpr std::uint32_t engine_functions_version = 2;
 
 /// Memory for one event of the engine, which start_copy() and start_all() make in place.
 struct EventMemory {
@@ -49,6 +49,9 @@ struct EngineFunctions {
   void (*close_pairs)(void* pairs);
   std::int64_t (*count_pairs)(const void* pairs);
   PairMemory (*memory_of)(const void* pairs, std::int64_t index);
+  /// Returns the query of a Python object that prepare_query() made, which must stay alive. Null: a
+  /// Python exception is set.
+  void* (*query_of)(_object* query);
   /// Sets the Python exception of the last error of this thread.
   void (*raise_error)();
 
@@ -65,6 +68,10 @@ struct EngineFunctions {
   void (*end_event)(EventMemory* event);
   /// Plans the copy of one pair.
   bool (*plan)(void* engine, const void* pairs, std::int64_t index);
+  /// Makes the plan of a prepared query anew.
+  bool (*plan_query)(void* query);
+  /// Finds the plan of a prepared query in its cache.
+  bool (*find_query)(void* query);
 
   /// Makes a stream of a GPU with an event; close_stream() releases both.
   void* (*open_stream)(void* engine, int device);

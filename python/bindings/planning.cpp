@@ -3,15 +3,15 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 
-#include "base/clock.hpp"
 #include "bindings.hpp"
 #include "machine/cluster.hpp"
-#include "plan/cache.hpp"
 #include "plan/planner.hpp"
+#include "prepared_query.hpp"
 
 namespace tranship::python {
 namespace {
@@ -102,30 +102,6 @@ Asked asked(const std::string& profile_json, const PlanEnd& source, const PlanEn
   return made;
 }
 
-/// Seconds of each of `count` plans made anew, or, if `cached`, found in a cache: the mean of a
-/// thousand then, since the clock takes as long as one.
-std::vector<double> time_planning(const Asked& asked, bool cached, int count) {
-  const Planner planner(asked.profile);
-  PlanCache cache;
-  cache.add(asked.query, std::make_shared<const Plan>(unwrap(planner.plan(asked.query))));
-  const int found_each = 1000;
-  const SteadyClock clock;
-  std::vector<double> seconds;
-  for (int k = 0; k < count; ++k) {
-    const std::int64_t begin_ns = clock.now_ns();
-    if (cached) {
-      for (int j = 0; j < found_each; ++j) {
-        if (!cache.find(asked.query)) raise({ErrorCode::not_found, "the cache lost a plan"});
-      }
-    } else {
-      (void)unwrap(planner.plan(asked.query));
-    }
-    const double taken_s = static_cast<double>(clock.now_ns() - begin_ns) * 1e-9;
-    seconds.push_back(cached ? taken_s / found_each : taken_s);
-  }
-  return seconds;
-}
-
 nb::tuple plan_on(const std::string& profile_json, const PlanEnd& source, const PlanEnd& target,
                   const Extents& extents, const Fields& fields, const PlanOptions& options) {
   const auto [profile, query] = asked(profile_json, source, target, extents, fields, options);
@@ -157,20 +133,23 @@ void bind_planning(nb::module_& module) {
               "planner: str = ..., buffer_bytes: int = ..., full_from_bytes: int = ..., "
               "lanes: int = ..., through: Sequence[str] = ..., "
               "waiting_s: Mapping[str, float] = ...) -> tuple[str, str, str]"));
+  nb::class_<PreparedQuery>(module, "PreparedQuery");
   module.def(
-      "time_planning",
+      "prepare_query",
       [](const std::string& profile, const std::pair<std::string, std::string>& source,
          const std::pair<std::string, std::string>& target, const Extents& extents,
-         const Fields& fields, const std::string& planner, int count) {
-        const bool cached = planner == "cached";
+         const Fields& fields, const std::string& planner) {
         PlanOptions options;
-        options.planner = cached ? "full" : planner;
-        const Asked made = asked(profile, {source.first, source.second},
-                                 {target.first, target.second}, extents, fields, options);
-        return time_planning(made, cached, count);
+        options.planner = planner;
+        Asked made = asked(profile, {source.first, source.second}, {target.first, target.second},
+                           extents, fields, options);
+        auto query =
+            std::make_unique<PreparedQuery>(std::move(made.profile), std::move(made.query));
+        unwrap(query->keep());
+        return query;
       },
       nb::arg("profile"), nb::arg("source"), nb::arg("target"), nb::arg("extents"),
-      nb::arg("fields"), nb::arg("planner"), nb::arg("count"));
+      nb::arg("fields"), nb::arg("planner"));
   module.def(
       "check_profile",
       [](const std::string& text) { return unwrap(Profile::from_json(text)).to_json(); },

@@ -158,7 +158,14 @@ def bench(
     """Run a bench with verified data, or a simulated one, and print its results."""
     if size not in SIZES:
         raise CommandError(f"--size {size} is neither small nor full", "take one of the two")
-    benches = importlib.import_module("tranship_bench.benches")
+    try:
+        benches = importlib.import_module("tranship_bench.benches")
+    except ImportError as error:  # of the module of timing loops, most likely
+        raise CommandError(
+            f"the benchmarks cannot be loaded: {error.__cause__ or error}",
+            "install them again, beside this version: pip install ./benchmarks",
+            exit_code=1,
+        ) from error
     known: list[tuple[str, str]] = list(benches.list_benches())
     if name == "list":
         list_names(known, json_file)
