@@ -59,7 +59,7 @@ struct Config {
   /// Number of the slots through which a peer's arrays are copied, and the size of each in bytes.
   std::int64_t slots_per_peer = 8;
   std::int64_t slot_bytes = std::int64_t{256} << 10;
-  /// Threads that copy straight to and from another process's memory, where the system lets them.
+  /// Threads that copy directly to and from another process's memory, where the system allows it.
   /// -1: half the cores, at most 16, on machines of eight or more; 0: copies use slots.
   std::int64_t peer_threads = -1;
   /// UCX as a carrier of bytes beside the connections: automatic (over RDMA, where a card has an
@@ -75,7 +75,7 @@ struct Config {
   /// Size from which `automatic` plans fully, as 16 MB in the Isometry paper. 0: wherever the plan
   /// may save more time than it takes.
   std::int64_t full_plan_bytes = 0;
-  /// Most paths that a copy may take at once. 1 keeps to the best one.
+  /// Largest number of paths that a copy may use at the same time. 1: the best path only.
   std::int64_t lanes = 4;
   /// Whether GPUs are used where there are some.
   bool gpus = true;

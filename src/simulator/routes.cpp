@@ -149,7 +149,7 @@ Result<PlanQuery> Routes::plan_query(const RouteQuery& query) const {
   for (const MemoryOfNode& memory : query.through) {
     if (memory.node != nodes.first && memory.node != nodes.second) {
       return Error{ErrorCode::invalid_argument,
-                   "the path names a memory of node" + std::to_string(memory.node) + "",
+                   "the path names a memory of node" + std::to_string(memory.node),
                    "it can pass the nodes of its ends alone"};
     }
     asked.through.push_back(hardware_.index_in(nodes, memory));

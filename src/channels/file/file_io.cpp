@@ -98,15 +98,16 @@ Status read_cached(File& file, const FileRun& run) {
   return Error{
       ErrorCode::io,
       "'" + file.path() + "' has " + std::to_string(file.size()) +
-          " bytes and the array needs those up to " + std::to_string(run.offset + run.bytes) + "",
+          " bytes and the array needs those up to " + std::to_string(run.offset + run.bytes),
       "it was truncated after it was opened, or the shape, the type or the offset is wrong"};
 }
 
 Status write_failed(File& file, const FileRun& run, const Progress& progress) {
   file.mark_incomplete();
   Error error = file_error("write", file.path(), progress.error_number);
-  error.message += "; it failed at byte " + std::to_string(run.offset + progress.bytes) +
-                   ", so the file is incomplete: do not use it, copy the whole array again";
+  error.message +=
+      " (at byte " + std::to_string(run.offset + progress.bytes) + "; the file is incomplete)";
+  error.hint += ", then copy the whole array again";
   return error;
 }
 
