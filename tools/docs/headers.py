@@ -1,4 +1,4 @@
-"""The reference of the C and C++ headers as Markdown, from their declarations and comments.
+"""Writes the reference of the C and C++ headers as Markdown, from their declarations and comments.
 
 The headers keep to one style, which is all that is read here: a comment stands directly before its
 declaration, `///` or `/* */`, or behind a member as `///<`; clang-format has laid out the rest.
@@ -12,13 +12,14 @@ from pathlib import Path
 
 INTRODUCTION = """# {title}
 
-From the headers in `include/tranship/`, as they are installed. `{cflags}` says
-how to compile and link.
+From the headers in `include/tranship/`, as they are installed. {flags} gives the compiler flags.
+The guides have [programs](../../guides/{guide}.md).
 """
 TYPE = re.compile(
     r"^(?:template\s*<.*>\s*)?(?:enum class|enum|struct|class)\s+(?:\[\[\w+\]\]\s+)?(\w+)"
 )
 ACCESS = re.compile(r"^\s*(public|protected|private):\s*$")
+INNER = re.MULTILINE | re.DOTALL
 SKIPPED = re.compile(r"^\s*(extern \"C\" \{|namespace [\w:]* ?\{|\}\s*(// namespace.*|;)?$|#)")
 
 
@@ -33,12 +34,12 @@ class Declaration:
 
 
 def without_comments(line: str) -> str:
-    """A line of code without strings and comments."""
+    """Returns a line of code without strings and comments."""
     return re.sub(r"//.*|/\*.*?\*/", "", re.sub(r'"(\\.|[^"\\])*"', '""', line))
 
 
 def comment_at(lines: list[str], start: int) -> tuple[str, int]:
-    """The text of the comment that begins at a line, and the number of the line behind it."""
+    """Returns the text of the comment that begins at a line, and the number of the line behind it."""
     end = start
     if lines[start].lstrip().startswith("//"):
         while end < len(lines) and lines[end].lstrip().startswith("//"):
@@ -54,7 +55,7 @@ def comment_at(lines: list[str], start: int) -> tuple[str, int]:
 
 
 def declaration_at(lines: list[str], start: int) -> int:
-    """The number of the line behind the declaration that begins at a line."""
+    """Returns the number of the line behind the declaration that begins at a line."""
     depth = 0
     for number in range(start, len(lines)):
         code = without_comments(lines[number])
@@ -65,7 +66,7 @@ def declaration_at(lines: list[str], start: int) -> int:
 
 
 def name_of(code: str) -> str:
-    """The name that a declaration introduces."""
+    """Returns the name that a declaration introduces."""
     plain = " ".join(without_comments(line).strip() for line in code.splitlines()).strip()
     plain = re.sub(r"^template <[^>]*> ", "", plain)
     for pattern in (r"^#define (\w+)", r"^using (\w+) =", r"^typedef .*?(\w+);$"):
@@ -74,6 +75,8 @@ def name_of(code: str) -> str:
     if match := TYPE.match(plain):
         return match[1]
     head = re.sub(r"\[\[\w+\]\]\s*", "", plain)
+    if match := re.match(r"[^(]*?(\w+) = ", head.replace("operator=", "")):
+        return match[1]
     if match := re.search(r"(operator\s*(?:\(\)|[^\s(]+)|operator \w+|~?\w+)\s*\(", head):
         return match[1]
     match = re.search(r"(\w+)\s*(?:\[[^]]*\]|\{[^}]*\}|=[^;]*)?;", head)
@@ -81,7 +84,7 @@ def name_of(code: str) -> str:
 
 
 def without_body(code: str) -> str:
-    """A function's declaration without the body and the initializers that stand in the header."""
+    """Returns a function's declaration without the body and the initializers that stand in the header."""
     plain = "\n".join(without_comments(line) for line in code.splitlines())
     body = re.search(
         r"\)(?: const)?(?: ?&&?)?(?: noexcept)?(?: override)?(\s+:\s[^:].*| \{)", plain, re.DOTALL
@@ -90,14 +93,14 @@ def without_body(code: str) -> str:
 
 
 def dedent(code: str) -> str:
-    """Code without the indentation of its first line."""
+    """Returns code without the indentation of its first line."""
     lines = code.splitlines()
     width = len(lines[0]) - len(lines[0].lstrip())
     return "\n".join(line[width:] if not line[:width].strip() else line for line in lines)
 
 
 def parse(lines: list[str], public: bool = True) -> tuple[str, list[Declaration]]:
-    """The comment of a header or class body, and its public declarations."""
+    """Returns the comment of a header or class body, and its public declarations."""
     opening, text, found = "", "", []
     number = 0
     while number < len(lines):
@@ -124,16 +127,24 @@ def parse(lines: list[str], public: bool = True) -> tuple[str, list[Declaration]
 
 
 def declared(lines: list[str], text: str) -> Declaration | None:
-    """One declaration; None for what a caller has no use for."""
+    """Returns one declaration, or None for what a caller has no use for."""
     code = dedent("\n".join(lines))
+    if error_class := re.match(r"TRANSHIP_ERROR_CLASS\((\w+), (\w+)\);", code):
+        name, error_code = error_class.groups()
+        return Declaration(
+            name, f"class {name} : public Error;", f"An error with `Code::{error_code}`."
+        )
     if code.startswith("TRANSHIP_API "):
         code = re.sub(r"^(TRANSHIP_API | {13}(?= ))", "", code, flags=re.MULTILINE)
+    code = code.replace("class TRANSHIP_API ", "class ")
     first = re.sub(
         r"\s+", " ", re.split(r"(?<=[{;])", "\n".join(map(without_comments, code.splitlines())))[0]
     )
     name = name_of(code)
-    if re.search(r"\bfriend\b|= delete|~\w+\(", first) or re.fullmatch(
-        r"(struct|class) \w+;", code
+    if (
+        re.search(r"\bfriend\b|= delete|~\w+\(", first)
+        or re.match(r"using [\w:]+;", code)
+        or re.fullmatch(r"(struct|class) \w+;", code)
     ):
         return None
     match = TYPE.match(first)
@@ -148,7 +159,7 @@ def declared(lines: list[str], text: str) -> Declaration | None:
 
 
 def markdown_of(text: str) -> str:
-    """A comment as Markdown: its tags become words, and its indented parts code."""
+    """Returns a comment as Markdown: its tags become words, and its indented parts code."""
     text = re.sub(r"^@(?:error|errors|throws)\s+", "**Errors:** ", text, flags=re.MULTILINE)
     text = re.sub(r"^@returns?\s+", "**Returns:** ", text, flags=re.MULTILINE)
     text = re.sub(r"^@param\s+(\w+)", r"- `\1`:", text, flags=re.MULTILINE)
@@ -163,7 +174,7 @@ def markdown_of(text: str) -> str:
 
 
 def sections(declarations: list[Declaration], level: int, language: str, scope: str = "") -> str:
-    """The declarations as sections: a heading for each, once for overloads of one name."""
+    """Returns the declarations as sections: a heading for each, once for overloads of one name."""
     parts, before = [], ""
     for one in declarations:
         if one.name != before:
@@ -177,22 +188,24 @@ def sections(declarations: list[Declaration], level: int, language: str, scope: 
     return "\n\n".join(parts)
 
 
-def page(title: str, files: list[Path], language: str, cflags: str) -> str:
-    """The page of some headers."""
-    parts = [INTRODUCTION.format(title=title, cflags=cflags)]
+def page(title: str, files: list[Path], language: str, flags: str, guide: str) -> str:
+    """Returns the page of some headers."""
+    parts = [INTRODUCTION.format(title=title, flags=flags, guide=guide)]
     for path in files:
-        opening, declarations = parse(path.read_text(encoding="utf-8").splitlines())
+        text = path.read_text(encoding="utf-8")
+        public = re.sub(r"^namespace detail \{.*?^\}  // namespace detail$", "", text, flags=INNER)
+        opening, declarations = parse(public.splitlines())
         parts += [f"## {path.name}", markdown_of(opening), sections(declarations, 3, language)]
     return "\n\n".join(parts) + "\n"
 
 
 def pages(folder: Path) -> dict[str, str]:
-    """Place in the site and text of each page of the reference."""
-    found = {
-        "reference/api/c.md": page(
-            "C API", sorted(folder.glob("*.h")), "c", "tranship config --cflags --libs"
-        )
+    """Returns the place in the site and the text of each page of the reference."""
+    c, cpp = sorted(folder.glob("*.h")), sorted(folder.glob("*.hpp"))
+    flags = "`tranship config --cflags --libs`"
+    return {
+        "reference/api/c.md": page("C API", c, "c", flags, "c-and-fortran"),
+        "reference/api/cpp.md": page(
+            "C++ API", cpp, "cpp", f"CMake's `find_package(tranship)`, or {flags},", "cpp"
+        ),
     }
-    cpp = sorted(folder.glob("*.hpp"))
-    found["reference/api/cpp.md"] = page("C++ API", cpp, "cpp", "find_package(tranship)")
-    return found
