@@ -1,4 +1,4 @@
-// The checksum is that of the standard, however it is computed.
+// Both implementations of the checksum agree with the standard.
 #include "base/crc32c.hpp"
 
 #include <random>
@@ -11,7 +11,7 @@ using namespace tranship;
 
 namespace {
 
-/// Bit by bit, as the polynomial says.
+/// Computes the checksum bit by bit, from the definition of the polynomial.
 std::uint32_t slow(std::span<const std::byte> data) {
   std::uint32_t crc = ~0U;
   for (const std::byte byte : data) {

@@ -11,7 +11,7 @@
 
 using namespace tranship;
 
-TEST(a_closed_gate_lets_nobody_in_and_waits_for_those_inside) {
+TEST(a_closed_gate_admits_no_caller_and_waits_for_those_inside) {
   Gate gate;
   std::optional<Gate::Pass> inside = gate.enter();
   EXPECT(static_cast<bool>(*inside));
@@ -23,7 +23,7 @@ TEST(a_closed_gate_lets_nobody_in_and_waits_for_those_inside) {
   EXPECT(gate.wait_empty(std::chrono::milliseconds(0)));
 }
 
-TEST(nobody_is_inside_a_gate_that_was_closed_and_is_empty) {
+TEST(no_caller_is_inside_a_gate_that_was_closed_and_is_empty) {
   for (int round = 0; round < 50; ++round) {
     Gate gate;
     std::atomic<bool> freed{false};
@@ -44,14 +44,14 @@ TEST(nobody_is_inside_a_gate_that_was_closed_and_is_empty) {
   }
 }
 
-TEST(a_wait_that_nobody_interrupts_returns_what_came) {
+TEST(an_uninterrupted_wait_returns_the_result) {
   const auto result =
       unless_interrupted<int>([] { return Result<int>(7); }, [] { return false; }, [](int) {});
   REQUIRE(result.has_value());
   EXPECT_EQ(result->value(), 7);
 }
 
-TEST(an_interrupted_wait_ends_soon_and_undoes_what_comes_later) {
+TEST(an_interrupted_wait_ends_soon_and_undoes_a_later_result) {
   auto released = std::make_shared<std::atomic<bool>>(false);
   auto undone = std::make_shared<std::atomic<int>>(0);
   const auto begin = std::chrono::steady_clock::now();

@@ -7,7 +7,7 @@
 
 using namespace tranship;
 
-TEST(ranges_of_the_heap_never_overlap_and_all_comes_back) {
+TEST(ranges_never_overlap_and_released_ones_merge) {
   constexpr std::int64_t alignment = 256;
   Random random(3);
   Heap heap(alignment);
@@ -44,7 +44,7 @@ TEST(ranges_of_the_heap_never_overlap_and_all_comes_back) {
   EXPECT(heap.allocate(99000).has_value());  // the holes became one again
 }
 
-TEST(only_segments_of_which_nothing_is_taken_can_be_removed) {
+TEST(only_segments_without_allocations_can_be_removed) {
   Heap heap(16);
   heap.add_segment(1, 64);
   heap.add_segment(2, 32);
@@ -60,7 +60,7 @@ TEST(only_segments_of_which_nothing_is_taken_can_be_removed) {
   EXPECT_EQ(heap.bytes() + heap.bytes_free(), 0);
 }
 
-TEST(a_segment_goes_to_another_heap_with_what_is_taken_of_it) {
+TEST(a_moved_segment_keeps_its_allocations) {
   Heap one(256);
   Heap other(256);
   one.add_segment(0, 4096);

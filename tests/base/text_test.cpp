@@ -1,4 +1,4 @@
-// Text from elsewhere is shown without harm.
+// Text of unknown origin is shown in messages without control characters.
 #include "base/text.hpp"
 
 #include <random>

@@ -35,7 +35,7 @@ void add_channel(Profile& profile, ChannelKind kind, const std::string& source,
   profile.channels.push_back(std::move(channel));
 }
 
-/// Nodes of some GPUs with a network card each and one file system for all of them.
+/// Returns nodes with some GPUs and a network card each, and one file system for all nodes.
 Profile described(int nodes, int devices) {
   Profile profile;
   profile.host = "test";

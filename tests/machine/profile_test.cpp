@@ -33,7 +33,7 @@ Profile small_machine() {
   return profile;
 }
 
-/// The small machine's text with one place changed.
+/// Returns the small machine's JSON with one place changed.
 std::string changed(const std::string& from, const std::string& to) {
   std::string text = small_machine().to_json();
   const std::size_t at = text.find(from);

@@ -1,4 +1,4 @@
-// The throughput function and its inverse, against slow and obvious versions.
+// The throughput function and its inverse, compared with slow and simple versions.
 #include "machine/throughput.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ double log_of(std::int64_t bytes) {
   return std::log2(static_cast<double>(std::max<std::int64_t>(bytes, 1)));
 }
 
-/// The definition, word by word: a full grid, raised, and interpolated twice.
+/// The definition: samples on a full grid, raised to be monotone, and interpolated in two steps.
 class SlowThroughput {
  public:
   explicit SlowThroughput(const std::vector<Sample>& samples) {

@@ -1,4 +1,4 @@
-// What cannot be planned is a value that says what to do.
+// Errors of plan(): each is a value with a hint.
 #include <string>
 #include <vector>
 
@@ -10,7 +10,7 @@ using namespace tranship;
 
 namespace {
 
-/// A row of memories, each joined to the next.
+/// Returns a row of memories, with channels from each to the next.
 Profile row_of(int memories, std::int64_t budget) {
   Profile profile;
   for (int k = 0; k < memories; ++k) {
@@ -39,7 +39,7 @@ PlanQuery query_of(int source, int target) {
   return query;
 }
 
-/// The error has this code, and its text all of these words.
+/// Checks that the error has this code, and its text all of these words.
 void expect_error(const PlanQuery& asked, const Profile& profile, ErrorCode code,
                   const std::vector<std::string>& words) {
   for (const auto kind : {PlannerKind::automatic, PlannerKind::full, PlannerKind::simple,

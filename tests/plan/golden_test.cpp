@@ -1,5 +1,5 @@
-// Plans on the profiles in machines/, in words and as JSON, compared whole with the files in
-// goldens/. `test_plan rewrite_goldens` writes those anew: look at what changes.
+// Plans on the profiles in machines/, as text and as JSON, compared with the files in goldens/.
+// `test_plan rewrite_goldens` writes these files again: review the changes.
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -28,7 +28,7 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-/// Two nodes of the machine, or the one that it has.
+/// Returns two nodes of the machine, or its only one.
 Profile machine(const std::string& name) {
   const auto profile = Profile::from_json(text_of(source_dir + "/machines/" + name + ".json"));
   REQUIRE(profile.ok());
@@ -72,7 +72,7 @@ Array evaluation_array() {
   return array;
 }
 
-/// Six digits: the last ones depend on the compiler.
+/// Rounds to six digits: the last ones depend on the compiler.
 void round_numbers(Json& json) {
   for (Json& item : json) {
     if (item.is_structured()) round_numbers(item);

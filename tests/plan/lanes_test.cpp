@@ -1,4 +1,4 @@
-// Several paths at once, against the best that any paths together could do.
+// Lanes, compared with the largest flow over all paths together.
 #include "plan/lanes.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ double unit(Random& random) { return static_cast<double>(random.below(1 << 20)) 
 
 using Rows = std::vector<std::vector<double>>;
 
-/// The solution of a square system, or nothing if it has not exactly one.
+/// Returns the solution of a square system, or nothing unless it has exactly one.
 std::optional<std::vector<double>> solve(Rows rows, std::vector<double> right) {
   const std::size_t n = rows.size();
   for (std::size_t c = 0; c < n; ++c) {
@@ -55,7 +55,7 @@ bool feasible(const Rows& a, const std::vector<double>& b, const std::vector<dou
   return true;
 }
 
-/// The largest sum at any corner: each is where as many limits meet as there are variables.
+/// Returns the largest sum at any corner, where as many limits meet as there are variables.
 double largest_corner(const Rows& a, const std::vector<double>& b) {
   const std::size_t n = a[0].size();
   double largest = 0;
@@ -132,7 +132,7 @@ Profile random_machine(Random& random) {
   return profile;
 }
 
-/// Every path without a memory twice.
+/// Returns every path that visits no memory twice.
 void all_paths(const Profile& profile, int target, std::vector<int>& memories,
                std::vector<int>& channels, std::vector<std::vector<int>>& found) {
   for (std::size_t c = 0; c < profile.channels.size(); ++c) {
@@ -151,7 +151,7 @@ void all_paths(const Profile& profile, int target, std::vector<int>& memories,
   }
 }
 
-/// What each bytes/s of a path takes of each channel and resource.
+/// Returns the share of each channel and resource that a byte per second of a path uses.
 std::vector<double> use_of(const Profile& profile, const std::vector<int>& channels) {
   std::vector<double> use(profile.channels.size() + profile.resources.size(), 0);
   for (const int c : channels) {
@@ -166,7 +166,7 @@ std::vector<double> use_of(const Profile& profile, const std::vector<int>& chann
   return use;
 }
 
-/// What all paths together could carry.
+/// Returns the largest rate of all paths together.
 double largest_rate(const Profile& profile, int source, int target) {
   std::vector<int> memories{source};
   std::vector<int> channels;
@@ -185,7 +185,7 @@ double largest_rate(const Profile& profile, int source, int target) {
   return sum * scale;
 }
 
-/// Whether the lanes' rates keep to every channel and resource.
+/// Returns whether the lanes' rates are within the limits of every channel and resource.
 bool keeps_to_limits(const Plan& plan, const Profile& profile) {
   std::vector<double> used(profile.channels.size() + profile.resources.size(), 0);
   for (const Lane& lane : plan.lanes) {
@@ -199,7 +199,7 @@ bool keeps_to_limits(const Plan& plan, const Profile& profile) {
   return std::all_of(used.begin(), used.end(), [](double one) { return one <= 1 + 1e-9; });
 }
 
-/// A node of GPUs, each with its own PCIe link, as design.md measured one.
+/// Returns a node with GPUs, each with a PCIe link of its own.
 Profile node_of(int devices) {
   Profile profile;
   profile.memories.push_back({"node0/pinned0", MemoryKind::pinned, 1 << 30});

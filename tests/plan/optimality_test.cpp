@@ -1,5 +1,5 @@
-// The full planner against an exhaustive oracle on thousands of small machines, and against the
-// other planners on many thousands of transfers of larger ones. A failing case prints the command
+// The full planner, compared with an exhaustive oracle on thousands of small machines, and with the
+// other planners on many thousands of transfers on larger ones. A failing case prints the command
 // that replays it: the name of the test and the seed.
 #include <algorithm>
 #include <array>
@@ -35,7 +35,7 @@ Sequence dense(Sequence order) {
   return order;
 }
 
-/// A plan in the oracle's words.
+/// Converts a plan to the oracle's types.
 Way way_of(const Case& one, const Plan& plan) {
   Way way;
   bool converted = false;
@@ -70,7 +70,7 @@ void for_seeds(const char* test, std::uint64_t count, Body body) {
   for (std::uint64_t number = 0; number < count; ++number) body(Seed{test, number, ""}, false);
 }
 
-/// How much longer than the best the plans take.
+/// Counts how much longer than the best the plans take.
 class Gaps {
  public:
   void add(double gap) {
@@ -98,7 +98,7 @@ class Gaps {
   double worst_ = 0;
 };
 
-/// The buffers of a plan keep to what the memories and the query allow.
+/// Returns whether a plan's buffers are within the budgets of the memories and the query.
 bool within_budget(const Case& one, const Plan& plan) {
   std::vector<std::int64_t> used(one.profile.memories.size(), 0);
   std::int64_t all = 0;

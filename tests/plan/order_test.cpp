@@ -1,4 +1,4 @@
-// Orders against brute force: the elements of real mappings, walked one by one.
+// Orders, compared with brute force: the elements of mappings, walked one by one.
 #include "plan/order.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t seeds = 4000;
 
-/// One value of an array: where it lies there, and in another mapping of the same tile.
+/// One value of an array: its offset there, and in another mapping of the same tile.
 struct Element {
   std::int64_t offset = 0;
   std::int64_t other = 0;
@@ -40,7 +40,7 @@ std::size_t field_named(const Mapping& mapping, const std::string& name) {
   return k;
 }
 
-/// All elements of a tile at the array's corner, in the order of their offsets.
+/// Returns all elements of a tile at the array's first point, in the order of their offsets.
 std::vector<Element> elements_of(const Mapping& mapping, const Mapping& other, const Point& tile) {
   std::vector<Element> all;
   const std::int64_t points = points_of(tile, mapping.rank());
@@ -63,9 +63,9 @@ std::vector<Element> elements_of(const Mapping& mapping, const Mapping& other, c
   return all;
 }
 
-/// Contiguous bytes from the first element on, in both mappings. Where a run holds values of one
-/// field alone, it is counted in values of the mean field.
-/// @param same_fields whether a run may go on from one field to the next
+/// Returns the contiguous bytes from the first element on, in both mappings. Where a run holds
+/// values of one field alone, it is counted in values of the mean field. same_fields: Whether a run
+/// may continue from one field to the next.
 std::int64_t walked_run(const Mapping& mapping, const Mapping& other, const Point& tile,
                         bool same_fields) {
   const std::vector<Element> all = elements_of(mapping, other, tile);
