@@ -39,7 +39,7 @@ def without_comments(line: str) -> str:
 
 
 def comment_at(lines: list[str], start: int) -> tuple[str, int]:
-    """Returns the text of the comment that begins at a line, and the number of the line behind it."""
+    """Returns the text of the comment that begins at a line, and the number of the next line."""
     end = start
     if lines[start].lstrip().startswith("//"):
         while end < len(lines) and lines[end].lstrip().startswith("//"):
@@ -84,7 +84,7 @@ def name_of(code: str) -> str:
 
 
 def without_body(code: str) -> str:
-    """Returns a function's declaration without the body and the initializers that stand in the header."""
+    """Returns a function's declaration without its body and initializers."""
     plain = "\n".join(without_comments(line) for line in code.splitlines())
     body = re.search(
         r"\)(?: const)?(?: ?&&?)?(?: noexcept)?(?: override)?(\s+:\s[^:].*| \{)", plain, re.DOTALL
