@@ -143,8 +143,8 @@ class Engine {
   /// Starts a copy. Both ends have the same extents and fields; the target may be written and does
   /// not overlap the source. A small copy in memory has ended on return. What fails later is thrown
   /// by Event::wait().
-  /// @throws InvalidArgument for ends that do not match or overlap; NoRoute; OutOfRange for a
-  ///         region outside the ends; Error with Code::permission for a file that is read-only
+  /// @throws InvalidArgument for ends that do not match or overlap, and for a target that may only
+  ///         be read; NoRoute; OutOfRange for a region outside the ends
   Event copy(End source, End target, const CopyOptions& options = {}) const {
     const Held from = held(source, false);
     const Held to = held(target, true);

@@ -224,7 +224,8 @@ TEST(files_take_their_name_when_they_are_closed) {
   EXPECT_EQ(tranship_file_flush(from), TRANSHIP_INVALID_ARGUMENT);
   tranship_instance* constant = nullptr;
   REQUIRE(tranship_instance_read_only(to, &constant) == TRANSHIP_OK);
-  EXPECT_EQ(tranship_copy(engine.get(), from, constant, nullptr, &event), TRANSHIP_INVALID_ARGUMENT);
+  EXPECT_EQ(tranship_copy(engine.get(), from, constant, nullptr, &event),
+            TRANSHIP_INVALID_ARGUMENT);
   tranship_instance_free(constant);
   tranship_instance_free(file);
   options.mode = "a";

@@ -77,12 +77,7 @@ void check_arrays(const ts::Engine& engine) {
                                      &hint));
   EXPECT(hint == "pass an array of elements that may be written");
   const ts::Instance constant = engine.instance(ts::Array(source));
-  try {
-    engine.copy(ts::Array(target), constant);
-    EXPECT(false);
-  } catch (const ts::Error& error) {
-    EXPECT(error.code() == ts::Code::permission);
-  }
+  EXPECT(throws<ts::InvalidArgument>([&] { engine.copy(ts::Array(target), constant); }));
   EXPECT(throws<ts::InvalidArgument>([&] { ts::Array(source, {3, 5}); }));
   EXPECT(throws<ts::InvalidArgument>([&] { ts::Array(source).with_strides({8, 8}); }));
   EXPECT(throws<ts::InvalidArgument>(
