@@ -37,7 +37,7 @@ def refused(call: Callable[[], Any], match: str = "") -> ts.InvalidArgument:
 NUMBERS = ("priority", "buffer_bytes")
 
 
-@pytest.mark.parametrize("value", WRONG, ids=repr)
+@pytest.mark.parametrize("value", WRONG, ids=lambda value: type(value).__name__)
 def test_options_of_copies(engine: ts.Engine, value: Any) -> None:
     a, b = np.zeros((4, 4)), np.zeros((4, 4))
     for name in NUMBERS:
