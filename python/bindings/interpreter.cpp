@@ -11,29 +11,29 @@
 namespace tranship::python {
 namespace {
 
-/// Sections that run when the interpreter ends have so long to leave; their engines are closed.
+/// How long the ending interpreter waits for Released sections, whose engines are closed by then.
 constexpr std::chrono::seconds leave_max{5};
-constexpr std::chrono::microseconds look_again{200};
+constexpr std::chrono::microseconds poll_interval{200};
 
-/// Of the process, as the interpreter is.
+/// The sections of all threads of the process.
 struct Sections {
   std::atomic<int> inside{0};     ///< threads in a Released section, until they hold the lock again
   std::atomic<int> returning{0};  ///< threads that wait for the lock, or ask for a pending call
   std::atomic<bool> ending{false};  ///< new sections keep the lock
-  std::atomic<bool> over{false};    ///< nobody takes the lock any more
+  std::atomic<bool> over{false};    ///< no thread takes the lock any more
 };
 Sections sections;
 
 std::atomic<Kept*> dropped{nullptr};
 std::atomic<bool> asked{false};  ///< the interpreter was asked to empty the list
 
-/// Until the process ends: a thread that asks an ended interpreter for its lock is ended by it in
-/// the middle of C++, which ends the process.
+/// Blocks until the process ends. A thread that asks an ended interpreter for its lock would be
+/// unwound inside C++ code, which aborts the process.
 [[noreturn]] void wait_for_end() {
   while (true) pause();
 }
 
-/// Announces that this thread will ask the interpreter for something; false if it must not.
+/// Registers a thread that is about to call the interpreter. Returns false if it must not.
 bool may_return() {
   sections.returning.fetch_add(1);
   if (!sections.over.load()) return true;
@@ -62,7 +62,7 @@ int drop_kept_later(void*) {
   return 0;
 }
 
-void let_go(Kept* kept) {
+void release(Kept* kept) {
   if (attached()) {
     delete kept;
     return;
@@ -72,22 +72,22 @@ void let_go(Kept* kept) {
   while (!dropped.compare_exchange_weak(kept->next, kept, std::memory_order_release,
                                         std::memory_order_relaxed)) {
   }
-  // Where the interpreter's own list is full, the next call of this module empties ours.
+  // If the interpreter's own list is full, the next call of this module empties this list.
   if (!asked.exchange(true) && Py_AddPendingCall(drop_kept_later, nullptr) != 0) asked = false;
   sections.returning.fetch_sub(1);
 }
 
-/// Called when the interpreter is about to end, and everything that could wait was closed.
+/// Called when the interpreter is about to end, after all objects that may wait were closed.
 void leave_interpreter() {
   sections.ending = true;
   drop_kept();
   PyThreadState* state = PyEval_SaveThread();
   const auto end = std::chrono::steady_clock::now() + leave_max;
   while (sections.inside.load() > 0 && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(look_again);
+    std::this_thread::sleep_for(poll_interval);
   }
   sections.over = true;
-  while (sections.returning.load() > 0) std::this_thread::sleep_for(look_again);
+  while (sections.returning.load() > 0) std::this_thread::sleep_for(poll_interval);
   PyEval_RestoreThread(state);
 }
 
@@ -133,7 +133,7 @@ Acquired::~Acquired() {
 
 std::shared_ptr<void> hold(std::unique_ptr<Kept> kept, void* address) {
   Kept* const raw = kept.release();
-  return {address, [raw](void*) { let_go(raw); }};
+  return {address, [raw](void*) { release(raw); }};
 }
 
 std::shared_ptr<void> keep(nb::handle object) {
@@ -148,7 +148,7 @@ void drop_kept() {
   if (dropped.load(std::memory_order_relaxed) == nullptr) return;
   asked = false;
   Kept* kept = dropped.exchange(nullptr, std::memory_order_acquire);
-  // Destructors run whatever Python code they like, and find no exception of ours.
+  // Destructors may run any Python code, which must not see a pending exception.
   nb::error_scope raised;
   while (kept != nullptr) delete std::exchange(kept, kept->next);
 }
@@ -161,12 +161,12 @@ bool interrupted() {
   if (sections.over.load()) return true;
   if (!on_main_thread()) return false;
   const Acquired held;
-  // What has raised once stays raised until the call ends, and is not reported again.
+  // An exception stays set until the call ends, and is not raised again.
   return !held || PyErr_Occurred() != nullptr || PyErr_CheckSignals() != 0;
 }
 
 void bind_interpreter(nb::module_& module) {
-  // In a fork no other thread exists, and none of them is in a section.
+  // A forked process has one thread, which is in no section.
   pthread_atfork(nullptr, nullptr, [] {
     sections.inside = 0;
     sections.returning = 0;

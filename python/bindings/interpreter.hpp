@@ -1,12 +1,11 @@
-// The interpreter's lock, and what other threads hold of Python's objects.
+// The interpreter's lock, and the Python objects that C++ threads refer to.
 //
-// 1. Nothing waits while it holds the lock: whatever may wait is called inside a Released section.
-// 2. Threads that do not hold the lock never take it to let go of an object: they put it on a list,
-//    which is emptied by the next call of this module, or by the interpreter itself soon after.
-// 3. When the interpreter ends, it waits for the sections; later ones keep the lock, since a thread
-//    that asks for it then is ended in the middle of C++.
-// A build of Python without the lock has threads that are attached to the interpreter, or are not:
-// "holds the lock" means "is attached" there.
+// 1. No thread waits while it holds the lock: calls that may wait are made in a Released section.
+// 2. A thread without the lock never takes it to release an object: it puts the object on a list,
+//    which the next call of this module empties, or the interpreter itself soon after.
+// 3. The interpreter, before it ends, waits for all sections to end. Sections that begin later keep
+//    the lock, because the interpreter ends a thread that asks for the lock then, inside C++ code.
+// In a build of Python without the lock, "holds the lock" means "is attached to the interpreter".
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -26,7 +25,7 @@ namespace nb = nanobind;
 /// Whether the calling thread holds the interpreter's lock.
 bool attached();
 
-/// Gives the lock away from its making to its end. The calling thread holds it before and after.
+/// Releases the lock during its lifetime. The calling thread holds the lock before and after.
 class Released {
  public:
   Released();
@@ -39,7 +38,7 @@ class Released {
 };
 
 /// Takes the lock inside a Released section. Converts to false if the interpreter has ended: then
-/// nothing of Python may be touched, and what runs should end.
+/// no Python object may be used, and the caller should return.
 class Acquired {
  public:
   Acquired();
@@ -53,33 +52,34 @@ class Acquired {
   PyGILState_STATE state_{};
 };
 
-/// Something of Python's that C++ holds. Deleted by a thread that holds the lock.
+/// A Python object or buffer that C++ refers to. A thread that holds the lock deletes it.
 struct Kept {
   virtual ~Kept() = default;
   Kept* next = nullptr;
 };
 
-/// Owns `kept`, and has the address `address`. Any thread may let go of it, at any time, without
-/// waiting.
+/// Returns a pointer with the address `address` that owns `kept`. Any thread may drop it at any
+/// time, without a wait.
 std::shared_ptr<void> hold(std::unique_ptr<Kept> kept, void* address);
 
-/// Keeps an object alive.
+/// Returns a pointer that keeps an object alive.
 std::shared_ptr<void> keep(nb::handle object);
 
-/// Keeps a buffer exported: its owner cannot resize or close it, as Python has it.
+/// Returns a pointer that keeps a buffer exported: Python refuses to resize or close it.
 std::shared_ptr<void> keep(const Py_buffer& buffer);
 
-/// Deletes what other threads have let go of. With the lock.
+/// Deletes the objects that other threads have released. The caller holds the lock.
 void drop_kept();
 
-/// Whether the interpreter is ending: nothing new may be opened.
+/// Whether the interpreter is ending; no engine or file may be opened then.
 bool interpreter_ends();
 
-/// What waits asks this now and then, without the lock: whether Ctrl-C, or a handler of another
-/// signal, has raised; or the interpreter has ended.
+/// Whether Ctrl-C or another signal handler has raised, or the interpreter has ended. Waiting
+/// threads call it now and then, without the lock.
 bool interrupted();
 
-/// Runs `work` without the lock; what a signal handler raised goes before what it returns.
+/// Runs `work` without the lock and returns its result. @throws nb::python_error what a signal
+/// handler raised meanwhile
 template <typename Work>
 auto run(const Work& work) {
   auto result = [&] {
@@ -100,8 +100,8 @@ auto released(const Body& body) {
 /// Whether the calling thread is the one on which signal handlers run.
 bool on_main_thread();
 
-/// The same for work that does not ask interrupted(): after Ctrl-C it goes on by itself, so that it
-/// must own what it uses, and `undo` gets what comes of it.
+/// Runs work that does not call interrupted(). After Ctrl-C the work continues on a thread of its
+/// own: it must own what it uses, and `undo` receives its result.
 template <typename T>
 Result<T> run_apart(std::function<Result<T>()> work, std::function<void(T)> undo) {
   if (!on_main_thread()) return run(work);
@@ -112,8 +112,8 @@ Result<T> run_apart(std::function<Result<T>()> work, std::function<void(T)> undo
   });
 }
 
-/// Owns an object whose destructor may wait. In a fork it is not deleted: what it waits for lives
-/// in the parent.
+/// Returns a pointer to an object whose destructor may wait. A forked process does not delete the
+/// object, since the threads that the destructor waits for run in the parent.
 template <typename T>
 std::shared_ptr<T> owned(std::unique_ptr<T> object) {
   return {object.release(), [generation = fork_generation()](T* last) {
@@ -127,7 +127,7 @@ std::shared_ptr<T> owned(std::unique_ptr<T> object) {
           }};
 }
 
-/// Owns something whose end may wait: a thread that holds the lock gives it away meanwhile.
+/// Returns a pointer to an object whose destruction may wait; the lock is released meanwhile.
 template <typename T>
 std::shared_ptr<T> ended_without_lock(std::shared_ptr<T> object) {
   T* const raw = object.get();
@@ -139,7 +139,7 @@ std::shared_ptr<T> ended_without_lock(std::shared_ptr<T> object) {
           }};
 }
 
-/// Closes an object of Python's; after Ctrl-C that goes on by itself.
+/// Closes the object of a Python class. After Ctrl-C the close continues on a thread of its own.
 template <typename T>
 Status close_apart(nb::handle self, T& object) {
   const std::function<Result<bool>()> work = [kept = keep(self), &object]() -> Result<bool> {

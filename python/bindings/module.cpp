@@ -12,13 +12,13 @@ void raise(const Error& error) {
 
 void check_interpreter() {
   if (interpreter_ends())
-    raise({ErrorCode::closed, "the interpreter is ending", "open it earlier"});
+    raise({ErrorCode::closed, "the interpreter is ending", "open engines and files earlier"});
 }
 
 }  // namespace tranship::python
 
 NB_MODULE(_core, module) {
-  nanobind::set_leak_warnings(false);  // what scripts keep until the interpreter ends is no leak
+  nanobind::set_leak_warnings(false);  // objects that live until the interpreter ends are not leaks
   module.doc() = "The C++ core of Tranship; use the names of the package tranship instead.";
   tranship::python::prepare_arrays();
   tranship::python::bind_interpreter(module);

@@ -1,4 +1,4 @@
-"""What is closed: at the end of a ``with`` statement, and when the interpreter ends."""
+"""Objects that are closed at the end of a ``with`` statement, and when the interpreter ends."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ T = TypeVar("T", bound="Closing")
 
 
 class Closing(ABC):
-    """Enters as itself, and closes on the way out, whatever happened."""
+    """A context manager that closes itself at its end, also after an exception."""
 
     exit_order = 0
-    """What is higher is closed earlier when the interpreter ends: it uses what is lower."""
+    """Objects of higher order are closed first when the interpreter ends: they use the others."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends it."""
+        """Closes the object."""
 
     def _close_at_exit(self) -> None:
-        """Ends it without waiting for what may take long."""
+        """Closes the object without waits that may take long."""
         self.close()
 
     def __enter__(self: T) -> T:
@@ -51,16 +51,16 @@ _open: weakref.WeakSet[Closing] = weakref.WeakSet()
 
 
 def close_at_exit(one: Closing) -> None:
-    """Lets the interpreter close it before it ends, unless it is gone by then."""
+    """Registers an object to be closed when the interpreter ends, if it still exists."""
     _open.add(one)
 
 
 @atexit.register
 def close_all() -> None:
-    """Closes all that is still open, even if some of it fails, and lets no thread return later.
+    """Closes all registered objects, even if some fail, and then stops calls into the interpreter.
 
-    Threads of the core let go of Python objects, and daemon threads may be inside the core: neither
-    may ask an interpreter for its lock that has ended.
+    Threads of the core release Python objects, and daemon threads may be inside the core: neither
+    may take the lock of an interpreter that has ended.
     """
     with ExitStack() as stack:
         stack.callback(_core.leave_interpreter)

@@ -35,8 +35,8 @@ PRIORITY_BITS = 32
 class Engine(Closing):
     """Copies arrays between the memories of this process, files and other processes.
 
-    An engine owns worker threads, intermediate buffers and links to other processes. Any thread
-    may use it. Close it, or use it in a ``with`` statement: nothing is left outstanding.
+    An engine owns worker threads, intermediate buffers and connections to other processes. Any
+    thread may use it. Close it, or use it in a ``with`` statement: no copy is outstanding then.
 
     Args:
         contact: File to write, through which other processes find this engine; or True to accept
@@ -91,36 +91,38 @@ class Engine(Closing):
         """Copies `source` to `target`, converting the layout on the way.
 
         Both have the same extents and fields; dimensions match by name where both sides have
-        names, else by position. Small copies in memory are done on return, and mostly those of at
-        most 8 KiB to or from another machine, whose answer the call awaits for up to 2 ms; for many
-        of them, `copy_all` does not wait for one before it starts the next.
+        names, else by position. A small copy in memory has ended on return, and so has, mostly,
+        one of at most 8 KiB to or from another machine: the call waits up to 2 ms for its reply.
+        For many of those use `copy_all`, which starts all before it waits for any.
 
         Args:
-            source: a NumPy array or anything with the buffer protocol, the CUDA array interface or
-                DLPack (CuPy, PyTorch, JAX: on the host or a GPU), an Instance, a File, an array
-                of a peer. The copy starts after the stream that such an array names.
-            target: the same; it must be writable and not overlap the source.
-            region: ranges ``{"x": (lower, upper)}`` of the named dimensions, half-open, on both
-                sides; dimensions not named are whole.
-            priority: higher goes first on every channel; a transfer of lower priority pauses.
-            after: what this copy starts after: an event of another copy, a stream object of a GPU
-                library (what is in it at the call), or several of these.
-            stream: a CUDA stream: its number (0 and 1: the legacy default stream, 2: that of the
+            source: NumPy array, xarray.DataArray, anything with the buffer protocol, the CUDA array
+                interface or DLPack (CuPy, PyTorch, JAX: on the host or a GPU), Instance, File, or
+                array of a peer. The copy starts after the stream that such an array names.
+            target: The same; it must be writable and must not overlap the source.
+            region: Ranges ``{"x": (lower, upper)}`` of named dimensions, half-open, on both sides.
+                Dimensions that are not named are whole.
+            priority: Copies of higher priority go first on every channel; others pause.
+            after: What this copy starts after: the event of another copy, a stream object of a GPU
+                library (the work in it at the call), or several of these.
+            stream: CUDA stream: its number (0 and 1: the legacy default stream, 2: that of the
                 thread), or an object that holds it as ``cuda_stream`` (PyTorch) or ``ptr`` (CuPy).
-                The copy starts after what is in the stream. A copy in one hop of a GPU runs in the
+                The copy starts after the work in the stream. A copy of one hop on a GPU runs in the
                 stream itself, so that later work in it starts after the copy; after any other
                 copy, wait for the event before you use the target.
-            planner: "automatic", "full", "simple", "spsl" or "spdl" (Isometry, sections 4.2,
-                4.4 and 6.3).
-            buffer_bytes: most that this copy's buffers between hops may take; 0: no own limit.
+            planner: How the path is chosen (Isometry, sections 4.2, 4.4 and 6.3).
+            buffer_bytes: Most bytes that this copy's buffers between hops may take; 0: no limit of
+                its own.
 
         Returns:
-            The event of the copy's end. Errors after the start are raised by its `wait`.
+            The event of the copy's end: `wait` for it, or ``await`` it. It raises errors that
+            occur after the start.
 
         Raises:
-            InvalidArgument: shapes, fields or regions that do not match, or arrays that overlap.
-            NoRoute: no chain of channels joins the two memories.
-            Closed: the engine is closed.
+            InvalidArgument: Shapes, fields or regions that do not match, arrays that overlap, or a
+                target that is read-only.
+            NoRoute: No chain of channels joins the two memories.
+            Closed: The engine is closed.
         """
         try:
             return self._core.copy(
@@ -140,25 +142,25 @@ class Engine(Closing):
     ) -> Event:
         """Copies several arrays, each to its own target, such as the parts of one array.
 
-        Where one GPU reaches all of them in one hop, they take one launch, however many they are,
-        in any number of dimensions; else each is a copy, beside the others.
+        Arrays that one GPU reaches in one hop take one launch, however many they are, in any
+        number of dimensions. Otherwise each pair is a copy, and all run at the same time.
 
         Args:
-            pairs: (source, target) as for `copy`. No two targets may overlap, and no target a
-                source of another pair; that is not looked for.
-            priority: as for `copy`.
-            after: as for `copy`.
-            stream: as for `copy`.
+            pairs: (source, target) as for `copy`. Targets must not overlap each other, nor the
+                source of another pair; this is not checked.
+            priority: As for `copy`.
+            after: As for `copy`.
+            stream: As for `copy`.
 
         Returns:
-            The event of the end of all of them. Its plan is that of the largest where they are
+            The event of the end of all copies. Its plan is that of the largest copy if they take
             one launch, else that of the first.
 
         Raises:
-            InvalidArgument: something else than pairs, or a pair that `copy` would refuse. None is
-                begun then, or those that were are cancelled and have ended.
-            NoRoute: no chain of channels joins two memories.
-            Closed: the engine is closed.
+            InvalidArgument: Something else than pairs, or a pair that `copy` would refuse. No copy
+                is running then: those that had started were cancelled and have ended.
+            NoRoute: No chain of channels joins two memories.
+            Closed: The engine is closed.
         """
         try:
             return self._core.copy_all(pairs, priority, after, stream)
@@ -180,29 +182,30 @@ class Engine(Closing):
     ) -> Event:
         """Copies pages: ``target[target_pages[k]] = source[source_pages[k]]`` for every k.
 
-        A page is an index of the first dimension, such as a block of a KV cache. Pages that are
-        contiguous, in memories that one GPU reaches (another process's GPU included), take one
-        launch, however many they are. Otherwise each run of neighbouring pages is a copy.
+        A page is an index of the first dimension, such as a block of a KV cache. Contiguous pages
+        in memories that one GPU reaches (another process's GPU included) take one launch, however
+        many they are. Otherwise each run of neighbouring pages is a copy.
 
         Args:
-            source: as for `copy`.
-            target: as for `copy`; all dimensions but the first are as the source's. It may be the
-                same array as the source.
-            source_pages: integers, as many as `target_pages`.
-            target_pages: integers, no two equal; none of them is read if both are one array.
-            priority: as for `copy`.
-            after: as for `copy`.
-            stream: as for `copy`.
+            source: As for `copy`.
+            target: As for `copy`; all dimensions but the first are those of the source. It may be
+                the same array as the source.
+            source_pages: Integers, as many as `target_pages`.
+            target_pages: Integers, no two equal. If source and target are one array, no page is
+                both read and written.
+            priority: As for `copy`.
+            after: As for `copy`.
+            stream: As for `copy`.
 
         Returns:
-            The event of the end of all of them. Its plan is that of the first.
+            The event of the end of all copies. Its plan is that of the first.
 
         Raises:
-            InvalidArgument: lists of different lengths, an index outside its array (negative ones
+            InvalidArgument: Lists of different lengths, an index outside its array (negative ones
                 do not count from the end), a page that would be written twice, or read and
                 written; arrays that do not match.
-            NoRoute: no chain of channels joins the two memories.
-            Closed: the engine is closed.
+            NoRoute: No chain of channels joins the two memories.
+            Closed: The engine is closed.
         """
         pages = indices("source_pages", source_pages), indices("target_pages", target_pages)
         try:
@@ -221,9 +224,22 @@ class Engine(Closing):
         planner: PlannerName = "automatic",
         buffer_bytes: int = 0,
     ) -> Plan:
-        """The plan that `copy` would run; ``print(plan.explain())`` says why.
+        """Returns the plan that `copy` would run; ``print(plan.explain())`` says why.
 
-        Nothing is copied. Its time includes what goes first on the channels at that priority now.
+        Nothing is copied. The predicted time includes work that goes first on the channels now.
+
+        Args:
+            source: As for `copy`.
+            target: As for `copy`.
+            region: As for `copy`.
+            priority: As for `copy`.
+            planner: As for `copy`.
+            buffer_bytes: As for `copy`.
+
+        Raises:
+            InvalidArgument: As for `copy`.
+            NoRoute: No chain of channels joins the two memories.
+            Closed: The engine is closed.
         """
         try:
             return self._core.plan(source, target, region, priority, planner, buffer_bytes)
@@ -232,24 +248,24 @@ class Engine(Closing):
             raise
 
     def pin(self, array: npt.NDArray[Any]) -> Pinned:
-        """Pins the memory of an array where it lies, so that GPUs reach it at the link's speed.
+        """Pins the memory of an array in place, so that GPUs reach it at the link's speed.
 
-        It takes time, some pages at once: worth it for what is copied again and again. Memory that
-        is made for copies is better asked of `empty`.
+        Pinning takes time: it pays for arrays that are copied again and again. For a new array use
+        ``empty(..., memory="pinned")``.
 
             with engine.pin(array):
                 engine.copy(array, device).wait()
 
         Args:
-            array: a NumPy array. Whole pages are pinned, all that its elements reach over.
+            array: NumPy array. All memory pages that its elements touch are pinned.
 
         Returns:
-            What keeps it pinned, and the array alive, until its `release` or the end of ``with``;
-            wait for copies before.
+            An object that keeps the array pinned and alive until its `release`, or the end of the
+            ``with`` statement; wait for copies before.
 
         Raises:
-            InvalidArgument: an array that lies elsewhere, or of which a part is pinned already.
-            Error: there is no GPU, or the system pins no more memory (``ulimit -l``).
+            InvalidArgument: The array is not in host memory, or a part of it is pinned already.
+            Error: There is no GPU, or the system pins no more memory (``ulimit -l``).
         """
         return _core.pin(self._core, to_core(array, False))
 
@@ -277,20 +293,20 @@ class Engine(Closing):
         *,
         memory: str = "host",
     ) -> npt.NDArray[Any] | DeviceArray:
-        """A new array. It lives as long as you refer to it, whatever becomes of the engine.
+        """Returns a new array. It may outlive the engine.
 
         Args:
-            shape: indices of each dimension.
-            dtype: type of an element; a structured one has fields.
+            shape: Number of indices of each dimension.
+            dtype: Type of an element; a structured type has fields.
             memory: "host": a NumPy array of zeros that other processes of this machine can map, so
-                that copies between it and another process need no second copy on the way.
+                that a copy between it and another process needs no bounce buffer.
                 "pinned": a NumPy array that GPUs reach directly, at the full speed of the bus.
-                "device0", "device1", ...: a `DeviceArray` in the memory of that GPU. The last two
-                hold whatever lay there.
+                "device0", "device1", ...: a `DeviceArray` in the memory of that GPU. The contents
+                of pinned and GPU memory are undefined.
 
         Raises:
-            InvalidArgument: a negative extent, objects, or no such memory.
-            Error: there is no GPU, or too little memory.
+            InvalidArgument: A shape or type that no array can have, or no such memory.
+            Error: There is no GPU, or too little memory.
         """
         kind = element_type("dtype", dtype)
         extents = shape_of(shape, kind)
@@ -315,38 +331,49 @@ class Engine(Closing):
     def export(self, name: str, array: Any) -> None:
         """Lets processes that connect read `array` by name, and write it if it is writable.
 
-        The array stays alive until `withdraw` or `close`. Nothing tells its owner when it is
-        written; agree on that with the other side (a counter in an exported array does).
+        The array stays alive until `withdraw` or `close`. The exporter is not notified when peers
+        write to the array; use a counter in another exported array for that.
+
+        Args:
+            name: Name by which peers find the array.
+            array: As for `copy`.
 
         Raises:
-            InvalidArgument: the name is taken, or the array is itself another process's.
+            InvalidArgument: The name is taken, or the array belongs to another process.
         """
         described = array if is_buffer(array) else to_core(array, False)
         _core.export_array(self._core, check_text("name", name), described)
 
     def withdraw(self, name: str) -> None:
-        """Ends an export; when it returns nobody touches the array any more.
+        """Ends an export; on return no peer reads or writes the array.
+
+        Args:
+            name: Name of the exported array.
 
         Raises:
-            NotFound: nothing is exported by that name.
-            Timeout: a peer's copy takes longer than the setting ``peer_timeout_ms``; keep the
-                memory until it is over. The name is free, and nothing new begins.
+            NotFound: No array is exported by that name.
+            Timeout: A peer's copy takes longer than the setting ``peer_timeout_ms``: keep the
+                memory until it has ended. The name is free, and no new copy begins.
         """
         _core.withdraw(self._core, check_text("name", name))
 
     def connect(self, contact: str | os.PathLike[str], *, timeout: float = 10.0) -> Peer:
-        """Connects to another engine by its contact file or host:port.
+        """Connects to another engine.
+
+        Args:
+            contact: The other engine's contact file, or its host:port.
+            timeout: Seconds to wait for the connection, and for each lookup by it.
 
         Raises:
-            NotFound: there is no such contact file.
-            PeerLost: the process that wrote it is gone, or nothing listens there.
-            Timeout: what listens there does not answer as Tranship does.
+            NotFound: There is no such contact file.
+            PeerLost: The process that wrote the file has exited, or no process listens there.
+            Timeout: The listener does not answer as an engine does.
         """
         where, limit = check_path("contact", contact), check_seconds("timeout", timeout)
         return Peer(self._core, _core.connect(self._core, where, limit), limit)
 
     def topology(self) -> str:
-        """The memories of this machine, the channels between them, and its GPUs, as text."""
+        """Returns this machine's memories, the channels between them, and its GPUs, as text."""
         gpus, reason = _core.list_gpus(self._core)
         emulated = any(gpu["emulated"] for gpu in gpus)
         return "\n".join(
@@ -370,7 +397,12 @@ class Engine(Closing):
 
     @contextmanager
     def span(self, name: str, nbytes: int = 0) -> Iterator[None]:
-        """Shows what the ``with`` statement's body does in the trace, if there is one."""
+        """Adds a span for the body of the ``with`` statement to the trace, if there is one.
+
+        Args:
+            name: Name of the span.
+            nbytes: Bytes that the span shows.
+        """
         check_text("name", name)
         check_whole("nbytes", nbytes, least=0)
         begin_ns = time.monotonic_ns()
@@ -380,13 +412,13 @@ class Engine(Closing):
             self._core.add_span(name, begin_ns, nbytes)
 
     def close(self) -> None:
-        """Ends everything outstanding with `Closed`, within a bounded time. May be repeated.
+        """Closes the engine within a bounded time; further calls do nothing.
 
-        Copies that are under way are cancelled, and have ended when it returns; calls of other
-        threads, and all later ones, raise `Closed`.
+        Copies under way are cancelled, and have ended on return. Waiting calls of other threads,
+        and all later calls, raise `Closed`.
 
         Raises:
-            Error: the trace could not be written; the engine is closed all the same.
+            Error: The trace could not be written; the engine is closed all the same.
         """
         self._core.close()
 
@@ -419,12 +451,12 @@ class Peer:
             raise Closed("the connection was closed", "connect again with Engine.connect()")
 
     def __getitem__(self, name: str) -> RemoteArray:
-        """The array that the peer exports by this name.
+        """Returns the array that the peer exports by this name.
 
         Raises:
-            NotFound: it exports none by that name; the text lists those that it does.
-            PeerLost: it died.
-            Closed: this connection, or the engine, was closed.
+            NotFound: The peer exports no array of that name; the error lists those that it does.
+            PeerLost: The peer exited.
+            Closed: This connection, or the engine, was closed.
         """
         self._check()
         check_text("name", name)
@@ -432,7 +464,7 @@ class Peer:
         return RemoteArray(found, name, self._core)
 
     def names(self) -> list[str]:
-        """Names of the arrays that the peer exports now."""
+        """Returns the names of the arrays that the peer exports now."""
         self._check()
         return list(_core.names(self._core, self._peer, self._timeout))
 
@@ -458,7 +490,7 @@ class Peer:
         refuse_pickling(self, "connect again in the other process, with Engine.connect()")
 
     def close(self) -> None:
-        """Ends the connection. May be repeated."""
+        """Closes the connection; further calls do nothing."""
         if self._closed or self._core.closed:
             return
         self._closed = True
@@ -486,7 +518,7 @@ class MemoryBuffer:
 
 
 def is_buffer(array: Any) -> bool:
-    """Whether the core can look at it without help."""
+    """Whether the core reads the array's description by itself."""
     return isinstance(array, _core.Array) or type(array) is np.ndarray
 
 
@@ -531,6 +563,6 @@ def check_pairs(pairs: Any) -> None:
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """A plan as a dictionary, with the keys of ``tranship plan --json``."""
+    """Returns a plan as a dictionary, with the keys of ``tranship plan --json``."""
     content: dict[str, Any] = json.loads(plan.to_json())
     return content

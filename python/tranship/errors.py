@@ -1,4 +1,4 @@
-"""What can go wrong. Every exception is an `Error` with a `code`, a `message` and a `hint`."""
+"""Exceptions. Each is an `Error` with a `code`, a `message` and a `hint`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 
 
 class Error(RuntimeError):
-    """A copy, or the call that asked for it, could not be carried out.
+    """A copy, or another call, failed.
 
     Attributes:
         code: Kind of failure, such as ``"io"`` or ``"out_of_memory"``.
@@ -37,19 +37,19 @@ class Error(RuntimeError):
 
 
 class InvalidArgument(Error, ValueError):
-    """The call cannot be carried out as written; nothing was moved."""
+    """An argument cannot be used; no data was moved."""
 
     code = "invalid_argument"
 
 
 class OutOfRange(InvalidArgument, IndexError):
-    """An index, a region or a file is smaller than what was asked of it."""
+    """An index or a region lies outside its array, or a file is too short."""
 
     code = "out_of_range"
 
 
 class NotFound(Error, LookupError):
-    """A file, a name or an export is not there."""
+    """There is no such file, name or exported array."""
 
     code = "not_found"
 
@@ -61,25 +61,25 @@ class NoRoute(Error):
 
 
 class PeerLost(Error, ConnectionError):
-    """The other process died or cannot be reached."""
+    """The other process exited or cannot be reached."""
 
     code = "peer_lost"
 
 
 class Timeout(Error, TimeoutError):
-    """A wait ended before the copy did; the copy goes on."""
+    """A wait ended before the copy did; the copy continues."""
 
     code = "timeout"
 
 
 class Cancelled(Error):
-    """The copy was cancelled; what had been written stays written."""
+    """The copy was cancelled; bytes that were written stay written."""
 
     code = "cancelled"
 
 
 class Closed(Error):
-    """The engine was closed, or belongs to the process that this one was forked from."""
+    """The engine was closed, or belongs to the parent of this forked process."""
 
     code = "closed"
 

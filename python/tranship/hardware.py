@@ -1,6 +1,6 @@
-"""What the machine and this build have besides memories: GPUs, and what reaches them directly.
+"""GPUs, RDMA cards and GPUDirect Storage of this machine, and the CUDA of this build.
 
-Everything is looked up in files of the kernel; no library is loaded for it.
+All is read from files of the kernel; no library is loaded.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["RDMA_FOLDER", "cuda", "gpu_direct_storage", "hardware", "loaded_libr
 
 ROOT = Path("/")
 RDMA_FOLDER = Path("/sys/class/infiniband")
-"""Where the kernel lists cards that read and write the memory of other machines."""
+"""Folder in which the kernel lists RDMA cards."""
 
 
 def hardware() -> dict[str, Any]:
-    """All of it, as `tranship topology --json` has it."""
+    """Returns all of it, as `tranship topology --json` prints it."""
     gpus, reason = _core.find_gpus()
     return {
         "gpus": gpus,
@@ -34,10 +34,10 @@ def hardware() -> dict[str, Any]:
 
 
 def cuda(root: Path = ROOT) -> dict[str, Any]:
-    """The CUDA of this build, and the driver of this machine.
+    """Returns the CUDA of this build, and the driver of this machine.
 
     Args:
-        root: where the kernel's files are; for tests.
+        root: Folder of the kernel's files; for tests.
     """
     build = _core.cuda_build()
     return {
@@ -93,7 +93,7 @@ def ucx(setting: str, library: str) -> dict[str, Any]:
 
 
 def driver(root: Path) -> dict[str, Any]:
-    """The NVIDIA driver's version, and whether its kernel modules are the open ones."""
+    """Returns the NVIDIA driver's version, and whether its kernel modules are the open ones."""
     try:
         text = (root / "proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -106,19 +106,19 @@ def driver(root: Path) -> dict[str, Any]:
 
 
 def storage_setting() -> str:
-    """The setting gpu_direct_storage."""
+    """Returns the setting gpu_direct_storage."""
     return next(v for n, v, _, _ in _core.describe_config({}) if n == "gpu_direct_storage")
 
 
 def gpu_direct_storage(
     root: Path = ROOT, library: str | None = None, setting: str = "automatic"
 ) -> dict[str, Any]:
-    """Whether files could be read and written from GPU memory without host memory between.
+    """Returns whether GPUs reach files without a bounce buffer in host memory.
 
     Args:
-        root: where the kernel's files are; for tests.
-        library: the path of libcufile; None: looked for.
-        setting: gpu_direct_storage: automatic, off, or the library to use in any case.
+        root: Folder of the kernel's files; for tests.
+        library: Path of libcufile. None: it is looked for.
+        setting: The setting gpu_direct_storage: automatic, off, or the path of a library.
     """
     nodes = sorted(path.name for path in (root / "dev").glob("nvidia-fs*"))
     module = bool(nodes) or (root / "sys/module/nvidia_fs").is_dir()
@@ -138,7 +138,7 @@ def gpu_direct_storage(
 
 
 def find_cufile(folders: Sequence[str]) -> str | None:
-    """The library in packages of this interpreter, else where the linker finds it."""
+    """Returns libcufile from packages of this interpreter, else where the linker finds it."""
     for folder in folders:
         for path in sorted(Path(folder or ".").glob("nvidia/*/lib/libcufile.so*")):
             return str(path)
@@ -148,12 +148,12 @@ def find_cufile(folders: Sequence[str]) -> str | None:
 def rdma(
     folder: Path = RDMA_FOLDER, root: Path = ROOT, ucx_library: str | None = None
 ) -> dict[str, Any]:
-    """Cards that reach the memory of other machines, and whether they reach GPU memory.
+    """Returns the RDMA cards, and whether they reach GPU memory.
 
     Args:
-        folder: where the kernel lists the cards.
-        root: where the kernel's other files are; for tests.
-        ucx_library: the path of libucp; None: the one that this process has loaded.
+        folder: Folder in which the kernel lists the cards.
+        root: Folder of the kernel's other files; for tests.
+        ucx_library: Path of libucp. None: the one that this process has loaded.
     """
     cards = sorted(folder.iterdir()) if folder.is_dir() else []
     peermem = (root / "sys/module/nvidia_peermem").is_dir()
@@ -169,7 +169,7 @@ def rdma(
 
 
 def ports_of(card: Path) -> list[dict[str, str]]:
-    """Number, link, rate and state of each port, as far as the driver tells."""
+    """Returns number, link, rate and state of each port, as far as the driver reports them."""
     folder = card / "ports"
     ports = []
     for port in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -184,7 +184,7 @@ def ports_of(card: Path) -> list[dict[str, str]]:
 
 
 def loaded_library(name: str) -> str | None:
-    """Path of a shared library that this process has loaded."""
+    """Returns the path of a shared library that this process has loaded."""
     try:
         lines = Path("/proc/self/maps").read_text().splitlines()
     except OSError:

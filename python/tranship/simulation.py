@@ -1,7 +1,7 @@
-"""Copies and computations on a simulated cluster, present or not.
+"""Copies and computations on a simulated cluster.
 
-The planner and the scheduler are those of the engine; channels and time are simulated, from the
-machine's profile. Nothing is moved, and every time that comes out of here is a simulated one.
+The planner and the scheduler are those of the engine; channels and time are simulated from the
+machine's profile. No data is moved, and all times are simulated times.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["Simulation"]
 
 
 class Simulation:
-    """A graph of tasks on a cluster: add copies and computations, run, ask when they ended.
+    """A graph of tasks on a cluster: add copies and computations, run them, and read their times.
 
     Args:
-        machine: name or file of a machine profile (`tranship topology --machine NAME`).
-        nodes: how many nodes the cluster has; default: the profile's number.
-        planner: "automatic", "full", "simple", "spsl" or "spdl", for copies that do not say.
-        copier_threads: copiers of each node for copies with ``whole=True``, which share channels
+        machine: Name or file of a machine profile (`tranship topology --machine NAME`).
+        nodes: Number of nodes of the cluster. Default: the profile's.
+        planner: "automatic", "full", "simple", "spsl" or "spdl", for copies that name none.
+        copier_threads: Copiers of each node for copies with ``whole=True``, which share channels
             regardless of priority; 0: the engine's own scheduling.
-        full_from_bytes: size from which "automatic" plans fully; 0: where predicted cost says so.
+        full_from_bytes: Size from which "automatic" plans fully; 0: decided by predicted cost.
     """
 
     def __init__(
@@ -66,24 +66,24 @@ class Simulation:
         """Adds one copy and returns its number.
 
         Args:
-            source: a memory, such as "node0/device1".
-            target: another, or the same.
-            extents: the index space, as in ``{"x": 512, "y": 512}``.
-            fields: names and types, or a dtype.
-            source_layout: fastest first; default: the fields, then the dimensions as they come.
-            target_layout: the same; default: the source's.
-            priority: higher goes first on every channel.
-            after: tasks that must have ended.
-            at: virtual time in seconds before which it does not begin.
-            planner: instead of the simulation's.
-            through: the memories to pass, from source to target.
-            whole: hop after hop with whole instances between, as engines of single hops do it.
-            lanes: most paths that it may use at once.
+            source: Memory, such as "node0/device1".
+            target: Another memory, or the same.
+            extents: Index space, as in ``{"x": 512, "y": 512}``.
+            fields: Names and types, or a dtype.
+            source_layout: Terms, fastest first. Default: the fields, then the dimensions in order.
+            target_layout: Terms, fastest first. Default: the source's.
+            priority: Copies of higher priority go first on every channel.
+            after: Tasks that must have ended before.
+            at: Virtual time in seconds before which the copy does not begin.
+            planner: Planner of this copy. Default: the simulation's.
+            through: Memories to pass, from source to target.
+            whole: Whether each hop waits for the whole one before, as in engines of single hops.
+            lanes: Most paths that the copy may use at once.
 
         Raises:
-            NotFound: the machine has no such memory.
-            NoRoute: no chain of channels joins the two.
-            InvalidArgument: anything else that cannot be; the text says what.
+            NotFound: The machine has no such memory.
+            NoRoute: No chain of channels joins the two memories.
+            InvalidArgument: Any other argument that cannot be used.
         """
         return self._copies(
             [source],
@@ -113,12 +113,12 @@ class Simulation:
         whole: bool = False,
         lanes: int = 1,
     ) -> npt.NDArray[np.int64]:
-        """Adds many copies of one shape and returns their numbers; else as `copy`.
+        """Adds many copies of one shape and returns their numbers; arguments as for `copy`.
 
         Args:
-            after: tasks that all of them follow.
-            after_each: for each copy the tasks that it follows, instead of `after`.
-            at: one time for all, or one for each.
+            after: Tasks that must have ended before any of the copies.
+            after_each: Tasks that must have ended, for each copy, instead of `after`.
+            at: One time for all copies, or one for each.
         """
         return np.array(
             self._copies(
@@ -169,10 +169,10 @@ class Simulation:
         """Adds a computation and returns its number.
 
         Args:
-            place: any name, such as a GPU's memory; tasks at one place run one after another.
-            seconds: how long it takes, in virtual time.
-            after: tasks that must have ended.
-            at: virtual time in seconds before which it does not begin.
+            place: Any name, such as a GPU's memory; tasks at one place run one after another.
+            seconds: Duration in virtual time.
+            after: Tasks that must have ended before.
+            at: Virtual time in seconds before which the computation does not begin.
         """
         tasks = [int(task) for task in after]
         return self._core.computes([place], [float(seconds)], [tasks], [float(at)])[0]
@@ -194,33 +194,33 @@ class Simulation:
         )
 
     def run(self) -> None:
-        """Lets virtual time pass until all tasks have ended; more may be added after that.
+        """Advances virtual time until all tasks have ended; more tasks may be added after that.
 
-        Ctrl-C breaks off; another call goes on from there.
+        Ctrl-C interrupts the run; another call continues it.
         """
         self._core.run()
 
     def begin_s(self, task: int) -> float:
-        """Virtual time at which a task began: a copy, at which it was handed in."""
+        """Returns the virtual time at which a task began; of a copy, at which it was submitted."""
         return self._core.begin_s(self._known(task))
 
     def end_s(self, task: int) -> float:
-        """Virtual time at which a task ended; negative if it has not."""
+        """Returns the virtual time at which a task ended; negative if it has not ended."""
         return self._core.end_s(self._known(task))
 
     def times(self) -> npt.NDArray[np.float64]:
-        """Begin and end of all tasks: an array of one row for each."""
+        """Returns begin and end of all tasks, a row for each."""
         times = np.frombuffer(self._core.times(), dtype=np.float64)
         return np.array(times.reshape(-1, 2), dtype=np.float64)
 
     def plan(self, task: int) -> dict[str, Any]:
-        """A copy's plan, as `tranship plan --json` has it; of a whole copy its hops."""
+        """Returns a copy's plan, as `tranship plan --json` prints it; of a whole copy, its hops."""
         content: dict[str, Any] = json.loads(self._core.plan_json(self._known(task)))
         return content
 
     @property
     def statistics(self) -> dict[str, Any]:
-        """What the run cost and how the copies were planned.
+        """Counters of the run and of the planning.
 
         ``events`` are ends of requests on channels, ``run_s`` and ``planning_s`` wall time,
         ``peak_rss_bytes`` the memory of this whole process. ``planned_by_node`` counts the plans
@@ -233,7 +233,7 @@ class Simulation:
     def _known(self, task: int) -> int:
         if not 0 <= task < self._core.tasks():
             raise InvalidArgument(
-                f"there is no task {task}; {self._core.tasks()} were added, counted from 0"
+                f"there is no task {task}", f"{self._core.tasks()} tasks were added, from 0 on"
             )
         return int(task)
 

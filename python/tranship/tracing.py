@@ -1,4 +1,4 @@
-"""Traces of several processes put together: one timeline, for Perfetto."""
+"""Merges the traces of several processes into one timeline, for Perfetto."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Event = dict[str, Any]
 Box = tuple[tuple[int, int], ...]
 
 NEAR_END = 0.999
-"""Of a span's time: where its arrow begins or ends, surely within it."""
+"""Share of a span's time at which its arrow begins or ends, to lie within it."""
 
 
 @dataclass(frozen=True)
 class MergedTrace:
-    """What `merge_traces` has put together.
+    """The result of `merge_traces`.
 
     Args:
-        events: Chrome's trace events, in the order of time, in microseconds from the first one.
-        processes: their names, by number (`pid`).
-        arrows: from puts to gets of what they brought.
-        dropped: spans that a trace had no room for (the setting `trace_spans`).
-        hosts: on which the processes ran.
+        events: Chrome's trace events in the order of time, in microseconds from the first.
+        processes: Names of the processes, by number (`pid`).
+        arrows: Number of arrows from puts to gets of their data.
+        dropped: Number of spans that a trace had no room for (the setting `trace_spans`).
+        hosts: Names of the hosts on which the processes ran.
     """
 
     events: list[Event]
@@ -43,7 +43,7 @@ class MergedTrace:
 
 @dataclass(frozen=True)
 class Call:
-    """A put or get of a version, as a trace shows it."""
+    """The span of a put or get of a version."""
 
     event: Event
     box: Box
@@ -61,17 +61,17 @@ class Call:
 def merge_traces(
     paths: Iterable[str | os.PathLike[str]], target: str | os.PathLike[str] | None = None
 ) -> MergedTrace:
-    """Puts the traces of several processes on one timeline.
+    """Merges the traces of several processes into one timeline.
 
-    Processes of one machine have one clock, to the nanosecond. Between machines the time of day
-    is compared: it agrees as well as their clocks are set.
+    Processes of one machine share a clock. Between machines the time of day is compared, so that
+    their spans are aligned as well as their clocks are set.
 
     Args:
-        paths: files that engines wrote (`trace`, `trace_folder`), and folders of such files.
-        target: where to write the merged trace; None: nowhere.
+        paths: Files that engines wrote (`trace`, `trace_folder`), and folders of such files.
+        target: File to write the merged trace to. None: it is not written.
 
     Raises:
-        InvalidArgument: there is no trace in a folder, or a file is none.
+        InvalidArgument: A folder without a trace, or a file that is not a trace.
     """
     traces = [read_trace(path) for path in files_of(paths)]
     offsets = offsets_us([trace["process"] for trace in traces])
@@ -101,34 +101,34 @@ def merge_traces(
 
 
 def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """The files, and those of the folders."""
+    """Returns the files, and those of the folders."""
     files: list[Path] = []
     for path in map(Path, paths):
         found = sorted(path.glob("*.json")) if path.is_dir() else [path]
         if not found:
             raise InvalidArgument(
-                f"there is no trace in {path}; engines write theirs when they close"
+                f"there is no trace in {path}", "engines write their traces when they close"
             )
         files += found
     return files
 
 
 def read_trace(path: Path) -> dict[str, Any]:
-    """The trace of one process."""
+    """Reads the trace of one process."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         content = None
     if not isinstance(content, dict) or not {"traceEvents", "process"} <= content.keys():
         raise InvalidArgument(
-            f"{path} is no trace of an engine",
+            f"{path} is not the trace of an engine",
             "name files that the setting trace_folder, or Engine(trace=...), has written",
         )
     return content
 
 
 def offsets_us(processes: list[dict[str, Any]]) -> list[float]:
-    """What is added to each process's times: nothing between those that booted together."""
+    """Returns what is added to each process's times; the same for processes of one boot."""
     walls: dict[str, list[int]] = {}
     for process in processes:
         walls.setdefault(process["boot"], []).append(process["wall_minus_clock_ns"])
@@ -138,7 +138,7 @@ def offsets_us(processes: list[dict[str, Any]]) -> list[float]:
 
 
 def arrows_of(events: list[Event]) -> list[Event]:
-    """From each put to each get of its version whose box shares points with it.
+    """Returns arrows from each put to each get of its version whose box shares points with it.
 
     A get that had ended when the put began has not read it.
     """
@@ -162,7 +162,7 @@ def arrows_of(events: list[Event]) -> list[Event]:
 
 
 def arrow(number: int, name: str, put: Call, get: Call) -> list[Event]:
-    """One arrow: two events, which Chrome's format ties to the spans around them."""
+    """Returns the two events of an arrow, which Chrome's format ties to the spans around them."""
     head, tail = get.moment, min(put.moment, get.moment)
     shared = {"name": name, "cat": "staging", "id": number}
     rows = [{key: call.event[key] for key in ("pid", "tid")} for call in (put, get)]

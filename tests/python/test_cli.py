@@ -156,14 +156,6 @@ def test_errors_of_the_system_are_one_line(tranship: Run, folder: Path) -> None:
     assert outcome.err.startswith("error: ") and "hint: " in outcome.err
 
 
-def test_a_reader_of_stdout_that_leaves() -> None:
-    command = process("config", "--json")
-    assert command.stdout is not None and command.stderr is not None
-    command.stdout.close()
-    assert command.wait(timeout=30) == 1
-    assert command.stderr.read() == ""
-
-
 # What is typed
 
 

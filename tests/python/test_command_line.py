@@ -113,3 +113,16 @@ def test_emulation_is_said_on_every_line(
         assert repr(made) == "<DeviceArray on device0 (emulated): shape (3,), float64>"
     assert all("emulated" in line for line in lines if line.startswith("  device"))
     assert all("(emulated)" in line for line in lines if " > " in line and "device" in line)
+
+
+def test_a_reader_of_stdout_that_exits() -> None:
+    command = subprocess.Popen(
+        [sys.executable, "-m", "tranship", "config", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert command.stdout is not None and command.stderr is not None
+    command.stdout.close()
+    assert command.wait(timeout=30) == 1
+    assert command.stderr.read() == ""

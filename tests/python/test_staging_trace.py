@@ -232,7 +232,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["trace", str(tmp_path / "a.json"), "-o", str(target), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["processes"] == [{"process": "first", "spans": 1}]
     assert main(["trace", str(tmp_path / "out"), "-o", str(target)]) == 2
-    assert "is no trace of an engine\nhint: name files" in capsys.readouterr().err
+    assert "is not the trace of an engine\nhint: name files" in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
     assert main(["trace", str(tmp_path / "empty")]) == 2
     assert "engines write theirs when they close" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Headers of .npy files, so that such a file is an array with a layout."""
+"""Headers of .npy files, which give extents, type and layout."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .extents import Extents, c_order, extent_specs
 __all__ = ["Header", "beside", "new_npy", "read_header"]
 
 MARK = b"\x93TS~"
-"""What the first bytes become while a file is changed in place; the number of writers follows."""
+"""First bytes of a file while it is changed in place; the number of writers follows."""
 
 
 class Header(NamedTuple):
-    """What a .npy file says of itself."""
+    """The contents of a .npy header."""
 
     extents: list[tuple[str, int]]
     fields: list[tuple[str, str, int]]
@@ -38,15 +38,15 @@ class Header(NamedTuple):
 
 
 def read_header(path: str, writing: bool = False) -> Header:
-    """What an existing .npy file says of itself.
+    """Reads the header of an existing .npy file.
 
     Args:
-        path: of the file.
-        writing: read it even if another process is changing it.
+        path: Path of the file.
+        writing: Whether to read it even if another process is changing it.
 
     Raises:
-        NotFound: there is no such file.
-        InvalidArgument: it is not a .npy file, or one that is not whole.
+        NotFound: There is no such file.
+        InvalidArgument: Not a .npy file, or one that is not whole.
     """
     if not os.path.exists(path):
         raise NotFound(f"there is no file {path}", "check the path")
@@ -74,7 +74,9 @@ def read_header(path: str, writing: bool = False) -> Header:
         raise InvalidArgument(f"{path} is a directory", "name a file in it") from None
     except PermissionError as error:
         raise make(
-            "permission", f"cannot read {path}: {error.strerror}; check the permissions of the file"
+            "permission",
+            f"cannot read {path}: {error.strerror}",
+            "check the permissions of the file",
         ) from error
     except InvalidArgument:
         raise
@@ -97,7 +99,7 @@ def new_npy(
     fields: Mapping[str, Any] | npt.DTypeLike,
     layout: str | None,
 ) -> tuple[Header, bytes]:
-    """The header of a new .npy file of C or Fortran order, and its bytes."""
+    """Returns the header of a new .npy file of C or Fortran order, and its bytes."""
     names, named = extent_specs(extents)
     specs = field_specs(fields)
     text = layout if layout is not None else c_order(names)
@@ -137,7 +139,7 @@ def new_npy(
 def npy_dtype(
     fields: Mapping[str, Any] | npt.DTypeLike, specs: list[tuple[str, str, int]]
 ) -> np.dtype[Any]:
-    """The type that the header names: as it was given, subarrays and all, but without padding."""
+    """Returns the type that the header names: as given, with subarrays, but without padding."""
     if isinstance(fields, Mapping):
         items: list[Any] = [
             (name, np.dtype(kind)) for name, kind in cast("Mapping[str, Any]", fields).items()
@@ -151,7 +153,7 @@ def npy_dtype(
 
 
 def check_named_by_npy(dtype: np.dtype[Any], path: str) -> None:
-    """The format has no names for some types, and would silently call them bytes."""
+    """Refuses types that the format has no name for, and would silently store as bytes."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -167,11 +169,12 @@ def check_named_by_npy(dtype: np.dtype[Any], path: str) -> None:
 
 @contextmanager
 def beside(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A new file that takes the name `path` at the end, when it is on the disk; what had the name
-    stays as it is until then. After an exception nothing is left of it.
+    """Opens a new file that takes the name `path` at the end, when it is on the disk.
+
+    An old file of that name stays as it is until then. After an exception the new file is removed.
 
     Raises:
-        Error: the folder or the disk refuses.
+        Error: The folder or the disk refuses.
     """
     final = os.path.realpath(path)
     temporary = f"{final}.{secrets.token_hex(8)}.tranship-part"
@@ -191,15 +194,18 @@ def beside(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         code = {errno.ENOENT: "not_found", errno.EACCES: "permission", errno.EROFS: "permission"}
         raise make(
             code.get(error.errno or 0, "io"),
-            f"cannot write {os.fspath(path)!r}: {error.strerror}; check the folder, its "
-            "permissions and space, or choose another place",
+            f"cannot write {os.fspath(path)!r}: {error.strerror}",
+            "check the folder, its permissions and space, or choose another place",
         ) from error
 
 
 def check_packed(dtype: np.dtype[Any], path: str) -> None:
-    """Structures with holes between their fields have no layout here."""
+    """Refuses structures with padding between their fields, which no layout describes."""
     if dtype.hasobject:
-        raise Error(f"{path} holds Python objects, which cannot be copied")
+        raise Error(
+            f"{path} holds Python objects, which cannot be copied",
+            "save it with a numeric type",
+        )
     if dtype.names is None:
         return
     sizes = sum(dtype[name].itemsize for name in dtype.names)

@@ -1,4 +1,4 @@
-"""Compares two files element by element, without the engine: by the laws of the layouts."""
+"""Compares two files element by element by the laws of the layouts, without the engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .talk import Report
 __all__ = ["FileView", "first_difference"]
 
 GATHER_ELEMENTS = 1 << 16
-"""Elements of a box that is read through byte offsets, which take far more memory than they."""
+"""Elements of a box that is read through byte offsets, which take more memory than the data."""
 
 Offsets = list[npt.NDArray[np.int64]]
 Box = tuple[slice, ...]
@@ -25,7 +25,7 @@ Box = tuple[slice, ...]
 
 @dataclass
 class FileView:
-    """A file's bytes, read where the layout says that they lie.
+    """The bytes of a file, addressed through its layout.
 
     In a layout the byte offset of a point is a sum over its dimensions; `offsets` holds the terms
     of that sum, for each field and dimension.
@@ -39,7 +39,7 @@ class FileView:
 
     @classmethod
     def open(cls, path: str, file: File, start: int) -> FileView:
-        """Of an array whose first byte is at `start`."""
+        """Maps the file of an array whose first byte is at `start`."""
         sizes = [size for _, _, size, _ in file._core.fields]
         offsets = layout_offsets(file, sizes)
         if file.nbytes == 0:
@@ -49,17 +49,17 @@ class FileView:
         return cls(file.shape, sizes, offsets, np.frombuffer(mapping, np.uint8)[start:], mapping)
 
     def forget(self) -> None:
-        """Gives back the memory of what was read."""
+        """Releases the memory of the pages that were read."""
         if self.mapping is not None:
             self.mapping.madvise(mmap.MADV_DONTNEED)
 
     @property
     def regular(self) -> bool:
-        """Whether strides say it all, as without blocks."""
+        """Whether strides describe the layout, as for those without blocks."""
         return all(is_regular(steps) for field in self.offsets for steps in field)
 
     def read(self, field: int, box: Box) -> npt.NDArray[np.uint8]:
-        """The bytes of a field in a box, in the order of the dimensions."""
+        """Returns the bytes of a field in a box, in the order of the dimensions."""
         size = self.sizes[field]
         parts = [steps[cut] for steps, cut in zip(self.offsets[field], box, strict=True)]
         shape = tuple(len(part) for part in parts)
@@ -83,7 +83,7 @@ def is_regular(steps: npt.NDArray[np.int64]) -> bool:
 
 
 def layout_offsets(file: File, sizes: list[int]) -> list[Offsets]:
-    """For each field and dimension, the bytes that each index adds to the offset."""
+    """Returns the bytes that each index adds to the offset, for each field and dimension."""
     names = list(file.dimensions)
     points = [[np.zeros(extent, np.int64) for extent in file.shape] for _ in sizes]
     starts = [0] * len(sizes)
@@ -105,7 +105,7 @@ def layout_offsets(file: File, sizes: list[int]) -> list[Offsets]:
 
 
 def layout_digits(file: File) -> Iterator[tuple[str, npt.NDArray[np.int64], int]]:
-    """For each term, its digit of each index of its dimension, and how many values that takes.
+    """Yields each term with its digit of each index of its dimension, and the digit's radix.
 
     Blocks are the lower digits, in their order; the term without a block is the highest.
     """
@@ -131,7 +131,7 @@ def layout_digits(file: File) -> Iterator[tuple[str, npt.NDArray[np.int64], int]
 def first_difference(
     source: FileView, target: FileView, box_bytes: int, report: Report
 ) -> tuple[int, ...] | None:
-    """The first box's lower corner in which the two differ, or None."""
+    """Returns the lower corner of the first box in which two files differ, or None."""
     if math.prod(source.shape) == 0:
         return None
     regular = source.regular and target.regular
@@ -151,7 +151,7 @@ def first_difference(
 
 
 def boxes(shape: tuple[int, ...], count_max: int) -> Iterator[Box]:
-    """Cuts the shape into boxes of at most so many points, as cubic as they can be."""
+    """Yields boxes of at most `count_max` points that cover the shape, as cubic as possible."""
     extents = list(shape)
     while math.prod(extents) > count_max:
         k = extents.index(max(extents))
