@@ -235,7 +235,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "is not the trace of an engine\nhint: name files" in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
     assert main(["trace", str(tmp_path / "empty")]) == 2
-    assert "engines write theirs when they close" in capsys.readouterr().err
+    assert "engines write their traces when they close" in capsys.readouterr().err
 
 
 def test_a_trace_that_cannot_be_written_is_said_so(profile: str, tmp_path: Path) -> None:
