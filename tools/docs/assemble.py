@@ -7,8 +7,8 @@ rewritten, together with the C and C++ reference, which headers.py takes from th
 FOLDER/mkdocs.yml, which inherits the project's and has the navigation without globs. Files of the
 project that are no pages, such as sources, become part of the site when a page links to them.
 
-Fails, with the file and the line, on a link to something that is not there. Anchors are checked by
-the site's generator.
+Fails, with the file and the line, on a link to something that does not exist, and on the name of a
+file of the project that does not exist. Anchors are checked by the site's generator.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]
 LINK = re.compile(r"(\]\()([^)\s]+)(\))|(src=\")([^\"]+)(\")")
+FOLDERS = "src|include|python|tests|tools|docs|benchmarks|machines|examples|cmake"
+SOURCE_PATH = re.compile(rf"`((?:{FOLDERS})/[\w/.-]+)`")
 FENCE = re.compile(r"^\s*(```|~~~)")
 LIST_ITEM = re.compile(r"^\s*([-*]|\d+\.) ")
 
@@ -148,6 +150,23 @@ def navigation() -> list[Any]:
     return yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader)["nav"]
 
 
+def missing_paths(name: str, line: str) -> list[str]:
+    """Returns the paths of the project that a line names and that do not exist.
+
+    A path may leave out the suffix. Decisions and the changelog name what existed at their time.
+    """
+    if name.startswith("docs/decisions/") or name == "CHANGELOG.md":
+        return []
+    named = [match.rstrip("/") for match in SOURCE_PATH.findall(line)]
+    return [path for path in named if not (ROOT / path).exists() and not beginnings(path)]
+
+
+def beginnings(path: str) -> list[Path]:
+    """Returns the files and folders whose path begins with this one."""
+    parent, name = (ROOT / path).parent, Path(path).name
+    return [p for p in parent.glob("*") if p.name.startswith((f"{name}.", f"{name}_"))]
+
+
 def page_of(name: str, broken: list[str]) -> tuple[str, set[str]]:
     """Returns a page as the site has it, and the files of the repository to which it links.
 
@@ -163,6 +182,7 @@ def page_of(name: str, broken: list[str]) -> tuple[str, set[str]]:
                 broken.append(f"{name}:{number}: the link {target} leads nowhere")
             elif path is not None:
                 files.add(path)
+        broken += [f"{name}:{number}: {path} does not exist" for path in missing_paths(name, line)]
         before = lines[-1] if lines else ""
         begins = not code and LIST_ITEM.match(line)
         if begins and re.match(r"\S", before) and not LIST_ITEM.match(before):
