@@ -39,7 +39,7 @@ struct Case {
   LoopNest nest;
   std::int64_t source_shift = 0;
   std::vector<LoopNest> others;  ///< moved together with the first
-  /// Of the copy's rate: less where memory must move more than is asked for, sectors of 32 bytes.
+  /// Of the copy's rate: less where memory moves more than the copy needs: sectors of 32 bytes.
   double attainable = 1;
 };
 

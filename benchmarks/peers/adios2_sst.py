@@ -130,7 +130,7 @@ def main():
     for line in sys.stdin:
         request = json.loads(line)
         say(getattr(side, request.pop("do"))(**request))
-    with contextlib.suppress(Exception):  # the other one may have gone first
+    with contextlib.suppress(Exception):  # the other process may have exited first
         side.engine.close()
 
 

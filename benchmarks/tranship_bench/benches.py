@@ -56,7 +56,7 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "conversions": ("layouts converted on the way, beside memcpy and NumPy", host.conversions),
     "process": ("256 MiB to and from another process, in the same layout or not", remote.process),
     "network": ("256 MiB and 8 B to another process over TCP, beside a socket", network.network),
-    "peer-death": ("from the kill of a process to the error of who needs it", peer_death),
+    "peer-death": ("from the kill of a process to the error in its peer", peer_death),
     "pieces": ("8 MiB as 16,384 pieces to another process, beside NIXL", remote.pieces),
     "file": ("files read and written, in the same layout or transposed", disk.file),
     "three-hops": ("file to host to another process to its file", disk.three_hops),
@@ -107,7 +107,7 @@ BENCHES: dict[str, tuple[str, Body]] = {
         staging_clients,
     ),
     "staging-questions": (
-        "questions a second that a staging server answers, by clients",
+        "requests a second that a staging server answers, by clients",
         staging_questions,
     ),
     "staging-workflow": (
@@ -132,13 +132,13 @@ TAKE_OPTIONS = ("remote-gpu", "staging-workflow", "staging-shock")
 
 
 def list_benches() -> list[tuple[str, str]]:
-    """Names and descriptions, in the order in which they run."""
+    """Returns names and descriptions, in the order in which `run-all` runs them."""
     measured = [(name, description) for name, (description, _) in BENCHES.items()]
     return measured + [(name, words) for name, (words, _) in SIMULATED.items()]
 
 
 def is_simulated(name: str) -> bool:
-    """Whether a benchmark simulates the machine of a profile, and measures nothing here."""
+    """Returns whether a benchmark simulates a machine profile, and measures nothing."""
     return name in SIMULATED
 
 
@@ -153,20 +153,21 @@ def run(
     """Runs one benchmark and hands each result line to `report`.
 
     Args:
-        name: one of `list_benches`.
+        name: Name from `list_benches`.
         size: "small" takes a second or two and is for tests; its times mean little.
-        machine: what the lines call this machine; None: its cores and processor. Of a simulated
-            benchmark: the machine profile to simulate; None: the paper's.
-        report: called with each line as soon as it is there.
-        options: of one of `TAKE_OPTIONS`: see `remote_gpu_options`, `staging_workflow`.
+        machine: Name of this machine in the lines; None: its cores and processor. For a simulated
+            benchmark: machine profile; None: the paper's.
+        report: Function that is called with each line as soon as it is measured.
+        options: Options of a benchmark in `TAKE_OPTIONS`: see `remote_gpu_options` and
+            `staging_workflow`.
 
     Returns:
         0, or 1 if data arrived changed, a copy failed, or a simulated result is not what is
         expected of it; the reason is on stderr.
 
     Raises:
-        NotFound: there is no such benchmark.
-        InvalidArgument: it has no such option.
+        NotFound: There is no such benchmark.
+        InvalidArgument: The benchmark has no such option.
     """
     if name not in BENCHES and not is_simulated(name):
         names = ", ".join(known for known, _ in list_benches())
@@ -194,7 +195,7 @@ def run(
 def run_simulated(
     name: str, size: Literal["small", "full"], machine: str | None, report: Report
 ) -> int:
-    """The same for a simulated benchmark."""
+    """Runs a simulated benchmark, as `run` does."""
     try:
         SIMULATED[name][1](name, size=size, machine=machine, report=report)
     except isometry.OffError as error:

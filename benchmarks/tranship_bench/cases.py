@@ -32,14 +32,14 @@ class Case:
 
 
 class Space:
-    """Memory for the two sides of one case after another: allocated once, as large as asked."""
+    """Memory for the two sides of one case after another: allocated once, of a given size."""
 
     def __init__(self, count: int) -> None:
         self.source = random_bytes(count)
         self.target = np.zeros(count, np.uint8)
 
     def sides(self, count: int) -> tuple[Bytes, Bytes]:
-        """The first `count` bytes of each."""
+        """Returns the first `count` bytes of the source and of the target."""
         return self.source[:count], self.target[:count]
 
 
@@ -90,7 +90,7 @@ def layouts(
 
 
 def fields_text(fields: dict[str, str]) -> str:
-    """As in "8xf4", or the widths if they are mixed."""
+    """Returns "8xf4" for eight fields of f4, or the widths if they differ."""
     kinds = list(fields.values())
     return f"{len(kinds)}x{kinds[0]}" if len(set(kinds)) == 1 else ",".join(kinds)
 

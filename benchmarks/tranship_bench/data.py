@@ -1,4 +1,4 @@
-"""Arrays that two processes can make alike, so that each knows what should arrive."""
+"""Arrays that two processes make alike from a seed, so that each can compare what arrives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmarks share: interleaved repetitions, cold caches, comparing, result lines."""
+"""Parts that all benchmarks use: interleaved repetitions, cold caches, comparison, result lines."""
 
 from __future__ import annotations
 
@@ -28,35 +28,36 @@ Line = dict[str, Any]
 Report = Callable[[Line], None]
 
 SPOILED = 0xA5
-"""What targets are filled with before each repetition."""
+"""Byte that targets are filled with before each repetition."""
 
 CHUNK_BYTES = 1 << 20
 
 QUIET_SECONDS_MAX = 15.0
-"""The longest that a benchmark waits, in all, for other programs of the machine to pause."""
+"""Longest time, in all, that a benchmark waits for other programs of the machine to pause."""
 
 PAUSE_SECONDS_MAX = 0.05
-"""The longest that it waits before a repetition."""
+"""Longest time that a benchmark waits before one repetition."""
 
 
 class MismatchError(Exception):
-    """What arrived is not what was sent; nothing is reported."""
+    """The data that arrived differ from those that were sent. No line is reported."""
 
 
 class SkippedError(Exception):
-    """Something that the benchmark needs is not here; the text says what."""
+    """Something that the benchmark needs is missing; the text says what."""
 
 
 @dataclass
 class Variant:
-    """One way to do the job of a case. All of them are repeated in turns: A B C A B C ...
+    """One way to do the work of a case. All variants are repeated in turns: A B C A B C ...
 
     Attributes:
-        name: what the result line calls it.
-        run: does the job once and returns its seconds.
-        check: whether all bytes arrived; not timed.
-        prepare: spoils the target, so that a copy that does nothing is found out; not timed.
-        conditions: what to know about this variant's times.
+        name: Name in the result line.
+        run: Function that does the work once and returns its seconds.
+        check: Function that returns whether all bytes arrived; not timed.
+        prepare: Function that spoils the target, so that a copy that does nothing is detected; not
+            timed.
+        conditions: Conditions of this variant's times, for the result line.
     """
 
     name: str
@@ -67,7 +68,7 @@ class Variant:
 
 
 class Bench:
-    """One run of one benchmark: knows its size and machine, and writes its lines."""
+    """One run of one benchmark: its size, its machine, and the lines that it reports."""
 
     def __init__(
         self,
@@ -90,25 +91,25 @@ class Bench:
         self._flush = np.ones(2 * cache_bytes() if full else 0, np.uint8)
 
     def pick(self, full: int, small: int) -> int:
-        """A number for the full size and one for the small."""
+        """Returns the number of the size that runs."""
         return full if self.full else small
 
     def say(self, text: str) -> None:
-        """Talks to the user, on stderr."""
+        """Prints a note for the user on stderr."""
         print(f"bench {self.name}: {text}", file=sys.stderr)
 
     def flush_caches(self) -> None:
-        """Writes through a buffer larger than the last cache: what follows finds it cold."""
+        """Writes a buffer larger than the last cache, so that the caches are cold."""
         np.add(self._flush, 1, out=self._flush)
 
     def read_through_caches(self) -> None:
-        """Reads a buffer larger than the last cache: what follows finds it cold, and clean."""
+        """Reads a buffer larger than the last cache, so that the cache is cold and clean."""
         np.max(self._flush, initial=0)
 
     def wait_for_quiet(self) -> None:
-        """Waits, within limits, until nothing else runs on the machine; counts if something does.
+        """Waits, within limits, until no other thread runs on the machine; counts if one does.
 
-        Times taken beside other programs are noise: most of all where threads wake each other.
+        Times taken beside other programs are noise, above all where threads wake each other.
         """
         begin = time.monotonic()
         limit_s = min(self._patience_s, PAUSE_SECONDS_MAX)
@@ -134,18 +135,18 @@ class Bench:
         A first round, compared but not counted, faults pages in and makes plans.
 
         Args:
-            case: what the lines call it.
-            variants: ways to do the job.
-            count: bytes that each of them moves.
-            repetitions: rounds that count.
-            baseline: the variant whose median over the others' is their `ratio`.
-            cold: flush the caches before each repetition.
+            case: Name of the case in the lines.
+            variants: Ways to do the work.
+            count: Bytes that each variant moves.
+            repetitions: Number of rounds that count.
+            baseline: Variant whose median over that of another is the `ratio` of the other.
+            cold: Whether the caches are flushed before each repetition.
 
         Returns:
             The median seconds of each variant.
 
         Raises:
-            MismatchError: after any repetition of any variant; then no line is reported.
+            MismatchError: Data differ after a repetition of a variant; no line is reported.
         """
         ways = list(variants)
         seconds: dict[str, list[float]] = {way.name: [] for way in ways}
@@ -170,7 +171,7 @@ class Bench:
         return medians
 
     def repeat_once(self, case: str, way: Variant, cold: bool) -> float:
-        """One repetition: spoil, flush, wait for quiet, run, compare. Its seconds."""
+        """Spoils the target, flushes, waits for quiet, runs, compares; returns the seconds."""
         way.prepare()
         if cold:
             self.flush_caches()
@@ -193,7 +194,7 @@ class Bench:
         ratio: float | None = None,
         conditions: dict[str, Any] | None = None,
     ) -> Line:
-        """Reports a line of data that were compared. `count` is 0 where no bytes are moved."""
+        """Reports a line for data that were compared. `count` is 0 where no bytes are moved."""
         median_s = statistics.median(seconds)
         line: Line = {
             "bench": self.name,
@@ -233,10 +234,10 @@ def is_share(line: Mapping[str, Any]) -> bool:
 
 
 def check_options(given: Iterable[str], kind: Any) -> None:
-    """Whether the names are fields of a dataclass of options.
+    """Checks that names are fields of a dataclass of options.
 
     Raises:
-        InvalidArgument: one is not.
+        InvalidArgument: One is not.
     """
     known = [entry.name for entry in fields(kind)]
     for name in given:
@@ -245,19 +246,19 @@ def check_options(given: Iterable[str], kind: Any) -> None:
 
 
 def as_bytes(array: Array) -> Bytes:
-    """A contiguous array as bytes, without a copy."""
+    """Returns a contiguous array as bytes, without a copy."""
     if not array.flags.c_contiguous:
         raise ValueError("only a contiguous array can be seen as bytes")
     return array.reshape(-1).view(np.uint8)
 
 
 def spoil(array: Array) -> None:
-    """Fills a contiguous array with what no source holds everywhere."""
+    """Fills a contiguous array with a byte that no source holds everywhere."""
     as_bytes(array).fill(SPOILED)
 
 
 def same(one: Array, other: Array) -> bool:
-    """Whether two contiguous arrays hold the same bytes; in pieces that stay in the cache."""
+    """Returns whether two contiguous arrays hold the same bytes; compares them in pieces."""
     a, b = as_bytes(one), as_bytes(other)
     if a.size != b.size:
         return False
@@ -268,20 +269,20 @@ def same(one: Array, other: Array) -> bool:
 
 
 def random_bytes(count: int, seed: int = 1) -> Bytes:
-    """Bytes that another process can make again from the seed."""
+    """Returns bytes that another process can make again from the seed."""
     words = np.random.default_rng(seed).integers(0, 1 << 64, -(-count // 8), dtype=np.uint64)
     return words.view(np.uint8)[:count]
 
 
 def blank(count: int) -> Bytes:
-    """Memory whose pages are there."""
+    """Returns spoiled memory whose pages are mapped."""
     array = np.empty(count, np.uint8)
     array.fill(SPOILED)
     return array
 
 
 def running_threads() -> int:
-    """Threads of the whole machine that run or could run now, this one included."""
+    """Returns the number of runnable threads of the machine, this one included."""
     try:
         return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
     except (OSError, ValueError, IndexError):
@@ -290,7 +291,7 @@ def running_threads() -> int:
 
 @cache
 def cache_bytes() -> int:
-    """Size of the last cache, from sysfs; 64 MiB where it does not say."""
+    """Returns the size of the last cache, from sysfs; 64 MiB if sysfs does not have it."""
     largest = 0
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         match = re.fullmatch(r"(\d+)([KM])\s*", path.read_text())
@@ -301,7 +302,7 @@ def cache_bytes() -> int:
 
 @cache
 def machine_name() -> str:
-    """Cores and processor, as in "2-core AMD EPYC"."""
+    """Returns the cores and the processor, as in "2-core AMD EPYC"."""
     model = "processor"
     try:
         match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.M)
@@ -314,7 +315,7 @@ def machine_name() -> str:
 
 @cache
 def commit_name() -> str:
-    """The commit of the working tree that this file is in, or "" if it is in none."""
+    """Returns the commit of the working tree that has this file; "" if there is none."""
     folder = Path(__file__).resolve().parents[2]
     if not (folder / "pyproject.toml").exists():
         return ""

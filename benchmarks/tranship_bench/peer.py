@@ -1,4 +1,4 @@
-"""Talks to other processes of the benchmarks, in lines of JSON."""
+"""Other processes of the benchmarks, which take requests as lines of JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tranship.engine import Engine, Peer
 from tranship.errors import Error
 
 ANSWER_SECONDS = 120.0
-"""The longest that a request may take."""
+"""Longest time between a request and its answer."""
 
 
 class Program(Closing):
@@ -53,10 +53,10 @@ class Program(Closing):
         self._answers.put("")
 
     def answer(self) -> dict[str, Any]:
-        """The next answer.
+        """Returns the next answer.
 
         Raises:
-            Error: it says that something failed, does not answer, or has ended.
+            Error: The answer reports a failure, or the process does not answer or has exited.
         """
         try:
             line = self._answers.get(timeout=ANSWER_SECONDS)
@@ -71,10 +71,10 @@ class Program(Closing):
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
         """Sends a request and waits for its answer."""
-        self.tell(do, **arguments)
+        self.send(do, **arguments)
         return self.answer()
 
-    def tell(self, do: str, **arguments: Any) -> None:
+    def send(self, do: str, **arguments: Any) -> None:
         """Sends a request; `answer` returns its answer."""
         try:
             pipe = self._process.stdin
@@ -85,11 +85,11 @@ class Program(Closing):
             raise Error(f"{self._name} has ended; its text is above") from None
 
     def signal(self, number: signal.Signals) -> None:
-        """Signals it and the processes that it started; only with a group of its own."""
+        """Sends a signal to the process and its children; needs `own_group`."""
         os.killpg(self._process.pid, number)
 
     def close(self) -> None:
-        """Closes its input, upon which it ends; kills it if it does not."""
+        """Closes the input of the process, upon which it exits; kills it if it does not."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -110,7 +110,7 @@ def child_path() -> str:
 
 
 def child_environment() -> dict[str, str]:
-    """This process's environment, with that path."""
+    """Returns the environment of this process with that path."""
     return {**os.environ, "PYTHONPATH": child_path()}
 
 
@@ -130,12 +130,12 @@ class Other(Program):
         self.peer: Peer = engine.connect(self.answer()["contact"])
 
     def array(self, name: str, kind: str, shape: tuple[int, ...], dtype: str) -> Any:
-        """Makes it export an array; `kind` is "plain", "shared" or "device0"."""
+        """Makes the process export an array; `kind` is "plain", "shared" or "device0"."""
         self.ask("make", name=name, kind=kind, shape=shape, dtype=dtype)
         return self.peer[name]
 
     def preparing(self, name: str) -> Callable[[], None]:
-        """Spoils its array."""
+        """Returns a function that spoils an array of the process."""
 
         def prepare() -> None:
             self.ask("spoil", name=name)
@@ -145,7 +145,7 @@ class Other(Program):
     def checking(
         self, name: str, seed: int, transposed: bool = False, columns: int = 0
     ) -> Callable[[], bool]:
-        """Whether its array holds the random bytes of `seed`; see `data.expected`."""
+        """Returns a function that checks an array for the bytes of `seed`; see `data.expected`."""
 
         def check() -> bool:
             answer = self.ask("check", name=name, seed=seed, transposed=transposed, columns=columns)

@@ -55,7 +55,7 @@ class Group:
 
 @dataclass
 class Experiment:
-    """One run of the bench: what is asked, what is known, what came out."""
+    """One run of the benchmark: its options, its machine and its results."""
 
     bench: Bench
     options: Options

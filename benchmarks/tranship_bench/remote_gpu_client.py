@@ -188,17 +188,7 @@ class ServerProgram(Program):
         super().__init__([*link.prefix, *words])
         self._name = "the server"
         self.key = secrets.token_hex(32)
-        self.send("listen", key=self.key)  # not among its words, which others may see
-
-    def send(self, do: str, **arguments: Any) -> None:
-        """Sends a request whose answer is read later."""
-        pipe = self._process.stdin
-        assert pipe is not None
-        try:
-            pipe.write(json.dumps({"do": do, **arguments}) + "\n")
-            pipe.flush()
-        except OSError:
-            raise Error("the server has ended; its text is above") from None
+        self.send("listen", key=self.key)  # not an argument, which other users can see
 
     def check(self) -> None:
         """While it serves there is nothing to read.

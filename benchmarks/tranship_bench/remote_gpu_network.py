@@ -93,7 +93,7 @@ def probe(link: Link) -> None:
 
 @contextmanager
 def namespaces() -> Iterator[Link]:
-    """A namespace for the server and a veth pair into it; both are gone afterwards.
+    """A namespace for the server and a veth pair into it; both are removed afterwards.
 
     Without `ip` or the right to use it the link is loopback, and its words say why.
     """

@@ -1,4 +1,4 @@
-"""What the remote-GPU experiment is asked for: sizes, repetitions, transports, time."""
+"""Options of the remote-GPU experiment: sizes, repetitions, transports, time."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Server:
         gc.collect()
         gc.disable()
         try:
-            self.tell(-first)
+            self.report(-first)
             for number in range(first, first + count):
                 wait_for(self.go, number, f"the client's data of experiment {number}")
                 if host:
@@ -83,13 +83,13 @@ class Server:
                 gpu_s.append(compute(repeats))
                 if host:
                     self.copy((total, host[2]))
-                self.tell(number)
+                self.report(number)
         finally:
             gc.enable()
         return {"gpu_s": gpu_s}
 
-    def tell(self, number: int) -> None:
-        """Writes into the client's memory the experiment that is done, or (negative) begins."""
+    def report(self, number: int) -> None:
+        """Writes an experiment's number to the client, negated when the experiment begins."""
         self.done[0] = number
         self.copy((self.done, self.client_done))
 

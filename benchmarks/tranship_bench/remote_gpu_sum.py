@@ -27,7 +27,7 @@ Triple = tuple[DeviceArray, DeviceArray, DeviceArray]
 """The two inputs and the result."""
 
 Sum = Callable[[int], float]
-"""Computes the sum as often as asked and returns the GPU's seconds."""
+"""Computes the sum a number of times and returns the seconds of the GPU."""
 
 TRIAL = 1 << 10
 """Elements of the sum that shows whether a library works here."""

@@ -90,13 +90,13 @@ class Sst(Closing):
 
     def pass_on(self, parts: int) -> float:
         """A step, from the writer's beginning until the reader, who waits for it, has it."""
-        self._reader.tell("get")
+        self._reader.send("get")
         begin = float(self._writer.ask("put", parts=parts)["begin"])
         return float(self._reader.answer()["end"]) - begin
 
     def pass_many(self, count: int) -> tuple[float, float]:
         """Seconds for each of `count` steps, of the writer and of the reader, at the same time."""
-        self._reader.tell("gets", count=count)
+        self._reader.send("gets", count=count)
         put = seconds(self._writer.ask("puts", count=count))
         return put / count, seconds(self._reader.answer()) / count
 

@@ -29,12 +29,12 @@ class Member(Program):
         self.contact = ""
 
     def ready(self) -> None:
-        """Waits until it can be reached, and asked."""
+        """Waits until it accepts requests."""
         self.contact = self.answer()["contact"]
 
     def begin(self, do: str, **arguments: Any) -> Answer:
         """Sends a request; what it returns waits for the answer."""
-        self.tell(do, **arguments)
+        self.send(do, **arguments)
         return self.answer
 
 

@@ -4,7 +4,7 @@ Senders:
 
 - *baseline*: as the paper has it. The driver copies from the GPU to ordinary memory, allocated for
   each call; the host copies from there to the server.
-- *pipeline*: the same, and the server is asked for room while the GPU's array is copied. The engine
+- *pipeline*: the same, and the request for room runs while the GPU's array is copied. The engine
   makes that copy, as the driver's to ordinary memory does not go on in the background.
 - *strong baseline*: as the baseline, through pinned memory that was made beforehand.
 - *direct*: one call with the GPU's array.

@@ -18,14 +18,14 @@ class Target:
     """A bound on a number of the lines of a benchmark.
 
     Attributes:
-        what: in words.
-        bench: name of the benchmark.
-        case: how the case begins.
-        variant: how the variant begins.
+        what: Description.
+        bench: Name of the benchmark.
+        case: Begin of the case.
+        variant: Begin of the variant.
         measure: "ratio" (times as fast as the baseline), "slowdown" (its inverse), "gbps" or
             "median_s".
-        bound: the number to reach, or not to exceed for "slowdown" and "median_s".
-        whole: whether the case is just that, and does not only begin so.
+        bound: Least value; for "slowdown" and "median_s" the largest.
+        whole: Whether `case` is the whole name of the case.
     """
 
     what: str
@@ -38,18 +38,18 @@ class Target:
 
     @property
     def at_most(self) -> bool:
-        """Whether less is better."""
+        """Returns whether less is better."""
         return self.measure in ("slowdown", "median_s")
 
     def text(self, value: float) -> str:
-        """A value of this measure with its unit."""
+        """Returns a value of this measure with its unit."""
         if self.measure == "median_s":
             return f"{value * 1e6:.2f} us"
         return f"{value:.2f} GB/s" if self.measure == "gbps" else f"{value:.2f} x"
 
 
 def gpu(what: str, bench: str, case: str, bound: float) -> Target:
-    """A fraction of the driver's own copy."""
+    """Returns a target as a fraction of the driver's own copy."""
     whole = case in ("peer", "GPU to another process's GPU")
     return Target(what, bench, case, "tranship", "ratio", bound, whole)
 
@@ -101,7 +101,7 @@ TARGETS = (
     Target("64 KiB to another GPU", "gpu-process", "65536 B", "tranship", "median_s", 15e-6),
     Target("urgent 1 MiB on a GPU", "gpu-priority", "1 MiB behind", "tranship", "slowdown", 1.3),
 )
-"""The numbers asked for, on 2 cores of an EPYC machine; those of GPUs, on H200."""
+"""Targets on 2 cores of an EPYC machine; those of GPUs on H200."""
 
 
 @dataclass(frozen=True)

@@ -739,7 +739,7 @@ def test_bench_hands_over_its_options_and_writes_lines(
 
 
 def test_benches_that_do_not_exist(tranship: Run, fake_bench: list[Any]) -> None:
-    assert_refused(tranship("bench", "none"), "there is no bench 'none'", "bench list")
+    assert_refused(tranship("bench", "none"), "there is no benchmark 'none'", "bench list")
     assert_refused(tranship("bench", "fake", "--size", "big"), "neither small", "one of the two")
 
 

@@ -295,7 +295,7 @@ def test_shock_has_its_own_sizes(capsys):
 
 def test_numbers_on_the_command_line():
     assert counts_of("4,4,2", "--processes") == (4, 4, 2)
-    with pytest.raises(CommandError, match="--sizes 8,x are no whole numbers"):
+    with pytest.raises(CommandError, match="--sizes 8,x is not a list of whole numbers"):
         counts_of("8,x", "--sizes")
 
 

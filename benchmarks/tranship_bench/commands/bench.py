@@ -28,61 +28,74 @@ tranship bench remote-gpu --quick --limit 28M --transports shared,ipc
 tranship bench staging-workflow --processes 4,4,2 --sizes 8,64
 """
 
-PANEL = "Of remote-gpu alone"
-STAGING_PANEL = "Of staging-workflow; --iterations, --sender and --receiver of staging-shock too"
+PANEL = "Options of remote-gpu"
+STAGING_PANEL = "Options of staging-workflow; staging-shock has --iterations, --sender, --receiver"
 
 SIZES = ("small", "full")
 
 QuickOption = Annotated[
     bool,
-    typer.Option("--quick", help="Of some benches: fewer runs, fewer sizes, a minute or two."),
+    typer.Option(
+        "--quick",
+        help="Fewer runs and sizes, for benchmarks that have this option: a minute or two.",
+    ),
 ]
 LimitOption = Annotated[
     str | None,
     typer.Option(
         metavar="ELEMENTS",
-        help="Largest vectors, as 28M. Default: 400M, or what the memory has room for.",
+        help="Largest vector, as in 28M. Default: 400M, or what fits into memory.",
         rich_help_panel=PANEL,
     ),
 ]
 MinutesOption = Annotated[
     float | None,
-    typer.Option(help="Begin no case after these. Default: 10; 1.", rich_help_panel=PANEL),
+    typer.Option(
+        help="Minutes after which no case begins. Default: 10; with --quick 1.",
+        rich_help_panel=PANEL,
+    ),
 ]
 RepeatsOption = Annotated[
-    int | None, typer.Option(help="Sums that the GPU computes.", rich_help_panel=PANEL)
+    int | None, typer.Option(help="Number of sums that the GPU computes.", rich_help_panel=PANEL)
 ]
 TransportsOption = Annotated[
     str | None,
     typer.Option(
-        metavar="LIST", help="Of shared,ipc,tcp,rdma. Default: all.", rich_help_panel=PANEL
+        metavar="LIST",
+        help="Transports among shared,ipc,tcp,rdma. Default: all.",
+        rich_help_panel=PANEL,
     ),
 ]
 LaunchOption = Annotated[
     str | None,
     typer.Option(
         metavar="WORDS",
-        help="Starts the server on another machine, as 'ssh gpu2'; with --addresses.",
+        help="Command that starts the server elsewhere, as in 'ssh gpu2'; needs --addresses.",
         rich_help_panel=PANEL,
     ),
 ]
 AddressesOption = Annotated[
     str | None,
     typer.Option(
-        metavar="CLIENT,SERVER", help="Where each of the two listens.", rich_help_panel=PANEL
+        metavar="CLIENT,SERVER",
+        help="Addresses on which the two processes listen.",
+        rich_help_panel=PANEL,
     ),
 ]
 LoopbackOption = Annotated[
     bool,
     typer.Option(
-        "--loopback", help="No network namespace of its own for TCP.", rich_help_panel=PANEL
+        "--loopback",
+        help="Run TCP over loopback, without a network namespace.",
+        rich_help_panel=PANEL,
     ),
 ]
 ProcessesOption = Annotated[
     str | None,
     typer.Option(
         metavar="W,R,S",
-        help="Writers, readers and servers. Default: a writer and a reader a GPU, or two of each.",
+        help="Writers, readers and servers. Default: one writer and one reader a GPU, "
+        "or two of each.",
         rich_help_panel=STAGING_PANEL,
     ),
 ]
@@ -90,18 +103,21 @@ SizesOption = Annotated[
     str | None,
     typer.Option(
         metavar="LIST",
-        help="MiB of each writer. Default: 8,64,256.",
+        help="Sizes in MiB of each writer's data. Default: 8,64,256.",
         rich_help_panel=STAGING_PANEL,
     ),
 ]
 IterationsOption = Annotated[
-    int | None, typer.Option(help="That count. Default: 10; 5.", rich_help_panel=STAGING_PANEL)
+    int | None,
+    typer.Option(
+        help="Iterations that count. Default: 10; with --quick 5.", rich_help_panel=STAGING_PANEL
+    ),
 ]
 IntervalOption = Annotated[
     float | None,
     typer.Option(
         metavar="SECONDS",
-        help="From the begin of an iteration to that of the next. Default: 0.",
+        help="Seconds between the starts of two iterations. Default: 0.",
         rich_help_panel=STAGING_PANEL,
     ),
 ]
@@ -109,7 +125,7 @@ SenderOption = Annotated[
     str | None,
     typer.Option(
         metavar="DESIGN",
-        help="Of puts, beside the baseline: pipeline, 'strong baseline' or direct. Default: all.",
+        help="Design of puts: pipeline, 'strong baseline' or direct. Default: all.",
         rich_help_panel=STAGING_PANEL,
     ),
 ]
@@ -117,25 +133,27 @@ ReceiverOption = Annotated[
     str | None,
     typer.Option(
         metavar="DESIGN",
-        help="Of gets, beside the baseline: 'strong baseline', hybrid or direct. Default: all.",
+        help="Design of gets: 'strong baseline', hybrid or direct. Default: all.",
         rich_help_panel=STAGING_PANEL,
     ),
 ]
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help='A bench, or "list" for their names.')],
+    name: Annotated[str, typer.Argument(help='Name of a benchmark, or "list" for all names.')],
     machine: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The machine's name in the results; of a simulated bench, the profile to "
-            "simulate. Default: its own, or the paper's.",
+            help="Name of the machine in the results; for a simulated benchmark, the profile to "
+            "simulate. Default: this machine, or the paper's.",
         ),
     ] = None,
     json_file: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", help="Append result lines to FILE; - is stdout."),
+        typer.Option(
+            "--json", metavar="FILE", help="File that result lines are appended to; - is stdout."
+        ),
     ] = None,
     size: Annotated[
         str, typer.Option(metavar="small|full", help="small takes seconds; full is for figures.")
@@ -155,7 +173,7 @@ def bench(
     sender: SenderOption = None,
     receiver: ReceiverOption = None,
 ) -> int:
-    """Run a bench with verified data, or a simulated one, and print its results."""
+    """Run a benchmark, which verifies its data or simulates a machine, and print its results."""
     if size not in SIZES:
         raise CommandError(f"--size {size} is neither small nor full", "take one of the two")
     try:
@@ -172,7 +190,7 @@ def bench(
         return 0
     if name not in dict(known):
         raise CommandError(
-            f"there is no bench {name!r}", "`tranship bench list` prints their names"
+            f"there is no benchmark {name!r}", "`tranship bench list` prints their names"
         )
     given: dict[str, Any] = {
         "quick": quick or None,
@@ -211,7 +229,7 @@ COMMAND = (bench, EXAMPLES)
 
 
 def count_of(text: str) -> int:
-    """A number of elements, of "1000", "10k" or "28M"."""
+    """Returns the number of elements in a text such as "1000", "10k" or "28M"."""
     unit = {"k": 10**3, "m": 10**6}.get(text[-1:].lower(), 1)
     try:
         count = round(float(text if unit == 1 else text[:-1]) * unit)
@@ -219,23 +237,23 @@ def count_of(text: str) -> int:
         count = 0
     if count < 1:
         raise CommandError(
-            f"--limit {text} is no number of elements", "write it as 1000, 10k or 28M"
+            f"--limit {text} is not a number of elements", "write it as 1000, 10k or 28M"
         )
     return count
 
 
 def counts_of(text: str, option: str) -> tuple[int, ...]:
-    """Whole numbers, of "4,4,2"."""
+    """Returns the whole numbers in a text such as "4,4,2"."""
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise CommandError(
-            f"{option} {text} are no whole numbers", f"write them as: {option} 4,4,2"
+            f"{option} {text} is not a list of whole numbers", f"write them as: {option} 4,4,2"
         ) from None
 
 
 def list_names(known: list[tuple[str, str]], json_file: Path | None) -> None:
-    """Names and what they measure."""
+    """Prints the names of the benchmarks and what they measure."""
     if json_file is not None:
         text = json.dumps([{"name": name, "description": words} for name, words in known], indent=2)
         if str(json_file) == "-":
@@ -250,13 +268,13 @@ def list_names(known: list[tuple[str, str]], json_file: Path | None) -> None:
 
 
 def write_line(file: IO[str], row: dict[str, Any]) -> None:
-    """One result, whole, so that a run that is cut off leaves whole lines."""
+    """Writes one result and flushes, so that an interrupted run leaves whole lines."""
     file.write(json.dumps(row) + "\n")
     file.flush()
 
 
 def print_line(row: dict[str, Any]) -> None:
-    """One result for people."""
+    """Prints one result as text."""
     median_s, gbps = row.get("median_s"), row.get("gbps")
     time_text = seconds_text(median_s) if median_s is not None else ""
     if is_share(row):

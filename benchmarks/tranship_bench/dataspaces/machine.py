@@ -31,7 +31,7 @@ class Cluster:
     Attributes:
         gpus: of as many writers, on the first nodes, and of as many readers, on the next ones.
         servers: on the last ones.
-        apart: each process has host memory and a card of its own, and knows of no other's; else all
+        apart: each process has host memory and a card of its own, and reaches no other's; else all
             of a node share its host memory, and may use all of its cards.
     """
 

@@ -1,14 +1,14 @@
 """Puts and gets of the staging service as simulated tasks, in the designs of the paper.
 
-Senders (section 4.1), each after the server has been asked for room and before the commit:
+Senders (section 4.1), each after a request for room to the server and before the commit:
 
 - *baseline*: the GPU's array to pageable memory; when it is there, over the network.
-- *pipeline*: the same, and the server is asked while the GPU's array is copied.
+- *pipeline*: the same, and the request to the server runs while the GPU's array is copied.
 - *strong baseline*: as the baseline, through pinned memory that the cards know.
 - *direct*: from the GPU into the server's memory.
 - *tranship*: the planner's own way.
 
-Receivers (section 4.2), each after the servers were asked who holds what:
+Receivers (section 4.2), each after requests to the servers about where the objects are:
 
 - *baseline*: all objects to host memory, put together there line by line by one thread, to the GPU.
 - *strong baseline*: the same through pinned memory, put together by all threads.

@@ -69,7 +69,7 @@ TRANSHIP = Style("tranship")
 
 
 class Run:
-    """One simulated run of one style; it counts what is asked of it and verifies what was done."""
+    """One simulated run of one style, which counts the copies and verifies them."""
 
     def __init__(self, machine: str, style: Style, *, nodes: int | None = None) -> None:
         self.style = style
@@ -177,7 +177,7 @@ class Run:
 
 
 class SimulatedBench:
-    """One run of one simulated benchmark: knows its size and machine, and writes its lines."""
+    """One run of one simulated benchmark: its size, its machine, and the lines that it reports."""
 
     def __init__(
         self, name: str, *, size: Literal["small", "full"], machine: str | None, report: Report
