@@ -95,7 +95,7 @@ def test_find_package(profile: str, tmp_path: Path) -> None:
     source, build = tmp_path / "source", tmp_path / "build"
     shutil.copytree(EXAMPLES / "cpp", source)
     folder = compiler_words("--cmake-dir")
-    commands = [
+    commands: list[list[str | Path]] = [
         [cmake(), "-S", source, "-B", build, f"-Dtranship_DIR={folder[0]}"],
         [cmake(), "--build", build],
     ]
@@ -132,7 +132,13 @@ def test_pkg_config(profile: str, tmp_path: Path) -> None:
         text=True,
         check=True,
     ).stdout.split()
-    command = ["c++", "-std=c++20", *WARNINGS, EXAMPLES / "cpp" / "particles.cpp", *words]
+    command: list[str | Path] = [
+        "c++",
+        "-std=c++20",
+        *WARNINGS,
+        EXAMPLES / "cpp" / "particles.cpp",
+        *words,
+    ]
     check_particles(compiled(command, tmp_path / "particles"), profile)
 
 
@@ -140,7 +146,17 @@ def test_pkg_config(profile: str, tmp_path: Path) -> None:
 def test_the_example_in_c(tmp_path: Path) -> None:
     words = compiler_words("--cflags", "--libs")
     source = EXAMPLES / "c" / "convert.c"
-    command = ["cc", "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", source, *words]
+    command: list[str | Path] = [
+        "cc",
+        "-std=c11",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pedantic",
+        source,
+        *words,
+    ]
     program = compiled(command, tmp_path / "convert")
     done = subprocess.run(
         [program], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
@@ -198,7 +214,14 @@ def test_the_guide(tmp_path: Path) -> None:
 def test_each_header_compiles_alone(header: str, tmp_path: Path) -> None:
     source = tmp_path / "alone.cpp"
     source.write_text(f"#include <tranship/{header}>\n#include <tranship/{header}>\n")
-    command = ["c++", "-std=c++20", *WARNINGS[1:], f"-I{ROOT / 'include'}", "-fsyntax-only", source]
+    command: list[str | Path] = [
+        "c++",
+        "-std=c++20",
+        *WARNINGS[1:],
+        f"-I{ROOT / 'include'}",
+        "-fsyntax-only",
+        source,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -206,7 +229,13 @@ def test_each_header_compiles_alone(header: str, tmp_path: Path) -> None:
 def test_an_older_standard_is_refused_with_what_to_do(tmp_path: Path) -> None:
     source = tmp_path / "old.cpp"
     source.write_text("#include <tranship/tranship.hpp>\n")
-    command = ["c++", "-std=c++17", f"-I{ROOT / 'include'}", "-fsyntax-only", source]
+    command: list[str | Path] = [
+        "c++",
+        "-std=c++17",
+        f"-I{ROOT / 'include'}",
+        "-fsyntax-only",
+        source,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0 and "compile with -std=c++20" in done.stderr
 
