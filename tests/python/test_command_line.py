@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
+import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -16,6 +19,7 @@ import time
 import pytest
 
 import tranship as ts
+from tranship import _core, profiles
 from tranship.cli import main
 
 COMMANDS = ("calibrate", "config", "copy", "demo", "get", "ls", "plan", "put", "serve", "topology")
@@ -126,3 +130,42 @@ def test_a_reader_of_stdout_that_exits() -> None:
     command.stdout.close()
     assert command.wait(timeout=30) == 1
     assert command.stderr.read() == ""
+
+
+class Terminal(io.StringIO):
+    """A stderr that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_first_engine_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(report: object, overrides: dict[str, str]) -> str:
+        if callable(report):
+            report(0.5, "host memory")
+        return "{}"
+
+    monkeypatch.setattr(_core, "profile_of_this_machine", measure)
+    for stream in (Terminal(), io.StringIO()):
+        monkeypatch.setattr(sys, "stderr", stream)
+        profiles.of_this_machine()
+        shown = stream.getvalue()
+        assert ("measures this machine, once:  50%  host memory" in shown) == stream.isatty()
+        assert not shown or shown.endswith("\r"), "nothing is left on the line"
+
+
+def test_serve_prints_json(tmp_path: object) -> None:
+    command = subprocess.Popen(
+        [sys.executable, "-m", "tranship", "serve", "--memory", "16MiB", "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=str(tmp_path),
+    )
+    assert command.stdout is not None
+    lines = [command.stdout.readline() for _ in range(7)]
+    told = json.loads("".join(lines))
+    assert (told["contact"], told["servers"], told["rank"]) == ("staging.contact", 1, 0)
+    assert told["process"] == command.pid and ":" in told["address"]
+    command.send_signal(signal.SIGTERM)
+    assert command.wait(timeout=30) == 0
+    assert command.stdout.read() == ""
