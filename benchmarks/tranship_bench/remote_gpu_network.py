@@ -32,11 +32,11 @@ class Link:
     """How the server is started, and the addresses on which both engines listen.
 
     Attributes:
-        words: what result lines say of it.
-        prefix: what its command begins with, such as ("ip", "netns", "exec", NAME).
+        words: Description in result lines.
+        prefix: Words before the command of the server, such as ("ip", "netns", "exec", NAME).
         client: address of this side.
         server: address of the other.
-        far: whether the server runs on another machine.
+        far: Whether the server runs on another machine.
     """
 
     words: str

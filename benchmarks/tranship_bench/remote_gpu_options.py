@@ -33,11 +33,11 @@ class Options:
     """The options of `tranship bench remote-gpu`.
 
     Attributes:
-        quick: one run of six measurements for each case, at five sizes.
-        limit: the largest number of elements; 0: what fits the memory.
+        quick: Whether each case has one run of six measurements, at five sizes.
+        limit: Largest number of elements; 0: what fits into memory.
         minutes: when to stop; 0: 10, with `quick` 1. A case that has begun is finished.
-        repeats: how often the GPU computes the sum.
-        transports: of "shared", "ipc", "tcp", "rdma".
+        repeats: Number of sums that the GPU computes.
+        transports: Names among "shared", "ipc", "tcp", "rdma".
         launch: words before the server's command that start it on another machine, as "ssh gpu2".
         addresses: "CLIENT,SERVER": where each of the two listens; needed with `launch`.
         loopback: TCP stays in one network namespace.
@@ -82,8 +82,8 @@ class Procedure:
 
     Attributes:
         sizes: in elements, ascending.
-        measurements: of which mean and deviation are taken.
-        runs: of so many measurements each; that of the smallest deviation counts.
+        measurements: Number of measurements in a run, of which mean and deviation are taken.
+        runs: Number of runs; the run of the smallest deviation counts.
         seconds: for everything.
     """
 

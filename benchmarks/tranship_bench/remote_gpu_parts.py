@@ -35,10 +35,10 @@ def wait_for(cell: Array, number: int, what: str, check: Callable[[], None] | No
     """Waits until another process has written `number` into `cell`.
 
     Args:
-        cell: one integer.
-        number: what to wait for.
+        cell: Array of one integer.
+        number: Value to wait for.
         what: words for the error.
-        check: called now and then; raises what should end the wait.
+        check: Function that is called now and then; what it raises ends the wait.
 
     Raises:
         Timeout: nothing came in `WAIT_SECONDS`.

@@ -54,8 +54,8 @@ class Options:
         sizes: MiB of each writer.
         iterations: that count.
         interval: seconds between the begins of two iterations.
-        sender: the design of puts, beside the baseline; none: all.
-        receiver: the design of gets, beside the baseline; none: all.
+        sender: Design of puts, beside the baseline; None: all.
+        receiver: Design of gets, beside the baseline; None: all.
     """
 
     quick: bool = False
@@ -108,7 +108,7 @@ class Machine:
     """What the processes can use.
 
     Attributes:
-        gpus: how many.
+        gpus: Number of GPUs.
         words: which, for result lines.
     """
 

@@ -29,7 +29,7 @@ class Cluster:
     """Writers, readers and servers on nodes of their own: a process a GPU, four servers a node.
 
     Attributes:
-        gpus: of as many writers, on the first nodes, and of as many readers, on the next ones.
+        gpus: Number of writers, on the first nodes, and of readers, on the next nodes.
         servers: on the last ones.
         apart: each process has host memory and a card of its own, and reaches no other's; else all
             of a node share its host memory, and may use all of its cards.
@@ -73,8 +73,8 @@ class Place:
 
     Attributes:
         node: such as "node3".
-        number: of the process there, and of its GPU.
-        host_number: of the host memory that it uses.
+        number: Number of the process on its node, and of its GPU.
+        host_number: Number of the host memory that the process uses.
     """
 
     node: str

@@ -23,9 +23,9 @@ class Together:
     """The objects of one get, on the GPU or in the memory of one process.
 
     Args:
-        machine: the profile.
-        size: of the box that they make together, in bytes.
-        objects: how many, cut as near to cubes as they can be.
+        machine: Machine profile.
+        size: Bytes of the box that the objects make together.
+        objects: Number of objects, cut as near to cubes as possible.
     """
 
     def __init__(self, machine: str, size: int, objects: int) -> None:

@@ -72,12 +72,12 @@ class Workload:
     """What a case asks for.
 
     Attributes:
-        machine: the profile.
-        gpus: of the writers, and as many of the readers.
+        machine: Machine profile.
+        gpus: Number of GPUs of the writers, and of the readers.
         servers: processes that keep the objects.
-        grid: the domain, as the writers cut it.
+        grid: Domain, as the writers decompose it.
         variables: put and got one after another by each process.
-        iterations: how many.
+        iterations: Number of iterations.
     """
 
     machine: str

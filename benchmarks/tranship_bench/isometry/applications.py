@@ -27,11 +27,11 @@ class Application:
     """A pattern of transfers and compute tasks.
 
     Attributes:
-        name: as the paper writes it.
-        machine: where the paper ran it.
+        name: Name as the paper writes it.
+        machine: Machine of the paper's run.
         stage: host memory of the whole instances that Legion makes for it with Realm.
         compute_s: time to compute a partition on a node, an iteration.
-        fitted: what `compute_s` was fitted to, or how it was estimated.
+        fitted: Source of `compute_s`: what it was fitted to, or how it was estimated.
         build: adds the tasks of some iterations on some nodes to a run.
     """
 

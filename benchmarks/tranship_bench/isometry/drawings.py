@@ -58,10 +58,10 @@ def draw_beside(bench: str, lines: list[Line], simulated: list[Line], path: Path
     """Draws a measured benchmark, below the paper's machine as it was simulated.
 
     Args:
-        bench: the measured one.
+        bench: Name of the measured benchmark.
         lines: its lines.
         simulated: lines of the simulated benchmark of the same figure; there may be none.
-        path: the picture.
+        path: Path of the picture.
     """
     from matplotlib import pyplot
 

@@ -24,14 +24,14 @@ class Expectation:
     """A number that lines of a benchmark should show.
 
     Attributes:
-        case: of the lines that it is about; empty: every case.
-        variant: the same.
+        case: Case of the lines that are compared; empty: every case.
+        variant: Variant of the lines, likewise.
         measure: a key of the line, or of its "values".
-        value: the paper's number, or the one that follows from the paper's numbers.
-        tolerance: the part of `value` by which a line may be off.
+        value: Number of the paper, or one that follows from its numbers.
+        tolerance: Fraction of `value` by which a line may differ.
         bound: "near": off to either side; "at least", "at most": off to one side alone.
-        machine: the profile that it holds for.
-        size: the size of the benchmark that it holds for; "any": both.
+        machine: Profile for which the value holds.
+        size: Size of the benchmark for which the value holds; "any": both.
         reason: why that value, and why that tolerance.
     """
 

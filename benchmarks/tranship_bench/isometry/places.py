@@ -106,7 +106,7 @@ def staged_path(ends: tuple[str, str], stage: str, *, converts: bool = False) ->
     Args:
         ends: source and target.
         stage: host memory that holds the whole instances on the way, such as "host0".
-        converts: the layout changes in a copy within host memory, where the path has a host
+        converts: Whether the layout changes in a copy within host memory, where the path has a host
             memory; an instance more is made for it.
     """
     source, target = ends

@@ -23,7 +23,7 @@ class Measured:
 
     Attributes:
         iteration_s: all of it.
-        overhead_s: the part that is not computing, as the paper counts communication.
+        overhead_s: Seconds that are not computing, as the paper counts communication.
         bytes: moved.
     """
 

@@ -32,9 +32,9 @@ class Style:
     """A way to make copies.
 
     Attributes:
-        name: what result lines call it.
+        name: Name in result lines.
         planner: who chooses the path, unless `stage` does.
-        stage: the path goes through this host memory next to each end, as with Legion.
+        stage: Host memory next to each end that the path goes through, as with Legion.
         whole: each hop is a transfer of its own that starts when the one before has ended, through
             instances as large as the array.
         copier_threads: most hops in progress on a node, without regard to channels; 0: no limit.
