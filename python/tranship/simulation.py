@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core, profiles
+from .arguments import check_path, check_text, check_whole
 from .arrays.dtypes import field_specs
 from .errors import InvalidArgument
 
@@ -43,7 +44,11 @@ class Simulation:
         full_from_bytes: int = 0,
     ) -> None:
         self._core = _core.open_simulation(
-            profiles.load(machine), nodes, planner, copier_threads, full_from_bytes
+            profiles.load(check_path("machine", machine)),
+            None if nodes is None else check_whole("nodes", nodes, bits=32),
+            check_text("planner", planner),
+            check_whole("copier_threads", copier_threads, bits=32),
+            check_whole("full_from_bytes", full_from_bytes),
         )
 
     def copy(
@@ -149,6 +154,13 @@ class Simulation:
             )
         source_layout = layouts[0] or ",".join(["F", *extents])
         priority, planner, lanes, through, whole = options
+        check_whole("priority", priority, bits=32)
+        check_whole("lanes", lanes, bits=32)
+        if planner is not None:
+            check_text("planner", planner)
+        for name, layout in (("source_layout", layouts[0]), ("target_layout", layouts[1])):
+            if layout is not None:
+                check_text(name, layout)
         return self._core.copies(
             sources,
             targets,

@@ -170,6 +170,19 @@ def test_indices() -> None:
     refused(lambda: array[3], "3 lies outside a dimension of 3")
 
 
+def test_simulations() -> None:
+    from tranship.simulation import Simulation
+
+    opened = Simulation("sapling", nodes=2)
+    ends = ("node0/host0", "node1/host0")
+    for name in ("nodes", "copier_threads", "full_from_bytes", "planner"):
+        refused(lambda n=name: Simulation("sapling", **{n: 1.5}), f"{name}=1.5 is not")
+    refused(lambda: Simulation(None), "machine=None is not a path")
+    for name in ("priority", "lanes", "source_layout", "target_layout", "planner"):
+        call = {name: 1.5, "extents": {"x": 4}}
+        refused(lambda c=call: opened.copy(*ends, **c), f"{name}=1.5 is not")
+
+
 # Objects of other libraries
 
 

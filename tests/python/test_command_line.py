@@ -15,6 +15,7 @@ import subprocess
 import sys
 import termios
 import time
+from pathlib import Path
 
 import pytest
 
@@ -154,12 +155,12 @@ def test_the_first_engine_shows_its_progress(monkeypatch: pytest.MonkeyPatch) ->
         assert not shown or shown.endswith("\r"), "nothing is left on the line"
 
 
-def test_serve_prints_json(tmp_path: object) -> None:
+def test_serve_prints_json(tmp_path: Path) -> None:
     command = subprocess.Popen(
         [sys.executable, "-m", "tranship", "serve", "--memory", "16MiB", "--json"],
         stdout=subprocess.PIPE,
         text=True,
-        cwd=str(tmp_path),
+        cwd=tmp_path,
     )
     assert command.stdout is not None
     lines = [command.stdout.readline() for _ in range(7)]
@@ -169,3 +170,22 @@ def test_serve_prints_json(tmp_path: object) -> None:
     command.send_signal(signal.SIGTERM)
     assert command.wait(timeout=30) == 0
     assert command.stdout.read() == ""
+
+
+def test_watching_redraws_in_place(profile: str, tmp_path: Path) -> None:
+    contact = str(tmp_path / "contact")
+    with ts.StagingServer(contact, memory="16MiB", profile=profile, threads=1):
+        words = ("ls", contact, "--watch", "0.05", "--looks", "3")
+        main_end, end = pty.openpty()
+        command = [sys.executable, "-m", "tranship", *words]
+        process = subprocess.Popen(command, stdout=end, stderr=end)
+        os.close(end)
+        out = b""
+        with contextlib.suppress(OSError):
+            while data := os.read(main_end, 65536):
+                out += data
+        os.close(main_end)
+        assert process.wait(timeout=30) == 0
+        assert out.count(b"\x1b[H") == 3, "each look begins at the top"
+        piped = subprocess.run(command, capture_output=True, check=True).stdout
+        assert b"\x1b" not in piped and piped.count(b"server") == 3
