@@ -51,7 +51,7 @@ class BoxReader:
         self.received = {name: to_host(array) for name, array in self.arrays.items()}
 
     def read(self, step: int) -> dict[str, Any]:
-        """Get the box of every field; return the time of the step, bytes and seconds."""
+        """Gets the box of every field and returns the time of the step, bytes and seconds."""
         patience = self.settings.timeout_s
         moment = float(self.staging.get("time", step, timeout=patience))
         begin = time.perf_counter()
@@ -63,7 +63,7 @@ class BoxReader:
         return {"time": moment, "bytes": count, "seconds": seconds}
 
     def pieces(self) -> list[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-        """Return, for each simulation, the common box in its block's and in our coordinates."""
+        """Returns the common box with each simulation, in its coordinates and in those of this box."""
         cut = self.settings.decomposition()
         result = []
         for rank in range(SIMULATIONS):
@@ -76,7 +76,7 @@ class BoxReader:
         return result
 
     def differing_bytes(self, step: int) -> int:
-        """Compare what was received with what the simulation held; return the unequal bytes."""
+        """Compares received with reference fields and returns the number of unequal bytes."""
         differing = 0
         for name in FIELDS:
             for rank, (theirs, mine) in enumerate(self.pieces()):
@@ -89,7 +89,7 @@ class BoxReader:
 
 
 def compress(values: Any, name: str, path: Path) -> dict[str, Any]:
-    """Compress one field into `path`, read it back, and return its size, error and bound."""
+    """Compresses one field into `path`, reads it back, and returns its size, error and bound."""
     fastest_last = values.T
     scale = float(np.abs(fastest_last).max())
     tolerance = 0.0 if name == LOSSLESS else TOLERANCE * scale
@@ -107,7 +107,7 @@ def compress(values: Any, name: str, path: Path) -> dict[str, Any]:
 
 
 def sample(settings: Settings, rank: int, reader: BoxReader, shell: Any, step: int) -> Any:
-    """Check and compress what was read at `step`; return the values to report."""
+    """Checks and compresses the fields of `step`, and returns the values to report."""
     differing = reader.differing_bytes(step)
     folder = Path(settings.out) / "compressed" / f"step_{step:05d}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ def sample(settings: Settings, rank: int, reader: BoxReader, shell: Any, step: i
 
 
 def analyse(settings: Settings, rank: int, reader: BoxReader) -> None:
-    """Follow the simulation to its end, reporting one line for each step that it puts."""
+    """Follows the simulation to its end, reporting one line for each step that it puts."""
     shell = profiles.shells(settings.cells, reader.box)
     steps = reader.staging["energy"].versions(
         lower=reader.lower, upper=reader.upper, timeout=settings.timeout_s
@@ -138,7 +138,7 @@ def analyse(settings: Settings, rank: int, reader: BoxReader) -> None:
 
 
 def main() -> None:
-    """Run one analysis process to its end."""
+    """Runs one analysis process to its end."""
     settings, rank, parent = start_role("an analysis process of the Tranship demo")
     with open_engine(settings, "analysis", rank) as engine:
         with open_staging(settings, engine, f"analysis-{rank}") as staging:

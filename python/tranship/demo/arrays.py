@@ -13,7 +13,7 @@ from tranship.demo.settings import Settings
 
 
 def usable_gpus() -> int:
-    """Return how many GPUs the demo can use: those of this machine, if CuPy is installed."""
+    """Returns how many GPUs the demo can use: those of this machine, if CuPy is installed."""
     if importlib.util.find_spec("cupy") is None:
         return 0
     with ts.Engine() as engine:
@@ -21,7 +21,7 @@ def usable_gpus() -> int:
 
 
 def array_module(settings: Settings, rank: int | None = None) -> Any:
-    """Return NumPy or CuPy; given a rank, make that process's GPU the current one."""
+    """Returns NumPy or CuPy; given a rank, makes that process's GPU the current one."""
     if settings.gpus == 0:
         return np
     import cupy  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -32,7 +32,7 @@ def array_module(settings: Settings, rank: int | None = None) -> Any:
 
 
 def to_host(values: Any) -> Any:
-    """Return a NumPy array of the same values; the array itself if it is one."""
+    """Returns a NumPy array of the same values; the array itself if it is one."""
     if isinstance(values, np.ndarray):
         return values
     return values.numpy() if isinstance(values, ts.DeviceArray) else values.get()

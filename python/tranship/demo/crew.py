@@ -16,11 +16,11 @@ from typing import IO, Any
 
 
 class CrewError(Exception):
-    """A process of the demo ended before its time, or all of them went silent."""
+    """A process of the demo ended too early, or none of them reported for too long."""
 
 
 class Crew:
-    """The child processes. A context manager: on leaving, no child is alive.
+    """The child processes. A context manager: at its end no child runs.
 
     Owns the children, one reading thread for each, and their log files in `logs`. Children end by
     themselves when this process dies, because their standard input closes.
@@ -48,7 +48,7 @@ class Crew:
             child.wait()
 
     def start(self, role: str, rank: int, settings_path: str) -> None:
-        """Start `python -m tranship.demo.<role>`; what it says on stderr goes into its log."""
+        """Starts `python -m tranship.demo.<role>`; its stderr goes into its log."""
         name = f"{role}-{rank}"
         command = [sys.executable, "-m", f"tranship.demo.{role}"]
         command += ["--settings", settings_path, "--rank", str(rank)]
@@ -61,7 +61,7 @@ class Crew:
         threading.Thread(target=self.read, args=(name, child.stdout), daemon=True).start()
 
     def read(self, name: str, output: IO[str]) -> None:
-        """Turn a child's lines into entries of `lines`; lines that are not ours go to its log."""
+        """Turns a child's lines into entries of `lines`; all other lines go to its log."""
         for line in output:
             try:
                 self.lines.put((name, json.loads(line)))
@@ -70,7 +70,7 @@ class Crew:
                     log.write(line)
 
     def messages(self, silence_s: float) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield (process, line) until every child has reported `done`.
+        """Yields (process, line) until every child has reported `done`.
 
         More may be started meanwhile.
 
@@ -96,7 +96,7 @@ class Crew:
             yield name, line
 
     def finish(self, timeout_s: float) -> None:
-        """Let every child close and end.
+        """Lets every child close and end.
 
         @error CrewError if one does not, or ends with an error.
         """
@@ -116,7 +116,7 @@ class Crew:
                 raise CrewError(self.obituary(name))
 
     def obituary(self, name: str) -> str:
-        """Return how a child ended, with the last lines of its log."""
+        """Returns how a child ended, with the last lines of its log."""
         code = self.children[name].returncode
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         log = self.logs / f"{name}.txt"
@@ -125,7 +125,7 @@ class Crew:
         return f"{name} {how} before the run was complete; its last words ({log}):{said}"
 
     def silence(self, working: set[str], silence_s: float) -> str:
-        """Return who should have spoken."""
+        """Returns which children should have reported."""
         names = ", ".join(sorted(working))
         return (
             f"nothing was heard from {names} for {silence_s:.0f} s; their logs are in {self.logs}"

@@ -20,7 +20,7 @@ ASYMPTOTIC_BELOW = 0.02
 
 
 def similarity_derivatives(fraction: float, values: Any, gamma: float) -> Any:
-    """Return d/d(r/R) of (density, velocity, pressure), in units of the gas ahead and of dR/dt.
+    """Returns d/d(r/R) of (density, velocity, pressure), in units of the gas ahead and of dR/dt.
 
     The Euler equations of a sphere with d2R/dt2 = -3/2 (dR/dt)^2 / R, solved for the derivatives.
     """
@@ -36,7 +36,7 @@ def similarity_derivatives(fraction: float, values: Any, gamma: float) -> Any:
 
 
 def integrate_inward(gamma: float, points: int) -> tuple[Any, Any]:
-    """Return `points` fractions r / R from ASYMPTOTIC_BELOW to 1, and the three profiles there.
+    """Returns `points` fractions r / R from ASYMPTOTIC_BELOW to 1, and the three profiles there.
 
     Classical Runge-Kutta of fourth order, from the strong-shock jump conditions at r = R.
     """
@@ -55,7 +55,7 @@ def integrate_inward(gamma: float, points: int) -> tuple[Any, Any]:
 
 
 def energy_integral(fractions: Any, values: Any, gamma: float) -> float:
-    """Return the energy of the full sphere in units of density R^3 (dR/dt)^2."""
+    """Returns the energy of the full sphere in units of density R^3 (dR/dt)^2."""
     density, velocity, pressure = values.T
     shells = 4 * math.pi * fractions**2
     integrand = shells * (pressure / (gamma - 1) + density * velocity**2 / 2)
@@ -79,7 +79,7 @@ class SedovSolution:
     def solve(
         cls, gamma: float, energy: float = 1.0, density: float = 1.0, points: int = 4001
     ) -> SedovSolution:
-        """Integrate the similarity equations once; takes about 0.1 s."""
+        """Integrates the similarity equations once; takes about 0.1 s."""
         fractions, values = integrate_inward(gamma, points)
         # energy = integral * density R^3 (dR/dt)^2 and dR/dt = 2 R / (5 t),
         # so energy t^2 = alpha density R^5.
@@ -87,15 +87,15 @@ class SedovSolution:
         return cls(gamma, energy, density, alpha, fractions, values)
 
     def radius(self, time: float) -> float:
-        """Return the radius of the shock at `time`."""
+        """Returns the radius of the shock at `time`."""
         return float((self.energy * time**2 / (self.alpha * self.density)) ** 0.2)
 
     def time(self, radius: float) -> float:
-        """Return the time at which the shock reaches `radius`."""
+        """Returns the time at which the shock reaches `radius`."""
         return math.sqrt(self.alpha * self.density * radius**5 / self.energy)
 
     def profiles(self, radii: Any, time: float) -> tuple[Any, Any, Any]:
-        """Return density, velocity and pressure at `radii` (the gas ahead is cold and at rest)."""
+        """Returns density, velocity and pressure at `radii` (the gas ahead is cold and at rest)."""
         front = self.radius(time)
         front_speed = 0.4 * front / time
         fractions = np.asarray(radii, dtype=float) / front

@@ -18,7 +18,7 @@ from tranship.demo.settings import Decomposition
 
 
 def eventually(attempt: Callable[[], Any], timeout_s: float) -> Any:
-    """Return what `attempt` returns once what it looks for exists."""
+    """Repeats `attempt` until what it looks up exists, and returns its result."""
     give_up = time.monotonic() + timeout_s
     while True:
         try:
@@ -30,12 +30,12 @@ def eventually(attempt: Callable[[], Any], timeout_s: float) -> Any:
 
 
 def connect(engine: Any, contact: str, timeout_s: float) -> Any:
-    """Return the peer behind a contact file, waiting until that process has written it."""
+    """Returns the peer behind a contact file, waiting until that process has written it."""
     return eventually(lambda: engine.connect(contact, timeout=timeout_s), timeout_s)
 
 
 def remote_array(peer: Any, name: str, timeout_s: float) -> Any:
-    """Return the array that `peer` exports as `name`, waiting until it does.
+    """Returns the array that `peer` exports as `name`, waiting until it does.
 
     A process can be reached from the moment it has an engine, a little before it exports.
     """
@@ -58,14 +58,14 @@ class Signals:
         engine.export(name, self.received)
 
     def send(self, remote: Any, place: int, value: int) -> None:
-        """Set counter `place` of another process's signals; returns when it is set."""
+        """Sets counter `place` of another process's signals; returns when it is set."""
         self.outgoing[0] = value
         with self.engine.span("signal", self.outgoing.nbytes):
             event = self.engine.copy(self.outgoing, remote[place : place + 1], priority=10)
             event.wait(timeout=self.timeout_s)
 
     def wait(self, places: list[int], value: int) -> None:
-        """Return when the counters at `places` have all reached `value`.
+        """Returns when the counters at `places` have all reached `value`.
 
         @error TimeoutError if they have not within the timeout.
         """
@@ -117,18 +117,18 @@ class HaloExchange:
         engine.export("state", shared)
 
     def connect(self, peers: dict[int, Any]) -> None:
-        """Look up the arrays of the other processes, given as a connection for each rank."""
+        """Looks up the arrays of the other processes, given as a connection for each rank."""
         names = ("state", "halo_signals", "candidates", "maximum_signals")
         for rank, peer in peers.items():
             self.peers[rank] = {name: remote_array(peer, name, self.timeout_s) for name in names}
 
     def exchange(self, axis: int, number: int) -> None:
-        """Fill the ghost cells along `axis`; `number` grows from call to call, alike everywhere."""
+        """Fills the ghost cells along `axis`; all processes count their calls by `number`."""
         self.send(axis, number)
         self.receive(axis, number)
 
     def send(self, axis: int, number: int) -> None:
-        """Copy the boundary cells along `axis` into the two neighbours' ghost cells."""
+        """Copies the boundary cells along `axis` into the two neighbours' ghost cells."""
         extent = self.decomposition.shape[axis]
         first_cells, last_cells = (GHOST, 2 * GHOST), (extent, extent + GHOST)
         ghosts_below, ghosts_above = (0, GHOST), (extent + GHOST, extent + 2 * GHOST)
@@ -152,13 +152,13 @@ class HaloExchange:
             self.halo_signals.send(self.peers[neighbour]["halo_signals"], place, number)
 
     def receive(self, axis: int, number: int) -> None:
-        """Wait until the neighbours along `axis` have filled this process's ghost cells."""
+        """Waits until the neighbours along `axis` have filled this process's ghost cells."""
         neighbours = (self.decomposition.neighbour(self.rank, axis, side) for side in (-1, 1))
         places = [3 * rank + axis for rank in neighbours if rank is not None]
         self.halo_signals.wait(places, number)
 
     def maximum(self, value: float, number: int) -> float:
-        """Return the largest `value` of all processes; `number` counts the calls from 0."""
+        """Returns the largest `value` of all processes; `number` counts the calls from 0."""
         row = number % 2
         self.candidates[row, self.rank] = value
         mine = self.candidates[row : row + 1, self.rank : self.rank + 1]
@@ -172,7 +172,7 @@ class HaloExchange:
 
 
 def slab(axis: int, first: int, last: int) -> tuple[slice, ...]:
-    """Return the slices of all variables in layers `first` to `last` of `axis`, no other ghosts."""
+    """Returns slices of all variables in layers `first` to `last` of `axis`, no other ghosts."""
     box = [slice(None)] + [slice(GHOST, -GHOST)] * 3
     box[1 + axis] = slice(first, last)
     return tuple(box)

@@ -30,7 +30,7 @@ KINDS = {
 def draw_shock(
     settings: Settings, exact: SedovSolution, fields: dict[str, Any], last: Any, path: Path
 ) -> None:
-    """Draw a slice of the density, and radial profiles of density and pressure."""
+    """Draws a slice of the density, and radial profiles of density and pressure."""
     figure = Figure(figsize=(13.5, 4.6), layout="constrained", dpi=130)
     FigureCanvasAgg(figure)
     figure.get_layout_engine().set(wspace=0.06)  # type: ignore[union-attr, call-arg]
@@ -82,18 +82,18 @@ def draw_shock(
 
 
 def kind_of(event: dict[str, Any]) -> str:
-    """Return which of KINDS a span is, or what else it is called."""
+    """Returns which of KINDS a span is, or its own name."""
     return str(event.get("args", {}).get("call", event["name"]))
 
 
 def event_bytes(event: dict[str, Any]) -> int:
-    """Return the bytes that a trace event says it moved (0 if it does not say)."""
+    """Returns the bytes that a trace event says it moved (0 if it names none)."""
     arguments = event.get("args") or {}
     return int(arguments.get("bytes", 0))
 
 
 def draw_timeline(trace: MergedTrace, path: Path) -> None:
-    """Draw one row for each process: above the whole run's rates, below a few steps' transfers."""
+    """Draws one row for each process: above the whole run's rates, below a few steps' transfers."""
     transfers = [
         {**event, "process": trace.processes[event["pid"]]}
         for event in trace.events
@@ -114,12 +114,12 @@ def draw_timeline(trace: MergedTrace, path: Path) -> None:
 
 
 def row_order(process: str) -> tuple[bool, str]:
-    """Return the sorting key that puts the simulations above the analyses."""
+    """Returns the sorting key that puts the simulations above the analyses."""
     return process.startswith("analysis"), process
 
 
 def snapshot_window(transfers: list[dict[str, Any]]) -> tuple[float, float]:
-    """Return an interval around a snapshot in the middle of the run, in us."""
+    """Returns an interval around a snapshot in the middle of the run, in us."""
     end = max(float(event["ts"]) + float(event["dur"]) for event in transfers)
     reads = [float(event["ts"]) for event in transfers if kind_of(event) == "put"]
     centre = min(reads, key=lambda begin: abs(begin - end / 2), default=end / 2)
@@ -133,7 +133,7 @@ def snapshot_window(transfers: list[dict[str, Any]]) -> tuple[float, float]:
 
 
 def draw_rates(axes: Any, transfers: list[dict[str, Any]], processes: list[str]) -> None:
-    """Draw bytes per time for each process, each row in units of its own largest value."""
+    """Draws bytes per time for each process, each row in units of its own largest value."""
     end = max(float(event["ts"]) + float(event["dur"]) for event in transfers)
     edges = np.linspace(0.0, end, 301)
     labels = []
@@ -155,7 +155,7 @@ def draw_rates(axes: Any, transfers: list[dict[str, Any]], processes: list[str])
 
 
 def rates_of(events: list[dict[str, Any]], edges: Any) -> Any:
-    """Return the bytes per microsecond that begin between each two of `edges`."""
+    """Returns the bytes per microsecond that begin between each two of `edges`."""
     moments = [float(event["ts"]) for event in events]
     moved, _ = np.histogram(moments, edges, weights=[event_bytes(event) for event in events])
     return moved / (edges[1] - edges[0])
@@ -164,7 +164,7 @@ def rates_of(events: list[dict[str, Any]], edges: Any) -> Any:
 def draw_bars(
     axes: Any, transfers: list[dict[str, Any]], processes: list[str], window: tuple[float, float]
 ) -> None:
-    """Draw the transfers inside `window` (us) as bars, none thinner than can be seen."""
+    """Draws the transfers inside `window` (us) as bars, none thinner than can be seen."""
     first, last = window
     thinnest = (last - first) / 700
     bars: dict[str, list[Any]] = {}
@@ -184,7 +184,7 @@ def draw_bars(
 
 
 def finish_rows(axes: Any, labels: list[str]) -> None:
-    """Label the rows, the first at the top."""
+    """Labels the rows, the first at the top."""
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_yticks(range(len(labels)), labels)
     axes.grid(axis="x", alpha=0.25)

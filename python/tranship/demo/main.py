@@ -50,7 +50,7 @@ HEADER = (
 
 
 def run(options: Options) -> int:
-    """Run the demo; return the exit code (1 if a process failed or a check did not hold)."""
+    """Runs the demo and returns the exit code (1 if a process failed or a check did not hold)."""
     begin = time.monotonic()
     exact = SedovSolution.solve(gamma=1.4)
     settings = Settings.choose(options, exact, usable_gpus())
@@ -81,7 +81,7 @@ def run(options: Options) -> int:
 
 
 def follow(crew: Crew, settings: Settings, collected: Collected) -> None:
-    """Start the processes, and take what they report, until all have done their work.
+    """Starts the processes and collects their reports until all have finished.
 
     Steps that all analyses have seen are discarded: the servers have room for the next ones.
     """
@@ -103,14 +103,14 @@ def follow(crew: Crew, settings: Settings, collected: Collected) -> None:
 
 
 def prepare(out: Path) -> None:
-    """Make the output folder, and empty what an earlier run left in its subfolders."""
+    """Makes the output folder and empties its subfolders."""
     for folder in FOLDERS:
         shutil.rmtree(out / folder, ignore_errors=True)
         (out / folder).mkdir(parents=True)
 
 
 def hardware(settings: Settings) -> dict[str, Any]:
-    """Return what this run has to work with."""
+    """Returns the processor, cores, system and GPUs of this run."""
     model = platform.processor() or platform.machine()
     information = Path("/proc/cpuinfo")
     if information.exists():
@@ -135,7 +135,7 @@ def hardware(settings: Settings) -> dict[str, Any]:
 
 
 def introduce(settings: Settings, machine: dict[str, Any]) -> None:
-    """Print what is about to happen, and on what."""
+    """Prints the problem, the processes and the machine."""
     print(
         f"A point explosion (Sedov 1946) in an octant of {settings.cells}^3 cells: {SIMULATIONS} "
         f"simulation processes, {SERVERS} staging servers, {ANALYSES} analysis processes.\n"
@@ -147,7 +147,7 @@ def introduce(settings: Settings, machine: dict[str, Any]) -> None:
 
 
 class Collected:
-    """What the children have reported, put together by step; prints each step once complete."""
+    """The reports of the children by step; prints each step once complete."""
 
     def __init__(self, settings: Settings, exact: SedovSolution) -> None:
         self.settings = settings
@@ -162,11 +162,11 @@ class Collected:
         self.shell_radii = distances / self.shell_cells * settings.blast.spacing
 
     def looks(self, rank: int) -> int:
-        """Return how many steps an analysis has seen."""
+        """Returns how many steps an analysis has seen."""
         return sum(sample["rank"] == rank for step in self.samples.values() for sample in step)
 
     def take(self, line: dict[str, Any]) -> int | None:
-        """Store one line; print the row of its step, and return the step, if it is complete now."""
+        """Stores one line; if its step is complete now, prints its row and returns the step."""
         if line["kind"] == "done":
             return None
         target = self.states if line["kind"] == "state" else self.samples
@@ -182,7 +182,7 @@ class Collected:
     def row(
         self, step: int, states: list[dict[str, Any]], samples: list[dict[str, Any]]
     ) -> dict[str, Any]:
-        """Return one step's numbers.
+        """Returns one step's numbers.
 
         The simulations put at the same time, so their seconds do not add; the analyses need not.
         """
@@ -220,11 +220,11 @@ class Collected:
         }
 
     def deposit_radius(self) -> float:
-        """Return the radius inside which the energy started."""
+        """Returns the radius inside which the energy started."""
         return self.settings.blast.deposit_cells * self.settings.blast.spacing
 
     def totals(self) -> dict[str, Any]:
-        """Return the sums and medians over all sampled steps."""
+        """Returns the sums and medians over all sampled steps."""
         count = sum(row["bytes"] for row in self.rows)
         return {
             "sampled_steps": len(self.rows),
@@ -238,7 +238,7 @@ class Collected:
         }
 
     def checks(self) -> list[dict[str, Any]]:
-        """Return what must hold, each with its value and its limit."""
+        """Returns the checks of the run, each with its value and its limit."""
         first, last = self.rows[0], self.rows[-1]
         differing = sum(row["differing_bytes"] for row in self.rows)
         error = max(row["compression_error"] for row in self.rows)
@@ -260,12 +260,12 @@ class Collected:
 
 
 def check(name: str, value: float, limit: float | str, holds: bool) -> dict[str, Any]:
-    """Return one entry of the report's checks."""
+    """Returns one entry of the report's checks."""
     return {"name": name, "value": value, "limit": limit, "holds": bool(holds)}
 
 
 def format_row(row: dict[str, Any]) -> str:
-    """Return a step's line of the table."""
+    """Returns a step's line of the table."""
     text = (
         f"{row['step']:5d}  {row['time']:.4f}  {row['bytes'] / 1e6:6.2f}  "
         f"{row['seconds']['put'] * 1e3:6.1f}  {row['gbps']['put']:6.2f}  "
@@ -285,7 +285,7 @@ def write_results(
     figures: bool,
     report: dict[str, Any],
 ) -> list[str]:
-    """Write the trace, the figures and the report; return their names."""
+    """Writes the trace, the figures and the report, and returns their names."""
     out = Path(settings.out)
     written = []
     trace: MergedTrace | None = None
@@ -308,14 +308,14 @@ def write_results(
 
 
 def assemble(settings: Settings) -> dict[str, Any]:
-    """Return the final fields of the whole grid, from what the analyses received."""
+    """Returns the final fields of the whole grid, from what the analyses received."""
     folder = Path(settings.out) / "fields"
     boxes = [np.load(folder / f"analysis-{rank}.npz") for rank in range(ANALYSES)]
     return {name: np.concatenate([box[name] for box in boxes], axis=2) for name in FIELDS}
 
 
 def conclude(report: dict[str, Any], written: list[str]) -> None:
-    """Print the totals, the checks and where the results lie."""
+    """Prints the totals, the checks and the paths of the results."""
     totals = report["totals"]
     print(
         f"\n{totals['steps']} steps, {totals['sampled_steps']} of them sampled: "
@@ -332,7 +332,7 @@ def conclude(report: dict[str, Any], written: list[str]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse the command line and run."""
+    """Parses the command line and runs the demo."""
     defaults = Options()
     parser = argparse.ArgumentParser(prog="tranship demo", description=__doc__)
     parser.add_argument("--out", default=defaults.out, help="output folder (default: %(default)s)")

@@ -8,28 +8,28 @@ import numpy as np
 
 
 def shells(cells: int, box: tuple[slice, ...]) -> Any:
-    """Return the index of the shell (one cell thick, around the origin) of each cell in `box`."""
+    """Returns the index of the shell (one cell thick, around the origin) of each cell in `box`."""
     return radii(cells, box).astype(np.int64)
 
 
 def radii(cells: int, box: tuple[slice, ...]) -> Any:
-    """Return the distance of each cell's centre from the origin, in cells."""
+    """Returns the distance of each cell's centre from the origin, in cells."""
     x, y, z = (np.arange(part.start, part.stop) + 0.5 for part in box)
     return np.sqrt(x[:, None, None] ** 2 + y[:, None] ** 2 + z**2)
 
 
 def shell_sums(values: Any, shell: Any, count: int) -> Any:
-    """Return the sum of `values` in each of `count` shells."""
+    """Returns the sum of `values` in each of `count` shells."""
     return np.bincount(shell.ravel(), weights=values.ravel(order="C"), minlength=count)[:count]
 
 
 def whole(cells: int) -> tuple[slice, ...]:
-    """Return the box of the whole grid."""
+    """Returns the box of the whole grid."""
     return (slice(0, cells),) * 3
 
 
 def shock_radius(shell_radii: Any, density: Any, ahead: float) -> float:
-    """Return where the mean density falls from its peak half-way to that of the gas ahead.
+    """Returns where the mean density falls from its peak half-way to that of the gas ahead.
 
     In units of `shell_radii`, interpolated between shells. A captured shock is a few cells wide and
     its peak lower than the exact one, so that this lies up to a cell outside the true radius.

@@ -25,21 +25,21 @@ class Parent:
         threading.Thread(target=self.watch, daemon=True).start()
 
     def watch(self) -> None:
-        """Wait for the permission, then for the end."""
+        """Waits for the permission, then for the end."""
         # Raw reads: a buffered reader's lock would trouble the interpreter's shutdown.
         while os.read(sys.stdin.fileno(), 1):
             self.permitted.set()
         os._exit(3)
 
     def finish(self, timeout_s: float | None) -> None:
-        """Report that the work is done, and stay until the others are done, None: however long."""
+        """Reports that the work is done, and waits for the others, without a limit if None."""
         report("done")
         if not self.permitted.wait(timeout_s):
             raise TimeoutError(f"the parent did not let this process end in {timeout_s:.0f} s")
 
 
 def start_role(description: str) -> tuple[Settings, int, Parent]:
-    """Read --settings and --rank from the command line, and watch the parent from here on."""
+    """Reads --settings and --rank from the command line, and watches the parent from here on."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--settings", required=True, help="the run's settings.json")
     parser.add_argument("--rank", required=True, type=int, help="which of the processes this is")
@@ -48,15 +48,15 @@ def start_role(description: str) -> tuple[Settings, int, Parent]:
 
 
 def open_engine(settings: Settings, role: str, rank: int) -> ts.Engine:
-    """Give a process its engine, which writes a trace when it closes if the run has any."""
+    """Gives a process its engine, which writes a trace when it closes if the run has any."""
     return ts.Engine(contact=settings.contact(role, rank), trace_folder=settings.trace_folder)
 
 
 def open_staging(settings: Settings, engine: ts.Engine, name: str) -> ts.Staging:
-    """Give a process its client of the staging servers, which copies with the process's engine."""
+    """Gives a process its client of the staging servers, which copies with the process's engine."""
     return ts.Staging(settings.staging, engine=engine, name=name, timeout=settings.timeout_s)
 
 
 def report(kind: str, **values: Any) -> None:
-    """Send one line of JSON to the parent."""
+    """Sends one line of JSON to the parent."""
     print(json.dumps({"kind": kind, **values}), flush=True)

@@ -54,12 +54,12 @@ class Blast:
 
 
 def interior(state: Any) -> Any:
-    """Return the view of `state` without its ghost cells."""
+    """Returns the view of `state` without its ghost cells."""
     return state[..., GHOST:-GHOST, GHOST:-GHOST, GHOST:-GHOST]
 
 
 def initial_state(blast: Blast, lower: tuple[int, ...], state: Any, xp: Any) -> None:
-    """Fill `state` (ghosts too) with the gas ahead and the part of the deposit that it owns.
+    """Fills `state` (ghosts too) with the gas ahead and the part of the deposit that it owns.
 
     `lower` is the first cell of the block in the whole grid.
     """
@@ -85,7 +85,7 @@ def initial_state(blast: Blast, lower: tuple[int, ...], state: Any, xp: Any) -> 
 
 
 def primitives(state: Any, gamma: float, pressure_min: float, xp: Any) -> Any:
-    """Return density, velocity and pressure of conserved `state`, in an array of its shape."""
+    """Returns density, velocity and pressure of conserved `state`, in an array of its shape."""
     result = xp.empty_like(state)
     result[DENSITY] = state[DENSITY]
     inverse = 1.0 / state[DENSITY]
@@ -97,7 +97,7 @@ def primitives(state: Any, gamma: float, pressure_min: float, xp: Any) -> Any:
 
 
 def half_slope(below: Any, above: Any, xp: Any) -> Any:
-    """Return half the limited difference over a cell, from those to its two neighbours."""
+    """Returns half the limited difference over a cell, from those to its two neighbours."""
     highest = xp.minimum(below, above)
     xp.maximum(highest, 0.0, out=highest)
     highest *= 0.5 * LIMITER
@@ -111,7 +111,7 @@ def half_slope(below: Any, above: Any, xp: Any) -> Any:
 
 
 def half_step(cells: list[Any], slopes: list[Any], axis: int, ratio: float, gamma: float) -> Any:
-    """Return the primitive variables half a time step later (Hancock's predictor, along one axis).
+    """Returns the primitive variables half a time step later (Hancock's predictor, along one axis).
 
     `slopes` are half slopes and `ratio` is the time step over the spacing, so that each product
     below is already half a step's change.
@@ -134,7 +134,7 @@ def half_step(cells: list[Any], slopes: list[Any], axis: int, ratio: float, gamm
 
 
 def hll_flux(left: list[Any], right: list[Any], axis: int, gamma: float, xp: Any) -> list[Any]:
-    """Return the five fluxes through faces with primitive states `left` and `right` (HLL).
+    """Returns the five fluxes through faces with primitive states `left` and `right` (HLL).
 
     Harten, Lax and van Leer 1983, with the wave speeds of Davis 1988. A solver that keeps contacts
     sharper makes strong shocks bulge along the grid's axes, and this flow has no contact to keep.
@@ -165,7 +165,7 @@ def hll_flux(left: list[Any], right: list[Any], axis: int, gamma: float, xp: Any
 
 
 def conserved_and_flux(values: list[Any], normal: int, gamma: float) -> tuple[list[Any], list[Any]]:
-    """Return the conserved variables of primitive `values`, and their physical fluxes."""
+    """Returns the conserved variables of primitive `values`, and their physical fluxes."""
     density, speed, pressure = values[DENSITY], values[normal], values[PRESSURE]
     momenta = [density * values[component] for component in (1, 2, 3)]
     energy = pressure / (gamma - 1.0)
@@ -195,18 +195,18 @@ class EulerBlock:
         self.xp = xp
 
     def primitives(self, state: Any) -> Any:
-        """Return density, velocity and pressure; vacuum does not occur, but rounding does."""
+        """Returns density, velocity and pressure; vacuum does not occur, but rounding does."""
         return primitives(state, self.blast.gamma, 1e-3 * self.blast.pressure, self.xp)
 
     def signal_rate(self, state: Any) -> float:
-        """Return the largest (|velocity along an axis| + sound speed) / spacing, in 1/time."""
+        """Returns the largest (|velocity along an axis| + sound speed) / spacing, in 1/time."""
         values = self.primitives(interior(state))
         sound = self.xp.sqrt(self.blast.gamma * values[PRESSURE] / values[DENSITY])
         fastest = self.xp.abs(values[1:4]).max(axis=0) + sound
         return float(fastest.max()) / self.blast.spacing
 
     def fill_outer_ghosts(self, state: Any, axis: int) -> None:
-        """Mirror the plane of symmetry and extend the far side, along one axis."""
+        """Mirrors the plane of symmetry and extends the far side, along one axis."""
         faces = self.xp.moveaxis(state, axis + 1, 0)
         count = faces.shape[0]
         for layer in range(GHOST):
@@ -217,7 +217,7 @@ class EulerBlock:
                 faces[count - 1 - layer] = faces[count - 1 - GHOST]
 
     def sweep(self, state: Any, axis: int, time_step: float) -> None:
-        """Advance the interior of `state` along one axis, whose ghost cells must be filled.
+        """Advances the interior of `state` along one axis, whose ghost cells must be filled.
 
         The block is swept in slabs along x, small enough for a core's cache to hold.
         """
@@ -235,7 +235,7 @@ class EulerBlock:
             state[:, first:last, GHOST:-GHOST, GHOST:-GHOST] -= inner
 
     def slab_change(self, slab: Any, axis: int, ratio: float) -> Any:
-        """Return what one sweep takes from the conserved variables of the slab.
+        """Returns what one sweep takes from the conserved variables of the slab.
 
         Inside, the slab is one long line of cells in which the next cell along the axis lies a
         fixed stride away: every operation then runs over contiguous memory. Results in ghost cells,
@@ -272,7 +272,7 @@ class EulerBlock:
 
 
 def keep_freed_memory(xp: Any) -> None:
-    """Make glibc keep freed temporaries, instead of returning them to the system after each use.
+    """Makes glibc keep freed temporaries, instead of returning them to the system after each use.
 
     Its threshold follows the largest block that was freed, up to 32 MiB. Without this the page
     faults of short-lived arrays cost as much as the arithmetic on them.
@@ -281,14 +281,14 @@ def keep_freed_memory(xp: Any) -> None:
 
 
 def totals(blast: Blast, state: Any) -> tuple[float, float]:
-    """Return the mass and the energy inside a block."""
+    """Returns the mass and the energy inside a block."""
     inside = interior(state)
     volume = blast.spacing**3
     return float(inside[DENSITY].sum()) * volume, float(inside[ENERGY].sum()) * volume
 
 
 def step_length(rate: float, remaining: float) -> float:
-    """Return the time step for the largest `signal_rate` of all blocks."""
+    """Returns the time step for the largest `signal_rate` of all blocks."""
     if not math.isfinite(rate) or rate <= 0.0:
         raise FloatingPointError(f"the fastest signal is {rate} 1/s: the state is not physical")
     return min(COURANT / rate, remaining)

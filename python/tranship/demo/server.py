@@ -11,7 +11,7 @@ from tranship.demo.settings import SERVERS
 
 
 def main() -> None:
-    """Serve until the parent says that all is done."""
+    """Serves until the parent closes its end of the input."""
     settings, rank, parent = start_role("a staging server of the Tranship demo")
     with ts.StagingServer(
         settings.staging,

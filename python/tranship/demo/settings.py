@@ -26,7 +26,7 @@ SERVER_BYTES_LEAST = 32 << 20
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may choose; the command line's options have the same names."""
+    """Options of a run; those of the command line have the same names."""
 
     out: str = "demo-out"
     cells: int = 64
@@ -39,7 +39,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Settings:
-    """What every process of a run must agree on; travels as <out>/settings.json."""
+    """Settings that all processes of a run share through <out>/settings.json."""
 
     out: str
     cells: int
@@ -54,7 +54,7 @@ class Settings:
 
     @classmethod
     def choose(cls, options: Options, exact: SedovSolution, gpus: int = 0) -> Settings:
-        """Check the options and fill in what they leave open.
+        """Checks the options and fills in those that are not given.
 
         @error InvalidArgument if an option is out of range; the hint says what to choose.
         """
@@ -81,11 +81,11 @@ class Settings:
 
     @classmethod
     def load(cls, path: str) -> Settings:
-        """Read what `save` wrote."""
+        """Reads what `save` wrote."""
         return cls(**json.loads(Path(path).read_text()))
 
     def save(self) -> str:
-        """Write the settings into the output folder and return the file's path."""
+        """Writes the settings into the output folder and returns the file's path."""
         path = Path(self.out) / "settings.json"
         path.write_text(json.dumps(asdict(self), indent=2) + "\n")
         return str(path)
@@ -97,12 +97,12 @@ class Settings:
 
     @property
     def server_bytes(self) -> int:
-        """What each staging server may keep."""
+        """Bytes of objects that each staging server may hold."""
         step = len(FIELDS) * 8 * self.cells**3
         return max(SERVER_BYTES_LEAST, STEPS_HELD * step)
 
     def memory(self, rank: int) -> str:
-        """Return where a process keeps its fields."""
+        """Returns where a process keeps its fields."""
         return f"device{rank % self.gpus}" if self.gpus > 0 else "host"
 
     @property
@@ -111,7 +111,7 @@ class Settings:
         return str(Path(self.out) / "contacts" / "staging")
 
     def contact(self, role: str, rank: int) -> str:
-        """Return the contact file of a process."""
+        """Returns the contact file of a process."""
         return str(Path(self.out) / "contacts" / f"{role}-{rank}")
 
     @property
@@ -120,11 +120,11 @@ class Settings:
         return str(Path(self.out) / "traces") if self.trace else ""
 
     def reference(self, step: int, rank: int, field: str) -> Path:
-        """Return the file with what simulation `rank` held of `field` at `step`."""
+        """Returns the file with what simulation `rank` held of `field` at `step`."""
         return Path(self.out) / "reference" / f"step_{step:05d}" / f"{field}-{rank}.npy"
 
     def decomposition(self) -> Decomposition:
-        """Return how the simulation processes cut the grid."""
+        """Returns how the simulation processes cut the grid."""
         return Decomposition((self.cells,) * 3, (2, 2, 1))
 
 
@@ -146,21 +146,21 @@ class Decomposition:
         return tuple(c // b for c, b in zip(self.cells, self.blocks, strict=True))
 
     def place(self, rank: int) -> tuple[int, int, int]:
-        """Return a block's position in the grid of blocks."""
+        """Returns a block's position in the grid of blocks."""
         x, y, z = list(product(*(range(count) for count in self.blocks)))[rank]
         return x, y, z
 
     def lower(self, rank: int) -> tuple[int, ...]:
-        """Return the first cell of a block."""
+        """Returns the first cell of a block."""
         return tuple(p * extent for p, extent in zip(self.place(rank), self.shape, strict=True))
 
     def box(self, rank: int) -> tuple[slice, ...]:
-        """Return the cells of a block as slices of the whole grid."""
+        """Returns the cells of a block as slices of the whole grid."""
         pairs = zip(self.lower(rank), self.shape, strict=True)
         return tuple(slice(low, low + extent) for low, extent in pairs)
 
     def neighbour(self, rank: int, axis: int, direction: int) -> int | None:
-        """Return the rank of the next block along an axis (-1 or +1), or None at the edge."""
+        """Returns the rank of the next block along an axis (-1 or +1), or None at the edge."""
         place = list(self.place(rank))
         place[axis] += direction
         if not 0 <= place[axis] < self.blocks[axis]:

@@ -32,7 +32,7 @@ class Snapshots:
             staging.define(name, "f8", (0, 0, 0), (settings.cells,) * 3, writers=SIMULATIONS)
 
     def publish(self, step: int, moment: float, fields: dict[str, Any]) -> dict[str, Any]:
-        """Keep a reference copy on disk, and put everything; return bytes and seconds."""
+        """Writes a reference copy to disk, puts all fields, and returns bytes and seconds."""
         for name, values in fields.items():
             path = self.settings.reference(step, self.rank, name)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ class Snapshots:
 
 
 def fields_of(block: sedov.EulerBlock, state: Any) -> dict[str, Any]:
-    """Return the fields of a snapshot: specific internal energy, pressure and density."""
+    """Returns the fields of a snapshot: specific internal energy, pressure and density."""
     values = block.primitives(sedov.interior(state))
     density, pressure = values[sedov.DENSITY], values[sedov.PRESSURE]
     energy = pressure / ((block.blast.gamma - 1.0) * density)
@@ -56,7 +56,7 @@ def fields_of(block: sedov.EulerBlock, state: Any) -> dict[str, Any]:
 
 
 def simulate(settings: Settings, rank: int, halo: HaloExchange, snapshots: Snapshots) -> None:
-    """Advance the block to the end, putting every `settings.every` steps and at the end."""
+    """Advances the block to the end, putting every `settings.every` steps and at the end."""
     cut, blast, state = settings.decomposition(), settings.blast, halo.state
     place = cut.place(rank)
     at_origin = tuple(index == 0 for index in place)
@@ -84,12 +84,12 @@ def simulate(settings: Settings, rank: int, halo: HaloExchange, snapshots: Snaps
 
 
 def connect_to(engine: Any, settings: Settings, role: str, number: int) -> Any:
-    """Return the connection to another process of the run."""
+    """Returns the connection to another process of the run."""
     return connect(engine, settings.contact(role, number), settings.timeout_s)
 
 
 def main() -> None:
-    """Run one simulation process to its end."""
+    """Runs one simulation process to its end."""
     settings, rank, parent = start_role("a simulation process of the Tranship demo")
     sedov.keep_freed_memory(np)
     with open_engine(settings, "simulation", rank) as engine:
