@@ -21,7 +21,7 @@ using staging::Client;
 using staging::GetRequest;
 using staging::Server;
 using staging::VariableInfo;
-using staging::Which;
+using staging::VersionChoice;
 
 /// A client and the engine that it uses.
 struct BoundClient {
@@ -82,14 +82,14 @@ std::shared_ptr<Server> open_server(const std::string& profile,
 GetRequest request_of(const std::string& variable, const std::string& which, std::int64_t version,
                       const std::vector<std::int64_t>& lower,
                       const std::vector<std::int64_t>& upper) {
-  const Which kind = which == "next"     ? Which::next
-                     : which == "latest" ? Which::latest
-                                         : Which::exact;
-  const std::int64_t number = kind == Which::latest ? INT64_MAX : version;
+  const VersionChoice kind = which == "next"     ? VersionChoice::next
+                             : which == "latest" ? VersionChoice::latest
+                                                 : VersionChoice::exact;
+  const std::int64_t number = kind == VersionChoice::latest ? INT64_MAX : version;
   return {variable, kind, number, unwrap(Box::make(lower, upper))};
 }
 
-nb::dict described(const staging::Moved& moved) {
+nb::dict described(const staging::TransferTotals& moved) {
   nb::dict all;
   all["count"] = moved.count;
   all["bytes"] = moved.bytes;
@@ -196,7 +196,7 @@ nb::list variables(BoundClient& self) {
   return described(unwrap(run([&] { return self.client->list(); })));
 }
 
-nb::dict timed(const staging::Moved& moved) {
+nb::dict timed(const staging::TransferTotals& moved) {
   nb::dict all = described(moved);
   all["seconds"] = static_cast<double>(moved.nanoseconds) / 1e9;
   return all;
@@ -286,10 +286,10 @@ std::vector<std::vector<int>> places(const std::string& variable, int servers,
   std::vector<std::vector<int>> found;
   for (const auto& [lower, upper] : boxes) {
     const Box box = unwrap(Box::make(lower, upper));
-    const int home = distribution.homes(variable, cells, box).front();
-    found.push_back({home});
-    for (const int owner : distribution.owners(variable, cells, box)) {
-      if (owner != home) found.back().push_back(owner);
+    const int primary = distribution.storage_servers(variable, cells, box).front();
+    found.push_back({primary});
+    for (const int index_server : distribution.index_servers(variable, cells, box)) {
+      if (index_server != primary) found.back().push_back(index_server);
     }
   }
   return found;

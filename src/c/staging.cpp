@@ -25,7 +25,7 @@ using namespace tranship::c_api;
 using staging::Client;
 using staging::GetRequest;
 using staging::VariableInfo;
-using staging::Which;
+using staging::VersionChoice;
 
 namespace {
 
@@ -160,7 +160,7 @@ Status put(Client& client, std::int64_t version, const Move& move) {
   return client.put(move.variable, version, move.array, move.lower, move.timeout);
 }
 
-Status get(Client& client, Which which, std::int64_t& version, const Move& move) {
+Status get(Client& client, VersionChoice which, std::int64_t& version, const Move& move) {
   const GetRequest request{move.variable, which, version, move.box};
   const auto found = client.get(request, move.array, move.timeout);
   if (found) version = *found;
@@ -277,7 +277,7 @@ tranship_code tranship_get(tranship_staging* staging, const char* variable, int6
                            const tranship_array* array, double timeout) {
   return guarded([&]() -> Status {
     return move_now(staging, variable, array, timeout, [&](Client& client, const Move& move) {
-      return get(client, Which::exact, version, move);
+      return get(client, VersionChoice::exact, version, move);
     });
   });
 }
@@ -287,7 +287,7 @@ tranship_code tranship_get_next(tranship_staging* staging, const char* variable,
   return guarded([&]() -> Status {
     if (Status given = check_given({{"version", version}}); !given) return given;
     return move_now(staging, variable, array, timeout, [&](Client& client, const Move& move) {
-      Status status = get(client, Which::next, after, move);
+      Status status = get(client, VersionChoice::next, after, move);
       if (status) *version = after;
       return status;
     });
@@ -300,7 +300,7 @@ tranship_code tranship_get_latest(tranship_staging* staging, const char* variabl
     if (Status given = check_given({{"version", version}}); !given) return given;
     return move_now(staging, variable, array, timeout, [&](Client& client, const Move& move) {
       std::int64_t found = INT64_MAX;  // above every version
-      Status status = get(client, Which::latest, found, move);
+      Status status = get(client, VersionChoice::latest, found, move);
       if (status) *version = found;
       return status;
     });
@@ -316,7 +316,8 @@ tranship_code tranship_wait_next(tranship_staging* staging, const char* variable
     if (!whole) return whole.error();
     const auto patience = duration(timeout);
     if (!patience) return patience.error();
-    const auto found = (*open)->client->wait({variable, Which::next, after, *whole}, *patience);
+    const auto found =
+        (*open)->client->wait({variable, VersionChoice::next, after, *whole}, *patience);
     if (!found) return found.error();
     *version = *found;
     return {};
@@ -372,7 +373,7 @@ tranship_code tranship_get_async(tranship_staging* staging, const char* variable
     return move_later(staging, variable, array, timeout, {request, false},
                       [version](Client& client, const Move& move) {
                         std::int64_t same = version;
-                        return get(client, Which::exact, same, move);
+                        return get(client, VersionChoice::exact, same, move);
                       });
   });
 }

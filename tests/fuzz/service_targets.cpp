@@ -43,7 +43,7 @@ struct Server {
     made.contact = "here";
     made.message_bytes = static_cast<std::int64_t>(reply_bytes);
     made.address_of = [this](const Range& range) { return address_of(range); };
-    made.notify = [](Owner) {};
+    made.notify = [](ClientConnection) {};
     made.move = [this](const Move& move) { moves.push_back(move); };
     return made;
   }
@@ -73,28 +73,29 @@ void run_service(std::span<const std::byte> input) {
   Source source(input);
   Server server(source.byte());
   std::vector<std::byte> reply(reply_bytes);
-  const auto hello = [&](Owner owner) {
-    const protocol::Hello request{staging_version, "x", {owner, 1}};
-    (void)server.service.answer(owner, message_of(request).bytes(), reply);
+  const auto hello = [&](ClientConnection client) {
+    const protocol::Hello request{staging_version, "x", {client, 1}};
+    (void)server.service.answer(client, message_of(request).bytes(), reply);
   };
-  for (Owner owner = 1; owner <= 3; ++owner) hello(owner);
+  for (ClientConnection client = 1; client <= 3; ++client) hello(client);
   while (!source.empty()) {
     const unsigned who = source.byte();
-    const Owner owner = 1 + who % 4;
+    const ClientConnection client = 1 + who % 4;
     switch (who / 16) {
-      case 12: server.service.lost(owner); break;
-      case 13: server.service.gone(owner, who % 2 == 0); break;
+      case 12: server.service.lost(client); break;
+      case 13: server.service.gone(client, who % 2 == 0); break;
       case 14: server.end_a_move(who % 8 != 0); break;
-      case 15: hello(owner); break;
+      case 15: hello(client); break;
       default: {
         const auto question = source.take(source.get<std::uint16_t>() % 1024);
-        const auto length = server.service.answer(owner, question, reply);
+        const auto length = server.service.answer(client, question, reply);
         CHECK(!length || *length <= reply.size(), "an answer that is longer than there is room");
         CHECK(length || !length.error().text().empty(), "an error says what is wrong");
       }
     }
   }
-  for (Owner owner = 1; owner <= 4; ++owner) server.service.gone(owner, owner % 2 == 0);
+  for (ClientConnection client = 1; client <= 4; ++client)
+    server.service.gone(client, client % 2 == 0);
   while (!server.moves.empty()) server.end_a_move(true);
   CHECK(!server.service.busy() && server.service.clients() == 0, "what is gone holds nothing");
   CHECK(server.service.memory_bytes_used() <= 1 << 18, "more memory than there is");
@@ -134,10 +135,10 @@ class StrangeServers final : public Servers {
   std::int64_t now_ = 0;
 };
 
-void check_held(const Held& held, const Box& box) {
+void check_held(const LeasedBox& held, const Box& box) {
   CHECK(held.element_bytes >= 1 && held.element_bytes <= 16, "elements of an impossible size");
-  for (const Seen& one : held.objects) {
-    CHECK(one.home >= 0 && one.home < 3, "an object of a server that there is not");
+  for (const StoredObject& one : held.objects) {
+    CHECK(one.primary >= 0 && one.primary < 3, "an object of a server that there is not");
     CHECK(one.box.rank == box.rank, "an object of another rank");
   }
   for (const Part& part : held.parts) {
@@ -169,10 +170,10 @@ void run_answers(std::span<const std::byte> input) {
     switch (action % 8) {
       case 0: {
         const Box& window = action < 128 ? box : small;
-        const auto held = catalog.get({"v", Which::next, 3, window, {}}, reply, end_ns);
+        const auto held = catalog.get({"v", VersionChoice::next, 3, window, {}}, reply, end_ns);
         if (!held) break;
         check_held(*held, window);
-        (void)catalog.take(*held, end_ns, [&](const Held& part) {
+        (void)catalog.take(*held, end_ns, [&](const LeasedBox& part) {
           check_held(part, window);
           return Status{};
         });
@@ -183,7 +184,7 @@ void run_answers(std::span<const std::byte> input) {
         const PutRequest request{"v", 3, box, "i8", 8, {}};
         const auto room = catalog.begin(request, end_ns);
         if (!room) break;
-        CHECK(room->home >= 0 && room->home < servers.count(), "room at no server");
+        CHECK(room->primary >= 0 && room->primary < servers.count(), "room at no server");
         if (action % 16 == 1)
           catalog.abort(*room);
         else
@@ -201,7 +202,7 @@ void run_answers(std::span<const std::byte> input) {
       case 3: (void)catalog.list(); break;
       case 4: (void)catalog.status(); break;
       case 5: (void)catalog.describe("v", true, end_ns); break;
-      case 6: (void)catalog.wait({"v", Which::latest, 0, box, {}}, end_ns); break;
+      case 6: (void)catalog.wait({"v", VersionChoice::latest, 0, box, {}}, end_ns); break;
       default: (void)(action % 16 == 7 ? catalog.remove("v") : catalog.discard("v", 3));
     }
   }

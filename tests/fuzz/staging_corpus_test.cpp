@@ -53,15 +53,16 @@ Inputs service_inputs() {
   const auto put = [&](std::int64_t version) {
     return PutRequest{"v", version, box, "i8", 8, {1, 1}};
   };
-  const auto get = [&](Which which) { return GetRequest{"v", which, 1, box, {1, 1}}; };
+  const auto get = [&](VersionChoice choice) { return GetRequest{"v", choice, 1, box, {1, 1}}; };
   const std::string life = asked(
       protocol::Declare{put(1)}, protocol::Put{put(1), {{}, 128, zeros}, {}},
-      protocol::Get{get(Which::exact), 5}, protocol::Begin{put(2), Effort::all, false, {}, 9},
-      protocol::TakePages{2}, protocol::Commit{2, 0, "v", 128, "memcpy", {}},
-      protocol::Get{get(Which::latest), 6}, protocol::AskVersion{get(Which::latest), 6},
-      protocol::Find{get(Which::exact), true, 7}, protocol::Lease{"v", 1, false, {1}, 8},
+      protocol::Get{get(VersionChoice::exact), 5},
+      protocol::Begin{put(2), Effort::all, false, {}, 9}, protocol::TakePages{2},
+      protocol::Commit{2, 0, "v", 128, "memcpy", {}}, protocol::Get{get(VersionChoice::latest), 6},
+      protocol::QueryVersion{get(VersionChoice::latest), 6},
+      protocol::Find{get(VersionChoice::exact), true, 7}, protocol::Lease{"v", 1, false, {1}, 8},
       protocol::Recall{2, 1}, protocol::Release{1, "v", true, 128, "memcpy"}, protocol::List{},
-      protocol::AskStatus{}, protocol::Discard{"v", 1}, protocol::Remove{"v", 0});
+      protocol::QueryStatus{}, protocol::Discard{"v", 1}, protocol::Remove{"v", 0});
   const std::string others = asked(
       protocol::Define{put(1), 2}, protocol::Declare{put(1)}, protocol::Describe{"v", true},
       protocol::Bounds{"v"}, protocol::Index{put(1), {1, 3}, true},
@@ -79,13 +80,13 @@ Inputs service_inputs() {
 /// The first byte of each input says what the client does (service_targets.cpp).
 Inputs answers_inputs() {
   const Box box = *Box::make({0, -4}, {16, 12});
-  Facts facts{"i8", 8, box, Cells::around(box, 8, 1), {}, 0, 1, 1, 0, 0, {1, 1}};
-  const protocol::Described described{facts, box};
-  const protocol::Declared declared{facts};
+  VariableMetadata metadata{"i8", 8, box, Cells::around(box, 8, 1), {}, 0, 1, 1, 0, 0, {1, 1}};
+  const protocol::Described described{metadata, box};
+  const protocol::Declared declared{metadata};
   const protocol::Done done;
   const protocol::DoneWithOrphans with_orphans{{{2, 7}}};
   const auto objects = [&](std::int64_t version) {
-    Seen seen{0, 1, box, 1, {0, 0, 2048}, 0, {}};
+    StoredObject seen{0, 1, box, 1, {0, 0, 2048}, 0, {}};
     return protocol::Objects{{version, "i8", 8, 1, {seen}}, 0};
   };
   const auto data = [](std::int64_t element_bytes) {
@@ -98,14 +99,15 @@ Inputs answers_inputs() {
   inputs["get"] = '\0' + said(described, objects(4), done);
   inputs["data"] = '\x80' + said(described, data(8));
   inputs["odd"] = '\x80' + said(described, data(17));  // a length that was once believed
-  inputs["put"] = '\x01' + said(declared, protocol::RoomHere{1, {0, 0, 2048}, {}},
+  inputs["put"] = '\x01' + said(declared, protocol::RoomGranted{1, {0, 0, 2048}, {}},
                                 protocol::Ordered{1, {}}, done);
   inputs["inline"] = '\x02' + said(declared, with_orphans, done);
   inputs["list"] = '\x03' + said(protocol::Listed{{info}}, protocol::Listed{}, protocol::Listed{},
                                  protocol::Listed{});
   inputs["status"] = '\x04' + said(status, status, status);
-  inputs["describe"] = '\x05' + said(described, protocol::BoundsHere{box}, protocol::BoundsHere{});
-  inputs["wait"] = '\x06' + said(described, protocol::VersionThere{-1});
+  inputs["describe"] =
+      '\x05' + said(described, protocol::BoundsReply{box}, protocol::BoundsReply{});
+  inputs["wait"] = '\x06' + said(described, protocol::VersionFound{-1});
   inputs["remove"] = '\x07' + said(protocol::Removed{3, true, {}}, protocol::Removed{3, false, {}},
                                    protocol::Removed{3, false, {}});
   inputs["discard"] = '\x0f' + said(with_orphans, done, with_orphans, done, with_orphans, done);

@@ -97,9 +97,9 @@ def test_objects_lie_where_python_is_told(profile, tmp_path, defined):
     boxes = [box.corners for box in grid.boxes()]
     known = domain if defined else None
     places = _core.staging_places("energy", 3, 8, boxes[0], boxes, known)
-    homes = [home for home, *_ in places]
+    primaries = [primary for primary, *_ in places]
     each = grid.box(0).cells * 8
-    assert held == [each * homes.count(server) for server in range(3)]
+    assert held == [each * primaries.count(server) for server in range(3)]
     assert not defined or held == [each * 25] * 3
 
 

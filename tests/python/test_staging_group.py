@@ -89,7 +89,7 @@ def used(staging: ts.Staging) -> list[int]:
 
 @pytest.mark.parametrize("elements", [1024, 32 * 1024])  # inside a message, and by a copy
 def test_a_full_server_is_helped_out(serve: Servers, elements: int) -> None:
-    """All versions of one box have one home: 1 MiB there, and then 1 MiB on the other server."""
+    """All versions of one box have one primary: 1 MiB there, and then 1 MiB on the other server."""
     contact = serve("--servers", "2", "--memory", "1MiB")
     count = (1 << 20) // (8 * elements)
 
@@ -146,18 +146,18 @@ def test_memory_of_others_is_used_before_anything_spills(serve: Servers) -> None
             assert np.array_equal(staging.get("x", version), block + version)
 
 
-def test_a_helper_that_dies_takes_its_guests_and_nothing_else(serve: Servers) -> None:
+def test_an_overflow_server_that_dies_takes_its_objects_and_nothing_else(serve: Servers) -> None:
     contact = start_group(serve, "--memory", "1MiB")
     block = np.arange(64 * 1024.0)
     with ts.Staging(contact) as staging:
         for version in range(2):
             staging.put("x", version, block + version)
-        home = used(staging).index(1 << 20)
+        primary = used(staging).index(1 << 20)
         for version in range(2, 4):
             staging.put("x", version, block + version)
-        guest = (home + 1) % COUNT
-        assert used(staging)[guest] == 1 << 20
-        next(p for p in serve.processes if rank_of(p) == guest).kill()
+        overflow = (primary + 1) % COUNT
+        assert used(staging)[overflow] == 1 << 20
+        next(p for p in serve.processes if rank_of(p) == overflow).kill()
         with pytest.raises(ts.PeerLost):
             staging.get("x", 3, timeout=PATIENCE)
         assert np.array_equal(staging.get("x", 1, (0,), (100,)), block[:100] + 1)

@@ -47,9 +47,9 @@ std::optional<std::int64_t> read(StagingWorld& world, Catalog& catalog, const Ge
   const auto held = catalog.get(request, reply, world.now_ns());
   if (!held) return std::nullopt;
   std::int64_t value = -1;
-  const auto copy = [&](const Held& here) {
+  const auto copy = [&](const LeasedBox& here) {
     const std::byte* data = here.data.data();
-    if (here.data.empty()) data = world.memory(here.objects[0].home, here.objects[0].range);
+    if (here.data.empty()) data = world.memory(here.objects[0].primary, here.objects[0].range);
     std::memcpy(&value, data, 8);
     return Status{};
   };
@@ -74,13 +74,13 @@ void put_and_get(StagingWorld& world, int client, Catalog& catalog, Record& reco
   if (done && !*done) {
     const auto room = catalog.begin(put, end_ns);
     if (!room) return;
-    (void)fill(world.memory(room->home, room->range));
+    (void)fill(world.memory(room->primary, room->range));
     done = catalog.commit(*room).ok();
   }
   if (!done || !*done || !world.step(client)) return;
   const std::int64_t end = world.steps();
   record.puts[static_cast<std::size_t>(number)].end = end;
-  const GetRequest get{"x", Which::exact, put.version, put.box, {}};
+  const GetRequest get{"x", VersionChoice::exact, put.version, put.box, {}};
   const auto value = read(world, catalog, get, record);
   if (value && *value != number) record.wrong.emplace_back("a wrong byte");
   for (const Done& deletion : record.deletions) {
@@ -97,7 +97,7 @@ void look_back(StagingWorld& world, Catalog& catalog, Record& record) {
   const Done put = record.puts[static_cast<std::size_t>(number)];
   const auto known = catalog.describe("x", true, world.now_ns());
   if (!known) return;
-  const GetRequest get{"x", Which::exact, put.version, known->bounds, {}};
+  const GetRequest get{"x", VersionChoice::exact, put.version, known->bounds, {}};
   if (!read(world, catalog, get, record)) return;
   for (const Done& deletion : record.deletions) {
     if (put.end < deletion.begin && deletion.end < began) {

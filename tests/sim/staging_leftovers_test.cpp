@@ -27,7 +27,7 @@ Result<int> put(Catalog& catalog, const PutRequest& request, std::int64_t end_ns
   const auto room = catalog.begin(request, end_ns);
   if (!room) return room.error();
   if (Status status = catalog.commit(*room); !status) return status.error();
-  return room->home;
+  return room->primary;
 }
 
 Result<std::int64_t> get(Catalog& catalog, const GetRequest& request, std::int64_t end_ns) {
@@ -40,13 +40,13 @@ Result<std::int64_t> get(Catalog& catalog, const GetRequest& request, std::int64
 
 /// Whether the server knows of objects of other servers.
 bool knows_of_others(SimulatedServers& servers, int server, std::int64_t version, const Box& box) {
-  const protocol::AskVersion request{{"energy", Which::exact, version, box, {}}};
+  const protocol::QueryVersion request{{"energy", VersionChoice::exact, version, box, {}}};
   ReplyBuffer reply;
   auto answer = ask(servers, server, request, reply);
   while (!answer && answer.error().code == ErrorCode::timeout) {
     answer = ask(servers, server, request, reply);
   }
-  return answer && std::holds_alternative<protocol::AskOthers>(*answer);
+  return answer && std::holds_alternative<protocol::NeedsOtherServers>(*answer);
 }
 
 std::int64_t memory_used(const StagingWorld& world) {
@@ -74,7 +74,7 @@ TEST(questions_that_are_answered_too_late_take_nothing) {
         const std::int64_t end_ns = w.now_ns() + (version % 2 == 0 ? 0 : patience_ns);
         const auto room = catalog.begin(put_of(version, box), end_ns);
         if (room) (void)catalog.commit(*room);
-        (void)get(catalog, {"energy", Which::exact, version, box}, w.now_ns());
+        (void)get(catalog, {"energy", VersionChoice::exact, version, box}, w.now_ns());
         late += !room && room.error().code == ErrorCode::timeout ? 1 : 0;
         w.answer_late();
         for (int k = 0; k < w.servers(); ++k) {
@@ -98,14 +98,14 @@ TEST(who_helped_out_hears_that_a_version_was_discarded) {
   StagingWorld world(options);
   const Box box = box_of(0, 1000);  // a server has memory for one
   std::int64_t next = 0;
-  std::set<int> homes;
+  std::set<int> primaries;
   // Each version comes from a client of its own, which has not met the helper before.
   const auto put_one = [&](StagingWorld& w, int client, SimulatedServers& servers) {
     while (next < client && w.step(client)) continue;
     Catalog catalog(servers);
-    const auto home = put(catalog, put_of(next, box), w.now_ns() + patience_ns);
-    EXPECT(home.ok());
-    if (home) homes.insert(*home);
+    const auto primary = put(catalog, put_of(next, box), w.now_ns() + patience_ns);
+    EXPECT(primary.ok());
+    if (primary) primaries.insert(*primary);
     EXPECT(memory_used(w) <= 2 * 8192);
     ++next;
     w.close(client);
@@ -114,7 +114,7 @@ TEST(who_helped_out_hears_that_a_version_was_discarded) {
     while (next < count && w.step(client)) continue;
     Catalog catalog(servers);
     for (std::int64_t version = 0; version < count; ++version) {
-      const auto got = get(catalog, {"energy", Which::exact, version, box}, w.now_ns());
+      const auto got = get(catalog, {"energy", VersionChoice::exact, version, box}, w.now_ns());
       EXPECT_EQ(got.ok(), version >= count - 2);
     }
     // A put that carries its data names orphans, too.
@@ -129,5 +129,5 @@ TEST(who_helped_out_hears_that_a_version_was_discarded) {
   std::vector<StagingWorld::Script> scripts(count, put_one);
   scripts.emplace_back(check);
   REQUIRE(world.run(scripts, 100'000));
-  EXPECT_EQ(homes.size(), 3U);
+  EXPECT_EQ(primaries.size(), 3U);
 }

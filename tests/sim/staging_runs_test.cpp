@@ -27,7 +27,7 @@ struct Put {
   Box box;
   std::int64_t begin = 0;          ///< step
   std::int64_t end = never_ended;  ///< step at which it returned well
-  int home = 0;
+  int primary = 0;
   bool may_count = false;  ///< it may have been committed
 };
 
@@ -126,12 +126,12 @@ void put(StagingWorld& world, int client, Catalog& catalog, Record& record, cons
   }
   const auto room = catalog.begin(request, end_ns);
   if (!room) return judge_failed_put(world, record, room.error());
-  record.puts[static_cast<std::size_t>(number)].home = room->home;
-  world.begin_writing(client, room->home, room->range);
+  record.puts[static_cast<std::size_t>(number)].primary = room->primary;
+  world.begin_writing(client, room->primary, room->range);
   bool copied = true;
   for (std::size_t k = 0; k < points && copied; ++k) {
     if (k % 16 == 0) copied = world.step(client);
-    std::byte* data = world.memory(room->home, room->range);
+    std::byte* data = world.memory(room->primary, room->range);
     copied = copied && data != nullptr;
     if (copied) std::memcpy(data + 8 * k, &number, 8);
   }
@@ -170,7 +170,7 @@ void judge_failure(const StagingWorld& world, Record& record, const GetRequest& 
     record.complain("a variable ended before its writers");
   }
   if (error.code == ErrorCode::not_found && record.keeps_to_versions &&
-      request.which == Which::exact &&
+      request.choice == VersionChoice::exact &&
       later_versions(record, request.version) < record.versions_kept) {
     record.complain("a put that never ended evicted a version");
   }
@@ -188,7 +188,7 @@ void judge_failure(const StagingWorld& world, Record& record, const GetRequest& 
   }
   // Unless time was up, it claims that nothing will come any more: what came meanwhile counts.
   const std::int64_t by = error.code == ErrorCode::timeout ? began : world.steps();
-  if (request.which == Which::exact && !gone &&
+  if (request.choice == VersionChoice::exact && !gone &&
       covered_before(world, record, request.version, request.box, by)) {
     record.complain("a get of what was there failed: " + error.text());
   }
@@ -236,19 +236,19 @@ std::int64_t index_in(const Box& box, const Point& strides, const Point& point) 
 }
 
 /// Copies what is held, in small steps. Fails if the client or a server died meanwhile.
-Status copy_out(StagingWorld& world, int client, const Held& held, const Box& box,
+Status copy_out(StagingWorld& world, int client, const LeasedBox& held, const Box& box,
                 std::vector<std::int64_t>& dense) {
   const Point strides = strides_of(box);
   bool well = true;
   if (!held.data.empty()) std::memcpy(dense.data(), held.data.data(), held.data.size());
   for (const Part& part : held.parts) {
-    const Seen& object = held.objects[part.object];
+    const StoredObject& object = held.objects[part.object];
     const Point theirs = strides_of(object.box);
     std::size_t count = 0;
     each_point(part.box, [&](const Point& point) {
       if (!well) return;
       if (count++ % 16 == 0) well = world.step(client);
-      const std::byte* data = world.memory(object.home, object.range);
+      const std::byte* data = world.memory(object.primary, object.range);
       well = well && data != nullptr;
       if (!well) return;
       std::memcpy(&dense[static_cast<std::size_t>(index_in(box, strides, point))],
@@ -260,9 +260,11 @@ Status copy_out(StagingWorld& world, int client, const Held& held, const Box& bo
 
 /// All that is held, as each_point() goes.
 Result<std::vector<std::int64_t>> take(StagingWorld& world, int client, Catalog& catalog,
-                                       const Held& held, const Box& box, std::int64_t end_ns) {
+                                       const LeasedBox& held, const Box& box, std::int64_t end_ns) {
   std::vector<std::int64_t> dense(static_cast<std::size_t>(box.points()), -1);
-  const auto copy = [&](const Held& here) { return copy_out(world, client, here, box, dense); };
+  const auto copy = [&](const LeasedBox& here) {
+    return copy_out(world, client, here, box, dense);
+  };
   if (Status status = catalog.take(held, end_ns, copy); !status) return status.error();
   const Point strides = strides_of(box);
   std::vector<std::int64_t> values;
@@ -290,7 +292,7 @@ std::optional<std::int64_t> get(StagingWorld& world, int client, Catalog& catalo
     judge_values(record, request, held->version, began, *values);
   } else if (world.step(client) && !world.cut_off(client)) {
     GetRequest exact = request;
-    exact.which = Which::exact;
+    exact.choice = VersionChoice::exact;
     exact.version = held->version;
     judge_failure(world, record, exact, world.steps(), values.error());
   }
@@ -331,11 +333,13 @@ void read(StagingWorld& world, int client, SimulatedServers& servers, Record& re
   const auto count = random.between(1, run.calls_max);
   for (std::int64_t k = 0; k < count; ++k) {
     const Box box = random_box(random, run.rank, run.longest);
-    const auto which = static_cast<Which>(random.below(3));
-    const std::int64_t version =
-        which == Which::latest ? INT64_MAX : random.below(run.versions) - (which == Which::next);
-    const auto got = get(world, client, catalog, record, {"energy", which, version, box});
-    if (got && which == Which::next && *got <= version) record.complain("a version went back");
+    const auto choice = static_cast<VersionChoice>(random.below(3));
+    const std::int64_t version = choice == VersionChoice::latest
+                                     ? INT64_MAX
+                                     : random.below(run.versions) - (choice == VersionChoice::next);
+    const auto got = get(world, client, catalog, record, {"energy", choice, version, box});
+    if (got && choice == VersionChoice::next && *got <= version)
+      record.complain("a version went back");
     if (random.chance(0.1)) (void)catalog.list();
     if (random.chance(0.1)) (void)catalog.describe("energy", true, world.now_ns());
   }

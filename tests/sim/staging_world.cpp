@@ -66,8 +66,8 @@ Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
   }
   world_.answer_late(there, client_);
   if (!reply.bytes) reply.bytes = std::make_unique<std::byte[]>(4096);
-  auto length = there.service->answer(static_cast<staging::Owner>(client_), question.bytes(),
-                                      {reply.bytes.get(), 4096});
+  auto length = there.service->answer(static_cast<staging::ClientConnection>(client_),
+                                      question.bytes(), {reply.bytes.get(), 4096});
   if (!world_.step(client_)) return dead();  // the answer travels
   if (!there.alive) return lost(server);
   if (client.cut_off) return cut();
@@ -108,14 +108,14 @@ StagingWorld::StagingWorld(Options options)
       return server.segments[at(range.segment)].data() + range.offset;
     };
     service.move = [&server](const staging::Move& move) { server.moves.push_back(move); };
-    service.notify = [this](staging::Owner client) { ++clients_[client]->notices; };
+    service.notify = [this](staging::ClientConnection client) { ++clients_[client]->notices; };
     server.service = std::make_unique<staging::Service>(std::move(service));
   }
   for (int rank = 1; rank < options.servers; ++rank) {
     const staging::protocol::Join join{staging::staging_version, rank, options.servers,
                                        "server" + std::to_string(rank)};
     std::byte reply[64];
-    (void)servers_[0].service->answer(1000 + static_cast<staging::Owner>(rank),
+    (void)servers_[0].service->answer(1000 + static_cast<staging::ClientConnection>(rank),
                                       staging::message_of(join).bytes(), reply);
   }
 }
@@ -158,7 +158,7 @@ void StagingWorld::answer_late(Server& server, int client) {
   std::byte reply[4096];
   const auto questions = std::exchange(server.late[client], {});
   for (const auto& question : questions) {
-    (void)server.service->answer(static_cast<staging::Owner>(client), question, reply);
+    (void)server.service->answer(static_cast<staging::ClientConnection>(client), question, reply);
   }
 }
 
@@ -217,11 +217,11 @@ void StagingWorld::deliver_partings(bool all) {
     Server& server = servers_[at(parting.server)];
     if (server.alive) {
       answer_late(server, parting.client);
-      const auto owner = static_cast<staging::Owner>(parting.client);
+      const auto client = static_cast<staging::ClientConnection>(parting.client);
       if (parting.how == Leaving::lost) {
-        server.service->lost(owner);
+        server.service->lost(client);
       } else {
-        server.service->gone(owner, parting.how == Leaving::ended);
+        server.service->gone(client, parting.how == Leaving::ended);
       }
     }
   }

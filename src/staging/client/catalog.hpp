@@ -25,13 +25,13 @@ namespace tranship::staging {
 /// A client that hears nothing looks for itself so often.
 constexpr std::int64_t look_again_ns = 250'000'000;
 
-/// Room for an object, and where it was indexed.
-struct Room {
+/// PreparedPut for an object, and where it was indexed.
+struct PreparedPut {
   PutRequest request;
-  int home = 0;
+  int primary = 0;
   std::uint64_t object = 0;
-  Range range;               ///< of the home's memory
-  bool guest = false;        ///< the home owns no part of the box
+  Range range;               ///< of the primary's memory
+  bool overflow = false;     ///< the primary owns no part of the box
   bool ready = true;         ///< it may be written; else after take_pages()
   bool stale = false;        ///< there is none: the variable was deleted meanwhile
   std::vector<int> indexed;  ///< other servers that know of it
@@ -40,12 +40,12 @@ struct Room {
 };
 
 /// What a get holds until release().
-struct Held {
+struct LeasedBox {
   std::int64_t version = 0;
   std::string type;
   std::int64_t element_bytes = 0;
-  std::vector<Seen> objects;  ///< the newest first
-  std::vector<Part> parts;    ///< of the box, by object
+  std::vector<StoredObject> objects;  ///< the newest first
+  std::vector<Part> parts;            ///< of the box, by object
   std::vector<std::pair<int, std::uint64_t>> leases;
   std::int64_t end_ns = 0;  ///< Of the get's time.
   /// The box itself, dense, instead of objects; it lies in the caller's buffer.
@@ -54,8 +54,8 @@ struct Held {
 };
 
 /// Puts and gets without their bytes. Any thread may call any member. Times are of the servers'
-/// clock. Cost: a put asks its home twice (once if it goes with its data), and each other server
-/// that owns a part of its box twice; a get asks each owner of its box once, and those homes of
+/// clock. Cost: a put asks its primary twice (once if it goes with its data), and each other server
+/// that owns a part of its box twice; a get asks each owner of its box once, and those primaries of
 /// objects that are not owners.
 class Catalog {
  public:
@@ -77,30 +77,30 @@ class Catalog {
                    const std::function<Status(std::byte*)>& fill, std::int64_t end_ns) {
     return put(request, Data{bytes, fill}, end_ns);
   }
-  /// Makes room for an object, which commit() makes visible: on its home, or if that is full on
+  /// Makes room for an object, which commit() makes visible: on its primary, or if that is full on
   /// another server. Waits while all are full.
   /// `ready`: it is written at once. Else take_pages() comes before, and the memory of a server
   /// that has little left is not taken by puts that wait.
-  Result<Room> begin(const PutRequest& request, std::int64_t end_ns, bool ready = true);
+  Result<PreparedPut> begin(const PutRequest& request, std::int64_t end_ns, bool ready = true);
   /// @error out_of_memory if the server's machine has none left; abort() then
-  Status take_pages(const Room& room);
-  /// `path` is told to the home for its statistics: how the data came.
-  Status commit(const Room& room, std::string_view path = {}, const Checksum& checksum = {});
-  void abort(const Room& room);
+  Status take_pages(const PreparedPut& room);
+  /// `path` is told to the primary for its statistics: how the data came.
+  Status commit(const PreparedPut& room, std::string_view path = {}, const Checksum& checksum = {});
+  void abort(const PreparedPut& room);
 
   /// Waits until objects cover the box; `reply` takes the data if they are few.
   /// @error timeout, which says what is missing; not_found if the version was discarded; closed or
   ///        peer_lost if it can never come
-  Result<Held> get(const GetRequest& request, ReplyBuffer& reply, std::int64_t end_ns);
+  Result<LeasedBox> get(const GetRequest& request, ReplyBuffer& reply, std::int64_t end_ns);
   /// Calls `copy` with the parts that lie in the servers' memory, and then, one object after the
   /// other, with those that must come back from disk before; so it may hold more than the servers'
   /// memory does, and nobody waits for memory while he holds some.
   /// @error what `copy` says; timeout; io if a disk fails
-  Status take(const Held& held, std::int64_t end_ns,
-              const std::function<Status(const Held&)>& copy);
+  Status take(const LeasedBox& held, std::int64_t end_ns,
+              const std::function<Status(const LeasedBox&)>& copy);
   /// `path` is told to the servers for their statistics; empty: nothing was read.
   /// @error not_found if a server knows the lease no longer
-  Status release(const Held& held, std::string_view path = {});
+  Status release(const LeasedBox& held, std::string_view path = {});
 
   /// Waits as get() does, for the version that it would return.
   Result<std::int64_t> wait(const GetRequest& request, std::int64_t end_ns);
@@ -123,30 +123,30 @@ class Catalog {
   Result<std::vector<ServerInfo>> status();
 
  private:
-  /// An object's home and its number there, and the server that named it.
+  /// An object's primary and its number there, and the server that named it.
   using NamedBy = std::map<std::pair<int, std::uint64_t>, int>;
-  using Answers = std::vector<std::pair<int, Found>>;  ///< by server
-  struct Known {
-    Facts facts;
+  using Answers = std::vector<std::pair<int, FoundObjects>>;  ///< by server
+  struct KnownVariable {
+    VariableMetadata metadata;
     bool declared = false;  ///< this client puts to it
   };
   /// Waiting: not whole yet, and why. Spread: one server does not know all.
-  /// Stale: the variable was deleted since this client has asked its keeper for it.
+  /// Stale: the variable was deleted since this client has asked its metadata server for it.
   struct Stale {};
-  using Look = Result<std::variant<Held, Waiting, Spread, Stale>>;
-  struct Owners {
+  using LookResult = Result<std::variant<LeasedBox, Waiting, NeedsOtherServers, Stale>>;
+  struct IndexServers {
     std::vector<int> servers;
-    Life life;
+    Incarnation incarnation;
   };
   /// What find() of several servers brought besides objects.
-  struct Heard {
+  struct FindOutcome {
     NamedBy named_by;
     std::string why;  ///< there is nothing yet
     bool stale = false;
   };
   /// The objects of one version; or the version that was named, and discarded meanwhile.
-  struct Gathered {
-    std::optional<Held> held;
+  struct GatheredVersion {
+    std::optional<LeasedBox> held;
     std::optional<std::int64_t> vanished;
   };
 
@@ -155,73 +155,76 @@ class Catalog {
     return staging::ask(servers_, server, request, reply);
   }
   template <typename Request>
-  Result<typename Request::Reply> ask_with_ticket(int server, Request request, ReplyBuffer& reply);
+  Result<typename Request::Reply> ask_undoable(int server, Request request, ReplyBuffer& reply);
   template <typename Request>
   Result<typename Request::Reply> ask_until_done(int server, const Request& request,
                                                  ReplyBuffer& reply, std::int64_t end_ns);
   Status pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why);
   Status go_on(int rounds, std::int64_t end_ns, const std::string& why) const;
 
-  Known remember(const std::string& variable, Known known);
+  KnownVariable remember(const std::string& variable, KnownVariable known);
   void forget(const std::string& variable);
   Result<ReplyKind> put_now(const PutRequest& request, const Data& data, std::int64_t end_ns);
-  Result<Room> begin_now(const PutRequest& request, std::int64_t end_ns, bool ready);
-  Result<Known> declare(const PutRequest& request, std::int64_t end_ns);
-  Result<bool> ask_room(int server, Effort effort, const std::vector<int>& owners, Room& room,
-                        std::string& why);
-  Status find_room(const std::vector<int>& homes, const std::vector<int>& owners, Room& room,
-                   std::int64_t end_ns);
-  Status index_at(const std::vector<int>& owners, Room& room);
+  Result<PreparedPut> begin_now(const PutRequest& request, std::int64_t end_ns, bool ready);
+  Result<KnownVariable> declare(const PutRequest& request, std::int64_t end_ns);
+  Result<bool> ask_room(int server, Effort effort, const std::vector<int>& index_servers,
+                        PreparedPut& room, std::string& why);
+  Status find_room(const std::vector<int>& candidates, const std::vector<int>& index_servers,
+                   PreparedPut& room, std::int64_t end_ns);
+  Status index_at(const std::vector<int>& index_servers, PreparedPut& room);
   void pass_on(int server, const std::vector<Orphan>& orphans);
-  Result<protocol::Described> ask_keeper(const std::string& variable, bool watch,
-                                         std::int64_t end_ns);
-  Result<Owners> owners_of(const std::string& variable, const Box& box, std::int64_t end_ns);
+  Result<protocol::Described> ask_metadata_server(const std::string& variable, bool watch,
+                                                  std::int64_t end_ns);
+  Result<IndexServers> index_servers_of(const std::string& variable, const Box& box,
+                                        std::int64_t end_ns);
 
-  Result<Held> look_until_whole(const GetRequest& request, bool wants_data, ReplyBuffer& reply,
-                                std::int64_t end_ns);
-  Result<std::optional<Held>> look_in_life(const GetRequest& asked, bool wants_data,
-                                           ReplyBuffer& reply, std::int64_t end_ns);
-  Look ask_version(const GetRequest& request, int server, ReplyBuffer& reply);
-  Look ask_one(const GetRequest& request, int server, ReplyBuffer& reply);
-  Look hold_objects(int server, const GetRequest& request, protocol::Objects objects,
-                    ReplyBuffer& reply);
-  Look ask_all(const GetRequest& request, const std::vector<int>& owners, bool watch,
-               ReplyBuffer& reply);
-  Result<std::optional<Held>> gather(const GetRequest& request, const std::vector<int>& owners,
-                                     bool watch, ReplyBuffer& reply, Heard& heard);
-  Result<Gathered> gather_version(const GetRequest& request, const std::vector<int>& owners,
-                                  bool watch, ReplyBuffer& reply, Heard& heard);
+  Result<LeasedBox> look_until_whole(const GetRequest& request, bool wants_data, ReplyBuffer& reply,
+                                     std::int64_t end_ns);
+  Result<std::optional<LeasedBox>> look_in_life(const GetRequest& asked, bool wants_data,
+                                                ReplyBuffer& reply, std::int64_t end_ns);
+  LookResult ask_version(const GetRequest& request, int server, ReplyBuffer& reply);
+  LookResult ask_one(const GetRequest& request, int server, ReplyBuffer& reply);
+  LookResult hold_objects(int server, const GetRequest& request, protocol::Objects objects,
+                          ReplyBuffer& reply);
+  LookResult ask_all(const GetRequest& request, const std::vector<int>& index_servers, bool watch,
+                     ReplyBuffer& reply);
+  Result<std::optional<LeasedBox>> gather(const GetRequest& request,
+                                          const std::vector<int>& index_servers, bool watch,
+                                          ReplyBuffer& reply, FindOutcome& heard);
+  Result<GatheredVersion> gather_version(const GetRequest& request,
+                                         const std::vector<int>& index_servers, bool watch,
+                                         ReplyBuffer& reply, FindOutcome& heard);
   Status find_at(const std::vector<int>& servers, const GetRequest& request, bool watch,
-                 ReplyBuffer& reply, Answers& answers, Heard& heard);
-  Status lease_others(const GetRequest& request, bool watch, const NamedBy& named_by, Held& held,
-                      ReplyBuffer& reply);
-  Status lease_at(int home, const GetRequest& request, bool watch, const NamedBy& named_by,
-                  Held& held, ReplyBuffer& reply);
+                 ReplyBuffer& reply, Answers& answers, FindOutcome& heard);
+  Status lease_others(const GetRequest& request, bool watch, const NamedBy& named_by,
+                      LeasedBox& held, ReplyBuffer& reply);
+  Status lease_at(int primary, const GetRequest& request, bool watch, const NamedBy& named_by,
+                  LeasedBox& held, ReplyBuffer& reply);
   Result<Range> recall(int server, std::uint64_t lease, std::uint64_t object, std::int64_t end_ns);
-  Status take_back(Held& here, std::span<const Part> away, std::int64_t end_ns,
-                   const std::function<Status(const Held&)>& copy);
-  Error given_up(int server, const Found& found, const Status& why);
+  Status take_back(LeasedBox& here, std::span<const Part> away, std::int64_t end_ns,
+                   const std::function<Status(const LeasedBox&)>& copy);
+  Error given_up(int server, const FoundObjects& found, const Status& why);
   Status read_found(int server, const GetRequest& request, protocol::Objects& objects,
                     ReplyBuffer& reply);
 
   Servers& servers_;
   Distribution distribution_;
   std::function<bool()> interrupted_;
-  std::atomic<Ticket> last_ticket_{0};
+  std::atomic<RequestId> last_request_id_{0};
   std::mutex mutex_;  ///< guards what follows
-  std::map<std::string, Known> known_;
+  std::map<std::string, KnownVariable> known_;
 };
 
-/// For what a server grants: the request gets a ticket, by which that is given up if nobody waits
-/// for the reply any more.
+/// For what a server grants: the request gets a request id, by which that is given up if nobody
+/// waits for the reply any more.
 template <typename Request>
-Result<typename Request::Reply> Catalog::ask_with_ticket(int server, Request request,
-                                                         ReplyBuffer& reply) {
-  request.ticket = ++last_ticket_;
+Result<typename Request::Reply> Catalog::ask_undoable(int server, Request request,
+                                                      ReplyBuffer& reply) {
+  request.request_id = ++last_request_id_;
   auto answer = ask(server, request, reply);
   const bool in_doubt = !answer && (answer.error().code == ErrorCode::timeout ||
                                     answer.error().code == ErrorCode::cancelled);
-  if (in_doubt) servers_.tell(server, message_of(protocol::Undo{request.ticket}));
+  if (in_doubt) servers_.tell(server, message_of(protocol::Undo{request.request_id}));
   return answer;
 }
 

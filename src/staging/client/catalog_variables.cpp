@@ -42,18 +42,19 @@ bool comes_after(const protocol::List& list, const VariableInfo& info) {
 
 Result<VariableInfo> Catalog::describe(const std::string& variable, bool bounds,
                                        std::int64_t end_ns) {
-  const auto described = ask_keeper(variable, false, end_ns);
+  const auto described = ask_metadata_server(variable, false, end_ns);
   if (!described) return described.error();
-  const Facts& facts = described->facts;
-  VariableInfo info{variable, facts.type, facts.element_bytes, facts.first, {}, facts.producers};
-  if (facts.domain) {
-    info.bounds = *facts.domain;
+  const VariableMetadata& metadata = described->metadata;
+  VariableInfo info{variable, metadata.type,     metadata.element_bytes, metadata.first,
+                    {},       metadata.producers};
+  if (metadata.domain) {
+    info.bounds = *metadata.domain;
     return info;
   }
   std::optional<Box> all = described->bounds;
   ReplyBuffer reply(end_ns);
   for (int server = 0; bounds && server < distribution_.servers(); ++server) {
-    if (server == distribution_.keeper(variable)) continue;
+    if (server == distribution_.metadata_server(variable)) continue;
     const auto answer = ask(server, protocol::Bounds{variable}, reply);
     if (!answer) return answer.error();
     const auto& box = answer->bounds;
@@ -89,7 +90,8 @@ Status Catalog::discard(const std::string& variable, std::int64_t version) {
   return {};
 }
 
-/// The keeper first: whoever begins anew from then on begins another variable of that name.
+/// The metadata server first: whoever begins anew from then on begins another variable of that
+/// name.
 Status Catalog::remove(const std::string& variable) {
   ReplyBuffer reply;
   std::uint64_t number = 0;
@@ -102,10 +104,10 @@ Status Catalog::remove(const std::string& variable) {
     pass_on(server, answer->orphans);
     return {};
   };
-  const int keeper = distribution_.keeper(variable);
-  Status status = remove_at(keeper);
+  const int metadata_server = distribution_.metadata_server(variable);
+  Status status = remove_at(metadata_server);
   for (int server = 0; status && server < distribution_.servers(); ++server) {
-    if (server != keeper) status = remove_at(server);
+    if (server != metadata_server) status = remove_at(server);
   }
   forget(variable);
   if (!status || any) return status;
@@ -116,7 +118,7 @@ Result<std::vector<ServerInfo>> Catalog::status() {
   std::vector<ServerInfo> all;
   ReplyBuffer reply;
   for (int server = 0; server < distribution_.servers(); ++server) {
-    auto answer = ask(server, protocol::AskStatus{}, reply);
+    auto answer = ask(server, protocol::QueryStatus{}, reply);
     if (!answer) return answer.error();
     all.push_back(std::move(answer->info));
   }

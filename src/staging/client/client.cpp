@@ -272,7 +272,7 @@ Result<std::string> Client::put_by_copy(const Putting& put) {
                                  [](const Event& event) { return event.done(); });
   const auto room = catalog_.begin(put.request, put.end_ns, ready);
   if (!room) return room.error();
-  auto target = object_array(room->home, room->range, put.request.box, array, put.end_ns);
+  auto target = object_array(room->primary, room->range, put.request.box, array, put.end_ns);
   Status status = target ? await(put.after, put.end_ns) : Status(target.error());
   if (status) status = catalog_.take_pages(*room);
   Checksum checksum;
@@ -350,9 +350,9 @@ Status Client::copy_out(const Array& array, std::byte* buffer) {
 }
 
 /// Compares what was got of objects that have a checksum, and that were got whole.
-Status Client::check_whole(const Held& held, const Box& box, const Array& target) {
+Status Client::check_whole(const LeasedBox& held, const Box& box, const Array& target) {
   for (const Part& part : held.parts) {
-    const Seen& object = held.objects[part.object];
+    const StoredObject& object = held.objects[part.object];
     if (object.checksum.known == 0 || part.box != object.box) continue;
     Array got = target;
     for (std::size_t k = 0; k < at(box.rank); ++k) {
@@ -415,7 +415,7 @@ Result<Client::Got> Client::get_objects(const GetRequest& request, const Array& 
   Status status = check_type(held->type, held->element_bytes, target);
   Got got{held->version, std::string(message_path)};
   if (status) {
-    status = catalog_.take(*held, end, [&](const Held& here) {
+    status = catalog_.take(*held, end, [&](const LeasedBox& here) {
       return here.data.empty() ? take_parts(here, request.box, target, end, got.path)
                                : take_data(here, target);
     });
@@ -428,7 +428,7 @@ Result<Client::Got> Client::get_objects(const GetRequest& request, const Array& 
   return got;
 }
 
-Status Client::take_data(const Held& held, const Array& target) const {
+Status Client::take_data(const LeasedBox& held, const Array& target) const {
   auto* data = const_cast<std::byte*>(held.data.data());
   if (target.memory_kind == MemoryKind::host) return copy_dense(target, data, true);
   auto mapping = dense_of(target);
@@ -441,14 +441,14 @@ Status Client::take_data(const Held& held, const Array& target) const {
   return event ? event->wait({}) : Status(event.error());
 }
 
-Status Client::take_parts(const Held& held, const Box& box, const Array& target, std::int64_t end,
-                          std::string& path) {
+Status Client::take_parts(const LeasedBox& held, const Box& box, const Array& target,
+                          std::int64_t end, std::string& path) {
   const Timed part_of_call(engine_.trace(), *links_,
                            [&] { return part_span("copy", target.view.bytes()); });
   std::vector<CopyPair> pairs;
   for (const Part& part : held.parts) {
-    const Seen& object = held.objects[part.object];
-    auto source = object_array(object.home, object.range, object.box, target, end);
+    const StoredObject& object = held.objects[part.object];
+    auto source = object_array(object.primary, object.range, object.box, target, end);
     if (!source) return source.error();
     CopyPair& pair = pairs.emplace_back(CopyPair{std::move(*source), target});
     View& from = pair.source.view;

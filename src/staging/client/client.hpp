@@ -118,7 +118,7 @@ class Client {
   Result<std::string> copy_into(const Array& array, const Array& target, std::int64_t end) const;
   Result<Checksum> checksum_of(const Array& array);
   Status copy_out(const Array& array, std::byte* buffer);
-  Status check_whole(const Held& held, const Box& box, const Array& target);
+  Status check_whole(const LeasedBox& held, const Box& box, const Array& target);
   Status await(std::span<const Event> after, std::int64_t end_ns) const;
   Status wait_for(const Event& event, std::int64_t end_ns) const;
   struct Got {
@@ -126,8 +126,8 @@ class Client {
     std::string path;
   };
   Result<Got> get_objects(const GetRequest& request, const Array& target, std::int64_t end_ns);
-  Status take_data(const Held& held, const Array& target) const;
-  Status take_parts(const Held& held, const Box& box, const Array& target, std::int64_t end_ns,
+  Status take_data(const LeasedBox& held, const Array& target) const;
+  Status take_parts(const LeasedBox& held, const Box& box, const Array& target, std::int64_t end_ns,
                     std::string& path);
   /// The way that it takes; of several copies the first one's.
   std::string path_of(const Event& event) const;

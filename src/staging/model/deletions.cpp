@@ -11,15 +11,15 @@ Deletions::Deletions(int servers, std::size_t names_max)
       forgotten_(static_cast<std::size_t>(servers)) {}
 
 void Deletions::add(const std::string& variable, std::uint64_t number) {
-  const auto keeper = static_cast<std::size_t>(distribution_.keeper(variable));
-  newest_[keeper] = std::max(newest_[keeper], number);
+  const auto metadata_server = static_cast<std::size_t>(distribution_.metadata_server(variable));
+  newest_[metadata_server] = std::max(newest_[metadata_server], number);
   std::uint64_t& known = names_[variable];
   if (known >= number) return;
   known = number;
   order_.emplace_back(variable, number);
   while (order_.size() > names_max_) {
     const auto& [name, oldest] = order_.front();
-    const auto its = static_cast<std::size_t>(distribution_.keeper(name));
+    const auto its = static_cast<std::size_t>(distribution_.metadata_server(name));
     forgotten_[its] = std::max(forgotten_[its], oldest);
     const auto found = names_.find(name);
     if (found != names_.end() && found->second == oldest) names_.erase(found);
@@ -27,13 +27,13 @@ void Deletions::add(const std::string& variable, std::uint64_t number) {
   }
 }
 
-bool Deletions::stale(const std::string& variable, const Life& life) const {
-  if (order_.empty() || life.stamp == 0) return false;
-  const auto keeper = static_cast<std::size_t>(distribution_.keeper(variable));
-  if (life.stamp >= newest_[keeper]) return false;
+bool Deletions::stale(const std::string& variable, const Incarnation& incarnation) const {
+  if (order_.empty() || incarnation.stamp == 0) return false;
+  const auto metadata_server = static_cast<std::size_t>(distribution_.metadata_server(variable));
+  if (incarnation.stamp >= newest_[metadata_server]) return false;
   const auto found = names_.find(variable);
-  if (found != names_.end()) return life.life < found->second;
-  return life.stamp < forgotten_[keeper];
+  if (found != names_.end()) return incarnation.number < found->second;
+  return incarnation.stamp < forgotten_[metadata_server];
 }
 
 }  // namespace tranship::staging

@@ -1,4 +1,4 @@
-// Which variables were deleted, so that nobody goes on with what he knew of one before.
+// Which variables were deleted, so that no client goes on with outdated metadata.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,25 @@
 
 namespace tranship::staging {
 
-/// What a client knows of a variable's time. The keeper of a variable counts creations and
-/// deletions of all its variables with one number.
-struct Life {
-  std::uint64_t life = 0;   ///< the number of the variable's creation
-  std::uint64_t stamp = 0;  ///< the keeper's number when the client asked it; 0: it has not asked
+/// Tells apart variables of one name that were created one after the other. A metadata server
+/// counts the creations and deletions of all its variables with one number.
+struct Incarnation {
+  std::uint64_t number = 0;  ///< The number of the variable's creation.
+  std::uint64_t stamp = 0;   ///< The metadata server's number when the client asked it; 0: never.
 };
 
-/// The last deletions that a server was told of.
-/// Law: stale() of whoever asked the keeper before a variable was deleted, and not since. Of
-/// deletions that are no longer remembered one by one, it says so of any variable of that keeper:
-/// who asks anew may go on. Costs nothing before the first deletion. Not thread-safe.
+/// The last deletions that were reported to a server.
+/// Law: stale() is true for a client that asked the metadata server before a variable was deleted,
+/// and not since. For deletions that are no longer remembered one by one, it is true for all
+/// variables of that metadata server: a client that asks again may go on. Costs nothing before the
+/// first deletion. Not thread-safe.
 class Deletions {
  public:
   explicit Deletions(int servers, std::size_t names_max = 4096);
 
-  /// The variable's keeper has deleted it, with that number.
+  /// Records that the variable's metadata server has deleted it, with that number.
   void add(const std::string& variable, std::uint64_t number);
-  bool stale(const std::string& variable, const Life& life) const;
+  bool stale(const std::string& variable, const Incarnation& incarnation) const;
   std::size_t size() const { return names_.size(); }
 
  private:
@@ -38,8 +39,9 @@ class Deletions {
   std::size_t names_max_;
   std::unordered_map<std::string, std::uint64_t> names_;
   std::deque<std::pair<std::string, std::uint64_t>> order_;
-  std::vector<std::uint64_t> newest_;     ///< by keeper
-  std::vector<std::uint64_t> forgotten_;  ///< the newest that is no longer in names_, by keeper
+  /// By metadata server: its newest deletion, and the newest one that is no longer in names_.
+  std::vector<std::uint64_t> newest_;
+  std::vector<std::uint64_t> forgotten_;
 };
 
 }  // namespace tranship::staging

@@ -39,9 +39,9 @@ CellOrder::CellOrder(const Point& lower, const Point& upper, int rank)
     along.emplace_back(hilbert_index(cell, rank), static_cast<std::uint32_t>(along.size()));
   } while (step(cell, {}, last, rank));
   std::sort(along.begin(), along.end());
-  places_.resize(along.size());
+  positions_.resize(along.size());
   for (std::size_t place = 0; place < along.size(); ++place) {
-    places_[along[place].second] = static_cast<std::uint32_t>(place);
+    positions_[along[place].second] = static_cast<std::uint32_t>(place);
   }
 }
 
@@ -57,7 +57,7 @@ std::shared_ptr<const CellOrder> CellOrder::of(const Point& lower, const Point& 
   return std::shared_ptr<const CellOrder>(new CellOrder(lower, upper, rank));
 }
 
-std::optional<std::uint64_t> CellOrder::place(const Point& cell) const {
+std::optional<std::uint64_t> CellOrder::position(const Point& cell) const {
   for (std::size_t k = 0; k < at(rank_); ++k) {
     if (cell[k] < lower_[k] || cell[k] >= upper_[k]) return std::nullopt;
   }
@@ -65,7 +65,7 @@ std::optional<std::uint64_t> CellOrder::place(const Point& cell) const {
   for (std::size_t k = at(rank_); k-- > 0;) {
     number = number * (upper_[k] - lower_[k]) + (cell[k] - lower_[k]);
   }
-  return places_[static_cast<std::size_t>(number)];
+  return positions_[static_cast<std::size_t>(number)];
 }
 
 Cells Cells::around(const Box& first, std::int64_t element_bytes, std::int64_t cell_bytes,
@@ -139,33 +139,33 @@ std::uint64_t hilbert_index(const Point& cell, int rank) {
   return index;
 }
 
-int Distribution::keeper(const std::string& variable) const {
+int Distribution::metadata_server(const std::string& variable) const {
   return static_cast<int>(hash_of(variable) % static_cast<std::uint64_t>(servers_));
 }
 
-int Distribution::owner_of(const std::string& variable, const Cells& cells,
-                           const Point& cell) const {
-  const auto known = cells.order ? cells.order->place(cell) : std::nullopt;
+int Distribution::server_of(const std::string& variable, const Cells& cells,
+                            const Point& cell) const {
+  const auto position = cells.order ? cells.order->position(cell) : std::nullopt;
   // Two numbers below the servers', so that the sum does not wrap: neighbours stay neighbours.
   const auto servers = static_cast<std::uint64_t>(servers_);
-  const std::uint64_t place = known ? *known : hilbert_index(cell, cells.rank);
-  return static_cast<int>((static_cast<std::uint64_t>(keeper(variable)) + place % servers) %
-                          servers);
+  const std::uint64_t place = position ? *position : hilbert_index(cell, cells.rank);
+  return static_cast<int>(
+      (static_cast<std::uint64_t>(metadata_server(variable)) + place % servers) % servers);
 }
 
-std::vector<int> Distribution::homes(const std::string& variable, const Cells& cells,
-                                     const Box& box) const {
-  const int first = owner_of(variable, cells, cells.cell_of(box.lower));
-  std::vector<int> homes;
-  for (int k = 0; k < std::min(servers_, 1 + guests_max); ++k) {
-    homes.push_back((first + k) % servers_);
+std::vector<int> Distribution::storage_servers(const std::string& variable, const Cells& cells,
+                                               const Box& box) const {
+  const int first = server_of(variable, cells, cells.cell_of(box.lower));
+  std::vector<int> storage_servers;
+  for (int k = 0; k < std::min(servers_, 1 + overflow_servers_max); ++k) {
+    storage_servers.push_back((first + k) % servers_);
   }
-  return homes;
+  return storage_servers;
 }
 
-std::vector<int> Distribution::owners(const std::string& variable, const Cells& cells,
-                                      const Box& box) const {
-  std::vector<int> owners;
+std::vector<int> Distribution::index_servers(const std::string& variable, const Cells& cells,
+                                             const Box& box) const {
+  std::vector<int> index_servers;
   Point last_point{};
   for (std::size_t k = 0; k < at(box.rank); ++k) last_point[k] = box.upper[k] - 1;
   const Point first = cells.cell_of(box.lower);
@@ -175,18 +175,18 @@ std::vector<int> Distribution::owners(const std::string& variable, const Cells& 
     count *= static_cast<double>(last[k]) - static_cast<double>(first[k]) + 1;
   }
   if (servers_ == 1 || count > cells_max) {
-    for (int server = 0; server < servers_; ++server) owners.push_back(server);
-    return owners;
+    for (int server = 0; server < servers_; ++server) index_servers.push_back(server);
+    return index_servers;
   }
-  std::vector<bool> is_owner(at(servers_));
+  std::vector<bool> is_index_server(at(servers_));
   Point cell = first;
   do {
-    is_owner[at(owner_of(variable, cells, cell))] = true;
+    is_index_server[at(server_of(variable, cells, cell))] = true;
   } while (step(cell, first, last, box.rank));
   for (int server = 0; server < servers_; ++server) {
-    if (is_owner[at(server)]) owners.push_back(server);
+    if (is_index_server[at(server)]) index_servers.push_back(server);
   }
-  return owners;
+  return index_servers;
 }
 
 }  // namespace tranship::staging

@@ -18,28 +18,28 @@ bool remove_one(std::vector<T>& list, const Is& is) {
 
 }  // namespace
 
-void Leases::add_room(Owner owner, std::uint64_t object, Ticket ticket) {
-  of_[owner].rooms.push_back({object, ticket});
+void Leases::add_room(ClientConnection client, std::uint64_t object, RequestId request_id) {
+  of_[client].rooms.push_back({object, request_id});
   ++open_rooms_;
 }
 
-void Leases::remove_room(Owner owner, std::uint64_t object) {
-  const auto found = of_.find(owner);
+void Leases::remove_room(ClientConnection client, std::uint64_t object) {
+  const auto found = of_.find(client);
   if (found == of_.end()) return;
-  const auto is = [&](const Room& room) { return room.object == object; };
+  const auto is = [&](const RoomGrant& room) { return room.object == object; };
   if (remove_one(found->second.rooms, is)) --open_rooms_;
 }
 
 std::uint64_t Leases::add(Lease lease) {
-  of_[lease.owner].leases.push_back(++last_);
+  of_[lease.client].leases.push_back(++last_);
   leases_.emplace(last_, std::move(lease));
   ++open_leases_;
   return last_;
 }
 
-Lease* Leases::find(Owner owner, std::uint64_t number) {
+Lease* Leases::find(ClientConnection client, std::uint64_t number) {
   const auto found = leases_.find(number);
-  if (found == leases_.end() || found->second.owner != owner || is_fenced(found->second)) {
+  if (found == leases_.end() || found->second.client != client || is_fenced(found->second)) {
     return nullptr;
   }
   return &found->second;
@@ -49,45 +49,45 @@ Lease Leases::remove(std::uint64_t number) {
   const auto found = leases_.find(number);
   Lease lease = std::move(found->second);
   leases_.erase(found);
-  Holdings& holdings = of_.at(lease.owner);
+  Holdings& holdings = of_.at(lease.client);
   std::erase(holdings.leases, number);
   if (!holdings.lost) --open_leases_;
   return lease;
 }
 
-void Leases::remove_entry(Owner owner, std::uint64_t entry) {
-  const auto found = of_.find(owner);
+void Leases::remove_entry(ClientConnection client, std::uint64_t entry) {
+  const auto found = of_.find(client);
   if (found == of_.end()) return;
   remove_one(found->second.entries, [&](std::uint64_t one) { return one == entry; });
 }
 
-const Leases::Holdings* Leases::holdings(Owner owner) const {
-  const auto found = of_.find(owner);
+const Leases::Holdings* Leases::holdings(ClientConnection client) const {
+  const auto found = of_.find(client);
   return found == of_.end() ? nullptr : &found->second;
 }
 
-bool Leases::is_fenced(const Lease& lease) const { return of_.at(lease.owner).lost; }
+bool Leases::is_fenced(const Lease& lease) const { return of_.at(lease.client).lost; }
 
-std::vector<Leases::Room> Leases::fence(Owner owner) {
-  const auto found = of_.find(owner);
+std::vector<Leases::RoomGrant> Leases::fence(ClientConnection client) {
+  const auto found = of_.find(client);
   if (found == of_.end() || found->second.lost) return {};
   Holdings& holdings = found->second;
   holdings.lost = true;
-  std::vector<Room> rooms = std::exchange(holdings.rooms, {});
-  for (const Room& room : rooms) holdings.fenced.push_back(room.object);
+  std::vector<RoomGrant> rooms = std::exchange(holdings.rooms, {});
+  for (const RoomGrant& room : rooms) holdings.fenced.push_back(room.object);
   open_rooms_ -= std::ssize(rooms);
   open_leases_ -= std::ssize(holdings.leases);
   return rooms;
 }
 
-std::vector<std::uint64_t> Leases::take_entries(Owner owner) {
-  const auto found = of_.find(owner);
+std::vector<std::uint64_t> Leases::take_entries(ClientConnection client) {
+  const auto found = of_.find(client);
   return found == of_.end() ? std::vector<std::uint64_t>()
                             : std::exchange(found->second.entries, {});
 }
 
-std::vector<std::uint64_t> Leases::end(Owner owner) {
-  const auto found = of_.find(owner);
+std::vector<std::uint64_t> Leases::end(ClientConnection client) {
+  const auto found = of_.find(client);
   if (found == of_.end()) return {};
   std::vector<std::uint64_t> fenced = std::move(found->second.fenced);
   of_.erase(found);

@@ -19,14 +19,14 @@ std::int64_t offset_in(const Box& box, const Point& lower, std::int64_t element_
 
 }  // namespace
 
-void sort_newest_first(std::vector<Seen>& objects) {
-  std::sort(objects.begin(), objects.end(), [](const Seen& a, const Seen& b) {
-    return std::tie(a.order, a.home, a.object) > std::tie(b.order, b.home, b.object);
+void sort_newest_first(std::vector<StoredObject>& objects) {
+  std::sort(objects.begin(), objects.end(), [](const StoredObject& a, const StoredObject& b) {
+    return std::tie(a.order, a.primary, a.object) > std::tie(b.order, b.primary, b.object);
   });
 }
 
-bool cut(const Box& box, std::span<const Seen> newest_first, std::vector<Part>& parts,
-         Box& missing) {
+bool find_parts(const Box& box, std::span<const StoredObject> newest_first,
+                std::vector<Part>& parts, Box& missing) {
   std::vector<Box> open{box};
   std::vector<Box> left;
   for (std::size_t k = 0; k < newest_first.size() && !open.empty(); ++k) {

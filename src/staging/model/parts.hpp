@@ -1,4 +1,4 @@
-// What a get sees: objects of one version, and which part of the box comes from each.
+// The objects that a get reads, and the part of its box that comes from each.
 #pragma once
 
 #include <cstdint>
@@ -12,50 +12,53 @@
 
 namespace tranship::staging {
 
-/// The CRC-32C of an object's dense bytes, if its writer has made one.
+/// The CRC-32C of an object's dense bytes, if its writer has computed one.
 struct Checksum {
-  std::uint32_t known = 0;  ///< 1 if there is one
+  std::uint32_t known = 0;  ///< 1 if there is one.
   std::uint32_t crc = 0;
   bool operator==(const Checksum&) const = default;
 };
 
-/// An object, as a get sees it.
-struct Seen {
-  int home = 0;              ///< the server that holds it
-  std::uint64_t object = 0;  ///< its number there
+/// An object that meets the box of a get.
+struct StoredObject {
+  int primary = 0;           ///< The server that holds it.
+  std::uint64_t object = 0;  ///< Its number there.
   Box box;
-  std::uint64_t order = 0;  ///< of its commit: of two that overlap, the higher is seen; 0: only its
-                            ///< home knows
-  Range range;              ///< of its home's memory, once the order is known: dense, the last
-                            ///< dimension fastest; of no segment (-1) while it lies on disk
-  std::uint64_t lease = 0;  ///< that keeps it there, as a client knows
+  /// The order of its commit. Of two objects that overlap, the one with the higher order is seen.
+  /// 0: unknown here; the primary knows it.
+  std::uint64_t order = 0;
+  /// Its place in the primary's memory, once the order is known: dense, the last dimension fastest.
+  /// Without a segment (-1) while it lies on disk.
+  Range range;
+  std::uint64_t lease = 0;  ///< The lease that keeps it, as a client knows it.
   Checksum checksum{};
 };
 
 /// The objects that a server names for a get.
-struct Found {
+struct FoundObjects {
   std::int64_t version = 0;
   std::string type;
   std::int64_t element_bytes = 0;
-  std::uint64_t lease = 0;    ///< keeps those that lie on that server until its release
-  std::vector<Seen> objects;  ///< of known order, the newest first
+  std::uint64_t lease = 0;            ///< Keeps those that lie on that server, until its release.
+  std::vector<StoredObject> objects;  ///< Those of known order, the newest first.
 };
 
-/// A part of a get: it lies in one object.
+/// A part of a get that comes from one object.
 struct Part {
-  std::size_t object = 0;  ///< by its place in the list
+  std::size_t object = 0;  ///< Index of the object in its list.
   Box box;
 };
 
-/// Sorts the newest to the front: an order of its own for each object.
-void sort_newest_first(std::vector<Seen>& objects);
+/// Sorts objects by their order, the newest first. Each object has an order of its own.
+void sort_newest_first(std::vector<StoredObject>& objects);
 
-/// Cuts `box` into what is seen of each object: disjoint parts, together the box. Returns false,
-/// and the first of what is `missing`, if the objects do not cover it.
-bool cut(const Box& box, std::span<const Seen> newest_first, std::vector<Part>& parts,
-         Box& missing);
+/// Finds the part of `box` that is visible of each object: disjoint parts, which together cover the
+/// box. Returns false, and the first part that is `missing`, if the objects do not cover it.
+bool find_parts(const Box& box, std::span<const StoredObject> newest_first,
+                std::vector<Part>& parts, Box& missing);
 
-/// Between dense arrays of two boxes, the elements of `part`, which lies in both.
+/// Returns the loop nest that copies the elements of `part`, which lies in both boxes, between
+/// dense arrays of the two.
 LoopNest nest_of(const Box& part, const Box& source, const Box& target, std::int64_t element_bytes);
 
 }  // namespace tranship::staging

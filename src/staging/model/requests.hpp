@@ -1,4 +1,4 @@
-// What clients ask of staging servers, and what servers answer: values, with the checks on them.
+// Requests of clients to staging servers, and the results of the store: values, with their checks.
 #pragma once
 
 #include <cstdint>
@@ -15,91 +15,88 @@
 
 namespace tranship::staging {
 
-/// How hard a full server tries to make room for an object.
+/// What a server may do to make room for an object when its memory is full.
 enum class Effort : std::uint32_t {
-  guest = 1,  ///< not at all: its place is on another server
-  home,       ///< it may discard what is old, but other servers are asked before anything spills
-  all,        ///< whatever its policy allows
+  free_memory = 1,  ///< Nothing: the object takes memory that is free. Asked of overflow servers.
+  discard,          ///< Discard old versions, if its policy says so, but spill nothing.
+  all,              ///< Whatever its policy allows.
 };
 
 struct PutRequest {
   std::string variable;
   std::int64_t version = 0;
   Box box;
-  std::string type;  ///< of an element, as NumPy writes it: f8
+  std::string type;  ///< Element type, as NumPy writes it: f8.
   std::int64_t element_bytes = 0;
-  Life life{};  ///< what the client knows of the variable
+  Incarnation incarnation{};  ///< The variable's, as far as the client knows.
 };
 
-/// How room is asked for.
-struct Asking {
+/// How a client asks for room.
+struct RoomRequest {
   Effort effort = Effort::all;
-  Ticket ticket = 0;
-  /// The object is written at once; else take_pages() comes before.
+  RequestId request_id = 0;
+  /// Whether the object is written at once; otherwise take_pages() is called before it is written.
   bool ready = true;
-  /// Of a server that owns no part of the box: those that do, by which alone the object is found.
-  std::vector<int> owners{};
+  /// Index servers of the box, if this server is none of them. Readers find the object through
+  /// these servers alone.
+  std::vector<int> index_servers{};
 };
 
-/// An object that lies on a server which owns no part of its box, and that this server, which does,
-/// has discarded.
-struct Orphan {
-  int home = 0;
+/// An object by the server that holds it (its primary) and by its number there.
+struct ObjectId {
+  int primary = 0;
   std::uint64_t object = 0;
+  auto operator<=>(const ObjectId&) const = default;
 };
 
-/// An object by its server and its number there.
-struct ObjectAt {
-  int home = 0;
-  std::uint64_t object = 0;
-  auto operator<=>(const ObjectAt&) const = default;
+/// An object on an overflow server whose version an index server of its box has discarded.
+using Orphan = ObjectId;
+
+/// An object of another server that is indexed on this one.
+struct RemoteObject {
+  ObjectId id;
+  /// Whether the primary is an overflow server: it indexes no part of the box, and learns of a
+  /// discarded version only through take_orphans().
+  bool overflow = false;
 };
 
-/// Where an object lies that is indexed here.
-struct Elsewhere {
-  ObjectAt at;
-  /// Its home owns no part of the box, and hears by take_orphans() alone that the version was
-  /// discarded.
-  bool guest = false;
-};
-
-/// Room for an object: dense, the last dimension fastest.
-struct Begun {
+/// Room that was granted for an object, whose elements are dense, the last dimension fastest.
+struct GrantedRoom {
   std::uint64_t object = 0;
   Range range;
 };
 
-enum class Which {
-  exact,   ///< this version
-  next,    ///< the lowest one above this that has something of the box
-  latest,  ///< the highest one up to this that covers the box
+enum class VersionChoice {
+  exact,   ///< This version.
+  next,    ///< The lowest one above this that has something of the box.
+  latest,  ///< The highest one up to this that covers the box.
 };
 
 struct GetRequest {
   std::string variable;
-  Which which = Which::exact;
+  VersionChoice choice = VersionChoice::exact;
   std::int64_t version = 0;
   Box box;
-  Life life{};  ///< what the client knows of the variable
+  Incarnation incarnation{};  ///< The variable's, as far as the client knows.
 };
 
-/// What became of an object that another server's index names.
-struct Leased {
+/// State of an object that the index of another server names.
+struct LeasedObject {
   enum class State : std::uint32_t {
-    here = 1,  ///< whole, and kept until the lease ends
-    begun,     ///< being written: it may come
-    gone,      ///< given up: it will never come
+    here = 1,  ///< Whole, and kept until the lease ends.
+    begun,     ///< Being written: it may still be committed.
+    gone,      ///< Given up: it cannot be committed any more.
   };
   State state = State::gone;
   std::uint64_t order = 0;
-  Range range;  ///< of no segment: it lies on disk, and recall() brings it back
+  Range range;  ///< Without a segment while the object lies on disk: recall() brings it back.
   Checksum checksum{};
 };
 
-/// Objects of other servers share points with the box: ask find(), there too.
-struct Spread {};
+/// The box also meets objects of other servers: the client must call find() there, too.
+struct NeedsOtherServers {};
 
-/// Why something must wait. Ask again when the store has changed.
+/// The reason why a request must wait. The client repeats it after the store has changed.
 struct Waiting {
   std::string why;
 };
@@ -114,33 +111,35 @@ struct VariableInfo {
   std::string name;
   std::string type;
   std::int64_t element_bytes = 0;
-  Box bounds;  ///< around all that was ever put
+  Box bounds;  ///< The smallest box around all objects that were ever committed.
   std::vector<VersionInfo> versions;
-  int producers = 0;          ///< processes that put to it and are connected
-  VariableTraffic traffic{};  ///< since the servers have started
+  int producers = 0;          ///< Connected processes that have put to the variable.
+  VariableTraffic traffic{};  ///< Since the servers were started.
 };
 
-/// A server, as it sees itself.
+/// What one server reports of itself.
 struct ServerInfo {
-  int server = 0;  ///< its number
+  int server = 0;  ///< Its number in the group.
   std::string contact;
-  std::int64_t memory_bytes = 0;       ///< that objects may take
-  std::int64_t memory_bytes_used = 0;  ///< that they take, in whole units
-  std::int64_t spilled_bytes = 0;      ///< of objects that lie on disk alone
-  int clients = 0;                     ///< that are connected
-  std::vector<std::string> names;      ///< of the first of them
+  std::int64_t memory_bytes = 0;       ///< Capacity for objects.
+  std::int64_t memory_bytes_used = 0;  ///< Taken by objects, in whole units.
+  std::int64_t spilled_bytes = 0;      ///< Bytes of the objects that lie on disk only.
+  int clients = 0;                     ///< Connected clients.
+  std::vector<std::string> names;      ///< Names of clients, as many as fit into a message.
 };
 
-/// @error invalid_argument unless the name is plain text of 1 to so many bytes
+/// Checks a variable's name.
+/// @error invalid_argument unless it is plain text of 1 to `bytes_max` bytes
 Status check_name(const std::string& variable, std::int64_t bytes_max);
-/// @error invalid_argument unless the elements have 1 to 16 bytes, and all of them together have a
-///        size
+/// Checks the element type, the element size and the size of the object.
+/// @error invalid_argument unless elements have 1 to 16 bytes, and the object's size fits 63 bits
 Status check_element(const PutRequest& request);
-/// @error invalid_argument if the variable has other elements or another number of dimensions
+/// Checks that an object fits its variable.
+/// @error invalid_argument if the element type or the number of dimensions differs
 Status check_fits(const PutRequest& request, const std::string& type, std::int64_t element_bytes,
                   int rank);
 
-/// What messages say of a version: version 3 of "energy".
+/// Returns the words for a version in messages: version 3 of "energy".
 std::string version_of(const std::string& variable, std::int64_t version);
 
 Error no_lease();

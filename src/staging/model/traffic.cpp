@@ -13,8 +13,8 @@ void increase(std::int64_t& sum, std::int64_t by) {
 
 }  // namespace
 
-void Moved::add(std::int64_t calls, std::int64_t bytes_more, std::string_view path,
-                std::int64_t nanoseconds_more) {
+void TransferTotals::add(std::int64_t calls, std::int64_t bytes_more, std::string_view path,
+                         std::int64_t nanoseconds_more) {
   increase(count, calls);
   increase(bytes, bytes_more);
   increase(nanoseconds, nanoseconds_more);
@@ -28,7 +28,7 @@ void Moved::add(std::int64_t calls, std::int64_t bytes_more, std::string_view pa
   increase(found->second, calls);
 }
 
-void Moved::add(const Moved& other) {
+void TransferTotals::add(const TransferTotals& other) {
   increase(count, other.count);
   increase(bytes, other.bytes);
   increase(nanoseconds, other.nanoseconds);

@@ -16,7 +16,7 @@ constexpr std::string_view message_path = "message";
 constexpr std::size_t paths_max = 4;
 
 /// All puts, or all gets, of a variable.
-struct Moved {
+struct TransferTotals {
   std::int64_t count = 0;
   std::int64_t bytes = 0;
   std::int64_t nanoseconds = 0;  ///< of the calls, waits included; servers do not know it
@@ -27,12 +27,12 @@ struct Moved {
   /// is known.
   void add(std::int64_t calls, std::int64_t bytes_more, std::string_view path,
            std::int64_t nanoseconds_more = 0);
-  void add(const Moved& other);
+  void add(const TransferTotals& other);
 };
 
 struct VariableTraffic {
-  Moved puts;
-  Moved gets;
+  TransferTotals puts;
+  TransferTotals gets;
 };
 
 /// By variable. Not thread-safe. Costs are logarithms.

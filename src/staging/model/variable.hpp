@@ -1,4 +1,4 @@
-// What is known of a variable as a whole, and who puts to it.
+// Metadata of a variable: what it is, and which clients put to it.
 #pragma once
 
 #include <cstdint>
@@ -11,38 +11,40 @@
 
 namespace tranship::staging {
 
-/// What a client calls itself, whatever connections it has: a random number of its own. Zero: it
-/// has none, and is known by its connection alone.
+/// Identity of a client across its connections: a random number of its own. Zero: the client has
+/// none, and is identified by its connection.
 struct ClientId {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
   auto operator<=>(const ClientId&) const = default;
 };
 
-/// A variable, as its keeper knows it.
-struct Facts {
-  std::string type;  ///< of an element, as NumPy writes it: f8
+/// What the metadata server of a variable records of it.
+struct VariableMetadata {
+  std::string type;  ///< Element type, as NumPy writes it: f8.
   std::int64_t element_bytes = 0;
-  Box first;                  ///< the box of the first put
-  Cells cells;                ///< as large as that
-  std::optional<Box> domain;  ///< all of it, if somebody said so
-  int writers = 0;            ///< clients that will put to it, if somebody said so
-  int came = 0;               ///< clients that have put to it, ever
-  int producers = 0;          ///< clients that put to it and are connected
-  int missing = 0;  ///< clients that put to it, whose connections were lost, and that may come back
-  int deaths = 0;   ///< clients that put to it and died: remembered as long as the variable
-  Life life{};      ///< when it was made, and when it was asked for
+  Box first;                  ///< The box of the first put.
+  Cells cells;                ///< Cells as large as that box.
+  std::optional<Box> domain;  ///< The domain, if it was defined.
+  int writers = 0;            ///< Clients that will put to it, if that was defined.
+  int came = 0;               ///< Clients that have put to it, ever.
+  int producers = 0;          ///< Clients that have put to it and are connected.
+  int missing = 0;  ///< Clients that have put to it, whose connections are lost, and may come back.
+  int deaths = 0;   ///< Clients that have put to it and died; kept until the variable is deleted.
+  Incarnation incarnation{};
   bool lost_producer() const { return missing > 0 || deaths > 0; }
 
-  /// Whether nobody will put to it any more.
+  /// Returns whether no client will put to the variable any more.
   bool ended() const { return producers == 0 && came >= writers; }
 };
 
-/// @error invalid_argument if the box is not within the variable's domain
-Status check_within(const PutRequest& request, const Facts& facts);
+/// Checks that a put lies in the variable's domain.
+/// @error invalid_argument if it does not
+Status check_within(const PutRequest& request, const VariableMetadata& metadata);
 
 /// Returns the error of a get whose box can never become complete, because every process that put
-/// to its variable has ended. `why`: What the box lacks.
-Error never_complete(const Facts& facts, const std::string& why);
+/// to its variable has ended.
+/// `why`: The part of the box that is missing.
+Error never_complete(const VariableMetadata& metadata, const std::string& why);
 
 }  // namespace tranship::staging

@@ -1,5 +1,5 @@
-// What clients and servers of the staging service say to each other: each message a struct, whose
-// fields are listed once, with the checks on them. docs/internals/staging-protocol.md has the
+// The messages between clients and servers of the staging service. Each message is a struct that
+// lists its fields once, with the checks on them. docs/internals/staging-protocol.md has the
 // table.
 #pragma once
 
@@ -22,8 +22,8 @@ namespace tranship::staging {
 
 constexpr std::uint32_t staging_version = 8;
 
-/// What a request begins with. Those of a variable go to its keeper, those of an object to its
-/// home, those of a box to the servers that own it (staging/distribution.hpp).
+/// First field of a request. Requests about a variable go to its metadata server, those about an
+/// object to its primary, and those about a box to its index servers (model/distribution.hpp).
 enum class RequestKind : std::uint32_t {
   hello = 1,
   join,
@@ -54,42 +54,42 @@ enum class RequestKind : std::uint32_t {
   take_pages,
 };
 
-/// What a reply begins with.
+/// First field of a reply.
 enum class ReplyKind : std::uint32_t {
   done = 1,
   waiting,
   objects,
   data,
-  spread,
+  needs_other_servers,
   stale,
 };
 
-/// Segments of a server's memory are exported by this name and their number.
+/// Name under which a segment of a server's memory is exported, followed by its number.
 constexpr const char* segment_name = "staging/segment/";
 
-/// What every server's messages hold at least.
+/// Least capacity of a server's messages, in bytes.
 constexpr std::int64_t message_bytes_least = 4096;
 
-/// An object's data go inside a message of at most `message_bytes_max` up to here: beyond it a copy
-/// of its own is as fast.
+/// Returns the largest payload that is sent inside a message of at most `message_bytes_max` bytes.
+/// A larger object is copied by the client's engine, which is as fast from there on.
 constexpr std::int64_t inline_bytes(std::int64_t message_bytes_max) {
   return std::min<std::int64_t>(64 * 1024, message_bytes_max / 4);
 }
 
-/// The most orphans that one message names.
+/// Most orphans in one message.
 constexpr std::uint32_t orphans_max = 64;
-/// Servers of a group.
+/// Most servers of a group.
 constexpr int servers_max = 1 << 16;
-/// The highest order of a commit: no group commits so often.
+/// Highest order of a commit. No group reaches it.
 constexpr std::uint64_t order_max = std::uint64_t{1} << 62;
-/// The highest number of a deletion: no keeper makes or deletes so many variables.
+/// Highest number of a deletion. No metadata server reaches it.
 constexpr std::uint64_t deletion_max = std::uint64_t{1} << 62;
-/// Bytes of what a client calls itself, and of a server's contact.
+/// Most bytes of a client's name, and of a server's contact.
 constexpr std::size_t label_bytes_max = 256;
 
 // --- values that several messages hold ---
 
-/// The sides of a box, of which there may be more points than 63 bits count.
+/// Visits the bounds of a box that may have more points than 63 bits count.
 void visit_bounds(auto& coder, auto& box) {
   if constexpr (std::remove_reference_t<decltype(coder)>::reads) box.upper.fill(1);
   coder(box.rank).check(box.rank >= 0 && box.rank <= dimensions_max);
@@ -100,11 +100,12 @@ void visit_bounds(auto& coder, auto& box) {
   }
 }
 
-/// Whether the points of a box can be counted.
+/// Returns whether 63 bits count the points of a box.
 bool is_countable(const Box& box);
-/// @error invalid_argument unless it is the name of a variable
+/// Checks the name of a variable.
+/// @error invalid_argument unless it is plain text of 1 to name_bytes_most bytes
 Status check_name(const std::string& variable);
-/// Whether elements of a variable may be such.
+/// Returns whether a variable may have elements of that type and size.
 bool is_element(const std::string& type, std::int64_t bytes);
 
 template <>
@@ -115,7 +116,7 @@ struct Fields<Box> {
   }
 };
 
-/// Bounds of a variable, if there are any.
+/// Visits bounds of a variable, if there are any.
 void visit_optional_bounds(auto& coder, auto& bounds) {
   bool there = bounds.has_value();
   coder(there);
@@ -141,9 +142,9 @@ struct Fields<Checksum> {
 };
 
 template <>
-struct Fields<Life> {
-  static void visit(auto& coder, auto& life) {
-    coder(life.life)(life.stamp).check(life.life <= life.stamp);
+struct Fields<Incarnation> {
+  static void visit(auto& coder, auto& incarnation) {
+    coder(incarnation.number)(incarnation.stamp).check(incarnation.number <= incarnation.stamp);
   }
 };
 
@@ -153,16 +154,9 @@ struct Fields<ClientId> {
 };
 
 template <>
-struct Fields<ObjectAt> {
+struct Fields<ObjectId> {
   static void visit(auto& coder, auto& object) {
-    coder(object.home).check(object.home >= 0 && object.home < servers_max)(object.object);
-  }
-};
-
-template <>
-struct Fields<Orphan> {
-  static void visit(auto& coder, auto& orphan) {
-    coder(orphan.home).check(orphan.home >= 0 && orphan.home < servers_max)(orphan.object);
+    coder(object.primary).check(object.primary >= 0 && object.primary < servers_max)(object.object);
   }
 };
 
@@ -172,7 +166,7 @@ struct Fields<PutRequest> {
     coder(put.variable).require([&] { return check_name(put.variable); });
     coder(put.version)(put.box)(put.type)(put.element_bytes);
     coder.require([&] { return check_element(put); });
-    coder(put.life);
+    coder(put.incarnation);
   }
 };
 
@@ -180,25 +174,27 @@ template <>
 struct Fields<GetRequest> {
   static void visit(auto& coder, auto& get) {
     coder(get.variable).require([&] { return check_name(get.variable); });
-    coder(get.which).check(get.which >= Which::exact && get.which <= Which::latest);
-    coder(get.version)(get.box)(get.life);
+    coder(get.choice)
+        .check(get.choice >= VersionChoice::exact && get.choice <= VersionChoice::latest);
+    coder(get.version)(get.box)(get.incarnation);
   }
 };
 
 template <>
-struct Fields<Seen> {
+struct Fields<StoredObject> {
   static void visit(auto& coder, auto& seen) {
-    coder(seen.home).check(seen.home >= 0 && seen.home < servers_max);
+    coder(seen.primary).check(seen.primary >= 0 && seen.primary < servers_max);
     coder(seen.object)(seen.order).check(seen.order <= order_max);
     coder(seen.checksum)(seen.range)(seen.box);
   }
 };
 
 template <>
-struct Fields<Leased> {
+struct Fields<LeasedObject> {
   static void visit(auto& coder, auto& leased) {
     coder(leased.state);
-    coder.check(leased.state >= Leased::State::here && leased.state <= Leased::State::gone);
+    coder.check(leased.state >= LeasedObject::State::here &&
+                leased.state <= LeasedObject::State::gone);
     coder(leased.order).check(leased.order <= order_max);
     coder(leased.checksum)(leased.range);
   }
@@ -206,7 +202,7 @@ struct Fields<Leased> {
 
 template <>
 struct Fields<Cells> {
-  /// Without the order, which whoever needs it finds.
+  /// The order of the cells is not sent: each receiver computes it.
   static void visit(auto& coder, auto& cells) {
     for (std::size_t k = 0; k < cells.extents.size(); ++k) {
       coder(cells.origin[k])(cells.extents[k])(cells.lower[k])(cells.upper[k]);
@@ -216,21 +212,22 @@ struct Fields<Cells> {
 };
 
 template <>
-struct Fields<Facts> {
-  static void visit(auto& coder, auto& facts) {
-    coder(facts.type)(facts.element_bytes).check(is_element(facts.type, facts.element_bytes));
-    coder(facts.first)(facts.life)(facts.cells);
+struct Fields<VariableMetadata> {
+  static void visit(auto& coder, auto& metadata) {
+    coder(metadata.type)(metadata.element_bytes)
+        .check(is_element(metadata.type, metadata.element_bytes));
+    coder(metadata.first)(metadata.incarnation)(metadata.cells);
     if constexpr (std::remove_reference_t<decltype(coder)>::reads) {
-      facts.cells.rank = facts.first.rank;
+      metadata.cells.rank = metadata.first.rank;
     }
-    coder(facts.domain).check(!facts.domain || facts.domain->rank == facts.first.rank);
-    coder(facts.writers)(facts.came)(facts.producers).check(facts.producers >= 0);
-    coder(facts.missing)(facts.deaths).check(facts.missing >= 0 && facts.deaths >= 0);
+    coder(metadata.domain).check(!metadata.domain || metadata.domain->rank == metadata.first.rank);
+    coder(metadata.writers)(metadata.came)(metadata.producers).check(metadata.producers >= 0);
+    coder(metadata.missing)(metadata.deaths).check(metadata.missing >= 0 && metadata.deaths >= 0);
   }
 };
 
 template <>
-struct Fields<Moved> {
+struct Fields<TransferTotals> {
   static void visit(auto& coder, auto& moved) {
     coder(moved.count)(moved.bytes).check(moved.count >= 0 && moved.bytes >= 0);
     coder.counts(moved.paths, 2 * paths_max);
@@ -269,36 +266,36 @@ struct Fields<ServerInfo> {
 
 namespace protocol {
 
-/// It was carried out.
+/// The request was carried out.
 struct Done {
   static constexpr ReplyKind kind = ReplyKind::done;
   static void visit(auto&, auto&) {}
 };
 
-/// Not now: ask again when a notice has come.
+/// The request must wait: the client repeats it after the next notice.
 struct Wait {
   static constexpr ReplyKind kind = ReplyKind::waiting;
   std::string why{};
   static void visit(auto& coder, auto& wait) { coder.explanation(wait.why); }
 };
 
-/// The variable was deleted: ask its keeper what there is of it, and then anew.
+/// The variable was deleted: the client asks its metadata server for it and repeats the request.
 struct Stale {
   static constexpr ReplyKind kind = ReplyKind::stale;
   static void visit(auto&, auto&) {}
 };
 
-/// Objects of other servers meet the box: ask all its owners to find them.
-struct AskOthers {
-  static constexpr ReplyKind kind = ReplyKind::spread;
+/// The box meets objects of other servers: the client sends Find to all its index servers.
+struct NeedsOtherServers {
+  static constexpr ReplyKind kind = ReplyKind::needs_other_servers;
   static void visit(auto&, auto&) {}
 };
 
-/// Who the server is. The first one names the contacts of all, its own included.
+/// The server's number and limits. The first server adds the contacts of all, its own included.
 struct Welcome {
   static constexpr ReplyKind kind = ReplyKind::done;
   std::int64_t message_bytes = 0;
-  std::int64_t data_bytes = 0;  ///< the largest object that goes inside a message; 0: none does
+  std::int64_t data_bytes = 0;  ///< Largest object sent inside a message; 0: none is.
   int server = 0;
   int servers = 0;
   std::vector<std::string> contacts{};
@@ -314,40 +311,40 @@ struct Welcome {
   }
 };
 
-/// What a variable is.
+/// The metadata of a variable.
 struct Declared {
   static constexpr ReplyKind kind = ReplyKind::done;
-  Facts facts{};
-  static void visit(auto& coder, auto& declared) { coder(declared.facts); }
+  VariableMetadata metadata{};
+  static void visit(auto& coder, auto& declared) { coder(declared.metadata); }
 };
 
-/// The same, and the box around what was put to it at its keeper.
+/// The metadata of a variable, and the box around its objects on its metadata server.
 struct Described {
   static constexpr ReplyKind kind = ReplyKind::done;
-  Facts facts{};
+  VariableMetadata metadata{};
   std::optional<Box> bounds{};
   static void visit(auto& coder, auto& described) {
-    coder(described.facts);
+    coder(described.metadata);
     visit_optional_bounds(coder, described.bounds);
-    coder.check(!described.bounds || described.bounds->rank == described.facts.first.rank);
+    coder.check(!described.bounds || described.bounds->rank == described.metadata.first.rank);
   }
 };
 
-struct BoundsHere {
+struct BoundsReply {
   static constexpr ReplyKind kind = ReplyKind::done;
   std::optional<Box> bounds{};
   static void visit(auto& coder, auto& here) { visit_optional_bounds(coder, here.bounds); }
 };
 
-/// It was carried out; and the homes of these objects are to be told that they are orphans.
+/// The request was carried out. The client sends DropOrphans to the primaries of these objects.
 struct DoneWithOrphans {
   static constexpr ReplyKind kind = ReplyKind::done;
   std::vector<Orphan> orphans{};
   static void visit(auto& coder, auto& done) { coder.list(done.orphans, orphans_max); }
 };
 
-/// Room for an object.
-struct RoomHere {
+/// Room was granted for an object.
+struct RoomGranted {
   static constexpr ReplyKind kind = ReplyKind::done;
   std::uint64_t object = 0;
   Range range{};
@@ -358,7 +355,7 @@ struct RoomHere {
   }
 };
 
-/// The order of a commit, or one that is below that of the commit to come.
+/// The order of a commit (reply to Commit), or one below that of the commit to come (to Index).
 struct Ordered {
   static constexpr ReplyKind kind = ReplyKind::done;
   std::uint64_t order = 0;
@@ -369,11 +366,11 @@ struct Ordered {
   }
 };
 
-/// Objects that meet a box, as many as the message has room for.
+/// Objects that meet a box, as many as fit into the message.
 struct Objects {
   static constexpr ReplyKind kind = ReplyKind::objects;
-  Found found{};
-  std::uint32_t left = 0;  ///< objects that come after these
+  FoundObjects found{};
+  std::uint32_t left = 0;  ///< Objects that did not fit; More fetches them.
   static void visit(auto& coder, auto& objects) {
     auto& found = objects.found;
     coder(found.version)(found.type)(found.element_bytes);
@@ -396,22 +393,22 @@ struct InlineData {
   }
 };
 
-struct VersionThere {
+struct VersionFound {
   static constexpr ReplyKind kind = ReplyKind::done;
   std::int64_t version = 0;
   static void visit(auto& coder, auto& there) { coder(there.version); }
 };
 
-/// What became of each object that was asked for, in the same order. The lease keeps those that are
+/// The state of each requested object, in the order of the request. The lease keeps those that are
 /// here.
-struct LeaseHere {
+struct LeaseGranted {
   static constexpr ReplyKind kind = ReplyKind::done;
   std::uint64_t lease = 0;
-  std::vector<Leased> objects{};
+  std::vector<LeasedObject> objects{};
   static void visit(auto& coder, auto& here) { coder(here.lease).list(here.objects); }
 };
 
-/// Where an object lies in memory; nowhere (segment -1) if none was asked for.
+/// An object's place in memory; segment -1 if the request named no object.
 struct Recalled {
   static constexpr ReplyKind kind = ReplyKind::done;
   Range range{};
@@ -420,8 +417,8 @@ struct Recalled {
 
 struct Removed {
   static constexpr ReplyKind kind = ReplyKind::done;
-  std::uint64_t number = 0;  ///< of the deletion, as the keeper counts them
-  bool any = false;          ///< there was something of the variable
+  std::uint64_t number = 0;  ///< The deletion's number, counted by the metadata server.
+  bool any = false;          ///< Whether the server held anything of the variable.
   std::vector<Orphan> orphans{};
   static void visit(auto& coder, auto& removed) {
     coder(removed.number).check(removed.number > 0 && removed.number <= deletion_max);
@@ -429,7 +426,7 @@ struct Removed {
   }
 };
 
-/// Variables in the order of their names, as much as the message has room for; none at the end.
+/// Variables in the order of their names, as many as fit into the message; none at the end.
 struct Listed {
   static constexpr ReplyKind kind = ReplyKind::done;
   std::vector<VariableInfo> variables{};
@@ -444,17 +441,17 @@ struct ServerStatus {
 
 // --- requests ---
 
-/// Who I am.
+/// Introduces a client: the first request on each connection.
 struct Hello {
   static constexpr RequestKind kind = RequestKind::hello;
   using Reply = std::variant<Welcome, Wait>;
   std::uint32_t version = staging_version;
-  std::string name{};  ///< what the client calls itself; a server makes it fit to be shown
-  ClientId client{};   ///< whatever connections it has; a half of 0: its connection is its identity
+  std::string name{};  ///< The client's name; a server makes it fit to be shown.
+  ClientId client{};   ///< Identity across connections; a half of 0: none.
   static void visit(auto& coder, auto& hello) { coder(hello.version)(hello.name)(hello.client); }
 };
 
-/// To the first server, by another one: I am one of the group.
+/// Adds a server to the group. Another server sends it to the first one.
 struct Join {
   static constexpr RequestKind kind = RequestKind::join;
   using Reply = Done;
@@ -469,16 +466,16 @@ struct Join {
   }
 };
 
-/// The domain of a variable, and how many will put to it.
+/// Defines the domain of a variable, and how many clients will put to it.
 struct Define {
   static constexpr RequestKind kind = RequestKind::define;
   using Reply = Done;
   PutRequest domain{};
-  int writers = 0;  ///< 0: unknown
+  int writers = 0;  ///< 0: unknown.
   static void visit(auto& coder, auto& define) { coder(define.domain)(define.writers); }
 };
 
-/// I shall put to a variable.
+/// Announces that the client will put to a variable.
 struct Declare {
   static constexpr RequestKind kind = RequestKind::declare;
   using Reply = Declared;
@@ -486,28 +483,29 @@ struct Declare {
   static void visit(auto& coder, auto& declare) { coder(declare.object); }
 };
 
+/// Asks for the metadata of a variable; waits until it exists.
 struct Describe {
   static constexpr RequestKind kind = RequestKind::describe;
   using Reply = std::variant<Described, Wait>;
   std::string variable{};
-  bool watch = false;  ///< send a notice when it changes
+  bool watch = false;  ///< Whether a notice is sent when the variable changes.
   static void visit(auto& coder, auto& describe) {
     coder(describe.variable).require([&] { return check_name(describe.variable); });
     coder(describe.watch);
   }
 };
 
-/// The box around what was put to a variable at this server.
+/// Asks for the box around the objects of a variable on this server.
 struct Bounds {
   static constexpr RequestKind kind = RequestKind::bounds;
-  using Reply = BoundsHere;
+  using Reply = BoundsReply;
   std::string variable{};
   static void visit(auto& coder, auto& bounds) {
     coder(bounds.variable).require([&] { return check_name(bounds.variable); });
   }
 };
 
-/// An object and its data, visible with the reply.
+/// Puts an object with its data, which is visible when the reply is sent.
 struct Put {
   static constexpr RequestKind kind = RequestKind::put;
   using Reply = std::variant<DoneWithOrphans, Wait, Stale>;
@@ -517,24 +515,24 @@ struct Put {
   static void visit(auto& coder, auto& put) { coder(put.object)(put.data)(put.checksum); }
 };
 
-/// Room for an object, and how hard to try.
+/// Asks for room for an object.
 struct Begin {
   static constexpr RequestKind kind = RequestKind::begin;
-  using Reply = std::variant<RoomHere, Wait, Stale>;
+  using Reply = std::variant<RoomGranted, Wait, Stale>;
   PutRequest object{};
   Effort effort = Effort::all;
-  bool ready = true;          ///< the object is written at once; else TakePages comes before
-  std::vector<int> owners{};  ///< of the box, if the server is none of them
-  Ticket ticket = 0;
+  bool ready = true;                 ///< As RoomRequest::ready.
+  std::vector<int> index_servers{};  ///< Of the box, if the receiver is none of them.
+  RequestId request_id = 0;
   static void visit(auto& coder, auto& begin) {
     coder(begin.object)(begin.effort);
-    coder.check(begin.effort >= Effort::guest && begin.effort <= Effort::all);
-    coder(begin.ready).list(begin.owners, servers_max)(begin.ticket);
+    coder.check(begin.effort >= Effort::free_memory && begin.effort <= Effort::all);
+    coder(begin.ready).list(begin.index_servers, servers_max)(begin.request_id);
   }
 };
 
-/// An object that was begun without being ready is about to be written: the server takes the pages
-/// of its memory.
+/// Announces that an object that was begun with `ready` false is about to be written: the server
+/// takes the pages of its memory.
 struct TakePages {
   static constexpr RequestKind kind = RequestKind::take_pages;
   using Reply = Done;
@@ -542,13 +540,13 @@ struct TakePages {
   static void visit(auto& coder, auto& take) { coder(take.object); }
 };
 
-/// An object is whole.
+/// Makes an object visible: all its elements are written.
 struct Commit {
   static constexpr RequestKind kind = RequestKind::commit;
   using Reply = Ordered;
   std::uint64_t object = 0;
-  std::uint64_t order_before = 0;  ///< the highest order that a server of the box knows
-  std::string variable{};          ///< for statistics, as what follows
+  std::uint64_t order_before = 0;  ///< Highest order that an index server replied.
+  std::string variable{};          ///< For statistics, as bytes and path.
   std::int64_t bytes = 0;
   std::string path{};
   Checksum checksum{};
@@ -559,7 +557,7 @@ struct Commit {
   }
 };
 
-/// An object that was begun will not come.
+/// Gives up an object that was begun.
 struct Abort {
   static constexpr RequestKind kind = RequestKind::abort;
   using Reply = Done;
@@ -567,28 +565,28 @@ struct Abort {
   static void visit(auto& coder, auto& abort) { coder(abort.object); }
 };
 
-/// To the other owners of a box: this object is being put elsewhere.
+/// Has the other index servers of a box index an object that its primary has begun.
 struct Index {
   static constexpr RequestKind kind = RequestKind::index;
   using Reply = std::variant<Ordered, Stale>;
   PutRequest object{};
-  ObjectAt at{};
-  bool guest = false;  ///< its home owns no part of the box
-  static void visit(auto& coder, auto& index) { coder(index.object)(index.at)(index.guest); }
+  ObjectId id{};
+  bool overflow = false;  ///< Whether its primary is an overflow server.
+  static void visit(auto& coder, auto& index) { coder(index.object)(index.id)(index.overflow); }
 };
 
-/// What an index entry names.
+/// Names an index entry.
 struct Entry {
   std::string variable{};
   std::int64_t version = 0;
-  ObjectAt at{};
+  ObjectId id{};
   static void visit(auto& coder, auto& entry) {
     coder(entry.variable).require([&] { return check_name(entry.variable); });
-    coder(entry.version)(entry.at);
+    coder(entry.version)(entry.id);
   }
 };
 
-/// The object of an index entry will not come.
+/// Removes an index entry whose object was given up.
 struct Unindex {
   static constexpr RequestKind kind = RequestKind::unindex;
   using Reply = Done;
@@ -596,7 +594,7 @@ struct Unindex {
   static void visit(auto& coder, auto& unindex) { coder(unindex.entry); }
 };
 
-/// The object of an index entry was committed, with that order.
+/// Confirms an index entry: its object was committed with that order.
 struct Confirm {
   static constexpr RequestKind kind = RequestKind::confirm;
   using Reply = DoneWithOrphans;
@@ -607,50 +605,50 @@ struct Confirm {
   }
 };
 
-/// The box's data if they are few, else where they lie; or that others must be asked, too.
+/// Asks for a box that one server indexes: its data if they are few, else the objects.
 struct Get {
   static constexpr RequestKind kind = RequestKind::get;
-  using Reply = std::variant<InlineData, Objects, Wait, AskOthers, Stale>;
+  using Reply = std::variant<InlineData, Objects, Wait, NeedsOtherServers, Stale>;
   GetRequest get{};
-  Ticket ticket = 0;
-  static void visit(auto& coder, auto& request) { coder(request.get)(request.ticket); }
+  RequestId request_id = 0;
+  static void visit(auto& coder, auto& request) { coder(request.get)(request.request_id); }
 };
 
-/// The version that a get would return now.
-struct AskVersion {
+/// Asks for the version that a get would return now.
+struct QueryVersion {
   static constexpr RequestKind kind = RequestKind::wait;
-  using Reply = std::variant<VersionThere, Wait, AskOthers, Stale>;
+  using Reply = std::variant<VersionFound, Wait, NeedsOtherServers, Stale>;
   GetRequest get{};
-  Ticket ticket = 0;
-  static void visit(auto& coder, auto& request) { coder(request.get)(request.ticket); }
+  RequestId request_id = 0;
+  static void visit(auto& coder, auto& request) { coder(request.get)(request.request_id); }
 };
 
-/// The objects that meet the box, those of other servers included.
+/// Asks for the objects that meet the box, those of other servers included.
 struct Find {
   static constexpr RequestKind kind = RequestKind::find;
   using Reply = std::variant<Objects, Wait, Stale>;
   GetRequest get{};
-  bool watch = false;  ///< send a notice when the variable changes
-  Ticket ticket = 0;
-  static void visit(auto& coder, auto& find) { coder(find.get)(find.watch)(find.ticket); }
+  bool watch = false;  ///< Whether a notice is sent when the variable changes.
+  RequestId request_id = 0;
+  static void visit(auto& coder, auto& find) { coder(find.get)(find.watch)(find.request_id); }
 };
 
-/// What became of objects of this server that another one's index named.
+/// Leases objects of this server that another server's index named.
 struct Lease {
   static constexpr RequestKind kind = RequestKind::lease;
-  using Reply = LeaseHere;
+  using Reply = LeaseGranted;
   std::string variable{};
   std::int64_t version = 0;
   bool watch = false;
   std::vector<std::uint64_t> objects{};
-  Ticket ticket = 0;
+  RequestId request_id = 0;
   static void visit(auto& coder, auto& lease) {
     coder(lease.variable).require([&] { return check_name(lease.variable); });
-    coder(lease.version)(lease.watch).list(lease.objects)(lease.ticket);
+    coder(lease.version)(lease.watch).list(lease.objects)(lease.request_id);
   }
 };
 
-/// Objects of a get or find, from number `first` on, that the reply had no room for.
+/// Asks for the objects of a Get or Find, from number `first` on, that did not fit into its reply.
 struct More {
   static constexpr RequestKind kind = RequestKind::more;
   using Reply = Objects;
@@ -659,7 +657,7 @@ struct More {
   static void visit(auto& coder, auto& more) { coder(more.lease)(more.first); }
 };
 
-/// An object of a lease that lies on disk is to be in memory. Object 0: none has to be any more.
+/// Brings an object of a lease back from disk. Object 0: none has to stay in memory any more.
 struct Recall {
   static constexpr RequestKind kind = RequestKind::recall;
   using Reply = std::variant<Recalled, Wait>;
@@ -668,13 +666,13 @@ struct Recall {
   static void visit(auto& coder, auto& recall) { coder(recall.lease)(recall.object); }
 };
 
-/// What a get, find or lease returned is read no more.
+/// Ends a lease.
 struct Release {
   static constexpr RequestKind kind = RequestKind::release;
   using Reply = Done;
   std::uint64_t lease = 0;
-  std::string variable{};  ///< for statistics, as what follows
-  bool counts = false;     ///< it ends a get that no other server counts
+  std::string variable{};  ///< For statistics, as bytes and path.
+  bool counts = false;     ///< Whether this server counts the get.
   std::int64_t bytes = 0;
   std::string path{};
   static void visit(auto& coder, auto& release) {
@@ -683,26 +681,27 @@ struct Release {
   }
 };
 
-/// The reply to what had this ticket did not come: what it granted is given back.
+/// Gives back what a request was granted whose reply the client did not receive.
 struct Undo {
   static constexpr RequestKind kind = RequestKind::undo;
   using Reply = Done;
-  Ticket ticket = 0;
-  static void visit(auto& coder, auto& undo) { coder(undo.ticket); }
+  RequestId request_id = 0;
+  static void visit(auto& coder, auto& undo) { coder(undo.request_id); }
 };
 
-/// To the home of objects that a server has named as orphans.
+/// Tells the primary of orphans that an index server has discarded their version.
 struct DropOrphans {
   static constexpr RequestKind kind = RequestKind::drop_orphans;
   using Reply = Done;
-  int owner = 0;  ///< the server that knows them no longer
+  int index_server = 0;  ///< The index server that has discarded them.
   std::vector<Orphan> orphans{};
   static void visit(auto& coder, auto& drop) {
-    coder(drop.owner).check(drop.owner >= 0 && drop.owner < servers_max);
+    coder(drop.index_server).check(drop.index_server >= 0 && drop.index_server < servers_max);
     coder.list(drop.orphans, orphans_max);
   }
 };
 
+/// Discards a version of a variable.
 struct Discard {
   static constexpr RequestKind kind = RequestKind::discard;
   using Reply = DoneWithOrphans;
@@ -714,23 +713,24 @@ struct Discard {
   }
 };
 
-/// Takes a variable away: first of its keeper, which numbers the deletion, then of all others.
+/// Deletes a variable: first on its metadata server, which numbers the deletion, then on all
+/// others.
 struct Remove {
   static constexpr RequestKind kind = RequestKind::remove;
   using Reply = Removed;
   std::string variable{};
-  std::uint64_t number = 0;  ///< 0: the keeper is asked
+  std::uint64_t number = 0;  ///< 0 in the request to the metadata server.
   static void visit(auto& coder, auto& remove) {
     coder(remove.variable).require([&] { return check_name(remove.variable); });
     coder(remove.number).check(remove.number <= deletion_max);
   }
 };
 
-/// What there is behind a version of a variable.
+/// Lists what comes after a version of a variable.
 struct List {
   static constexpr RequestKind kind = RequestKind::list;
   using Reply = Listed;
-  std::string after{};  ///< empty: from the first variable on
+  std::string after{};  ///< A variable; empty: the list begins.
   std::int64_t after_version = INT64_MAX;
   static void visit(auto& coder, auto& list) {
     coder(list.after).require([&] {
@@ -740,8 +740,8 @@ struct List {
   }
 };
 
-/// What the server is, and holds.
-struct AskStatus {
+/// Asks for the server's state.
+struct QueryStatus {
   static constexpr RequestKind kind = RequestKind::status;
   using Reply = ServerStatus;
   static void visit(auto&, auto&) {}
@@ -749,8 +749,8 @@ struct AskStatus {
 
 using Requests =
     std::tuple<Hello, Join, Define, Declare, Describe, Bounds, Put, Begin, TakePages, Commit, Abort,
-               Index, Unindex, Confirm, Get, AskVersion, Find, Lease, More, Recall, Release, Undo,
-               DropOrphans, Discard, Remove, List, AskStatus>;
+               Index, Unindex, Confirm, Get, QueryVersion, Find, Lease, More, Recall, Release, Undo,
+               DropOrphans, Discard, Remove, List, QueryStatus>;
 
 }  // namespace protocol
 

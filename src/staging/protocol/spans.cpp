@@ -64,7 +64,7 @@ ServerTrace::ServerTrace(Trace& trace, int server) : trace_(trace) {
   trace_.call_process("server " + std::to_string(server));
 }
 
-void ServerTrace::answered(Owner from, std::span<const std::byte> request,
+void ServerTrace::answered(ClientConnection from, std::span<const std::byte> request,
                            const Result<std::size_t>& length, std::span<const std::byte> reply,
                            std::int64_t begin_ns) {
   const RequestKind kind = kind_of(request);
@@ -85,7 +85,7 @@ void ServerTrace::answered(Owner from, std::span<const std::byte> request,
 }
 
 /// The same question is asked until it is answered: from the first to the last one it waited.
-void ServerTrace::follow_wait(Owner from, const Span& answer, const std::string& object,
+void ServerTrace::follow_wait(ClientConnection from, const Span& answer, const std::string& object,
                               bool waits) {
   if (waits) {
     // Another server may take it, and this one never hears of that.
@@ -111,7 +111,7 @@ void ServerTrace::discarded(const std::string& variable, std::int64_t version) {
   trace_.add(std::move(span));
 }
 
-void ServerTrace::gone(Owner from) {
+void ServerTrace::gone(ClientConnection from) {
   names_.erase(from);
   std::erase_if(waiting_, [&](const auto& one) { return one.first.first == from; });
 }

@@ -27,20 +27,22 @@ class ServerTrace {
   ServerTrace(Trace& trace, int server);
 
   /// A request was answered, which had come at `begin_ns`.
-  void answered(Owner from, std::span<const std::byte> request, const Result<std::size_t>& length,
-                std::span<const std::byte> reply, std::int64_t begin_ns);
+  void answered(ClientConnection from, std::span<const std::byte> request,
+                const Result<std::size_t>& length, std::span<const std::byte> reply,
+                std::int64_t begin_ns);
   void discarded(const std::string& variable, std::int64_t version);
-  void gone(Owner from);
+  void gone(ClientConnection from);
   std::int64_t now_ns() const { return clock_.now_ns(); }
 
  private:
-  void follow_wait(Owner from, const Span& answer, const std::string& object, bool waits);
+  void follow_wait(ClientConnection from, const Span& answer, const std::string& object,
+                   bool waits);
 
   Trace& trace_;
   SteadyClock clock_;
-  std::map<Owner, std::string> names_;
+  std::map<ClientConnection, std::string> names_;
   /// Since when a put waits for memory: by client and object.
-  std::map<std::pair<Owner, std::string>, std::int64_t> waiting_;
+  std::map<std::pair<ClientConnection, std::string>, std::int64_t> waiting_;
 };
 
 }  // namespace tranship::staging

@@ -10,8 +10,8 @@ namespace {
 /// Objects of which owners have said that they know them no longer: what asks for one later than so
 /// many others takes it for one that never came, and its owners for what became of it.
 constexpr std::size_t forgotten_max = 4096;
-/// Strays that wait to be told, and entries that may become some.
-constexpr std::size_t guests_max = 1 << 16;
+/// Orphans that wait to be reported, and entries that may become orphans.
+constexpr std::size_t overflow_entries_max = 1 << 16;
 
 Error no_memory(std::int64_t bytes, const Error& why) {
   return {ErrorCode::out_of_memory,
@@ -25,26 +25,26 @@ Error no_memory(std::int64_t bytes, const Error& why) {
 
 ObjectStore::ObjectStore(Options options)
     : options_(std::move(options)),
-      places_({options_.memory_bytes, options_.segment_bytes,
-               options_.full == Full::spill ? options_.spill_bytes : 0, options_.make_segment,
-               options_.take_pages}),
+      residency_({options_.memory_bytes, options_.segment_bytes,
+                  options_.full == Full::spill ? options_.spill_bytes : 0, options_.make_segment,
+                  options_.take_pages}),
       deletions_(options_.servers) {}
 
 std::set<std::string> ObjectStore::take_changes() {
-  if (places_.take_freed()) changes_.insert("");
+  if (residency_.take_freed()) changes_.insert("");
   return std::exchange(changes_, {});
 }
 
 Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& request) {
   if (Status status = check_element(request); !status) return status.error();
   auto found = variables_.find(request.variable);
-  if (found != variables_.end() && found->second.life < request.life.life) {
+  if (found != variables_.end() && found->second.incarnation < request.incarnation.number) {
     erase_variable(found);  // it was deleted, and whoever did has died before he said so here
     found = variables_.end();
   }
   if (found == variables_.end()) return make_variable(request);
   Variable& variable = found->second;
-  if (variable.life != request.life.life) {
+  if (variable.incarnation != request.incarnation.number) {
     return Error{ErrorCode::not_found, in_quotes(request.variable) + " is being deleted",
                  "put it again if it is to be there"};
   }
@@ -76,7 +76,7 @@ Result<ObjectStore::Variable*> ObjectStore::make_variable(const PutRequest& requ
     return limit_reached("the variables that the server knows are", limit, "staging_variables");
   }
   Variable made(static_cast<std::size_t>(options_.limits.versions_remembered));
-  made.life = request.life.life;
+  made.incarnation = request.incarnation.number;
   made.type = request.type;
   made.element_bytes = request.element_bytes;
   made.rank = request.box.rank;
@@ -84,13 +84,13 @@ Result<ObjectStore::Variable*> ObjectStore::make_variable(const PutRequest& requ
 }
 
 /// What a put or an entry adds must have room beside what is there.
-Status ObjectStore::check_limits(Owner owner, const Variable& variable,
+Status ObjectStore::check_limits(ClientConnection client, const Variable& variable,
                                  std::int64_t version) const {
   const Limits& limits = options_.limits;
-  if (std::ssize(objects_) + std::ssize(entered_) >= limits.boxes) {
+  if (std::ssize(objects_) + std::ssize(index_entries_) >= limits.boxes) {
     return limit_reached("the boxes that the server knows are", limits.boxes, "staging_boxes");
   }
-  const Leases::Holdings* holdings = leases_.holdings(owner);
+  const Leases::Holdings* holdings = leases_.holdings(client);
   if (holdings != nullptr &&
       std::ssize(holdings->rooms) + std::ssize(holdings->entries) >= limits.client_puts) {
     return limit_reached("the puts that this client has under way are", limits.client_puts,
@@ -98,15 +98,15 @@ Status ObjectStore::check_limits(Owner owner, const Variable& variable,
   }
   const auto held = variable.versions.find(version);
   if (held == variable.versions.end()) return {};
-  const std::int64_t boxes = std::ssize(held->second.entered) + held->second.pending +
+  const std::int64_t boxes = std::ssize(held->second.entry_numbers) + held->second.pending +
                              static_cast<std::int64_t>(held->second.index.size());
   if (boxes < limits.version_boxes) return {};
   return limit_reached("the boxes of one version are", limits.version_boxes,
                        "staging_version_boxes");
 }
 
-Status ObjectStore::check_leases(Owner owner) const {
-  const Leases::Holdings* holdings = leases_.holdings(owner);
+Status ObjectStore::check_leases(ClientConnection client) const {
+  const Leases::Holdings* holdings = leases_.holdings(client);
   const std::int64_t limit = options_.limits.client_leases;
   if (holdings == nullptr || holdings->leases.empty()) return {};
   const std::int64_t begin_ns = leases_.at(holdings->leases.front()).begin_ns;
@@ -119,39 +119,40 @@ Status ObjectStore::check_leases(Owner owner) const {
   return limit_reached("the gets whose data this client reads are", limit, "staging_leases");
 }
 
-Result<std::variant<Begun, Waiting>> ObjectStore::begin(Owner owner, const PutRequest& request,
-                                                        const Asking& asking) {
+Result<std::variant<GrantedRoom, Waiting>> ObjectStore::begin(ClientConnection client,
+                                                              const PutRequest& request,
+                                                              const RoomRequest& asking) {
   auto variable = variable_for(request);
   if (!variable) return variable.error();
   const std::uint64_t number = ++last_object_;
-  const Status allowed = check_limits(owner, **variable, request.version);
+  const Status allowed = check_limits(client, **variable, request.version);
   auto room = allowed ? make_room(request, number, asking)
                       : Result<std::variant<Range, Waiting>>(allowed.error());
   if (!room || std::holds_alternative<Waiting>(*room)) {
     drop_if_unused(request.variable, request.version);
     if (!room) return room.error();
-    return std::variant<Begun, Waiting>(std::get<Waiting>(*room));
+    return std::variant<GrantedRoom, Waiting>(std::get<Waiting>(*room));
   }
   Object object;
   object.variable = request.variable;
   object.version = request.version;
   object.box = request.box;
-  const Begun begun{number, std::get<Range>(*room)};
+  const GrantedRoom begun{number, std::get<Range>(*room)};
   object.bytes = begun.range.bytes;
-  object.owner = owner;
-  object.owners = asking.owners;
+  object.client = client;
+  object.index_servers = asking.index_servers;
   objects_.emplace(number, std::move(object));
   ++(*variable)->versions[request.version].pending;
-  leases_.add_room(owner, number, asking.ticket);
-  return std::variant<Begun, Waiting>(begun);
+  leases_.add_room(client, number, asking.request_id);
+  return std::variant<GrantedRoom, Waiting>(begun);
 }
 
 Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& request,
                                                             std::uint64_t object,
-                                                            const Asking& asking) {
+                                                            const RoomRequest& asking) {
   const Effort effort = asking.effort;
   const std::int64_t bytes = request.box.points() * request.element_bytes;
-  const bool discards = options_.full == Full::discard_oldest && effort != Effort::guest;
+  const bool discards = options_.full == Full::discard_oldest && effort != Effort::free_memory;
   const bool spills = options_.full == Full::spill && effort == Effort::all;
   const bool last = effort == Effort::all;  // until then, other servers may have room
   const auto refusal = [&](const std::string& why) {
@@ -163,22 +164,22 @@ Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& re
   };
   if (bytes > options_.memory_bytes) return refusal("");
   while (true) {
-    const auto placed = places_.place(object, bytes, asking.ready);
-    if (placed && *placed) return std::variant<Range, Waiting>(places_.range(object));
-    const bool helps = placed || places_.could_hold(bytes);
+    const auto placed = residency_.place(object, bytes, asking.ready);
+    if (placed && *placed) return std::variant<Range, Waiting>(residency_.range(object));
+    const bool helps = placed || residency_.could_hold(bytes);
     if (helps && discards && discard_oldest(request)) continue;
-    if (helps && spills && places_.let_go(bytes)) continue;
-    if (!placed && last && !places_.leaving()) return no_memory(bytes, placed.error());
+    if (helps && spills && residency_.let_go(bytes)) continue;
+    if (!placed && last && !residency_.leaving()) return no_memory(bytes, placed.error());
     if (!placed) return std::variant<Range, Waiting>(Waiting{placed.error().text()});
     // What is there is free, and yet too small in each piece: nothing will ever change that.
-    if (places_.empty() && last) return refusal(" in pieces that are smaller");
+    if (residency_.empty() && last) return refusal(" in pieces that are smaller");
     return std::variant<Range, Waiting>(Waiting{why_full()});
   }
 }
 
 std::string ObjectStore::why_full() const {
-  if (fenced_bytes_ == 0) return places_.why_full();
-  return places_.why_full() + "; " + std::to_string(fenced_bytes_) +
+  if (fenced_bytes_ == 0) return residency_.why_full();
+  return residency_.why_full() + "; " + std::to_string(fenced_bytes_) +
          " bytes of it may still be written by clients whose connections were lost";
 }
 
@@ -195,39 +196,39 @@ bool ObjectStore::discard_oldest(const PutRequest& but_this) {
   }
   if (oldest == 0) return false;
   const Object object = objects_.at(oldest);
-  const std::int64_t used_before = places_.memory_bytes_used();
+  const std::int64_t used_before = residency_.memory_bytes_used();
   discard_version(object.variable, variables_.at(object.variable), object.version);
-  return places_.memory_bytes_used() < used_before;
+  return residency_.memory_bytes_used() < used_before;
 }
 
 /// Null unless the owner has begun the object, and not ended it.
-ObjectStore::Object* ObjectStore::begun_by(Owner owner, std::uint64_t number) {
+ObjectStore::Object* ObjectStore::begun_by(ClientConnection client, std::uint64_t number) {
   const auto found = objects_.find(number);
   if (found == objects_.end()) return nullptr;
   Object& object = found->second;
-  return object.owner == owner && object.order == 0 ? &object : nullptr;
+  return object.client == client && object.order == 0 ? &object : nullptr;
 }
 
-Status ObjectStore::take_pages(Owner owner, std::uint64_t number) {
-  const Object* object = begun_by(owner, number);
+Status ObjectStore::take_pages(ClientConnection client, std::uint64_t number) {
+  const Object* object = begun_by(client, number);
   if (object == nullptr) {
     return Error{ErrorCode::not_found, "there is no such object to write"};
   }
-  const Status status = places_.take_pages(number);
+  const Status status = residency_.take_pages(number);
   return status ? status : no_memory(object->bytes, status.error());
 }
 
-Result<std::uint64_t> ObjectStore::commit(Owner owner, std::uint64_t number,
+Result<std::uint64_t> ObjectStore::commit(ClientConnection client, std::uint64_t number,
                                           std::uint64_t order_before, const Checksum& checksum) {
-  Object* begun = begun_by(owner, number);
+  Object* begun = begun_by(client, number);
   if (begun == nullptr) {
     return Error{ErrorCode::not_found, "there is no such object to commit"};
   }
   Object& object = *begun;
-  if (!places_.has_pages(number)) {
+  if (!residency_.has_pages(number)) {
     return Error{ErrorCode::invalid_argument, "an object whose memory has no pages is not whole"};
   }
-  leases_.remove_room(owner, number);
+  leases_.remove_room(client, number);
   if (object.discarded) {
     Error why{ErrorCode::not_found,
               version_of(object.variable, object.version) + " was discarded while it was put"};
@@ -243,7 +244,7 @@ Result<std::uint64_t> ObjectStore::commit(Owner owner, std::uint64_t number,
   variable.held += version.counts() ? 0 : 1;
   version.index.add(number, object.box);
   version.bytes += object.bytes;
-  places_.may_leave(number, object.order);
+  residency_.may_leave(number, object.order);
   if (!variable.bounds) variable.bounds = object.box;
   *variable.bounds = around(*variable.bounds, object.box);
   changes_.insert(object.variable);
@@ -253,13 +254,13 @@ Result<std::uint64_t> ObjectStore::commit(Owner owner, std::uint64_t number,
   return order;
 }
 
-Status ObjectStore::abort(Owner owner, std::uint64_t number) {
-  if (begun_by(owner, number) == nullptr) {
+Status ObjectStore::abort(ClientConnection client, std::uint64_t number) {
+  if (begun_by(client, number) == nullptr) {
     return Error{ErrorCode::not_found, "there is no such object to give up"};
   }
-  leases_.remove_room(owner, number);
+  leases_.remove_room(client, number);
   give_up(number);
-  places_.drop(number);
+  residency_.drop(number);
   return {};
 }
 
@@ -275,15 +276,15 @@ void ObjectStore::give_up(std::uint64_t number) {
   drop_if_unused(object.variable, object.version);
 }
 
-Result<std::uint64_t> ObjectStore::index(Owner owner, const PutRequest& request,
-                                         const Elsewhere& where) {
-  if (entry_of(request.variable, request.version, where.at) != nullptr) {
+Result<std::uint64_t> ObjectStore::index(ClientConnection client, const PutRequest& request,
+                                         const RemoteObject& where) {
+  if (entry_of(request.variable, request.version, where.id) != nullptr) {
     return Error{ErrorCode::invalid_argument, "this object was entered before"};
   }
   auto variable = variable_for(request);
   if (!variable) return variable.error();
-  Status allowed = check_limits(owner, **variable, request.version);
-  if (allowed && where.guest && guests_ + orphans_.size() >= guests_max) {
+  Status allowed = check_limits(client, **variable, request.version);
+  if (allowed && where.overflow && overflow_entries_ + orphans_.size() >= overflow_entries_max) {
     allowed = Error{ErrorCode::out_of_memory, "too many objects lie on servers that only help out",
                     "keep fewer versions, or "
                     "give the servers more memory"};
@@ -292,61 +293,63 @@ Result<std::uint64_t> ObjectStore::index(Owner owner, const PutRequest& request,
     drop_if_unused(request.variable, request.version);
     return allowed.error();
   }
-  guests_ += where.guest ? 1 : 0;
+  overflow_entries_ += where.overflow ? 1 : 0;
   Version& version = (*variable)->versions[request.version];
   const std::uint64_t number = ++last_object_;
-  version.entered.emplace(where.at, number);
+  version.entry_numbers.emplace(where.id, number);
   version.elsewhere.add(number, request.box);
   ++version.pending;
-  entered_.emplace(number, Entered{where, request.box, owner, Entry::pending, request.variable,
-                                   request.version});
-  leases_.add_entry(owner, number);
+  index_entries_.emplace(number, IndexEntry{where, request.box, client, Entry::pending,
+                                            request.variable, request.version});
+  leases_.add_entry(client, number);
   changes_.insert(request.variable);
   return order_;
 }
 
 /// Null if there is none.
-ObjectStore::Entered* ObjectStore::entry_of(const std::string& name, std::int64_t version,
-                                            const ObjectAt& object) {
+ObjectStore::IndexEntry* ObjectStore::entry_of(const std::string& name, std::int64_t version,
+                                               const ObjectId& object) {
   const auto variable = variables_.find(name);
   if (variable == variables_.end()) return nullptr;
   const auto held = variable->second.versions.find(version);
   if (held == variable->second.versions.end()) return nullptr;
-  const auto entered = held->second.entered.find(object);
-  return entered == held->second.entered.end() ? nullptr : &entered_.at(entered->second);
+  const auto entry_numbers = held->second.entry_numbers.find(object);
+  return entry_numbers == held->second.entry_numbers.end()
+             ? nullptr
+             : &index_entries_.at(entry_numbers->second);
 }
 
-void ObjectStore::unindex(Owner owner, const std::string& name, std::int64_t number,
-                          const ObjectAt& object) {
-  Entered* entry = entry_of(name, number, object);
+void ObjectStore::unindex(ClientConnection client, const std::string& name, std::int64_t number,
+                          const ObjectId& object) {
+  IndexEntry* entry = entry_of(name, number, object);
   if (entry == nullptr || entry->state == Entry::confirmed) return;
-  if (entry->state == Entry::pending && entry->owner != owner) return;
+  if (entry->state == Entry::pending && entry->client != client) return;
   Variable& variable = variables_.at(name);
   Version& version = variable.versions.at(number);
-  const std::uint64_t key = version.entered.at(object);
+  const std::uint64_t key = version.entry_numbers.at(object);
   if (entry->state == Entry::pending) {
-    leases_.remove_entry(owner, key);
+    leases_.remove_entry(client, key);
     --version.pending;
   }
-  guests_ -= entry->where.guest ? 1 : 0;
+  overflow_entries_ -= entry->where.overflow ? 1 : 0;
   version.elsewhere.remove(key, entry->box);
-  version.entered.erase(object);
-  entered_.erase(key);
+  version.entry_numbers.erase(object);
+  index_entries_.erase(key);
   changes_.insert(name);
   keep_to_versions(name, variable);
   drop_if_unused(name, number);
 }
 
-void ObjectStore::confirm(Owner owner, const std::string& name, std::int64_t number,
-                          const ObjectAt& object, std::uint64_t order) {
+void ObjectStore::confirm(ClientConnection client, const std::string& name, std::int64_t number,
+                          const ObjectId& object, std::uint64_t order) {
   order_ = std::max(order_, order);
-  Entered* entry = entry_of(name, number, object);
+  IndexEntry* entry = entry_of(name, number, object);
   if (entry == nullptr || entry->state == Entry::confirmed) return;
-  if (entry->state == Entry::pending && entry->owner != owner) return;
+  if (entry->state == Entry::pending && entry->client != client) return;
   Variable& variable = variables_.at(name);
   Version& version = variable.versions.at(number);
   if (entry->state == Entry::pending) {
-    leases_.remove_entry(owner, version.entered.at(object));
+    leases_.remove_entry(client, version.entry_numbers.at(object));
     --version.pending;
   }
   entry->state = Entry::confirmed;
@@ -393,19 +396,19 @@ void ObjectStore::take_out(const std::string& name, Variable& variable, std::int
     if (object.leases == 0) drop(number);
   }
   if (held->second.pending > 0) {
-    leases_.each_room([&](const Leases::Room& room) {
+    leases_.each_room([&](const Leases::RoomGrant& room) {
       Object& object = objects_.at(room.object);
       if (object.variable == name && object.version == version) object.discarded = true;
     });
   }
-  for (const auto& [where, number] : held->second.entered) {
-    const Entered& entry = entered_.at(number);
-    if (entry.where.guest) {
-      orphans_.push_back({where.home, where.object});
-      --guests_;
+  for (const auto& [where, number] : held->second.entry_numbers) {
+    const IndexEntry& entry = index_entries_.at(number);
+    if (entry.where.overflow) {
+      orphans_.push_back({where.primary, where.object});
+      --overflow_entries_;
     }
-    if (entry.state == Entry::pending) leases_.remove_entry(entry.owner, number);
-    entered_.erase(number);
+    if (entry.state == Entry::pending) leases_.remove_entry(entry.client, number);
+    index_entries_.erase(number);
   }
   variable.held -= held->second.counts() ? 1 : 0;
   variable.versions.erase(held);
@@ -428,10 +431,10 @@ bool ObjectStore::remove(const std::string& name, std::uint64_t number) {
   deletions_.add(name, number);
   const auto found = variables_.find(name);
   if (found == variables_.end()) return false;
-  // What was made after the deletion is another variable of that name, unless no keeper can have
-  // counted so far meanwhile.
-  const std::uint64_t life = found->second.life;
-  if (life > number && life - number < std::uint64_t{1} << 32) return false;
+  // What was made after the deletion is another variable of that name, unless no metadata server
+  // can have counted so far meanwhile.
+  const std::uint64_t incarnation = found->second.incarnation;
+  if (incarnation > number && incarnation - number < std::uint64_t{1} << 32) return false;
   erase_variable(found);
   return true;
 }
@@ -443,11 +446,11 @@ std::vector<Orphan> ObjectStore::take_orphans(std::size_t count_max) {
   return taken;
 }
 
-void ObjectStore::drop_orphan(std::uint64_t number, int owner) {
+void ObjectStore::drop_orphan(std::uint64_t number, int index_server) {
   const auto found = objects_.find(number);
   if (found == objects_.end() || found->second.discarded) return;
   Object& object = found->second;
-  if (std::erase(object.owners, owner) == 0 || !object.owners.empty()) return;
+  if (std::erase(object.index_servers, index_server) == 0 || !object.index_servers.empty()) return;
   object.discarded = true;
   Variable& variable = variables_.at(object.variable);
   forgotten_.insert(number);
@@ -475,20 +478,20 @@ Status ObjectStore::discard(const std::string& name, std::int64_t version) {
 }
 
 void ObjectStore::drop(std::uint64_t number) {
-  places_.drop(number);
+  residency_.drop(number);
   objects_.erase(number);
 }
 
-Status ObjectStore::release(Owner owner, std::uint64_t lease) {
-  if (leases_.find(owner, lease) == nullptr) return no_lease();
+Status ObjectStore::release(ClientConnection client, std::uint64_t lease) {
+  if (leases_.find(client, lease) == nullptr) return no_lease();
   end_lease(lease);
   return {};
 }
 
 /// Nothing of the lease has to be in memory any more.
 void ObjectStore::loosen(Lease& lease) {
-  for (const std::uint64_t number : std::exchange(lease.pinned, {})) places_.unpin(number);
-  if (lease.wanted != 0) places_.unwant(std::exchange(lease.wanted, 0));
+  for (const std::uint64_t number : std::exchange(lease.pinned, {})) residency_.unpin(number);
+  if (lease.wanted != 0) residency_.unwant(std::exchange(lease.wanted, 0));
 }
 
 void ObjectStore::end_lease(std::uint64_t number) {
@@ -508,38 +511,38 @@ void ObjectStore::let_go(std::uint64_t number) {
   }
 }
 
-std::vector<std::uint64_t> ObjectStore::undo(Owner owner, Ticket ticket) {
-  const Leases::Holdings* holdings = leases_.holdings(owner);
-  if (ticket == 0 || holdings == nullptr || holdings->lost) return {};
-  for (const Leases::Room& room : std::vector(holdings->rooms)) {
-    if (room.ticket == ticket) (void)abort(owner, room.object);
+std::vector<std::uint64_t> ObjectStore::undo(ClientConnection client, RequestId request_id) {
+  const Leases::Holdings* holdings = leases_.holdings(client);
+  if (request_id == 0 || holdings == nullptr || holdings->lost) return {};
+  for (const Leases::RoomGrant& room : std::vector(holdings->rooms)) {
+    if (room.request_id == request_id) (void)abort(client, room.object);
   }
   std::vector<std::uint64_t> ended;
   for (const std::uint64_t lease : holdings->leases) {
-    if (leases_.at(lease).ticket == ticket) ended.push_back(lease);
+    if (leases_.at(lease).request_id == request_id) ended.push_back(lease);
   }
   for (const std::uint64_t lease : ended) end_lease(lease);
   return ended;
 }
 
-void ObjectStore::lost(Owner owner) {
-  for (const Leases::Room& room : leases_.fence(owner)) {
+void ObjectStore::lost(ClientConnection client) {
+  for (const Leases::RoomGrant& room : leases_.fence(client)) {
     fenced_bytes_ += objects_.at(room.object).bytes;
     give_up(room.object);
   }
-  const Leases::Holdings* holdings = leases_.holdings(owner);
+  const Leases::Holdings* holdings = leases_.holdings(client);
   if (holdings == nullptr) return;
   // It may still read what lies in memory for it, and nothing else.
   for (const std::uint64_t number : holdings->leases) {
     Lease& lease = leases_.at(number);
-    if (lease.wanted != 0) places_.unwant(std::exchange(lease.wanted, 0));
+    if (lease.wanted != 0) residency_.unwant(std::exchange(lease.wanted, 0));
     for (const std::uint64_t object : std::exchange(lease.objects, lease.pinned)) {
       const auto& kept = lease.pinned;
       if (std::find(kept.begin(), kept.end(), object) == kept.end()) let_go(object);
     }
   }
-  for (const std::uint64_t number : leases_.take_entries(owner)) {
-    Entered& entry = entered_.at(number);
+  for (const std::uint64_t number : leases_.take_entries(client)) {
+    IndexEntry& entry = index_entries_.at(number);
     entry.state = Entry::doubtful;
     Variable& variable = variables_.at(entry.variable);
     --variable.versions.at(entry.version).pending;
@@ -549,14 +552,14 @@ void ObjectStore::lost(Owner owner) {
   }
 }
 
-void ObjectStore::gone(Owner owner) {
-  lost(owner);
-  if (const Leases::Holdings* holdings = leases_.holdings(owner)) {
+void ObjectStore::gone(ClientConnection client) {
+  lost(client);
+  if (const Leases::Holdings* holdings = leases_.holdings(client)) {
     for (const std::uint64_t lease : std::vector(holdings->leases)) end_lease(lease);
   }
-  for (const std::uint64_t number : leases_.end(owner)) {
-    fenced_bytes_ -= places_.range(number).bytes;
-    places_.drop(number);
+  for (const std::uint64_t number : leases_.end(client)) {
+    fenced_bytes_ -= residency_.range(number).bytes;
+    residency_.drop(number);
   }
 }
 

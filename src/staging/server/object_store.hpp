@@ -23,8 +23,8 @@
 #include "staging/model/leases.hpp"
 #include "staging/model/limits.hpp"
 #include "staging/model/parts.hpp"
-#include "staging/model/places.hpp"
 #include "staging/model/requests.hpp"
+#include "staging/model/residency.hpp"
 #include "staging/model/retention.hpp"
 #include "staging/model/traffic.hpp"
 
@@ -69,93 +69,98 @@ class ObjectStore {
 
   /// @error invalid_argument if it does not fit the variable; out_of_memory if no room could ever
   ///        be made; not_found if the version was discarded
-  Result<std::variant<Begun, Waiting>> begin(Owner owner, const PutRequest& request,
-                                             const Asking& asking = {});
+  Result<std::variant<GrantedRoom, Waiting>> begin(ClientConnection client,
+                                                   const PutRequest& request,
+                                                   const RoomRequest& asking = {});
   /// The memory of an object that was begun without being ready gets its pages: its owner is about
   /// to write it.
   /// @error not_found if the owner has begun no such object; out_of_memory if the system has none
-  Status take_pages(Owner owner, std::uint64_t object);
+  Status take_pages(ClientConnection client, std::uint64_t object);
   /// The object is visible from now on. Its order, which is returned, is above that of every object
   /// that this server knows of, and above `order_before`.
   /// @error not_found if the owner has begun no such object, or its version was discarded
   ///        meanwhile; invalid_argument if its pages were never taken
-  Result<std::uint64_t> commit(Owner owner, std::uint64_t object, std::uint64_t order_before = 0,
-                               const Checksum& checksum = {});
-  Status abort(Owner owner, std::uint64_t object);
+  Result<std::uint64_t> commit(ClientConnection client, std::uint64_t object,
+                               std::uint64_t order_before = 0, const Checksum& checksum = {});
+  Status abort(ClientConnection client, std::uint64_t object);
 
   /// Indexes the box of an object that `owner` writes on another server: before its commit there.
   /// Returns an order that is above that of every object that this server knows of. The entry
   /// counts for no limit of versions before confirm().
   /// @error as begin(); invalid_argument if it was indexed before
-  Result<std::uint64_t> index(Owner owner, const PutRequest& request, const Elsewhere& where);
+  Result<std::uint64_t> index(ClientConnection client, const PutRequest& request,
+                              const RemoteObject& where);
   /// Takes an entry back: the one who made it may before confirm(), anybody once its owner was
   /// lost, and nobody else.
-  void unindex(Owner owner, const std::string& variable, std::int64_t version,
-               const ObjectAt& object);
+  void unindex(ClientConnection client, const std::string& variable, std::int64_t version,
+               const ObjectId& object);
   /// The object of an entry was committed with that order: its version counts for limits from now
   /// on. Said by the one who made the entry, or by anybody once that owner was lost.
-  void confirm(Owner owner, const std::string& variable, std::int64_t version,
-               const ObjectAt& object, std::uint64_t order);
+  void confirm(ClientConnection client, const std::string& variable, std::int64_t version,
+               const ObjectId& object, std::uint64_t order);
 
-  /// What the homes of objects that were indexed here are to be told, which drop_orphan() then; at
-  /// most so many, each once.
+  /// What the primaries of objects that were indexed here are to be told, which drop_orphan() then;
+  /// at most so many, each once.
   std::vector<Orphan> take_orphans(std::size_t count_max);
   /// An owner of the object's box knows it no longer. When all have said so, nobody can find it: it
   /// goes.
-  void drop_orphan(std::uint64_t object, int owner);
+  void drop_orphan(std::uint64_t object, int index_server);
 
   /// Objects of this server that cover the box.
   /// @error not_found if the version was discarded; invalid_argument if the box has another rank
-  Result<std::variant<Found, Waiting, Spread>> get(Owner owner, const GetRequest& request,
-                                                   Ticket ticket = 0);
+  Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> get(ClientConnection client,
+                                                                     const GetRequest& request,
+                                                                     RequestId request_id = 0);
   /// The objects that share points with the box, of this server and of others, at the version that
-  /// `which` says; of `latest`, the highest one that has something of the box.
+  /// `choice` says; of `latest`, the highest one that has something of the box.
   /// @error as get()
-  Result<std::variant<Found, Waiting>> find(Owner owner, const GetRequest& request,
-                                            Ticket ticket = 0);
+  Result<std::variant<FoundObjects, Waiting>> find(ClientConnection client,
+                                                   const GetRequest& request,
+                                                   RequestId request_id = 0);
   /// What became of objects of this server that find() named elsewhere. `lease` keeps those that
   /// are here.
   /// @error not_found if the version was discarded, here or where the objects' owners are
-  Result<std::vector<Leased>> lease(Owner owner, const std::string& variable, std::int64_t version,
-                                    std::span<const std::uint64_t> objects, std::uint64_t& lease,
-                                    Ticket ticket = 0);
+  Result<std::vector<LeasedObject>> lease(ClientConnection client, const std::string& variable,
+                                          std::int64_t version,
+                                          std::span<const std::uint64_t> objects,
+                                          std::uint64_t& lease, RequestId request_id = 0);
   /// Brings an object of a lease back into memory, where it stays until the next recall() of this
   /// lease, or its end; the lease's other objects may go to disk meanwhile. Object 0: all may. It
   /// is kept from being discarded in any case.
   /// @error not_found if there is no such lease; io if the disk does not give it back
-  Result<std::variant<Range, Waiting>> recall(Owner owner, std::uint64_t lease,
+  Result<std::variant<Range, Waiting>> recall(ClientConnection client, std::uint64_t lease,
                                               std::uint64_t object);
-  Status release(Owner owner, std::uint64_t lease);
-  /// Gives up what the owner asked for with that ticket, if it was granted: room, or leases, which
-  /// it returns.
-  std::vector<std::uint64_t> undo(Owner owner, Ticket ticket);
+  Status release(ClientConnection client, std::uint64_t lease);
+  /// Gives up what the owner asked for with that request id, if it was granted: room, or leases,
+  /// which it returns.
+  std::vector<std::uint64_t> undo(ClientConnection client, RequestId request_id);
 
   /// Between memory and disk, to be carried out in this order. Ask after each call of the others.
-  std::vector<Move> take_moves() { return places_.take_moves(); }
+  std::vector<Move> take_moves() { return residency_.take_moves(); }
   void ended(const Move& move, const Status& status);
 
   /// What is being written to the version cannot be committed any more.
   /// @error not_found if it is not there
   Status discard(const std::string& variable, std::int64_t version);
 
-  /// Whether the variable was deleted since the client has asked the keeper for it: it must ask
-  /// anew before it goes on.
-  bool stale(const std::string& variable, const Life& life) const {
-    return deletions_.stale(variable, life);
+  /// Whether the variable was deleted since the client has asked the metadata server for it: it
+  /// must ask anew before it goes on.
+  bool stale(const std::string& variable, const Incarnation& incarnation) const {
+    return deletions_.stale(variable, incarnation);
   }
   /// Takes the variable away with all of its versions, as discard() does, and all that was
-  /// remembered of it: it may be put to as something else. `number`: of the deletion, as its keeper
-  /// counts them. Returns whether there was anything of it.
+  /// remembered of it: it may be put to as something else. `number`: of the deletion, as its
+  /// metadata server counts them. Returns whether there was anything of it.
   bool remove(const std::string& variable, std::uint64_t number);
 
   /// The owner's connection is gone, and its process may still write and read what it was given:
   /// what it had begun can be committed no more, and counts as given up for whoever waits for it;
   /// its memory, and the memory that it reads, is fenced until gone(). Final: a client that
   /// connects anew is another owner.
-  void lost(Owner owner);
+  void lost(ClientConnection client);
   /// The owner's process provably touches nothing any more: it said so, or it is dead. Its memory
   /// is free. It need not have been lost() before.
-  void gone(Owner owner);
+  void gone(ClientConnection client);
 
   /// The variables of which objects have been committed here; producers are not known here.
   std::vector<VariableInfo> list() const;
@@ -167,10 +172,10 @@ class ObjectStore {
                                    std::size_t versions_max = SIZE_MAX) const;
   /// The same of one, without versions.
   std::optional<VariableInfo> describe(const std::string& variable) const;
-  std::int64_t memory_bytes_used() const { return places_.memory_bytes_used(); }
-  std::int64_t sparse_bytes() const { return places_.sparse_bytes(); }
-  std::int64_t spilled_bytes() const { return places_.spilled_bytes(); }
-  std::int64_t disk_bytes_used() const { return places_.disk_bytes_used(); }
+  std::int64_t memory_bytes_used() const { return residency_.memory_bytes_used(); }
+  std::int64_t sparse_bytes() const { return residency_.sparse_bytes(); }
+  std::int64_t spilled_bytes() const { return residency_.spilled_bytes(); }
+  std::int64_t disk_bytes_used() const { return residency_.disk_bytes_used(); }
   /// Memory of lost owners that nobody else may get: of the objects that they wrote.
   std::int64_t fenced_bytes() const { return fenced_bytes_; }
   /// Whether owners that are connected write or read objects.
@@ -185,10 +190,10 @@ class ObjectStore {
     std::string variable;
     std::int64_t version = 0;
     Box box;
-    std::int64_t bytes = 0;   ///< in whole units
-    std::uint64_t order = 0;  ///< of its commit; 0: not visible
-    Owner owner = 0;          ///< who writes it, until its commit
-    std::vector<int> owners;  ///< as Asking says
+    std::int64_t bytes = 0;          ///< in whole units
+    std::uint64_t order = 0;         ///< of its commit; 0: not visible
+    ClientConnection client = 0;     ///< who writes it, until its commit
+    std::vector<int> index_servers;  ///< as Asking says
     int leases = 0;
     bool discarded = false;
     Checksum checksum{};
@@ -196,24 +201,24 @@ class ObjectStore {
   struct Version {
     BoxIndex index;      ///< objects of this server that are visible
     BoxIndex elsewhere;  ///< objects of other servers, by a number of this store's own
-    std::map<ObjectAt, std::uint64_t> entered;  ///< that number
+    std::map<ObjectId, std::uint64_t> entry_numbers;  ///< that number
     std::int64_t bytes = 0;
     int pending = 0;    ///< objects and entries that owners who are connected have not ended
     int confirmed = 0;  ///< entries whose objects were committed
     /// Whether anything of it was committed, as far as is known here.
     bool counts() const { return index.size() > 0 || confirmed > 0; }
-    bool unused() const { return pending == 0 && index.size() == 0 && entered.empty(); }
+    bool unused() const { return pending == 0 && index.size() == 0 && entry_numbers.empty(); }
   };
   /// What became of the object of an entry, as far as is known here.
   enum class Entry {
     pending,    ///< its owner is putting it
     confirmed,  ///< it was committed
-    doubtful    ///< its owner was lost: only its home knows
+    doubtful    ///< its owner was lost: only its primary knows
   };
-  struct Entered {
-    Elsewhere where;
+  struct IndexEntry {
+    RemoteObject where;
     Box box;
-    Owner owner = 0;
+    ClientConnection client = 0;
     Entry state = Entry::pending;
     std::string variable;
     std::int64_t version = 0;
@@ -221,7 +226,7 @@ class ObjectStore {
   struct Variable {
     explicit Variable(std::size_t intervals_max) : discarded(intervals_max) {}
 
-    std::uint64_t life = 0;  ///< as Life says
+    std::uint64_t incarnation = 0;  ///< as Incarnation::number
     std::string type;
     std::int64_t element_bytes = 0;
     int rank = 0;
@@ -236,24 +241,26 @@ class ObjectStore {
 
   Result<Variable*> variable_for(const PutRequest& request);
   Result<Variable*> make_variable(const PutRequest& request);
-  Status check_limits(Owner owner, const Variable& variable, std::int64_t version) const;
-  Status check_leases(Owner owner) const;
+  Status check_limits(ClientConnection client, const Variable& variable,
+                      std::int64_t version) const;
+  Status check_leases(ClientConnection client) const;
   void erase_variable(ByName<Variable>::Map::iterator found);
   void take_out(const std::string& name, Variable& variable, std::int64_t version);
   Result<std::variant<Range, Waiting>> make_room(const PutRequest& request, std::uint64_t object,
-                                                 const Asking& asking);
-  Object* begun_by(Owner owner, std::uint64_t object);
+                                                 const RoomRequest& asking);
+  Object* begun_by(ClientConnection client, std::uint64_t object);
   bool discard_oldest(const PutRequest& but_this);
   std::string why_full() const;
   void give_up(std::uint64_t object);
-  Entered* entry_of(const std::string& variable, std::int64_t version, const ObjectAt& object);
+  IndexEntry* entry_of(const std::string& variable, std::int64_t version, const ObjectId& object);
   Result<const Variable*> variable_of(const GetRequest& request) const;
-  Result<std::variant<Found, Waiting, Spread>> get_version(Owner owner, const GetRequest& request,
-                                                           const Variable& variable,
-                                                           std::int64_t version, Ticket ticket);
+  Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> get_version(
+      ClientConnection client, const GetRequest& request, const Variable& variable,
+      std::int64_t version, RequestId request_id);
   bool meets(const Version& version, const Box& box) const;
-  std::vector<Seen> own_objects(const Version& version, const Box& box) const;
-  std::uint64_t keep(Owner owner, Ticket ticket, std::vector<std::uint64_t> objects);
+  std::vector<StoredObject> own_objects(const Version& version, const Box& box) const;
+  std::uint64_t keep(ClientConnection client, RequestId request_id,
+                     std::vector<std::uint64_t> objects);
   Error discarded(const std::string& name, const Variable& variable, std::int64_t version) const;
   void discard_version(const std::string& name, Variable& variable, std::int64_t version);
   void keep_to_versions(const std::string& name, Variable& variable);
@@ -264,17 +271,17 @@ class ObjectStore {
   void let_go(std::uint64_t object);
 
   Options options_;
-  Places places_;
+  Residency residency_;
   ByName<Variable> variables_;
   std::unordered_map<std::uint64_t, Object> objects_;
-  std::unordered_map<std::uint64_t, Entered> entered_;
+  std::unordered_map<std::uint64_t, IndexEntry> index_entries_;
   Leases leases_;
   Deletions deletions_;
   std::int64_t fenced_bytes_ = 0;
   std::uint64_t last_object_ = 0;  ///< numbers of objects, and of those elsewhere
   std::uint64_t order_ = 0;        ///< the highest that is known
   std::vector<Orphan> orphans_;
-  std::size_t guests_ = 0;             ///< entries whose objects would be orphans
+  std::size_t overflow_entries_ = 0;   ///< entries whose objects would be orphans
   std::set<std::uint64_t> forgotten_;  ///< the last objects whose owners discarded their versions
   std::set<std::string> changes_;
 };

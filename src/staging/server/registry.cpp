@@ -38,8 +38,8 @@ Status Registry::define(const PutRequest& domain, int writers) {
   }
   const auto variable = variables_.find(domain.variable);
   if (variable != variables_.end()) {
-    const Facts& facts = variable->second;
-    Status status = check_fits(domain, facts.type, facts.element_bytes, facts.first.rank);
+    const VariableMetadata& metadata = variable->second;
+    Status status = check_fits(domain, metadata.type, metadata.element_bytes, metadata.first.rank);
     if (!status) return status;
     variable->second.domain = domain.box;
     variable->second.writers = writers;
@@ -48,9 +48,9 @@ Status Registry::define(const PutRequest& domain, int writers) {
   return {};
 }
 
-Result<Facts> Registry::declare(const ClientId& client, const PutRequest& request) {
+Result<VariableMetadata> Registry::declare(const ClientId& client, const PutRequest& request) {
   if (Status status = check(request); !status) return status.error();
-  Facts made;
+  VariableMetadata made;
   made.type = request.type;
   made.element_bytes = request.element_bytes;
   made.first = request.box;
@@ -64,29 +64,30 @@ Result<Facts> Registry::declare(const ClientId& client, const PutRequest& reques
     if (status = check_within(request, made); !status) return status.error();
   }
   made.cells = Cells::around(request.box, request.element_bytes, cell_bytes_, made.domain);
-  made.life.life = number_ + 1;
+  made.incarnation.number = number_ + 1;
   const auto [found, is_new] = variables_.emplace(request.variable, std::move(made));
   number_ += is_new ? 1 : 0;
-  Facts& facts = found->second;
-  if (Status status = check_fits(request, facts.type, facts.element_bytes, facts.first.rank);
+  VariableMetadata& metadata = found->second;
+  if (Status status =
+          check_fits(request, metadata.type, metadata.element_bytes, metadata.first.rank);
       !status) {
     return status.error();
   }
   came_back(client);
   if (producers_[client].variables.insert(request.variable).second) {
-    ++facts.producers;
-    ++facts.came;
+    ++metadata.producers;
+    ++metadata.came;
   }
-  facts.life.stamp = number_;
-  return facts;
+  metadata.incarnation.stamp = number_;
+  return metadata;
 }
 
-std::optional<Facts> Registry::facts(const std::string& variable) const {
+std::optional<VariableMetadata> Registry::metadata(const std::string& variable) const {
   const auto found = variables_.find(variable);
   if (found == variables_.end()) return std::nullopt;
-  Facts facts = found->second;
-  facts.life.stamp = number_;
-  return facts;
+  VariableMetadata metadata = found->second;
+  metadata.incarnation.stamp = number_;
+  return metadata;
 }
 
 std::pair<std::uint64_t, bool> Registry::remove(const std::string& variable) {
@@ -101,9 +102,9 @@ std::set<std::string> Registry::lost(const ClientId& client) {
   if (found == producers_.end() || found->second.lost) return {};
   found->second.lost = true;
   for (const std::string& variable : found->second.variables) {
-    Facts& facts = variables_.at(variable);
-    --facts.producers;
-    ++facts.missing;
+    VariableMetadata& metadata = variables_.at(variable);
+    --metadata.producers;
+    ++metadata.missing;
   }
   return found->second.variables;
 }
@@ -113,9 +114,9 @@ void Registry::came_back(const ClientId& client) {
   if (found == producers_.end() || !found->second.lost) return;
   found->second.lost = false;
   for (const std::string& variable : found->second.variables) {
-    Facts& facts = variables_.at(variable);
-    ++facts.producers;
-    --facts.missing;
+    VariableMetadata& metadata = variables_.at(variable);
+    ++metadata.producers;
+    --metadata.missing;
   }
 }
 
@@ -126,9 +127,9 @@ std::set<std::string> Registry::gone(const ClientId& client, bool cleanly) {
   std::set<std::string> variables = std::move(found->second.variables);
   producers_.erase(found);
   for (const std::string& variable : variables) {
-    Facts& facts = variables_.at(variable);
-    --facts.missing;
-    facts.deaths += cleanly ? 0 : 1;
+    VariableMetadata& metadata = variables_.at(variable);
+    --metadata.missing;
+    metadata.deaths += cleanly ? 0 : 1;
   }
   return variables;
 }

@@ -1,4 +1,4 @@
-// What the keeper of a variable knows: type, dimensions, cells, and who puts to it.
+// What the metadata server of a variable knows: type, dimensions, cells, and who puts to it.
 #pragma once
 
 #include <cstdint>
@@ -33,15 +33,15 @@ class Registry {
   /// Says that `client` will put to the variable, which begins to exist with that. It counts once,
   /// however often it says so, and whatever connections it has.
   /// @error as define()
-  Result<Facts> declare(const ClientId& client, const PutRequest& request);
+  Result<VariableMetadata> declare(const ClientId& client, const PutRequest& request);
 
   /// Forgets a variable, its definition, and who put to it. Returns the number of the deletion, and
   /// whether there was anything of it.
   std::pair<std::uint64_t, bool> remove(const std::string& variable);
 
   /// Nothing if nobody has declared it.
-  std::optional<Facts> facts(const std::string& variable) const;
-  const ByName<Facts>& all() const { return variables_; }
+  std::optional<VariableMetadata> metadata(const std::string& variable) const;
+  const ByName<VariableMetadata>& all() const { return variables_; }
 
   /// The client's last connection is gone; it counts as dead unless it comes back, or is gone()
   /// cleanly. Returns the variables that it put to.
@@ -63,7 +63,7 @@ class Registry {
   Limits limits_;
   std::uint64_t number_ = 0;  ///< of the last creation or deletion
   std::map<std::string, Definition> definitions_;
-  ByName<Facts> variables_;
+  ByName<VariableMetadata> variables_;
   struct Producer {
     std::set<std::string> variables;
     bool lost = false;

@@ -127,7 +127,7 @@ Service::Options Server::service_options() {
       copy();
     };
   }
-  service.notify = [this](Owner client) {
+  service.notify = [this](ClientConnection client) {
     (void)processes_->notify(fabric::RequesterId{client}, {});
   };
   service.move = [this](const Move& move) {

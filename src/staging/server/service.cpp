@@ -30,7 +30,7 @@ std::string_view path_of(const std::string& text) {
 Error closing() { return {ErrorCode::closed, "the staging server is closing"}; }
 
 /// Objects of a long answer from `first` on, as many as a reply of `bytes` bytes has room for.
-protocol::Objects page_of(const Found& found, std::size_t first, std::size_t bytes) {
+protocol::Objects page_of(const FoundObjects& found, std::size_t first, std::size_t bytes) {
   protocol::Objects page{{found.version, found.type, found.element_bytes, found.lease, {}}, 0};
   const std::size_t taken = sizeof(ReplyKind) + encoded_bytes(page);
   const std::size_t left = found.objects.size() - first;
@@ -64,7 +64,7 @@ Service::Service(Options options)
   contacts_[static_cast<std::size_t>(options_.store.server)] = options_.contact;
 }
 
-Result<std::size_t> Service::answer(Owner from, std::span<const std::byte> request,
+Result<std::size_t> Service::answer(ClientConnection from, std::span<const std::byte> request,
                                     std::span<std::byte> reply) {
   const RequestKind kind = kind_of(request);
   const bool stranger = kind != RequestKind::hello && kind != RequestKind::join;
@@ -84,7 +84,7 @@ bool Service::complete() const {
                       [](const std::string& contact) { return contact.empty(); });
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::Hello& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Hello& request,
                                 ReplyTo<protocol::Hello> reply) {
   if (Status status = check_version(request.version); !status) return status.error();
   if (draining_) return closing();
@@ -112,7 +112,7 @@ Result<std::size_t> Service::on(Owner from, const protocol::Hello& request,
   return reply(welcome);
 }
 
-Result<std::size_t> Service::on(Owner, const protocol::Join& request,
+Result<std::size_t> Service::on(ClientConnection, const protocol::Join& request,
                                 ReplyTo<protocol::Join> reply) {
   if (Status status = check_version(request.version); !status) return status.error();
   const int rank = request.server;
@@ -132,51 +132,53 @@ Result<std::size_t> Service::on(Owner, const protocol::Join& request,
   }
   known = request.contact;
   if (complete()) {
-    for (const Owner client : std::exchange(waiting_for_servers_, {})) options_.notify(client);
+    for (const ClientConnection client : std::exchange(waiting_for_servers_, {}))
+      options_.notify(client);
   }
   return reply(protocol::Done{});
 }
 
-Result<std::size_t> Service::on(Owner, const protocol::Define& request,
+Result<std::size_t> Service::on(ClientConnection, const protocol::Define& request,
                                 ReplyTo<protocol::Define> reply) {
   const Status status = registry_.define(request.domain, request.writers);
   changes_.insert(request.domain.variable);
   return status ? reply(protocol::Done{}) : Answer(status.error());
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::Declare& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Declare& request,
                                 ReplyTo<protocol::Declare> reply) {
   if (draining_) return closing();
-  const auto facts = registry_.declare(clients_.at(from).id, request.object);
-  if (!facts) return facts.error();
+  const auto metadata = registry_.declare(clients_.at(from).id, request.object);
+  if (!metadata) return metadata.error();
   changes_.insert(request.object.variable);
-  return reply(protocol::Declared{*facts});
+  return reply(protocol::Declared{*metadata});
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::Describe& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Describe& request,
                                 ReplyTo<protocol::Describe> reply) {
-  const auto facts = registry_.facts(request.variable);
-  if (!facts) {
+  const auto metadata = registry_.metadata(request.variable);
+  if (!metadata) {
     const std::string why = "nothing has been put to " + in_quotes(request.variable) + " yet";
     return wait(from, request.variable, why, reply);
   }
   if (request.watch) waiting_.add(request.variable, from);
-  return reply(protocol::Described{*facts, bounds_of(request.variable)});
+  return reply(protocol::Described{*metadata, bounds_of(request.variable)});
 }
 
-Result<std::size_t> Service::on(Owner, const protocol::Bounds& request,
+Result<std::size_t> Service::on(ClientConnection, const protocol::Bounds& request,
                                 ReplyTo<protocol::Bounds> reply) const {
-  return reply(protocol::BoundsHere{bounds_of(request.variable)});
+  return reply(protocol::BoundsReply{bounds_of(request.variable)});
 }
 
-/// Whether the variable was deleted since the client has asked its keeper for it.
-bool Service::is_stale(const std::string& variable, const Life& life) const {
-  if (life.stamp == 0) return false;
-  const bool keeper =
-      distribution_.servers() == 1 || distribution_.keeper(variable) == options_.store.server;
-  if (!keeper) return store_.stale(variable, life);
-  const auto facts = registry_.all().find(variable);
-  return facts == registry_.all().end() || facts->second.life.life != life.life;
+/// Whether the variable was deleted since the client has asked its metadata server for it.
+bool Service::is_stale(const std::string& variable, const Incarnation& incarnation) const {
+  if (incarnation.stamp == 0) return false;
+  const bool metadata_server = distribution_.servers() == 1 ||
+                               distribution_.metadata_server(variable) == options_.store.server;
+  if (!metadata_server) return store_.stale(variable, incarnation);
+  const auto metadata = registry_.all().find(variable);
+  return metadata == registry_.all().end() ||
+         metadata->second.incarnation.number != incarnation.number;
 }
 
 /// Around what was put to the variable here.
@@ -193,7 +195,7 @@ void Service::copy_beside(const Copy& copy) {
   copy();
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::Put& put,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Put& put,
                                 ReplyTo<protocol::Put> reply) {
   const PutRequest& request = put.object;
   const auto data = put.data.bytes;
@@ -202,14 +204,14 @@ Result<std::size_t> Service::on(Owner from, const protocol::Put& put,
   if (request.box.points() * request.element_bytes != bytes || bytes > data_bytes()) {
     return unreadable();
   }
-  if (is_stale(request.variable, request.life)) return reply(protocol::Stale{});
+  if (is_stale(request.variable, request.incarnation)) return reply(protocol::Stale{});
   if (put.checksum.known != 0 && put.checksum.crc != crc32c(data)) {
     return Error{ErrorCode::io, "an object arrived with other bytes than those that were put"};
   }
-  auto begun = store_.begin(from, request, {options_.servers > 1 ? Effort::home : Effort::all});
+  auto begun = store_.begin(from, request, {options_.servers > 1 ? Effort::discard : Effort::all});
   if (!begun) return begun.error();
   if (auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", waiting->why, reply);
-  const Begun& object = std::get<Begun>(*begun);
+  const GrantedRoom& object = std::get<GrantedRoom>(*begun);
   std::byte* const room = options_.address_of(object.range);
   copy_beside([&] { std::memcpy(room, data.data(), data.size()); });
   const auto order = store_.commit(from, object.object, 0, put.checksum);
@@ -218,28 +220,29 @@ Result<std::size_t> Service::on(Owner from, const protocol::Put& put,
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::Begin& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Begin& request,
                                 ReplyTo<protocol::Begin> reply) {
   const PutRequest& put = request.object;
-  if (std::ssize(request.owners) > options_.servers) return unreadable();
+  if (std::ssize(request.index_servers) > options_.servers) return unreadable();
   if (draining_) return closing();
-  if (is_stale(put.variable, put.life)) return reply(protocol::Stale{});
-  auto begun =
-      store_.begin(from, put, {request.effort, request.ticket, request.ready, request.owners});
+  if (is_stale(put.variable, put.incarnation)) return reply(protocol::Stale{});
+  auto begun = store_.begin(
+      from, put, {request.effort, request.request_id, request.ready, request.index_servers});
   if (!begun) return begun.error();
   if (auto* waiting = std::get_if<Waiting>(&*begun)) return wait(from, "", waiting->why, reply);
-  const Begun& object = std::get<Begun>(*begun);
+  const GrantedRoom& object = std::get<GrantedRoom>(*begun);
   traffic_.try_emplace(put.variable);
-  return reply(protocol::RoomHere{object.object, object.range, store_.take_orphans(orphans_max)});
+  return reply(
+      protocol::RoomGranted{object.object, object.range, store_.take_orphans(orphans_max)});
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::TakePages& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::TakePages& request,
                                 ReplyTo<protocol::TakePages> reply) {
   const Status status = store_.take_pages(from, request.object);
   return status ? reply(protocol::Done{}) : Answer(status.error());
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::Commit& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Commit& request,
                                 ReplyTo<protocol::Commit> reply) {
   const auto order = store_.commit(from, request.object, request.order_before, request.checksum);
   if (!order) return order.error();
@@ -249,103 +252,103 @@ Result<std::size_t> Service::on(Owner from, const protocol::Commit& request,
   return reply(protocol::Ordered{*order, store_.take_orphans(orphans_max)});
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::Abort& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Abort& request,
                                 ReplyTo<protocol::Abort> reply) {
   const Status status = store_.abort(from, request.object);
   return status ? reply(protocol::Done{}) : Answer(status.error());
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::Index& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Index& request,
                                 ReplyTo<protocol::Index> reply) {
   const PutRequest& put = request.object;
-  const int home = request.at.home;
-  if (home >= options_.servers || home == options_.store.server) return unreadable();
-  if (is_stale(put.variable, put.life)) return reply(protocol::Stale{});
-  const auto order = store_.index(from, put, {request.at, request.guest});
+  const int primary = request.id.primary;
+  if (primary >= options_.servers || primary == options_.store.server) return unreadable();
+  if (is_stale(put.variable, put.incarnation)) return reply(protocol::Stale{});
+  const auto order = store_.index(from, put, {request.id, request.overflow});
   if (!order) return order.error();
   traffic_.try_emplace(put.variable);
   return reply(protocol::Ordered{*order, store_.take_orphans(orphans_max)});
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::Unindex& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Unindex& request,
                                 ReplyTo<protocol::Unindex> reply) {
   const protocol::Entry& entry = request.entry;
-  store_.unindex(from, entry.variable, entry.version, entry.at);
+  store_.unindex(from, entry.variable, entry.version, entry.id);
   return reply(protocol::Done{});
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::Confirm& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Confirm& request,
                                 ReplyTo<protocol::Confirm> reply) {
   const protocol::Entry& entry = request.entry;
-  store_.confirm(from, entry.variable, entry.version, entry.at, request.order);
+  store_.confirm(from, entry.variable, entry.version, entry.id, request.order);
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
 /// What a get finds. Nobody waits for what those who could bring it will not bring.
-Result<std::variant<Found, Waiting, Spread>> Service::look(Owner from, const GetRequest& request,
-                                                           Ticket ticket) {
-  auto got = store_.get(from, request, ticket);
+Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> Service::look(
+    ClientConnection from, const GetRequest& request, RequestId request_id) {
+  auto got = store_.get(from, request, request_id);
   const Waiting* waiting = got ? std::get_if<Waiting>(&*got) : nullptr;
   if (waiting == nullptr) return got;
-  const auto facts = registry_.facts(request.variable);
-  if (facts && facts->ended()) return never_complete(*facts, waiting->why);
+  const auto metadata = registry_.metadata(request.variable);
+  if (metadata && metadata->ended()) return never_complete(*metadata, waiting->why);
   return got;
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::Get& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Get& request,
                                 ReplyTo<protocol::Get> reply) {
   const GetRequest& get = request.get;
-  if (is_stale(get.variable, get.life)) return reply(protocol::Stale{});
-  auto got = look(from, get, request.ticket);
+  if (is_stale(get.variable, get.incarnation)) return reply(protocol::Stale{});
+  auto got = look(from, get, request.request_id);
   if (!got) return got.error();
-  if (std::holds_alternative<Spread>(*got)) return reply(protocol::AskOthers{});
+  if (std::holds_alternative<NeedsOtherServers>(*got)) return reply(protocol::NeedsOtherServers{});
   if (auto* waiting = std::get_if<Waiting>(&*got)) {
     return wait(from, get.variable, waiting->why, reply);
   }
-  Found& found = std::get<Found>(*got);
+  FoundObjects& found = std::get<FoundObjects>(*got);
   const std::int64_t bytes = get.box.points() * found.element_bytes;
   // Whoever asked checks the bytes of an object that has a checksum: in its own memory.
-  const bool plain = std::all_of(found.objects.begin(), found.objects.end(), [](const Seen& one) {
-    return one.range.segment >= 0 && one.checksum.known == 0;
-  });
+  const bool plain = std::all_of(
+      found.objects.begin(), found.objects.end(),
+      [](const StoredObject& one) { return one.range.segment >= 0 && one.checksum.known == 0; });
   if (bytes > data_bytes() || !plain) return objects_of(from, std::move(found), reply);
   traffic_[get.variable].gets.add(1, bytes, message_path);
   return data_of(from, found, get.box, reply);
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::AskVersion& request,
-                                ReplyTo<protocol::AskVersion> reply) {
+Result<std::size_t> Service::on(ClientConnection from, const protocol::QueryVersion& request,
+                                ReplyTo<protocol::QueryVersion> reply) {
   const GetRequest& get = request.get;
-  if (is_stale(get.variable, get.life)) return reply(protocol::Stale{});
-  auto got = look(from, get, request.ticket);
+  if (is_stale(get.variable, get.incarnation)) return reply(protocol::Stale{});
+  auto got = look(from, get, request.request_id);
   if (!got) return got.error();
-  if (std::holds_alternative<Spread>(*got)) return reply(protocol::AskOthers{});
+  if (std::holds_alternative<NeedsOtherServers>(*got)) return reply(protocol::NeedsOtherServers{});
   if (auto* waiting = std::get_if<Waiting>(&*got)) {
     return wait(from, get.variable, waiting->why, reply);
   }
-  const Found& found = std::get<Found>(*got);
-  auto length = reply(protocol::VersionThere{found.version});
+  const FoundObjects& found = std::get<FoundObjects>(*got);
+  auto length = reply(protocol::VersionFound{found.version});
   if (Status status = store_.release(from, found.lease); !status) return status.error();
   return length;
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::Find& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Find& request,
                                 ReplyTo<protocol::Find> reply) {
   const GetRequest& get = request.get;
-  if (is_stale(get.variable, get.life)) return reply(protocol::Stale{});
+  if (is_stale(get.variable, get.incarnation)) return reply(protocol::Stale{});
   if (request.watch) waiting_.add(get.variable, from);
-  auto got = store_.find(from, get, request.ticket);
+  auto got = store_.find(from, get, request.request_id);
   if (!got) return got.error();
   if (auto* waiting = std::get_if<Waiting>(&*got)) return reply(protocol::Wait{waiting->why});
-  return objects_of(from, std::move(std::get<Found>(*got)), reply);
+  return objects_of(from, std::move(std::get<FoundObjects>(*got)), reply);
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::Lease& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Lease& request,
                                 ReplyTo<protocol::Lease> reply) {
   if (request.watch) waiting_.add(request.variable, from);
-  protocol::LeaseHere here;
+  protocol::LeaseGranted here;
   auto leased = store_.lease(from, request.variable, request.version, request.objects, here.lease,
-                             request.ticket);
+                             request.request_id);
   if (!leased) return leased.error();
   here.objects = std::move(*leased);
   return reply(here);
@@ -353,7 +356,8 @@ Result<std::size_t> Service::on(Owner from, const protocol::Lease& request,
 
 /// As many objects as the reply has room for; the others are kept for the questions to come.
 template <typename Request>
-Result<std::size_t> Service::objects_of(Owner from, Found found, ReplyTo<Request> reply) {
+Result<std::size_t> Service::objects_of(ClientConnection from, FoundObjects found,
+                                        ReplyTo<Request> reply) {
   const std::uint64_t lease = found.lease;
   const std::size_t each = found.objects.empty() ? 1 : encoded_bytes(found.objects[0]);
   const std::size_t bytes = sizeof(ReplyKind) + encoded_bytes(protocol::Objects{}) +
@@ -373,12 +377,12 @@ Result<std::size_t> Service::objects_of(Owner from, Found found, ReplyTo<Request
 }
 
 /// The elements themselves, gathered from the objects.
-Result<std::size_t> Service::data_of(Owner from, const Found& found, const Box& box,
-                                     ReplyTo<protocol::Get> reply) {
+Result<std::size_t> Service::data_of(ClientConnection from, const FoundObjects& found,
+                                     const Box& box, ReplyTo<protocol::Get> reply) {
   const auto gather = [&](std::span<std::byte> room) {
     std::vector<Part> parts;
     Box missing;
-    (void)cut(box, found.objects, parts, missing);
+    (void)find_parts(box, found.objects, parts, missing);
     std::vector<const std::byte*> addresses;
     for (const Part& part : parts) {
       addresses.push_back(options_.address_of(found.objects[part.object].range));
@@ -400,7 +404,7 @@ Result<std::size_t> Service::data_of(Owner from, const Found& found, const Box& 
   return length;
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::More& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::More& request,
                                 ReplyTo<protocol::More> reply) {
   const auto found = long_answers_.find({from, request.lease});
   if (found == long_answers_.end() || request.first >= found->second.objects.size()) {
@@ -409,7 +413,7 @@ Result<std::size_t> Service::on(Owner from, const protocol::More& request,
   return reply(page_of(found->second, request.first, reply.bytes()));
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::Recall& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Recall& request,
                                 ReplyTo<protocol::Recall> reply) {
   auto here = store_.recall(from, request.lease, request.object);
   if (!here) return here.error();
@@ -417,7 +421,7 @@ Result<std::size_t> Service::on(Owner from, const protocol::Recall& request,
   return reply(protocol::Recalled{std::get<Range>(*here)});
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::Release& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Release& request,
                                 ReplyTo<protocol::Release> reply) {
   long_answers_.erase({from, request.lease});
   if (Status status = store_.release(from, request.lease); !status) return status.error();
@@ -427,31 +431,33 @@ Result<std::size_t> Service::on(Owner from, const protocol::Release& request,
   return reply(protocol::Done{});
 }
 
-Result<std::size_t> Service::on(Owner from, const protocol::Undo& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Undo& request,
                                 ReplyTo<protocol::Undo> reply) {
-  for (const std::uint64_t lease : store_.undo(from, request.ticket)) {
+  for (const std::uint64_t lease : store_.undo(from, request.request_id)) {
     long_answers_.erase({from, lease});
   }
   return reply(protocol::Done{});
 }
 
-Result<std::size_t> Service::on(Owner, const protocol::DropOrphans& request,
+Result<std::size_t> Service::on(ClientConnection, const protocol::DropOrphans& request,
                                 ReplyTo<protocol::DropOrphans> reply) {
   for (const Orphan& orphan : request.orphans) {
-    if (orphan.home == options_.store.server) store_.drop_orphan(orphan.object, request.owner);
+    if (orphan.primary == options_.store.server)
+      store_.drop_orphan(orphan.object, request.index_server);
   }
   return reply(protocol::Done{});
 }
 
-Result<std::size_t> Service::on(Owner, const protocol::Discard& request,
+Result<std::size_t> Service::on(ClientConnection, const protocol::Discard& request,
                                 ReplyTo<protocol::Discard> reply) {
   const Status status = store_.discard(request.variable, request.version);
   if (!status) return status.error();
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
-/// The keeper of a variable is asked without a number, and answers with that of the deletion.
-Result<std::size_t> Service::on(Owner, const protocol::Remove& request,
+/// The metadata server of a variable is asked without a number, and answers with that of the
+/// deletion.
+Result<std::size_t> Service::on(ClientConnection, const protocol::Remove& request,
                                 ReplyTo<protocol::Remove> reply) {
   protocol::Removed removed{request.number, false, {}};
   if (removed.number == 0) {
@@ -466,8 +472,8 @@ Result<std::size_t> Service::on(Owner, const protocol::Remove& request,
 
 /// Adds what others than the store know.
 void Service::complete_info(VariableInfo& info) const {
-  const auto facts = registry_.all().find(info.name);
-  if (facts != registry_.all().end()) info.producers = facts->second.producers;
+  const auto metadata = registry_.all().find(info.name);
+  if (metadata != registry_.all().end()) info.producers = metadata->second.producers;
   const auto traffic = traffic_.find(info.name);
   if (traffic != traffic_.end()) info.traffic = traffic->second;
 }
@@ -476,7 +482,7 @@ std::vector<VariableInfo> Service::list_from(const std::string& after, std::int6
                                              std::size_t rows_max) const {
   std::vector<std::string> names = store_.names_from(after, rows_max);
   const auto declared =
-      registry_.all().names_from(after, rows_max, [](const Facts&) { return true; });
+      registry_.all().names_from(after, rows_max, [](const VariableMetadata&) { return true; });
   names.insert(names.end(), declared.begin(), declared.end());
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -490,8 +496,8 @@ std::vector<VariableInfo> Service::list_from(const std::string& after, std::int6
         store_.info(name, first ? std::optional(after_version) : std::nullopt, rows_max - rows);
     if (first && (!info || info->versions.empty())) continue;  // it was told before
     if (!info) {
-      const Facts& facts = registry_.all().at(name);
-      info = VariableInfo{name, facts.type, facts.element_bytes, facts.first, {}, 0};
+      const VariableMetadata& metadata = registry_.all().at(name);
+      info = VariableInfo{name, metadata.type, metadata.element_bytes, metadata.first, {}, 0};
     }
     complete_info(*info);
     if (first) info->traffic = {};  // the page before has told it
@@ -504,7 +510,7 @@ std::vector<VariableInfo> Service::list_from(const std::string& after, std::int6
 std::vector<VariableInfo> Service::list() const { return list_from({}, INT64_MIN, SIZE_MAX); }
 
 /// What comes after a version of a variable, as much as there is room for.
-Result<std::size_t> Service::on(Owner, const protocol::List& request,
+Result<std::size_t> Service::on(ClientConnection, const protocol::List& request,
                                 ReplyTo<protocol::List> reply) const {
   protocol::Listed listed;
   std::size_t taken = sizeof(ReplyKind) + encoded_bytes(listed);
@@ -524,8 +530,8 @@ Result<std::size_t> Service::on(Owner, const protocol::List& request,
 }
 
 /// Names as far as there is room for them.
-Result<std::size_t> Service::on(Owner, const protocol::AskStatus&,
-                                ReplyTo<protocol::AskStatus> reply) const {
+Result<std::size_t> Service::on(ClientConnection, const protocol::QueryStatus&,
+                                ReplyTo<protocol::QueryStatus> reply) const {
   ServerInfo info{options_.store.server,
                   options_.contact,
                   options_.store.memory_bytes,
@@ -545,8 +551,8 @@ Result<std::size_t> Service::on(Owner, const protocol::AskStatus&,
 }
 
 template <typename Request>
-Result<std::size_t> Service::wait(Owner from, const std::string& variable, std::string why,
-                                  ReplyTo<Request> reply) {
+Result<std::size_t> Service::wait(ClientConnection from, const std::string& variable,
+                                  std::string why, ReplyTo<Request> reply) {
   waiting_.add(variable, from);
   return reply(protocol::Wait{std::move(why)});
 }
@@ -556,7 +562,7 @@ bool Service::is_connected(const ClientId& id) const {
                      [&](const auto& one) { return one.second.id == id; });
 }
 
-void Service::lost(Owner from) {
+void Service::lost(ClientConnection from) {
   waiting_for_servers_.erase(from);
   const auto client = clients_.find(from);
   if (client == clients_.end()) return;
@@ -570,7 +576,7 @@ void Service::lost(Owner from) {
   conclude();
 }
 
-void Service::gone(Owner from, bool cleanly) {
+void Service::gone(ClientConnection from, bool cleanly) {
   lost(from);
   const auto client = lost_.find(from);
   if (client == lost_.end()) return;
@@ -591,12 +597,12 @@ void Service::ended(const Move& move, const Status& status) {
 void Service::conclude() {
   for (const Move& move : store_.take_moves()) options_.move(move);
   changes_.merge(store_.take_changes());
-  std::set<Owner> told;
+  std::set<ClientConnection> told;
   for (const std::string& variable : changes_) {
     told.merge(waiting_.take(variable));
   }
   changes_.clear();
-  for (const Owner client : told) options_.notify(client);
+  for (const ClientConnection client : told) options_.notify(client);
 }
 
 }  // namespace tranship::staging

@@ -58,7 +58,7 @@ class Service {
     /// leased. Empty: it runs at once, and no question is answered meanwhile.
     std::function<void(const std::function<void()>& copy)> copy_beside;
     /// Tells a client that something has changed for which it waits.
-    std::function<void(Owner)> notify;
+    std::function<void(ClientConnection)> notify;
     /// Takes what is to be moved between memory and disk; ended() says how it went.
     std::function<void(const Move&)> move;
   };
@@ -66,17 +66,17 @@ class Service {
 
   /// Answers a question. A client's next one may come when this one is answered.
   /// @error what the client is told
-  Result<std::size_t> answer(Owner from, std::span<const std::byte> request,
+  Result<std::size_t> answer(ClientConnection from, std::span<const std::byte> request,
                              std::span<std::byte> reply);
 
   /// The client's connection is gone: nothing comes from it any more. Its process may still write
   /// and read the memory that it was given, which is fenced until gone(); it counts as dead for who
   /// waits for its puts, unless it comes back as another owner with the same identity. Final for
   /// this owner.
-  void lost(Owner from);
+  void lost(ClientConnection from);
   /// The client, or server, provably touches nothing any more: it said so (`cleanly`, if that was
   /// its end in good order), or its process is dead. It need not have been lost() before.
-  void gone(Owner from, bool cleanly);
+  void gone(ClientConnection from, bool cleanly);
 
   /// How a move ended.
   void ended(const Move& move, const Status& status);
@@ -108,50 +108,68 @@ class Service {
     return options_.address_of ? inline_bytes(options_.message_bytes) : 0;
   }
 
-  Answer on(Owner from, const protocol::Hello& request, ReplyTo<protocol::Hello> reply);
-  Answer on(Owner from, const protocol::Join& request, ReplyTo<protocol::Join> reply);
-  Answer on(Owner from, const protocol::Define& request, ReplyTo<protocol::Define> reply);
-  Answer on(Owner from, const protocol::Declare& request, ReplyTo<protocol::Declare> reply);
-  Answer on(Owner from, const protocol::Describe& request, ReplyTo<protocol::Describe> reply);
-  Answer on(Owner from, const protocol::Bounds& request, ReplyTo<protocol::Bounds> reply) const;
-  Answer on(Owner from, const protocol::Put& request, ReplyTo<protocol::Put> reply);
-  Answer on(Owner from, const protocol::Begin& request, ReplyTo<protocol::Begin> reply);
-  Answer on(Owner from, const protocol::TakePages& request, ReplyTo<protocol::TakePages> reply);
-  Answer on(Owner from, const protocol::Commit& request, ReplyTo<protocol::Commit> reply);
-  Answer on(Owner from, const protocol::Abort& request, ReplyTo<protocol::Abort> reply);
-  Answer on(Owner from, const protocol::Index& request, ReplyTo<protocol::Index> reply);
-  Answer on(Owner from, const protocol::Unindex& request, ReplyTo<protocol::Unindex> reply);
-  Answer on(Owner from, const protocol::Confirm& request, ReplyTo<protocol::Confirm> reply);
-  Answer on(Owner from, const protocol::Get& request, ReplyTo<protocol::Get> reply);
-  Answer on(Owner from, const protocol::AskVersion& request, ReplyTo<protocol::AskVersion> reply);
-  Answer on(Owner from, const protocol::Find& request, ReplyTo<protocol::Find> reply);
-  Answer on(Owner from, const protocol::Lease& request, ReplyTo<protocol::Lease> reply);
-  Answer on(Owner from, const protocol::More& request, ReplyTo<protocol::More> reply);
-  Answer on(Owner from, const protocol::Recall& request, ReplyTo<protocol::Recall> reply);
-  Answer on(Owner from, const protocol::Release& request, ReplyTo<protocol::Release> reply);
-  Answer on(Owner from, const protocol::Undo& request, ReplyTo<protocol::Undo> reply);
-  Answer on(Owner from, const protocol::DropOrphans& request, ReplyTo<protocol::DropOrphans> reply);
-  Answer on(Owner from, const protocol::Discard& request, ReplyTo<protocol::Discard> reply);
-  Answer on(Owner from, const protocol::Remove& request, ReplyTo<protocol::Remove> reply);
-  Answer on(Owner from, const protocol::List& request, ReplyTo<protocol::List> reply) const;
-  Answer on(Owner from, const protocol::AskStatus& request,
-            ReplyTo<protocol::AskStatus> reply) const;
+  Answer on(ClientConnection from, const protocol::Hello& request, ReplyTo<protocol::Hello> reply);
+  Answer on(ClientConnection from, const protocol::Join& request, ReplyTo<protocol::Join> reply);
+  Answer on(ClientConnection from, const protocol::Define& request,
+            ReplyTo<protocol::Define> reply);
+  Answer on(ClientConnection from, const protocol::Declare& request,
+            ReplyTo<protocol::Declare> reply);
+  Answer on(ClientConnection from, const protocol::Describe& request,
+            ReplyTo<protocol::Describe> reply);
+  Answer on(ClientConnection from, const protocol::Bounds& request,
+            ReplyTo<protocol::Bounds> reply) const;
+  Answer on(ClientConnection from, const protocol::Put& request, ReplyTo<protocol::Put> reply);
+  Answer on(ClientConnection from, const protocol::Begin& request, ReplyTo<protocol::Begin> reply);
+  Answer on(ClientConnection from, const protocol::TakePages& request,
+            ReplyTo<protocol::TakePages> reply);
+  Answer on(ClientConnection from, const protocol::Commit& request,
+            ReplyTo<protocol::Commit> reply);
+  Answer on(ClientConnection from, const protocol::Abort& request, ReplyTo<protocol::Abort> reply);
+  Answer on(ClientConnection from, const protocol::Index& request, ReplyTo<protocol::Index> reply);
+  Answer on(ClientConnection from, const protocol::Unindex& request,
+            ReplyTo<protocol::Unindex> reply);
+  Answer on(ClientConnection from, const protocol::Confirm& request,
+            ReplyTo<protocol::Confirm> reply);
+  Answer on(ClientConnection from, const protocol::Get& request, ReplyTo<protocol::Get> reply);
+  Answer on(ClientConnection from, const protocol::QueryVersion& request,
+            ReplyTo<protocol::QueryVersion> reply);
+  Answer on(ClientConnection from, const protocol::Find& request, ReplyTo<protocol::Find> reply);
+  Answer on(ClientConnection from, const protocol::Lease& request, ReplyTo<protocol::Lease> reply);
+  Answer on(ClientConnection from, const protocol::More& request, ReplyTo<protocol::More> reply);
+  Answer on(ClientConnection from, const protocol::Recall& request,
+            ReplyTo<protocol::Recall> reply);
+  Answer on(ClientConnection from, const protocol::Release& request,
+            ReplyTo<protocol::Release> reply);
+  Answer on(ClientConnection from, const protocol::Undo& request, ReplyTo<protocol::Undo> reply);
+  Answer on(ClientConnection from, const protocol::DropOrphans& request,
+            ReplyTo<protocol::DropOrphans> reply);
+  Answer on(ClientConnection from, const protocol::Discard& request,
+            ReplyTo<protocol::Discard> reply);
+  Answer on(ClientConnection from, const protocol::Remove& request,
+            ReplyTo<protocol::Remove> reply);
+  Answer on(ClientConnection from, const protocol::List& request,
+            ReplyTo<protocol::List> reply) const;
+  Answer on(ClientConnection from, const protocol::QueryStatus& request,
+            ReplyTo<protocol::QueryStatus> reply) const;
 
-  bool is_stale(const std::string& variable, const Life& life) const;
+  bool is_stale(const std::string& variable, const Incarnation& incarnation) const;
   std::optional<Box> bounds_of(const std::string& variable) const;
   template <typename Request>
-  Answer objects_of(Owner from, Found found, ReplyTo<Request> reply);
+  Answer objects_of(ClientConnection from, FoundObjects found, ReplyTo<Request> reply);
   template <typename Copy>
   void copy_beside(const Copy& copy);
-  Answer data_of(Owner from, const Found& found, const Box& box, ReplyTo<protocol::Get> reply);
-  Result<std::variant<Found, Waiting, Spread>> look(Owner from, const GetRequest& request,
-                                                    Ticket ticket);
+  Answer data_of(ClientConnection from, const FoundObjects& found, const Box& box,
+                 ReplyTo<protocol::Get> reply);
+  Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> look(ClientConnection from,
+                                                                      const GetRequest& request,
+                                                                      RequestId request_id);
   /// A page of list(): what comes after a version of a variable, at most so many rows.
   std::vector<VariableInfo> list_from(const std::string& after, std::int64_t after_version,
                                       std::size_t rows_max) const;
   void complete_info(VariableInfo& info) const;
   template <typename Request>
-  Answer wait(Owner from, const std::string& variable, std::string why, ReplyTo<Request> reply);
+  Answer wait(ClientConnection from, const std::string& variable, std::string why,
+              ReplyTo<Request> reply);
   void conclude();
   bool is_connected(const ClientId& id) const;
 
@@ -162,13 +180,14 @@ class Service {
   /// Of the variables of which something came.
   std::unordered_map<std::string, VariableTraffic> traffic_;
   std::vector<std::string> contacts_;  ///< of all servers; empty: it has not come
-  std::unordered_map<Owner, ClientInfo> clients_;
-  std::unordered_map<Owner, ClientId> lost_;  ///< clients whose connections are gone, until gone()
+  std::unordered_map<ClientConnection, ClientInfo> clients_;
+  std::unordered_map<ClientConnection, ClientId>
+      lost_;                       ///< clients whose connections are gone, until gone()
   Watches waiting_;                ///< for a change of a variable; of "": of memory, or the disk
   std::set<std::string> changes_;  ///< of the registry
-  std::set<Owner> waiting_for_servers_;
+  std::set<ClientConnection> waiting_for_servers_;
   /// What gets found that no message has room for, by lease, until the release.
-  std::map<std::pair<Owner, std::uint64_t>, Found> long_answers_;
+  std::map<std::pair<ClientConnection, std::uint64_t>, FoundObjects> long_answers_;
   bool draining_ = false;
 };
 

@@ -4,34 +4,34 @@
 
 namespace tranship::staging {
 
-void Watches::add(const std::string& name, Owner owner) {
-  if (!by_name_[name].insert(owner).second) return;
-  std::vector<std::string>& names = by_owner_[owner];
+void Watches::add(const std::string& name, ClientConnection client) {
+  if (!by_name_[name].insert(client).second) return;
+  std::vector<std::string>& names = by_client_[client];
   names.push_back(name);
   if (names.size() <= names_max_) return;
-  remove(names.front(), owner);
+  remove(names.front(), client);
   names.erase(names.begin());
 }
 
-std::set<Owner> Watches::take(const std::string& name) {
+std::set<ClientConnection> Watches::take(const std::string& name) {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return {};
-  std::set<Owner> owners = std::move(found->second);
+  std::set<ClientConnection> clients = std::move(found->second);
   by_name_.erase(found);
-  for (const Owner owner : owners) std::erase(by_owner_.at(owner), name);
-  return owners;
+  for (const ClientConnection client : clients) std::erase(by_client_.at(client), name);
+  return clients;
 }
 
-void Watches::drop(Owner owner) {
-  const auto found = by_owner_.find(owner);
-  if (found == by_owner_.end()) return;
-  for (const std::string& name : found->second) remove(name, owner);
-  by_owner_.erase(found);
+void Watches::drop(ClientConnection client) {
+  const auto found = by_client_.find(client);
+  if (found == by_client_.end()) return;
+  for (const std::string& name : found->second) remove(name, client);
+  by_client_.erase(found);
 }
 
-void Watches::remove(const std::string& name, Owner owner) {
+void Watches::remove(const std::string& name, ClientConnection client) {
   const auto found = by_name_.find(name);
-  found->second.erase(owner);
+  found->second.erase(client);
   if (found->second.empty()) by_name_.erase(found);
 }
 

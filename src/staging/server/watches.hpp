@@ -18,20 +18,20 @@ class Watches {
  public:
   explicit Watches(std::size_t names_max) : names_max_(names_max) {}
 
-  void add(const std::string& name, Owner owner);
+  void add(const std::string& name, ClientConnection client);
   /// Those who watch the name, who watch it no more.
-  std::set<Owner> take(const std::string& name);
+  std::set<ClientConnection> take(const std::string& name);
   /// The owner watches nothing any more.
-  void drop(Owner owner);
+  void drop(ClientConnection client);
   /// Names that somebody watches.
   std::size_t size() const { return by_name_.size(); }
 
  private:
-  void remove(const std::string& name, Owner owner);
+  void remove(const std::string& name, ClientConnection client);
 
   std::size_t names_max_;
-  std::map<std::string, std::set<Owner>> by_name_;
-  std::unordered_map<Owner, std::vector<std::string>> by_owner_;  ///< the oldest first
+  std::map<std::string, std::set<ClientConnection>> by_name_;
+  std::unordered_map<ClientConnection, std::vector<std::string>> by_client_;  ///< the oldest first
 };
 
 }  // namespace tranship::staging

@@ -45,27 +45,27 @@ std::vector<std::byte> reply_of(const Message& message) {
 }
 
 std::vector<std::byte> description() {
-  Facts facts;
-  facts.type = "i8";
-  facts.element_bytes = 8;
-  facts.first = asked;
-  facts.life = {1, 1};
-  facts.cells = Cells::around(asked, 8, 1 << 20);
-  return reply_of(protocol::Described{facts, {}});
+  VariableMetadata metadata;
+  metadata.type = "i8";
+  metadata.element_bytes = 8;
+  metadata.first = asked;
+  metadata.incarnation = {1, 1};
+  metadata.cells = Cells::around(asked, 8, 1 << 20);
+  return reply_of(protocol::Described{metadata, {}});
 }
 
-Result<Held> get_with(std::vector<std::byte> answer) {
+Result<LeasedBox> get_with(std::vector<std::byte> answer) {
   LyingServers servers;
   servers.answers = {description(), std::move(answer)};
   Catalog catalog(servers);
   ReplyBuffer reply;
-  return catalog.get({"v", Which::exact, 1, asked, {}}, reply, 0);
+  return catalog.get({"v", VersionChoice::exact, 1, asked, {}}, reply, 0);
 }
 
-protocol::Objects objects_in(int home, const Box& box) {
+protocol::Objects objects_in(int primary, const Box& box) {
   protocol::Objects objects{{1, "i8", 8, 3, {}}, 0};
-  Seen seen;
-  seen.home = home;
+  StoredObject seen;
+  seen.primary = primary;
   seen.object = 1;
   seen.order = 1;
   seen.range = {0, 0, 128};
@@ -74,8 +74,8 @@ protocol::Objects objects_in(int home, const Box& box) {
   return objects;
 }
 
-std::vector<std::byte> object_of(int home, const Box& box) {
-  return reply_of(objects_in(home, box));
+std::vector<std::byte> object_of(int primary, const Box& box) {
+  return reply_of(objects_in(primary, box));
 }
 
 /// Data of 16 elements, or of `bytes` bytes.
@@ -106,12 +106,12 @@ class VanishingVersions final : public Servers {
         return described.size();
       }
       if constexpr (std::is_same_v<Request, protocol::Find>) {
-        if (one.get.which == Which::exact) {
+        if (one.get.choice == VersionChoice::exact) {
           return Error{ErrorCode::not_found, "it was discarded"};
         }
         if (server == 0) return write_reply(room, protocol::Wait{"nothing"});
         auto objects = objects_in(1, asked);
-        objects.found.version = one.get.version + (one.get.which == Which::next ? 1 : 0);
+        objects.found.version = one.get.version + (one.get.choice == VersionChoice::next ? 1 : 0);
         return write_reply(room, objects);
       }
       return write_reply(room, protocol::Done{});
@@ -174,13 +174,13 @@ TEST(replies_that_a_request_does_not_have_are_refused) {
 }
 
 TEST(versions_that_vanish_without_end_do_not_keep_a_get) {
-  for (const Which which : {Which::next, Which::latest}) {
+  for (const VersionChoice choice : {VersionChoice::next, VersionChoice::latest}) {
     VanishingVersions servers;
     Catalog catalog(servers);
     ReplyBuffer reply;
     constexpr std::int64_t end_ns = 1'000'000'000;
     const Box all = *Box::make({0}, {16 * 1024 * 1024});
-    const auto got = catalog.get({"v", which, 0, all, {}}, reply, end_ns);
+    const auto got = catalog.get({"v", choice, 0, all, {}}, reply, end_ns);
     REQUIRE(!got.ok());
     EXPECT(got.error().code == ErrorCode::timeout);
     EXPECT(got.error().text().find("was discarded meanwhile") != std::string::npos);
@@ -195,7 +195,7 @@ TEST(pages_of_objects_that_do_not_end_are_refused) {
   servers.answers = {description(), reply_of(page), reply_of(page), reply_of(page), reply_of(page)};
   Catalog catalog(servers);
   ReplyBuffer reply;
-  EXPECT(!catalog.get({"v", Which::exact, 1, asked, {}}, reply, 0).ok());
+  EXPECT(!catalog.get({"v", VersionChoice::exact, 1, asked, {}}, reply, 0).ok());
 }
 
 TEST(lists_that_do_not_go_on_are_refused) {

@@ -56,17 +56,17 @@ TEST(the_curve_visits_each_cell_once_and_goes_to_a_neighbour) {
 TEST(boxes_of_a_regular_decomposition_lie_in_one_cell_each) {
   const Cells cells = Cells::around(box_of({100, -300}, {356, 0}), 8, Cells::bytes_least);
   const Distribution distribution(7);
-  std::set<int> homes;
+  std::set<int> storage_servers;
   for (std::int64_t i = -5; i < 5; ++i) {
     for (std::int64_t j = -5; j < 5; ++j) {
       const std::int64_t x = 100 + 256 * i;
       const std::int64_t y = 300 * j;
       const Box box = box_of({x, y}, {x + 256, y + 300});
-      EXPECT_EQ(distribution.owners("v", cells, box).size(), 1U);
-      homes.insert(distribution.homes("v", cells, box).front());
+      EXPECT_EQ(distribution.index_servers("v", cells, box).size(), 1U);
+      storage_servers.insert(distribution.storage_servers("v", cells, box).front());
     }
   }
-  EXPECT_EQ(homes.size(), 7U);
+  EXPECT_EQ(storage_servers.size(), 7U);
 }
 
 TEST(cells_of_small_boxes_are_larger) {
@@ -87,7 +87,9 @@ TEST(a_compact_box_is_spread_evenly) {
       const std::int64_t a = 32 * (x + k / 16);
       const std::int64_t b = 32 * (k / 4 % 4);
       const std::int64_t c = 32 * (k % 4);
-      ++cells_of_server[distribution.homes("v", cells, box_of({a, b, c}, {a + 32, b + 32, c + 32}))
+      ++cells_of_server[distribution
+                            .storage_servers("v", cells,
+                                             box_of({a, b, c}, {a + 32, b + 32, c + 32}))
                             .front()];
     }
     EXPECT_EQ(cells_of_server.size(), 8U);
@@ -108,8 +110,8 @@ TEST(boxes_of_a_known_domain_are_spread_as_evenly_as_can_be) {
         const std::int64_t b = 32 * (k / side % side);
         const std::int64_t c = 7 + 32 * (k % side);
         const Box box = box_of({a, b, c}, {a + 32, b + 32, c + 32});
-        EXPECT_EQ(distribution.owners("v", cells, box).size(), 1U);
-        ++boxes[static_cast<std::size_t>(distribution.homes("v", cells, box).front())];
+        EXPECT_EQ(distribution.index_servers("v", cells, box).size(), 1U);
+        ++boxes[static_cast<std::size_t>(distribution.storage_servers("v", cells, box).front())];
       }
       const auto [least, most] = std::minmax_element(boxes.begin(), boxes.end());
       EXPECT(*most - *least <= 1);
@@ -125,11 +127,13 @@ TEST(a_domain_that_grows_or_has_many_cells_is_spread_too) {
   const Distribution distribution(16);
   for (std::int64_t k = 3; k < 50; ++k) {  // outside of what was known
     const Box box = box_of({128 * k, 0}, {128 * k + 128, 128});
-    EXPECT(distribution.homes("v", known, box) == distribution.homes("v", unknown, box));
+    EXPECT(distribution.storage_servers("v", known, box) ==
+           distribution.storage_servers("v", unknown, box));
   }
   const Cells many = ordered(Cells::around(cell, 8, 64, box_of({0, 0}, {1 << 30, 1 << 30})));
   EXPECT(many.order == nullptr);
-  EXPECT(distribution.homes("v", many, cell) == distribution.homes("v", unknown, cell));
+  EXPECT(distribution.storage_servers("v", many, cell) ==
+         distribution.storage_servers("v", unknown, cell));
   // Longer than the curve in eight dimensions: its cells would come together.
   const Box small = box_of({0, 0, 0, 0, 0, 0, 0, 0}, {1, 1, 1, 1, 1, 1, 1, 1});
   const Box row = box_of({0, 0, 0, 0, 0, 0, 0, 0}, {257, 1, 1, 1, 1, 1, 1, 1});
@@ -141,7 +145,7 @@ TEST(a_domain_that_grows_or_has_many_cells_is_spread_too) {
   REQUIRE(last.order != nullptr);
   std::set<std::uint64_t> places;
   for (std::int64_t k = 0; k < 9; ++k) {
-    places.insert(last.order->place({last.lower[0] + k % 3, last.lower[1] + k / 3}).value());
+    places.insert(last.order->position({last.lower[0] + k % 3, last.lower[1] + k / 3}).value());
   }
   EXPECT_EQ(places.size(), 9U);
   EXPECT_EQ(*places.rbegin(), 8U);
@@ -149,7 +153,8 @@ TEST(a_domain_that_grows_or_has_many_cells_is_spread_too) {
   const Cells square = ordered(Cells::around(cell, 8, 64, box_of({0, 0}, {512, 512})));
   for (std::int64_t k = 0; k < 16; ++k) {
     const Box box = box_of({128 * (k / 4), 128 * (k % 4)}, {128 * (k / 4 + 1), 128 * (k % 4 + 1)});
-    EXPECT(distribution.homes("v", square, box) == distribution.homes("v", unknown, box));
+    EXPECT(distribution.storage_servers("v", square, box) ==
+           distribution.storage_servers("v", unknown, box));
   }
 }
 
@@ -175,14 +180,14 @@ TEST(whoever_looks_for_a_box_asks_somebody_who_knows) {
     const Distribution distribution(static_cast<int>(number(1, 40)));
     const Box put = any_box(300);
     const Box get = any_box(300);
-    const auto owners = distribution.owners("v", cells, put);
-    EXPECT(std::is_sorted(owners.begin(), owners.end()));
-    const int home = distribution.homes("v", cells, put).front();
-    EXPECT(std::binary_search(owners.begin(), owners.end(), home));
+    const auto index_servers = distribution.index_servers("v", cells, put);
+    EXPECT(std::is_sorted(index_servers.begin(), index_servers.end()));
+    const int primary = distribution.storage_servers("v", cells, put).front();
+    EXPECT(std::binary_search(index_servers.begin(), index_servers.end(), primary));
     if (!intersection(put, get)) continue;
-    const auto asked = distribution.owners("v", cells, get);
+    const auto asked = distribution.index_servers("v", cells, get);
     const auto knows = [&](int server) {
-      return std::binary_search(owners.begin(), owners.end(), server);
+      return std::binary_search(index_servers.begin(), index_servers.end(), server);
     };
     EXPECT(std::any_of(asked.begin(), asked.end(), knows));
   }
@@ -193,23 +198,24 @@ TEST(indices_may_be_as_far_as_they_go) {
   const Cells cells =
       Cells::around(box_of({-index_most}, {-index_most + 100000}), 8, Cells::bytes_least);
   const Distribution distribution(5);
-  EXPECT_EQ(distribution.owners("v", cells, box_of({far}, {far + 1})).size(), 1U);
-  EXPECT_EQ(distribution.owners("v", cells, box_of({0}, {far})).size(), 5U);
+  EXPECT_EQ(distribution.index_servers("v", cells, box_of({far}, {far + 1})).size(), 1U);
+  EXPECT_EQ(distribution.index_servers("v", cells, box_of({0}, {far})).size(), 5U);
 }
 
-TEST(the_homes_of_an_object_are_its_own_and_then_its_neighbours) {
+TEST(an_object_is_stored_by_its_preferred_server_or_its_neighbours) {
   const Box box = box_of({0, 64}, {32, 96});
   const Cells cells = Cells::around(box, 8, 64);
   for (const int servers : {1, 2, 5, 9, 40}) {
     const Distribution distribution(servers);
-    const auto homes = distribution.homes("v", cells, box);
-    const int expected = std::min(servers, 1 + Distribution::guests_max);
-    EXPECT_EQ(std::ssize(homes), expected);
-    const auto owners = distribution.owners("v", cells, box);
-    EXPECT(std::count(owners.begin(), owners.end(), homes.front()) == 1);
-    EXPECT_EQ(std::ssize(std::set<int>(homes.begin(), homes.end())), std::ssize(homes));
-    for (std::size_t k = 1; k < homes.size(); ++k) {
-      EXPECT_EQ(homes[k], (homes[k - 1] + 1) % servers);
+    const auto storage_servers = distribution.storage_servers("v", cells, box);
+    const int expected = std::min(servers, 1 + Distribution::overflow_servers_max);
+    EXPECT_EQ(std::ssize(storage_servers), expected);
+    const auto index_servers = distribution.index_servers("v", cells, box);
+    EXPECT(std::count(index_servers.begin(), index_servers.end(), storage_servers.front()) == 1);
+    EXPECT_EQ(std::ssize(std::set<int>(storage_servers.begin(), storage_servers.end())),
+              std::ssize(storage_servers));
+    for (std::size_t k = 1; k < storage_servers.size(); ++k) {
+      EXPECT_EQ(storage_servers[k], (storage_servers[k - 1] + 1) % servers);
     }
   }
 }

@@ -9,8 +9,8 @@ using namespace tranship::staging;
 
 namespace {
 
-constexpr Owner writer = 1;
-constexpr Owner reader = 2;
+constexpr ClientConnection writer = 1;
+constexpr ClientConnection reader = 2;
 
 ObjectStore::Options options_of(std::int64_t memory_bytes) {
   ObjectStore::Options options;
@@ -25,20 +25,21 @@ PutRequest put_of(std::int64_t version, std::int64_t lower = 0, std::int64_t upp
 }
 
 GetRequest get_of(std::int64_t version) {
-  return {"energy", Which::exact, version, *Box::make({0}, {256})};
+  return {"energy", VersionChoice::exact, version, *Box::make({0}, {256})};
 }
 
 /// The object's number; 0 if there is no room.
-std::uint64_t begun(ObjectStore& store, const PutRequest& request, Owner owner = writer) {
-  const auto result = store.begin(owner, request);
+std::uint64_t begun(ObjectStore& store, const PutRequest& request,
+                    ClientConnection client = writer) {
+  const auto result = store.begin(client, request);
   REQUIRE(result.ok());
-  return std::holds_alternative<Begun>(*result) ? std::get<Begun>(*result).object : 0;
+  return std::holds_alternative<GrantedRoom>(*result) ? std::get<GrantedRoom>(*result).object : 0;
 }
 
-Found got(ObjectStore& store, std::int64_t version, Owner owner = reader) {
-  const auto result = store.get(owner, get_of(version));
-  REQUIRE(result.ok() && std::holds_alternative<Found>(*result));
-  return std::get<Found>(*result);
+FoundObjects got(ObjectStore& store, std::int64_t version, ClientConnection client = reader) {
+  const auto result = store.get(client, get_of(version));
+  REQUIRE(result.ok() && std::holds_alternative<FoundObjects>(*result));
+  return std::get<FoundObjects>(*result);
 }
 
 }  // namespace
@@ -78,7 +79,7 @@ TEST(the_room_of_a_lost_writer_is_fenced_until_it_is_gone) {
   EXPECT(store.undo(writer, 0).empty());
   std::uint64_t lease = 0;
   const auto asked = store.lease(reader, "energy", 1, {&object, 1}, lease);
-  EXPECT(asked.ok() && (*asked)[0].state == Leased::State::gone);  // for who waits for it
+  EXPECT(asked.ok() && (*asked)[0].state == LeasedObject::State::gone);  // for who waits for it
   const auto waits = store.begin(reader, put_of(2));
   REQUIRE(waits.ok() && std::holds_alternative<Waiting>(*waits));
   const std::string& why = std::get<Waiting>(*waits).why;
@@ -99,7 +100,7 @@ TEST(what_a_lost_reader_may_read_stays_until_it_is_gone) {
     options.full = full;
     ObjectStore store(options);
     REQUIRE(store.commit(writer, begun(store, put_of(1))).ok());
-    const Found found = got(store, 1);
+    const FoundObjects found = got(store, 1);
     store.lost(reader);
     EXPECT(!store.busy());
     EXPECT(!store.release(reader, found.lease).ok());
@@ -121,7 +122,7 @@ TEST(of_a_lost_readers_lease_only_what_lies_in_memory_is_fenced) {
   EXPECT_EQ(begun(store, put_of(2)), 0U);
   for (const Move& move : store.take_moves()) store.ended(move, {});
   REQUIRE(store.commit(writer, begun(store, put_of(2))).ok());
-  const Found found = got(store, 1);  // on disk
+  const FoundObjects found = got(store, 1);  // on disk
   const auto recalled = store.recall(reader, found.lease, found.objects[0].object);
   REQUIRE(recalled.ok() && std::holds_alternative<Waiting>(*recalled));
   store.lost(reader);
@@ -148,15 +149,15 @@ TEST(a_put_that_never_ends_evicts_no_version) {
     // A younger version waits for it as for one that is being put here, and no longer than that.
     if (explicitly) {
       store.unindex(8, "energy", 5, {1, 3});  // another's
-      EXPECT(std::holds_alternative<Spread>(*store.get(reader, get_of(5))));
+      EXPECT(std::holds_alternative<NeedsOtherServers>(*store.get(reader, get_of(5))));
       store.unindex(7, "energy", 5, {1, 3});
-      EXPECT(!std::holds_alternative<Spread>(*store.get(reader, get_of(5))));
+      EXPECT(!std::holds_alternative<NeedsOtherServers>(*store.get(reader, get_of(5))));
     } else {
       store.gone(7);
-      EXPECT(
-          std::holds_alternative<Spread>(*store.get(reader, get_of(5))));  // its home may have it
-      store.unindex(8, "energy", 5, {1, 3});  // whoever asked its home may say so
-      EXPECT(!std::holds_alternative<Spread>(*store.get(reader, get_of(5))));
+      EXPECT(std::holds_alternative<NeedsOtherServers>(
+          *store.get(reader, get_of(5))));    // its primary may have it
+      store.unindex(8, "energy", 5, {1, 3});  // whoever asked its primary may say so
+      EXPECT(!std::holds_alternative<NeedsOtherServers>(*store.get(reader, get_of(5))));
     }
     EXPECT_EQ(got(store, 1).version, 1);
     REQUIRE(store.commit(writer, begun(store, put_of(3))).ok());

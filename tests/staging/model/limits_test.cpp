@@ -11,8 +11,8 @@ using namespace tranship::staging;
 
 namespace {
 
-constexpr Owner writer = 1;
-constexpr Owner reader = 2;
+constexpr ClientConnection writer = 1;
+constexpr ClientConnection reader = 2;
 
 struct Fixture {
   explicit Fixture(const Limits& limits) : service(options(limits)) {}
@@ -35,32 +35,32 @@ struct Fixture {
     made.address_of = [this](const Range& range) {
       return segments[static_cast<std::size_t>(range.segment)].data() + range.offset;
     };
-    made.notify = [](Owner) {};
+    made.notify = [](ClientConnection) {};
     made.move = [](const Move&) {};
     return made;
   }
   /// Empty if it was answered; else what it was refused with.
   template <typename Request>
-  std::string ask(Owner from, const Request& request) {
+  std::string ask(ClientConnection from, const Request& request) {
     const auto length = service.answer(from, message_of(request).bytes(), reply);
     return length ? std::string() : length.error().text();
   }
-  std::string hello(Owner from, const std::string& name = "x") {
+  std::string hello(ClientConnection from, const std::string& name = "x") {
     return ask(from, protocol::Hello{staging_version, name, {}});
   }
-  std::string declare(Owner from, const PutRequest& request) {
+  std::string declare(ClientConnection from, const PutRequest& request) {
     return ask(from, protocol::Declare{request});
   }
-  std::string begin(Owner from, const PutRequest& request) {
+  std::string begin(ClientConnection from, const PutRequest& request) {
     return ask(from, protocol::Begin{request});
   }
-  std::string put(Owner from, const PutRequest& request) {
+  std::string put(ClientConnection from, const PutRequest& request) {
     const auto fill = [](std::span<std::byte>) { return Status{}; };
     const auto bytes = static_cast<std::size_t>(request.box.points()) * 8;
     return ask(from, protocol::Put{request, {{}, bytes, fill}, {}});
   }
-  std::string get(Owner from, const std::string& variable, std::int64_t version) {
-    const GetRequest get{variable, Which::exact, version, *Box::make({0}, {4}), {}};
+  std::string get(ClientConnection from, const std::string& variable, std::int64_t version) {
+    const GetRequest get{variable, VersionChoice::exact, version, *Box::make({0}, {4}), {}};
     return ask(from, protocol::Find{get, true});
   }
 };
@@ -151,7 +151,7 @@ TEST(names_that_nothing_can_show_are_refused_and_never_echoed) {
   odd.type = "\x01";
   EXPECT(says(server.put(writer, odd), "\\x01"));
   EXPECT_EQ(server.put(writer, put_of("\xc3\xa4 \xf0\x9f\x8c\x8d", 1)), "");
-  EXPECT_EQ(server.ask(writer, protocol::AskStatus{}), "");
+  EXPECT_EQ(server.ask(writer, protocol::QueryStatus{}), "");
   EXPECT(server.service.list().size() == 1);
 }
 
@@ -176,13 +176,14 @@ TEST(whoever_knew_a_variable_before_its_deletion_is_told_to_ask_anew) {
   EXPECT(deletions.stale("a", {1, 4}));
   EXPECT(!deletions.stale("a", {6, 6}));
   EXPECT(!deletions.stale("b", {1, 4}));
-  EXPECT(!deletions.stale("a", {0, 0}));  // has not asked the keeper
+  EXPECT(!deletions.stale("a", {0, 0}));  // has not asked the metadata server
   deletions.add("a", 9);
   EXPECT(deletions.stale("a", {6, 6}));
   for (std::uint64_t k = 0; k < 100; ++k) deletions.add("n" + std::to_string(k), 10 + k);
   EXPECT_EQ(deletions.size(), 4U);
-  EXPECT(deletions.stale("a", {6, 6}));   // nobody knows one by one any more
-  EXPECT(deletions.stale("b", {1, 50}));  // b was never deleted: its keeper says so if asked
+  EXPECT(deletions.stale("a", {6, 6}));  // nobody knows one by one any more
+  EXPECT(
+      deletions.stale("b", {1, 50}));  // b was never deleted: its metadata server says so if asked
   EXPECT(!deletions.stale("b", {1, 120}));
 }
 
@@ -194,28 +195,28 @@ TEST(a_deleted_variable_leaves_nothing) {
   ObjectStore store(options);
   const auto begun = [&](const PutRequest& request) {
     const auto result = store.begin(writer, request);
-    REQUIRE(result.ok() && std::holds_alternative<Begun>(*result));
-    return std::get<Begun>(*result).object;
+    REQUIRE(result.ok() && std::holds_alternative<GrantedRoom>(*result));
+    return std::get<GrantedRoom>(*result).object;
   };
   PutRequest put = put_of("a", 1);
-  put.life = {1, 1};
+  put.incarnation = {1, 1};
   REQUIRE(store.commit(writer, begun(put)).ok());
   put.version = 2;
   REQUIRE(store.commit(writer, begun(put)).ok());
   REQUIRE(store.discard("a", 2).ok());
-  const GetRequest get{"a", Which::exact, 1, put.box, {1, 1}};
+  const GetRequest get{"a", VersionChoice::exact, 1, put.box, {1, 1}};
   const auto read = store.get(reader, get);
-  REQUIRE(read.ok() && std::holds_alternative<Found>(*read));
+  REQUIRE(read.ok() && std::holds_alternative<FoundObjects>(*read));
   put.version = 3;
   const std::uint64_t late = begun(put);
   EXPECT(store.remove("a", 2));
   EXPECT(!store.remove("b", 3));
   EXPECT(store.list().empty());
-  EXPECT(store.stale("a", put.life));
+  EXPECT(store.stale("a", put.incarnation));
   const auto refused = store.commit(writer, late);
   EXPECT(!refused.ok() && refused.error().code == ErrorCode::not_found);
   EXPECT_EQ(store.memory_bytes_used(), 256);  // who reads reads on
-  REQUIRE(store.release(reader, std::get<Found>(*read).lease).ok());
+  REQUIRE(store.release(reader, std::get<FoundObjects>(*read).lease).ok());
   EXPECT_EQ(store.memory_bytes_used(), 0);
   // Another variable of that name, of another type, with a version that was discarded before.
   PutRequest other{"a", 2, *Box::make({0, 0}, {2, 2}), "i4", 4, {4, 4}};
@@ -225,7 +226,7 @@ TEST(a_deleted_variable_leaves_nothing) {
   // Who deleted it died before he could say so here: what is newer takes its place.
   PutRequest third{"a", 2, *Box::make({0}, {2}), "f8", 8, {6, 6}};
   EXPECT(std::holds_alternative<Waiting>(
-      *store.get(reader, GetRequest{"a", Which::exact, 2, third.box, {6, 6}})));
+      *store.get(reader, GetRequest{"a", VersionChoice::exact, 2, third.box, {6, 6}})));
   REQUIRE(store.commit(writer, begun(third)).ok());
   EXPECT_EQ(store.list().at(0).type, "f8");
   EXPECT(!store.begin(writer, other).ok());

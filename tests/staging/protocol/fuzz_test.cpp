@@ -16,11 +16,11 @@ namespace {
 
 constexpr int questions = 1'000'000;
 constexpr int spilled_questions = 200'000;
-constexpr Owner honest = 1;
-constexpr Owner hostile = 2;
+constexpr ClientConnection honest = 1;
+constexpr ClientConnection hostile = 2;
 
 protocol::Get get_of(std::int64_t version) {
-  return {{"honest", Which::exact, version, *Box::make({0}, {16}), {}}};
+  return {{"honest", VersionChoice::exact, version, *Box::make({0}, {16}), {}}};
 }
 
 /// A server whose memory is plain, and whose disk has nothing but time.
@@ -48,7 +48,7 @@ struct Fixture {
     made.contact = "here";
     made.message_bytes = 16384;
     made.address_of = [this](const Range& range) { return address_of(range); };
-    made.notify = [this](Owner) { ++notices; };
+    made.notify = [this](ClientConnection) { ++notices; };
     made.move = [this](const Move& move) { moves.push_back(move); };
     return made;
   }
@@ -57,7 +57,7 @@ struct Fixture {
     return segments[static_cast<std::size_t>(range.segment)].data() + range.offset;
   }
   template <typename Request>
-  Result<typename Request::Reply> ask(Owner from, const Request& request) {
+  Result<typename Request::Reply> ask(ClientConnection from, const Request& request) {
     const auto length = service.answer(from, message_of(request).bytes(), reply);
     if (!length) return length.error();
     typename Request::Reply read;
@@ -87,7 +87,7 @@ struct Fixture {
       std::memcpy(&value, inside->data.bytes.last(8).data(), 8);
       return value;
     }
-    const Found& found = std::get<protocol::Objects>(*got).found;
+    const FoundObjects& found = std::get<protocol::Objects>(*got).found;
     REQUIRE(found.objects.size() == 1);
     for (int attempt = 0; attempt < 10000; ++attempt) {
       const auto recalled = ask(honest, protocol::Recall{found.lease, found.objects[0].object});
@@ -103,7 +103,9 @@ struct Fixture {
     ++came_back;
     return value;
   }
-  void hello(Owner from) { REQUIRE(ask(from, protocol::Hello{staging_version, "x", {}}).ok()); }
+  void hello(ClientConnection from) {
+    REQUIRE(ask(from, protocol::Hello{staging_version, "x", {}}).ok());
+  }
 };
 
 PutRequest put_of(const std::string& variable, std::int64_t version) {
@@ -113,7 +115,7 @@ PutRequest put_of(const std::string& variable, std::int64_t version) {
 /// Of a variable that its writer has declared first of all.
 PutRequest honest_put(std::int64_t version) {
   PutRequest put = put_of("honest", version);
-  put.life = {1, 1};
+  put.incarnation = {1, 1};
   return put;
 }
 
@@ -131,7 +133,7 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
   const std::string name = random() % 8 == 0 ? "honest" : "v" + std::to_string(random() % 4);
   const auto version = static_cast<std::int64_t>(random() % 6);
   const PutRequest put = put_of(name, version);
-  const GetRequest get{name, static_cast<Which>(random() % 3), version, put.box, {}};
+  const GetRequest get{name, static_cast<VersionChoice>(random() % 3), version, put.box, {}};
   const auto server = [&] { return static_cast<int>(random() % 3); };
   const protocol::Entry entry{name, version, {server(), random() % 50}};
   const auto bytes = static_cast<std::int64_t>(random() >> 1);
@@ -145,9 +147,9 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
       const auto effort = static_cast<Effort>(random() % 5);
       return message_of(protocol::Begin{put, effort, random() % 2 == 0, {server()}, random() % 9});
     }
-    case RequestKind::index: return message_of(protocol::Index{put, entry.at, random() % 2 == 0});
+    case RequestKind::index: return message_of(protocol::Index{put, entry.id, random() % 2 == 0});
     case RequestKind::get: return message_of(protocol::Get{get, random() % 9});
-    case RequestKind::wait: return message_of(protocol::AskVersion{get, random() % 9});
+    case RequestKind::wait: return message_of(protocol::QueryVersion{get, random() % 9});
     case RequestKind::find: return message_of(protocol::Find{get, false, random() % 9});
     case RequestKind::unindex: return message_of(protocol::Unindex{entry});
     case RequestKind::lease:
@@ -177,7 +179,7 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
     case RequestKind::discard: return message_of(protocol::Discard{name, version});
     case RequestKind::list: return message_of(protocol::List{name, version});
     case RequestKind::join: return message_of(protocol::Join{staging_version, 1, 1, "there"});
-    case RequestKind::status: return message_of(protocol::AskStatus{});
+    case RequestKind::status: return message_of(protocol::QueryStatus{});
   }
   return fabric::MessageWriter().add(random());
 }

@@ -14,7 +14,7 @@ using tranship::test::box_of;
 namespace {
 
 const PutRequest object{"energy", -7, box_of({-1, 2, 3}, {4, 5, 6}), "f8", 8, {3, 4}};
-const GetRequest window{"energy", Which::next, 12, box_of({0}, {9}), {3, 4}};
+const GetRequest window{"energy", VersionChoice::next, 12, box_of({0}, {9}), {3, 4}};
 const std::vector<Orphan> orphans{{2, 15}, {0, 1}};
 const protocol::Entry entry{"energy", -7, {2, 15}};
 
@@ -25,10 +25,11 @@ Status three_bytes(std::span<std::byte> room) {
 
 const Payload payload{{}, 3, three_bytes};
 
-Facts facts() {
+VariableMetadata metadata() {
   const Box first = box_of({1}, {2});
   const Box domain = box_of({-100}, {400});
-  Facts made{"f2", 2, first, Cells::around(first, 2, 64, domain), domain, 7, 5, 3, 1, 2, {3, 4}};
+  VariableMetadata made{"f2", 2, first, Cells::around(first, 2, 64, domain), domain, 7, 5, 3,
+                        1,    2, {3, 4}};
   return made;
 }
 
@@ -40,7 +41,7 @@ VariableInfo variable() {
   return info;
 }
 
-Found found() {
+FoundObjects found() {
   return {3, "f4", 4, 77, {{2, 15, box_of({0}, {9}), 21, {1, 256, 512}, 0, {1, 9}}}};
 }
 
@@ -53,7 +54,7 @@ const std::tuple requests{
     protocol::Describe{"energy", true},
     protocol::Bounds{"energy"},
     protocol::Put{object, payload, {1, 5}},
-    protocol::Begin{object, Effort::home, false, {1, 2}, 9},
+    protocol::Begin{object, Effort::discard, false, {1, 2}, 9},
     protocol::TakePages{15},
     protocol::Commit{15, 20, "energy", 216, "memcpy", {1, 5}},
     protocol::Abort{15},
@@ -61,7 +62,7 @@ const std::tuple requests{
     protocol::Unindex{entry},
     protocol::Confirm{entry, 21},
     protocol::Get{window, 9},
-    protocol::AskVersion{window, 9},
+    protocol::QueryVersion{window, 9},
     protocol::Find{window, true, 9},
     protocol::Lease{"energy", 3, true, {15, 16}, 9},
     protocol::More{77, 100},
@@ -72,27 +73,27 @@ const std::tuple requests{
     protocol::Discard{"energy", 3},
     protocol::Remove{"energy", 5},
     protocol::List{"energy", 3},
-    protocol::AskStatus{},
+    protocol::QueryStatus{},
 };
 
 const std::tuple replies{
     protocol::Done{},
     protocol::Wait{"the memory is full"},
     protocol::Stale{},
-    protocol::AskOthers{},
+    protocol::NeedsOtherServers{},
     protocol::Welcome{4096, 1024, 0, 2, {"unix:@one", "unix:@two"}},
     protocol::Welcome{4096, 1024, 1, 2, {}},
-    protocol::Declared{facts()},
-    protocol::Described{facts(), box_of({-5}, {5})},
-    protocol::BoundsHere{box_of({-5}, {5})},
-    protocol::BoundsHere{},
+    protocol::Declared{metadata()},
+    protocol::Described{metadata(), box_of({-5}, {5})},
+    protocol::BoundsReply{box_of({-5}, {5})},
+    protocol::BoundsReply{},
     protocol::DoneWithOrphans{orphans},
-    protocol::RoomHere{15, {1, 256, 512}, orphans},
+    protocol::RoomGranted{15, {1, 256, 512}, orphans},
     protocol::Ordered{21, orphans},
     protocol::Objects{found(), 12},
     protocol::InlineData{3, "i1", 1, payload},
-    protocol::VersionThere{3},
-    protocol::LeaseHere{77, {{Leased::State::here, 9, {4, 5, 6}, {1, 3}}, {}}},
+    protocol::VersionFound{3},
+    protocol::LeaseGranted{77, {{LeasedObject::State::here, 9, {4, 5, 6}, {1, 3}}, {}}},
     protocol::Recalled{{1, 256, 512}},
     protocol::Removed{5, true, orphans},
     protocol::Listed{{variable(), variable()}},
@@ -180,7 +181,7 @@ TEST(each_request_finds_its_reader) {
 TEST(values_arrive_as_they_were_sent) {
   protocol::Described described;
   REQUIRE(read_body(body_of(one_of<protocol::Described>(replies)), described).ok());
-  const Facts& read = described.facts;
+  const VariableMetadata& read = described.metadata;
   EXPECT(read.type == "f2" && read.producers == 3 && read.cells.origin[0] == 1 &&
          read.cells.extents[0] == 32 && read.lost_producer());
   EXPECT_EQ(read.cells.lower[0], -4);
@@ -219,7 +220,7 @@ TEST(each_value_of_a_request_is_checked) {
   }
   refuses<protocol::List>({"v"}, [](auto& one) { one.after = "a\nb"; });
   refuses<protocol::Put>(put, [](auto& one) { one.object.type = std::string(65, 'f'); });
-  refuses<protocol::Put>(put, [](auto& one) { one.object.life = {5, 4}; });
+  refuses<protocol::Put>(put, [](auto& one) { one.object.incarnation = {5, 4}; });
   refuses<protocol::Put>(put, [](auto& one) { one.checksum.known = 2; });
   refuses<protocol::Put>(put, [](auto& one) { one.object.box.upper[1] = 2; });
   refuses<protocol::Put>(put, [](auto& one) { one.object.box.lower[1] = -index_most - 1; });
@@ -230,19 +231,20 @@ TEST(each_value_of_a_request_is_checked) {
   refuses<protocol::Put>(put, [](auto& one) {  // more bytes than can be counted
     one.object.box = box_of({0}, {std::int64_t{1} << 61});
   });
-  refuses<protocol::Get>({window}, [](auto& one) { one.get.which = static_cast<Which>(3); });
+  refuses<protocol::Get>({window},
+                         [](auto& one) { one.get.choice = static_cast<VersionChoice>(3); });
   refuses<protocol::Begin>({object}, [](auto& one) { one.effort = static_cast<Effort>(0); });
   refuses<protocol::Begin>({object}, [](auto& one) { one.effort = static_cast<Effort>(4); });
   refuses<protocol::Commit>({}, [](auto& one) { one.order_before = order_max + 1; });
   refuses<protocol::Commit>({}, [](auto& one) { one.bytes = -1; });
   refuses<protocol::Confirm>({entry}, [](auto& one) { one.order = order_max + 1; });
-  refuses<protocol::Confirm>({entry}, [](auto& one) { one.entry.at.home = -1; });
+  refuses<protocol::Confirm>({entry}, [](auto& one) { one.entry.id.primary = -1; });
   refuses<protocol::Release>({}, [](auto& one) { one.bytes = -1; });
   refuses<protocol::Remove>({"v"}, [](auto& one) { one.number = deletion_max + 1; });
   refuses<protocol::Join>({1, 1, 2, "x"}, [](auto& one) { one.contact = ""; });
   refuses<protocol::Join>({1, 1, 2, "x"}, [](auto& one) { one.contact = std::string(257, 'x'); });
-  refuses<protocol::DropOrphans>({}, [](auto& one) { one.owner = -1; });
-  refuses<protocol::DropOrphans>({0, orphans}, [](auto& one) { one.orphans[0].home = -1; });
+  refuses<protocol::DropOrphans>({}, [](auto& one) { one.index_server = -1; });
+  refuses<protocol::DropOrphans>({0, orphans}, [](auto& one) { one.orphans[0].primary = -1; });
 }
 
 TEST(each_value_of_a_reply_is_checked) {
@@ -255,23 +257,23 @@ TEST(each_value_of_a_reply_is_checked) {
        {std::int64_t{0}, std::int64_t{-1}, std::int64_t{17}, INT64_MAX}) {
     refuses<protocol::Objects>(objects, [&](auto& one) { one.found.element_bytes = bytes; });
     refuses<protocol::InlineData>(inside, [&](auto& one) { one.element_bytes = bytes; });
-    refuses<protocol::Declared>(declared, [&](auto& one) { one.facts.element_bytes = bytes; });
+    refuses<protocol::Declared>(declared, [&](auto& one) { one.metadata.element_bytes = bytes; });
     refuses<protocol::Listed>(listed, [&](auto& one) { one.variables[1].element_bytes = bytes; });
   }
   refuses<protocol::InlineData>(inside, [](auto& one) { one.type = std::string(65, 'i'); });
-  refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].home = -1; });
+  refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].primary = -1; });
   refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].range.segment = -2; });
   refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].range.offset = -1; });
   refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].range.bytes = -1; });
   refuses<protocol::Objects>(objects, [](auto& one) { one.left = list_max + 1; });
-  refuses<protocol::Declared>(declared, [](auto& one) { one.facts.cells.extents[0] = 0; });
-  refuses<protocol::Declared>(declared, [](auto& one) { one.facts.cells.origin[0] = 32; });
-  refuses<protocol::Declared>(declared, [](auto& one) { one.facts.cells.origin[0] = -1; });
+  refuses<protocol::Declared>(declared, [](auto& one) { one.metadata.cells.extents[0] = 0; });
+  refuses<protocol::Declared>(declared, [](auto& one) { one.metadata.cells.origin[0] = 32; });
+  refuses<protocol::Declared>(declared, [](auto& one) { one.metadata.cells.origin[0] = -1; });
   refuses<protocol::Declared>(declared,
-                              [](auto& one) { one.facts.domain = box_of({0, 0}, {1, 1}); });
-  refuses<protocol::Declared>(declared, [](auto& one) { one.facts.producers = -1; });
+                              [](auto& one) { one.metadata.domain = box_of({0, 0}, {1, 1}); });
+  refuses<protocol::Declared>(declared, [](auto& one) { one.metadata.producers = -1; });
   refuses<protocol::Described>(described, [](auto& one) { one.bounds = box_of({0, 0}, {1, 1}); });
-  refuses<protocol::RoomHere>({}, [](auto& one) { one.range.segment = -1; });
+  refuses<protocol::RoomGranted>({}, [](auto& one) { one.range.segment = -1; });
   refuses<protocol::Ordered>({}, [](auto& one) { one.order = order_max + 1; });
   refuses<protocol::Removed>({1}, [](auto& one) { one.number = 0; });
   refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.message_bytes = 4095; });
@@ -279,8 +281,9 @@ TEST(each_value_of_a_reply_is_checked) {
   refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.server = 2; });
   refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.servers = 0; });
   refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.server = 0; });  // names nobody
-  refuses<protocol::LeaseHere>(
-      {1, {Leased{}}}, [](auto& one) { one.objects[0].state = static_cast<Leased::State>(4); });
+  refuses<protocol::LeaseGranted>({1, {LeasedObject{}}}, [](auto& one) {
+    one.objects[0].state = static_cast<LeasedObject::State>(4);
+  });
   refuses<protocol::Listed>(listed, [](auto& one) { one.variables[0].traffic.puts.count = -1; });
   refuses<protocol::Listed>(listed, [](auto& one) { one.variables[0].name = "a\nb"; });
 }
@@ -305,7 +308,7 @@ TEST(a_reply_that_does_not_fit_its_room_is_refused_and_writes_nothing_behind_it)
 }
 
 TEST(only_so_many_paths_are_told_apart_and_sums_have_an_end) {
-  Moved moved;
+  TransferTotals moved;
   for (int k = 0; k < 20; ++k) moved.add(1, 8, std::string(200, static_cast<char>('a' + k)));
   EXPECT_EQ(moved.count, 20);
   EXPECT_EQ(moved.paths.size(), 5U);
@@ -347,7 +350,7 @@ TEST(boxes_of_more_dimensions_than_there_are_are_refused) {
     fabric::MessageWriter out;
     out.add(static_cast<std::uint32_t>(1)).add(rank);
     for (int k = 0; k < rank; ++k) out.add(std::int64_t{0}).add(std::int64_t{1});
-    protocol::BoundsHere here;
+    protocol::BoundsReply here;
     EXPECT_EQ(read_body(out.bytes(), here).ok(), rank == dimensions_max);
   }
 }

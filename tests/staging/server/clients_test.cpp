@@ -11,8 +11,8 @@ using namespace tranship::staging;
 
 namespace {
 
-constexpr Owner mine = 1;
-constexpr Owner theirs = 2;
+constexpr ClientConnection mine = 1;
+constexpr ClientConnection theirs = 2;
 
 PutRequest put_of(std::int64_t version) {
   return {"v", version, *Box::make({0}, {16}), "i8", 8, {}};
@@ -27,15 +27,15 @@ TEST(an_object_is_its_owners_until_it_is_committed_and_so_is_a_lease) {
   options.make_segment = [](std::int64_t) { return Status{}; };
   ObjectStore store(options);
   const auto begun = store.begin(mine, put_of(1));
-  REQUIRE(begun.ok() && std::holds_alternative<Begun>(*begun));
-  const std::uint64_t object = std::get<Begun>(*begun).object;
+  REQUIRE(begun.ok() && std::holds_alternative<GrantedRoom>(*begun));
+  const std::uint64_t object = std::get<GrantedRoom>(*begun).object;
   EXPECT(!store.commit(theirs, object).ok());
   EXPECT(!store.abort(theirs, object).ok());
   REQUIRE(store.commit(mine, object).ok());
   EXPECT(!store.commit(mine, object).ok());
-  const auto got = store.get(mine, {"v", Which::exact, 1, put_of(1).box, {}});
-  REQUIRE(got.ok() && std::holds_alternative<Found>(*got));
-  const std::uint64_t lease = std::get<Found>(*got).lease;
+  const auto got = store.get(mine, {"v", VersionChoice::exact, 1, put_of(1).box, {}});
+  REQUIRE(got.ok() && std::holds_alternative<FoundObjects>(*got));
+  const std::uint64_t lease = std::get<FoundObjects>(*got).lease;
   EXPECT(!store.release(theirs, lease).ok());
   EXPECT(store.release(mine, lease).ok());
 }
@@ -52,7 +52,7 @@ TEST(data_of_another_length_than_their_box_are_refused) {
   options.contact = "here";
   options.message_bytes = 16384;
   options.address_of = [&](const Range& range) { return segments[0].data() + range.offset; };
-  options.notify = [](Owner) {};
+  options.notify = [](ClientConnection) {};
   options.move = [](const Move&) {};
   Service service(options);
   std::vector<std::byte> reply(16384);

@@ -14,8 +14,8 @@ using namespace tranship::staging;
 
 namespace {
 
-constexpr Owner writer = 1;
-constexpr Owner reader = 2;
+constexpr ClientConnection writer = 1;
+constexpr ClientConnection reader = 2;
 
 ObjectStore::Options options_of(std::int64_t memory_bytes) {
   ObjectStore::Options options;
@@ -29,26 +29,28 @@ PutRequest put_of(std::int64_t version, std::int64_t lower, std::int64_t upper) 
   return {"energy", version, *Box::make({lower}, {upper}), "f8", 8};
 }
 
-GetRequest get_of(Which which, std::int64_t version, std::int64_t lower, std::int64_t upper) {
-  return {"energy", which, version, *Box::make({lower}, {upper})};
+GetRequest get_of(VersionChoice choice, std::int64_t version, std::int64_t lower,
+                  std::int64_t upper) {
+  return {"energy", choice, version, *Box::make({lower}, {upper})};
 }
 
-std::uint64_t begun(ObjectStore& store, const PutRequest& request, Owner owner = writer) {
-  const auto result = store.begin(owner, request);
+std::uint64_t begun(ObjectStore& store, const PutRequest& request,
+                    ClientConnection client = writer) {
+  const auto result = store.begin(client, request);
   REQUIRE(result.ok());
-  REQUIRE(std::holds_alternative<Begun>(*result));
-  return std::get<Begun>(*result).object;
+  REQUIRE(std::holds_alternative<GrantedRoom>(*result));
+  return std::get<GrantedRoom>(*result).object;
 }
 
-void put(ObjectStore& store, const PutRequest& request, Owner owner = writer) {
-  REQUIRE(store.commit(owner, begun(store, request, owner)).ok());
+void put(ObjectStore& store, const PutRequest& request, ClientConnection client = writer) {
+  REQUIRE(store.commit(client, begun(store, request, client)).ok());
 }
 
-Found got(ObjectStore& store, const GetRequest& request) {
+FoundObjects got(ObjectStore& store, const GetRequest& request) {
   const auto result = store.get(reader, request);
   REQUIRE(result.ok());
-  REQUIRE(std::holds_alternative<Found>(*result));
-  return std::get<Found>(*result);
+  REQUIRE(std::holds_alternative<FoundObjects>(*result));
+  return std::get<FoundObjects>(*result);
 }
 
 std::string waits(ObjectStore& store, const GetRequest& request) {
@@ -66,33 +68,37 @@ bool says(const std::string& text, const std::string& part) {
 
 TEST(an_object_is_seen_from_its_commit_on) {
   ObjectStore store(options_of(1 << 16));
-  EXPECT(says(waits(store, get_of(Which::exact, 1, 0, 4)), "nothing has been put"));
+  EXPECT(says(waits(store, get_of(VersionChoice::exact, 1, 0, 4)), "nothing has been put"));
   const std::uint64_t object = begun(store, put_of(1, 0, 4));
-  EXPECT(says(waits(store, get_of(Which::exact, 1, 0, 4)), "lacks (0:4)"));
+  EXPECT(says(waits(store, get_of(VersionChoice::exact, 1, 0, 4)), "lacks (0:4)"));
   EXPECT(!store.commit(reader, object).ok());  // another process's
   REQUIRE(store.commit(writer, object).ok());
   EXPECT(!store.commit(writer, object).ok());
   EXPECT(!store.abort(writer, object).ok());
-  const Found found = got(store, get_of(Which::exact, 1, 1, 3));
+  const FoundObjects found = got(store, get_of(VersionChoice::exact, 1, 1, 3));
   REQUIRE(found.objects.size() == 1);
   EXPECT_EQ(found.objects[0].box.text(), "(0:4)");
-  EXPECT(says(waits(store, get_of(Which::exact, 1, 2, 6)), "lacks (4:6)"));
-  EXPECT(says(waits(store, get_of(Which::exact, 2, 0, 4)), "version 2 of \"energy\" is not there"));
+  EXPECT(says(waits(store, get_of(VersionChoice::exact, 1, 2, 6)), "lacks (4:6)"));
+  EXPECT(says(waits(store, get_of(VersionChoice::exact, 2, 0, 4)),
+              "version 2 of \"energy\" is not there"));
 }
 
 TEST(next_and_latest) {
   ObjectStore store(options_of(1 << 16));
   for (const int version : {3, 5, 9}) put(store, put_of(version, 0, 4));
   put(store, put_of(12, 0, 2));
-  EXPECT_EQ(got(store, get_of(Which::next, INT64_MIN, 0, 4)).version, 3);
-  EXPECT_EQ(got(store, get_of(Which::next, 3, 0, 4)).version, 5);
-  EXPECT(says(waits(store, get_of(Which::next, 9, 0, 4)), "version 12 of \"energy\" lacks (2:4)"));
-  EXPECT(says(waits(store, get_of(Which::next, 12, 0, 4)), "no version of \"energy\" after 12"));
-  EXPECT_EQ(got(store, get_of(Which::latest, INT64_MAX, 0, 4)).version, 9);
-  EXPECT_EQ(got(store, get_of(Which::latest, INT64_MAX, 0, 2)).version, 12);
-  EXPECT_EQ(got(store, get_of(Which::latest, 8, 0, 4)).version, 5);
+  EXPECT_EQ(got(store, get_of(VersionChoice::next, INT64_MIN, 0, 4)).version, 3);
+  EXPECT_EQ(got(store, get_of(VersionChoice::next, 3, 0, 4)).version, 5);
+  EXPECT(says(waits(store, get_of(VersionChoice::next, 9, 0, 4)),
+              "version 12 of \"energy\" lacks (2:4)"));
+  EXPECT(says(waits(store, get_of(VersionChoice::next, 12, 0, 4)),
+              "no version of \"energy\" after 12"));
+  EXPECT_EQ(got(store, get_of(VersionChoice::latest, INT64_MAX, 0, 4)).version, 9);
+  EXPECT_EQ(got(store, get_of(VersionChoice::latest, INT64_MAX, 0, 2)).version, 12);
+  EXPECT_EQ(got(store, get_of(VersionChoice::latest, 8, 0, 4)).version, 5);
   put(store, put_of(20, 2, 4));
-  EXPECT_EQ(got(store, get_of(Which::next, 9, 2, 3)).version, 20);  // 12 has nothing of the box
+  EXPECT_EQ(got(store, get_of(VersionChoice::next, 9, 2, 3)).version,
+            20);  // 12 has nothing of the box
 }
 
 TEST(what_does_not_fit_the_variable_is_refused) {
@@ -105,7 +111,7 @@ TEST(what_does_not_fit_the_variable_is_refused) {
   other = put_of(1, 4, 8);
   other.box = *Box::make({0, 0}, {1, 1});
   EXPECT(!store.begin(writer, other).ok());
-  GetRequest flat = get_of(Which::exact, 1, 0, 1);
+  GetRequest flat = get_of(VersionChoice::exact, 1, 0, 1);
   flat.box = other.box;
   EXPECT(!store.get(reader, flat).ok());
   other = put_of(1, 0, 100000);
@@ -118,7 +124,7 @@ TEST(a_full_store_blocks_until_a_version_is_discarded_and_not_read_any_more) {
   ObjectStore store(options_of(4096));
   put(store, put_of(1, 0, 256));
   put(store, put_of(2, 0, 256));
-  const Found reading = got(store, get_of(Which::exact, 1, 0, 10));
+  const FoundObjects reading = got(store, get_of(VersionChoice::exact, 1, 0, 10));
   const auto full = store.begin(writer, put_of(3, 0, 256));
   REQUIRE(full.ok());
   REQUIRE(std::holds_alternative<Waiting>(*full));
@@ -131,7 +137,7 @@ TEST(a_full_store_blocks_until_a_version_is_discarded_and_not_read_any_more) {
   EXPECT(!store.release(reader, reading.lease).ok());
   EXPECT(store.take_changes().contains(""));
   put(store, put_of(3, 0, 256));
-  const auto gone = store.get(reader, get_of(Which::exact, 1, 0, 10));
+  const auto gone = store.get(reader, get_of(VersionChoice::exact, 1, 0, 10));
   REQUIRE(!gone.ok());
   EXPECT(gone.error().code == ErrorCode::not_found);
   EXPECT(says(gone.error().text(), "was discarded; held are 2 to 3"));
@@ -144,10 +150,10 @@ TEST(the_oldest_versions_make_room_if_the_store_is_told_so) {
   options.full = Full::discard_oldest;
   ObjectStore store(options);
   for (int version = 1; version <= 10; ++version) put(store, put_of(version, 0, 256));
-  EXPECT_EQ(got(store, get_of(Which::latest, INT64_MAX, 0, 256)).version, 10);
-  EXPECT(!store.get(reader, get_of(Which::exact, 8, 0, 256)).ok());
-  const Found nine = got(store, get_of(Which::exact, 9, 0, 256));
-  const Found ten = got(store, get_of(Which::exact, 10, 0, 256));
+  EXPECT_EQ(got(store, get_of(VersionChoice::latest, INT64_MAX, 0, 256)).version, 10);
+  EXPECT(!store.get(reader, get_of(VersionChoice::exact, 8, 0, 256)).ok());
+  const FoundObjects nine = got(store, get_of(VersionChoice::exact, 9, 0, 256));
+  const FoundObjects ten = got(store, get_of(VersionChoice::exact, 10, 0, 256));
   EXPECT(std::holds_alternative<Waiting>(*store.begin(writer, put_of(11, 0, 256))));
   REQUIRE(store.release(reader, nine.lease).ok());
   put(store, put_of(11, 0, 256));
@@ -168,7 +174,7 @@ TEST(a_machine_without_memory_says_so_and_what_is_there_stays) {
   REQUIRE(!refused.ok());
   EXPECT(refused.error().code == ErrorCode::out_of_memory);
   EXPECT(says(refused.error().text(), "the system has none; free some there, or start"));
-  EXPECT_EQ(got(store, get_of(Which::exact, 2, 0, 256)).version, 2);
+  EXPECT_EQ(got(store, get_of(VersionChoice::exact, 2, 0, 256)).version, 2);
   none = false;
   put(store, put_of(3, 0, 256));
 }
@@ -197,10 +203,10 @@ TEST(where_the_system_has_no_more_memory_objects_make_room_as_told) {
       third = store.begin(writer, put_of(3, 0, 256));
       REQUIRE(third.ok());
     }
-    EXPECT(std::holds_alternative<Begun>(*third));
+    EXPECT(std::holds_alternative<GrantedRoom>(*third));
     // Nothing is given up for what would not fit then either.
     EXPECT(!store.begin(writer, put_of(4, 0, 1024)).ok());
-    EXPECT_EQ(got(store, get_of(Which::exact, 2, 0, 256)).version, 2);
+    EXPECT_EQ(got(store, get_of(VersionChoice::exact, 2, 0, 256)).version, 2);
   }
 }
 
@@ -238,57 +244,60 @@ TEST(what_is_begun_ends_with_its_writer_or_its_version) {
 TEST(objects_of_other_servers_are_named_and_leased_there) {
   ObjectStore::Options one = options_of(1 << 16);
   one.server = 1;
-  ObjectStore home(options_of(1 << 16));  // server 0
-  ObjectStore owner(one);
-  put(owner, put_of(5, 6, 9));
-  const std::uint64_t object = begun(home, put_of(5, 0, 8));
-  const auto order = owner.index(writer, put_of(5, 0, 8), {{0, object}});
+  ObjectStore primary(options_of(1 << 16));  // server 0
+  ObjectStore client(one);
+  put(client, put_of(5, 6, 9));
+  const std::uint64_t object = begun(primary, put_of(5, 0, 8));
+  const auto order = client.index(writer, put_of(5, 0, 8), {{0, object}});
   REQUIRE(order.ok());
   EXPECT_EQ(*order, 1U);
-  EXPECT(!owner.index(writer, put_of(5, 0, 8), {{0, object}}).ok());
-  EXPECT(std::holds_alternative<Spread>(*owner.get(reader, get_of(Which::exact, 5, 6, 7))));
-  EXPECT(std::holds_alternative<Found>(*owner.get(reader, get_of(Which::exact, 5, 8, 9))));
-  const auto named = owner.find(reader, get_of(Which::next, 0, 6, 7));
-  REQUIRE(named.ok() && std::holds_alternative<Found>(*named));
-  const Found& found = std::get<Found>(*named);
+  EXPECT(!client.index(writer, put_of(5, 0, 8), {{0, object}}).ok());
+  EXPECT(std::holds_alternative<NeedsOtherServers>(
+      *client.get(reader, get_of(VersionChoice::exact, 5, 6, 7))));
+  EXPECT(std::holds_alternative<FoundObjects>(
+      *client.get(reader, get_of(VersionChoice::exact, 5, 8, 9))));
+  const auto named = client.find(reader, get_of(VersionChoice::next, 0, 6, 7));
+  REQUIRE(named.ok() && std::holds_alternative<FoundObjects>(*named));
+  const FoundObjects& found = std::get<FoundObjects>(*named);
   REQUIRE(found.objects.size() == 2);
-  EXPECT(found.objects[0].home == 1 && found.objects[0].order == 1);
-  EXPECT(found.objects[1].home == 0 && found.objects[1].order == 0);
+  EXPECT(found.objects[0].primary == 1 && found.objects[0].order == 1);
+  EXPECT(found.objects[1].primary == 0 && found.objects[1].order == 0);
   EXPECT_EQ(found.objects[1].object, object);
 
   std::uint64_t lease = 0;
   const std::uint64_t asked[] = {object, 99};
-  auto leased = home.lease(reader, "energy", 5, asked, lease);
+  auto leased = primary.lease(reader, "energy", 5, asked, lease);
   REQUIRE(leased.ok() && leased->size() == 2);
-  EXPECT((*leased)[0].state == Leased::State::begun);
-  EXPECT((*leased)[1].state == Leased::State::gone);
-  const auto committed = home.commit(writer, object, *order);
+  EXPECT((*leased)[0].state == LeasedObject::State::begun);
+  EXPECT((*leased)[1].state == LeasedObject::State::gone);
+  const auto committed = primary.commit(writer, object, *order);
   REQUIRE(committed.ok());
   EXPECT_EQ(*committed, 2U);  // above the one that it covers in part
-  owner.confirm(writer, "energy", 5, {0, object}, *committed);
-  leased = home.lease(reader, "energy", 5, asked, lease);
+  client.confirm(writer, "energy", 5, {0, object}, *committed);
+  leased = primary.lease(reader, "energy", 5, asked, lease);
   REQUIRE(leased.ok());
-  EXPECT((*leased)[0].state == Leased::State::here && (*leased)[0].order == 2);
-  const std::uint64_t next = begun(owner, put_of(5, 7, 8));
-  EXPECT_EQ(*owner.commit(writer, next), 3U);
+  EXPECT((*leased)[0].state == LeasedObject::State::here && (*leased)[0].order == 2);
+  const std::uint64_t next = begun(client, put_of(5, 7, 8));
+  EXPECT_EQ(*client.commit(writer, next), 3U);
 
-  REQUIRE(home.discard("energy", 5).ok());
-  EXPECT(!home.lease(reader, "energy", 5, asked, lease).ok());
-  owner.unindex(writer, "energy", 5, {0, object});  // it is there: nobody may hide it
-  EXPECT(std::holds_alternative<Spread>(*owner.get(reader, get_of(Which::exact, 5, 6, 7))));
-  REQUIRE(owner.discard("energy", 5).ok());
-  EXPECT(!owner.index(writer, put_of(5, 0, 8), {{0, 100}}).ok());
+  REQUIRE(primary.discard("energy", 5).ok());
+  EXPECT(!primary.lease(reader, "energy", 5, asked, lease).ok());
+  client.unindex(writer, "energy", 5, {0, object});  // it is there: nobody may hide it
+  EXPECT(std::holds_alternative<NeedsOtherServers>(
+      *client.get(reader, get_of(VersionChoice::exact, 5, 6, 7))));
+  REQUIRE(client.discard("energy", 5).ok());
+  EXPECT(!client.index(writer, put_of(5, 0, 8), {{0, 100}}).ok());
 }
 
-TEST(what_was_granted_by_a_ticket_can_be_given_up) {
+TEST(what_a_request_was_granted_can_be_given_back) {
   ObjectStore store(options_of(1 << 16));
   put(store, put_of(1, 0, 4));
   const std::int64_t used = store.memory_bytes_used();
   REQUIRE(store.begin(writer, put_of(2, 0, 4), {Effort::all, 7}).ok());
   REQUIRE(store.begin(writer, put_of(3, 0, 4), {Effort::all, 8}).ok());
-  REQUIRE(store.get(reader, get_of(Which::exact, 1, 0, 4), 7).ok());
-  REQUIRE(store.find(reader, get_of(Which::exact, 1, 0, 4), 7).ok());
-  EXPECT(store.undo(reader, 8).empty());  // the writer's ticket
+  REQUIRE(store.get(reader, get_of(VersionChoice::exact, 1, 0, 4), 7).ok());
+  REQUIRE(store.find(reader, get_of(VersionChoice::exact, 1, 0, 4), 7).ok());
+  EXPECT(store.undo(reader, 8).empty());  // the writer's request id
   EXPECT(store.undo(reader, 0).empty());
   EXPECT_EQ(store.undo(reader, 7).size(), 2U);
   EXPECT(store.undo(writer, 7).empty());  // no lease, but room
@@ -297,42 +306,42 @@ TEST(what_was_granted_by_a_ticket_can_be_given_up) {
   EXPECT_EQ(store.memory_bytes_used(), used);
   EXPECT(!store.busy());
   const std::uint64_t object = begun(store, put_of(4, 0, 4));
-  EXPECT(store.undo(writer, 0).empty());  // no question has that ticket
+  EXPECT(store.undo(writer, 0).empty());  // no question has that request id
   EXPECT(store.commit(writer, object).ok());
 }
 
 TEST(an_object_that_no_owner_knows_any_more_goes) {
   ObjectStore::Options one = options_of(1 << 16);
   one.versions_max = 1;
-  ObjectStore owner(one);
+  ObjectStore client(one);
   ObjectStore helper(options_of(1 << 16));
   const auto helped = [&](std::int64_t version) {
     const PutRequest request = put_of(version, 0, 4);
-    const auto room = helper.begin(writer, request, {Effort::guest, 0, true, {0, 2}});
+    const auto room = helper.begin(writer, request, {Effort::free_memory, 0, true, {0, 2}});
     REQUIRE(room.ok());
-    const std::uint64_t object = std::get<Begun>(*room).object;
-    REQUIRE(owner.index(writer, request, {{1, object}, true}).ok());
+    const std::uint64_t object = std::get<GrantedRoom>(*room).object;
+    REQUIRE(client.index(writer, request, {{1, object}, true}).ok());
     return object;
   };
   const std::uint64_t first = helped(1);
   REQUIRE(helper.commit(writer, first).ok());
-  owner.confirm(writer, "energy", 1, {1, first}, 1);
+  client.confirm(writer, "energy", 1, {1, first}, 1);
   const std::uint64_t second = helped(2);
-  EXPECT(owner.take_orphans(8).empty());  // a put that has not ended changes nothing
-  owner.confirm(writer, "energy", 2, {1, second}, 2);
-  auto orphans = owner.take_orphans(8);
+  EXPECT(client.take_orphans(8).empty());  // a put that has not ended changes nothing
+  client.confirm(writer, "energy", 2, {1, second}, 2);
+  auto orphans = client.take_orphans(8);
   REQUIRE(orphans.size() == 1);
-  EXPECT_EQ(orphans[0].home, 1);
+  EXPECT_EQ(orphans[0].primary, 1);
   EXPECT_EQ(orphans[0].object, first);
-  EXPECT(owner.take_orphans(8).empty());
+  EXPECT(client.take_orphans(8).empty());
   helper.drop_orphan(first, 0);
   helper.drop_orphan(first, 0);  // said twice
-  const Found read = got(helper, get_of(Which::exact, 1, 0, 4));
+  const FoundObjects read = got(helper, get_of(VersionChoice::exact, 1, 0, 4));
   helper.drop_orphan(first, 2);
   // Whoever has read of it at an owner before must not take it for one that was never committed.
   std::uint64_t lease = 0;
   EXPECT(!helper.lease(reader, "energy", 1, {&first, 1}, lease).ok());
-  EXPECT(says(waits(helper, get_of(Which::exact, 1, 0, 4)), "is not there"));
+  EXPECT(says(waits(helper, get_of(VersionChoice::exact, 1, 0, 4)), "is not there"));
   const std::int64_t used = helper.memory_bytes_used();
   REQUIRE(helper.release(reader, read.lease).ok());  // it was kept until then
   EXPECT(helper.memory_bytes_used() < used);
@@ -349,20 +358,20 @@ TEST(an_object_that_no_owner_knows_any_more_goes) {
   // Others' objects are not theirs to forget.
   put(helper, put_of(3, 0, 4));
   helper.drop_orphan(3, 0);
-  EXPECT_EQ(got(helper, get_of(Which::exact, 3, 0, 4)).version, 3);
+  EXPECT_EQ(got(helper, get_of(VersionChoice::exact, 3, 0, 4)).version, 3);
   // An owner that holds the object itself hears of it in no other way.
-  REQUIRE(owner.index(writer, put_of(3, 0, 4), {{2, 9}}).ok());
-  owner.confirm(writer, "energy", 3, {2, 9}, 3);
-  REQUIRE(owner.take_orphans(8).size() == 1);
-  REQUIRE(owner.index(writer, put_of(4, 0, 4), {{2, 10}}).ok());
-  owner.confirm(writer, "energy", 4, {2, 10}, 4);
-  EXPECT(owner.take_orphans(8).empty());
+  REQUIRE(client.index(writer, put_of(3, 0, 4), {{2, 9}}).ok());
+  client.confirm(writer, "energy", 3, {2, 9}, 3);
+  REQUIRE(client.take_orphans(8).size() == 1);
+  REQUIRE(client.index(writer, put_of(4, 0, 4), {{2, 10}}).ok());
+  client.confirm(writer, "energy", 4, {2, 10}, 4);
+  EXPECT(client.take_orphans(8).empty());
 }
 
 TEST(a_reader_that_is_gone_reads_no_more) {
   ObjectStore store(options_of(2048));
   put(store, put_of(1, 0, 256));
-  (void)got(store, get_of(Which::exact, 1, 0, 256));
+  (void)got(store, get_of(VersionChoice::exact, 1, 0, 256));
   REQUIRE(store.discard("energy", 1).ok());
   EXPECT(std::holds_alternative<Waiting>(*store.begin(writer, put_of(2, 0, 256))));
   store.gone(reader);
@@ -399,11 +408,12 @@ void put_spilling(ObjectStore& store, const PutRequest& request) {
     EXPECT(store.take_changes().contains(""));
     room = store.begin(writer, request);
   }
-  REQUIRE(std::holds_alternative<Begun>(*room));
-  REQUIRE(store.commit(writer, std::get<Begun>(*room).object).ok());
+  REQUIRE(std::holds_alternative<GrantedRoom>(*room));
+  REQUIRE(store.commit(writer, std::get<GrantedRoom>(*room).object).ok());
 }
 
-std::variant<Range, Waiting> recalled(ObjectStore& store, const Found& found, std::size_t k) {
+std::variant<Range, Waiting> recalled(ObjectStore& store, const FoundObjects& found,
+                                      std::size_t k) {
   const auto here = store.recall(reader, found.lease, found.objects[k].object);
   REQUIRE(here.ok());
   return *here;
@@ -415,9 +425,9 @@ TEST(what_does_not_fit_memory_goes_to_disk_and_comes_back) {
   EXPECT_EQ(store.memory_bytes_used(), 2 * 2048);
   EXPECT_EQ(store.spilled_bytes(), 4 * 2048);
   EXPECT_EQ(store.list()[0].versions.size(), 6U);
-  const Found six = got(store, get_of(Which::latest, INT64_MAX, 0, 256));
+  const FoundObjects six = got(store, get_of(VersionChoice::latest, INT64_MAX, 0, 256));
   EXPECT(six.version == 6 && six.objects[0].range.segment == 0);
-  const Found one = got(store, get_of(Which::exact, 1, 0, 256));
+  const FoundObjects one = got(store, get_of(VersionChoice::exact, 1, 0, 256));
   EXPECT_EQ(one.objects[0].range.segment, -1);
   EXPECT(std::holds_alternative<Waiting>(recalled(store, one, 0)));
   EXPECT_EQ(move_all(store), 2);  // 5 went for it, since 6 is being read
@@ -426,10 +436,10 @@ TEST(what_does_not_fit_memory_goes_to_disk_and_comes_back) {
   REQUIRE(std::holds_alternative<Range>(here));
   EXPECT(std::get<Range>(here).offset != six.objects[0].range.offset);
   // What a lease keeps is not discarded, wherever it lies.
-  const Found two = got(store, get_of(Which::exact, 2, 0, 256));
+  const FoundObjects two = got(store, get_of(VersionChoice::exact, 2, 0, 256));
   REQUIRE(store.discard("energy", 1).ok());
   REQUIRE(store.discard("energy", 2).ok());
-  EXPECT(!store.get(reader, get_of(Which::exact, 2, 0, 256)).ok());
+  EXPECT(!store.get(reader, get_of(VersionChoice::exact, 2, 0, 256)).ok());
   REQUIRE(store.release(reader, one.lease).ok());
   EXPECT(std::holds_alternative<Waiting>(recalled(store, two, 0)));
   EXPECT_EQ(move_all(store), 1);
@@ -445,14 +455,14 @@ TEST(one_lease_has_one_object_of_those_that_come_back) {
   ObjectStore store = spilling(2);
   for (int k = 0; k < 6; ++k) put_spilling(store, put_of(1, 256 * k, 256 * (k + 1)));
   // More than memory holds: one after the other.
-  const Found whole = got(store, get_of(Which::exact, 1, 0, 6 * 256));
+  const FoundObjects whole = got(store, get_of(VersionChoice::exact, 1, 0, 6 * 256));
   REQUIRE(whole.objects.size() == 6);
-  const Found again = got(store, get_of(Which::exact, 1, 0, 6 * 256));
-  for (const Found& found : {whole, again}) {
+  const FoundObjects again = got(store, get_of(VersionChoice::exact, 1, 0, 6 * 256));
+  for (const FoundObjects& found : {whole, again}) {
     REQUIRE(store.recall(reader, found.lease, 0).ok());
   }
   for (std::size_t k = 0; k < 6; ++k) {
-    for (const Found& found : {whole, again}) {
+    for (const FoundObjects& found : {whole, again}) {
       auto here = recalled(store, found, k);
       if (std::holds_alternative<Waiting>(here)) {
         (void)move_all(store);
@@ -482,12 +492,12 @@ TEST(a_full_disk_lets_puts_wait_and_says_so) {
   REQUIRE(full.ok() && std::holds_alternative<Waiting>(*full));
   EXPECT(says(std::get<Waiting>(*full).why, "cannot go to disk: no space left; free some"));
   EXPECT_EQ(move_all(store, Error{ErrorCode::io, "no space left; free some"}), 1);
-  const Found still_here = got(store, get_of(Which::exact, 1, 0, 256));
+  const FoundObjects still_here = got(store, get_of(VersionChoice::exact, 1, 0, 256));
   EXPECT_EQ(still_here.objects[0].range.segment, 0);
   store.gone(reader);
   REQUIRE(store.discard("energy", 1).ok());
   put(store, put_of(3, 0, 256));
-  EXPECT_EQ(got(store, get_of(Which::exact, 2, 0, 256)).version, 2);
+  EXPECT_EQ(got(store, get_of(VersionChoice::exact, 2, 0, 256)).version, 2);
 }
 
 TEST(memory_in_pieces_leaves_an_object_to_other_servers_first) {
@@ -497,7 +507,7 @@ TEST(memory_in_pieces_leaves_an_object_to_other_servers_first) {
   REQUIRE(store.discard("energy", 1).ok());
   REQUIRE(store.discard("energy", 2).ok());
   const PutRequest large = put_of(3, 0, 1024);
-  const auto first = store.begin(writer, large, {Effort::home});
+  const auto first = store.begin(writer, large, {Effort::discard});
   REQUIRE(first.ok());
   EXPECT(std::holds_alternative<Waiting>(*first));
   const auto last = store.begin(writer, large, {Effort::all});
@@ -505,7 +515,7 @@ TEST(memory_in_pieces_leaves_an_object_to_other_servers_first) {
   EXPECT(says(last.error().text(), "in pieces that are smaller"));
 }
 
-TEST(nothing_makes_room_for_a_guest) {
+TEST(nothing_makes_room_on_an_overflow_server) {
   for (const Full full : {Full::block, Full::discard_oldest, Full::spill}) {
     ObjectStore::Options options = options_of(4096);
     options.full = full;
@@ -513,12 +523,12 @@ TEST(nothing_makes_room_for_a_guest) {
     const auto begin = [&](std::int64_t version, Effort effort) {
       const auto room = store.begin(writer, put_of(version, 0, 256), {effort});
       REQUIRE(room.ok());
-      return std::holds_alternative<Begun>(*room);
+      return std::holds_alternative<GrantedRoom>(*room);
     };
     put(store, put_of(1, 0, 256));
-    EXPECT(begin(2, Effort::guest));  // it is free
-    EXPECT(!begin(3, Effort::guest));
-    EXPECT_EQ(begin(3, Effort::home), full == Full::discard_oldest);
+    EXPECT(begin(2, Effort::free_memory));  // it is free
+    EXPECT(!begin(3, Effort::free_memory));
+    EXPECT_EQ(begin(3, Effort::discard), full == Full::discard_oldest);
     EXPECT(store.take_moves().empty());
     EXPECT(!begin(4, Effort::all));
     EXPECT_EQ(store.take_moves().size(), full == Full::spill ? 1U : 0U);
@@ -528,7 +538,7 @@ TEST(nothing_makes_room_for_a_guest) {
 TEST(what_cannot_be_read_back_fails_its_get_alone) {
   ObjectStore store = spilling(1);
   for (int version = 1; version <= 3; ++version) put_spilling(store, put_of(version, 0, 256));
-  const Found one = got(store, get_of(Which::exact, 1, 0, 256));
+  const FoundObjects one = got(store, get_of(VersionChoice::exact, 1, 0, 256));
   EXPECT(std::holds_alternative<Waiting>(recalled(store, one, 0)));
   for (const Move& move : store.take_moves()) store.ended(move, {});  // 3 goes out
   for (const Move& move : store.take_moves()) {
@@ -539,7 +549,7 @@ TEST(what_cannot_be_read_back_fails_its_get_alone) {
   const auto failed = store.recall(reader, one.lease, one.objects[0].object);
   REQUIRE(!failed.ok());
   EXPECT(failed.error().code == ErrorCode::io && says(failed.error().text(), "cannot be read"));
-  const Found two = got(store, get_of(Which::exact, 2, 0, 256));
+  const FoundObjects two = got(store, get_of(VersionChoice::exact, 2, 0, 256));
   EXPECT(std::holds_alternative<Waiting>(recalled(store, two, 0)));
   EXPECT_EQ(move_all(store), 1);
   EXPECT(std::holds_alternative<Range>(recalled(store, two, 0)));
@@ -568,7 +578,7 @@ TEST(a_get_sees_the_last_commit_of_each_cell_or_waits) {
       if (number(3) > 0) {
         const auto result = store.begin(writer, {"energy", version, box, "f8", 8});
         REQUIRE(result.ok());
-        const Begun begun = std::get<Begun>(*result);
+        const GrantedRoom begun = std::get<GrantedRoom>(*result);
         if (number(5) == 0) {
           REQUIRE(store.abort(writer, begun.object).ok());
           continue;
@@ -579,19 +589,19 @@ TEST(a_get_sees_the_last_commit_of_each_cell_or_waits) {
         });
         continue;
       }
-      const auto result = store.get(reader, {"energy", Which::exact, version, box});
+      const auto result = store.get(reader, {"energy", VersionChoice::exact, version, box});
       bool whole = true;
       each(box, [&](Cell cell) { whole = whole && expected[version].contains(cell); });
       REQUIRE(result.ok());
-      REQUIRE(std::holds_alternative<Found>(*result) == whole);
+      REQUIRE(std::holds_alternative<FoundObjects>(*result) == whole);
       if (!whole) continue;
-      const Found found = std::get<Found>(*result);
+      const FoundObjects found = std::get<FoundObjects>(*result);
       std::int64_t cells = 0;
       std::vector<Part> parts;
       Box missing;
-      EXPECT(cut(box, found.objects, parts, missing));
+      EXPECT(find_parts(box, found.objects, parts, missing));
       for (const Part& part : parts) {
-        const Seen& object = found.objects[part.object];
+        const StoredObject& object = found.objects[part.object];
         EXPECT(intersection(part.box, object.box) == part.box);
         each(part.box, [&](Cell cell) {
           ++cells;
@@ -639,11 +649,11 @@ TEST(an_object_is_whole_only_after_its_pages_were_taken) {
     return pages > 0 ? Status{} : Status(Error{ErrorCode::out_of_memory, "the machine is full"});
   };
   ObjectStore store(options);
-  Asking asking;
+  RoomRequest asking;
   asking.ready = false;
   const auto begun = store.begin(writer, put_of(1, 0, 4), asking);
   REQUIRE(begun.ok());
-  const std::uint64_t object = std::get<Begun>(*begun).object;
+  const std::uint64_t object = std::get<GrantedRoom>(*begun).object;
   EXPECT(!store.commit(writer, object).ok());
   EXPECT(!store.take_pages(writer + 1, object).ok());  // another's
   const auto refused = store.take_pages(writer, object);

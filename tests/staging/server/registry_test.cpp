@@ -1,4 +1,4 @@
-// What the keeper of a variable knows of those who put to it.
+// What the metadata server of a variable knows of those who put to it.
 #include "staging/server/registry.hpp"
 
 #include "support/test.hpp"
@@ -15,17 +15,17 @@ PutRequest put_of(const std::string& variable) {
   return {variable, 1, *Box::make({0}, {4}), "f8", 8};
 }
 
-Facts facts_of(const Registry& registry, const std::string& variable) {
-  const auto facts = registry.facts(variable);
-  REQUIRE(facts.has_value());
-  return *facts;
+VariableMetadata facts_of(const Registry& registry, const std::string& variable) {
+  const auto metadata = registry.metadata(variable);
+  REQUIRE(metadata.has_value());
+  return *metadata;
 }
 
 }  // namespace
 
 TEST(the_end_of_a_producer_is_told_from_its_death) {
   Registry registry;
-  EXPECT(!registry.facts("energy").has_value());
+  EXPECT(!registry.metadata("energy").has_value());
   for (const ClientId& client : {one, seven, seven}) {
     REQUIRE(registry.declare(client, put_of("energy")).ok());
   }
@@ -52,16 +52,16 @@ TEST(a_client_counts_once_whatever_becomes_of_its_connections) {
   registry.came_back(one);
   registry.came_back(one);
   REQUIRE(registry.declare(one, put_of("energy")).ok());
-  Facts facts = facts_of(registry, "energy");
-  EXPECT(facts.producers == 1 && facts.came == 1 && !facts.lost_producer());
+  VariableMetadata metadata = facts_of(registry, "energy");
+  EXPECT(metadata.producers == 1 && metadata.came == 1 && !metadata.lost_producer());
   (void)registry.gone(one, true);
   EXPECT(!facts_of(registry, "energy").ended());  // the other writer has not come
   REQUIRE(registry.declare(seven, put_of("energy")).ok());
   (void)registry.lost(seven);
   EXPECT(facts_of(registry, "energy").ended() && facts_of(registry, "energy").lost_producer());
   (void)registry.gone(seven, true);  // it was only its connection, and it has ended well since
-  facts = facts_of(registry, "energy");
-  EXPECT(facts.ended() && !facts.lost_producer());
+  metadata = facts_of(registry, "energy");
+  EXPECT(metadata.ended() && !metadata.lost_producer());
 }
 
 TEST(the_first_put_decides) {
@@ -87,7 +87,7 @@ TEST(a_definition_says_the_domain_and_who_will_come) {
   const PutRequest domain{"energy", 0, *Box::make({0}, {100}), "f8", 8};
   REQUIRE(registry.define(domain, 2).ok());
   REQUIRE(registry.define(domain, 2).ok());
-  EXPECT(!registry.facts("energy").has_value());  // nobody has put to it
+  EXPECT(!registry.metadata("energy").has_value());  // nobody has put to it
   EXPECT(!registry.define(domain, 3).ok());
   PutRequest other = domain;
   other.type = "i8";

@@ -36,26 +36,26 @@ struct Fixture {
     made.address_of = [this](const Range& range) {
       return segments[static_cast<std::size_t>(range.segment)].data() + range.offset;
     };
-    made.notify = [](Owner) {};
+    made.notify = [](ClientConnection) {};
     made.move = [](const Move&) {};
     return made;
   }
   template <typename Request>
-  Result<std::size_t> ask(Owner from, const Request& request) {
+  Result<std::size_t> ask(ClientConnection from, const Request& request) {
     return service.answer(from, message_of(request).bytes(), reply);
   }
-  bool hello(Owner from, const ClientId& id) {
+  bool hello(ClientConnection from, const ClientId& id) {
     return ask(from, protocol::Hello{staging_version, "x", id}).ok();
   }
-  bool declare(Owner from) {
+  bool declare(ClientConnection from) {
     return ask(from, protocol::Declare{{"x", 1, *Box::make({0}, {4}), "f8", 8, {}}}).ok();
   }
-  Facts facts() {
+  VariableMetadata metadata() {
     const auto length = ask(9, protocol::Describe{"x", false});
     REQUIRE(length.ok());
     protocol::Describe::Reply said;
     REQUIRE(read_reply({reply.data(), *length}, said).ok());
-    return std::get<protocol::Described>(said).facts;
+    return std::get<protocol::Described>(said).metadata;
   }
 };
 
@@ -66,20 +66,20 @@ TEST(a_client_that_comes_back_is_neither_dead_nor_another) {
   REQUIRE(server.hello(9, {}));
   REQUIRE(server.hello(1, one) && server.declare(1));
   server.service.lost(1);
-  EXPECT(server.facts().ended() && server.facts().lost_producer());
+  EXPECT(server.metadata().ended() && server.metadata().lost_producer());
   EXPECT(!server.hello(1, one));  // that connection is no more
   EXPECT(!server.declare(1));
   REQUIRE(server.hello(2, one));
-  EXPECT(server.facts().producers == 1 && !server.facts().lost_producer());
+  EXPECT(server.metadata().producers == 1 && !server.metadata().lost_producer());
   REQUIRE(server.declare(2));
-  EXPECT_EQ(server.facts().came, 1);
+  EXPECT_EQ(server.metadata().came, 1);
   server.service.gone(1, false);  // what the old connection might touch, it touches no more
-  EXPECT(server.facts().producers == 1 && !server.facts().lost_producer());
+  EXPECT(server.metadata().producers == 1 && !server.metadata().lost_producer());
   REQUIRE(server.hello(3, one));  // two at a time
   server.service.gone(2, true);
-  EXPECT(server.facts().producers == 1);
+  EXPECT(server.metadata().producers == 1);
   server.service.gone(3, true);
-  EXPECT(server.facts().ended() && !server.facts().lost_producer());
+  EXPECT(server.metadata().ended() && !server.metadata().lost_producer());
   EXPECT_EQ(server.service.clients(), 1);
 }
 
@@ -89,7 +89,7 @@ TEST(a_client_cannot_pass_for_another_connection_of_its_own) {
   REQUIRE(server.hello(1, one) && server.declare(1));
   REQUIRE(server.hello(1, {8, 8}));  // who has an identity keeps it
   server.service.gone(1, false);
-  EXPECT(server.facts().ended() && server.facts().lost_producer());
+  EXPECT(server.metadata().ended() && server.metadata().lost_producer());
 }
 
 TEST(a_client_that_reads_for_too_long_gets_nothing_new) {
@@ -98,9 +98,9 @@ TEST(a_client_that_reads_for_too_long_gets_nothing_new) {
   const auto fill = [](std::span<std::byte>) { return Status{}; };
   const PutRequest object{"x", 1, *Box::make({0}, {4}), "f8", 8, {1, 1}};
   REQUIRE(server.ask(1, protocol::Put{object, {{}, 32, fill}, {}}).ok());
-  const auto find = [&](Ticket ticket) {
-    const GetRequest get{"x", Which::exact, 1, *Box::make({0}, {4}), {}};
-    return server.ask(1, protocol::Find{get, false, ticket});
+  const auto find = [&](RequestId request_id) {
+    const GetRequest get{"x", VersionChoice::exact, 1, *Box::make({0}, {4}), {}};
+    return server.ask(1, protocol::Find{get, false, request_id});
   };
   REQUIRE(find(5).ok());
   server.now_ns = 9'000'000'000;
@@ -140,8 +140,8 @@ TEST(others_are_answered_while_elements_are_copied) {
     };
     return protocol::Put{request, {{}, elements.size(), fill}, {}};
   };
-  const GetRequest get{"x", Which::exact, 1, *Box::make({0}, {4}), {}};
-  const auto kind_of_get = [&](Owner from) {
+  const GetRequest get{"x", VersionChoice::exact, 1, *Box::make({0}, {4}), {}};
+  const auto kind_of_get = [&](ClientConnection from) {
     REQUIRE(server.ask(from, protocol::Get{get, 0}).ok());
     ReplyKind kind{};
     std::memcpy(&kind, server.reply.data(), sizeof kind);

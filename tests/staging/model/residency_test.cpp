@@ -1,5 +1,5 @@
 // Where objects lie when memory is full: what goes to disk, what stays, and what waits for whom.
-#include "staging/model/places.hpp"
+#include "staging/model/residency.hpp"
 
 #include <deque>
 #include <map>
@@ -16,35 +16,35 @@ namespace {
 constexpr std::int64_t slot = 1024;
 const Error broken{ErrorCode::io, "the disk is broken; mend it"};
 
-Places places_of(std::int64_t slots, std::int64_t spill_bytes = spill_bytes_unlimited) {
-  Places::Options options;
+Residency places_of(std::int64_t slots, std::int64_t spill_bytes = spill_bytes_unlimited) {
+  Residency::Options options;
   options.memory_bytes = slots * slot;
   options.segment_bytes = slots * slot;
   options.spill_bytes = spill_bytes;
   options.make_segment = [](std::int64_t) { return Status{}; };
-  return Places(options);
+  return Residency(options);
 }
 
-bool place(Places& places, std::uint64_t object, std::int64_t bytes = slot) {
+bool place(Residency& places, std::uint64_t object, std::int64_t bytes = slot) {
   const auto placed = places.place(object, bytes);
   REQUIRE(placed.ok());
   return *placed;
 }
 
 /// Objects 1 to `count`, of which 1 is the oldest.
-void fill(Places& places, std::uint64_t count) {
+void fill(Residency& places, std::uint64_t count) {
   for (std::uint64_t object = 1; object <= count; ++object) {
     REQUIRE(place(places, object));
     places.may_leave(object, object);
   }
 }
 
-bool is_here(const Places& places, std::uint64_t object) {
+bool is_here(const Residency& places, std::uint64_t object) {
   return places.range(object).segment >= 0;
 }
 
 /// Carries all moves out, and returns the objects of those out and in.
-std::vector<std::uint64_t> carry_out(Places& places, const Status& status = {}) {
+std::vector<std::uint64_t> carry_out(Residency& places, const Status& status = {}) {
   std::vector<std::uint64_t> moved;
   for (auto moves = places.take_moves(); !moves.empty(); moves = places.take_moves()) {
     for (const Move& move : moves) {
@@ -63,7 +63,7 @@ bool says(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST(the_oldest_go_first_and_no_more_than_needed) {
-  Places places = places_of(4);
+  Residency places = places_of(4);
   fill(places, 4);
   EXPECT(!place(places, 5));
   EXPECT(!places.let_go(slot));  // it must be written before
@@ -79,7 +79,7 @@ TEST(the_oldest_go_first_and_no_more_than_needed) {
 }
 
 TEST(what_is_pinned_or_may_not_leave_stays) {
-  Places places = places_of(3);
+  Residency places = places_of(3);
   REQUIRE(place(places, 1) && place(places, 2) && place(places, 3));
   places.may_leave(3, 3);
   REQUIRE(places.pin(3));
@@ -103,7 +103,7 @@ TEST(what_is_pinned_or_may_not_leave_stays) {
 }
 
 TEST(what_is_wanted_comes_back_and_may_leave_without_a_move) {
-  Places places = places_of(2);
+  Residency places = places_of(2);
   fill(places, 2);
   EXPECT(!place(places, 3));
   EXPECT(!places.let_go(slot));
@@ -135,7 +135,7 @@ TEST(what_is_wanted_comes_back_and_may_leave_without_a_move) {
 }
 
 TEST(a_disk_that_fails_loses_nothing_and_is_tried_again) {
-  Places places = places_of(2);
+  Residency places = places_of(2);
   fill(places, 2);
   EXPECT(!place(places, 3));
   EXPECT(!places.let_go(slot));
@@ -154,7 +154,7 @@ TEST(a_disk_that_fails_loses_nothing_and_is_tried_again) {
 }
 
 TEST(what_cannot_be_read_says_so_and_lets_others_come) {
-  Places places = places_of(2);
+  Residency places = places_of(2);
   fill(places, 2);
   EXPECT(!place(places, 3));
   EXPECT(!places.let_go(2 * slot));
@@ -182,7 +182,7 @@ TEST(what_cannot_be_read_says_so_and_lets_others_come) {
 }
 
 TEST(a_disk_with_a_limit_is_full) {
-  Places places = places_of(2, disk_alignment);
+  Residency places = places_of(2, disk_alignment);
   fill(places, 2);
   EXPECT(!place(places, 3));
   EXPECT(!places.let_go(slot));
@@ -202,7 +202,7 @@ TEST(a_disk_with_a_limit_is_full) {
 }
 
 TEST(what_fits_the_disk_goes_where_the_oldest_does_not) {
-  Places places = places_of(16, 2 * disk_alignment);
+  Residency places = places_of(16, 2 * disk_alignment);
   REQUIRE(place(places, 1, 12 * slot));
   places.may_leave(1, 1);
   for (std::uint64_t object = 2; object <= 5; ++object) {
@@ -226,7 +226,7 @@ TEST(what_fits_the_disk_goes_where_the_oldest_does_not) {
 
 TEST(what_is_dropped_while_it_moves_goes_when_the_move_has_ended) {
   for (const bool well : {true, false}) {
-    Places places = places_of(2);
+    Residency places = places_of(2);
     fill(places, 2);
     EXPECT(!place(places, 3));
     EXPECT(!places.let_go(slot));
@@ -247,7 +247,7 @@ TEST(what_is_dropped_while_it_moves_goes_when_the_move_has_ended) {
 TEST(no_two_objects_lie_in_one_place_and_all_are_somewhere) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     std::mt19937_64 random(seed);
-    Places places = places_of(8, seed % 3 == 0 ? 16 * disk_alignment : spill_bytes_unlimited);
+    Residency places = places_of(8, seed % 3 == 0 ? 16 * disk_alignment : spill_bytes_unlimited);
     std::map<std::int64_t, std::uint64_t> memory;  // what is written where
     std::map<std::int64_t, std::uint64_t> disk;
     std::map<std::uint64_t, int> pinned;
@@ -321,10 +321,10 @@ namespace {
 struct SmallMachine {
   int pages = 0;
   std::vector<int> taken{};
-  Places places{options()};
+  Residency places{options()};
 
-  Places::Options options() {
-    Places::Options made;
+  Residency::Options options() {
+    Residency::Options made;
     made.memory_bytes = 64 * slot;
     made.segment_bytes = 2 * slot;
     made.make_segment = [](std::int64_t) { return Status{}; };
@@ -341,7 +341,7 @@ struct SmallMachine {
 
 TEST(who_is_not_ready_takes_room_and_no_pages) {
   SmallMachine machine{1};
-  Places& places = machine.places;
+  Residency& places = machine.places;
   for (std::uint64_t object = 1; object <= 64; ++object) {
     const auto placed = places.place(object, slot, false);
     REQUIRE(placed.ok() && *placed);
@@ -372,7 +372,7 @@ TEST(who_is_not_ready_takes_room_and_no_pages) {
 
 TEST(what_was_taken_before_serves_when_the_system_has_no_more) {
   SmallMachine machine{1};
-  Places& places = machine.places;
+  Residency& places = machine.places;
   REQUIRE(place(places, 1) && place(places, 2));
   EXPECT(!places.place(3, slot).ok());
   EXPECT(places.could_hold(2 * slot) && !places.could_hold(3 * slot));

@@ -29,7 +29,7 @@ constexpr std::int64_t spill_bytes_unlimited = std::int64_t{1} << 60;
 /// on the disk, so that it may leave again without a move. Whoever waits for memory here holds
 /// none, so that nobody waits in a circle. Costs are logarithms of the number of objects. Not
 /// thread-safe.
-class Places {
+class Residency {
  public:
   struct Options {
     std::int64_t memory_bytes = 0;
@@ -40,7 +40,7 @@ class Places {
     /// Takes the pages of a segment. Empty: segments are made with theirs.
     std::function<Status(int segment)> take_pages{};
   };
-  explicit Places(Options options);
+  explicit Residency(Options options);
 
   /// Takes free memory for an object, which stays there until may_leave(). False: there is none, or
   /// others have waited for it longer. `ready`: somebody is about to write it; else its pages need
@@ -102,7 +102,7 @@ class Places {
 
  private:
   enum class Moving { no, out, in };
-  struct Place {
+  struct ObjectState {
     std::int64_t bytes = 0;
     std::optional<Range> memory;  ///< taken; of what comes in, not filled yet
     std::optional<Range> disk;    ///< written
@@ -116,15 +116,17 @@ class Places {
   };
   using ByAge = std::map<std::uint64_t, std::uint64_t>;
 
-  bool is_here(const Place& place) const { return place.memory && place.moving != Moving::in; }
+  bool is_here(const ObjectState& place) const {
+    return place.memory && place.moving != Moving::in;
+  }
   Result<std::optional<Range>> allocate(std::int64_t bytes, bool ready);
   Result<std::optional<Range>> allocate_sparse(std::int64_t bytes, bool ready);
   Status take_pages_of(int segment);
   void release_memory(const Range& memory);
-  void enlist(std::uint64_t object, const Place& place);
-  void strike(const Place& place);
-  void leave_memory(Place& place);
-  bool send_out(std::uint64_t object, Place& place);
+  void enlist(std::uint64_t object, const ObjectState& place);
+  void strike(const ObjectState& place);
+  void leave_memory(ObjectState& place);
+  bool send_out(std::uint64_t object, ObjectState& place);
   void bring_in();
   void release_disk(const Range& disk);
   void forget(std::uint64_t object);
@@ -134,7 +136,7 @@ class Places {
   Heap sparse_{object_alignment};  ///< the others
   Heap disk_{disk_alignment};
   int segments_ = 0;
-  std::unordered_map<std::uint64_t, Place> places_;
+  std::unordered_map<std::uint64_t, ObjectState> states_;
   ByAge idle_;                        ///< objects that may leave, and must be written before
   ByAge copied_;                      ///< that may leave at once: the disk has them, too
   std::deque<std::uint64_t> queue_;   ///< objects that are wanted and have no room yet

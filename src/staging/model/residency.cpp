@@ -1,4 +1,4 @@
-#include "staging/model/places.hpp"
+#include "staging/model/residency.hpp"
 
 #include <algorithm>
 
@@ -22,11 +22,11 @@ Error disk_is_full(std::int64_t spill_bytes) {
 
 }  // namespace
 
-Places::Places(Options options) : options_(std::move(options)) {
+Residency::Residency(Options options) : options_(std::move(options)) {
   if (spills()) disk_.add_segment(0, options_.spill_bytes);
 }
 
-Result<bool> Places::place(std::uint64_t object, std::int64_t bytes, bool ready) {
+Result<bool> Residency::place(std::uint64_t object, std::int64_t bytes, bool ready) {
   may_try_disk_ = true;
   bring_in();
   // What is wanted back goes first, unless a disk that fails would let it wait for ever.
@@ -34,21 +34,21 @@ Result<bool> Places::place(std::uint64_t object, std::int64_t bytes, bool ready)
   const auto range = allocate(bytes, ready);
   if (!range) return range.error();
   if (!*range) return false;
-  Place place;
+  ObjectState place;
   place.bytes = (*range)->bytes;
   place.memory = *range;
-  places_.emplace(object, place);
+  states_.emplace(object, place);
   return true;
 }
 
 /// Nothing if there is no room.
-Result<std::optional<Range>> Places::allocate(std::int64_t bytes, bool ready) {
+Result<std::optional<Range>> Residency::allocate(std::int64_t bytes, bool ready) {
   auto range = heap_.allocate(bytes);
   return range ? range : allocate_sparse(bytes, ready);
 }
 
 /// Where no pages are yet, in segments that are there or in a new one.
-Result<std::optional<Range>> Places::allocate_sparse(std::int64_t bytes, bool ready) {
+Result<std::optional<Range>> Residency::allocate_sparse(std::int64_t bytes, bool ready) {
   auto range = sparse_.allocate(bytes);
   const std::int64_t made = heap_.bytes() + sparse_.bytes();
   if (!range && made + bytes > options_.memory_bytes) return range;
@@ -68,7 +68,7 @@ Result<std::optional<Range>> Places::allocate_sparse(std::int64_t bytes, bool re
 }
 
 /// From now on the segment is one of those whose pages are there.
-Status Places::take_pages_of(int segment) {
+Status Residency::take_pages_of(int segment) {
   if (!sparse_.has_segment(segment)) return {};
   Status status = options_.take_pages ? options_.take_pages(segment) : Status{};
   if (!status) return status;
@@ -78,27 +78,27 @@ Status Places::take_pages_of(int segment) {
   return {};
 }
 
-Status Places::take_pages(std::uint64_t object) {
-  return take_pages_of(places_.at(object).memory->segment);
+Status Residency::take_pages(std::uint64_t object) {
+  return take_pages_of(states_.at(object).memory->segment);
 }
 
-bool Places::has_pages(std::uint64_t object) const {
-  const auto& memory = places_.at(object).memory;
+bool Residency::has_pages(std::uint64_t object) const {
+  const auto& memory = states_.at(object).memory;
   return memory && heap_.has_segment(memory->segment);
 }
 
-void Places::release_memory(const Range& memory) {
+void Residency::release_memory(const Range& memory) {
   (heap_.has_segment(memory.segment) ? heap_ : sparse_).release(memory);
 }
 
-void Places::may_leave(std::uint64_t object, std::uint64_t age) {
-  Place& place = places_.at(object);
+void Residency::may_leave(std::uint64_t object, std::uint64_t age) {
+  ObjectState& place = states_.at(object);
   place.age = age;
   enlist(object, place);
 }
 
 /// The object may leave memory, if nothing keeps it there.
-void Places::enlist(std::uint64_t object, const Place& place) {
+void Residency::enlist(std::uint64_t object, const ObjectState& place) {
   const bool kept = place.age == 0 || place.pins > 0 || place.wanted > 0;
   if (!spills() || kept || !place.memory || place.moving != Moving::no) return;
   // Whoever waits for memory looks anew if this may give some that nothing else did.
@@ -106,27 +106,27 @@ void Places::enlist(std::uint64_t object, const Place& place) {
   (place.disk ? copied_ : idle_).emplace(place.age, object);
 }
 
-void Places::strike(const Place& place) {
+void Residency::strike(const ObjectState& place) {
   if (!spills()) return;
   idle_.erase(place.age);
   copied_.erase(place.age);
 }
 
-bool Places::pin(std::uint64_t object) {
-  Place& place = places_.at(object);
+bool Residency::pin(std::uint64_t object) {
+  ObjectState& place = states_.at(object);
   if (!is_here(place)) return false;
   strike(place);
   ++place.pins;
   return true;
 }
 
-void Places::unpin(std::uint64_t object) {
-  Place& place = places_.at(object);
+void Residency::unpin(std::uint64_t object) {
+  ObjectState& place = states_.at(object);
   if (--place.pins == 0) enlist(object, place);
 }
 
-void Places::want(std::uint64_t object) {
-  Place& place = places_.at(object);
+void Residency::want(std::uint64_t object) {
+  ObjectState& place = states_.at(object);
   strike(place);
   // What failed for one who has gone since is tried anew.
   if (place.wanted == 0 && place.moving == Moving::no) place.failure.reset();
@@ -134,14 +134,14 @@ void Places::want(std::uint64_t object) {
   ask_again(object);
 }
 
-void Places::unwant(std::uint64_t object) {
-  Place& place = places_.at(object);
+void Residency::unwant(std::uint64_t object) {
+  ObjectState& place = states_.at(object);
   if (--place.wanted == 0) enlist(object, place);
 }
 
-void Places::ask_again(std::uint64_t object) {
+void Residency::ask_again(std::uint64_t object) {
   may_try_disk_ = true;
-  Place& place = places_.at(object);
+  ObjectState& place = states_.at(object);
   if (!place.memory && !place.queued) {
     place.queued = true;
     queue_.push_back(object);
@@ -149,23 +149,23 @@ void Places::ask_again(std::uint64_t object) {
   bring_in();
 }
 
-std::optional<Error> Places::take_failure(std::uint64_t object) {
-  return std::exchange(places_.at(object).failure, std::nullopt);
+std::optional<Error> Residency::take_failure(std::uint64_t object) {
+  return std::exchange(states_.at(object).failure, std::nullopt);
 }
 
 /// Lets those come that are wanted, one after the other: who waits behind another one holds
 /// nothing.
-void Places::bring_in() {
+void Residency::bring_in() {
   while (!queue_.empty()) {
     const std::uint64_t object = queue_.front();
-    const auto found = places_.find(object);
-    if (found == places_.end() || found->second.wanted == 0) {
-      if (found != places_.end()) found->second.queued = false;
+    const auto found = states_.find(object);
+    if (found == states_.end() || found->second.wanted == 0) {
+      if (found != states_.end()) found->second.queued = false;
       queue_.pop_front();
       freed_ = true;  // puts may go on
       continue;
     }
-    Place& place = found->second;
+    ObjectState& place = found->second;
     const auto range = allocate(place.bytes, true);
     if (range && *range) {
       place.memory = *range;
@@ -180,9 +180,9 @@ void Places::bring_in() {
   }
 }
 
-bool Places::let_go(std::int64_t bytes) {
+bool Residency::let_go(std::int64_t bytes) {
   if (!copied_.empty()) {
-    Place& place = places_.at(copied_.begin()->second);
+    ObjectState& place = states_.at(copied_.begin()->second);
     strike(place);
     leave_memory(place);
     return true;
@@ -194,13 +194,13 @@ bool Places::let_go(std::int64_t bytes) {
   for (auto next = idle_.begin();
        leaving_bytes_ < goal && next != idle_.end() && misfits < misfits_max;) {
     const std::uint64_t object = next++->second;
-    if (!send_out(object, places_.at(object))) ++misfits;
+    if (!send_out(object, states_.at(object))) ++misfits;
   }
   if (misfits > 0 && leaving_bytes_ == 0) disk_failure_ = disk_is_full(options_.spill_bytes);
   return false;
 }
 
-void Places::leave_memory(Place& place) {
+void Residency::leave_memory(ObjectState& place) {
   release_memory(*place.memory);
   place.memory.reset();
   spilled_bytes_ += place.bytes;
@@ -208,7 +208,7 @@ void Places::leave_memory(Place& place) {
 }
 
 /// False if the disk has no room for it.
-bool Places::send_out(std::uint64_t object, Place& place) {
+bool Residency::send_out(std::uint64_t object, ObjectState& place) {
   const auto disk = disk_.allocate(place.bytes);
   if (!disk) return false;
   strike(place);
@@ -218,14 +218,14 @@ bool Places::send_out(std::uint64_t object, Place& place) {
   return true;
 }
 
-std::vector<Move> Places::take_moves() {
+std::vector<Move> Residency::take_moves() {
   bring_in();
   return std::exchange(moves_, {});
 }
 
-void Places::ended(const Move& move, const Status& status) {
+void Residency::ended(const Move& move, const Status& status) {
   if (move.kind == Move::Kind::drop) return;
-  Place& place = places_.at(move.object);
+  ObjectState& place = states_.at(move.object);
   const bool out = move.kind == Move::Kind::out;
   place.moving = Moving::no;
   if (out) leaving_bytes_ -= place.bytes;
@@ -251,38 +251,38 @@ void Places::ended(const Move& move, const Status& status) {
   if (out && !status) freed_ = freed;
 }
 
-void Places::drop(std::uint64_t object) {
-  Place& place = places_.at(object);
+void Residency::drop(std::uint64_t object) {
+  ObjectState& place = states_.at(object);
   strike(place);
   place.dropped = true;
   if (place.moving == Moving::no) forget(object);
 }
 
-void Places::forget(std::uint64_t object) {
-  const Place& place = places_.at(object);
+void Residency::forget(std::uint64_t object) {
+  const ObjectState& place = states_.at(object);
   if (place.memory) release_memory(*place.memory);
   if (!place.memory) spilled_bytes_ -= place.bytes;
   if (place.disk) release_disk(*place.disk);
-  places_.erase(object);
+  states_.erase(object);
   freed_ = true;
 }
 
-void Places::release_disk(const Range& disk) {
+void Residency::release_disk(const Range& disk) {
   disk_.release(disk);
   moves_.push_back({Move::Kind::drop, 0, {}, disk});
 }
 
-Range Places::range(std::uint64_t object) const {
-  const Place& place = places_.at(object);
+Range Residency::range(std::uint64_t object) const {
+  const ObjectState& place = states_.at(object);
   return is_here(place) ? *place.memory : Range{-1, 0, place.bytes};
 }
 
-std::string Places::why_away(std::uint64_t object) const {
+std::string Residency::why_away(std::uint64_t object) const {
   const std::string why = "an object comes back from disk";
-  return places_.at(object).queued ? why + ", and " + why_full() : why;
+  return states_.at(object).queued ? why + ", and " + why_full() : why;
 }
 
-std::string Places::why_full() const {
+std::string Residency::why_full() const {
   const std::string full =
       "the server's memory of " + std::to_string(options_.memory_bytes) + " bytes is full";
   if (!spills()) return full + ": discard versions, keep fewer, or start it with more";
