@@ -115,7 +115,7 @@ def test_a_service_iterates_over_its_variables(staging: ts.Staging) -> None:
         list(staging["x"])  # type: ignore[call-overload]
     with pytest.raises(TypeError, match=r"take one.*latest"):
         np.asarray(staging["x"])
-    assert repr(staging["x"]) == "<Variable 'x' of the staging service>"
+    assert repr(staging["x"]) == f"<Variable 'x' of {staging!r}>"
 
 
 def test_a_service_without_variables(profile: str) -> None:

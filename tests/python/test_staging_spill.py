@@ -213,7 +213,7 @@ def test_a_folder_that_cannot_be_used_ends_serve_at_once(serve: Servers, tmp_pat
         assert "with --spill" in refused("--full", "spill", "--spill", "/proc/self")
     assert "nothing is spilled unless" in refused("--spill", str(tmp_path))
     assert "at least 1 MiB on disk" in refused("--full", "spill", "--spill-max", "4KiB")
-    with pytest.raises(ts.InvalidArgument, match='full is "block", "discard-oldest" or "spill"'):
+    with pytest.raises(ts.InvalidArgument, match='give "block", "discard-oldest" or "spill"'):
         ts.StagingServer(full="spil")  # type: ignore[arg-type]
 
 

@@ -211,7 +211,7 @@ def test_what_does_not_fit_is_said(staging: Counted) -> None:
         staging.to_xarray("energy", 3, (0, 0), (1, 1))
     with pytest.raises(ts.InvalidArgument, match="is no box"):
         staging.to_xarray("energy", 3, (0, 0, 0), (1, -1, 1))
-    with pytest.raises(ts.InvalidArgument, match="takes 3 different names"):
+    with pytest.raises(ts.InvalidArgument, match="does not name the 3 dimensions"):
         staging.to_xarray("energy", 3, dims=("x", "y"))
     with pytest.raises(ts.InvalidArgument, match='"version" is the dimension'):
         staging.to_xarray("energy", [3], dims=("x", "y", "version"))

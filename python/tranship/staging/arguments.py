@@ -1,4 +1,4 @@
-"""What users of the staging service type, checked before it is sent: versions, boxes, types."""
+"""Arguments of the staging service, checked before they are sent: versions, boxes, types."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from ..arguments import check_text, shown
 from ..errors import InvalidArgument
 
 __all__ = [
@@ -17,29 +18,43 @@ __all__ = [
     "bytes_of",
     "check_box",
     "check_element",
+    "check_flag",
+    "corner_of",
+    "variable_name",
     "which_version",
     "whole_version",
 ]
 
 ELEMENT_BYTES_MAX = 16
-"""Bytes of one element of a variable."""
+"""Largest element of a variable, in bytes."""
 VERSION_MAX = 2**63 - 1
+BIG = 2**62
+"""Indices lie between its negative and itself."""
+
+
+def variable_name(name: Any) -> str:
+    """Returns the name of a variable.
+
+    Raises:
+        InvalidArgument: The name is not a text.
+    """
+    return check_text("name", name)
 
 
 def whole_version(version: Any, spellings: str = "") -> int:
-    """A version's number.
+    """Returns a version's number.
 
     Args:
-        version: what was given.
-        spellings: what else it might be, for the message.
+        version: The caller's argument.
+        spellings: Other values that the call accepts, for the hint.
 
     Raises:
-        InvalidArgument: it is not a whole number, or is too large.
+        InvalidArgument: The version is not a whole number, or is too large.
     """
     number: int | None = version if type(version) is int else _index_of(version)
     if number is None:
         raise InvalidArgument(
-            f"{version!r} is no version", f"give a whole number, such as 3{spellings}"
+            f"{shown(version)} is no version", f"give a whole number, such as 3{spellings}"
         )
     if not -VERSION_MAX <= number <= VERSION_MAX:
         raise InvalidArgument(f"version {number} is too large", "take one that fits into 64 bits")
@@ -47,7 +62,7 @@ def whole_version(version: Any, spellings: str = "") -> int:
 
 
 def _index_of(value: Any) -> int | None:
-    """The whole number that a value is; None: it is none, or a truth value."""
+    """Returns the whole number that a value is; None for a truth value and all else."""
     if isinstance(value, bool | np.bool_):
         return None
     try:
@@ -57,14 +72,55 @@ def _index_of(value: Any) -> int | None:
 
 
 def which_version(version: Any) -> tuple[str, int]:
-    """How the core is asked for a version that is a number or "latest"."""
+    """Returns the core's two arguments for a version that is a number or "latest"."""
     if isinstance(version, str) and version == "latest":
         return "latest", 0
     return "exact", whole_version(version, ', or "latest"')
 
 
+def corner_of(name: str, corner: Any) -> list[int]:
+    """Returns the corner of a box: one whole number for each dimension.
+
+    Args:
+        name: Name of the argument.
+        corner: The caller's argument: a tuple, a list, or a NumPy array of integers.
+
+    Raises:
+        InvalidArgument: The corner is not a sequence of whole numbers, or has one that is too
+            large.
+    """
+    if type(corner) is tuple and all(type(one) is int and -BIG < one < BIG for one in corner):
+        return list(corner)  # the usual case, at little cost
+    indices = None
+    if not isinstance(corner, str | bytes) and np.iterable(corner):
+        indices = [_index_of(index) for index in corner]
+    if indices is None or None in indices:
+        raise InvalidArgument(
+            f"{name}={shown(corner)} is not a corner of a box",
+            f"give a whole number for each dimension, as in {name}=(0, 64)",
+        )
+    whole = [index for index in indices if index is not None]
+    if not all(-BIG < index < BIG for index in whole):
+        raise InvalidArgument(
+            f"{name}={shown(corner)} has an index that is too large",
+            "count indices from nearer to 0",
+        )
+    return whole
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Returns a truth value.
+
+    Raises:
+        InvalidArgument: The value is something else.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgument(f"{name}={shown(value)} is not a truth value", "give True or False")
+    return bool(value)
+
+
 def at_origin(array: Any) -> tuple[Any, list[int]]:
-    """An array, described at most once, and the corner 0 of as many dimensions."""
+    """Returns an array, described at most once, and the corner 0 of as many dimensions."""
     if isinstance(array, np.ndarray):
         return array, [0] * array.ndim
     described = array if isinstance(array, _core.Array) else _core.array_of(array)
@@ -72,10 +128,10 @@ def at_origin(array: Any) -> tuple[Any, list[int]]:
 
 
 def check_box(lower: Sequence[int], upper: Sequence[int]) -> None:
-    """Whether a box has as many upper as lower bounds, and none lies below the other.
+    """Checks that a box has as many upper as lower bounds, none of them below the other.
 
     Raises:
-        InvalidArgument: the text names the bounds.
+        InvalidArgument: It has not; the text names the bounds.
     """
     if len(lower) != len(upper) or any(a > b for a, b in zip(lower, upper, strict=True)):
         raise InvalidArgument(
@@ -87,29 +143,33 @@ def check_box(lower: Sequence[int], upper: Sequence[int]) -> None:
 def box_of_index(
     name: str, index: Any, lower: Sequence[int], upper: Sequence[int]
 ) -> tuple[Any, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """``[version, 0:64, :, 7]`` of a variable with these bounds.
+    """Reads an index of a variable with these bounds, such as ``[version, 0:64, :, 7]``.
 
     Returns:
-        The version as it was given; the box's corners; the dimensions of which one index was named.
+        The version as it was given; the box's corners; the dimensions that have a single index.
 
     Raises:
-        InvalidArgument: steps, lists of indices, or more indices than there are dimensions.
+        InvalidArgument: The index has steps, lists of indices, or more indices than dimensions.
     """
     version, *cuts = index if isinstance(index, tuple) else (index,)
     if sum(cut is Ellipsis for cut in cuts) > 1:
-        raise InvalidArgument("an index may hold one ellipsis only")
+        raise InvalidArgument("the index has more than one ellipsis", "keep one of them")
     if any(cut is Ellipsis for cut in cuts):
         at = next(k for k, cut in enumerate(cuts) if cut is Ellipsis)
         cuts[at : at + 1] = [slice(None)] * max(len(lower) - len(cuts) + 1, 0)
     if len(cuts) > len(lower):
         raise InvalidArgument(
-            f'"{name}" has {len(lower)} dimensions, and {len(cuts)} indices were given'
+            f'"{name}" has {len(lower)} dimensions, and {len(cuts)} indices were given',
+            "give the version, and at most one index for each dimension",
         )
     first, last, single = list(lower), list(upper), []
     for k, cut in enumerate(cuts):
         if isinstance(cut, slice):
             if cut.step not in (None, 1):
-                raise InvalidArgument("a box has no steps: get it whole, and take every n-th")
+                raise InvalidArgument(
+                    f"a box has no steps, and dimension {k} has the step {shown(cut.step)}",
+                    "get the box whole, and take every n-th element of it",
+                )
             first[k] = first[k] if cut.start is None else whole_index(cut.start)
             last[k] = last[k] if cut.stop is None else whole_index(cut.stop)
         else:
@@ -121,33 +181,34 @@ def box_of_index(
 
 
 def whole_index(index: Any) -> int:
-    """An index of a variable's domain, which may be below zero."""
-    if not isinstance(index, bool | np.bool_):
-        try:
-            return operator.index(index)
-        except TypeError:
-            pass
+    """Returns an index of a variable's domain, which may be below zero."""
+    number = _index_of(index)
+    if number is not None:
+        return number
     raise InvalidArgument(
-        f"{index!r} is no index of a box",
+        f"{shown(index)} is no index of a box",
         "give whole numbers and ranges (start:stop), get the box, and pick elements from it",
     )
 
 
 def bytes_of(size: Any, name: str) -> int:
-    """A number of bytes, or a text such as "1GiB"."""
+    """Returns a number of bytes, given as such or as a text such as "1GiB"."""
     try:
-        return int(_core.parse_bytes(size)) if isinstance(size, str) else operator.index(size)
+        number = int(_core.parse_bytes(size)) if isinstance(size, str) else operator.index(size)
     except (TypeError, ValueError):
         raise InvalidArgument(
-            f"{name}={size!r} is not a size", 'give bytes, or a text such as "64MiB"'
+            f"{name}={shown(size)} is not a size", 'give bytes, or a text such as "64MiB"'
         ) from None
+    if not 0 <= number <= VERSION_MAX:
+        raise InvalidArgument(f"{name}={number} is not a size", "give from 0 to 2^63 - 1 bytes")
+    return number
 
 
 def check_element(dtype: np.dtype[Any]) -> None:
-    """A variable has elements of one type, without a name.
+    """Checks that a variable can have elements of a type.
 
     Raises:
-        InvalidArgument: it is a structure, an array, or too large.
+        InvalidArgument: The type is a structure, an array, or too large.
     """
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype

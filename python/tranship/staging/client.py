@@ -6,25 +6,29 @@ import os
 import socket
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
 from .._core import Event
+from ..arguments import check_path, check_seconds, check_text, check_whole, element_type, shown
 from ..arrays.dtypes import dtype_fields, dtype_of
-from ..closing import Closing, close_at_exit
+from ..closing import Closing, close_at_exit, refuse_pickling
 from ..engine import Engine
 from ..errors import Error, InvalidArgument, Timeout
 from .arguments import (
     ELEMENT_BYTES_MAX,
     at_origin,
     check_element,
+    check_flag,
+    corner_of,
+    variable_name,
     which_version,
     whole_version,
 )
-from .communicator import Communicator, agree, hear_first, tell_others
+from .communicator import Communicator, agree_on_failure, broadcast_contact, receive_contact
 from .futures import Workers
 from .reader import Corner, Info, VariableBox, Version
 from .subscription import Subscription
@@ -37,35 +41,39 @@ if TYPE_CHECKING:
 
 __all__ = ["Staging"]
 
+NAMES_MAX = 20
+"""Variables that a message lists."""
 WORKERS = 4
-"""Puts and gets of one client that go on behind its caller's back."""
-CLOSED = "this client of the staging service was closed; open another one"
-"""What jobs fail with that never began."""
+"""Puts and gets of one client that run in the background."""
+CLOSED = "this client of the staging service was closed", "open another one"
+"""Message and hint of the error of jobs that never began."""
 
 
 class Staging(Closing):
     """A client of the staging service, of one server or of several.
 
     Any thread may use it. Close it, or use it in a ``with`` statement, when nothing more will be
-    put: those who follow its variables then know that they have ended, and have not died.
+    put: clients that follow its variables then see that they have ended, and that the process has
+    not died. Iterating over it gives the names of the variables.
 
     Args:
-        contact: the file that the (first) server wrote, or its host:port.
-        engine: the engine that copies; None: one of its own.
-        name: what the server knows this client by; None: host and process.
-        timeout: seconds to find the server, which may be about to start.
-        comm: an mpi4py communicator, or anything with its Get_rank, Get_size, bcast, allgather and
-            barrier; None: this process alone. All its processes open their clients, and close
-            them, together: the first one looks for the server, and measures the machine if nobody
-            has; the others hear from it where the server is. If one cannot, all raise. What its
-            processes put counts as a whole: see `define`.
-        **settings: of its own engine, as of `tranship config`.
+        contact: Contact file that the (first) server wrote, or its host:port.
+        engine: Engine that copies; None: the client makes its own.
+        name: Name of this client in lists and traces; None: host and process.
+        timeout: Seconds to find the server, which may be about to start.
+        comm: An mpi4py communicator, or an object with its Get_rank, Get_size, bcast, allgather and
+            barrier; None: this process alone. All processes of a communicator open their clients
+            together, and close them together: the first one finds the server, and measures the
+            machine if that was not done before; the others receive the contact from it. If one
+            fails, all raise. Their puts count as one program's: see `define`.
+        **settings: Settings of the client's own engine, as of `tranship config`.
 
     Raises:
-        NotFound: no such contact file has come.
-        PeerLost: the server that wrote it is gone.
-        Timeout: nothing answers there.
-        Error: what answers there is no staging server.
+        NotFound: There is no such contact file after `timeout`.
+        PeerLost: The server that wrote it has exited.
+        Timeout: No process answers there.
+        InvalidArgument: An argument has a wrong type.
+        Error: The process that answers there is no staging server.
     """
 
     exit_order = 2
@@ -80,22 +88,34 @@ class Staging(Closing):
         comm: Communicator | None = None,
         **settings: Any,
     ) -> None:
-        self._workers = Workers("tranship-staging", WORKERS, CLOSED)
+        where = check_path("contact", contact)
+        label = (
+            f"{socket.gethostname()}:{os.getpid()}" if name is None else check_text("name", name)
+        )
+        seconds = check_seconds("timeout", timeout)
+        if engine is not None and not isinstance(engine, Engine):
+            raise InvalidArgument(
+                f"engine={shown(engine)} is not an engine", "give an Engine, or leave it out"
+            )
+        if comm is not None and not hasattr(comm, "Get_rank"):
+            raise InvalidArgument(
+                f"comm={shown(comm)} is not a communicator",
+                "give one of mpi4py's, such as MPI.COMM_WORLD",
+            )
+        self._workers = Workers("tranship-staging", WORKERS, *CLOSED)
         self._pid = os.getpid()
         self._comm = comm
         self._writers = 0 if comm is None else comm.Get_size()
-        where = os.fspath(contact)
         if comm is not None and comm.Get_rank() > 0:
-            where = hear_first(comm)
-        label = name if name is not None else f"{socket.gethostname()}:{os.getpid()}"
+            where = receive_contact(comm)
         failure: BaseException | None = None
         try:
-            self._open(where, engine, label, timeout, settings)
+            self._open(where, engine, label, seconds, settings)
         except BaseException as raised:
             failure = raised
-        tell_others(comm, "" if failure else self._core.contact, failure)
+        broadcast_contact(comm, "" if failure else self._core.contact, failure)
         try:
-            agree(comm, failure)
+            agree_on_failure(comm, failure)
         except BaseException:
             if failure is None:
                 self._disconnect()
@@ -127,37 +147,44 @@ class Staging(Closing):
         lower: Corner,
         upper: Corner,
         *,
-        writers: int | None = None,
+        writers: SupportsIndex | None = None,
     ) -> None:
-        """Says what a variable will be; any client may, before or after the first put.
+        """Defines a variable; any client may do so, before or after the first put.
 
-        With its domain known, a `get` without a box, and `versions()`, mean all of it. With the
-        number of its writers known, it does not end before all of them have put to it and closed:
-        without that, it has ended whenever all who have put to it so far have closed. Said before
-        the first put, it lets the servers of a group share the boxes as evenly as can be.
+        With a known domain, a `get` without a box, and `versions()`, mean all of it. With a known
+        number of writers, the variable does not end before all of them have put to it and closed;
+        otherwise it has ended as soon as all that have put to it so far have closed. A definition
+        before the first put lets the servers of a group share the boxes evenly.
 
         Args:
-            name: of the variable.
-            dtype: of its elements.
-            lower: the first indices of its domain.
-            upper: one past the last ones. A later definition may enlarge the domain.
-            writers: clients that will put to it; 0: unknown. None: all of the communicator that
-                the client was opened with, or 0 if there is none.
+            name: Variable name.
+            dtype: Element type.
+            lower: First indices of the domain.
+            upper: One past the last indices. A later definition may enlarge the domain.
+            writers: Number of clients that will put to it; 0: unknown. None: all of the
+                communicator that the client was opened with, or 0 if there is none.
 
         Raises:
-            InvalidArgument: it does not fit what was put or defined before. A `put` outside the
+            InvalidArgument: It does not fit what was put or defined before. A `put` outside the
                 domain raises it, too.
         """
-        kind = np.dtype(dtype)
+        kind = element_type("dtype", dtype)
         check_element(kind)
         fields = dtype_fields(kind)
         count = self._writers if writers is None else writers
-        self._core.define(name, fields[0][1], kind.itemsize, list(lower), list(upper), count)
+        self._core.define(
+            variable_name(name),
+            fields[0][1],
+            kind.itemsize,
+            corner_of("lower", lower),
+            corner_of("upper", upper),
+            check_whole("writers", count, least=0, bits=32),
+        )
 
     def put(
         self,
         name: str,
-        version: int,
+        version: SupportsIndex,
         array: Any,
         lower: Corner | None = None,
         *,
@@ -167,44 +194,52 @@ class Staging(Closing):
     ) -> None:
         """Puts an array as a box of a variable at a version.
 
-        When it returns, everybody sees the object, whole; before, nobody sees any of it. Of boxes
-        of one version that overlap, the one that was put last is seen. Waits while the server's
-        memory is full.
+        The object becomes visible to all clients, whole, before the call returns; until then no
+        client sees any of it. Of boxes of one version that overlap, the one that was put last is
+        seen. Waits while the server's memory is full.
 
         Args:
-            name: of the variable. The first put decides its element type and dimensions.
-            version: any whole number; versions need not follow each other.
-            array: a NumPy array, or anything that `Engine.copy` takes, on the host or a GPU, with
+            name: Variable name. The first put decides the element type and the dimensions.
+            version: Any whole number; versions need not follow each other.
+            array: NumPy array, or anything that `Engine.copy` takes, on the host or a GPU, with
                 any strides, of up to 8 dimensions.
-            lower: the box's first indices; None: all 0. The box is as large as the array.
-            timeout: seconds.
-            after: events of `Engine.copy` that write the array: it is read when they have ended,
-                and the server finds room meanwhile. What is in the stream that a GPU's array
-                names is waited for by itself.
-            checksum: whether the object gets a CRC-32C of its elements, which each `get` that
+            lower: First indices of the box; None: all 0. The box is as large as the array.
+            timeout: Seconds.
+            after: Events of `Engine.copy` that write the array: it is read when they have ended,
+                and the server finds room meanwhile. Work in the stream that a GPU's array
+                names is waited for in any case.
+            checksum: Whether the object gets a CRC-32C of its elements, which each `get` that
                 takes the object whole compares with what it got. Costs about as much as a copy,
-                for the writer and for each such reader; what is up to 64 KiB goes the way of
-                larger objects when it is read.
+                for the writer and for each such reader, and sends objects of up to 64 KiB the way
+                of larger ones when they are read.
 
         Raises:
-            InvalidArgument: the array does not fit the variable, or the version is no number.
-            NotFound: the version was discarded, or is older than those that are kept.
-            Timeout: the memory was full, or an event had not ended, for so long.
-            PeerLost: a server is gone.
-            Error: what an event failed with; nothing was put. Of more of one kind than the server
-                takes: the message names the limit and its setting.
+            InvalidArgument: The array does not fit the variable, or an argument has a wrong type.
+            NotFound: The version was discarded, or is older than those that are kept.
+            Timeout: The memory was full, or an event had not ended, for `timeout` seconds.
+            PeerLost: A server has exited.
+            Error: An event failed, and nothing was put; or a limit of the server was reached, and
+                the message names the limit and its setting.
         """
         if isinstance(array, np.ndarray) and (
             array.itemsize > ELEMENT_BYTES_MAX or array.dtype.names is not None
         ):
             check_element(array.dtype)
-        array, corner = at_origin(array) if lower is None else (array, list(lower))
-        self._core.put(name, whole_version(version), array, corner, timeout, after, checksum)
+        array, corner = at_origin(array) if lower is None else (array, corner_of("lower", lower))
+        self._core.put(
+            variable_name(name),
+            whole_version(version),
+            array,
+            corner,
+            check_seconds("timeout", timeout),
+            after,
+            check_flag("checksum", checksum),
+        )
 
     def put_async(
         self,
         name: str,
-        version: int,
+        version: SupportsIndex,
         array: Any,
         lower: Corner | None = None,
         *,
@@ -212,10 +247,10 @@ class Staging(Closing):
         after: Event | Iterable[Event] | None = None,
         checksum: bool = False,
     ) -> Future[None]:
-        """Begins a `put` and returns at once; ``result()`` waits for it, and raises what it raises.
+        """Begins a `put` and returns a future at once; its ``result()`` waits, or raises as `put`.
 
-        The array must stay as it is until then. Several may be under way; they end in any order.
-        close() waits for all of them.
+        The array must stay as it is until then. Several puts may run at a time; they end in any
+        order. close() waits for all of them.
         """
         return self._workers.run(
             lambda: self.put(
@@ -234,9 +269,9 @@ class Staging(Closing):
         *,
         timeout: float = 30.0,
     ) -> Future[Any]:
-        """Begins a `get` and returns at once; ``result()`` is what `get` returns or raises.
+        """Begins a `get` and returns a future at once; its ``result()`` returns or raises as `get`.
 
-        close() does not wait for it: it raises `Closed` then.
+        close() does not wait for it: its ``result()`` raises `Closed` then.
         """
         return self._workers.run(
             lambda: self.get(name, version, lower, upper, out, timeout=timeout), lasting=False
@@ -247,22 +282,31 @@ class Staging(Closing):
         name: str,
         callback: Callable[[int, Any], object],
         *,
-        after: int | None = None,
+        after: SupportsIndex | None = None,
         lower: Corner | None = None,
         upper: Corner | None = None,
     ) -> Subscription:
         """Calls ``callback(version, array)`` for each version of a box, in rising order.
 
-        The calls come one after another, on a thread of the subscription's own; a callback that is
-        slow delays the next, and loses none that is still held.
+        The calls come one after another, on a thread of the subscription's own; a slow callback
+        delays the next call, and misses no version that is still held.
 
         Args:
-            name: of the variable, which need not exist yet.
-            callback: gets a new array each time.
-            after: begin above this version; None: with the lowest that is held.
-            lower: the box, as for `get`; None: all that was put when the first version came.
-            upper: the same.
+            name: Name of the variable, which need not exist yet.
+            callback: Function of a version and a new array.
+            after: Version above which to begin; None: the lowest that is held comes first.
+            lower: First indices of the box; None: of all that was put when the first version came.
+            upper: One past its last indices; None: the same.
+
+        Raises:
+            InvalidArgument: An argument has a wrong type.
         """
+        variable_name(name)
+        if not callable(callback):
+            raise InvalidArgument(
+                f"callback={shown(callback)} cannot be called",
+                "give a function of a version and an array",
+            )
         return Subscription(self, name, callback, after, lower, upper)
 
     def get(
@@ -278,78 +322,100 @@ class Staging(Closing):
         """Gets a box of a variable, and waits until all of it is there.
 
         Args:
-            name: of the variable.
-            version: a version, or "latest": the highest one that covers the box.
-            lower: the box's first indices; None: of all that was ever put to the variable.
-            upper: one past its last ones; None: the same.
-            out: where to write it, on the host or a GPU, with any strides; None: a new array.
-            timeout: seconds.
+            name: Variable name.
+            version: A version, or "latest": the highest one that covers the box.
+            lower: First indices of the box; None: of all that was ever put to the variable.
+            upper: One past its last indices; None: the same.
+            out: Target, on the host or a GPU, with any strides; None: a new array.
+            timeout: Seconds.
 
         Returns:
             `out`, or the new NumPy array.
 
         Raises:
-            Timeout: something was still missing; the message says what.
-            NotFound: the version was discarded.
-            Closed: all who put to the variable have ended, and the box is not whole.
-            PeerLost: one of them has died, or the server is gone.
+            Timeout: A part was still missing; the message names it, and lists the variables if
+                there is none of that name.
+            NotFound: The version was discarded.
+            Closed: All processes that put to the variable have ended, and the box is not complete.
+            PeerLost: One of them has died, or a server has exited.
             InvalidArgument: `out` has another shape or element type; or the version is neither a
-                whole number nor "latest".
+                whole number nor "latest"; or an argument has a wrong type.
         """
         which, number = which_version(version)
+        seconds = check_seconds("timeout", timeout)
+        name = variable_name(name)
         if lower is None or upper is None or out is None:
-            box = self._box(name, lower, upper, timeout)
+            box = self._box(name, lower, upper, seconds)
             lower, upper = box.lower, box.upper
             out = box.empty() if out is None else out
-        self._core.get(name, which, number, list(lower), list(upper), out, timeout)
+        first, last = corner_of("lower", lower), corner_of("upper", upper)
+        try:
+            self._core.get(name, which, number, first, last, out, seconds)
+        except Timeout as error:
+            raise self._with_names(name, error) from None
         return out
 
     def _box(
         self, name: str, lower: Corner | None, upper: Corner | None, timeout: float
     ) -> VariableBox:
-        """A box of a variable, as soon as that exists; None: the bounds of all that was put."""
-        bounds = lower is None or upper is None
+        """Waits until a variable exists, and returns a box of it; None: the bounds of all that
+        was put.
+        """
+        name = variable_name(name)
+        seconds = check_seconds("timeout", timeout)
+        first = None if lower is None else tuple(corner_of("lower", lower))
+        last = None if upper is None else tuple(corner_of("upper", upper))
         try:
-            info: Info = dict(self._core.describe(name, bounds, timeout))
+            info: Info = dict(self._core.describe(name, first is None or last is None, seconds))
         except Timeout as error:
-            if "did not answer" in str(error):
-                raise  # a server that is silent does not list its variables either
-            names = self._names()
-            if name in names:
-                raise
-            held = ", ".join(names) if names else "none"
-            raise Timeout(f"{error}", f"look at its name: the variables are {held}") from None
+            raise self._with_names(name, error) from None
         return VariableBox(
-            tuple(info["lower"]) if lower is None else lower,
-            tuple(info["upper"]) if upper is None else upper,
+            tuple(info["lower"]) if first is None else first,
+            tuple(info["upper"]) if last is None else last,
             dtype_of(info["type"]),
         )
 
-    def __getitem__(self, name: str) -> Variable:
-        """A variable, to be indexed as a NumPy array: ``staging["energy"][3, 0:64, :]``.
+    def _with_names(self, name: str, error: Timeout) -> Timeout:
+        """Returns the error of a wait, which lists the variables if there is none of that name."""
+        if "did not answer" in error.message:
+            return error  # a server that does not answer does not list its variables either
+        try:
+            names = self._names()
+        except Error:
+            return error
+        if name in names:
+            return error
+        held = ", ".join(names[:NAMES_MAX]) + (", ..." if len(names) > NAMES_MAX else "")
+        return Timeout(error.message, f"look at its name: the variables are {held or 'none'}")
 
-        It need not be there yet.
+    def __getitem__(self, name: str) -> Variable:
+        """Returns a variable, to be indexed as a NumPy array: ``staging["energy"][3, 0:64, :]``.
+
+        It need not exist yet.
         """
         if not isinstance(name, str):
             raise InvalidArgument(
-                f'{name!r} is no name of a variable; index by name, as in staging["energy"]'
+                f"{shown(name)} is no name of a variable", 'index by name, as in staging["energy"]'
             )
         return Variable(self, name)
 
     def __iter__(self) -> Iterator[str]:
-        """Names of the variables that are there now."""
+        """Iterates over the names of the variables that exist now."""
         return iter(self._names())
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is a variable of that name now."""
+        """Returns whether a variable of that name exists now."""
         return name in self._names()
 
     def __len__(self) -> int:
-        """How many variables there are now."""
+        """Returns the number of variables that exist now."""
         return len(self._names())
 
     def __repr__(self) -> str:
-        return f"<Staging at {self._core.contact}>"
+        return "<Staging closed>" if self.closed else f"<Staging at {self._core.contact}>"
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self, "open a Staging in each process, with the same contact")
 
     def _names(self) -> list[str]:
         return [str(info["name"]) for info in self._core.variables()]
@@ -369,79 +435,83 @@ class Staging(Closing):
         dims: Sequence[Hashable] | None = None,
         timeout: float = 30.0,
     ) -> xarray.DataArray:
-        """A variable as an xarray.DataArray that gets its values when they are asked for.
+        """Returns a variable as a lazy xarray.DataArray, which gets its values when they are used.
 
-        What is cut out of it before that (``isel``, ``sel``, brackets) is all that is got: the
-        smallest box around the indices. Its coordinates are the variable's indices, so that
-        ``sel(d0=slice(-3, 5))`` cuts from -3 to 5, both included, as xarray does. Close the client
-        when nothing more will be computed from it.
+        Selections (``isel``, ``sel``, brackets) limit what is got to the smallest box around
+        their indices. The coordinates are the variable's indices, so that
+        ``sel(d0=slice(-3, 5))`` selects from -3 to 5, both included, as xarray does. Close the
+        client when nothing more will be computed from the array.
 
         Args:
-            name: of the variable; waits until something was put to it.
-            version: a version, which need not be there yet; "latest": the highest one that covers
+            name: Variable name; the call waits until the variable exists.
+            version: A version, which need not exist yet; "latest": the highest one that covers
                 the box now; several, or "all" that are held now: along a first dimension "version".
-            lower: the box's first indices; None: of all that was ever put to the variable.
-            upper: one past its last ones; None: the same.
-            chunks: as for xarray.DataArray.chunk: makes a Dask array, each chunk a get of its own,
-                on Dask's threads. None: no Dask; values are kept once they were got.
-            dims: names of the dimensions; None: d0, d1 and so on.
-            timeout: seconds for each get, and for the variable to be there.
+            lower: First indices of the box; None: of all that was ever put to the variable.
+            upper: One past its last indices; None: the same.
+            chunks: Chunks as for xarray.DataArray.chunk: makes a Dask array, each chunk a get of
+                its own, on Dask's threads. None: no Dask; values are kept once they were got.
+            dims: Names of the dimensions; None: d0, d1 and so on.
+            timeout: Seconds for each get, and for the variable to exist.
 
         Raises:
             Error: xarray is not installed, or for `chunks` Dask.
-            InvalidArgument: not as many corners or names as the variable has dimensions.
-            Timeout: nothing has been put to the variable; of "latest": no version covers the box.
-            NotFound: of "all": no version is held.
+            InvalidArgument: Not as many corners or names as the variable has dimensions.
+            Timeout: Nothing has been put to the variable; for "latest": no version covers the box.
+            NotFound: For "all": no version is held.
         """
         try:
             from .xarray_view import open_array
         except ImportError as error:
-            raise Error(f"to_xarray needs xarray ({error}): pip install xarray") from error
+            raise Error(f"to_xarray needs xarray ({error})", "pip install xarray") from error
         return open_array(self, name, version, lower, upper, chunks, dims, timeout)
 
     def ls(self) -> list[Info]:
-        """The variables: name, type, bounds, versions with objects and bytes, producers.
+        """Returns the variables: name, type, bounds, versions with objects and bytes, producers.
 
-        Of all clients together since the servers have started, ``puts`` and ``gets`` have a count,
-        the bytes, and the count by path: "message" for what went inside messages, else the first
-        path of the plan by which it was copied.
+        ``puts`` and ``gets`` have the count, the bytes, and the count by path, of all clients since
+        the servers were started. The path is "message" for data sent inside messages, otherwise
+        the first path of the plan that copied them.
         """
         return [dict(info) for info in self._core.variables()]
 
     def statistics(self) -> dict[str, Info]:
-        """What this client has put and got so far, by variable.
+        """Returns what this client has put and got so far, by variable.
 
         Returns:
-            For each variable ``puts`` and ``gets``, as `ls` has them, with the ``seconds`` that the
-            calls took: gets include the wait for data, puts that for memory. What failed is not
+            For each variable ``puts`` and ``gets``, as in `ls`, with the ``seconds`` that the
+            calls took: gets include the wait for data, puts that for memory. Failed calls are not
             counted.
         """
         return {name: dict(one) for name, one in self._core.statistics().items()}
 
     def servers(self) -> list[Info]:
-        """The servers: number, contact; memory, memory_used, spilled in bytes; clients, names."""
+        """Returns the servers.
+
+        Each has its number and contact, memory, memory_used and spilled in bytes, the number of
+        clients, and their names.
+        """
         return [dict(info) for info in self._core.servers()]
 
-    def discard(self, name: str, version: int) -> None:
-        """Takes a version away. Who reads it at the moment reads on; who puts to it fails.
+    def discard(self, name: str, version: SupportsIndex) -> None:
+        """Discards a version. Gets that read it go on; puts to it fail.
 
         Raises:
-            NotFound: it is not there.
+            NotFound: There is no such version.
         """
-        self._core.discard(name, whole_version(version))
+        self._core.discard(variable_name(name), whole_version(version))
 
     def delete(self, name: str) -> None:
-        """Takes a variable away: all its versions, its definition, and who put to it and died.
+        """Deletes a variable: its versions, its definition, and the record of producers that died.
 
-        Afterwards it is as if nobody had ever put to it: the next put decides anew what it is, and
-        versions that were discarded may be put again. Who reads a version at the moment reads on;
-        who puts one fails. Delete variables whose names are used only once: what a server
+        Afterwards the next put decides anew what the variable is, and
+        versions that were discarded may be put again. Gets that read a version go on;
+        puts to it fail. Delete variables whose names are used only once: what a server
         remembers of the others is bounded by its settings ``staging_variables`` and so on.
 
         Raises:
-            NotFound: no server knows such a variable.
+            NotFound: No server has such a variable.
         """
-        self._core.remove(name)
+        self._core.remove(variable_name(name))
 
     def __exit__(self, kind: object = None, *_: object) -> None:
         if kind is None:
@@ -453,7 +523,7 @@ class Staging(Closing):
         self._abandon()
 
     def _abandon(self) -> None:
-        """Closes without waiting for what was begun, or for other processes, which may not come."""
+        """Closes without waiting for puts that were begun, or for other processes."""
         self._comm = None
         if self._pid == os.getpid():
             self._workers.close(finish=False)
@@ -461,20 +531,20 @@ class Staging(Closing):
 
     @property
     def closed(self) -> bool:
-        """Whether the client was closed."""
+        """Whether the client is closed."""
         return self._core.closed
 
     def close(self) -> None:
-        """Waits for the puts that were begun, says that nothing more will be put, and disconnects.
+        """Waits for puts that were begun, announces that no more will come, and disconnects.
 
-        All else that runs is ended: calls of other threads, gets that were begun, subscriptions.
-        They raise `Closed`, as every later call does. At the end of a ``with`` statement that an
-        exception leaves, and when the interpreter ends, that is true of puts, too: what was not
-        whole was never put. A second call does nothing, nor does one in a process that was forked
-        from the client's.
+        All other calls are ended: those of other threads, gets that were begun, subscriptions.
+        They raise `Closed`, as every later call does. When an exception leaves a ``with``
+        statement, and when the interpreter ends, puts are ended, too: an object that is not
+        complete was never put. A second call does nothing, nor does one in a process that was
+        forked from the client's.
 
-        With a communicator it waits until all its processes close; but not at the end of a
-        ``with`` statement that an exception leaves. The others still do: start MPI programs with
+        With a communicator the call waits until all processes close, except when an exception
+        leaves a ``with`` statement. The others still wait then: start MPI programs with
         ``python -m mpi4py``, which ends all of them when one fails.
         """
         if self._pid != os.getpid():

@@ -1,4 +1,4 @@
-"""Threads for what goes on behind the caller's back, and its futures."""
+"""Threads that run jobs in the background, and their futures."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ Job = tuple["Future[Any]", Callable[[], Any], bool]
 class Workers:
     """Runs jobs on up to `most` daemon threads, which are started when there is work.
 
-    Unlike those of an executor of the standard library, they do not keep the interpreter from
-    ending.
+    Unlike the threads of an executor of the standard library, they do not keep the interpreter
+    from ending.
 
     Args:
-        name: of the threads.
-        most: how many there are at most.
-        closed: text of the error that later jobs, and those that never begin, are refused with.
+        name: Name of the threads.
+        most: Largest number of threads.
+        closed: Message of the error of later jobs, and of those that never begin.
+        hint: Hint of that error.
     """
 
-    def __init__(self, name: str, most: int, closed: str) -> None:
+    def __init__(self, name: str, most: int, closed: str, hint: str = "") -> None:
         self._name = name
         self._most = most
-        self._text = closed
+        self._closed_text = closed, hint
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._lock = threading.Lock()
@@ -39,15 +40,15 @@ class Workers:
         self._lasting: set[Future[Any]] = set()
 
     def run(self, work: Callable[[], Any], *, lasting: bool) -> Future[Any]:
-        """Begins a job; one that is `lasting` is waited for by `close`.
+        """Begins a job. `close` waits for it if it is `lasting`.
 
         Raises:
-            Closed: after `close`.
+            Closed: `close` was called.
         """
         future: Future[Any] = Future()
         with self._lock:
             if self._closed:
-                raise Closed(self._text)
+                raise Closed(*self._closed_text)
             if lasting:
                 self._lasting.add(future)
                 future.add_done_callback(self._lasting.discard)
@@ -63,8 +64,8 @@ class Workers:
         """Takes no more jobs. Those that have not begun fail with `Closed`.
 
         Args:
-            finish: lasting jobs are carried out instead, by this thread if by no other, and waited
-                for.
+            finish: Whether lasting jobs are carried out and waited for instead. This thread
+                carries out those that have not begun.
         """
         with self._lock:
             self._closed = True
@@ -86,7 +87,7 @@ class Workers:
         if finish and lasting:
             carry_out(future, work)
         elif future.set_running_or_notify_cancel():
-            future.set_exception(Closed(self._text))
+            future.set_exception(Closed(*self._closed_text))
 
     def _end_threads(self) -> None:
         for _ in range(self._threads):
@@ -97,7 +98,7 @@ class Workers:
 
 
 def serve(jobs: queue.SimpleQueue[Job | None], idle: threading.Semaphore) -> None:
-    """Carries out jobs until there is None."""
+    """Carries out jobs until it takes None from the queue."""
     while True:
         try:
             job = jobs.get_nowait()
@@ -111,7 +112,7 @@ def serve(jobs: queue.SimpleQueue[Job | None], idle: threading.Semaphore) -> Non
 
 
 def carry_out(future: Future[Any], work: Callable[[], Any]) -> None:
-    """Does a job whose future was not cancelled."""
+    """Carries out a job, unless its future was cancelled."""
     if not future.set_running_or_notify_cancel():
         return
     try:

@@ -1,9 +1,10 @@
-"""What variables, subscriptions and lazy arrays need of a client of the staging service."""
+"""The part of a client that variables, subscriptions and lazy arrays use."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +15,9 @@ from .arguments import check_box
 
 __all__ = ["FIRST", "Corner", "Info", "Reader", "VariableBox", "Version"]
 
-Version = int | Literal["latest"]
-Corner = tuple[int, ...]
+Version = SupportsIndex | Literal["latest"]
+Corner = Sequence[SupportsIndex]
+"""Indices of a corner of a box, one for each dimension."""
 Info = dict[str, Any]
 
 FIRST = -(2**63)
@@ -26,35 +28,39 @@ FIRST = -(2**63)
 class VariableBox:
     """A box of a variable, and the type of its elements."""
 
-    lower: Corner
-    upper: Corner
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
     dtype: np.dtype[Any]
 
     def empty(self) -> npt.NDArray[Any]:
-        """An array for it."""
+        """Returns an array for the box.
+
+        Raises:
+            InvalidArgument: The box has bounds that do not fit each other, or no memory.
+        """
         check_box(self.lower, self.upper)
         shape = tuple(b - a for a, b in zip(self.lower, self.upper, strict=True))
         try:
             return np.empty(shape, self.dtype)
         except (MemoryError, ValueError) as error:
             raise InvalidArgument(
-                f"there is no memory for an array of the shape {shape} ({error}): "
-                "get a smaller box, with lower= and upper="
+                f"there is no memory for an array of the shape {shape} ({error})",
+                "get a smaller box, with lower= and upper=",
             ) from None
 
 
 class Reader(Protocol):
-    """A client, as what reads through it sees it."""
+    """A client that is read through."""
 
     _core: _core.StagingClientCore
 
     @property
     def closed(self) -> bool:
-        """Whether the client was closed."""
+        """Whether the client is closed."""
         ...
 
     def ls(self) -> list[Info]:
-        """Returns what the service holds, a mapping for each variable."""
+        """Returns a mapping for each variable; see `Staging.ls`."""
         ...
 
     def get(

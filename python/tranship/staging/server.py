@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn, SupportsIndex
 
 from .. import _core, profiles
-from ..closing import Closing, close_at_exit
+from ..arguments import check_path, check_text, check_whole, shown
+from ..closing import Closing, close_at_exit, refuse_pickling
 from ..engine import read_profile
-from ..errors import InvalidArgument
+from ..errors import Error, InvalidArgument
 from ..settings import setting_overrides
 from .arguments import bytes_of
 from .reader import Info
@@ -23,28 +24,29 @@ class StagingServer(Closing):
     0, writes the contact file, and the others, which wait for it, find the first through it.
 
     Args:
-        contact: a file to write, through which clients find the server; None: by `contact` alone.
-            For a rank above 0 the first server's file, or host:port.
-        memory: bytes that its objects may take; or a text, such as "8GiB".
-        memory_kind: where they lie: "host", in memory that other processes map; "device0", ..., on
-            that GPU; "device": on GPU `rank`, counted round. Take a GPU where writers and readers
-            are on GPUs of this machine.
-        versions: how many versions of a variable are kept; 0: all of them.
-        full: what a put does when the memory is full: "block": it waits until versions are
-            discarded; "discard-oldest", "spill": the oldest that nobody reads go, or go to disk.
-        spill: the folder to which objects spill, in a file without a name; None: the temporary one.
-        spill_max: bytes that they may take there; None: what the disk has.
-        rank: this server's number in its group, from 0.
-        servers: how many there are in the group.
-        profile: as for Engine.
-        **settings: any setting of `tranship config`.
+        contact: Contact file to write, through which clients find the server; None: clients use
+            the host:port in the property `contact`. For a rank above 0 the first server's file, or
+            its host:port.
+        memory: Capacity for objects, in bytes or as a text such as "8GiB".
+        memory_kind: Memory of the objects: "host", shared memory that other processes map;
+            "device0", ..., that GPU; "device": GPU `rank` modulo the number of GPUs. Take a GPU
+            where writers and readers are on GPUs of this machine.
+        versions: Number of versions of a variable that are kept; 0: all of them.
+        full: What a put does when the memory is full: "block": it waits until versions are
+            discarded; "discard-oldest": the oldest versions that no client reads are discarded;
+            "spill": the oldest objects that no client reads go to disk.
+        spill: Folder to which objects spill, in a file without a name; None: the temporary one.
+        spill_max: Capacity there, in bytes or as a text; None: what the disk has.
+        rank: Number of this server in its group, from 0.
+        servers: Number of servers in the group.
+        profile: Machine profile, as for Engine.
+        **settings: Any setting of `tranship config`.
 
     Raises:
-        InvalidArgument: impossible limits or settings.
-        Error: the address, the contact file or the folder to spill to was refused, or the group has
+        InvalidArgument: A limit or setting is impossible, or an argument has a wrong type.
+        Error: The address, the contact file or the folder to spill to was refused, or the group has
             that rank already.
-        NotFound: the first server has not come within a minute; the folder to spill to is not
-            there.
+        NotFound: The first server was not found within a minute; or there is no folder to spill to.
     """
 
     exit_order = 1
@@ -55,71 +57,93 @@ class StagingServer(Closing):
         *,
         memory: int | str = 1 << 30,
         memory_kind: str = "host",
-        versions: int = 0,
+        versions: SupportsIndex = 0,
         full: Literal["block", "discard-oldest", "spill"] = "block",
         spill: str | os.PathLike[str] | None = None,
         spill_max: int | str | None = None,
-        rank: int = 0,
-        servers: int = 1,
+        rank: SupportsIndex = 0,
+        servers: SupportsIndex = 1,
         profile: str | os.PathLike[str] | None = None,
         **settings: Any,
     ) -> None:
         if full not in ("block", "discard-oldest", "spill"):
-            raise InvalidArgument(f'full is "block", "discard-oldest" or "spill", not "{full}"')
+            raise InvalidArgument(
+                f"full={shown(full)} is no policy", 'give "block", "discard-oldest" or "spill"'
+            )
         if full != "spill" and not (spill is None and spill_max is None):
-            raise InvalidArgument('nothing is spilled unless full="spill"')
-        if rank > 0 and contact is None:
-            raise InvalidArgument("a server of rank above 0 needs the first server's contact")
+            raise InvalidArgument(
+                'nothing is spilled unless full="spill"', "add it, or leave out spill and spill_max"
+            )
+        number = check_whole("rank", rank, least=0, bits=32)
+        count = check_whole("servers", servers, least=1, bits=32)
+        kept = check_whole("versions", versions, least=0, bits=32)
+        where = "" if contact is None else check_path("contact", contact)
+        if number > 0 and contact is None:
+            raise InvalidArgument(
+                f"a server of rank {number} finds its group through the first server",
+                "give the contact file of the first server, or its host:port",
+            )
         overrides = setting_overrides(settings)
         text = profiles.of_this_machine(overrides=overrides) if profile is None else None
         self._core = _core.StagingServerCore.open(
             text if text is not None else read_profile(os.fspath(profile or "")),
             overrides,
-            "" if contact is None else os.fspath(contact),
+            where,
             bytes_of(memory, "memory"),
-            memory_kind,
-            versions,
+            check_text("memory_kind", memory_kind),
+            kept,
             full,
-            "" if spill is None else os.fspath(spill),
+            "" if spill is None else check_path("spill", spill),
             None if spill_max is None else bytes_of(spill_max, "spill_max"),
-            rank,
-            servers,
-            os.fspath(contact) if rank > 0 and contact is not None else "",
+            number,
+            count,
+            where if number > 0 else "",
         )
         close_at_exit(self)
 
     @property
     def contact(self) -> str:
-        """host:port, for clients."""
+        """Contact for clients: host:port, or the address of a local socket."""
         return self._core.contact
 
     @property
     def clients(self) -> int:
-        """Processes that are connected."""
+        """Number of connected clients."""
         return self._core.clients
 
     @property
     def complete(self) -> bool:
-        """Whether all servers of the group have started, as the first one knows."""
+        """Whether all servers of the group have joined; the first server knows."""
         return self._core.complete
 
     @property
     def memory_used(self) -> int:
-        """Bytes that objects take, in whole units."""
+        """Bytes that objects take in memory, in whole units."""
         return self._core.memory_bytes_used
 
     @property
     def spilled(self) -> int:
-        """Bytes of objects that lie on disk alone."""
+        """Bytes of the objects that lie on disk only."""
         return self._core.spilled_bytes
 
     def ls(self) -> list[Info]:
-        """As Staging.ls()."""
+        """Returns the variables that this server holds, as Staging.ls() does."""
         return [dict(info) for info in self._core.variables()]
 
     def close(self) -> None:
-        """Ends the service; clients that wait are told. Later calls raise `Closed`.
+        """Ends the service; calls of clients that wait raise `Closed`, as do later calls here.
 
-        It may be repeated. In a process that was forked from the server's it does nothing.
+        A second call does nothing, nor does one in a process that was forked from the server's.
         """
         self._core.close()
+
+    def __repr__(self) -> str:
+        contact = self._core.contact
+        try:
+            state = f"memory_used={self.memory_used}, clients={self.clients}"
+            return f"<StagingServer at {contact}: {state}>"
+        except Error:
+            return f"<StagingServer at {contact}: closed>"
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self, "open a Staging in the other process, or start a server there")

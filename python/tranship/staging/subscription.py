@@ -1,41 +1,45 @@
-"""Calls of a function with each version of a variable as it comes."""
+"""Subscriptions: a function is called for each version of a variable."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
-from ..closing import Closing
+from ..arguments import check_seconds
+from ..closing import Closing, refuse_pickling
 from ..errors import Closed, NotFound, Timeout
-from .arguments import whole_version
+from .arguments import corner_of, whole_version
 from .reader import FIRST, Corner, Reader, VariableBox
 
 __all__ = ["Subscription"]
 
 LOOK_S = 0.25
-"""How soon a subscription sees that it is to end."""
+"""Seconds until a subscription notices that it was closed."""
 READ_S = 60.0
-"""How long it tries to read a version that is there: it may have to come back from disk."""
+"""Seconds to read a version that is there: it may have to come back from disk."""
 
 
 class Subscription(Closing):
-    """What `Staging.subscribe` returns: it ends with the variable's producers, or by `close`."""
+    """A running subscription; it ends when the variable's producers have, or by `close`.
+
+    `Staging.subscribe` makes one.
+    """
 
     def __init__(
         self,
         staging: Reader,
         name: str,
         callback: Callable[[int, Any], object],
-        after: int | None,
+        after: SupportsIndex | None,
         lower: Corner | None,
         upper: Corner | None,
     ) -> None:
         self._staging = staging
         self._name = name
         self._callback = callback
-        self._lower = lower
-        self._upper = upper
+        self._lower = None if lower is None else corner_of("lower", lower)
+        self._upper = None if upper is None else corner_of("upper", upper)
         self._box: VariableBox | None = None
         self._version = FIRST if after is None else whole_version(after)
         self._failure: BaseException | None = None
@@ -52,7 +56,7 @@ class Subscription(Closing):
             self._failure = failure
 
     def _next(self) -> bool:
-        """One version, if it comes soon; False when none will come any more."""
+        """Waits a little for one version; returns False when none will come any more."""
         core = self._staging._core
         try:
             if self._box is None:
@@ -68,7 +72,7 @@ class Subscription(Closing):
         out = self._box.empty()
         try:
             core.get(self._name, "exact", version, lower, upper, out, READ_S)
-        except NotFound:  # it was discarded in between
+        except NotFound:  # it was discarded meanwhile
             return True
         self._version = version
         self._callback(version, out)
@@ -76,30 +80,44 @@ class Subscription(Closing):
 
     @property
     def ended(self) -> bool:
-        """Whether no call will come any more."""
+        """Whether the callback will not be called any more."""
         return not self._thread.is_alive()
 
     def wait(self, timeout: float | None = None) -> None:
-        """Until all who put to the variable have closed, and the last call has returned.
+        """Waits until all producers have closed, and the last call has returned.
+
+        Args:
+            timeout: Seconds; None: no limit.
 
         Raises:
-            Timeout: it has not ended; or a version that is there could not be read for a minute,
-                and the message says why.
-            PeerLost: somebody who put to the variable has died, or the server.
-            Closed: its client was closed before.
-            Exception: what the callback raised; it was not called again.
+            Timeout: The subscription has not ended; or a version that is there could not be read
+                for a minute, and the message says why.
+            PeerLost: A process that put to the variable has died, or a server has exited.
+            Closed: The client was closed before.
+            Exception: The callback's exception; it was not called again.
         """
-        self._thread.join(timeout)
+        self._thread.join(None if timeout is None else check_seconds("timeout", timeout))
         if self._thread.is_alive():
             raise Timeout(
                 f'the subscription to "{self._name}" has not ended; its last version '
-                f"is {self._version}"
+                f"is {self._last()}",
+                "wait longer, or close it",
             )
         if self._failure is not None:
             raise self._failure
 
     def close(self) -> None:
-        """Ends it: no call begins any more. Waits for the last one, unless it is the caller."""
+        """Ends the subscription, and waits for a call that runs, unless that is the caller."""
         self._stop.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()
+
+    def _last(self) -> str:
+        return "none" if self._version == FIRST else str(self._version)
+
+    def __repr__(self) -> str:
+        state = "ended" if self.ended else "running"
+        return f"<Subscription to {self._name!r}: {state}, last version {self._last()}>"
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self, "open a Staging in the other process, and subscribe there")

@@ -3,83 +3,137 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import Closed
-from .arguments import box_of_index, which_version, whole_version
-from .reader import FIRST, Corner, Reader
+from ..arguments import check_seconds
+from ..closing import refuse_pickling
+from ..errors import Closed, InvalidArgument
+from .arguments import box_of_index, variable_name, which_version, whole_version
+from .reader import FIRST, Corner, Reader, VariableBox
 
 __all__ = ["Variable"]
 
+PROPERTY_S = 30.0
+"""Seconds that properties and indexing wait for the variable to exist."""
+
 
 class Variable:
-    """A variable of a staging service."""
+    """A variable of a staging service: ``staging["energy"]``.
+
+    ``variable[version, 0:64, :, 7]`` gets a box, ``version in variable`` looks whether a version is
+    held, and `versions` follows a running producer. ``shape`` is that of the domain, or of all that
+    was put so far. Properties ask the servers each time, and wait until the variable exists.
+    """
 
     def __init__(self, staging: Reader, name: str) -> None:
         self.staging = staging
-        self.name = name
+        self.name = variable_name(name)
+
+    def _bounds(self) -> VariableBox:
+        return self.staging._box(self.name, None, None, PROPERTY_S)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the domain, or of the box around all that was put so far."""
+        box = self._bounds()
+        return tuple(b - a for a, b in zip(box.lower, box.upper, strict=True))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type."""
+        return self._bounds().dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._bounds().lower)
 
     def __getitem__(self, index: Any) -> npt.NDArray[Any]:
-        """``variable[version, 0:64, :, 7]``: a version (or "latest"), then slices or indices.
+        """Gets ``variable[version, 0:64, :, 7]``: a version (or "latest"), then slices or indices.
 
         Raises:
-            InvalidArgument: steps, lists of indices, more indices than the variable has dimensions,
-                or a version that is neither a whole number nor "latest".
+            InvalidArgument: The index has steps, lists of indices, more indices than the variable
+                has dimensions, or a version that is neither a whole number nor "latest".
         """
         which_version(index[0] if isinstance(index, tuple) and index else index)
-        box = self.staging._box(self.name, None, None, 30.0)
+        box = self._bounds()
         version, lower, upper, single = box_of_index(self.name, index, box.lower, box.upper)
         found = self.staging.get(self.name, version, lower, upper)
         return np.asarray(np.squeeze(found, axis=single))
 
     def __contains__(self, version: object) -> bool:
-        """Whether something of that version is held now."""
+        """Returns whether something of that version is held now."""
+        try:
+            number = whole_version(version)
+        except InvalidArgument:
+            return False
         held = [info["versions"] for info in self.staging.ls() if info["name"] == self.name]
-        return version in [one["version"] for versions in held for one in versions]
+        return number in [one["version"] for versions in held for one in versions]
 
     def __iter__(self) -> NoReturn:
         """Refused: versions may still be coming."""
         raise TypeError(
-            f'a variable is followed: for version in staging["{self.name}"].versions(): ...'
+            f"a Variable cannot be iterated over; follow it, as in for version in "
+            f'staging["{self.name}"].versions(): ...'
         )
+
+    def __len__(self) -> int:
+        """Refused: versions may still be coming."""
+        raise TypeError(
+            f"a Variable has no length, since versions may still be put; take its shape, or "
+            f'len(staging["{self.name}"]["latest"])'
+        )
+
+    def __bool__(self) -> bool:
+        """True, whether the variable exists or not."""
+        return True
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Any:
         """Refused: a variable has versions."""
         raise TypeError(
-            f'a variable has versions; take one, as in staging["{self.name}"]["latest", ...]'
+            f'a Variable has versions; take one, as in staging["{self.name}"]["latest", ...]'
         )
 
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self, "open a Staging in each process, and take the variable from it")
+
     def __repr__(self) -> str:
-        return f"<Variable {self.name!r} of the staging service>"
+        return f"<Variable {self.name!r} of {self.staging!r}>"
 
     def versions(
         self,
-        after: int | None = None,
+        after: SupportsIndex | None = None,
         *,
         lower: Corner | None = None,
         upper: Corner | None = None,
         timeout: float = 3600.0,
     ) -> Iterator[int]:
-        """Follows the variable: each version as soon as the box is whole, in rising order.
+        """Follows the variable: yields each version, in rising order, once its box is complete.
 
-        Ends when all who put to the variable have closed.
+        Ends when all processes that put to the variable have closed.
 
         Args:
-            after: begin above this version; None: with the lowest that is held.
-            lower: the box, as for `get`; None: all that was put when the first version came.
-            upper: the same.
-            timeout: seconds to wait for each version.
+            after: Version above which to begin; None: the lowest that is held comes first.
+            lower: First indices of the box; None: of all that was put when the first version came.
+            upper: One past its last indices; None: the same.
+            timeout: Seconds to wait for each version.
 
         Raises:
-            PeerLost: somebody who put to it has died, or the server.
-            Timeout: no version came for so long.
-            Closed: this client was closed.
+            PeerLost: A process that put to the variable has died, or a server has exited.
+            Timeout: No version came for `timeout` seconds.
+            Closed: This client was closed.
+            InvalidArgument: An argument has a wrong type; raised by the call itself.
         """
+        begin = FIRST if after is None else whole_version(after)
+        return self._follow(begin, lower, upper, check_seconds("timeout", timeout))
+
+    def _follow(
+        self, version: int, lower: Corner | None, upper: Corner | None, timeout: float
+    ) -> Iterator[int]:
         core = self.staging._core
-        version = FIRST if after is None else whole_version(after)
         box = self.staging._box(self.name, lower, upper, timeout)
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Variables of the staging service as xarray.DataArray, fetched when their values are asked for."""
+"""Variables of the staging service as lazy xarray.DataArray, which get values when used."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.util
 import itertools
 import uuid
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,12 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from ..errors import Error, InvalidArgument, NotFound
-from .arguments import whole_version
+from .arguments import corner_of, whole_version
 from .reader import Corner, Reader, VariableBox
 
 __all__ = ["Chunks", "Versions", "open_array"]
 
-Versions = int | Literal["latest", "all"] | Sequence[int]
+Versions = SupportsIndex | Literal["latest", "all"] | Sequence[SupportsIndex]
 Chunks = int | Literal["auto"] | dict[Any, Any] | tuple[Any, ...] | None
 Array = npt.NDArray[Any]
 
@@ -30,7 +30,7 @@ VERSION = "version"
 
 
 class StagedArray(BackendArray):
-    """Boxes of one variable; each time that it is indexed, it gets the smallest box that is needed.
+    """A lazy array of one variable: each index gets the smallest box that it needs.
 
     Any thread may index it. Several versions lie along its first dimension, each a get of its own.
     """
@@ -40,8 +40,8 @@ class StagedArray(BackendArray):
         staging: Reader,
         name: str,
         versions: int | tuple[int, ...],
-        lower: Corner,
-        upper: Corner,
+        lower: tuple[int, ...],
+        upper: tuple[int, ...],
         dtype: np.dtype[Any],
         timeout: float,
     ) -> None:
@@ -56,7 +56,7 @@ class StagedArray(BackendArray):
         self._token = uuid.uuid4().hex
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Array:
-        """Integers, slices with any step, a list of indices for each dimension, or points."""
+        """Gets integers, slices with any step, a list of indices for each dimension, or points."""
         if isinstance(key, indexing.BasicIndexer | indexing.OuterIndexer):
             return self._fetch(key.tuple)
         found: Array = indexing.explicit_indexing_adapter(
@@ -88,22 +88,23 @@ class StagedArray(BackendArray):
         return np.squeeze(got, tuple(single))
 
     def __dask_tokenize__(self) -> str:
-        """Arrays are the same to Dask only if they are one: a version may still be put to."""
+        """Returns a token of this array alone: versions may still be put to."""
         return self._token
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StagedArray:
-        """The same: it holds no values."""
+        """Returns the same array, which holds no values."""
         return self
 
     def __reduce__(self) -> NoReturn:
         raise InvalidArgument(
-            f'"{self.name}" is read through a connection of this process: load() it before it goes '
-            'to another one, or compute with Dask\'s scheduler="threads"'
+            f'"{self.name}" is read through a connection of this process',
+            "load() it before sending it to another one, or compute with Dask's "
+            'scheduler="threads"',
         )
 
 
 def indices_of(key: Any, size: int) -> Sequence[int]:
-    """The indices that a key of one dimension stands for, in its order."""
+    """Returns the indices that a key of one dimension stands for, in its order."""
     if isinstance(key, slice):
         return range(*key.indices(size))
     if isinstance(key, np.ndarray):
@@ -112,7 +113,7 @@ def indices_of(key: Any, size: int) -> Sequence[int]:
 
 
 def is_run(indices: Sequence[int]) -> bool:
-    """Whether each index is the one before it plus one."""
+    """Returns whether each index is the one before it plus one."""
     if isinstance(indices, range):
         return indices.step == 1 or len(indices) < 2
     return all(b == a + 1 for a, b in itertools.pairwise(indices))
@@ -128,22 +129,25 @@ def open_array(
     dims: Sequence[Hashable] | None,
     timeout: float,
 ) -> xr.DataArray:
-    """See Staging.to_xarray."""
+    """Returns a lazy array; see Staging.to_xarray."""
     if chunks is not None and importlib.util.find_spec("dask") is None:
-        raise Error("to_xarray needs Dask for chunks: pip install dask, or leave chunks out")
+        raise Error("to_xarray needs Dask for chunks", "pip install dask, or leave chunks out")
     bounds = staging._box(name, None, None, timeout)
-    first = bounds.lower if lower is None else tuple(lower)
-    last = bounds.upper if upper is None else tuple(upper)
+    first = bounds.lower if lower is None else tuple(corner_of("lower", lower))
+    last = bounds.upper if upper is None else tuple(corner_of("upper", upper))
     sides = [b - a for a, b in zip(first, last, strict=False)]
     if not len(first) == len(last) == len(bounds.lower) or min(sides, default=0) < 0:
-        raise InvalidArgument(f'from {first} to {last} is no box of "{name}", {box_text(bounds)}')
+        raise InvalidArgument(
+            f'from {first} to {last} is no box of "{name}", {box_text(bounds)}',
+            "give a lower and an upper bound for each dimension, the lower one not above the other",
+        )
     versions = versions_of(staging, name, version, first, last, timeout)
     several = [] if isinstance(versions, int) else [VERSION]
     boxes = [f"d{k}" for k in range(len(first))] if dims is None else list(dims)
     if len({*several, *boxes}) != len(several) + len(first):
         raise InvalidArgument(
-            f'dims takes {len(first)} different names for "{name}"; "{VERSION}" is the dimension '
-            "along which several versions lie"
+            f'dims={boxes} does not name the {len(first)} dimensions of "{name}"',
+            f'give {len(first)} different names; "{VERSION}" is the dimension of several versions',
         )
     coords: dict[Hashable, Any] = {
         dim: pd.RangeIndex(a, b, name=dim) for dim, a, b in zip(boxes, first, last, strict=True)
@@ -163,16 +167,21 @@ def open_array(
 
 
 def keep(array: StagedArray) -> Any:
-    """Lazy, with values that stay once they were got, and that may be assigned to."""
+    """Returns a lazy array that keeps values once they were got, and that may be assigned to."""
     wrappers: Any = indexing
     lazy = wrappers.LazilyIndexedArray(array)
     return wrappers.MemoryCachedArray(wrappers.CopyOnWriteArray(lazy))
 
 
 def versions_of(
-    staging: Reader, name: str, version: Versions, lower: Corner, upper: Corner, timeout: float
+    staging: Reader,
+    name: str,
+    version: Versions,
+    lower: tuple[int, ...],
+    upper: tuple[int, ...],
+    timeout: float,
 ) -> int | tuple[int, ...]:
-    """Whole numbers for "latest" and "all"."""
+    """Returns the whole numbers of versions, which may be given as "latest" or "all"."""
     if version == "latest":
         box = list(lower), list(upper)
         return int(staging._core.wait(name, "latest", 0, *box, timeout))
@@ -180,7 +189,7 @@ def versions_of(
         held = [info["versions"] for info in staging.ls() if info["name"] == name]
         found = tuple(int(each["version"]) for versions in held for each in versions)
         if not found:
-            raise NotFound(f'no version of "{name}" is held')
+            raise NotFound(f'no version of "{name}" is held', "look at: tranship ls")
         return found
     spellings = ', several of them, "latest" or "all"'
     if isinstance(version, str | bytes) or not isinstance(version, Sequence):
@@ -189,6 +198,6 @@ def versions_of(
 
 
 def box_text(bounds: VariableBox) -> str:
-    """The bounds of a variable, for messages."""
+    """Returns the bounds of a variable for messages."""
     cuts = (f"{a}:{b}" for a, b in zip(bounds.lower, bounds.upper, strict=True))
     return f"which lies in ({', '.join(cuts)})"
