@@ -14,21 +14,21 @@
 namespace tranship::staging {
 namespace {
 
-/// A client that closes waits so long for its own copies, which it has cancelled, before it leaves
-/// while they run: a server that is stopped must not keep it.
+/// close() waits so long for the client's cancelled copies, and then leaves while they run: a
+/// server that is stopped must not keep the client.
 constexpr std::chrono::seconds copies_end_max{10};
-/// Then so long for calls that wait for an answer; leaving ends those that are left.
+/// Then close() waits so long for calls that wait for a reply; disconnecting ends the others.
 constexpr std::chrono::milliseconds answers_max{500};
 constexpr std::chrono::seconds calls_end_max{2};
 
 Error closed_error() {
   return {ErrorCode::closed, "this client of the staging service was closed", "open another one"};
 }
-/// Variables of which a client counts what it moves; those that come later are counted together.
+/// Variables that a client counts apart; further ones are counted together.
 constexpr std::size_t counted_max = 4096;
 constexpr const char* other_variables = "(others)";
 
-/// A dense array of a box with the field of another array, the last dimension fastest.
+/// Returns the mapping of a dense array of a box, with the field of another array.
 Result<std::shared_ptr<const Mapping>> dense(const Box& box, const Mapping& like,
                                              std::int64_t offset) {
   const Placement& field = like.fields()[0];
@@ -43,7 +43,7 @@ Result<std::shared_ptr<const Mapping>> dense(const Box& box, const Mapping& like
   return Mapping::make_strided(std::move(space), {{field.field, offset, strides}});
 }
 
-/// The same of the array's own box, moved to the origin.
+/// The same for the array's own box, moved to the origin.
 Result<std::shared_ptr<const Mapping>> dense_of(const Array& array) {
   Box box;
   box.rank = array.view.mapping->rank();
@@ -78,7 +78,7 @@ Status check_type(const std::string& type, std::int64_t element_bytes, const Arr
                "the variable has elements of " + type + ", and the target of " + field.type};
 }
 
-/// Before anybody waits.
+/// Checks the target of a get before it waits.
 Status check_target(const Array& target, const Box& box) {
   if (Status status = check_one_field(target); !status) return status;
   if (!target.writable) {
@@ -93,7 +93,7 @@ Status check_target(const Array& target, const Box& box) {
   return check_places(target);
 }
 
-/// Which version a call was about, or why it failed.
+/// Notes the version of a call, or its error.
 void note_end(Timed& call, const Result<std::int64_t>& version) {
   if (version) {
     call.note("version", *version);
@@ -102,14 +102,14 @@ void note_end(Timed& call, const Result<std::int64_t>& version) {
   }
 }
 
-/// A copy behind what the array's own stream holds.
+/// Returns options of a copy that starts after the work in the array's own stream.
 CopyOptions behind(const Array& array) {
   CopyOptions options;
   options.stream = array.stream;
   return options;
 }
 
-/// Between an array of this process and a dense buffer of its box.
+/// Copies between an array of this process and a dense buffer of its box.
 Status copy_dense(const Array& array, std::byte* buffer, bool into_array) {
   auto mapping = dense_of(array);
   if (!mapping) return mapping.error();
@@ -139,7 +139,7 @@ Result<std::unique_ptr<Client>> Client::open(Engine& engine, const std::string& 
 
 Client::~Client() {
   (void)close();
-  // Arrays of the servers are not let go of in a fork: their connections live in the parent.
+  // A fork does not release arrays of the servers: their connections live in the parent.
   if (!forked()) return;
   try {
     (void)new std::map<std::pair<int, int>, Array>(std::move(segments_));
@@ -177,7 +177,7 @@ Result<Gate::Pass> Client::enter() const {
   return pass;
 }
 
-/// What a call says that failed while the client was closed: whatever it met first, that is why.
+/// Returns the error of a failed call; `closed` if the client was closed meanwhile.
 Error Client::why_ended(const Error& error) const {
   return ending_->closing.load() ? closed_error() : error;
 }
@@ -267,7 +267,7 @@ Result<std::string> Client::put_object(const Putting& put) {
 
 Result<std::string> Client::put_by_copy(const Putting& put) {
   const Array& array = put.array;
-  // While the array is being written elsewhere the server grants room, and takes no memory for it.
+  // While other copies still write the array, the server grants room without taking pages.
   const bool ready = std::all_of(put.after.begin(), put.after.end(),
                                  [](const Event& event) { return event.done(); });
   const auto room = catalog_.begin(put.request, put.end_ns, ready);
@@ -290,7 +290,7 @@ Result<std::string> Client::put_by_copy(const Putting& put) {
   return path;
 }
 
-/// Of an array's elements in the order of a dense one, a few MiB at a time.
+/// Returns the checksum of an array's elements in dense order, computed a few MiB at a time.
 Result<Checksum> Client::checksum_of(const Array& array) {
   constexpr std::int64_t slab_bytes_max = std::int64_t{4} << 20;
   const View& view = array.view;
@@ -334,7 +334,7 @@ Result<Checksum> Client::checksum_of(const Array& array) {
   }
 }
 
-/// Into a dense buffer of this process, from wherever the array lies.
+/// Copies an array, from any memory, into a dense buffer of this process.
 Status Client::copy_out(const Array& array, std::byte* buffer) {
   if (array.memory_kind == MemoryKind::host && array.place.attachment == nullptr) {
     return copy_dense(array, buffer, false);
@@ -349,7 +349,7 @@ Status Client::copy_out(const Array& array, std::byte* buffer) {
   return event ? event->wait({}) : Status(event.error());
 }
 
-/// Compares what was got of objects that have a checksum, and that were got whole.
+/// Compares the checksums of objects that were got whole.
 Status Client::check_whole(const LeasedBox& held, const Box& box, const Array& target) {
   for (const Part& part : held.parts) {
     const StoredObject& object = held.objects[part.object];
@@ -422,7 +422,7 @@ Result<Client::Got> Client::get_objects(const GetRequest& request, const Array& 
   }
   const Status released = catalog_.release(*held, status ? got.path : std::string());
   if (!status) return status.error();
-  // A server that is late hears of it later: the question stays on its way.
+  // A server that is late ends the lease later: the request is still sent.
   const bool late = !released && released.error().code == ErrorCode::timeout;
   if (!released && !late) return released.error();
   return got;
@@ -474,7 +474,7 @@ std::string Client::path_of(const Event& event) const {
   return event.plan() ? event.plan()->path(engine_.profile()) : "copy";
 }
 
-/// The caller holds the lock.
+/// The caller holds the mutex.
 VariableTraffic& Client::traffic_of(const std::string& variable) {
   const auto found = traffic_.find(variable);
   if (found != traffic_.end()) return found->second;
@@ -493,8 +493,8 @@ std::map<std::string, VariableTraffic> Client::traffic() const {
   return traffic_;
 }
 
-/// Waits for copies; cancels them if they take too long, or somebody wants no more of them. Nobody
-/// touches the servers' memory any more when it returns.
+/// Waits for copies; cancels them after `end`, or when the client is closed or interrupted. The
+/// copies access the servers' memory no more when it returns.
 Status Client::finish(const Event& event, std::int64_t end) const {
   Status status = wait_for(event, end);
   if (status) return status;
@@ -503,7 +503,7 @@ Status Client::finish(const Event& event, std::int64_t end) const {
   return status;
 }
 
-/// They end by themselves: a put that fails cancels none of them.
+/// Waits for events of other copies, which a failing put does not cancel.
 Status Client::await(std::span<const Event> after, std::int64_t end) const {
   for (const Event& event : after) {
     if (Status status = wait_for(event, end); !status) return status;
@@ -545,7 +545,7 @@ Result<Array> Client::object_array(int server, const Range& range, const Box& bo
   const bool mapped = array->place.attachment == nullptr;
   auto mapping = dense(box, *like.view.mapping, mapped ? 0 : range.offset);
   if (!mapping) return mapping.error();
-  // A server's word alone must lead nobody outside the memory that is mapped here.
+  // The server's range is checked: it must lie in the memory that is mapped here.
   const std::int64_t bytes = View::whole(*mapping).bytes();
   if (!lies_inside(range, bytes, array->view.bytes())) return not_a_server();
   if (mapped) array->place.address += range.offset;

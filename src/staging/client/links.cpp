@@ -11,16 +11,16 @@
 namespace tranship::staging {
 namespace {
 
-/// Calls without a timeout of their own wait so long for each answer, as puts and gets usually do.
+/// Calls without a timeout wait so long for each reply: the default of puts and gets.
 constexpr std::chrono::milliseconds answer_wait_usual{30'000};
-/// A call whose time is over still gets so long for an answer, which may be that its time is over.
+/// A call whose time is over still waits so long for its last reply.
 constexpr std::chrono::milliseconds answer_wait_least{1'000};
 /// A server of a group that could not be reached is not tried again for so long.
 constexpr std::int64_t failure_lasts_ns = 10'000'000'000;
-/// Who connects while the links close has been told to give up, and has so long for it.
+/// A thread that connects while the links close gives up within this time.
 constexpr std::chrono::seconds close_wait_max{2};
 
-/// Two halves that are not zero.
+/// Makes an identity whose halves are not zero.
 ClientId new_identity() {
   std::random_device random;
   const auto half = [&] { return (std::uint64_t{random()} << 32 | random()) | 1; };
@@ -38,7 +38,7 @@ class Links::Listener : public PeerListener {
     std::lock_guard lock(mutex_);
     return notices_;
   }
-  /// Returns whether there was something new.
+  /// Returns whether a notice has come.
   bool wait(std::uint64_t seen, std::int64_t until_ns) {
     using Time = std::chrono::steady_clock::time_point;
     std::unique_lock lock(mutex_);
@@ -146,7 +146,7 @@ Status Links::greet(fabric::PeerId peer, int rank, std::int64_t end_ns) {
   }
 }
 
-/// The first server's welcome says who the others are.
+/// Takes over the limits of a server; the first server's welcome also names the others.
 Status Links::take_in(const protocol::Welcome& welcome, int rank) {
   if (welcome.server != rank) {
     return Error{ErrorCode::invalid_argument,
@@ -169,7 +169,7 @@ Status Links::take_in(const protocol::Welcome& welcome, int rank) {
   return {};
 }
 
-/// Who connects holds up nobody who asks a server that is connected.
+/// A thread that connects does not block requests to servers that are connected.
 Result<fabric::PeerId> Links::peer(int server, std::int64_t end_ns) {
   Link& link = links_[static_cast<std::size_t>(server)];
   const auto known = [&]() -> std::optional<Result<fabric::PeerId>> {

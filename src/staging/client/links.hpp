@@ -16,7 +16,7 @@
 
 namespace tranship::staging {
 
-/// Connects to the first server, which names the others; to those when they are first asked. Any
+/// Connects to the first server, which names the others, and to those at their first request. Any
 /// thread may call any member.
 class Links final : public Servers {
  public:
@@ -27,26 +27,26 @@ class Links final : public Servers {
                                              const std::string& name, const Patience& patience);
   ~Links() override;
 
-  /// Connects if need be, as long as wait_of(end_ns) allows.
+  /// Returns the connection to a server; connects if necessary, for at most wait_of(end_ns).
   Result<fabric::PeerId> peer(int server, std::int64_t end_ns);
 
-  /// How long to wait for a server in a call that ends then; 0: in one without a limit of its own.
+  /// Returns how long a call that ends at `end_ns` waits for a server; 0: the call has no limit.
   std::chrono::milliseconds wait_of(std::int64_t end_ns) const;
 
-  /// host:port of the first server, by which others find the group.
+  /// Returns the contact of the first server, by which others find the group.
   const std::string& contact() const { return contact_; }
 
-  /// Says that this client has ended, and disconnects. Nothing in a fork.
+  /// Announces that this client has ended, and disconnects. Does nothing in a fork.
   Status close();
 
-  /// Lets the threads that wait for servers look again.
+  /// Wakes the threads that wait for servers.
   void wake();
 
   // Servers
   std::int64_t now_ns() const override { return clock_.now_ns(); }
   int count() const override { return static_cast<int>(links_.size()); }
   std::int64_t message_bytes() const override { return message_bytes_; }
-  /// Objects up to here may go inside messages; 0: none.
+  /// Returns the largest object that is sent inside a message, in bytes; 0: none is.
   std::int64_t data_bytes() const { return data_bytes_; }
   Result<std::span<const std::byte>> ask(int server, const fabric::MessageWriter& request,
                                          ReplyBuffer& reply) override;
@@ -59,12 +59,12 @@ class Links final : public Servers {
   struct Link {
     std::string contact;
     std::optional<fabric::PeerId> peer;
-    std::optional<Error> failure;  ///< of the last connecting
+    std::optional<Error> failure;  ///< Of the last attempt to connect.
     std::int64_t failed_ns = 0;
   };
 
   Links(Engine& engine, std::string name, std::function<bool()> interrupted);
-  /// Connects to a server and says hello; the first one's answer says who the others are.
+  /// Connects to a server and introduces the client; the first server's reply names the others.
   Result<Link> connect(const std::string& contact, int rank, std::chrono::milliseconds timeout);
   Result<std::span<const std::byte>> ask(fabric::PeerId peer, const fabric::MessageWriter& request,
                                          ReplyBuffer& reply) const;
@@ -75,17 +75,17 @@ class Links final : public Servers {
   std::shared_ptr<Processes> processes_;
   const std::uint64_t fork_generation_ = fork_generation();
   std::string name_;
-  const ClientId identity_;  ///< of this client, whatever connections it has
+  const ClientId identity_;  ///< Of this client, on all its connections.
   std::string contact_;
   std::function<bool()> interrupted_;
   SteadyClock clock_;
   std::int64_t message_bytes_ = message_bytes_least;
   std::int64_t data_bytes_ = 0;
   std::shared_ptr<Listener> listener_;
-  /// Of who connects; taken before the other. close() tries for a while, since a signal handler
-  /// that runs while its thread connects may close the links.
+  /// Held while connecting; taken before mutex_. close() only tries to take it, since a signal
+  /// handler may close the links while its own thread connects.
   std::mutex connecting_;
-  mutable std::mutex mutex_;  ///< guards the peers of the links, and their failures
+  mutable std::mutex mutex_;  ///< Guards the peers of the links, and their failures.
   std::vector<Link> links_;
 };
 

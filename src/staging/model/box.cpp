@@ -19,7 +19,7 @@ Result<Box> Box::make_bounds(const std::vector<std::int64_t>& lower,
   box.rank = static_cast<int>(lower.size());
   box.upper.fill(1);
   for (std::size_t k = 0; k < lower.size(); ++k) {
-    // Each put and get comes by here: words are made where they are needed.
+    // Every put and get runs this: the text is made only for an error.
     const auto bounds = [&] {
       return "the bounds " + std::to_string(lower[k]) + ":" + std::to_string(upper[k]) +
              " of dimension " + std::to_string(k);

@@ -11,10 +11,10 @@
 
 namespace tranship::staging {
 
-/// Indices lie between its negative and itself, so that differences of two have 63 bits.
+/// Largest index, and its negative the smallest, so that differences of two indices have 63 bits.
 constexpr std::int64_t index_most = (std::int64_t{1} << 62) - 1;
 
-/// A half-open box in up to dimensions_max dimensions, in the order in which the user names them.
+/// A half-open box in up to dimensions_max dimensions, in the user's order.
 /// Indices may be negative. Beyond its rank every lower is 0 and every upper 1.
 struct Box {
   int rank = 0;
@@ -27,7 +27,7 @@ struct Box {
   static Result<Box> make(const std::vector<std::int64_t>& lower,
                           const std::vector<std::int64_t>& upper);
   /// The same for the bounds of a variable, which may hold any number of points: points() must not
-  /// be asked of them.
+  /// be called for them.
   static Result<Box> make_bounds(const std::vector<std::int64_t>& lower,
                                  const std::vector<std::int64_t>& upper);
 
@@ -36,24 +36,24 @@ struct Box {
     return upper[k] - lower[k];
   }
   std::int64_t points() const;
-  /// As users write it: (0:64, 128:256).
+  /// Returns the box as users write it: (0:64, 128:256).
   std::string text() const;
 
   bool operator==(const Box&) const = default;
 };
 
-/// What two boxes of one rank share; nothing if they share no point.
+/// Returns the points that two boxes of one rank share; nothing if they share none.
 std::optional<Box> intersection(const Box& a, const Box& b);
 
 /// Moves `cell` to the next one from `first` to `last`, both inclusive. Returns false, with `cell`
 /// at `first` again, after the last one.
 bool step(Point& cell, const Point& first, const Point& last, int rank);
 
-/// The smallest box that holds both, which have one rank.
+/// Returns the smallest box that holds both boxes, which have one rank.
 Box around(const Box& a, const Box& b);
 
-/// Appends to `parts` what is left of `box` without `hole`, as disjoint boxes: two for each
-/// dimension at most.
+/// Appends to `parts` the points of `box` outside `hole`, as disjoint boxes: at most two for each
+/// dimension.
 void subtract(const Box& box, const Box& hole, std::vector<Box>& parts);
 
 }  // namespace tranship::staging

@@ -12,7 +12,7 @@ int size_of(const Box& box) {
   return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(longest - 1)));
 }
 
-/// The cell of an index: an arithmetic shift rounds down, below zero too.
+/// Returns the cell of an index. An arithmetic shift rounds down, also below zero.
 std::int64_t cell_of(std::int64_t index, int size) { return index >> size; }
 
 Point cell_of(const Box& box, int size) {

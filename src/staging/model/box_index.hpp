@@ -1,4 +1,4 @@
-// Which boxes share points with a given one.
+// An index that finds the boxes which share points with a given one.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace tranship::staging {
 
 /// Boxes by number. A box lies in a grid whose cells are as large as itself, to a power of two, so
 /// that it reaches into the next cell at most. Adding and removing cost the logarithm of the number
-/// of boxes of that size; finding, the cells that the box and its neighbours take in each size that
-/// is there, or the boxes of the size where those are fewer. Not thread-safe.
+/// of boxes of that size. Finding visits, for each size, the cells that the box and its neighbours
+/// take, or all boxes of that size if they are fewer. Not thread-safe.
 class BoxIndex {
  public:
   void add(std::uint64_t number, const Box& box);
@@ -21,7 +21,7 @@ class BoxIndex {
   /// Appends the numbers of the boxes that share a point with `box`, in no particular order.
   void find(const Box& box, std::vector<std::uint64_t>& numbers) const;
 
-  /// Whether find() would find any.
+  /// Returns whether find() would find a box.
   bool meets(const Box& box) const;
   /// Appends all numbers.
   void all(std::vector<std::uint64_t>& numbers) const;
@@ -40,7 +40,7 @@ class BoxIndex {
   template <typename Visit>
   bool visit(const Box& box, const Visit& visit) const;
 
-  std::map<int, Cells> sizes_;  ///< by the power of two
+  std::map<int, Cells> sizes_;  ///< By the power of two.
   std::size_t size_ = 0;
 };
 

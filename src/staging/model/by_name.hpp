@@ -1,4 +1,4 @@
-// Things that are found by their names, and walked in the names' order.
+// A map by name that can also be walked in the order of the names.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace tranship::staging {
 
-/// What a server knows of each variable: found by a hash, since it knows thousands, and each look
-/// into an ordered tree of them would touch memory that is in no cache. Not thread-safe.
-/// Costs: find() is constant; emplace(), erase() and names_from() are logarithms.
+/// Values of a server by variable name. find() uses a hash: among thousands of names, each search
+/// in an ordered tree would miss the caches. Not thread-safe. Costs: find() is constant; emplace(),
+/// erase() and names_from() are logarithms.
 template <typename Value>
 class ByName {
  public:
@@ -44,7 +44,7 @@ class ByName {
     return true;
   }
 
-  /// Names from `first` on, in order, at most so many, of values that are `wanted`.
+  /// Returns names from `first` on, in order, at most `count_max`, of values that are `wanted`.
   template <typename Wanted>
   std::vector<std::string> names_from(const std::string& first, std::size_t count_max,
                                       Wanted wanted) const {
@@ -68,7 +68,7 @@ class ByName {
   }
 
   Map map_;
-  std::set<std::string_view> names_;  ///< of the keys, which stay where they are
+  std::set<std::string_view> names_;  ///< Views of the keys, which do not move.
 };
 
 }  // namespace tranship::staging

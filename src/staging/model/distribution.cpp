@@ -18,7 +18,7 @@ std::uint64_t hash_of(const std::string& text) {
   return hash;
 }
 
-/// After 2^that cells in a dimension the curve repeats itself.
+/// Returns the bits of a cell's number in each dimension: the curve repeats itself after 2^bits.
 int bits_of(int rank) { return rank == 0 ? 16 : std::min(16, 64 / rank); }
 
 std::int64_t remainder_of(std::int64_t index, std::int64_t extent) {
@@ -146,7 +146,8 @@ int Distribution::metadata_server(const std::string& variable) const {
 int Distribution::server_of(const std::string& variable, const Cells& cells,
                             const Point& cell) const {
   const auto position = cells.order ? cells.order->position(cell) : std::nullopt;
-  // Two numbers below the servers', so that the sum does not wrap: neighbours stay neighbours.
+  // Both numbers are reduced before they are added: the sum must not wrap, or neighbours along the
+  // curve would not be neighbouring servers.
   const auto servers = static_cast<std::uint64_t>(servers_);
   const std::uint64_t place = position ? *position : hilbert_index(cell, cells.rank);
   return static_cast<int>(

@@ -6,7 +6,7 @@
 namespace tranship::staging {
 namespace {
 
-/// Removes one element, found from the back: what was granted last is mostly given up first.
+/// Removes one element, searched from the back: the last grant is mostly given up first.
 template <typename T, typename Is>
 bool remove_one(std::vector<T>& list, const Is& is) {
   const auto found = std::find_if(list.rbegin(), list.rend(), is);

@@ -12,7 +12,7 @@ Result<Limits> limits_of(const Config& config) {
     std::int64_t Limits::*member;
     std::int64_t most;
   };
-  // Answers hold no more boxes of a version, and no longer names.
+  // Upper bounds are those of replies.
   const Setting settings[] = {
       {"staging_clients", config.staging_clients, &Limits::clients, INT64_MAX},
       {"staging_variables", config.staging_variables, &Limits::variables, INT64_MAX},

@@ -7,21 +7,21 @@
 
 namespace tranship::staging {
 
-/// What begins at whole multiples of it, on disk and in memory, may go around the page cache.
+/// Alignment, on disk and in memory, of ranges that may bypass the page cache.
 constexpr std::int64_t disk_alignment = 4096;
 
-/// What is to be done with a range of the disk. Moves are carried out in the order in which they
-/// were asked for.
+/// An operation on a range of the disk. Moves are carried out in the order in which they were
+/// handed out.
 struct Move {
   enum class Kind {
-    out = 1,  ///< write the object's memory to the disk
-    in,       ///< read it back
-    drop,     ///< nobody needs these bytes of the disk any more; its end is not reported
+    out = 1,  ///< Write the object's memory to the disk.
+    in,       ///< Read it back.
+    drop,     ///< Free the range of the disk; its end is not reported.
   };
   Kind kind = Kind::out;
   std::uint64_t object = 0;
-  Range memory;  ///< as long as the object
-  Range disk;    ///< where it begins there, in whole pages
+  Range memory;  ///< As long as the object.
+  Range disk;    ///< Its place on disk, in whole pages.
 };
 
 }  // namespace tranship::staging

@@ -8,7 +8,7 @@
 namespace tranship::staging {
 namespace {
 
-/// Bytes from the start of a dense array of `box` to the element at `lower`.
+/// Returns the bytes from the start of a dense array of `box` to the element at `lower`.
 std::int64_t offset_in(const Box& box, const Point& lower, std::int64_t element_bytes) {
   std::int64_t offset = 0;
   for (std::size_t k = 0; k < static_cast<std::size_t>(box.rank); ++k) {

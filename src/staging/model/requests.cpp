@@ -6,7 +6,7 @@
 namespace tranship::staging {
 namespace {
 
-/// An element type, which is plain text unless somebody makes mischief.
+/// Returns an element type fit to be shown: a hostile client may send any bytes.
 std::string shown(const std::string& type) {
   const bool plain = std::ssize(type) <= type_bytes_most && is_plain_text(type);
   return plain ? type : in_quotes(type);

@@ -5,7 +5,7 @@
 namespace tranship::staging {
 namespace {
 
-/// Older objects that do not fit what is left on disk, before it counts as full.
+/// The disk counts as full after so many older objects that do not fit what is left of it.
 constexpr int misfits_max = 64;
 
 /// Objects go to disk in batches, so that not every put of a full server has to wait for one.
@@ -29,7 +29,7 @@ Residency::Residency(Options options) : options_(std::move(options)) {
 Result<bool> Residency::place(std::uint64_t object, std::int64_t bytes, bool ready) {
   may_try_disk_ = true;
   bring_in();
-  // What is wanted back goes first, unless a disk that fails would let it wait for ever.
+  // Wanted objects go first, unless a disk that fails would let them wait for ever.
   if (!queue_.empty() && !disk_failure_) return false;
   const auto range = allocate(bytes, ready);
   if (!range) return range.error();
@@ -41,13 +41,13 @@ Result<bool> Residency::place(std::uint64_t object, std::int64_t bytes, bool rea
   return true;
 }
 
-/// Nothing if there is no room.
+/// Returns nothing if there is no room.
 Result<std::optional<Range>> Residency::allocate(std::int64_t bytes, bool ready) {
   auto range = heap_.allocate(bytes);
   return range ? range : allocate_sparse(bytes, ready);
 }
 
-/// Where no pages are yet, in segments that are there or in a new one.
+/// Allocates memory without pages, in segments that are there or in a new one.
 Result<std::optional<Range>> Residency::allocate_sparse(std::int64_t bytes, bool ready) {
   auto range = sparse_.allocate(bytes);
   const std::int64_t made = heap_.bytes() + sparse_.bytes();
@@ -67,7 +67,7 @@ Result<std::optional<Range>> Residency::allocate_sparse(std::int64_t bytes, bool
   return range;
 }
 
-/// From now on the segment is one of those whose pages are there.
+/// Takes the pages of a segment, which counts among those with pages from then on.
 Status Residency::take_pages_of(int segment) {
   if (!sparse_.has_segment(segment)) return {};
   Status status = options_.take_pages ? options_.take_pages(segment) : Status{};
@@ -97,11 +97,11 @@ void Residency::may_leave(std::uint64_t object, std::uint64_t age) {
   enlist(object, place);
 }
 
-/// The object may leave memory, if nothing keeps it there.
+/// Lists an object among those that may leave memory, if nothing keeps it there.
 void Residency::enlist(std::uint64_t object, const ObjectState& place) {
   const bool kept = place.age == 0 || place.pins > 0 || place.wanted > 0;
   if (!spills() || kept || !place.memory || place.moving != Moving::no) return;
-  // Whoever waits for memory looks anew if this may give some that nothing else did.
+  // Waiting puts try again if this object may give memory that no other one did.
   freed_ = freed_ || place.disk || idle_.empty();
   (place.disk ? copied_ : idle_).emplace(place.age, object);
 }
@@ -128,7 +128,7 @@ void Residency::unpin(std::uint64_t object) {
 void Residency::want(std::uint64_t object) {
   ObjectState& place = states_.at(object);
   strike(place);
-  // What failed for one who has gone since is tried anew.
+  // A failure for a reader that has gone is tried again.
   if (place.wanted == 0 && place.moving == Moving::no) place.failure.reset();
   ++place.wanted;
   ask_again(object);
@@ -153,8 +153,7 @@ std::optional<Error> Residency::take_failure(std::uint64_t object) {
   return std::exchange(states_.at(object).failure, std::nullopt);
 }
 
-/// Lets those come that are wanted, one after the other: who waits behind another one holds
-/// nothing.
+/// Brings wanted objects back, one after the other. An object that waits holds no memory.
 void Residency::bring_in() {
   while (!queue_.empty()) {
     const std::uint64_t object = queue_.front();
@@ -207,7 +206,7 @@ void Residency::leave_memory(ObjectState& place) {
   freed_ = true;
 }
 
-/// False if the disk has no room for it.
+/// Begins to write an object to disk. Returns false if the disk has no room for it.
 bool Residency::send_out(std::uint64_t object, ObjectState& place) {
   const auto disk = disk_.allocate(place.bytes);
   if (!disk) return false;
@@ -245,7 +244,7 @@ void Residency::ended(const Move& move, const Status& status) {
   if (place.dropped) return forget(move.object);
   const bool kept = place.pins > 0 || place.wanted > 0;
   if (out && status && !kept) return leave_memory(place);
-  // What could not go is asked for by nobody: who waits looks again by itself, later.
+  // An object that could not be written frees nothing: waiting puts try again by themselves.
   const bool freed = freed_;
   enlist(move.object, place);
   if (out && !status) freed_ = freed;

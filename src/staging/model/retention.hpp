@@ -8,10 +8,11 @@
 
 namespace tranship::staging {
 
-/// A set of versions, as intervals: versions that follow each other take the room of one.
-/// Law: contains() of all that was inserted. With more than `intervals_max` intervals, the lowest
-/// ones and the gaps between them count as inserted, too: at and below low_water() everything is.
-/// Costs are logarithms, but for inserting, which may move all intervals. Not thread-safe.
+/// A set of versions, stored as intervals, so that consecutive versions take the room of one.
+/// Law: contains() is true for all that was inserted. With more than `intervals_max` intervals, the
+/// lowest ones and the gaps between them count as inserted, too: at and below low_water()
+/// everything is. Costs are logarithms, except for inserting, which may move all intervals. Not
+/// thread-safe.
 class DiscardedVersions {
  public:
   /// At least 1.
@@ -21,15 +22,15 @@ class DiscardedVersions {
   bool contains(std::int64_t version) const;
   bool empty() const { return intervals_.empty(); }
   std::size_t intervals() const { return intervals_.size(); }
-  /// The version at and below which everything counts as discarded; INT64_MIN if there is none.
+  /// Returns the version at and below which everything counts as discarded; INT64_MIN if none.
   std::int64_t low_water() const { return low_water_; }
 
  private:
-  using Interval = std::pair<std::int64_t, std::int64_t>;  ///< both inclusive
+  using Interval = std::pair<std::int64_t, std::int64_t>;  ///< Both inclusive.
 
   std::size_t intervals_max_;
   std::int64_t low_water_ = INT64_MIN;
-  std::vector<Interval> intervals_;  ///< in rising order, with gaps between them
+  std::vector<Interval> intervals_;  ///< In rising order, with gaps between them.
 };
 
 }  // namespace tranship::staging

@@ -6,7 +6,7 @@ namespace {
 constexpr std::size_t path_bytes_max = 96;
 constexpr std::string_view other_paths = "others";
 
-/// What would be more than can be counted stays at that.
+/// Adds with saturation.
 void increase(std::int64_t& sum, std::int64_t by) {
   if (__builtin_add_overflow(sum, by, &sum)) sum = INT64_MAX;
 }

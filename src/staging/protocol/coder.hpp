@@ -1,5 +1,5 @@
-// How messages of the staging service become bytes: an encoder and a decoder that visit the same
-// list of fields, so that writer and reader of a message cannot drift apart.
+// Encoding of the staging messages: an encoder and a decoder that visit the same list of fields, so
+// that writer and reader of a message cannot diverge.
 #pragma once
 
 #include <cstddef>
@@ -19,21 +19,21 @@
 
 namespace tranship::staging {
 
-/// The fields of a type that is no message itself: a specialization has
+/// The fields of a type that is not a message itself: a specialization has
 /// `static void visit(auto& coder, auto& value)`, which hands each field to the coder, in order,
 /// with the checks on it. A message has the same as a static member.
 template <typename T>
 struct Fields;
 
-/// Elements inside a message. Decoded: a view of the message. Encoded: as many bytes as `length`
-/// says, which `write` stores straight into the message.
+/// Elements inside a message. When decoded, a view of the message. When encoded, `length` bytes
+/// that `write` stores straight into the message.
 struct Payload {
   std::span<const std::byte> bytes{};
   std::size_t length = 0;
   std::function<Status(std::span<std::byte>)> write{};
 };
 
-/// The most elements of a list that any message holds.
+/// Most elements of a list in a message.
 constexpr std::uint32_t list_max = 1U << 20;
 
 /// Counts the bytes of a message.
@@ -50,7 +50,7 @@ class CountingSink {
   std::size_t bytes_ = 0;
 };
 
-/// Writes into memory that is there. After the end of it nothing is written and fits() is false.
+/// Writes into given memory. Beyond its end nothing is written, and fits() is false.
 class SpanSink {
  public:
   explicit SpanSink(std::span<std::byte> room) : room_(room) {}
@@ -77,7 +77,7 @@ class SpanSink {
 template <typename T>
 concept HasFields = requires(T& value, int& coder) { std::remove_const_t<T>::visit(coder, value); };
 
-/// Appends each field that it is called with. Checks are of the reader: they cost nothing here.
+/// Appends each field that it is called with. Checks belong to the reader, and cost nothing here.
 template <typename Sink>
 class Encoder {
  public:
@@ -114,7 +114,7 @@ class Encoder {
     (*this)(value.has_value());
     return value ? (*this)(*value) : *this;
   }
-  /// An explanation for people.
+  /// A text for people.
   Encoder& explanation(const std::string& text) { return (*this)(text); }
   template <typename T>
   Encoder& list(const std::vector<T>& values, std::uint32_t = list_max) {
@@ -122,7 +122,7 @@ class Encoder {
     for (const T& value : values) (*this)(value);
     return *this;
   }
-  /// Numbers by name.
+  /// Counts by name.
   template <typename Map>
   Encoder& counts(const Map& values, std::uint32_t) {
     raw(static_cast<std::uint32_t>(values.size()));
@@ -135,7 +135,7 @@ class Encoder {
     return *this;
   }
   bool ok() const { return true; }
-  /// What storing a payload said.
+  /// Returns the error of storing a payload, if any.
   const Status& status() const { return status_; }
 
  private:
@@ -148,8 +148,8 @@ class Encoder {
   Status status_;
 };
 
-/// Reads each field that it is called with. After a message that is too short, or a check that
-/// failed, ok() is false, and what was read is not to be used.
+/// Reads each field that it is called with. After a failed check, or the end of a message that is
+/// too short, ok() is false, and what was read must not be used.
 class Decoder {
  public:
   static constexpr bool reads = true;
@@ -187,7 +187,7 @@ class Decoder {
     (*this)(there);
     return there && ok() ? (*this)(value.emplace()) : *this;
   }
-  /// Makes it fit to be shown: of bounded length, without control characters.
+  /// Reads a text for people: bounded in length, without control characters.
   Decoder& explanation(std::string& text) {
     constexpr std::size_t bytes_most = 2000;
     (*this)(text);
@@ -195,7 +195,7 @@ class Decoder {
     if (!fits) text = in_quotes(text, bytes_most / 10);
     return *this;
   }
-  /// At most so many values.
+  /// Reads at most `count_max` values.
   template <typename T>
   Decoder& list(std::vector<T>& values, std::uint32_t count_max = list_max) {
     const auto count = in_.get<std::uint32_t>();
@@ -215,12 +215,13 @@ class Decoder {
     }
     return *this;
   }
-  /// What was just read is possible.
+  /// Checks what was just read.
   Decoder& check(bool possible) {
     ok_ = ok_ && possible;
     return *this;
   }
-  /// The same, by a function that says why it is not; it is called for what could be read.
+  /// The same by a function that returns the reason of a refusal. It is called if all fields so far
+  /// could be read.
   template <typename Check>
   Decoder& require(const Check& why) {
     if (!ok()) return *this;
@@ -231,7 +232,7 @@ class Decoder {
     return *this;
   }
   bool ok() const { return ok_ && in_.ok(); }
-  /// Nothing is left of the message.
+  /// Returns whether nothing is left of the message.
   bool at_end() const { return in_.at_end(); }
   Error refusal() const {
     const Error unreadable{ErrorCode::invalid_argument, "a message that cannot be read"};

@@ -8,7 +8,7 @@
 namespace tranship::staging {
 namespace {
 
-/// The last attempt to connect has at least this long.
+/// Least time of the last attempt to connect.
 constexpr std::chrono::milliseconds connect_least{250};
 /// Pause between two attempts.
 constexpr std::chrono::milliseconds look_again{20};

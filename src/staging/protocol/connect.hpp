@@ -10,10 +10,10 @@
 
 namespace tranship::staging {
 
-/// How long to look for somebody who may be about to start, and what ends that earlier.
+/// How long to look for a server that may be about to start, and what ends the search earlier.
 struct Patience {
   std::chrono::milliseconds timeout{};
-  std::function<bool()> interrupted{};  ///< asked now and then; empty: nothing does
+  std::function<bool()> interrupted{};  ///< Called now and then; may be empty.
 };
 
 /// Connects; waits for the contact file if there is none yet.
@@ -21,7 +21,7 @@ struct Patience {
 Result<fabric::PeerId> connect_when_there(const std::shared_ptr<Processes>& processes,
                                           const std::string& contact, const Patience& patience);
 
-/// What a call returns whose caller was interrupted.
+/// Returns the error of a call that was interrupted.
 Error interruption();
 
 }  // namespace tranship::staging

@@ -1,4 +1,4 @@
-// Whole messages of the staging service: a kind, and what protocol.hpp lists behind it.
+// Whole messages of the staging service: a kind, and the fields that protocol.hpp lists.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ namespace tranship::staging {
 
 const char* to_string(RequestKind kind);
 
-/// Whether an object of `bytes` bytes that begins where a server says lies inside the segment.
+/// Returns whether an object of `bytes` bytes at a range that a server sent lies in its segment.
 bool lies_inside(const Range& range, std::int64_t bytes, std::int64_t segment_bytes);
 
-/// Bytes of a value's fields.
+/// Returns the encoded size of a value, in bytes.
 template <typename T>
 std::size_t encoded_bytes(const T& value) {
   CountingSink sink;
@@ -34,8 +34,8 @@ Status encode(Sink& sink, const Message& message) {
   return encoder.status();
 }
 
-/// A request as it travels.
-/// @error what storing its payload says
+/// Encodes a request.
+/// @error as storing its payload
 template <typename Request>
 Result<fabric::MessageWriter> written(const Request& request) {
   fabric::MessageWriter out;
@@ -51,8 +51,8 @@ fabric::MessageWriter message_of(const Request& request) {
   return *written(request);
 }
 
-/// Stores a reply; returns its length.
-/// @error out_of_range if it does not fit the room; what storing its payload says
+/// Encodes a reply into `room`; returns its length.
+/// @error out_of_range if it does not fit; as storing its payload
 template <typename Message>
 Result<std::size_t> write_reply(std::span<std::byte> room, const Message& message) {
   SpanSink sink(room);
@@ -61,12 +61,13 @@ Result<std::size_t> write_reply(std::span<std::byte> room, const Message& messag
   return Error{ErrorCode::out_of_range, "the answer does not fit a message: raise slot_bytes"};
 }
 
-/// What a request is; no kind that there is if it is too short.
+/// Returns the kind of a request; an unknown kind if the request is too short.
 RequestKind kind_of(std::span<const std::byte> request);
-/// Whether a reply says that its request waits.
+/// Returns whether a reply says that its request must wait.
 bool says_waiting(std::span<const std::byte> reply);
 
-/// @error what the message cannot be, as the sender is told
+/// Decodes the fields of a message.
+/// @error the reason of the refusal, which the sender receives
 template <typename Message>
 Status read_body(std::span<const std::byte> body, Message& message) {
   Decoder decoder(body);
@@ -76,7 +77,7 @@ Status read_body(std::span<const std::byte> body, Message& message) {
 }
 
 /// Reads a request of any kind, and calls `answer` with it.
-/// @error what the request cannot be; what `answer` says
+/// @error as read_body(); as `answer`
 template <typename Return, typename Answer, typename... Requests>
 Return read_request(std::span<const std::byte> message, const Answer& answer,
                     std::type_identity<std::tuple<Requests...>>) {
@@ -98,10 +99,10 @@ Return read_request(std::span<const std::byte> message, const Answer& answer) {
   return read_request<Return>(message, answer, std::type_identity<protocol::Requests>{});
 }
 
-/// What a client says of a reply that it cannot read.
+/// Returns the error of a reply that cannot be read.
 Error not_a_server();
 
-/// Reads a reply into the message that its kind names, of those that answer a request.
+/// Decodes a reply into that message of the variant which has its kind.
 template <typename... Messages>
 Status read_reply(std::span<const std::byte> message, std::variant<Messages...>& reply) {
   Decoder begin(message);

@@ -1,4 +1,4 @@
-// How a client's side of the protocol reaches the servers.
+// The connection of a client's side of the protocol to the servers.
 #pragma once
 
 #include <cstddef>
@@ -11,39 +11,37 @@
 
 namespace tranship::staging {
 
-/// Room for a reply, made once and never cleared, and until when the reply is waited for.
+/// Memory for a reply, allocated once and never cleared, and the end of the wait for the reply.
 struct ReplyBuffer {
   ReplyBuffer() = default;
   explicit ReplyBuffer(std::int64_t end) : end_ns(end) {}
 
   std::unique_ptr<std::byte[]> bytes{};
-  std::int64_t end_ns = 0;  ///< The end of the call's time; 0: it has no limit of its own.
+  std::int64_t end_ns = 0;  ///< End of the call's time; 0: the call has no limit.
 };
 
-/// How a client reaches the servers: over the fabric, or in a simulated world. Any thread may call
-/// any member.
+/// The servers of a group, over the fabric or in a simulated world. Any thread may call any member.
 class Servers : public Clock {
  public:
   virtual int count() const = 0;
-  /// What the servers' replies may take.
+  /// Returns the largest reply of the servers, in bytes.
   virtual std::int64_t message_bytes() const = 0;
-  /// Waits for the reply until `reply.end_ns`, a second at least.
-  /// @error what the server said; peer_lost; timeout and cancelled, after which the server may
-  ///        still answer what nobody reads
+  /// Sends a request and waits for the reply until `reply.end_ns`, at least a second.
+  /// @error the server's error; peer_lost; timeout and cancelled, after which the server may still
+  ///        carry out the request
   virtual Result<std::span<const std::byte>> ask(int server, const fabric::MessageWriter& request,
                                                  ReplyBuffer& reply) = 0;
-  /// The same for what needs no reply, without waiting: it comes after what was asked before,
-  /// answered or not. It is lost with the connection, and where there is none.
+  /// Sends a request without waiting for the reply. It arrives after the requests before, answered
+  /// or not. It is lost with the connection, or if there is none.
   virtual void tell(int server, const fabric::MessageWriter& request) = 0;
-  /// How many notices have come, of all servers.
+  /// Returns the number of notices that have come from all servers.
   virtual std::uint64_t notices() const = 0;
-  /// Until more than `seen` notices have come, a server was lost, or time is up.
+  /// Waits until more than `seen` notices have come, a server was lost, or the time is over.
   virtual void wait(std::uint64_t seen, std::int64_t until_ns) = 0;
 };
 
-/// Asks a server what was written as a request of that type, and reads the reply. Views in it are
-/// of the buffer.
-/// @error as Servers::ask(); unsupported if the reply is none that the request has
+/// Sends an encoded request of that type, and decodes the reply, whose views point into the buffer.
+/// @error as Servers::ask(); unsupported if the reply is none of the request's
 template <typename Request>
 Result<typename Request::Reply> ask_written(Servers& servers, int server,
                                             const fabric::MessageWriter& request,
@@ -55,7 +53,7 @@ Result<typename Request::Reply> ask_written(Servers& servers, int server,
   return reply;
 }
 
-/// The same of a request.
+/// The same for a request that is not encoded yet.
 template <typename Request>
 Result<typename Request::Reply> ask(Servers& servers, int server, const Request& request,
                                     ReplyBuffer& buffer) {

@@ -4,13 +4,13 @@ namespace tranship::staging {
 namespace {
 
 constexpr const char* category = "staging";
-/// Puts that wait for memory and are followed.
+/// Most waiting puts that are followed.
 constexpr std::size_t waiting_max = 4096;
 
-/// What a trace says of a request.
+/// The parts of a request that a trace shows.
 struct Asked {
   std::string variable;
-  std::string object;  ///< of one that asks for memory
+  std::string object;  ///< Of a request for memory.
   std::string client;
 };
 
@@ -84,11 +84,12 @@ void ServerTrace::answered(ClientConnection from, std::span<const std::byte> req
   trace_.add(std::move(span));
 }
 
-/// The same question is asked until it is answered: from the first to the last one it waited.
+/// Adds the span of a put that waited for memory: from the first request, which the client repeats,
+/// to the one that was granted.
 void ServerTrace::follow_wait(ClientConnection from, const Span& answer, const std::string& object,
                               bool waits) {
   if (waits) {
-    // Another server may take it, and this one never hears of that.
+    // Another server may take the object, which this one does not learn: the list is bounded.
     if (waiting_.size() < waiting_max) waiting_.emplace(std::pair(from, object), answer.begin_ns);
     return;
   }

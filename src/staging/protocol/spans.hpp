@@ -1,4 +1,4 @@
-// What the staging service shows of itself in an engine's trace.
+// Trace spans of the staging service.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace tranship::staging {
 
-/// A call of a client: put, get or wait. Its version is noted when it is known.
+/// Returns the span of a client's put, get or wait. The caller notes the version when it is known.
 Span call_span(const char* call, const std::string& variable, const Box& box, std::int64_t bytes);
 
-/// What a call is made of: a request, a copy, a pause.
+/// Returns the span of a part of a call: a request, a copy, a pause.
 Span part_span(const std::string& name, std::int64_t bytes = 0);
 Span request_span(std::span<const std::byte> request, int server);
 
-/// What a server shows: what it answered, how long puts waited for memory, what was discarded. Not
-/// thread-safe.
+/// Spans of a server: requests that it answered, puts that waited for memory, versions that were
+/// discarded. Not thread-safe.
 class ServerTrace {
  public:
   ServerTrace(Trace& trace, int server);
 
-  /// A request was answered, which had come at `begin_ns`.
+  /// Adds the span of a request that arrived at `begin_ns` and was answered.
   void answered(ClientConnection from, std::span<const std::byte> request,
                 const Result<std::size_t>& length, std::span<const std::byte> reply,
                 std::int64_t begin_ns);
@@ -41,7 +41,7 @@ class ServerTrace {
   Trace& trace_;
   SteadyClock clock_;
   std::map<ClientConnection, std::string> names_;
-  /// Since when a put waits for memory: by client and object.
+  /// Since when puts wait for memory, by client and object.
   std::map<std::pair<ClientConnection, std::string>, std::int64_t> waiting_;
 };
 

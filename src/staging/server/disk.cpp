@@ -16,10 +16,10 @@ namespace tranship::staging {
 namespace {
 
 constexpr auto unit_bytes = static_cast<std::size_t>(disk_alignment);
-/// Smaller ones are as fast through the cache.
+/// Smaller runs are as fast through the cache.
 constexpr std::size_t direct_bytes_least = 64 * 1024;
 
-/// A file system without O_TMPFILE: a file that has a name for a moment.
+/// Makes a file and removes its name at once, for file systems without O_TMPFILE.
 int make_and_unlink(const std::string& folder) {
   const std::string pattern = folder + "/tranship-spill-XXXXXX";
   std::vector<char> path(pattern.begin(), pattern.end());
@@ -29,14 +29,14 @@ int make_and_unlink(const std::string& folder) {
   return descriptor;
 }
 
-/// A write beyond the process's limit would end it with a signal.
+/// Returns whether a write would exceed the process's limit, which would end it with a signal.
 bool beyond_limit(std::int64_t end) {
   rlimit limit{};
   return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
          static_cast<std::uint64_t>(end) > limit.rlim_cur;
 }
 
-/// Repeats `step(done)` until all is done. Returns what the system said otherwise; 0: all is well.
+/// Repeats `step(done)` until all bytes are done. Returns the error number of the system; 0: none.
 template <typename Step>
 int repeat(std::size_t bytes, const Step& step) {
   for (std::size_t done = 0; done < bytes;) {
@@ -101,7 +101,8 @@ Result<std::unique_ptr<SpillFile>> SpillFile::open(const std::string& folder) {
   }
   if (descriptor < 0) {
     Error error = file_error("spill to the folder", folder, errno);
-    error.message += "; or name another folder with --spill";
+    error.hint +=
+        (error.hint.empty() ? "name" : "; or name") + std::string(" another folder with --spill");
     return error;
   }
   return std::unique_ptr<SpillFile>(new SpillFile(folder, descriptor));

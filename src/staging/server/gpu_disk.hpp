@@ -11,8 +11,8 @@
 
 namespace tranship::staging {
 
-/// Takes and gives memory of a GPU, through a buffer in host memory as large as the largest object
-/// that came. The engine must outlive it.
+/// Reads and writes memory of a GPU, through a bounce buffer in host memory as large as the largest
+/// object so far. The engine must outlive it.
 class GpuDisk final : public Disk {
  public:
   GpuDisk(std::unique_ptr<Disk> disk, Engine& engine, int device)

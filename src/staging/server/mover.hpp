@@ -15,17 +15,16 @@
 
 namespace tranship::staging {
 
-/// Carries out moves in the order in which they come, on a thread of its own. Any thread may call
-/// any member.
+/// Carries out moves in the order of add(), on a thread of its own. Any thread may call any member.
 class Mover {
  public:
   using Ended = std::function<void(const Move&, const Status&)>;
-  /// `ended` is called from the mover's thread, without any of its locks; not for what is dropped.
+  /// `ended` is called from the mover's thread, without any of its locks; not for drops.
   Mover(std::unique_ptr<Disk> disk, Ended ended);
-  /// Waits for the move that it is at, and forgets the others.
+  /// Waits for the running move, and discards the others.
   ~Mover();
 
-  /// `memory` is where the move's range of memory lies: it must stay until the move has ended.
+  /// `memory`: Address of the move's range of memory, which must stay until the move has ended.
   void add(const Move& move, std::byte* memory);
 
  private:
@@ -40,7 +39,7 @@ class Mover {
 
   std::unique_ptr<Disk> disk_;
   Ended ended_;
-  std::mutex mutex_;  ///< guards what follows
+  std::mutex mutex_;  ///< Guards what follows.
   std::condition_variable condition_;
   std::deque<Work> queue_;
   bool stop_ = false;

@@ -1,4 +1,4 @@
-// What the metadata server of a variable knows: type, dimensions, cells, and who puts to it.
+// Records of a metadata server: type, dimensions, cells and producers of variables.
 #pragma once
 
 #include <cstdint>
@@ -16,39 +16,40 @@
 
 namespace tranship::staging {
 
-/// Not thread-safe. Costs are logarithms.
+/// The variables of which this server is the metadata server. Not thread-safe. Costs are
+/// logarithms.
 class Registry {
  public:
-  /// Cells have at least so many bytes.
+  /// `cell_bytes`: Least size of a cell.
   explicit Registry(std::int64_t cell_bytes = Cells::bytes_least, const Limits& limits = {})
       : cell_bytes_(cell_bytes), limits_(limits) {}
 
-  /// Says what the variable will be: the request's box is its domain, which a later definition may
-  /// enlarge. It begins to exist when somebody puts to it. `writers`: how many will; 0: unknown.
+  /// Defines a variable: the request's box is its domain, which a later definition may enlarge. The
+  /// variable exists from the first put on. `writers`: Clients that will put to it; 0: unknown.
   /// @error invalid_argument if it does not fit the variable, or other definitions; out_of_memory
   /// if
   ///        there are too many variables
   Status define(const PutRequest& domain, int writers);
 
-  /// Says that `client` will put to the variable, which begins to exist with that. It counts once,
-  /// however often it says so, and whatever connections it has.
+  /// Records that `client` will put to the variable, which exists from then on. A client counts
+  /// once, on all its connections.
   /// @error as define()
   Result<VariableMetadata> declare(const ClientId& client, const PutRequest& request);
 
-  /// Forgets a variable, its definition, and who put to it. Returns the number of the deletion, and
-  /// whether there was anything of it.
+  /// Deletes a variable, its definition and its producers. Returns the number of the deletion, and
+  /// whether there was anything of the variable.
   std::pair<std::uint64_t, bool> remove(const std::string& variable);
 
-  /// Nothing if nobody has declared it.
+  /// Returns the metadata of a variable; nothing if no client has declared it.
   std::optional<VariableMetadata> metadata(const std::string& variable) const;
   const ByName<VariableMetadata>& all() const { return variables_; }
 
-  /// The client's last connection is gone; it counts as dead unless it comes back, or is gone()
-  /// cleanly. Returns the variables that it put to.
+  /// Records that the client's last connection is lost. It counts as dead unless it comes back, or
+  /// gone() says that it has ended. Returns the variables that it put to.
   std::set<std::string> lost(const ClientId& client);
-  /// It has connected anew.
+  /// Records that the client has connected again.
   void came_back(const ClientId& client);
-  /// The client has ended, or died. Returns the variables that it put to.
+  /// Records that the client has ended (`cleanly`) or died. Returns the variables that it put to.
   std::set<std::string> gone(const ClientId& client, bool cleanly);
 
  private:
@@ -61,7 +62,7 @@ class Registry {
 
   std::int64_t cell_bytes_;
   Limits limits_;
-  std::uint64_t number_ = 0;  ///< of the last creation or deletion
+  std::uint64_t number_ = 0;  ///< Of the last creation or deletion.
   std::map<std::string, Definition> definitions_;
   ByName<VariableMetadata> variables_;
   struct Producer {

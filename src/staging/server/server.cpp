@@ -10,11 +10,11 @@
 namespace tranship::staging {
 namespace {
 
-/// How soon a server that found nothing but a dead group's contact file looks again.
+/// Pause of a server that has found only the contact file of a dead group.
 constexpr std::chrono::milliseconds look_again{50};
 
-/// Memory is taken from the system in segments. A server has a few hundred of them at most, since
-/// each is exported by itself.
+/// Returns the size of the segments in which memory is taken from the system: at most a few hundred
+/// of them, since each is exported separately.
 std::int64_t segment_bytes(std::int64_t memory_bytes) {
   constexpr std::int64_t segments_wanted = 256;
   constexpr std::int64_t unit = std::int64_t{64} << 20;
@@ -137,7 +137,8 @@ Service::Options Server::service_options() {
   return service;
 }
 
-/// A group that was killed leaves its contact file, until the first server writes another.
+/// Connects to the first server. A killed group leaves its contact file, until a new first server
+/// writes another.
 Result<fabric::PeerId> Server::find_first() {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + options_.join.timeout;
@@ -152,12 +153,12 @@ Result<fabric::PeerId> Server::find_first() {
   }
 }
 
-/// Tells the first server of the group where this one is.
+/// Sends the contact of this server to the first server of the group.
 Status Server::join() {
   if (options_.rank == 0) return {};
   const auto first = find_first();
   if (!first) return first.error();
-  // Clients have the key of the first server's contact file: it is that of the group.
+  // Clients use the key of the first server's contact file: it is the key of the group.
   if (const auto contact = fabric::read_contact(options_.first); contact && contact->key) {
     processes_->accept_key(*contact->key);
   }
@@ -282,7 +283,7 @@ Result<Array> Server::allocate(std::int64_t bytes) {
   return array;
 }
 
-/// The server pays for its pages, before anybody touches them.
+/// Takes the pages of a segment, which are charged to this process, before any client touches them.
 Status Server::take_pages_of(int segment) {
   if (device_ >= 0) return {};
   return take_pages(*memories_[static_cast<std::size_t>(segment)]);
@@ -302,7 +303,7 @@ Result<std::size_t> Server::answer(fabric::RequesterId from, std::span<const std
   return length;
 }
 
-/// Who connects while the server opens waits for that.
+/// Waits until the server is open: a client may connect before.
 bool Server::await_ready() const {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (!ready_.load(std::memory_order_acquire)) {
@@ -312,7 +313,7 @@ bool Server::await_ready() const {
   return true;
 }
 
-/// Whoever said goodbye is waited for until nothing of it is under way; he did not die.
+/// A client that has closed is handled in on_gone(), when none of its operations runs any more.
 void Server::on_lost(fabric::RequesterId requester, bool cleanly) {
   if (cleanly || !ready_.load(std::memory_order_acquire)) return;
   const auto lock = brief_lock(mutex_);
@@ -320,7 +321,7 @@ void Server::on_lost(fabric::RequesterId requester, bool cleanly) {
 }
 
 void Server::on_gone(fabric::RequesterId requester, bool cleanly) {
-  if (!ready_.load(std::memory_order_acquire)) return;  // nobody has said hello
+  if (!ready_.load(std::memory_order_acquire)) return;  // no client has introduced itself
   const auto lock = brief_lock(mutex_);
   service_->gone(requester.value, cleanly);
   if (trace_) trace_->gone(requester.value);

@@ -1,4 +1,4 @@
-// A staging server: an engine whose process answers for a service.
+// A staging server: an engine that answers requests of the staging service.
 #pragma once
 
 #include <atomic>
@@ -19,51 +19,51 @@
 
 namespace tranship::staging {
 
-/// Keeps what clients put in memory that they reach by themselves: the server's threads handle
-/// messages and small objects, and large ones are copied by the clients' engines. Any thread may
-/// call any member.
+/// Keeps objects in memory that clients map: the server's threads handle messages and small
+/// objects, and the clients' engines copy large ones. Any thread may call any member.
 class Server {
  public:
   struct Options {
     Config config;
     Profile profile;
-    std::string contact_file;  ///< where clients find it; of the first server of a group alone
+    std::string contact_file;  ///< Written by the first server of a group only.
     std::int64_t memory_bytes = std::int64_t{1} << 30;
-    /// Where objects lie: "host", or on a GPU of this machine: "device" and its number, or "device"
-    /// alone, and server k of a group takes GPU k, counted round.
+    /// Memory of the objects: "host", or a GPU of this machine: "device" and its number, or
+    /// "device" alone for GPU `rank` modulo the number of GPUs.
     std::string memory_kind = "host";
-    int versions_max = 0;  ///< of a variable; 0: any number
+    int versions_max = 0;  ///< Of a variable; 0: any number.
     Full full = Full::block;
-    std::string spill_folder;  ///< for Full::spill; empty: the configuration's temporary folder
+    std::string spill_folder;  ///< For Full::spill; empty: the configuration's temporary folder.
     std::int64_t spill_bytes_max = spill_bytes_unlimited;
-    int rank = 0;                            ///< this server's number in its group
-    int servers = 1;                         ///< of the group
-    std::string first;                       ///< the first server's contact, for all others
-    Patience join{std::chrono::minutes(1)};  ///< to find the first server
+    int rank = 0;                            ///< Number of this server in its group.
+    int servers = 1;                         ///< Servers of the group.
+    std::string first;                       ///< Contact of the first server, for all others.
+    Patience join{std::chrono::minutes(1)};  ///< To find the first server.
   };
 
-  /// Waits until it has joined its group.
+  /// Opens a server, and waits until it has joined its group.
   /// @error as Engine::open(); invalid_argument for impossible limits, or a rank that the group has
-  ///        already; not_found or timeout if the first server does not come; cancelled; as
+  ///        already; not_found or timeout if the first server is not found; cancelled; as
   ///        SpillFile::open()
   static Result<std::unique_ptr<Server>> open(Options options);
   ~Server();
 
-  /// @error closed after close(), or in a fork; what follows is not to be called then
+  /// Checks that the members below may be called.
+  /// @error closed after close(), or in a fork
   Status usable() const;
-  /// host:port, for clients.
+  /// Returns the contact for clients.
   std::string contact() const;
   std::vector<VariableInfo> list() const;
   std::int64_t memory_bytes_used() const;
   std::int64_t spilled_bytes() const;
   int clients() const;
 
-  /// Whether all servers of the group have started, as the first one knows.
+  /// Returns whether all servers of the group have joined; the first server knows.
   bool complete() const;
 
-  /// Ends the service: nothing new is put, what is being written and read may end within
-  /// `drain_max`; then clients that still wait are told that it closed.
-  /// Nothing in a fork. A second call does nothing.
+  /// Ends the service: refuses new puts, lets what is being written and read end within
+  /// `drain_max`, and then sends `closed` to clients that still wait. Does nothing in a fork, and
+  /// when called again.
   /// @error as Engine::close()
   Status close(std::chrono::milliseconds drain_max = std::chrono::milliseconds(5000));
 
@@ -88,20 +88,20 @@ class Server {
 
   Options options_;
   Limits limits_;
-  mutable std::mutex mutex_;            ///< guards what follows
-  std::unique_ptr<ServerTrace> trace_;  ///< null: nothing is traced
+  mutable std::mutex mutex_;            ///< Guards what follows.
+  std::unique_ptr<ServerTrace> trace_;  ///< Null: no tracing.
   std::unique_ptr<Service> service_;
   std::vector<Array> segments_;
-  std::vector<std::shared_ptr<SharedMemory>> memories_;  ///< of the segments; none on a GPU
-  int device_ = -1;                                      ///< the GPU on which they lie
-  std::unique_ptr<Disk> disk_;                           ///< until mover_ has it
-  std::unique_ptr<Mover> mover_;  ///< null: nothing is spilled, or the server is closing
-  /// Set once, before anything is answered: a thread of the fabric must not wait for the engine's
-  /// locks, which whoever closes it holds.
+  std::vector<std::shared_ptr<SharedMemory>> memories_;  ///< Of the segments; none on a GPU.
+  int device_ = -1;                                      ///< The GPU of the segments.
+  std::unique_ptr<Disk> disk_;                           ///< Until the mover takes it.
+  std::unique_ptr<Mover> mover_;  ///< Null: no spilling, or the server is closing.
+  /// Set once, before any request is answered: a thread of the fabric must not wait for the
+  /// engine's locks, which a closing thread holds.
   std::shared_ptr<Processes> processes_;
   std::string contact_;
   std::atomic<bool> ready_{false};
-  std::mutex closing_;  ///< of who closes
+  std::mutex closing_;  ///< Held while closing.
   std::atomic<bool> closed_{false};
   const std::uint64_t fork_generation_ = fork_generation();
   std::unique_ptr<Engine> engine_;

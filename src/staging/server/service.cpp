@@ -14,22 +14,22 @@ namespace {
 
 Error unreadable() { return {ErrorCode::invalid_argument, "a message that cannot be read"}; }
 
-/// Names that one client waits for; who is not told looks again by itself.
+/// Names that one client may wait for; a client that gets no notice looks again by itself.
 constexpr std::size_t watches_max = 256;
-/// What a client calls itself, made fit to be shown.
+/// Returns a client's name, made fit to be shown.
 std::string label_of(const std::string& text) {
   const bool fits = text.size() <= label_bytes_max && is_plain_text(text);
   return fits ? text : in_quotes(text, label_bytes_max / 4);
 }
 
-/// A path as clients name it. What is no name counts among the others.
+/// Returns a path as a client names it; "others" for a text that cannot be shown.
 std::string_view path_of(const std::string& text) {
   return is_plain_text(text) ? std::string_view(text) : std::string_view("others");
 }
 
 Error closing() { return {ErrorCode::closed, "the staging server is closing"}; }
 
-/// Objects of a long answer from `first` on, as many as a reply of `bytes` bytes has room for.
+/// Returns objects of a long answer from `first` on, as many as fit into a reply of `bytes` bytes.
 protocol::Objects page_of(const FoundObjects& found, std::size_t first, std::size_t bytes) {
   protocol::Objects page{{found.version, found.type, found.element_bytes, found.lease, {}}, 0};
   const std::size_t taken = sizeof(ReplyKind) + encoded_bytes(page);
@@ -89,7 +89,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Hello& re
   if (Status status = check_version(request.version); !status) return status.error();
   if (draining_) return closing();
   if (lost_.contains(from)) return Error{ErrorCode::closed, "this connection was lost"};
-  // Without an identity a client is its connection: no random number has a zero half.
+  // A client without an identity gets one from its connection: no random identity has a zero half.
   ClientId id = request.client;
   if (id.high == 0 || id.low == 0) id = {0, from};
   if (const auto known = clients_.find(from); known != clients_.end()) id = known->second.id;
@@ -170,7 +170,7 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::Bounds& reques
   return reply(protocol::BoundsReply{bounds_of(request.variable)});
 }
 
-/// Whether the variable was deleted since the client has asked its metadata server for it.
+/// Returns whether the variable was deleted since the client has asked its metadata server for it.
 bool Service::is_stale(const std::string& variable, const Incarnation& incarnation) const {
   if (incarnation.stamp == 0) return false;
   const bool metadata_server = distribution_.servers() == 1 ||
@@ -181,14 +181,14 @@ bool Service::is_stale(const std::string& variable, const Incarnation& incarnati
          metadata->second.incarnation.number != incarnation.number;
 }
 
-/// Around what was put to the variable here.
+/// Returns the box around the objects of a variable here.
 std::optional<Box> Service::bounds_of(const std::string& variable) const {
   const auto info = store_.describe(variable);
   return info ? std::optional(info->bounds) : std::nullopt;
 }
 
-/// Copies elements; other clients' questions may be answered meanwhile. `copy` may use what the
-/// call owns and memory that the object has, and nothing of this service.
+/// Copies elements; other clients' requests may be answered meanwhile. `copy` may use variables of
+/// the caller and the memory of objects, but no member of this service.
 template <typename Copy>
 void Service::copy_beside(const Copy& copy) {
   if (options_.copy_beside) return options_.copy_beside(std::cref(copy));
@@ -284,7 +284,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Confirm& 
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
-/// What a get finds. Nobody waits for what those who could bring it will not bring.
+/// Finds the objects of a get. Fails instead of waiting if the variable's producers have ended.
 Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> Service::look(
     ClientConnection from, const GetRequest& request, RequestId request_id) {
   auto got = store_.get(from, request, request_id);
@@ -307,7 +307,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Get& requ
   }
   FoundObjects& found = std::get<FoundObjects>(*got);
   const std::int64_t bytes = get.box.points() * found.element_bytes;
-  // Whoever asked checks the bytes of an object that has a checksum: in its own memory.
+  // An object with a checksum is copied by the client, which checks the bytes in its own memory.
   const bool plain = std::all_of(
       found.objects.begin(), found.objects.end(),
       [](const StoredObject& one) { return one.range.segment >= 0 && one.checksum.known == 0; });
@@ -354,7 +354,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Lease& re
   return reply(here);
 }
 
-/// As many objects as the reply has room for; the others are kept for the questions to come.
+/// Replies with as many objects as fit; the others are kept for More.
 template <typename Request>
 Result<std::size_t> Service::objects_of(ClientConnection from, FoundObjects found,
                                         ReplyTo<Request> reply) {
@@ -376,7 +376,7 @@ Result<std::size_t> Service::objects_of(ClientConnection from, FoundObjects foun
   return length;
 }
 
-/// The elements themselves, gathered from the objects.
+/// Replies with the elements, gathered from the objects.
 Result<std::size_t> Service::data_of(ClientConnection from, const FoundObjects& found,
                                      const Box& box, ReplyTo<protocol::Get> reply) {
   const auto gather = [&](std::span<std::byte> room) {
@@ -455,8 +455,8 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::Discard& reque
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
-/// The metadata server of a variable is asked without a number, and answers with that of the
-/// deletion.
+/// A request without a number goes to the metadata server, which replies with the deletion's
+/// number.
 Result<std::size_t> Service::on(ClientConnection, const protocol::Remove& request,
                                 ReplyTo<protocol::Remove> reply) {
   protocol::Removed removed{request.number, false, {}};
@@ -470,7 +470,7 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::Remove& reques
   return reply(removed);
 }
 
-/// Adds what others than the store know.
+/// Adds producers and statistics.
 void Service::complete_info(VariableInfo& info) const {
   const auto metadata = registry_.all().find(info.name);
   if (metadata != registry_.all().end()) info.producers = metadata->second.producers;
@@ -486,7 +486,7 @@ std::vector<VariableInfo> Service::list_from(const std::string& after, std::int6
   names.insert(names.end(), declared.begin(), declared.end());
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
-  if (names.size() > rows_max) names.resize(rows_max);  // behind that some may be left out
+  if (names.size() > rows_max) names.resize(rows_max);  // further names may be incomplete
   std::vector<VariableInfo> listed;
   std::size_t rows = 0;
   for (const std::string& name : names) {
@@ -494,13 +494,13 @@ std::vector<VariableInfo> Service::list_from(const std::string& after, std::int6
     const bool first = name == after;
     auto info =
         store_.info(name, first ? std::optional(after_version) : std::nullopt, rows_max - rows);
-    if (first && (!info || info->versions.empty())) continue;  // it was told before
+    if (first && (!info || info->versions.empty())) continue;  // it was listed before
     if (!info) {
       const VariableMetadata& metadata = registry_.all().at(name);
       info = VariableInfo{name, metadata.type, metadata.element_bytes, metadata.first, {}, 0};
     }
     complete_info(*info);
-    if (first) info->traffic = {};  // the page before has told it
+    if (first) info->traffic = {};  // it is in the page before
     rows += 1 + info->versions.size();
     listed.push_back(std::move(*info));
   }
@@ -509,7 +509,7 @@ std::vector<VariableInfo> Service::list_from(const std::string& after, std::int6
 
 std::vector<VariableInfo> Service::list() const { return list_from({}, INT64_MIN, SIZE_MAX); }
 
-/// What comes after a version of a variable, as much as there is room for.
+/// Replies with what comes after a version of a variable, as much as fits.
 Result<std::size_t> Service::on(ClientConnection, const protocol::List& request,
                                 ReplyTo<protocol::List> reply) const {
   protocol::Listed listed;
@@ -529,7 +529,7 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::List& request,
   return reply(listed);
 }
 
-/// Names as far as there is room for them.
+/// Replies with the names of clients as far as they fit.
 Result<std::size_t> Service::on(ClientConnection, const protocol::QueryStatus&,
                                 ReplyTo<protocol::QueryStatus> reply) const {
   ServerInfo info{options_.store.server,
@@ -592,17 +592,17 @@ void Service::ended(const Move& move, const Status& status) {
   conclude();
 }
 
-/// What is to be moved is handed over. Each client that waits for something that has changed is
-/// told once; it asks again then.
+/// Hands out moves, and sends one notice to each client that waits for something that has changed;
+/// the client then repeats its request.
 void Service::conclude() {
   for (const Move& move : store_.take_moves()) options_.move(move);
   changes_.merge(store_.take_changes());
-  std::set<ClientConnection> told;
+  std::set<ClientConnection> notified;
   for (const std::string& variable : changes_) {
-    told.merge(waiting_.take(variable));
+    notified.merge(waiting_.take(variable));
   }
   changes_.clear();
-  for (const ClientConnection client : told) options_.notify(client);
+  for (const ClientConnection client : notified) options_.notify(client);
 }
 
 }  // namespace tranship::staging

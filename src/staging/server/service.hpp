@@ -1,4 +1,4 @@
-// What a staging server answers: a state machine, which knows neither threads nor clocks.
+// The request handlers of a staging server: a state machine without threads or clocks.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace tranship::staging {
 
-/// Room for the reply to a request of one type: it takes only what answers that.
+/// Memory for the reply to a request of one type; it accepts only that request's replies.
 template <typename Request>
 class ReplyTo {
  public:
@@ -40,56 +40,56 @@ class ReplyTo {
   std::span<std::byte> room_;
 };
 
-/// One server of a group. Clients speak with each; servers hardly do with each other: they meet at
-/// the first one, which tells clients who the others are. Not thread-safe.
+/// One server of a group. Clients send requests to each server; servers only join the first one,
+/// which names them to the clients. Not thread-safe.
 class Service {
  public:
   struct Options {
     ObjectStore::Options store;
     int servers = 1;
-    std::string contact;                           ///< of this server
-    std::int64_t cell_bytes = Cells::bytes_least;  ///< of the cells of variables, at least
-    /// What a message holds, at least message_bytes_least.
+    std::string contact;                           ///< Of this server.
+    std::int64_t cell_bytes = Cells::bytes_least;  ///< Least size of a cell.
+    /// Capacity of a message, at least message_bytes_least.
     std::int64_t message_bytes = message_bytes_least;
-    /// Where an object lies. Empty: only clients reach it, and no data go inside messages.
+    /// Returns the address of an object. Empty: only clients can access objects, and no data are
+    /// sent inside messages.
     std::function<std::byte*(const Range&)> address_of;
-    /// Runs `copy`, which copies the elements of a put or a get, while other clients' questions may
-    /// be answered. The memory that it touches belongs to a put that is not committed, or is
-    /// leased. Empty: it runs at once, and no question is answered meanwhile.
+    /// Runs `copy`, which copies the elements of a put or a get, while other clients' requests may
+    /// be answered. The memory that it accesses belongs to a put that is not committed, or is
+    /// leased. Empty: it runs at once, and no request is answered meanwhile.
     std::function<void(const std::function<void()>& copy)> copy_beside;
-    /// Tells a client that something has changed for which it waits.
+    /// Sends a client the notice that something has changed for which it waits.
     std::function<void(ClientConnection)> notify;
-    /// Takes what is to be moved between memory and disk; ended() says how it went.
+    /// Carries out a move between memory and disk, and calls ended() later.
     std::function<void(const Move&)> move;
   };
   explicit Service(Options options);
 
-  /// Answers a question. A client's next one may come when this one is answered.
-  /// @error what the client is told
+  /// Answers a request. A client's next request may come when this one is answered.
+  /// @error the error that the client receives
   Result<std::size_t> answer(ClientConnection from, std::span<const std::byte> request,
                              std::span<std::byte> reply);
 
-  /// The client's connection is gone: nothing comes from it any more. Its process may still write
-  /// and read the memory that it was given, which is fenced until gone(); it counts as dead for who
-  /// waits for its puts, unless it comes back as another owner with the same identity. Final for
-  /// this owner.
+  /// The client's connection is lost: no request comes from it any more. Its process may still
+  /// access the memory that it was given, which is fenced until gone(). For clients that wait for
+  /// its puts it counts as dead, unless it comes back on another connection with the same identity.
   void lost(ClientConnection from);
-  /// The client, or server, provably touches nothing any more: it said so (`cleanly`, if that was
-  /// its end in good order), or its process is dead. It need not have been lost() before.
+  /// The client, or server, provably accesses nothing any more: it has closed (`cleanly`), or its
+  /// process is dead. lost() need not have been called before.
   void gone(ClientConnection from, bool cleanly);
 
-  /// How a move ended.
+  /// Records how a move ended.
   void ended(const Move& move, const Status& status);
 
-  /// From now on nothing new is put; what is being written or read may end.
+  /// Refuses new puts from now on; what is being written or read may end.
   void drain() { draining_ = true; }
   bool busy() const { return store_.busy(); }
 
-  /// Whether all servers of the group have come.
+  /// Returns whether all servers of the group have joined.
   bool complete() const;
   std::vector<VariableInfo> list() const;
   std::int64_t memory_bytes_used() const { return store_.memory_bytes_used(); }
-  /// Memory that the server has not taken from the system yet.
+  /// Returns the bytes of memory without pages.
   std::int64_t sparse_bytes() const { return store_.sparse_bytes(); }
   std::int64_t spilled_bytes() const { return store_.spilled_bytes(); }
   std::int64_t disk_bytes_used() const { return store_.disk_bytes_used(); }
@@ -98,7 +98,7 @@ class Service {
 
  private:
   struct ClientInfo {
-    std::string name;  ///< what it calls itself
+    std::string name;  ///< The client's name.
     ClientId id;
   };
   using Answer = Result<std::size_t>;
@@ -163,7 +163,7 @@ class Service {
   Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> look(ClientConnection from,
                                                                       const GetRequest& request,
                                                                       RequestId request_id);
-  /// A page of list(): what comes after a version of a variable, at most so many rows.
+  /// Returns a page of list(): what comes after a version of a variable, at most `rows_max` rows.
   std::vector<VariableInfo> list_from(const std::string& after, std::int64_t after_version,
                                       std::size_t rows_max) const;
   void complete_info(VariableInfo& info) const;
@@ -177,16 +177,16 @@ class Service {
   ObjectStore store_;
   Registry registry_;
   Distribution distribution_;
-  /// Of the variables of which something came.
+  /// Statistics of the variables to which a client has put here.
   std::unordered_map<std::string, VariableTraffic> traffic_;
-  std::vector<std::string> contacts_;  ///< of all servers; empty: it has not come
+  std::vector<std::string> contacts_;  ///< Of all servers; empty: it has not joined.
   std::unordered_map<ClientConnection, ClientInfo> clients_;
   std::unordered_map<ClientConnection, ClientId>
-      lost_;                       ///< clients whose connections are gone, until gone()
-  Watches waiting_;                ///< for a change of a variable; of "": of memory, or the disk
-  std::set<std::string> changes_;  ///< of the registry
+      lost_;                       ///< Clients whose connections are lost, until gone().
+  Watches waiting_;                ///< For changes of a variable; "": of memory or disk.
+  std::set<std::string> changes_;  ///< Of the registry.
   std::set<ClientConnection> waiting_for_servers_;
-  /// What gets found that no message has room for, by lease, until the release.
+  /// Objects of gets that did not fit into one reply, by lease, until its release.
   std::map<std::pair<ClientConnection, std::uint64_t>, FoundObjects> long_answers_;
   bool draining_ = false;
 };

@@ -1,4 +1,4 @@
-// Who wants to hear of changes of which variable.
+// Which clients wait for changes of which variables.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@
 
 namespace tranship::staging {
 
-/// Names and owners. Of one owner only the last `names_max` names are kept: who is not told looks
-/// again by itself after a while. Not thread-safe.
+/// Names by client, and clients by name. Only the last `names_max` names of a client are kept: a
+/// client that gets no notice looks again by itself after a while. Not thread-safe.
 class Watches {
  public:
   explicit Watches(std::size_t names_max) : names_max_(names_max) {}
 
   void add(const std::string& name, ClientConnection client);
-  /// Those who watch the name, who watch it no more.
+  /// Removes and returns the clients that watch the name.
   std::set<ClientConnection> take(const std::string& name);
-  /// The owner watches nothing any more.
+  /// Removes a client.
   void drop(ClientConnection client);
-  /// Names that somebody watches.
+  /// Returns the number of names that are watched.
   std::size_t size() const { return by_name_.size(); }
 
  private:
@@ -31,7 +31,7 @@ class Watches {
 
   std::size_t names_max_;
   std::map<std::string, std::set<ClientConnection>> by_name_;
-  std::unordered_map<ClientConnection, std::vector<std::string>> by_client_;  ///< the oldest first
+  std::unordered_map<ClientConnection, std::vector<std::string>> by_client_;  ///< The oldest first.
 };
 
 }  // namespace tranship::staging
