@@ -46,4 +46,12 @@ struct Array {
   std::string name;  ///< for messages: "host memory", a file's path, a peer's export
 };
 
+/// Whether the array lies on a GPU and another process owns it.
+inline bool is_opened(const Array& array) {
+  return array.where == Where::device && array.liveness != nullptr;
+}
+
+/// The GPU that another process's array is open for; -1: it is none.
+inline int opened_on(const Array& array) { return is_opened(array) ? array.device : -1; }
+
 }  // namespace tranship

@@ -1,9 +1,8 @@
-// Events: what callers of an engine wait for.
+#include "engine/event.hpp"
+
 #include <algorithm>
 #include <thread>
 
-#include "base/unless_interrupted.hpp"
-#include "engine/engine.hpp"
 #include "engine/waiting.hpp"
 
 namespace tranship {
@@ -31,9 +30,6 @@ Error forked_error() {
           "this process was forked after the engine was opened, and threads do not survive a fork",
           "open an engine of its own here (or start processes with spawn)"};
 }
-
-Event::Event(std::shared_ptr<const Plan> plan, std::shared_ptr<Transfer> transfer, Engine* engine)
-    : plan_(std::move(plan)), transfer_(std::move(transfer)), driver_(engine->driver_) {}
 
 bool Event::done() const {
   if (!parts_.empty()) {
@@ -71,32 +67,6 @@ Status Event::wait(std::optional<std::chrono::nanoseconds> timeout) const {
   if (!timeout) return transfer_->completion->wait({});
   const auto left = std::max<std::chrono::nanoseconds>(deadline - Clock::now(), {});
   return transfer_->completion->wait(left);
-}
-
-Status Engine::wait_here(
-    const CopyOptions& options, std::chrono::steady_clock::time_point end,
-    const std::function<Status(std::chrono::steady_clock::time_point)>& wait) const {
-  using Clock = std::chrono::steady_clock;
-  while (true) {
-    Status status = wait(std::min(end, Clock::now() + interruption_look));
-    if (status || status.error().code != ErrorCode::timeout) return status;
-    if (Status open = usable(); !open) return open;
-    if (options.interrupted != nullptr && options.interrupted()) {
-      return Error{ErrorCode::cancelled, "interrupted"};
-    }
-    if (Clock::now() >= end) return status;
-  }
-}
-
-Status Engine::wait_here(const CopyOptions& options, const Event& event) const {
-  using Time = std::chrono::steady_clock::time_point;
-  bool ended = false;
-  const Status status = wait_here(options, Time::max(), [&](Time until) -> Status {
-    Status waited = event.wait(until - std::chrono::steady_clock::now());
-    ended = waited || event.done();
-    return ended ? Status{} : waited;  // how it ended comes below, whatever that is
-  });
-  return ended ? event.wait({}) : status;
 }
 
 void Event::cancel() const {

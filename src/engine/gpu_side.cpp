@@ -20,7 +20,7 @@ constexpr const char* device_prefix = "node0/device";
 constexpr std::int64_t link_bytes_in_flight = std::int64_t{32} << 20;
 constexpr std::int64_t gpu_bytes_in_flight = std::int64_t{256} << 20;
 /// What copies on the caller's thread seldom exceed.
-constexpr std::int64_t staging_bytes = std::int64_t{1} << 20;
+constexpr std::int64_t bounce_bytes = std::int64_t{1} << 20;
 
 /// Files are read and written in pinned buffers as they are, and direct I/O into small pages is
 /// slow on virtual disks: large pages, which are pinned, instead of what CUDA would allocate.
@@ -281,25 +281,25 @@ Status GpuSide::resolve(Array& array) const {
   return {};
 }
 
-GpuSide::Staging::~Staging() {
+GpuSide::BounceBuffers::~BounceBuffers() {
   for (std::byte* buffer : free) gpus->release_pinned(buffer);
 }
 
-Result<std::shared_ptr<std::byte>> GpuSide::staging_buffer(std::int64_t bytes) const {
-  const auto give_back = [staging = staging_, bytes](std::byte* buffer) {
-    if (bytes > staging_bytes) return staging->gpus->release_pinned(buffer);
+Result<std::shared_ptr<std::byte>> GpuSide::bounce_buffer(std::int64_t bytes) const {
+  const auto give_back = [staging = bounces_, bytes](std::byte* buffer) {
+    if (bytes > bounce_bytes) return staging->gpus->release_pinned(buffer);
     std::lock_guard lock(staging->mutex);
     staging->free.push_back(buffer);
   };
-  if (bytes <= staging_bytes) {
-    std::lock_guard lock(staging_->mutex);
-    if (!staging_->free.empty()) {
-      std::byte* buffer = staging_->free.back();
-      staging_->free.pop_back();
+  if (bytes <= bounce_bytes) {
+    std::lock_guard lock(bounces_->mutex);
+    if (!bounces_->free.empty()) {
+      std::byte* buffer = bounces_->free.back();
+      bounces_->free.pop_back();
       return std::shared_ptr<std::byte>(buffer, give_back);
     }
   }
-  auto made = gpus_->allocate_pinned(std::max(bytes, staging_bytes));
+  auto made = gpus_->allocate_pinned(std::max(bytes, bounce_bytes));
   if (!made) return made.error();
   return std::shared_ptr<std::byte>(*made, give_back);
 }

@@ -70,7 +70,7 @@ class GpuSide {
 
   /// A buffer of pinned memory for a copy on the caller's thread; it is kept for the next one.
   /// @error out_of_memory
-  Result<std::shared_ptr<std::byte>> staging_buffer(std::int64_t bytes) const;
+  Result<std::shared_ptr<std::byte>> bounce_buffer(std::int64_t bytes) const;
 
   /// Lets GPUs reach shared memory at the speed of their link; false if the driver refuses.
   bool pin(SharedMemory& memory) const;
@@ -103,7 +103,7 @@ class GpuSide {
     std::shared_ptr<GpuChannel> channel;
   };
   explicit GpuSide(std::shared_ptr<Gpus> gpus)
-      : gpus_(std::move(gpus)), staging_(std::make_shared<Staging>(gpus_)) {}
+      : gpus_(std::move(gpus)), bounces_(std::make_shared<BounceBuffers>(gpus_)) {}
   /// GPUDirect Storage, if the settings and the system have it.
   Status open_files(const Config& config);
   Status start_files(const ChannelSpec& spec, ThreadDriver& driver);
@@ -112,19 +112,19 @@ class GpuSide {
   const Entry* find(const ChannelSpec& channel, int opened_on = -1) const;
 
   /// Buffers that no copy uses.
-  struct Staging {
-    explicit Staging(std::shared_ptr<Gpus> made_by) : gpus(std::move(made_by)) {}
-    Staging(const Staging&) = delete;
-    Staging& operator=(const Staging&) = delete;
-    ~Staging();
+  struct BounceBuffers {
+    explicit BounceBuffers(std::shared_ptr<Gpus> made_by) : gpus(std::move(made_by)) {}
+    BounceBuffers(const BounceBuffers&) = delete;
+    BounceBuffers& operator=(const BounceBuffers&) = delete;
+    ~BounceBuffers();
 
     std::shared_ptr<Gpus> gpus;
     std::mutex mutex;
-    std::vector<std::byte*> free;  ///< of staging_bytes each
+    std::vector<std::byte*> free;  ///< of bounce_bytes each
   };
 
   std::shared_ptr<Gpus> gpus_;
-  std::shared_ptr<Staging> staging_;
+  std::shared_ptr<BounceBuffers> bounces_;
   std::vector<int> devices_;  ///< by memory of the profile
   std::vector<Entry> entries_;
   struct FileEntry {

@@ -208,7 +208,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   options.copy = copy_nests;
   if (Status carrier = open_carrier(config, options); !carrier) return carrier.error();
   options.execute = [&engine](const Request& request, std::function<void(Status)> done) {
-    engine.run_nests(request, std::move(done));
+    engine.runner_->run_nests(request, std::move(done));
   };
   options.answer = engine.options_.answer;
   options.on_requester_lost = engine.options_.on_requester_lost;
@@ -241,8 +241,8 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   }
   processes->channel_ = std::make_unique<fabric::RemoteChannel>(*processes->fabric_, channel);
   const int number = engine.driver_->add_channel(*processes->channel_);
-  engine.channel_numbers_[ChannelKind::remote_write] = number;
-  engine.channel_numbers_[ChannelKind::remote_read] = number;
+  engine.runner_->add_channel(ChannelKind::remote_write, number);
+  engine.runner_->add_channel(ChannelKind::remote_read, number);
   return processes;
 }
 

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <system_error>
 
-#include "base/at.hpp"
+#include "base/check.hpp"
 
 namespace tranship {
 namespace {
@@ -38,6 +39,10 @@ bool look(std::chrono::microseconds at_most, const Found& found) {
   } while (std::chrono::steady_clock::now() < end);
   return found();
 }
+
+Error closed_error() { return {ErrorCode::closed, "the engine is closed"}; }
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 
@@ -99,7 +104,7 @@ void ThreadDriver::submit(std::shared_ptr<Transfer> transfer,
     std::unique_lock lock(mutex_);
     if (stopping_) {
       lock.unlock();
-      transfer->completion->end(Error{ErrorCode::closed, "the engine is closed"});
+      transfer->completion->end(closed_error());
       return;
     }
     Scheduler::Changes changes;
@@ -117,6 +122,24 @@ void ThreadDriver::submit(std::shared_ptr<Transfer> transfer,
       self->apply(lock, changes);
     });
   }
+}
+
+std::shared_ptr<Completion> ThreadDriver::completion_of(std::shared_ptr<const PolledEvent> event,
+                                                        int channel) {
+  auto completion = std::make_shared<Completion>();
+  {
+    std::lock_guard lock(mutex_);
+    CHECK(!worker(channel).channel->capabilities().synchronous,
+          "events are watched by the thread of an asynchronous channel");
+    if (!stopping_) {
+      worker(channel).watches.push_back({std::move(event), completion});
+      ++worker(channel).signals;
+      worker(channel).channel->wake();
+      return completion;
+    }
+  }
+  completion->end(closed_error());
+  return completion;
 }
 
 void ThreadDriver::cancel(const std::shared_ptr<Transfer>& transfer) {
@@ -325,6 +348,7 @@ void ThreadDriver::help_with(const Transfer& transfer,
 
 void ThreadDriver::run_asynchronous(int number) {
   std::vector<InFlight> flights(at(options_.jobs_in_flight_max));
+  std::vector<Watch> watches;
   Worker* self = nullptr;
   {
     std::lock_guard lock(mutex_);
@@ -336,21 +360,51 @@ void ThreadDriver::run_asynchronous(int number) {
     bool moved = collect(number, *self, flights);
     moved |= issue(number, *self, flights);
     cancel_drained(*self, flights);
+    moved |= end_watches(*self, watches);
     worked |= moved;
     if (moved) continue;
     const bool busy = std::any_of(flights.begin(), flights.end(),
                                   [](const InFlight& flight) { return flight.used; });
     if (!busy) {
       std::lock_guard lock(mutex_);
-      if (stopping_) return;
+      if (stopping_ && self->watches.empty()) return;
     }
     if (!busy && worked) {
       worked = false;
       look_for_signal(*self, seen);
       continue;
     }
-    self->channel->idle(idle_max);
+    if (watches.empty()) {
+      self->channel->idle(idle_max);
+    } else {
+      std::this_thread::yield();  // a sleep would outlast most of what is watched
+    }
   }
+}
+
+/// Ends the completions of events that have ended, or of all if the driver stops: nothing starts
+/// after them any more. Events are asked without the lock, since they may take locks of their own.
+bool ThreadDriver::end_watches(Worker& worker, std::vector<Watch>& watches) {
+  bool stopping = false;
+  {
+    std::lock_guard lock(mutex_);
+    stopping = stopping_;
+    std::move(worker.watches.begin(), worker.watches.end(), std::back_inserter(watches));
+    worker.watches.clear();
+  }
+  bool moved = false;
+  for (std::size_t k = 0; k < watches.size();) {
+    const bool done = watches[k].event->done();
+    if (!done && !stopping) {
+      ++k;
+      continue;
+    }
+    const Watch ended = std::move(watches[k]);
+    watches.erase(watches.begin() + static_cast<std::ptrdiff_t>(k));
+    ended.completion->end(done ? ended.event->status() : Status(closed_error()));
+    moved = true;
+  }
+  return moved;
 }
 
 bool ThreadDriver::issue(int number, Worker& worker, std::vector<InFlight>& flights) {

@@ -14,6 +14,7 @@
 #include "base/clock.hpp"
 #include "base/trace.hpp"
 #include "runtime/channel.hpp"
+#include "runtime/completion.hpp"
 #include "runtime/scheduler.hpp"
 
 namespace tranship {
@@ -42,6 +43,11 @@ class ThreadDriver {
   /// Starts a transfer after `after` have ended.
   void submit(std::shared_ptr<Transfer> transfer,
               const std::vector<std::shared_ptr<Completion>>& after);
+
+  /// Returns what ends when `event` has ended, as that did: transfers can start after it. The
+  /// thread of `channel`, which must not be synchronous, asks the event until then, and keeps it
+  /// alive.
+  std::shared_ptr<Completion> completion_of(std::shared_ptr<const PolledEvent> event, int channel);
 
   /// Lets the calling thread work for the transfer's first synchronous channel, as its workers do,
   /// while the transfer has tiles there that nobody has begun, until `deadline`: a thread that
@@ -76,12 +82,18 @@ class ThreadDriver {
     std::condition_variable work;
     bool sleeps = false;
   };
+  /// An event outside the runtime that transfers wait for.
+  struct Watch {
+    std::shared_ptr<const PolledEvent> event;
+    std::shared_ptr<Completion> completion;
+  };
   struct Worker {
     Channel* channel = nullptr;                      ///< Null: no thread was to be had for it.
     std::vector<std::unique_ptr<Sleeper>> sleepers;  ///< of a synchronous channel's threads
     std::condition_variable help;                    ///< threads that wait for a transfer wait here
     std::atomic<std::uint64_t> signals{0};           ///< written under the driver's mutex
     std::vector<std::thread> threads;
+    std::vector<Watch> watches;     ///< new ones, for an asynchronous channel's thread to take
     std::uint64_t drains_seen = 0;  ///< Of drains_, by an asynchronous channel's thread.
   };
   struct InFlight {
@@ -101,6 +113,7 @@ class ThreadDriver {
              Scheduler::Changes& changes);
   void run_asynchronous(int number);
   bool issue(int number, Worker& worker, std::vector<InFlight>& flights);
+  bool end_watches(Worker& worker, std::vector<Watch>& watches);
   bool collect(int number, Worker& worker, std::vector<InFlight>& flights);
   void cancel_drained(Worker& worker, std::vector<InFlight>& flights);
   bool look_for_signal(const Worker& worker, std::uint64_t seen) const;

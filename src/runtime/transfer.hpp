@@ -11,7 +11,7 @@
 #include "plan/tile.hpp"
 #include "runtime/buffer_queue.hpp"
 #include "runtime/channel.hpp"
-#include "runtime/event.hpp"
+#include "runtime/completion.hpp"
 
 namespace tranship {
 

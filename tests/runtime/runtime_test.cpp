@@ -294,3 +294,70 @@ TEST(callbacks_run_once_whenever_they_are_added) {
   completion.on_end([&](const Status&) { ++calls; });
   EXPECT_EQ(calls, 2);
 }
+
+namespace {
+
+/// Carries nothing; its thread is there to ask events.
+class IdleChannel : public Channel {
+ public:
+  IdleChannel() { capabilities_.synchronous = false; }
+  const std::string& name() const override { return name_; }
+  const Capabilities& capabilities() const override { return capabilities_; }
+  Status submit(const Request&) override { return Error{ErrorCode::io, "nothing is carried here"}; }
+
+ private:
+  std::string name_ = "idle";
+  Capabilities capabilities_;
+};
+
+struct Switch : PolledEvent {
+  bool done() const override { return on; }
+  Status status() const override { return how; }
+  std::atomic<bool> on{false};
+  Status how;
+};
+
+}  // namespace
+
+TEST(a_transfer_starts_after_an_event_outside_the_runtime) {
+  IdleChannel idle;
+  Machine machine;
+  const int number = machine.driver->add_channel(idle);
+  const auto event = std::make_shared<Switch>();
+  const auto one = machine.transfer(1000);
+  machine.driver->submit(one, {machine.driver->completion_of(event, number)});
+  EXPECT(!one->completion->wait(std::chrono::milliseconds(20)).ok());
+  EXPECT_EQ(machine.channel.submitted.load(), 0);
+  event->on = true;
+  EXPECT(one->completion->wait(patience).ok());
+  EXPECT(machine.target == machine.source);
+  machine.driver->close({ErrorCode::closed, "the test is over"});
+}
+
+TEST(a_transfer_fails_with_the_event_that_it_was_to_follow) {
+  IdleChannel idle;
+  Machine machine;
+  const int number = machine.driver->add_channel(idle);
+  const auto event = std::make_shared<Switch>();
+  event->how = Error{ErrorCode::io, "the GPU is lost"};
+  event->on = true;
+  const auto one = machine.transfer(1000);
+  machine.driver->submit(one, {machine.driver->completion_of(event, number)});
+  EXPECT(!one->completion->wait(patience).ok());
+  EXPECT_EQ(machine.channel.submitted.load(), 0);
+  machine.driver->close({ErrorCode::closed, "the test is over"});
+}
+
+TEST(closing_ends_the_wait_for_an_event_that_never_comes) {
+  IdleChannel idle;
+  Machine machine;
+  const int number = machine.driver->add_channel(idle);
+  const auto completion = machine.driver->completion_of(std::make_shared<Switch>(), number);
+  const auto one = machine.transfer(1000);
+  machine.driver->submit(one, {completion});
+  machine.driver->close({ErrorCode::closed, "the engine was closed"});
+  REQUIRE(completion->done());
+  EXPECT(completion->status().error().code == ErrorCode::closed);
+  EXPECT(one->completion->done());
+  EXPECT(machine.driver->completion_of(std::make_shared<Switch>(), number)->done());
+}

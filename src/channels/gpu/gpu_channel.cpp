@@ -58,7 +58,6 @@ Status GpuChannel::prepare() {
 
 GpuChannel::~GpuChannel() {
   for (const InFlight& one : in_flight_) {
-    if (one.flight != nullptr) continue;
     for (auto reached = options_.gpus->reached(one.mark); reached && !*reached;
          reached = options_.gpus->reached(one.mark)) {
       std::this_thread::yield();
@@ -194,11 +193,6 @@ void GpuChannel::abandon(const GpuMark& mark, bool marked, std::unique_ptr<GpuWo
 }
 
 Status GpuChannel::submit(const Request& request) {
-  if (request.nests.empty() && request.source.attachment != nullptr) {
-    in_flight_.push_back(
-        {request.tag, {}, nullptr, static_cast<const GpuFlight*>(request.source.attachment)});
-    return {};
-  }
   auto tools = take();
   if (!tools) return tools.error();
   auto& [mark, work] = *tools;
@@ -209,7 +203,7 @@ Status GpuChannel::submit(const Request& request) {
     abandon(mark, recorded.ok(), std::move(work));
     return status ? recorded : status;
   }
-  in_flight_.push_back({request.tag, mark, std::move(work), nullptr});
+  in_flight_.push_back({request.tag, mark, std::move(work)});
   return {};
 }
 
@@ -219,21 +213,13 @@ std::size_t GpuChannel::poll(std::span<Finished> finished) {
   for (std::size_t k = 0; k < in_flight_.size() && count < finished.size();) {
     InFlight& one = in_flight_[k];
     Status status;
-    if (one.flight != nullptr) {
-      if (!one.flight->done()) {
-        ++k;
-        continue;
-      }
-      status = one.flight->status();
-    } else {
-      auto reached = options_.gpus->reached(one.mark);
-      if (reached && !*reached) {
-        ++k;
-        continue;
-      }
-      if (!reached) status = reached.error();
-      give_back(one.mark, std::move(one.work));
+    auto reached = options_.gpus->reached(one.mark);
+    if (reached && !*reached) {
+      ++k;
+      continue;
     }
+    if (!reached) status = reached.error();
+    give_back(one.mark, std::move(one.work));
     finished[count++] = {one.tag, std::move(status)};
     in_flight_.erase(in_flight_.begin() + static_cast<std::ptrdiff_t>(k));
   }
@@ -279,7 +265,7 @@ Result<std::shared_ptr<GpuFlight>> GpuChannel::start(const Request& request,
   return std::shared_ptr<GpuFlight>(flight, retire);
 }
 
-Result<std::shared_ptr<GpuFlight>> GpuChannel::mark(const GpuStream& stream) {
+Result<std::shared_ptr<GpuFlight>> GpuChannel::event_behind(const GpuStream& stream) {
   return start({}, &stream, {});
 }
 

@@ -13,31 +13,30 @@
 #include "gpu/gpu_work.hpp"
 #include "os/fork.hpp"
 #include "runtime/channel.hpp"
+#include "runtime/completion.hpp"
 
 namespace tranship {
 
 class GpuChannel;
 
-/// A copy that the caller's thread has put into a stream. As a request's source attachment without
-/// nests it stands for "until that copy has ended". Nobody waits where the last reference to it is
-/// dropped: a copy that still runs is kept by its channel until it has ended. Threads: all.
-class GpuFlight : public Attachment, public std::enable_shared_from_this<GpuFlight> {
+/// A copy that the caller's thread has put into a stream, or an event behind other work there.
+/// Dropping the last reference does not wait: the channel keeps a copy that still runs until it has
+/// ended. Threads: all.
+class GpuFlight : public PolledEvent, public std::enable_shared_from_this<GpuFlight> {
  public:
   GpuFlight(std::shared_ptr<GpuChannel> channel, GpuMark mark, std::unique_ptr<GpuWork> work)
       : channel_(std::move(channel)), mark_(mark), work_(std::move(work)) {}
   ~GpuFlight() override;
 
   const GpuMark& mark() const { return mark_; }
-  /// Whether the copy has ended, well or not.
-  bool done() const;
+  bool done() const override;
   /// Holds what the copy reads and writes. Let go of as soon as somebody sees that it is done.
   void keep_alive(std::array<std::shared_ptr<void>, 3> owners) { owners_ = std::move(owners); }
   /// Let go of as soon as somebody sees that the copy is done.
   void hold(std::vector<std::shared_ptr<void>> leases) { leases_ = std::move(leases); }
   /// Asked once, when the copy has ended well: whether what it wrote still belongs to somebody.
   void check_at_end(std::function<Status()> check) { final_check_ = std::move(check); }
-  /// How it ended, once it is done.
-  Status status() const;
+  Status status() const override;
 
  private:
   friend class GpuChannel;
@@ -82,8 +81,9 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   /// @error what the driver refused
   Result<std::shared_ptr<GpuFlight>> start(const Request& request, const GpuStream* stream,
                                            std::span<const GpuMark> after);
-  /// A mark behind what a caller's stream holds now.
-  Result<std::shared_ptr<GpuFlight>> mark(const GpuStream& stream);
+  /// Returns an event behind what a caller's stream holds now; null if the stream is being
+  /// captured.
+  Result<std::shared_ptr<GpuFlight>> event_behind(const GpuStream& stream);
 
   /// Waits until the flights have ended, at most until `deadline`. From then on whoever drops the
   /// last reference to a flight that has not ended waits for it.
@@ -94,8 +94,7 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   struct InFlight {
     std::uint64_t tag = 0;
     GpuMark mark;
-    std::unique_ptr<GpuWork> work;      ///< null for a flight
-    const GpuFlight* flight = nullptr;  ///< whose end is awaited
+    std::unique_ptr<GpuWork> work;
   };
 
   explicit GpuChannel(Options options) : options_(std::move(options)) {}

@@ -1,4 +1,5 @@
-// Several copies that are asked for together, which an engine makes one where a GPU can.
+#include "engine/copy_all.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -7,7 +8,6 @@
 
 #include "data/lowering.hpp"
 #include "engine/checks.hpp"
-#include "engine/engine.hpp"
 #include "engine/spare_copy.hpp"
 
 namespace tranship {
@@ -104,43 +104,19 @@ class Guards {
   std::vector<std::shared_ptr<const Liveness>> lives_;
 };
 
-}  // namespace
-
-Result<Event> Engine::copy_all(std::span<const CopyPair> pairs, const CopyOptions& options) {
-  const auto entered = enter();
-  if (!entered) return entered.error();
-  std::vector<CopyPair> resolved;
-  const bool known = std::all_of(pairs.begin(), pairs.end(), [](const CopyPair& pair) {
-    return is_resolved(pair.source) && is_resolved(pair.target);
-  });
-  if (!known) {
-    resolved.assign(pairs.begin(), pairs.end());
-    for (CopyPair& pair : resolved) {
-      if (Status status = resolve(pair.source, pair.target); !status) return status.error();
-    }
-    pairs = resolved;
-  }
-  if (pairs.size() > 1) {
-    auto together = start_together(pairs, options);
-    if (!together) return together.error();
-    if (*together) return std::move(**together);
-  }
-  return copy_each(pairs, options);
-}
-
-Result<std::optional<Event>> Engine::start_together(std::span<const CopyPair> pairs,
-                                                    const CopyOptions& options) {
+/// Starts all pairs as one copy of a GPU; returns nothing if no single launch carries them.
+Result<std::optional<Event>> start_together(CopyRunner& runner, std::span<const CopyPair> pairs,
+                                            const CopyOptions& options) {
   const auto& largest =
       *std::max_element(pairs.begin(), pairs.end(), [](const CopyPair& a, const CopyPair& b) {
         return a.source.view.bytes() < b.source.view.bytes();
       });
-  auto query = query_of(largest.source, largest.target, options);
+  auto query = runner.planner().query_of(largest.source, largest.target, options);
   if (!query) return query.error();
-  auto plan = plan_of(*query);
+  auto plan = runner.planner().plan_of(*query);
   if (!plan) return plan.error();
-  const bool one_gpu_hop =
-      (*plan)->hops.size() == 1 &&
-      traits_of(options_.profile.channels[at((*plan)->hops[0].channel)].kind).gpu;
+  const bool one_gpu_hop = (*plan)->hops.size() == 1 &&
+                           on_gpu(runner.profile().channels[at((*plan)->hops[0].channel)].kind);
   const bool alike = std::all_of(pairs.begin(), pairs.end(), [&](const CopyPair& pair) {
     return same_place(pair.source, largest.source) && same_place(pair.target, largest.target);
   });
@@ -160,18 +136,32 @@ Result<std::optional<Event>> Engine::start_together(std::span<const CopyPair> pa
   auto made = std::make_shared<Plan>(**plan);
   made->nests.clear();
   made->bytes = copy.bytes();
-  auto event = start_on_gpu(made, pairs[0].source, pairs[0].target, options, {}, {{}, &copy});
+  auto event =
+      runner.start_on_gpu(made, pairs[0].source, pairs[0].target, options, {}, {{}, &copy});
   if (!event) return event.error();
   if (event->flight()) guards.give_to(*event->flight());
   return std::optional(std::move(*event));
 }
 
-Result<Event> Engine::copy_each(std::span<const CopyPair> pairs, const CopyOptions& given) {
+}  // namespace
+
+Result<Event> copy_all(CopyRunner& runner, std::span<const CopyPair> pairs,
+                       const CopyOptions& options) {
+  if (pairs.size() > 1) {
+    auto together = start_together(runner, pairs, options);
+    if (!together) return together.error();
+    if (*together) return std::move(**together);
+  }
+  return copy_each(runner, pairs, options);
+}
+
+Result<Event> copy_each(CopyRunner& runner, std::span<const CopyPair> pairs,
+                        const CopyOptions& given) {
   CopyOptions options = given;
   options.among_others = pairs.size() > 1;
   std::vector<Event> events;
   for (const CopyPair& pair : pairs) {
-    auto event = copy_resolved(pair.source, pair.target, options);
+    auto event = runner.copy(pair.source, pair.target, options);
     if (!event) {
       for (const Event& started : events) started.cancel();
       for (const Event& started : events) (void)started.wait({});
@@ -180,7 +170,7 @@ Result<Event> Engine::copy_each(std::span<const CopyPair> pairs, const CopyOptio
     const bool over = event->done() && event->wait({});
     if (events.empty() || !over) events.push_back(std::move(*event));
   }
-  if (events.empty()) return Event(std::make_shared<const Plan>(), nullptr, this);
+  if (events.empty()) return Event(std::make_shared<const Plan>());
   return events.size() == 1 ? std::move(events[0]) : Event(std::move(events));
 }
 

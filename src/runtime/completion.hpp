@@ -1,4 +1,4 @@
-// What a caller waits on.
+// The ends of transfers, and of work outside the runtime.
 #pragma once
 
 #include <atomic>
@@ -39,6 +39,17 @@ class Completion {
   std::atomic<bool> done_{false};
   Status status_;
   std::vector<std::function<void(const Status&)>> callbacks_;
+};
+
+/// Work that ends outside the runtime and says so only when it is asked, such as a copy that a GPU
+/// carries by itself. ThreadDriver::completion_of() makes a Completion of it. Threads: all.
+class PolledEvent {
+ public:
+  virtual ~PolledEvent() = default;
+  /// Whether the work has ended, well or not.
+  virtual bool done() const = 0;
+  /// How it ended, once it is done.
+  virtual Status status() const = 0;
 };
 
 }  // namespace tranship

@@ -1,4 +1,4 @@
-#include "runtime/event.hpp"
+#include "runtime/completion.hpp"
 
 #include "base/check.hpp"
 

@@ -1,0 +1,79 @@
+#include "engine/copy_planner.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "engine/checks.hpp"
+
+namespace tranship {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+CopyPlanner::CopyPlanner(const Profile& profile, const Config& config, std::size_t gpu_count)
+    : profile_(profile), config_(config), planner_(profile) {
+  const auto name_of = [](Where where) {
+    switch (where) {
+      case Where::pinned: return "node0/pinned0";
+      case Where::host: return "node0/host0";
+      case Where::file: return "node0/file0";
+      case Where::shared: return "node0/shared0";
+      case Where::near_process: return "node0/host1";
+      case Where::far_process: return "node1/host0";
+      case Where::device: break;  // there may be several
+    }
+    return "";
+  };
+  for (std::size_t k = 0; k < memories_.size(); ++k) {
+    memories_[k] = profile_.find_memory(name_of(static_cast<Where>(k)));
+  }
+  for (std::size_t k = 0; k < gpu_count; ++k) {
+    device_memories_.push_back(profile_.find_memory("node0/device" + std::to_string(k)));
+  }
+}
+
+int CopyPlanner::memory_of(const Array& array) const {
+  if (array.where != Where::device) return memories_[static_cast<std::size_t>(array.where)];
+  const bool known = array.device >= 0 && at(array.device) < device_memories_.size();
+  return known ? device_memories_[at(array.device)] : -1;
+}
+
+Result<PlanQuery> CopyPlanner::query_of(const Array& source, const Array& target,
+                                        const CopyOptions& options) const {
+  auto view = check_pair(source, target);
+  if (!view) return view.error();
+  PlanQuery query;
+  query.source = source.view;
+  query.target = std::move(*view);
+  query.source_memory = memory_of(source);
+  query.target_memory = memory_of(target);
+  query.planner = options.planner;
+  query.buffer_bytes_max = options.buffer_bytes_max;
+  query.full_from_bytes = config_.full_plan_bytes;
+  query.lanes_max = static_cast<int>(std::clamp<std::int64_t>(config_.lanes, 1, 64));
+  // Another process's array is reached from its own GPU alone.
+  if (is_opened(source) || is_opened(target)) query.lanes_max = 1;
+  if (query.source_memory < 0 || query.target_memory < 0) {
+    const Array& lost = query.source_memory < 0 ? source : target;
+    return Error{ErrorCode::no_route, "the machine profile has no memory for " + lost.name,
+                 "measure it anew with: tranship calibrate"};
+  }
+  if (query.planner == PlannerKind::automatic) {
+    query.planner = *planner_kind_from(config_.planner);
+  }
+  return query;
+}
+
+Result<std::shared_ptr<const Plan>> CopyPlanner::plan_of(const PlanQuery& query) {
+  if (auto cached = cache_.find(query)) return cached;
+  auto made = planner_.plan(query);
+  if (!made) return made.error();
+  auto shared = std::make_shared<const Plan>(std::move(*made));
+  cache_.add(query, shared);
+  return std::shared_ptr<const Plan>(shared);
+}
+
+}  // namespace tranship

@@ -1,0 +1,48 @@
+// From two arrays to a plan.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "base/config.hpp"
+#include "engine/array.hpp"
+#include "engine/copy_options.hpp"
+#include "machine/profile.hpp"
+#include "plan/cache.hpp"
+#include "plan/planner.hpp"
+
+namespace tranship {
+
+/// Checks the two ends of a copy, finds their memories in a profile and plans the way between them.
+/// Owns the planner and its cache. The profile and the settings must outlive it. Threads: all.
+class CopyPlanner {
+ public:
+  CopyPlanner(const Profile& profile, const Config& config, std::size_t gpu_count);
+
+  /// Returns the question for the planner. Does not look whether the arrays overlap.
+  /// @error as check_pair(); no_route if the profile lacks a memory
+  Result<PlanQuery> query_of(const Array& source, const Array& target,
+                             const CopyOptions& options) const;
+
+  /// Returns the plan, from the cache if it is there.
+  Result<std::shared_ptr<const Plan>> plan_of(const PlanQuery& query);
+
+  /// Returns the plan if the cache has it and no lock is taken; else null.
+  std::shared_ptr<const Plan> find_now(const PlanQuery& query) { return cache_.find_now(query); }
+
+  PlanCache::Counters cache_counters() const { return cache_.counters(); }
+
+ private:
+  int memory_of(const Array& array) const;
+
+  const Profile& profile_;
+  const Config& config_;
+  Planner planner_;
+  PlanCache cache_;
+  std::array<int, 7> memories_{};     ///< the profile's number by Where, but for devices; -1: none
+  std::vector<int> device_memories_;  ///< the profile's number of each GPU's; -1: none
+};
+
+}  // namespace tranship

@@ -1,0 +1,444 @@
+#include "engine/copy_runner.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/unless_interrupted.hpp"
+#include "channels/host/copy.hpp"
+#include "data/lowering.hpp"
+#include "engine/checks.hpp"
+#include "engine/processes.hpp"
+#include "engine/waiting.hpp"
+
+namespace tranship {
+namespace {
+
+/// A short copy may stand behind others in its stream; a GPU that is silent for so long is lost.
+constexpr std::chrono::seconds bounce_wait_max{60};
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+/// A busy machine is planned for anew where the copy takes this many times as long as the plan.
+constexpr double busy_planning_share = 20;
+
+/// In a pipeline, this many times the threads that its rate needs take part in a hop: what more
+/// cores have in their caches slows the bus that comes after or before them.
+constexpr double threads_spare = 1.75;
+/// So few threads always take part.
+constexpr int threads_least = 4;
+
+/// Threads for a hop of a pipeline on a channel of so many; 0: no bound.
+int threads_needed(const Plan& plan, const Hop& hop, const ChannelSpec& channel) {
+  const double rate = hop.converts ? hop.bytes_per_second : channel.throughput.peak();
+  if (channel.width <= threads_least || rate <= 0) return 0;
+  const double needed = std::ceil(threads_spare * plan.bytes_per_second / rate * channel.width);
+  return static_cast<int>(std::clamp<double>(needed, threads_least, channel.width));
+}
+
+/// Whether another path was found than the one that the plan takes.
+bool has_other_ways(const Plan& plan) {
+  std::vector<int> memories{plan.hops.empty() ? -1 : plan.hops[0].source_memory};
+  for (const Hop& hop : plan.hops) memories.push_back(hop.target_memory);
+  return std::any_of(plan.alternatives.begin(), plan.alternatives.end(),
+                     [&](const Alternative& other) { return other.memories != memories; });
+}
+
+std::function<Status()> liveness_of(const Array& source, const Array& target) {
+  return [a = source.liveness, b = target.liveness] { return check_liveness(a, b); };
+}
+
+/// Other processes keep their arrays until the copy is done, and are asked then whether they did.
+void guard_until_done(GpuFlight& flight, const Array& source, const Array& target, Leases leases) {
+  if (!source.liveness && !target.liveness) return;
+  flight.check_at_end(liveness_of(source, target));
+  flight.hold(std::move(leases));
+}
+
+/// A transfer that is one request of a channel, without a way of its own to it.
+std::shared_ptr<Transfer> one_request(std::string label, int channel, std::int64_t bytes) {
+  auto plan = std::make_shared<Plan>();
+  plan->hops.resize(1);
+  plan->lanes = {{0, 1, 0}};
+  plan->bytes = bytes;
+  plan->tiles = 1;
+  auto transfer = std::make_shared<Transfer>();
+  transfer->plan = std::move(plan);
+  transfer->label = std::move(label);
+  Descriptor descriptor;
+  descriptor.channel = channel;
+  transfer->descriptors.push_back(descriptor);
+  return transfer;
+}
+
+/// Whether somebody must wait for what a GPU cannot wait for by itself.
+bool waits_for_transfers(const std::vector<Event>& after) {
+  for (const Event& given : after) {
+    for (const Event& event : given.parts()) {
+      if (!event.flight() && !event.done()) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Plan>> CopyRunner::plan(const Array& source, const Array& target,
+                                                     const CopyOptions& options) {
+  auto query = planner_.query_of(source, target, options);
+  if (!query) return query.error();
+  if (Status s = check_overlap(source, target, query->target); !s) return s.error();
+  query->waiting_s = waiting_s(options.priority);
+  return planner_.plan_of(*query);
+}
+
+bool CopyRunner::cold(const Plan& plan, const CopyOptions& options) const {
+  return 2 * std::max(plan.bytes, options.together_bytes) > profile_.cache_bytes;
+}
+
+int CopyRunner::channel_number(const ChannelSpec& channel, int opened_on) const {
+  const bool to_gpu = gpus_ && gpus_->serves(channel);
+  return to_gpu ? gpus_->number_of(channel, opened_on) : channel_numbers_.at(channel.kind);
+}
+
+std::vector<double> CopyRunner::waiting_s(int priority) const {
+  const std::vector<double> by_kind = driver_->waiting_s(priority);
+  if (std::all_of(by_kind.begin(), by_kind.end(), [](double s) { return s <= 0; })) return {};
+  std::vector<double> by_channel;
+  for (const ChannelSpec& channel : profile_.channels) {
+    int number = -1;
+    if (gpus_ && gpus_->serves(channel)) {
+      number = gpus_->number_of(channel);
+    } else if (const auto found = channel_numbers_.find(channel.kind);
+               found != channel_numbers_.end()) {
+      number = found->second;
+    }
+    by_channel.push_back(number < 0 ? 0 : by_kind[at(number)]);
+  }
+  return by_channel;
+}
+
+std::optional<Event> CopyRunner::copy_now(const Array& source, const Array& target,
+                                          const CopyOptions& options) {
+  const bool inside =
+      in_memory(source.where) && in_memory(target.where) && !options.stream && trace_ == nullptr;
+  if (!inside) return {};
+  for (const Event& event : options.after) {
+    if (!event.ended_well()) return {};
+  }
+  if (!lifetime_.usable()) return {};
+  auto query = planner_.query_of(source, target, options);
+  if (!query || !check_overlap(source, target, query->target)) return {};
+  auto plan = planner_.find_now(*query);
+  if (!plan || !(plan->bytes == 0 || (plan->direct && plan->hops.size() == 1))) return {};
+  const CopyHere held(source, target);
+  if (!held.stands()) return {};  // copy() says why
+  if (plan->bytes > 0) {
+    copy_nests(plan->nests, source.place.address, target.place.address, cold(*plan, options));
+  }
+  if (!check_liveness(source.liveness, target.liveness)) return {};
+  return Event(std::move(plan));
+}
+
+Result<Event> CopyRunner::copy(const Array& source, const Array& target,
+                               const CopyOptions& options) {
+  auto query = planner_.query_of(source, target, options);
+  if (!query) return query.error();
+  if (Status s = check_overlap(source, target, query->target); !s) return s.error();
+  auto plan = planner_.plan_of(*query);
+  if (!plan) return plan.error();
+  if ((*plan)->bytes == 0) return Event(*plan);
+  const double planning_s = profile_.planning_s;
+  const bool worth_planning = (*plan)->seconds > busy_planning_share * planning_s;
+  if (!(*plan)->direct && worth_planning && has_other_ways(**plan)) {
+    query->waiting_s = waiting_s(options.priority);
+    if (!query->waiting_s.empty()) plan = planner_.plan_of(*query);
+    if (!plan) return plan.error();
+  }
+  return carry(*plan, source, target, options, {(*plan)->nests, nullptr});
+}
+
+Result<Event> CopyRunner::carry(const std::shared_ptr<const Plan>& plan, const Array& source,
+                                const Array& target, const CopyOptions& options,
+                                const Cargo& cargo) {
+  const bool ready = std::all_of(options.after.begin(), options.after.end(),
+                                 [](const Event& event) { return event.done(); });
+  const bool within_memory = in_memory(source.where) && in_memory(target.where);
+  const bool one_hop = plan->hops.size() == 1;
+  const bool one_gpu_hop = one_hop && on_gpu(profile_.channels[at(plan->hops[0].channel)].kind);
+  if (within_memory && ready && plan->direct && one_hop && !one_gpu_hop) {
+    return copy_here(plan, source, target, options, cargo);
+  }
+  auto leases = leases_of(source, target);
+  if (!leases) return leases.error();
+  // What lies in this process's memory needs nothing that closing ends.
+  Gate::Pass pass;
+  if (!within_memory || !leases->empty()) {
+    auto entered = lifetime_.enter();
+    if (!entered) return entered.error();
+    pass = std::move(*entered);
+  }
+  // In a stream of the caller's the copy must stand before this returns.
+  if (one_gpu_hop && (options.stream || !waits_for_transfers(options.after))) {
+    return start_on_gpu(plan, source, target, options, std::move(*leases), cargo);
+  }
+  const bool bounced = plan->direct && plan->hops.size() > 1;
+  if (bounced ? ready && !options.stream : plan->direct && ready) {
+    for (const Event& event : options.after) {
+      if (Status status = event.wait({}); !status) return status.error();
+    }
+    if (bounced) return carry_bounced(plan, source, target, options, std::move(*leases));
+    if (const auto status = carry_directly(*plan, source, target, options, cargo)) {
+      if (!*status) return status->error();
+      return Event(plan);
+    }
+  }
+  auto after = waits_of(*plan, options);
+  if (!after) return after.error();
+  return start_transfer(source, target, options, plan, *after, std::move(*leases), cargo.indexed);
+}
+
+/// Carries a copy within memory on the caller's thread. Closing needs not wait for it, but peers
+/// do before they take their memory back.
+Result<Event> CopyRunner::copy_here(const std::shared_ptr<const Plan>& plan, const Array& source,
+                                    const Array& target, const CopyOptions& options,
+                                    const Cargo& cargo) {
+  for (const Event& event : options.after) {
+    if (Status status = event.wait({}); !status) return status.error();
+  }
+  const CopyHere held(source, target);
+  if (Status status = held.status(); !status) return status.error();
+  if (const auto status = carry_directly(*plan, source, target, options, cargo); !*status) {
+    return status->error();
+  }
+  return Event(plan);
+}
+
+Result<Event> CopyRunner::start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
+                                       const Array& target, const CopyOptions& options,
+                                       Leases leases, const Cargo& cargo) {
+  const ChannelSpec& spec = profile_.channels[at(plan->hops[0].channel)];
+  GpuChannel& usual = gpus_->channel(spec);
+  GpuChannel& channel = gpus_->channel(spec, opened_on(target));
+  std::vector<GpuMark> after;
+  for (const Event& given : options.after) {
+    for (const Event& event : given.parts()) {
+      if (event.done() || !event.flight()) {
+        if (Status status = wait_here(options, event); !status) return status.error();
+      } else {
+        after.push_back(event.flight()->mark());
+      }
+    }
+  }
+  Request request;
+  request.nests = cargo.nests;
+  if (cargo.indexed != nullptr) request.indexed = cargo.indexed->nests();
+  request.source = source.place;
+  request.target = target.place;
+  request.bytes = plan->bytes;
+  request.priority = options.priority;
+  const GpuStream stream{usual.device(), reinterpret_cast<void*>(options.stream.value_or(0))};
+  const bool in_stream = options.stream && &channel == &usual;
+  std::shared_ptr<GpuFlight> before;
+  if (options.stream && !in_stream) {
+    auto behind = usual.event_behind(stream);
+    if (!behind) return behind.error();
+    before = std::move(*behind);
+    if (before) after.push_back(before->mark());
+  }
+  auto flight = channel.start(request, in_stream ? &stream : nullptr, after);
+  if (!flight) return flight.error();
+  if (*flight) {
+    (*flight)->keep_alive({source.owner, target.owner});
+    guard_until_done(**flight, source, target, std::move(leases));
+  }
+  if (options.stream && !in_stream) {
+    if (Status s = gpus_->gpus()->wait(stream, (*flight)->mark()); !s) return s.error();
+  }
+  return *flight ? Event(plan, std::move(*flight)) : Event(plan);
+}
+
+Result<Event> CopyRunner::carry_bounced(const std::shared_ptr<const Plan>& plan,
+                                        const Array& source, const Array& target,
+                                        const CopyOptions& options, Leases leases) {
+  const Hop& first = plan->hops[0];
+  const Hop& last = plan->hops[1];
+  auto buffer = gpus_->bounce_buffer(first.target->end_bytes());
+  if (!buffer) return buffer.error();
+  std::vector<LoopNest> to_buffer;
+  std::vector<LoopNest> from_buffer;
+  lower({first.source.get(), plan->corner_source}, {first.target.get(), {}}, plan->extents,
+        first.fields, to_buffer);
+  lower({last.source.get(), {}}, {last.target.get(), plan->corner_target}, plan->extents,
+        last.fields, from_buffer);
+  const bool up = on_gpu(profile_.channels[at(last.channel)].kind);
+  Request request;
+  request.source = up ? Place{buffer->get(), nullptr} : source.place;
+  request.target = up ? target.place : Place{buffer->get(), nullptr};
+  request.nests = up ? from_buffer : to_buffer;
+  request.bytes = plan->bytes;
+  request.priority = options.priority;
+  if (up) copy_nests(to_buffer, source.place.address, buffer->get(), false);
+  const Hop& hop = up ? last : first;
+  auto flight = gpus_->channel(profile_.channels[at(hop.channel)]).start(request, nullptr, {});
+  if (!flight) return flight.error();
+  // The GPU reads what lies in the buffer by now, and writes nothing but the buffer.
+  (*flight)->keep_alive({up ? nullptr : source.owner, up ? target.owner : nullptr, *buffer});
+  guard_until_done(**flight, source, target, std::move(leases));
+  if (up) return Event(plan, std::move(*flight));
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + bounce_wait_max;
+  const auto wait = [&](Clock::time_point until) { return wait_for_flight(**flight, until); };
+  if (Status status = wait_here(options, end, wait); !status) return status.error();
+  copy_nests(from_buffer, buffer->get(), target.place.address, false);
+  return Event(plan);
+}
+
+Result<std::vector<std::shared_ptr<Completion>>> CopyRunner::waits_of(const Plan& plan,
+                                                                      const CopyOptions& options) {
+  std::vector<std::shared_ptr<Completion>> after;
+  const ChannelSpec* gpu_hop = nullptr;
+  for (const ChannelSpec& spec : profile_.channels) {
+    if (on_gpu(spec.kind) && gpus_ && gpus_->number_of(spec) >= 0) gpu_hop = &spec;
+  }
+  for (const Hop& hop : plan.hops) {
+    const ChannelSpec& spec = profile_.channels[at(hop.channel)];
+    if (on_gpu(spec.kind)) gpu_hop = &spec;
+  }
+  for (const Event& given : options.after) {
+    for (const Event& event : given.parts()) {
+      if (event.flight() && !event.done()) {
+        if (gpu_hop == nullptr) {  // it is another engine's, and this one has no GPU
+          if (Status status = wait_here(options, event); !status) return status.error();
+          continue;
+        }
+        after.push_back(driver_->completion_of(event.flight(), channel_number(*gpu_hop)));
+      } else {
+        after.push_back(event.completion());
+      }
+    }
+  }
+  if (options.stream && gpu_hop != nullptr) {
+    GpuChannel& channel = gpus_->channel(*gpu_hop);
+    auto flight =
+        channel.event_behind({channel.device(), reinterpret_cast<void*>(*options.stream)});
+    if (!flight) return flight.error();
+    if (*flight) after.push_back(driver_->completion_of(*flight, channel_number(*gpu_hop)));
+  }
+  return after;
+}
+
+Status CopyRunner::wait_here(
+    const CopyOptions& options, std::chrono::steady_clock::time_point end,
+    const std::function<Status(std::chrono::steady_clock::time_point)>& wait) const {
+  using Clock = std::chrono::steady_clock;
+  while (true) {
+    Status status = wait(std::min(end, Clock::now() + interruption_look));
+    if (status || status.error().code != ErrorCode::timeout) return status;
+    if (Status open = lifetime_.usable(); !open) return open;
+    if (options.interrupted != nullptr && options.interrupted()) {
+      return Error{ErrorCode::cancelled, "interrupted"};
+    }
+    if (Clock::now() >= end) return status;
+  }
+}
+
+Status CopyRunner::wait_here(const CopyOptions& options, const Event& event) const {
+  using Time = std::chrono::steady_clock::time_point;
+  bool ended = false;
+  const Status status = wait_here(options, Time::max(), [&](Time until) -> Status {
+    Status waited = event.wait(until - std::chrono::steady_clock::now());
+    ended = waited || event.done();
+    return ended ? Status{} : waited;  // how it ended comes below, whatever that is
+  });
+  return ended ? event.wait({}) : status;
+}
+
+std::optional<Status> CopyRunner::carry_directly(const Plan& plan, const Array& source,
+                                                 const Array& target, const CopyOptions& options,
+                                                 const Cargo& cargo) {
+  const std::int64_t begin_ns = trace_ != nullptr ? clock_.now_ns() : 0;
+  std::optional<Status> status;
+  if (in_memory(source.where) && in_memory(target.where)) {
+    const bool past_caches = cold(plan, options);
+    copy_nests(cargo.nests, source.place.address, target.place.address, past_caches);
+    if (cargo.indexed != nullptr) {
+      copy_indexed(cargo.indexed->nests(), source.place.address, target.place.address, past_caches);
+    }
+    status = check_liveness(source.liveness, target.liveness);
+  } else if (cargo.indexed == nullptr) {
+    status = Processes::carry_now(plan, source, target, !options.among_others);
+  }
+  if (trace_ != nullptr && status) {
+    trace_->add(
+        {plan.path(profile_), "caller", begin_ns, clock_.now_ns(), plan.bytes, 0, own_row()});
+  }
+  return status;
+}
+
+Event CopyRunner::start_transfer(const Array& source, const Array& target,
+                                 const CopyOptions& options,
+                                 const std::shared_ptr<const Plan>& plan,
+                                 const std::vector<std::shared_ptr<Completion>>& after,
+                                 Leases leases, const IndexedCopy* indexed) {
+  auto transfer = std::make_shared<Transfer>();
+  transfer->plan = plan;
+  transfer->source = source.place;
+  transfer->target = target.place;
+  transfer->priority = options.priority;
+  transfer->cold = cold(*plan, options);
+  transfer->keep_alive = {source.owner, target.owner};
+  transfer->label = plan->path(profile_);
+  if (indexed != nullptr) transfer->indexed = std::make_shared<const IndexedCopy>(*indexed);
+  if (source.liveness || target.liveness) {
+    for (auto& lease : leases) transfer->keep_alive.push_back(std::move(lease));
+    transfer->final_check = liveness_of(source, target);
+  }
+  for (const Lane& lane : plan->lanes) {
+    for (int k = 0; k < lane.hop_count; ++k) {
+      const Hop& hop = plan->hops[at(lane.first_hop + k)];
+      const ChannelSpec& spec = profile_.channels[at(hop.channel)];
+      Descriptor descriptor;
+      const bool last = k + 1 == lane.hop_count;
+      descriptor.channel = channel_number(spec, last ? opened_on(target) : -1);
+      if (lane.hop_count > 1) descriptor.in_flight_max = threads_needed(*plan, hop, spec);
+      const int next = k + 1 < lane.hop_count ? plan->hops[at(lane.first_hop + k + 1)].channel : -1;
+      descriptor.streams = next >= 0 && on_gpu(profile_.channels[at(next)].kind);
+      transfer->descriptors.push_back(descriptor);
+    }
+  }
+  driver_->submit(transfer, after);
+  return Event(plan, transfer, driver_);
+}
+
+Event CopyRunner::copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,
+                             const Array& target) {
+  return start_transfer(source, target, {}, plan, {}, {}, nullptr);
+}
+
+void CopyRunner::run_nests(const Request& request, std::function<void(Status)> done) {
+  const bool reads = request.source.attachment != nullptr;
+  const Place& attached = reads ? request.source : request.target;
+  const auto* on_gpu = dynamic_cast<const GpuMemory*>(attached.attachment);
+  int channel = channel_numbers_.at(reads ? ChannelKind::file_read : ChannelKind::file_write);
+  if (on_gpu != nullptr) {
+    const std::byte* slot = reads ? request.target.address : request.source.address;
+    if (!gpus_->reaches(slot)) {
+      return done(Error{ErrorCode::unsupported,
+                        "the exporting process could not pin the slots of this link for its GPU: "
+                        "raise its limit of locked memory (ulimit -l)"});
+    }
+    channel =
+        gpus_->number_of(reads ? ChannelKind::gpu_read : ChannelKind::gpu_write, on_gpu->device());
+  }
+  auto transfer = one_request("a peer's access", channel, request.bytes);
+  transfer->fixed_nests.assign(request.nests.begin(), request.nests.end());
+  transfer->source = request.source;
+  transfer->target = request.target;
+  if (on_gpu != nullptr) transfer->source.attachment = transfer->target.attachment = nullptr;
+  transfer->cold = request.cold;
+  transfer->completion->on_end(std::move(done));
+  driver_->submit(std::move(transfer), {});
+}
+
+}  // namespace tranship

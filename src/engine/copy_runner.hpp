@@ -1,0 +1,121 @@
+// Carries copies: the caller's thread, a GPU or the driver's workers do, as the plan says.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/trace.hpp"
+#include "engine/array.hpp"
+#include "engine/copy_options.hpp"
+#include "engine/copy_planner.hpp"
+#include "engine/event.hpp"
+#include "engine/gpu_side.hpp"
+#include "engine/lifetime.hpp"
+#include "machine/profile.hpp"
+#include "runtime/thread_driver.hpp"
+
+namespace tranship {
+
+/// What one hop moves when the caller's thread carries or starts it.
+struct Cargo {
+  std::span<const LoopNest> nests;
+  const IndexedCopy* indexed = nullptr;  ///< carried in addition; null: nothing
+};
+
+/// Carries one copy at a time for each of its callers, between arrays whose memories are known
+/// (is_resolved()). A copy that is shorter than a hand-off runs on the caller's thread, one hop of
+/// a GPU is started there, and all others become transfers of the driver. Owns no threads, channels
+/// or arrays: it refers to the parts that it was made of, which outlive it. Threads: all, after
+/// the last add_channel().
+class CopyRunner {
+ public:
+  struct Parts {
+    const Profile& profile;
+    CopyPlanner& planner;
+    Lifetime& lifetime;
+    std::shared_ptr<ThreadDriver> driver;
+    GpuSide* gpus = nullptr;  ///< null: no GPUs
+    Trace* trace = nullptr;   ///< null: nothing is traced
+    const Clock& clock;
+  };
+  explicit CopyRunner(Parts parts)
+      : profile_(parts.profile),
+        planner_(parts.planner),
+        lifetime_(parts.lifetime),
+        driver_(std::move(parts.driver)),
+        gpus_(parts.gpus),
+        trace_(parts.trace),
+        clock_(parts.clock) {}
+
+  /// Tells the runner the driver's number of a channel that is not a GPU's.
+  void add_channel(ChannelKind kind, int number) { channel_numbers_[kind] = number; }
+
+  CopyPlanner& planner() { return planner_; }
+  const Profile& profile() const { return profile_; }
+
+  /// Returns the plan that copy() would run now.
+  Result<std::shared_ptr<const Plan>> plan(const Array& source, const Array& target,
+                                           const CopyOptions& options);
+  /// Plans and carries a copy.
+  /// @error as Engine::copy()
+  Result<Event> copy(const Array& source, const Array& target, const CopyOptions& options);
+  /// As Engine::copy_now().
+  std::optional<Event> copy_now(const Array& source, const Array& target,
+                                const CopyOptions& options);
+  /// Carries a copy along a plan; `cargo` is what a plan of one hop moves when it does not go in
+  /// the plan's tiles. The cargo is not needed any more when the call returns.
+  Result<Event> carry(const std::shared_ptr<const Plan>& plan, const Array& source,
+                      const Array& target, const CopyOptions& options, const Cargo& cargo);
+  /// Starts a plan of one hop on its GPU.
+  Result<Event> start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
+                             const Array& target, const CopyOptions& options, Leases leases,
+                             const Cargo& cargo);
+  /// As Engine::copy_along().
+  Event copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,
+                   const Array& target);
+  /// Runs the nests of a peer's access as one job of a channel; `done` is called when it has ended.
+  void run_nests(const Request& request, std::function<void(Status)> done);
+
+ private:
+  std::vector<double> waiting_s(int priority) const;
+  int channel_number(const ChannelSpec& channel, int opened_on = -1) const;
+  /// Runs a short copy on the caller's thread; nothing if it must be queued after all.
+  std::optional<Status> carry_directly(const Plan& plan, const Array& source, const Array& target,
+                                       const CopyOptions& options, const Cargo& cargo);
+  Result<Event> copy_here(const std::shared_ptr<const Plan>& plan, const Array& source,
+                          const Array& target, const CopyOptions& options, const Cargo& cargo);
+  /// Carries a short copy to or from a GPU through a bounce buffer, on the caller's thread.
+  Result<Event> carry_bounced(const std::shared_ptr<const Plan>& plan, const Array& source,
+                              const Array& target, const CopyOptions& options, Leases leases);
+  /// Waits on the caller's thread by `wait`, which gets a time until which to wait.
+  /// @error timeout; closed or cancelled if that is so meanwhile; else what `wait` says
+  Status wait_here(const CopyOptions& options, std::chrono::steady_clock::time_point end,
+                   const std::function<Status(std::chrono::steady_clock::time_point)>& wait) const;
+  Status wait_here(const CopyOptions& options, const Event& event) const;
+  /// Returns what the copy must wait for: events, and what is in the caller's stream.
+  Result<std::vector<std::shared_ptr<Completion>>> waits_of(const Plan& plan,
+                                                            const CopyOptions& options);
+  Event start_transfer(const Array& source, const Array& target, const CopyOptions& options,
+                       const std::shared_ptr<const Plan>& plan,
+                       const std::vector<std::shared_ptr<Completion>>& after, Leases leases,
+                       const IndexedCopy* indexed);
+  bool cold(const Plan& plan, const CopyOptions& options) const;
+
+  const Profile& profile_;
+  CopyPlanner& planner_;
+  Lifetime& lifetime_;
+  std::shared_ptr<ThreadDriver> driver_;
+  GpuSide* gpus_;
+  Trace* trace_;
+  const Clock& clock_;
+  std::map<ChannelKind, int> channel_numbers_;  ///< the driver's number of each kind
+};
+
+}  // namespace tranship

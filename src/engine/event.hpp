@@ -1,0 +1,64 @@
+// Events: what the callers of an engine wait for.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "channels/gpu/gpu_channel.hpp"
+#include "os/fork.hpp"
+#include "plan/plan.hpp"
+#include "runtime/thread_driver.hpp"
+
+namespace tranship {
+
+/// The end of a copy, to wait for. A value; copies refer to the same transfer. Any thread.
+class Event {
+ public:
+  Event() = default;
+  /// A copy that has ended well.
+  explicit Event(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
+  /// A copy that the driver carries.
+  Event(std::shared_ptr<const Plan> plan, std::shared_ptr<Transfer> transfer,
+        const std::shared_ptr<ThreadDriver>& driver)
+      : plan_(std::move(plan)), transfer_(std::move(transfer)), driver_(driver) {}
+  /// A copy that the caller's thread has put into a stream of a GPU.
+  Event(std::shared_ptr<const Plan> plan, std::shared_ptr<GpuFlight> flight)
+      : plan_(std::move(plan)), flight_(std::move(flight)) {}
+
+  bool done() const;
+  /// Whether it is known, without a look at a GPU or a lock, that the copy has ended well.
+  bool ended_well() const;
+  /// @error timeout if the transfer has not ended by then; closed in a fork of the process that
+  ///        started it; else how it ended
+  Status wait(std::optional<std::chrono::nanoseconds> timeout) const;
+  /// Asks the transfer to end as cancelled. What had been written stays written.
+  void cancel() const;
+  /// Copies that end together.
+  explicit Event(std::vector<Event> parts) : plan_(parts[0].plan_), parts_(std::move(parts)) {}
+  /// Whether its threads live in the process that this one was forked from: then it never ends
+  /// here.
+  bool forked() const { return fork_generation_ != fork_generation(); }
+  /// The copies that it stands for: itself, if it is one.
+  std::vector<Event> parts() const { return parts_.empty() ? std::vector{*this} : parts_; }
+  /// Null for a copy of nothing; of several copies that of the first.
+  const std::shared_ptr<const Plan>& plan() const { return plan_; }
+  /// Null if the copy ended within the call, or is in flight().
+  std::shared_ptr<Completion> completion() const;
+  /// Null if the copy does not run on a GPU by itself.
+  const std::shared_ptr<GpuFlight>& flight() const { return flight_; }
+
+ private:
+  std::shared_ptr<const Plan> plan_;
+  std::shared_ptr<Transfer> transfer_;
+  std::shared_ptr<GpuFlight> flight_;
+  std::weak_ptr<ThreadDriver> driver_;
+  std::vector<Event> parts_;
+  std::uint64_t fork_generation_ = fork_generation();
+};
+
+}  // namespace tranship

@@ -1,0 +1,199 @@
+// An engine in C++: copies between host arrays, regions, pages, errors, cancelling and closing.
+#include "engine/engine.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "support/test.hpp"
+
+namespace tranship {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A machine of host memory alone. The rate and the hand-off decide which copies are queued: here
+/// those of more than some kilobytes.
+Profile host_profile() {
+  Profile profile;
+  profile.memories = {{"node0/host0", MemoryKind::host, 1 << 24}};
+  ChannelSpec spec;
+  spec.name = "memcpy node0";
+  spec.throughput = Throughput({{1, 1, 1e9}});
+  spec.width = 2;
+  profile.channels = {spec};
+  profile.handoff_s = 5e-6;
+  return profile;
+}
+
+std::unique_ptr<Engine> open_engine() {
+  Engine::Options options;
+  options.profile = host_profile();
+  options.config.threads = 2;
+  options.config.buffer_bytes = 1 << 24;
+  auto engine = Engine::open(std::move(options));
+  REQUIRE(engine.ok());
+  return std::move(*engine);
+}
+
+/// A matrix of 32-bit integers in host memory.
+struct Matrix {
+  Matrix(std::int64_t rows, std::int64_t columns, const char* layout = "F, y, x")
+      : values(static_cast<std::size_t>(rows * columns)) {
+    array.view = View::whole(Mapping::make({{"x", rows}, {"y", columns}}, {{"value", "i4", 4}},
+                                           Layout::parse(layout).value())
+                                 .value());
+    array.place.address = reinterpret_cast<std::byte*>(values.data());
+    array.name = "a matrix";
+  }
+  std::vector<std::int32_t> values;
+  Array array;
+};
+
+Matrix counted(std::int64_t rows, std::int64_t columns) {
+  Matrix matrix(rows, columns);
+  std::iota(matrix.values.begin(), matrix.values.end(), 1);
+  return matrix;
+}
+
+Status copied(Engine& engine, const Array& source, const Array& target) {
+  auto event = engine.copy(source, target, {});
+  return event ? event->wait(10s) : Status(event.error());
+}
+
+TEST(a_copy_between_host_arrays_ends_with_its_bytes) {
+  const auto engine = open_engine();
+  for (const std::int64_t rows : {3, 2000}) {  // on the caller's thread, and by workers
+    const Matrix source = counted(rows, 300);
+    Matrix target(rows, 300);
+    EXPECT(copied(*engine, source.array, target.array).ok());
+    EXPECT(target.values == source.values);
+  }
+  EXPECT_EQ(engine->buffer_bytes_in_use(), 0);
+}
+
+TEST(a_copy_between_layouts_transposes) {
+  const auto engine = open_engine();
+  const Matrix source = counted(40, 30);
+  Matrix target(40, 30, "F, x, y");
+  EXPECT(copied(*engine, source.array, target.array).ok());
+  for (std::size_t x = 0; x < 40; ++x) {
+    for (std::size_t y = 0; y < 30; ++y) {
+      EXPECT_EQ(target.values[x + 40 * y], source.values[30 * x + y]);
+    }
+  }
+}
+
+TEST(a_region_changes_nothing_beside_it) {
+  const auto engine = open_engine();
+  const Matrix source = counted(10, 8);
+  Matrix target(10, 8);
+  Array from = source.array;
+  Array to = target.array;
+  from.view.lower = {2, 3};
+  to.view.lower = {4, 1};
+  from.view.extents[0] = to.view.extents[0] = 5;
+  from.view.extents[1] = to.view.extents[1] = 4;
+  EXPECT(copied(*engine, from, to).ok());
+  for (std::size_t x = 0; x < 10; ++x) {
+    for (std::size_t y = 0; y < 8; ++y) {
+      const bool inside = x >= 4 && x < 9 && y >= 1 && y < 5;
+      EXPECT_EQ(target.values[8 * x + y], inside ? source.values[8 * (x - 2) + y + 2] : 0);
+    }
+  }
+}
+
+TEST(pages_land_where_the_lists_say) {
+  const auto engine = open_engine();
+  const std::int64_t pages = 600;
+  const Matrix source = counted(pages, 100);
+  std::vector<std::int64_t> from(static_cast<std::size_t>(pages));
+  std::iota(from.begin(), from.end(), 0);
+  std::vector<std::int64_t> to = from;
+  std::rotate(from.begin(), from.begin() + 250, from.end());
+  for (std::size_t k = 0; k + 1 < to.size(); k += 3) std::swap(to[k], to[k + 1]);
+  for (const std::size_t count : {std::size_t{2}, to.size()}) {
+    Matrix target(pages, 100);
+    auto event = engine->copy_pages(source.array, target.array, {from.data(), count},
+                                    {to.data(), count}, {});
+    REQUIRE(event.ok());
+    EXPECT(event->wait(10s).ok());
+    EXPECT_EQ(event->plan()->bytes, static_cast<std::int64_t>(count) * 400);
+    Matrix expected(pages, 100);
+    for (std::size_t k = 0; k < count; ++k) {
+      std::copy_n(source.values.begin() + 100 * from[k], 100,
+                  expected.values.begin() + 100 * to[k]);
+    }
+    EXPECT(target.values == expected.values);
+  }
+}
+
+TEST(a_failed_check_says_what_to_do_and_copies_nothing) {
+  const auto engine = open_engine();
+  const Matrix source = counted(4, 4);
+  Matrix target(4, 4);
+  target.array.writable = false;
+  const auto refused = engine->copy(source.array, target.array, {});
+  REQUIRE(!refused.ok());
+  EXPECT(refused.error().message.find("read-only") != std::string::npos);
+  EXPECT(!refused.error().hint.empty());
+  EXPECT(target.values == Matrix(4, 4).values);
+
+  Array lost = target.array;
+  lost.writable = true;
+  lost.where = Where::device;
+  const auto without_gpu = engine->copy(source.array, lost, {});
+  REQUIRE(!without_gpu.ok());
+  EXPECT(without_gpu.error().code == ErrorCode::unsupported);
+  EXPECT(!without_gpu.error().hint.empty());
+}
+
+TEST(copies_go_after_others_and_can_be_cancelled_before_they_begin) {
+  const auto engine = open_engine();
+  const Matrix source = counted(4000, 1000);
+  Matrix first(4000, 1000);
+  Matrix second(4000, 1000);
+  auto before = engine->copy(source.array, first.array, {});
+  REQUIRE(before.ok());
+  CopyOptions options;
+  options.after = {*before};
+  auto after = engine->copy(first.array, second.array, options);
+  auto unwanted = engine->copy(first.array, second.array, options);
+  REQUIRE(after.ok() && unwanted.ok());
+  unwanted->cancel();
+  const Status ended = unwanted->wait(10s);
+  EXPECT(ended.ok() || ended.error().code == ErrorCode::cancelled);
+  EXPECT(after->wait(10s).ok());
+  EXPECT(before->done());
+  EXPECT(second.values == source.values);
+}
+
+TEST(closing_ends_what_is_outstanding_and_later_calls) {
+  auto engine = open_engine();
+  const Matrix source = counted(4000, 1000);
+  std::vector<Matrix> targets;
+  std::vector<Event> events;
+  for (int k = 0; k < 6; ++k) targets.emplace_back(4000, 1000);
+  for (Matrix& target : targets) {
+    auto event = engine->copy(source.array, target.array, {});
+    REQUIRE(event.ok());
+    events.push_back(*event);
+  }
+  EXPECT(engine->close().ok());
+  for (const Event& event : events) {
+    EXPECT(event.done());
+    const Status ended = event.wait(0s);
+    EXPECT(ended.ok() || ended.error().code == ErrorCode::closed);
+  }
+  const auto refused = engine->copy(source.array, targets[0].array, {});
+  REQUIRE(!refused.ok());
+  EXPECT(refused.error().code == ErrorCode::closed);
+  EXPECT(!refused.error().hint.empty());
+  EXPECT(engine->close().ok());
+}
+
+}  // namespace
+}  // namespace tranship
