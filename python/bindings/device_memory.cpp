@@ -162,11 +162,11 @@ struct JoinedStream {
 
 /// Lets later work of `follower` start after what is in `stream` now.
 Status follow(Gpus& gpus, const GpuStream& follower, const CallerStream& stream) {
-  const auto mark = gpus.make_mark(stream.device);
-  if (!mark) return mark.error();
-  Status status = gpus.record(*mark, {stream.device, reinterpret_cast<void*>(stream.handle)});
-  if (status) status = gpus.wait(follower, *mark);
-  gpus.release(*mark);
+  const auto event = gpus.make_event(stream.device);
+  if (!event) return event.error();
+  Status status = gpus.record(*event, {stream.device, reinterpret_cast<void*>(stream.handle)});
+  if (status) status = gpus.wait(follower, *event);
+  gpus.release(*event);
   return status;
 }
 

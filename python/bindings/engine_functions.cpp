@@ -131,7 +131,7 @@ class OpenedStream {
  public:
   explicit OpenedStream(std::shared_ptr<Gpus> gpus) : gpus_(std::move(gpus)) {}
   ~OpenedStream() {
-    if (mark_) gpus_->release(*mark_);
+    if (event_) gpus_->release(*event_);
     if (stream_) gpus_->release(*stream_);
   }
   OpenedStream(const OpenedStream&) = delete;
@@ -141,21 +141,21 @@ class OpenedStream {
     auto stream = gpus_->make_stream(device, false);
     if (!stream) return stream.error();
     stream_ = *stream;
-    auto mark = gpus_->make_mark(device);
-    if (!mark) return mark.error();
-    mark_ = *mark;
+    auto event = gpus_->make_event(device);
+    if (!event) return event.error();
+    event_ = *event;
     return {};
   }
   Status copy(const std::byte* source, std::byte* target, std::int64_t bytes) {
     return gpus_->copy(*stream_, source, target, bytes);
   }
-  Status record() { return gpus_->record(*mark_, *stream_); }
-  Result<bool> reached() { return gpus_->reached(*mark_); }
+  Status record() { return gpus_->record(*event_, *stream_); }
+  Result<bool> reached() { return gpus_->reached(*event_); }
 
  private:
   std::shared_ptr<Gpus> gpus_;
   std::optional<GpuStream> stream_;
-  std::optional<GpuMark> mark_;
+  std::optional<GpuEvent> event_;
 };
 
 OpenedStream& stream_in(void* stream) { return *static_cast<OpenedStream*>(stream); }

@@ -220,13 +220,13 @@ Result<Event> CopyRunner::start_on_gpu(const std::shared_ptr<const Plan>& plan, 
   const ChannelSpec& spec = profile_.channels[at(plan->hops[0].channel)];
   GpuChannel& usual = gpus_->channel(spec);
   GpuChannel& channel = gpus_->channel(spec, opened_on(target));
-  std::vector<GpuMark> after;
+  std::vector<GpuEvent> after;
   for (const Event& given : options.after) {
     for (const Event& event : given.parts()) {
       if (event.done() || !event.flight()) {
         if (Status status = wait_here(options, event); !status) return status.error();
       } else {
-        after.push_back(event.flight()->mark());
+        after.push_back(event.flight()->event());
       }
     }
   }
@@ -244,7 +244,7 @@ Result<Event> CopyRunner::start_on_gpu(const std::shared_ptr<const Plan>& plan, 
     auto behind = usual.event_behind(stream);
     if (!behind) return behind.error();
     before = std::move(*behind);
-    if (before) after.push_back(before->mark());
+    if (before) after.push_back(before->event());
   }
   auto flight = channel.start(request, in_stream ? &stream : nullptr, after);
   if (!flight) return flight.error();
@@ -253,7 +253,7 @@ Result<Event> CopyRunner::start_on_gpu(const std::shared_ptr<const Plan>& plan, 
     guard_until_done(**flight, source, target, std::move(leases));
   }
   if (options.stream && !in_stream) {
-    if (Status s = gpus_->gpus()->wait(stream, (*flight)->mark()); !s) return s.error();
+    if (Status s = gpus_->gpus()->wait(stream, (*flight)->event()); !s) return s.error();
   }
   return *flight ? Event(plan, std::move(*flight)) : Event(plan);
 }

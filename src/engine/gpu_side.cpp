@@ -286,10 +286,10 @@ GpuSide::BounceBuffers::~BounceBuffers() {
 }
 
 Result<std::shared_ptr<std::byte>> GpuSide::bounce_buffer(std::int64_t bytes) const {
-  const auto give_back = [staging = bounces_, bytes](std::byte* buffer) {
-    if (bytes > bounce_bytes) return staging->gpus->release_pinned(buffer);
-    std::lock_guard lock(staging->mutex);
-    staging->free.push_back(buffer);
+  const auto give_back = [buffers = bounces_, bytes](std::byte* buffer) {
+    if (bytes > bounce_bytes) return buffers->gpus->release_pinned(buffer);
+    std::lock_guard lock(buffers->mutex);
+    buffers->free.push_back(buffer);
   };
   if (bytes <= bounce_bytes) {
     std::lock_guard lock(bounces_->mutex);
@@ -326,40 +326,41 @@ bool GpuSide::reaches(const std::byte* address) const {
   return gpus_->where(address).kind != MemoryKind::host;
 }
 
-std::string GpuSide::ticket_of(const std::byte* address) const {
-  const auto ticket = gpus_->ticket(address);
-  if (!ticket) return {};
+std::string GpuSide::ipc_handle_of(const std::byte* address) const {
+  const auto ipc = gpus_->ipc_handle(address);
+  if (!ipc) return {};
   fabric::MessageWriter out;
   out.add(static_cast<std::int64_t>(getpid())).add(reinterpret_cast<std::uint64_t>(address));
-  out.add(ticket->handle).text(ticket->bus).add(ticket->offset_bytes).add(ticket->allocation);
+  out.add(ipc->handle).text(ipc->bus).add(ipc->offset_bytes).add(ipc->allocation);
   return {reinterpret_cast<const char*>(out.bytes().data()), out.bytes().size()};
 }
 
-Result<GpuSide::Opened> GpuSide::open_ticket(const std::string& text) const {
+Result<GpuSide::Opened> GpuSide::open_ipc_handle(const std::string& text) const {
   fabric::MessageReader in(std::as_bytes(std::span(text.data(), text.size())));
   const auto pid = in.get<std::int64_t>();
   const auto address = in.get<std::uint64_t>();
-  GpuTicket ticket;
-  ticket.handle = in.get<decltype(ticket.handle)>();
-  ticket.bus = in.text();
-  ticket.offset_bytes = in.get<std::int64_t>();
-  ticket.allocation = in.get<std::uint64_t>();
-  if (!in.ok()) return Error{ErrorCode::invalid_argument, "a GPU's ticket cannot be read"};
+  IpcHandle ipc;
+  ipc.handle = in.get<decltype(ipc.handle)>();
+  ipc.bus = in.text();
+  ipc.offset_bytes = in.get<std::int64_t>();
+  ipc.allocation = in.get<std::uint64_t>();
+  if (!in.ok())
+    return Error{ErrorCode::invalid_argument, "the IPC handle of a GPU array cannot be read"};
   const auto& gpus = gpus_->list();
   const auto found = std::find_if(gpus.begin(), gpus.end(),
-                                  [&](const GpuInfo& info) { return info.bus == ticket.bus; });
+                                  [&](const GpuInfo& info) { return info.bus == ipc.bus; });
   // A GPU that is hidden from this process is reached from the first one that is not: CUDA opens
   // its memory all the same.
   const int device = found == gpus.end() ? 0 : static_cast<int>(found - gpus.begin());
-  // A driver opens no ticket in the process that wrote it: the memory is there already.
+  // A driver opens no IPC handle in the process that wrote it: the memory is there already.
   if (pid == getpid() && !gpus_->emulated()) {
     return Opened{reinterpret_cast<std::byte*>(address), device, nullptr};
   }
-  auto opened = gpus_->open_ticket(ticket, device);
+  auto opened = gpus_->open_ipc_handle(ipc, device);
   if (!opened) return opened.error();
   const auto shared = gpus_;
   return Opened{*opened, device, std::shared_ptr<void>(*opened, [shared](void* data) {
-                  shared->close_ticket(static_cast<std::byte*>(data));
+                  shared->close_ipc_handle(static_cast<std::byte*>(data));
                 })};
 }
 

@@ -83,7 +83,7 @@ class GpuSide {
 
   /// What another process of this machine needs to open an array on a GPU; empty if its kind of
   /// memory cannot be opened elsewhere.
-  std::string ticket_of(const std::byte* address) const;
+  std::string ipc_handle_of(const std::byte* address) const;
   struct Opened {
     std::byte* address = nullptr;
     int device = -1;
@@ -91,7 +91,7 @@ class GpuSide {
   };
   /// Opens it for the GPU that it lies on, or, if this process does not see that one, for another.
   /// @error what the driver refused
-  Result<Opened> open_ticket(const std::string& ticket) const;
+  Result<Opened> open_ipc_handle(const std::string& ipc) const;
 
   const std::shared_ptr<Gpus>& gpus() const { return gpus_; }
 

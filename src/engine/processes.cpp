@@ -126,9 +126,9 @@ class PeerLiveness : public Liveness {
 class OpenOnGpu final : public PeerLiveness {
  public:
   OpenOnGpu(std::shared_ptr<fabric::RemoteArray> array, std::shared_ptr<void> use,
-            std::shared_ptr<void> ticket)
+            std::shared_ptr<void> opened)
       : PeerLiveness(std::move(array)),
-        open_(std::make_shared<Open>(Open{std::move(use), std::move(ticket)})) {}
+        open_(std::make_shared<Open>(Open{std::move(use), std::move(opened)})) {}
 
   std::shared_ptr<void> hold() const override {
     if (!array_->link().requester->stands(array_->remote())) return nullptr;
@@ -145,7 +145,7 @@ class OpenOnGpu final : public PeerLiveness {
  private:
   struct Open {
     std::shared_ptr<void> use;
-    std::shared_ptr<void> ticket;  ///< goes first
+    std::shared_ptr<void> opened;  ///< goes first
   };
   mutable std::mutex mutex_;
   std::shared_ptr<Open> open_;
@@ -336,8 +336,8 @@ Status Processes::export_array(const std::string& name, const Array& array) {
   if (source.memory_kind == MemoryKind::device) {
     on_gpu = std::make_unique<GpuMemory>(source.device);
     exported.place.attachment = on_gpu.get();
-    exported.ticket = engine_.gpu_side_->ticket_of(exported.place.address);
-  } else if (cpu_reaches(source.memory_kind)) {
+    exported.ticket = engine_.gpu_side_->ipc_handle_of(exported.place.address);
+  } else if (in_memory(source.where)) {
     exported.memory = engine_.shared_memories_.holding(exported.place.address, exported.bytes);
   }
   if (Status status = fabric_->export_array(exported); !status) return status;
@@ -417,7 +417,7 @@ void Processes::open_on_gpu(const std::shared_ptr<fabric::RemoteArray>& remote,
                             Array& array) const {
   auto use = remote->link().requester->use(remote->remote());
   if (!use) return;  // withdrawn: the channel says so in full
-  auto opened = engine_.gpu_side_->open_ticket(remote->ticket());
+  auto opened = engine_.gpu_side_->open_ipc_handle(remote->ticket());
   if (!opened) return;
   array.place.address = opened->address;
   array.memory_kind = MemoryKind::device;

@@ -21,7 +21,7 @@
 namespace tranship {
 namespace {
 
-static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(GpuTicket::handle));
+static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(IpcHandle::handle));
 
 /// Of the driver's functions that are asked for: later ones would need a later driver.
 constexpr unsigned int driver_interface_version = 12000;
@@ -119,9 +119,9 @@ Status run(const char* name, int device, const Call& call) {
 }
 
 cudaStream_t handle_of(const GpuStream& stream) { return static_cast<cudaStream_t>(stream.handle); }
-cudaEvent_t handle_of(const GpuMark& mark) { return static_cast<cudaEvent_t>(mark.handle); }
+cudaEvent_t handle_of(const GpuEvent& event) { return static_cast<cudaEvent_t>(event.handle); }
 
-/// Copies and marks go to their stream's GPU whatever is current, but for the default streams,
+/// Copies and events go to their stream's GPU whatever is current, but for the default streams,
 /// which are those of the current GPU.
 template <typename Call>
 Status run_in(const GpuStream& stream, const char* name, const Call& call) {
@@ -192,11 +192,11 @@ class CudaGpus final : public Gpus {
   Status enter(int device) const override;
   Result<GpuStream> make_stream(int device, bool urgent) override;
   void release(const GpuStream& stream) override;
-  Result<GpuMark> make_mark(int device) override;
-  void release(const GpuMark& mark) override;
-  Status record(const GpuMark& mark, const GpuStream& stream) override;
-  Result<bool> reached(const GpuMark& mark) override;
-  Status wait(const GpuStream& stream, const GpuMark& mark) override;
+  Result<GpuEvent> make_event(int device) override;
+  void release(const GpuEvent& event) override;
+  Status record(const GpuEvent& event, const GpuStream& stream) override;
+  Result<bool> reached(const GpuEvent& event) override;
+  Status wait(const GpuStream& stream, const GpuEvent& event) override;
   bool capturing(const GpuStream& stream) const override;
 
   Status copy(const GpuStream& stream, const std::byte* source, std::byte* target,
@@ -210,9 +210,9 @@ class CudaGpus final : public Gpus {
   Status launch(const GpuStream& stream, const gpu::NestTable& table, const std::byte* source,
                 std::byte* target) override;
 
-  Result<GpuTicket> ticket(const std::byte* address) const override;
-  Result<std::byte*> open_ticket(const GpuTicket& ticket, int device) override;
-  void close_ticket(std::byte* address) override;
+  Result<IpcHandle> ipc_handle(const std::byte* address) const override;
+  Result<std::byte*> open_ipc_handle(const IpcHandle& ipc, int device) override;
+  void close_ipc_handle(std::byte* address) override;
 
  private:
   /// Tells an allocation of another process apart, for each GPU that opened it.
@@ -242,7 +242,7 @@ class CudaGpus final : public Gpus {
   decltype(&cuPointerGetAttribute) pointer_attribute_ = nullptr;
 
   PinnedRanges pinned_;  ///< what was pinned here: known without asking the driver
-  std::mutex tickets_lock_;
+  std::mutex ipc_lock_;
   std::map<Key, std::byte*> opened_;
   std::map<std::byte*, Opened> bases_;
 };
@@ -452,38 +452,38 @@ void CudaGpus::release(const GpuStream& stream) {
   check_released(on(stream.device, [&] { return cudaStreamDestroy(handle_of(stream)); }));
 }
 
-Result<GpuMark> CudaGpus::make_mark(int device) {
+Result<GpuEvent> CudaGpus::make_event(int device) {
   CHECK(known(device), "a GPU of that number does not exist");
-  cudaEvent_t event = nullptr;
+  cudaEvent_t handle = nullptr;
   auto status = run("cudaEventCreateWithFlags", device,
-                    [&] { return cudaEventCreateWithFlags(&event, cudaEventDisableTiming); });
+                    [&] { return cudaEventCreateWithFlags(&handle, cudaEventDisableTiming); });
   if (!status) return status.error();
-  return GpuMark{device, event};
+  return GpuEvent{device, handle};
 }
 
-void CudaGpus::release(const GpuMark& mark) {
-  if (mark.handle == nullptr) return;
-  check_released(on(mark.device, [&] { return cudaEventDestroy(handle_of(mark)); }));
+void CudaGpus::release(const GpuEvent& event) {
+  if (event.handle == nullptr) return;
+  check_released(on(event.device, [&] { return cudaEventDestroy(handle_of(event)); }));
 }
 
-Status CudaGpus::record(const GpuMark& mark, const GpuStream& stream) {
-  CHECK(mark.device == stream.device, "a mark is recorded on its own GPU");
+Status CudaGpus::record(const GpuEvent& event, const GpuStream& stream) {
+  CHECK(event.device == stream.device, "an event is recorded on its own GPU");
   return run_in(stream, "cudaEventRecord",
-                [&] { return cudaEventRecord(handle_of(mark), handle_of(stream)); });
+                [&] { return cudaEventRecord(handle_of(event), handle_of(stream)); });
 }
 
-Result<bool> CudaGpus::reached(const GpuMark& mark) {
+Result<bool> CudaGpus::reached(const GpuEvent& event) {
   DuringCapture relaxed;
-  const cudaError_t code = cudaEventQuery(handle_of(mark));
+  const cudaError_t code = cudaEventQuery(handle_of(event));
   if (code == cudaSuccess) return true;
-  if (code != cudaErrorNotReady) return failure(code, "a copy or kernel", mark.device);
+  if (code != cudaErrorNotReady) return failure(code, "a copy or kernel", event.device);
   (void)cudaGetLastError();
   return false;
 }
 
-Status CudaGpus::wait(const GpuStream& stream, const GpuMark& mark) {
+Status CudaGpus::wait(const GpuStream& stream, const GpuEvent& event) {
   return run("cudaStreamWaitEvent", stream.device,
-             [&] { return cudaStreamWaitEvent(handle_of(stream), handle_of(mark), 0); });
+             [&] { return cudaStreamWaitEvent(handle_of(stream), handle_of(event), 0); });
 }
 
 bool CudaGpus::capturing(const GpuStream& stream) const {
@@ -564,7 +564,7 @@ Status CudaGpus::launch(const GpuStream& stream, const gpu::NestTable& table,
   });
 }
 
-Result<GpuTicket> CudaGpus::ticket(const std::byte* address) const {
+Result<IpcHandle> CudaGpus::ipc_handle(const std::byte* address) const {
   const PointerInfo info = where(address);
   if (info.kind != MemoryKind::device || !known(info.device)) {
     return Error{ErrorCode::invalid_argument,
@@ -595,31 +595,31 @@ Result<GpuTicket> CudaGpus::ticket(const std::byte* address) const {
                    "only memory of cudaMalloc in this process can be offered to others: copy the "
                    "array into an array of the engine");
   }
-  GpuTicket ticket;
-  std::memcpy(ticket.handle.data(), &handle, sizeof handle);
-  ticket.bus = list_[static_cast<std::size_t>(info.device)].bus;
-  ticket.offset_bytes = static_cast<std::int64_t>(pointer - base);
-  ticket.allocation = identity;
-  return ticket;
+  IpcHandle ipc;
+  std::memcpy(ipc.handle.data(), &handle, sizeof handle);
+  ipc.bus = list_[static_cast<std::size_t>(info.device)].bus;
+  ipc.offset_bytes = static_cast<std::int64_t>(pointer - base);
+  ipc.allocation = identity;
+  return ipc;
 }
 
-Result<std::byte*> CudaGpus::open_ticket(const GpuTicket& ticket, int device) {
+Result<std::byte*> CudaGpus::open_ipc_handle(const IpcHandle& ipc, int device) {
   CHECK(known(device), "a GPU of that number does not exist");
-  const Key key{ticket.handle, ticket.allocation, device};
-  std::lock_guard held(tickets_lock_);
+  const Key key{ipc.handle, ipc.allocation, device};
+  std::lock_guard held(ipc_lock_);
   if (const auto found = opened_.find(key); found != opened_.end()) {
     ++bases_.at(found->second).users;
-    return found->second + ticket.offset_bytes;
+    return found->second + ipc.offset_bytes;
   }
   cudaIpcMemHandle_t handle{};
-  std::memcpy(&handle, ticket.handle.data(), sizeof handle);
+  std::memcpy(&handle, ipc.handle.data(), sizeof handle);
   void* address = nullptr;
   const cudaError_t code = on(device, [&] {
     return cudaIpcOpenMemHandle(&address, handle, cudaIpcMemLazyEnablePeerAccess);
   });
   if (code != cudaSuccess) {
     return failure(code, "cudaIpcOpenMemHandle", device,
-                   "the memory on the GPU at " + ticket.bus +
+                   "the memory on the GPU at " + ipc.bus +
                        " is of another process, which must be alive and see the same GPUs: "
                        "containers need a common IPC namespace");
   }
@@ -627,23 +627,23 @@ Result<std::byte*> CudaGpus::open_ticket(const GpuTicket& ticket, int device) {
   const auto [entry, fresh] = bases_.emplace(base, Opened{key, 1});
   if (fresh) {
     opened_.emplace(key, base);
-    return base + ticket.offset_bytes;
+    return base + ipc.offset_bytes;
   }
   // CUDA counted one mapping twice: for another GPU, or for what lay at that address before.
   check_released(on(device, [&] { return cudaIpcCloseMemHandle(address); }));
-  if (entry->second.key.allocation != ticket.allocation) {
+  if (entry->second.key.allocation != ipc.allocation) {
     return Error{ErrorCode::io,
                  "an array that the other process has freed is still open here, on the GPU at " +
-                     ticket.bus + ": close it and try again"};
+                     ipc.bus + ": close it and try again"};
   }
   ++entry->second.users;
-  return base + ticket.offset_bytes;
+  return base + ipc.offset_bytes;
 }
 
-void CudaGpus::close_ticket(std::byte* address) {
-  std::lock_guard held(tickets_lock_);
+void CudaGpus::close_ipc_handle(std::byte* address) {
+  std::lock_guard held(ipc_lock_);
   auto found = bases_.upper_bound(address);
-  CHECK(found != bases_.begin(), "no open ticket is at this address");
+  CHECK(found != bases_.begin(), "no memory of an IPC handle is open at this address");
   --found;
   if (--found->second.users > 0) return;
   const int device = found->second.key.device;

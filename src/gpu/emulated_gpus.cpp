@@ -1,4 +1,4 @@
-// GPUs whose memory is the host's. Work runs at once on the calling thread; marks are reached at
+// GPUs whose memory is the host's. Work runs at once on the calling thread; events are reached at
 // the second question, so that a caller that does not poll fails here too. It is stricter than
 // CUDA where CUDA may go wrong silently: ranges, pageable memory in kernels, released handles.
 #include <fcntl.h>
@@ -32,14 +32,14 @@ constexpr std::uintptr_t named_stream_max = 2;
 
 std::uintptr_t number_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
-/// What a ticket's handle holds.
+/// What the bytes of an IPC handle hold.
 struct Handle {
   std::int32_t process = 0;
   std::int32_t descriptor = -1;
   std::uint64_t inode = 0;
   std::int64_t bytes = 0;
 };
-static_assert(sizeof(Handle) <= sizeof(GpuTicket::handle));
+static_assert(sizeof(Handle) <= sizeof(IpcHandle::handle));
 
 /// Maps the memory of another process through /proc, as a driver does by other means.
 Result<std::shared_ptr<SharedMemory>> open_memory(const Handle& handle) {
@@ -67,7 +67,7 @@ struct AddressRange {
   PointerInfo info;
   std::int64_t bytes = 0;
   bool registered = false;                       ///< by pin()
-  bool opened = false;                           ///< from a ticket
+  bool opened = false;                           ///< from an IPC handle
   std::int64_t users = 1;                        ///< of an opened range
   std::shared_ptr<SharedMemory> device_memory;   ///< of device memory
   std::unique_ptr<std::byte, FreeMemory> block;  ///< of pinned memory that was allocated here
@@ -78,7 +78,7 @@ struct EmulatedStream {
   std::mutex lock;  ///< held while work runs
 };
 
-struct EmulatedMark {
+struct EmulatedEvent {
   int device = 0;
   int questions_left = 0;  ///< that are answered "not yet"
 };
@@ -102,11 +102,11 @@ class EmulatedGpus final : public Gpus {
   Status enter(int) const override { return {}; }
   Result<GpuStream> make_stream(int device, bool urgent) override;
   void release(const GpuStream& stream) override;
-  Result<GpuMark> make_mark(int device) override;
-  void release(const GpuMark& mark) override;
-  Status record(const GpuMark& mark, const GpuStream& stream) override;
-  Result<bool> reached(const GpuMark& mark) override;
-  Status wait(const GpuStream& stream, const GpuMark& mark) override;
+  Result<GpuEvent> make_event(int device) override;
+  void release(const GpuEvent& event) override;
+  Status record(const GpuEvent& event, const GpuStream& stream) override;
+  Result<bool> reached(const GpuEvent& event) override;
+  Status wait(const GpuStream& stream, const GpuEvent& event) override;
   bool capturing(const GpuStream&) const override { return false; }
 
   Status copy(const GpuStream& stream, const std::byte* source, std::byte* target,
@@ -120,9 +120,9 @@ class EmulatedGpus final : public Gpus {
   Status launch(const GpuStream& stream, const gpu::NestTable& table, const std::byte* source,
                 std::byte* target) override;
 
-  Result<GpuTicket> ticket(const std::byte* address) const override;
-  Result<std::byte*> open_ticket(const GpuTicket& ticket, int device) override;
-  void close_ticket(std::byte* address) override;
+  Result<IpcHandle> ipc_handle(const std::byte* address) const override;
+  Result<std::byte*> open_ipc_handle(const IpcHandle& ipc, int device) override;
+  void close_ipc_handle(std::byte* address) override;
 
  private:
   using Ranges = std::map<std::uintptr_t, AddressRange>;  // by base address; they do not overlap
@@ -145,12 +145,12 @@ class EmulatedGpus final : public Gpus {
   mutable std::shared_mutex memory_lock_;
   Ranges ranges_;
   std::vector<std::int64_t> used_bytes_;  // of each GPU
-  /// Process, inode and descriptor of an opened ticket: where it lies here.
+  /// Process, inode and descriptor of an opened IPC handle: where it lies here.
   std::map<std::tuple<std::int32_t, std::uint64_t, std::int32_t>, std::byte*> opened_;
 
   mutable std::mutex work_lock_;
   std::map<const void*, std::shared_ptr<EmulatedStream>> streams_;
-  std::map<const void*, std::unique_ptr<EmulatedMark>> marks_;
+  std::map<const void*, std::unique_ptr<EmulatedEvent>> events_;
   std::vector<std::shared_ptr<EmulatedStream>> default_streams_;
 };
 
@@ -321,49 +321,49 @@ Result<std::shared_ptr<EmulatedStream>> EmulatedGpus::stream_of(const GpuStream&
   return found->second;
 }
 
-Result<GpuMark> EmulatedGpus::make_mark(int device) {
+Result<GpuEvent> EmulatedGpus::make_event(int device) {
   CHECK(known(device), "a GPU of that number does not exist");
-  auto mark = std::make_unique<EmulatedMark>();
-  mark->device = device;
-  void* handle = mark.get();
+  auto event = std::make_unique<EmulatedEvent>();
+  event->device = device;
+  void* handle = event.get();
   std::lock_guard held(work_lock_);
-  marks_.emplace(handle, std::move(mark));
-  return GpuMark{device, handle};
+  events_.emplace(handle, std::move(event));
+  return GpuEvent{device, handle};
 }
 
-void EmulatedGpus::release(const GpuMark& mark) {
-  if (mark.handle == nullptr) return;
+void EmulatedGpus::release(const GpuEvent& event) {
+  if (event.handle == nullptr) return;
   std::lock_guard held(work_lock_);
-  CHECK(marks_.erase(mark.handle) == 1, "the mark is not of these emulated GPUs");
+  CHECK(events_.erase(event.handle) == 1, "the event is not of these emulated GPUs");
 }
 
-Status EmulatedGpus::record(const GpuMark& mark, const GpuStream& stream) {
+Status EmulatedGpus::record(const GpuEvent& event, const GpuStream& stream) {
   auto lane = stream_of(stream);
   if (!lane) return lane.error();
-  std::lock_guard ran((*lane)->lock);  // the mark stands behind what another thread is running
+  std::lock_guard ran((*lane)->lock);  // the event stands behind what another thread is running
   std::lock_guard held(work_lock_);
-  const auto found = marks_.find(mark.handle);
-  CHECK(found != marks_.end(), "the mark is not of these emulated GPUs");
-  CHECK(found->second->device == stream.device, "a mark is recorded on its own GPU");
+  const auto found = events_.find(event.handle);
+  CHECK(found != events_.end(), "the event is not of these emulated GPUs");
+  CHECK(found->second->device == stream.device, "an event is recorded on its own GPU");
   found->second->questions_left = 1;
   return {};
 }
 
-Result<bool> EmulatedGpus::reached(const GpuMark& mark) {
+Result<bool> EmulatedGpus::reached(const GpuEvent& event) {
   std::lock_guard held(work_lock_);
-  const auto found = marks_.find(mark.handle);
-  CHECK(found != marks_.end(), "the mark is not of these emulated GPUs");
+  const auto found = events_.find(event.handle);
+  CHECK(found != events_.end(), "the event is not of these emulated GPUs");
   if (found->second->questions_left == 0) return true;
   --found->second->questions_left;
   return false;
 }
 
-Status EmulatedGpus::wait(const GpuStream& stream, const GpuMark& mark) {
+Status EmulatedGpus::wait(const GpuStream& stream, const GpuEvent& event) {
   auto lane = stream_of(stream);
   if (!lane) return lane.error();
   std::lock_guard held(work_lock_);
-  CHECK(marks_.count(mark.handle) == 1, "the mark is not of these emulated GPUs");
-  return {};  // what stood before the mark has run
+  CHECK(events_.count(event.handle) == 1, "the event is not of these emulated GPUs");
+  return {};  // what stood before the event has run
 }
 
 Status EmulatedGpus::fits(const char* side, const std::byte* address, std::int64_t bytes) const {
@@ -484,7 +484,7 @@ Status EmulatedGpus::launch(const GpuStream& stream, const gpu::NestTable& table
   return {};
 }
 
-Result<GpuTicket> EmulatedGpus::ticket(const std::byte* address) const {
+Result<IpcHandle> EmulatedGpus::ipc_handle(const std::byte* address) const {
   std::shared_lock held(memory_lock_);
   const auto found = find(address);
   if (found == ranges_.end() || found->second.info.kind != MemoryKind::device ||
@@ -496,46 +496,47 @@ Result<GpuTicket> EmulatedGpus::ticket(const std::byte* address) const {
   const SharedMemory& memory = *range.device_memory;
   const Handle handle{static_cast<std::int32_t>(getpid()), memory.descriptor(), memory.inode(),
                       memory.bytes()};
-  GpuTicket ticket;
-  std::memcpy(ticket.handle.data(), &handle, sizeof handle);
-  ticket.bus = list_[static_cast<std::size_t>(range.info.device)].bus;
-  ticket.offset_bytes = static_cast<std::int64_t>(number_of(address) - found->first);
-  ticket.allocation = handle.inode;
-  return ticket;
+  IpcHandle ipc;
+  std::memcpy(ipc.handle.data(), &handle, sizeof handle);
+  ipc.bus = list_[static_cast<std::size_t>(range.info.device)].bus;
+  ipc.offset_bytes = static_cast<std::int64_t>(number_of(address) - found->first);
+  ipc.allocation = handle.inode;
+  return ipc;
 }
 
-Result<std::byte*> EmulatedGpus::open_ticket(const GpuTicket& ticket, int device) {
+Result<std::byte*> EmulatedGpus::open_ipc_handle(const IpcHandle& ipc, int device) {
   CHECK(known(device), "a GPU of that number does not exist");
   Handle handle;
-  std::memcpy(&handle, ticket.handle.data(), sizeof handle);
-  if (ticket.offset_bytes < 0 || ticket.offset_bytes >= handle.bytes) {
-    return Error{ErrorCode::invalid_argument, "the ticket points outside its allocation"};
+  std::memcpy(&handle, ipc.handle.data(), sizeof handle);
+  if (ipc.offset_bytes < 0 || ipc.offset_bytes >= handle.bytes) {
+    return Error{ErrorCode::invalid_argument, "the IPC handle points outside its allocation"};
   }
   const std::tuple key{handle.process, handle.inode, handle.descriptor};
   std::unique_lock held(memory_lock_);
   if (const auto found = opened_.find(key); found != opened_.end()) {
     ++ranges_.at(number_of(found->second)).users;
-    return found->second + ticket.offset_bytes;
+    return found->second + ipc.offset_bytes;
   }
   auto memory = open_memory(handle);
   if (!memory) return memory.error();
-  AddressRange range;
-  const int owner = device_of(ticket.bus);
-  range.info = {MemoryKind::device, owner < 0 ? device : owner};
+  Range range;
+  const int owner = device_of(ipc.bus);
+  range.info = {PointerKind::device, owner < 0 ? device : owner};
   range.bytes = handle.bytes;
   range.opened = true;
   range.device_memory = *memory;
   std::byte* base = (*memory)->data();
   add(base, std::move(range));
   opened_.emplace(key, base);
-  return base + ticket.offset_bytes;
+  return base + ipc.offset_bytes;
 }
 
-void EmulatedGpus::close_ticket(std::byte* address) {
+void EmulatedGpus::close_ipc_handle(std::byte* address) {
   std::unique_lock held(memory_lock_);
   const auto found = find(address);
-  CHECK(found != ranges_.end() && found->second.opened, "no open ticket is at this address");
-  AddressRange& range = ranges_.at(found->first);
+  CHECK(found != ranges_.end() && found->second.opened,
+        "no memory of an IPC handle is open at this address");
+  Range& range = ranges_.at(found->first);
   if (--range.users > 0) return;
   std::erase_if(opened_,
                 [&](const auto& entry) { return number_of(entry.second) == found->first; });

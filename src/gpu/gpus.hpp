@@ -35,14 +35,14 @@ struct GpuStream {
   void* handle = nullptr;  ///< cudaStream_t
 };
 
-/// A mark in a stream.
-struct GpuMark {
+/// An event in a stream.
+struct GpuEvent {
   int device = 0;
   void* handle = nullptr;  ///< cudaEvent_t
 };
 
 /// What another process needs to reach an allocation of this one (CUDA IPC).
-struct GpuTicket {
+struct IpcHandle {
   std::array<std::byte, 64> handle{};
   std::string bus;                ///< of the GPU that it lies on: numbers differ between processes
   std::int64_t offset_bytes = 0;  ///< from the allocation's base to the address
@@ -60,8 +60,9 @@ struct PitchedCopy {
   std::int64_t target_plane = 0;
 };
 
-/// Threads: all. No call blocks on work in a stream, but for release() and close_ticket(), which
-/// CUDA may make wait. The current device of the calling thread is left as it was, but for enter().
+/// Threads: all. No call blocks on work in a stream, but for release() and close_ipc_handle(),
+/// which CUDA may make wait. The current device of the calling thread is left as it was, but for
+/// enter().
 class Gpus {
  public:
   virtual ~Gpus() = default;
@@ -92,13 +93,13 @@ class Gpus {
   /// `urgent` streams overtake others where the hardware lets them.
   virtual Result<GpuStream> make_stream(int device, bool urgent) = 0;
   virtual void release(const GpuStream& stream) = 0;
-  virtual Result<GpuMark> make_mark(int device) = 0;
-  virtual void release(const GpuMark& mark) = 0;
-  virtual Status record(const GpuMark& mark, const GpuStream& stream) = 0;
-  /// Whether what stood in the stream before the mark has ended; an error if it failed.
-  virtual Result<bool> reached(const GpuMark& mark) = 0;
-  /// Lets later work of `stream` start after the mark.
-  virtual Status wait(const GpuStream& stream, const GpuMark& mark) = 0;
+  virtual Result<GpuEvent> make_event(int device) = 0;
+  virtual void release(const GpuEvent& event) = 0;
+  virtual Status record(const GpuEvent& event, const GpuStream& stream) = 0;
+  /// Whether what stood in the stream before the event has ended; an error if it failed.
+  virtual Result<bool> reached(const GpuEvent& event) = 0;
+  /// Lets later work of `stream` start after the event.
+  virtual Status wait(const GpuStream& stream, const GpuEvent& event) = 0;
   virtual bool capturing(const GpuStream& stream) const = 0;
 
   virtual Status copy(const GpuStream& stream, const std::byte* source, std::byte* target,
@@ -114,10 +115,10 @@ class Gpus {
   virtual Status launch(const GpuStream& stream, const gpu::NestTable& table,
                         const std::byte* source, std::byte* target) = 0;
 
-  virtual Result<GpuTicket> ticket(const std::byte* address) const = 0;
+  virtual Result<IpcHandle> ipc_handle(const std::byte* address) const = 0;
   /// The address here; the same allocation is opened once.
-  virtual Result<std::byte*> open_ticket(const GpuTicket& ticket, int device) = 0;
-  virtual void close_ticket(std::byte* address) = 0;
+  virtual Result<std::byte*> open_ipc_handle(const IpcHandle& ipc, int device) = 0;
+  virtual void close_ipc_handle(std::byte* address) = 0;
 };
 
 }  // namespace tranship

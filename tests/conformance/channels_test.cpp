@@ -162,11 +162,11 @@ class GpuEnd {
 
   GpuEnd(std::shared_ptr<Gpus> gpus, int device)
       : gpus_(std::move(gpus)), device_(device), stream_(*gpus_->make_stream(of(device), false)) {
-    mark_ = *gpus_->make_mark(of(device));
+    event_ = *gpus_->make_event(of(device));
   }
   ~GpuEnd() {
     free();
-    gpus_->release(mark_);
+    gpus_->release(event_);
     gpus_->release(stream_);
   }
 
@@ -194,10 +194,10 @@ class GpuEnd {
       std::memcpy(to, from, static_cast<std::size_t>(bytes_));
       return;
     }
-    const bool ok = gpus_->copy(stream_, from, to, bytes_) && gpus_->record(mark_, stream_);
+    const bool ok = gpus_->copy(stream_, from, to, bytes_) && gpus_->record(event_, stream_);
     if (!ok) return test::record_failure(__FILE__, __LINE__, "a bare copy failed");
-    for (auto reached = gpus_->reached(mark_); reached && !*reached;
-         reached = gpus_->reached(mark_)) {
+    for (auto reached = gpus_->reached(event_); reached && !*reached;
+         reached = gpus_->reached(event_)) {
       std::this_thread::yield();
     }
   }
@@ -215,7 +215,7 @@ class GpuEnd {
   std::shared_ptr<Gpus> gpus_;
   int device_;
   GpuStream stream_;
-  GpuMark mark_;
+  GpuEvent event_;
   std::byte* memory_ = nullptr;
   std::int64_t bytes_ = 0;
 };

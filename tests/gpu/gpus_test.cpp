@@ -253,30 +253,30 @@ TEST(kernels_carry_lists_of_pieces) {
 TEST(marks_are_reached_when_asked_twice) {
   const auto gpus = Gpus::emulate(2);
   const GpuStream stream = stream_on(*gpus, 1);
-  auto mark = gpus->make_mark(1);
-  REQUIRE(mark.ok());
-  EXPECT_EQ(gpus->reached(*mark).value(), true);  // as CUDA's events that were never recorded
+  auto event = gpus->make_event(1);
+  REQUIRE(event.ok());
+  EXPECT_EQ(gpus->reached(*event).value(), true);  // as CUDA's events that were never recorded
   for (int round = 0; round < 2; ++round) {
-    REQUIRE(gpus->record(*mark, stream).ok());
-    EXPECT_EQ(gpus->reached(*mark).value(), false);
-    EXPECT_EQ(gpus->reached(*mark).value(), true);
-    EXPECT_EQ(gpus->reached(*mark).value(), true);
+    REQUIRE(gpus->record(*event, stream).ok());
+    EXPECT_EQ(gpus->reached(*event).value(), false);
+    EXPECT_EQ(gpus->reached(*event).value(), true);
+    EXPECT_EQ(gpus->reached(*event).value(), true);
   }
-  EXPECT(gpus->wait(stream_on(*gpus, 0), *mark).ok());
+  EXPECT(gpus->wait(stream_on(*gpus, 0), *event).ok());
   EXPECT(!gpus->capturing(stream));
-  gpus->release(*mark);
+  gpus->release(*event);
 }
 
-TEST(tickets_open_the_same_memory) {
+TEST(ipc_handles_open_the_same_memory) {
   const auto owner = Gpus::emulate(2);
   const auto guest = Gpus::emulate(2);
   std::byte* memory = device_memory(*owner, 1);
   fill(memory, allocation_bytes);
-  const auto ticket = owner->ticket(memory + 1000);
-  REQUIRE(ticket.ok());
-  EXPECT_EQ(ticket->offset_bytes, 1000);
-  EXPECT_EQ(ticket->bus, owner->list()[1].bus);
-  auto opened = guest->open_ticket(*ticket, 0);
+  const auto ipc = owner->ipc_handle(memory + 1000);
+  REQUIRE(ipc.ok());
+  EXPECT_EQ(ipc->offset_bytes, 1000);
+  EXPECT_EQ(ipc->bus, owner->list()[1].bus);
+  auto opened = guest->open_ipc_handle(*ipc, 0);
   REQUIRE(opened.ok());
   EXPECT(*opened != memory + 1000);
   EXPECT(filled(*opened, 500, 1000));
@@ -285,31 +285,31 @@ TEST(tickets_open_the_same_memory) {
   (*opened)[0] = std::byte{42};
   EXPECT(memory[1000] == std::byte{42});
 
-  auto again = guest->open_ticket(owner->ticket(memory).value(), 0);
+  auto again = guest->open_ipc_handle(owner->ipc_handle(memory).value(), 0);
   REQUIRE(again.ok());
   EXPECT(*again + 1000 == *opened);  // opened once
-  guest->close_ticket(*again);
-  EXPECT(guest->where(*opened).kind == MemoryKind::device);
-  guest->close_ticket(*opened);
-  EXPECT(guest->where(*opened).kind == MemoryKind::host);
+  guest->close_ipc_handle(*again);
+  EXPECT(guest->where(*opened).kind == PointerKind::device);
+  guest->close_ipc_handle(*opened);
+  EXPECT(guest->where(*opened).kind == PointerKind::pageable);
 
   std::byte local[8] = {};
-  const auto refused = owner->ticket(local);
+  const auto refused = owner->ipc_handle(local);
   REQUIRE(!refused.ok());
   EXPECT(mentions(refused.error(), "allocated on a GPU"));
 }
 
-TEST(tickets_cross_processes) {
+TEST(ipc_handles_cross_processes) {
   const auto gpus = Gpus::emulate(1);
   std::byte* memory = device_memory(*gpus, 0);
   fill(memory, allocation_bytes);
-  const auto ticket = gpus->ticket(memory + 64);
-  REQUIRE(ticket.ok());
+  const auto ipc = gpus->ipc_handle(memory + 64);
+  REQUIRE(ipc.ok());
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
     const auto guest = Gpus::emulate(1);
-    auto opened = guest->open_ticket(*ticket, 0);
+    auto opened = guest->open_ipc_handle(*ipc, 0);
     if (!opened || !filled(*opened, 100, 64)) _exit(1);
     (*opened)[3] = std::byte{99};
     _exit(0);

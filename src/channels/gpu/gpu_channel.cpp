@@ -16,7 +16,7 @@ bool GpuFlight::done() const {
   std::array<std::shared_ptr<void>, 3> owners;
   std::lock_guard lock(mutex_);
   if (done_.load(std::memory_order_relaxed)) return true;
-  auto reached = channel_->options_.gpus->reached(mark_);
+  auto reached = channel_->options_.gpus->reached(event_);
   if (reached && !*reached) return false;
   if (!reached) {
     status_ = reached.error();
@@ -58,13 +58,13 @@ Status GpuChannel::prepare() {
 
 GpuChannel::~GpuChannel() {
   for (const InFlight& one : in_flight_) {
-    for (auto reached = options_.gpus->reached(one.mark); reached && !*reached;
-         reached = options_.gpus->reached(one.mark)) {
+    for (auto reached = options_.gpus->reached(one.event); reached && !*reached;
+         reached = options_.gpus->reached(one.event)) {
       std::this_thread::yield();
     }
-    options_.gpus->release(one.mark);
+    options_.gpus->release(one.event);
   }
-  for (const GpuMark& mark : marks_) options_.gpus->release(mark);
+  for (const GpuEvent& event : events_) options_.gpus->release(event);
   for (const GpuStream& stream : streams_) options_.gpus->release(stream);
   if (has_urgent_) options_.gpus->release(urgent_);
 }
@@ -82,13 +82,13 @@ GpuWay GpuChannel::way_of(const Request& request) const {
 
 Result<GpuChannel::Tools> GpuChannel::take() {
   Tools tools;
-  bool marked = false;
+  bool reused = false;
   {
     std::lock_guard lock(mutex_);
-    marked = !marks_.empty();
-    if (marked) {
-      tools.mark = marks_.back();
-      marks_.pop_back();
+    reused = !events_.empty();
+    if (reused) {
+      tools.event = events_.back();
+      events_.pop_back();
     }
     if (!works_.empty()) {
       tools.work = std::move(works_.back());
@@ -96,16 +96,16 @@ Result<GpuChannel::Tools> GpuChannel::take() {
     }
   }
   if (!tools.work) tools.work = std::make_unique<GpuWork>(options_.gpus);
-  if (marked) return tools;
-  auto mark = options_.gpus->make_mark(options_.device);
-  if (!mark) return mark.error();
-  tools.mark = *mark;
+  if (reused) return tools;
+  auto event = options_.gpus->make_event(options_.device);
+  if (!event) return event.error();
+  tools.event = *event;
   return tools;
 }
 
-void GpuChannel::give_back(const GpuMark& mark, std::unique_ptr<GpuWork> work) {
+void GpuChannel::give_back(const GpuEvent& event, std::unique_ptr<GpuWork> work) {
   std::lock_guard lock(mutex_);
-  marks_.push_back(mark);
+  events_.push_back(event);
   if (work) works_.push_back(std::move(work));
 }
 
@@ -133,7 +133,7 @@ void GpuChannel::forget(GpuFlight& flight) {
   flights_[flight.place_] = flights_.back();
   flights_[flight.place_]->place_ = flight.place_;
   flights_.pop_back();
-  marks_.push_back(flight.mark_);
+  events_.push_back(flight.event_);
   if (flight.work_) works_.push_back(std::move(flight.work_));
 }
 
@@ -183,27 +183,27 @@ void GpuChannel::close(std::chrono::steady_clock::time_point deadline) {
 }
 
 /// Some of a request's work may have begun before it failed: it must not outlive the answer.
-void GpuChannel::abandon(const GpuMark& mark, bool marked, std::unique_ptr<GpuWork> work) {
-  while (marked) {
-    const auto reached = options_.gpus->reached(mark);
+void GpuChannel::abandon(const GpuEvent& event, bool recorded, std::unique_ptr<GpuWork> work) {
+  while (recorded) {
+    const auto reached = options_.gpus->reached(event);
     if (!reached || *reached) break;
     std::this_thread::yield();
   }
-  give_back(mark, std::move(work));
+  give_back(event, std::move(work));
 }
 
 Status GpuChannel::submit(const Request& request) {
   auto tools = take();
   if (!tools) return tools.error();
-  auto& [mark, work] = *tools;
+  auto& [event, work] = *tools;
   const GpuStream& stream = stream_for(request.priority);
   Status status = work->enqueue(stream, request, way_of(request));
-  const Status recorded = options_.gpus->record(mark, stream);
+  const Status recorded = options_.gpus->record(event, stream);
   if (!status || !recorded) {
-    abandon(mark, recorded.ok(), std::move(work));
+    abandon(event, recorded.ok(), std::move(work));
     return status ? recorded : status;
   }
-  in_flight_.push_back({request.tag, mark, std::move(work)});
+  in_flight_.push_back({request.tag, event, std::move(work)});
   return {};
 }
 
@@ -213,13 +213,13 @@ std::size_t GpuChannel::poll(std::span<Finished> finished) {
   for (std::size_t k = 0; k < in_flight_.size() && count < finished.size();) {
     InFlight& one = in_flight_[k];
     Status status;
-    auto reached = options_.gpus->reached(one.mark);
+    auto reached = options_.gpus->reached(one.event);
     if (reached && !*reached) {
       ++k;
       continue;
     }
     if (!reached) status = reached.error();
-    give_back(one.mark, std::move(one.work));
+    give_back(one.event, std::move(one.work));
     finished[count++] = {one.tag, std::move(status)};
     in_flight_.erase(in_flight_.begin() + static_cast<std::ptrdiff_t>(k));
   }
@@ -234,29 +234,29 @@ void GpuChannel::idle(std::chrono::nanoseconds at_most) {
 
 Result<std::shared_ptr<GpuFlight>> GpuChannel::start(const Request& request,
                                                      const GpuStream* stream,
-                                                     std::span<const GpuMark> after) {
+                                                     std::span<const GpuEvent> after) {
   auto tools = take();
   if (!tools) return tools.error();
-  auto& [mark, work] = *tools;
+  auto& [event, work] = *tools;
   const GpuStream& chosen = stream != nullptr ? *stream : stream_for(request.priority);
   Status status;
-  for (const GpuMark& one : after) {
+  for (const GpuEvent& one : after) {
     if (status) status = options_.gpus->wait(chosen, one);
   }
   if (status) status = work->enqueue(chosen, request, way_of(request));
   if (stream != nullptr && options_.gpus->capturing(*stream)) {
     std::lock_guard lock(mutex_);
-    marks_.push_back(mark);
+    events_.push_back(event);
     captured_.push_back(std::move(work));
     if (!status) return status.error();
     return std::shared_ptr<GpuFlight>();
   }
-  const Status recorded = options_.gpus->record(mark, chosen);
+  const Status recorded = options_.gpus->record(event, chosen);
   if (!status || !recorded) {
-    abandon(mark, recorded.ok(), std::move(work));
+    abandon(event, recorded.ok(), std::move(work));
     return status ? recorded.error() : status.error();
   }
-  auto* flight = new GpuFlight(shared_from_this(), mark, std::move(work));
+  auto* flight = new GpuFlight(shared_from_this(), event, std::move(work));
   {
     std::lock_guard lock(mutex_);
     flight->place_ = flights_.size();

@@ -24,11 +24,11 @@ class GpuChannel;
 /// ended. Threads: all.
 class GpuFlight : public PolledEvent, public std::enable_shared_from_this<GpuFlight> {
  public:
-  GpuFlight(std::shared_ptr<GpuChannel> channel, GpuMark mark, std::unique_ptr<GpuWork> work)
-      : channel_(std::move(channel)), mark_(mark), work_(std::move(work)) {}
+  GpuFlight(std::shared_ptr<GpuChannel> channel, GpuEvent event, std::unique_ptr<GpuWork> work)
+      : channel_(std::move(channel)), event_(event), work_(std::move(work)) {}
   ~GpuFlight() override;
 
-  const GpuMark& mark() const { return mark_; }
+  const GpuEvent& event() const { return event_; }
   bool done() const override;
   /// Holds what the copy reads and writes. Let go of as soon as somebody sees that it is done.
   void keep_alive(std::array<std::shared_ptr<void>, 3> owners) { owners_ = std::move(owners); }
@@ -41,7 +41,7 @@ class GpuFlight : public PolledEvent, public std::enable_shared_from_this<GpuFli
  private:
   friend class GpuChannel;
   std::shared_ptr<GpuChannel> channel_;
-  GpuMark mark_;
+  GpuEvent event_;
   std::unique_ptr<GpuWork> work_;
   std::size_t place_ = 0;  ///< in the channel's list of flights, under its lock
   mutable std::array<std::shared_ptr<void>, 3> owners_;
@@ -52,9 +52,9 @@ class GpuFlight : public PolledEvent, public std::enable_shared_from_this<GpuFli
   mutable Status status_;
 };
 
-/// Feeds several streams of one GPU, urgent requests through a stream of their own. Marks say when
+/// Feeds several streams of one GPU, urgent requests through a stream of their own. Events say when
 /// a request has ended; nothing here waits for the GPU, but for the destructor. Owns its streams
-/// and marks; flights keep it alive.
+/// and events; flights keep it alive.
 class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChannel> {
  public:
   struct Options {
@@ -80,7 +80,7 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   /// Null if the stream is being captured: then the graph's launches carry it.
   /// @error what the driver refused
   Result<std::shared_ptr<GpuFlight>> start(const Request& request, const GpuStream* stream,
-                                           std::span<const GpuMark> after);
+                                           std::span<const GpuEvent> after);
   /// Returns an event behind what a caller's stream holds now; null if the stream is being
   /// captured.
   Result<std::shared_ptr<GpuFlight>> event_behind(const GpuStream& stream);
@@ -93,7 +93,7 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   friend class GpuFlight;
   struct InFlight {
     std::uint64_t tag = 0;
-    GpuMark mark;
+    GpuEvent event;
     std::unique_ptr<GpuWork> work;
   };
 
@@ -103,12 +103,12 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   GpuWay way_of(const Request& request) const;
   /// What a request needs until it has ended.
   struct Tools {
-    GpuMark mark;
+    GpuEvent event;
     std::unique_ptr<GpuWork> work;
   };
   Result<Tools> take();
-  void abandon(const GpuMark& mark, bool marked, std::unique_ptr<GpuWork> work);
-  void give_back(const GpuMark& mark, std::unique_ptr<GpuWork> work);
+  void abandon(const GpuEvent& event, bool recorded, std::unique_ptr<GpuWork> work);
+  void give_back(const GpuEvent& event, std::unique_ptr<GpuWork> work);
   static void retire(GpuFlight* flight);
   void forget(GpuFlight& flight);
   bool delete_ended();
@@ -120,7 +120,7 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   bool has_urgent_ = false;
   std::atomic<unsigned> next_stream_{0};
   std::mutex mutex_;  ///< guards what follows
-  std::vector<GpuMark> marks_;
+  std::vector<GpuEvent> events_;
   std::vector<std::unique_ptr<GpuWork>> works_;
   /// Graphs may be launched again at any time.
   std::vector<std::unique_ptr<GpuWork>> captured_;

@@ -155,7 +155,7 @@ TRANSHIP_DEVICE void write_part(std::byte* target, const Words<16>& words, std::
   write_bytes<1>(target, words, at, end, true);
 }
 
-TRANSHIP_DEVICE std::int32_t askew_of(const std::byte* address) {
+TRANSHIP_DEVICE std::int32_t misaligned_bytes(const std::byte* address) {
   return static_cast<std::int32_t>(reinterpret_cast<std::uintptr_t>(address) % 16);
 }
 
@@ -183,9 +183,9 @@ struct VectorPair {
 
 TRANSHIP_DEVICE VectorPair read_pair(const ShiftedVector& vector, const SourceSpan& span) {
   VectorPair pair{};
-  const std::int32_t askew = askew_of(vector.source);
-  const std::byte* from = vector.source - askew;
-  const bool reads_low = askew + vector.begin < 16, reads_high = askew + vector.end > 16;
+  const std::int32_t misaligned = misaligned_bytes(vector.source);
+  const std::byte* from = vector.source - misaligned;
+  const bool reads_low = misaligned + vector.begin < 16, reads_high = misaligned + vector.end > 16;
   pair.read = from + (reads_low ? 0 : 16) >= span.low && from + (reads_high ? 32 : 16) <= span.high;
   if (!pair.read) return pair;
   if (reads_low) pair.low = read<16>(from);
@@ -200,8 +200,8 @@ TRANSHIP_DEVICE void write_pair(const ShiftedVector& vector, const VectorPair& p
     }
     return;
   }
-  const auto askew = static_cast<std::uint32_t>(askew_of(vector.source));
-  const Words<16> words = shift_vectors(pair.low, pair.high, askew);
+  const auto misaligned = static_cast<std::uint32_t>(misaligned_bytes(vector.source));
+  const Words<16> words = shift_vectors(pair.low, pair.high, misaligned);
   if (vector.end - vector.begin == 16) {
     write(vector.target, words);
   } else {
@@ -212,13 +212,14 @@ TRANSHIP_DEVICE void write_pair(const ShiftedVector& vector, const VectorPair& p
 /// The end of a run that is not a whole vector of the target: before the first one, or behind the
 /// last one. Empty if there is none.
 TRANSHIP_DEVICE ShiftedVector end_of(const NestPlan& plan, const Row& row, bool behind) {
-  const std::int32_t askew = askew_of(row.target);
+  const std::int32_t misaligned = misaligned_bytes(row.target);
   if (!behind) {
-    const std::int64_t left = plan.run_bytes + askew;
+    const std::int64_t left = plan.run_bytes + misaligned;
     const std::int32_t end = left < 16 ? static_cast<std::int32_t>(left) : 16;
-    return {row.source - askew, row.target - askew, askew, askew == 0 ? 0 : end};
+    return {row.source - misaligned, row.target - misaligned, misaligned,
+            misaligned == 0 ? 0 : end};
   }
-  const std::int32_t over = askew_of(row.target + plan.run_bytes);
+  const std::int32_t over = misaligned_bytes(row.target + plan.run_bytes);
   const std::int64_t at = plan.run_bytes - over;
   return {row.source + at, row.target + at, 0, at < 0 ? 0 : over};
 }
@@ -239,7 +240,7 @@ TRANSHIP_DEVICE void move_shifted(const NestPlan& plan, const DirectPlace& place
       if (number >= count) continue;
       const InRow at = in_row(plan, number);
       const Row row = rows[at.row];
-      const std::int32_t before = (16 - askew_of(row.target)) % 16;
+      const std::int32_t before = (16 - misaligned_bytes(row.target)) % 16;
       // A row of the box begins as many vectors behind its run's beginning as the box does.
       const std::int64_t from = before + std::int64_t{at.index} * 16;
       if (from + 16 > plan.run_bytes - place.first * 16) continue;

@@ -208,8 +208,8 @@ void plan_lists(std::span<const LoopNest> nests, const std::byte* source, const 
       continue;
     }
     if (!alike.shifted() && alike.element_bytes() != narrowest) alike.plan(tuning);
-    const bool askew = alike.shifted();
-    append(alike, askew ? lists.shifted : lists.aligned, askew ? shifted : aligned);
+    const bool misaligned = alike.shifted();
+    append(alike, misaligned ? lists.shifted : lists.aligned, misaligned ? shifted : aligned);
   }
   const bool fit = complete(lists.aligned, aligned, tuning.band_nests) &&
                    complete(lists.shifted, shifted, tuning.band_nests);

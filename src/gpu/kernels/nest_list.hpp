@@ -53,7 +53,7 @@ void write_table(const NestList& list, std::byte* at);
 /// What write_table() has written, and what may have been copied to `at` since.
 NestTable table_of(const NestList& list, const std::byte* at);
 
-/// Runs that lie askew need many registers: a kernel for both would be slow for the others.
+/// Runs that are misaligned need many registers: a kernel for both would be slow for the others.
 struct NestLists {
   NestList aligned;
   NestList shifted;

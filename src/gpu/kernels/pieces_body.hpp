@@ -45,14 +45,15 @@ TRANSHIP_DEVICE void move_vectors(const std::byte* source, std::byte* target, st
   }
 }
 
-/// As move_vectors() with 16 bytes, where the source lies askew: it is read in aligned vectors,
+/// As move_vectors() with 16 bytes, where the source is misaligned: it is read in aligned vectors,
 /// each of them twice, the second time from the cache.
-TRANSHIP_DEVICE void move_askew(const std::byte* source, std::byte* target, std::int64_t vectors,
-                                std::uint32_t warp, std::uint32_t warps, std::uint32_t lane) {
+TRANSHIP_DEVICE void move_misaligned(const std::byte* source, std::byte* target,
+                                     std::int64_t vectors, std::uint32_t warp, std::uint32_t warps,
+                                     std::uint32_t lane) {
   constexpr std::int64_t together = 4;
   constexpr std::int64_t chunk = together * warp_lanes;
-  const auto askew = static_cast<std::uint32_t>(askew_of(source));
-  const std::byte* from = source - askew;
+  const auto misaligned = static_cast<std::uint32_t>(misaligned_bytes(source));
+  const std::byte* from = source - misaligned;
   for (std::int64_t first = warp * chunk; first < vectors; first += warps * chunk) {
     Words<16> low[together];
     Words<16> high[together];
@@ -67,7 +68,7 @@ TRANSHIP_DEVICE void move_askew(const std::byte* source, std::byte* target, std:
     for (int r = 0; r < together; ++r) {
       const std::int64_t vector = first + r * warp_lanes + lane;
       if (vector >= vectors) continue;
-      write(target + vector * 16, shift_vectors(low[r], high[r], askew));
+      write(target + vector * 16, shift_vectors(low[r], high[r], misaligned));
     }
   }
 }
@@ -87,10 +88,10 @@ TRANSHIP_DEVICE void move_piece(const Piece& piece, const std::byte* source, std
   const auto from = reinterpret_cast<std::uintptr_t>(source);
   const auto to = reinterpret_cast<std::uintptr_t>(target);
   std::int64_t begin = static_cast<std::int64_t>((~to + 1) % 16);
-  const bool askew = (from ^ to) % 16 != 0;
+  const bool misaligned = (from ^ to) % 16 != 0;
   // What is read in aligned vectors reaches up to 15 bytes to either side.
-  if (askew) begin += 16;
-  std::int64_t vectors = (piece.bytes - begin - (askew ? 16 : 0)) / 16;
+  if (misaligned) begin += 16;
+  std::int64_t vectors = (piece.bytes - begin - (misaligned ? 16 : 0)) / 16;
   if (vectors <= 0) {
     if (warp == 0) move_bytes(source, target, 0, piece.bytes, lane);
     return;
@@ -101,8 +102,8 @@ TRANSHIP_DEVICE void move_piece(const Piece& piece, const std::byte* source, std
   }
   source += begin;
   target += begin;
-  if (!askew) return move_vectors<16>(source, target, vectors, warp, warps, lane);
-  move_askew(source, target, vectors, warp, warps, lane);
+  if (!misaligned) return move_vectors<16>(source, target, vectors, warp, warps, lane);
+  move_misaligned(source, target, vectors, warp, warps, lane);
 }
 
 }  // namespace tranship::gpu

@@ -291,9 +291,9 @@ TRANSHIP_DEVICE RunVector run_vector(const RecordsPlan& plan, const FieldPlace& 
     result.image += run * static_cast<std::uint32_t>(plan.record_bytes);
   }
   // Whole sectors, so that no block leaves a part of one to its neighbour.
-  const auto askew =
+  const auto misaligned =
       static_cast<std::int32_t>(reinterpret_cast<std::uintptr_t>(column) % sector_bytes);
-  result.begin = static_cast<std::int32_t>(vector * vector_bytes) - askew;
+  result.begin = static_cast<std::int32_t>(vector * vector_bytes) - misaligned;
   result.address = column + result.begin;
   const std::int32_t end = result.begin + static_cast<std::int32_t>(vector_bytes);
   result.exists = run < at.runs && vector < at.vectors && result.begin < at.high && end > at.low &&

@@ -438,7 +438,7 @@ class Planner {
       RecordField& field = out_.fields[k];
       const std::int64_t bytes = std::int64_t{out_.box[run_loop_]} * field.bytes;
       const std::int64_t bits = column_bits(field, false) | bytes;
-      // Towards columns, the margin stands for what lies askew.
+      // Towards columns, the margin stands for what is misaligned.
       const std::int64_t skew = out_.to_columns ? 0 : sector_bytes - lowest_bit(bits, sector_bytes);
       const std::int64_t vectors = 2 * ceil_divide(bytes + skew, sector_bytes);
       field.run_vectors = static_cast<std::int32_t>(vectors);

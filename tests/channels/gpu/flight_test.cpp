@@ -33,7 +33,7 @@ TEST(a_flight_that_nobody_refers_to_is_kept_until_it_has_ended) {
     REQUIRE(flight.ok());
     (*flight)->keep_alive({noting(gone), nullptr, nullptr});
   }
-  EXPECT(!gone);  // emulated marks are reached when asked again
+  EXPECT(!gone);  // emulated events are reached when asked again
   std::array<Finished, 1> finished;
   EXPECT_EQ((*channel)->poll(finished), 0u);
   EXPECT(gone);
@@ -87,7 +87,7 @@ TEST(a_flight_lets_go_of_owners_without_its_lock) {
     answered = future.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
   });
   (*flight)->hold({std::move(owner)});
-  while (!(*flight)->done()) continue;  // emulated marks are reached when asked again
+  while (!(*flight)->done()) continue;  // emulated events are reached when asked again
   other.join();
   EXPECT(answered);
 }

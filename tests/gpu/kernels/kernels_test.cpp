@@ -266,9 +266,9 @@ TEST(records_move_into_other_records_as_walked) {
   EXPECT(together > 1000);
 }
 
-/// Rows of odd lengths at odd addresses: vectors of both sides lie askew.
+/// Rows of odd lengths at odd addresses: vectors of both sides are misaligned.
 TEST(misaligned_transposes_move_as_walked) {
-  int askew = 0;
+  int misaligned = 0;
   for (std::uint64_t seed = 0; seed < 1200; ++seed) {
     Random random(seed + 4242);
     Case test;
@@ -287,10 +287,10 @@ TEST(misaligned_transposes_move_as_walked) {
     KernelKind kind = KernelKind::rows;
     const KernelTuning tuning{.box_bytes = std::int64_t{4096} << random.below(4)};
     EXPECT_EQ(moves_as_walked(test, random, &kind, tuning) ? seed : ~seed, seed);
-    askew += kind == KernelKind::records ? 1 : 0;
+    misaligned += kind == KernelKind::records ? 1 : 0;
   }
-  std::printf("%d transposes in rows with margins\n", askew);
-  EXPECT(askew > 150);
+  std::printf("%d transposes in rows with margins\n", misaligned);
+  EXPECT(misaligned > 150);
 }
 
 TEST(nests_of_more_loops_than_a_kernel_walks_become_several_plans) {

@@ -17,7 +17,7 @@ namespace {
 struct Outcome {
   bool right = false;       ///< it moved what naive walks move, and touched nothing else
   std::size_t groups = 0;   ///< of both launches
-  std::size_t shifted = 0;  ///< nests of the launch for what lies askew
+  std::size_t shifted = 0;  ///< nests of the launch for what is misaligned
   std::size_t left = 0;     ///< nests for launches of their own
 };
 
