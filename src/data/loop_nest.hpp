@@ -1,5 +1,6 @@
-// The one intermediate form of every copy (design: I6). A loop nest moves `element_bytes` at each
-// point of a grid; loops go fastest first in the target's memory order after coalescing.
+// The one intermediate form of every copy (design: I6; lists of places: indexed_nest.hpp). A loop
+// nest moves `element_bytes` at each point of a grid; loops go fastest first in the target's memory
+// order after coalescing.
 #pragma once
 
 #include <array>

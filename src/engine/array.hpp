@@ -1,4 +1,4 @@
-// What a caller hands to copy(): a box of an array, and where it lies.
+// One end of a copy: a box of an array, and the memory in which it lies.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,25 @@
 
 namespace tranship {
 
-/// Whether what an array refers to is still there. Any thread.
+/// Where an array lies, as far as a path is concerned.
+enum class Where {
+  host,          ///< memory of this process
+  pinned,        ///< memory of this process, or mapped into it, that GPUs reach directly
+  device,        ///< memory of a GPU of this machine, of this process or opened from another
+  shared,        ///< memory of another process on this machine that is mapped into this one
+  file,          ///< place.attachment is a File
+  near_process,  ///< on this machine, not mapped: place.attachment is a RemoteArray of a process on
+                 ///< this machine
+  far_process,   ///< the same, on another machine
+};
+
+/// Whether another process's array can still be used. Threads: all.
 class Liveness {
  public:
   virtual ~Liveness() = default;
   virtual Status check() const = 0;
-  /// Counts a copy among the array's users, until it is let go of: its owner waits for that before
-  /// it takes the memory back. Null if it has taken it back.
+  /// Counts a copy among the array's users until the answer is released: the owner waits for that
+  /// before it takes the memory back. Null if the owner has taken it back.
   virtual std::shared_ptr<void> hold() const = 0;
   /// The same for a copy on the caller's thread: false if the owner has taken it back.
   virtual bool begin_copy() const = 0;

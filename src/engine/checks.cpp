@@ -35,8 +35,8 @@ Status check_pages(const Array& array, std::span<const std::int64_t> pages, cons
 
 }  // namespace
 
-Error invalid(std::string message) {
-  return Error{ErrorCode::invalid_argument, std::move(message)};
+Error invalid(std::string message, std::string hint) {
+  return Error{ErrorCode::invalid_argument, std::move(message), std::move(hint)};
 }
 
 std::string box_text(const Array& array) {
@@ -54,8 +54,9 @@ Result<View> matched_target(const Array& source, const Array& target) {
   const IndexSpace& to = target.view.mapping->space();
   if (from.size() != to.size()) {
     return invalid("the source has " + std::to_string(from.size()) + " dimensions " +
-                   box_text(source) + " and the target " + std::to_string(to.size()) + " " +
-                   box_text(target) + "; give both the same");
+                       box_text(source) + " and the target " + std::to_string(to.size()) + " " +
+                       box_text(target),
+                   "give both the same");
   }
   if (!source.named || !target.named) return target.view;
   std::vector<int> order;
@@ -66,7 +67,8 @@ Result<View> matched_target(const Array& source, const Array& target) {
     });
     if (found == to.end()) {
       return invalid("the source's dimension \"" + from[k].name + "\" is not in the target " +
-                     box_text(target) + "; name both alike");
+                         box_text(target),
+                     "name the dimensions of both alike");
     }
     order.push_back(static_cast<int>(found - to.begin()));
     in_order = in_order && order.back() == static_cast<int>(k);
@@ -104,8 +106,9 @@ Result<View> check_pair(const Array& source, const Array& target) {
   if (!view) return view;
   for (std::size_t k = 0; k < at(source.view.mapping->rank()); ++k) {
     if (source.view.extents[k] != view->extents[k]) {
-      return invalid("source " + box_text(source) + " and target " + box_text(target) +
-                     " differ in extent; give a region, or slices of equal shape");
+      return invalid(
+          "source " + box_text(source) + " and target " + box_text(target) + " differ in extent",
+          "give a region, or slices of equal shape");
     }
   }
   if (Status status = check_places(target); !status) return status.error();
@@ -133,8 +136,9 @@ Status check_places(const Array& target) {
     const Levels& levels = target.view.mapping->fields()[0].dimension[k];
     if (target.view.extents[k] < 2 || levels.count > 1 || levels.level[0].stride != 0) continue;
     return invalid("all indices of the target's dimension \"" +
-                   target.view.mapping->space()[k].name +
-                   "\" lie at the same place (a broadcast array); give it memory of its own");
+                       target.view.mapping->space()[k].name +
+                       "\" lie at the same place (a broadcast array)",
+                   "copy to an array with memory of its own");
   }
   return {};
 }
@@ -154,8 +158,8 @@ Status check_overlap(const Array& source, const Array& target, const View& targe
     return {};
   }
   if (!overlaps(source.view, target_view, distance)) return {};
-  return invalid("source and target overlap (" + source.name +
-                 "); copy to an array of its own first");
+  return invalid("source and target overlap (" + source.name + ")",
+                 "copy to an array of its own first");
 }
 
 Status check_pages(const Array& source, const Array& target,
@@ -163,7 +167,8 @@ Status check_pages(const Array& source, const Array& target,
                    std::span<const std::int64_t> target_pages) {
   if (source_pages.size() != target_pages.size()) {
     return invalid("there are " + std::to_string(source_pages.size()) + " source pages and " +
-                   std::to_string(target_pages.size()) + " target pages; give as many of both");
+                       std::to_string(target_pages.size()) + " target pages",
+                   "give as many of both");
   }
   if (Status s = check_pages(source, source_pages, "source"); !s) return s;
   if (Status s = check_pages(target, target_pages, "target"); !s) return s;
@@ -182,8 +187,8 @@ Status check_pages(const Array& source, const Array& target,
   if (!same) return check_overlap(source, target, target.view);
   for (const std::int64_t page : source_pages) {
     if (written[static_cast<std::size_t>(page)]) {
-      return invalid("page " + std::to_string(page) +
-                     " is both read and written; copy to pages of their own first");
+      return invalid("page " + std::to_string(page) + " is both read and written",
+                     "copy to pages of their own first");
     }
   }
   return {};

@@ -13,18 +13,19 @@ namespace tranship {
 
 struct CopyOptions {
   int priority = 0;          ///< higher goes first on every channel
-  std::vector<Event> after;  ///< start when these have ended
+  std::vector<Event> after;  ///< events that must end before the copy starts
   PlannerKind planner = PlannerKind::automatic;
   std::int64_t buffer_bytes_max = 0;  ///< of this transfer; 0: the memories' own limits
   /// A cudaStream_t: the copy starts after what is in the stream. A copy in one hop of a GPU runs
   /// in the stream itself, so that later work of it starts after the copy, too.
   std::optional<std::uintptr_t> stream;
-  /// Bytes of all copies that this one belongs to: what the caches do not hold is written past
-  /// them.
+  /// Bytes of all copies that this one belongs to. Where that is more than the caches hold, the
+  /// target is written past them.
   std::int64_t together_bytes = 0;
-  /// Others are to start meanwhile: the call does not wait for a peer's answer.
+  /// The caller starts other copies next: the call does not wait for a peer's answer.
   bool among_others = false;
-  /// Asked now and then by a call that waits, which fails with `cancelled` then; null: nobody.
+  /// Called now and then by a call that waits. The call fails with `cancelled` once this returns
+  /// true. Null: the wait cannot be interrupted.
   bool (*interrupted)() = nullptr;
 };
 

@@ -14,21 +14,21 @@
 namespace tranship {
 namespace {
 
-/// A short copy may stand behind others in its stream; a GPU that is silent for so long is lost.
+/// How long a short copy waits behind others in its stream before the GPU counts as lost.
 constexpr std::chrono::seconds bounce_wait_max{60};
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-/// A busy machine is planned for anew where the copy takes this many times as long as the plan.
+/// A copy on a busy machine is planned anew if it takes this many times as long as planning.
 constexpr double busy_planning_share = 20;
 
-/// In a pipeline, this many times the threads that its rate needs take part in a hop: what more
-/// cores have in their caches slows the bus that comes after or before them.
+/// A hop of a pipeline gets this many times the threads that its rate needs. With more threads,
+/// more of the data lies in caches, which slows the bus of the next hop.
 constexpr double threads_spare = 1.75;
-/// So few threads always take part.
+/// A hop always gets this many threads.
 constexpr int threads_least = 4;
 
-/// Threads for a hop of a pipeline on a channel of so many; 0: no bound.
+/// Returns how many of the channel's threads a hop of a pipeline gets; 0: all.
 int threads_needed(const Plan& plan, const Hop& hop, const ChannelSpec& channel) {
   const double rate = hop.converts ? hop.bytes_per_second : channel.throughput.peak();
   if (channel.width <= threads_least || rate <= 0) return 0;
@@ -55,7 +55,7 @@ void guard_until_done(GpuFlight& flight, const Array& source, const Array& targe
   flight.hold(std::move(leases));
 }
 
-/// A transfer that is one request of a channel, without a way of its own to it.
+/// Makes a transfer of a single request of a channel.
 std::shared_ptr<Transfer> one_request(std::string label, int channel, std::int64_t bytes) {
   auto plan = std::make_shared<Plan>();
   plan->hops.resize(1);
@@ -71,7 +71,7 @@ std::shared_ptr<Transfer> one_request(std::string label, int channel, std::int64
   return transfer;
 }
 
-/// Whether somebody must wait for what a GPU cannot wait for by itself.
+/// Whether one of the events belongs to a transfer, which a GPU's stream cannot wait for.
 bool waits_for_transfers(const std::vector<Event>& after) {
   for (const Event& given : after) {
     for (const Event& event : given.parts()) {
@@ -425,8 +425,8 @@ void CopyRunner::run_nests(const Request& request, std::function<void(Status)> d
     const std::byte* slot = reads ? request.target.address : request.source.address;
     if (!gpus_->reaches(slot)) {
       return done(Error{ErrorCode::unsupported,
-                        "the exporting process could not pin the slots of this link for its GPU: "
-                        "raise its limit of locked memory (ulimit -l)"});
+                        "the exporting process could not pin the slots of this link for its GPU",
+                        "raise that process's limit of locked memory (ulimit -l)"});
     }
     channel =
         gpus_->number_of(reads ? ChannelKind::gpu_read : ChannelKind::gpu_write, on_gpu->device());

@@ -22,12 +22,12 @@ namespace {
 
 /// Pinned arrays from this size on lie in memory of their own, which other processes can map.
 constexpr std::int64_t shared_pinned_least = std::int64_t{64} << 10;
-/// Copies that a closing engine has cancelled have so long to end before the links go over which
-/// they run: a peer that is stopped must not keep the engine open.
+/// How long a closing engine waits for the copies that it has cancelled before it closes the links
+/// that carry them: a stopped peer must not keep the engine open.
 constexpr std::chrono::seconds copies_end_max{10};
-/// More threads than this do not copy faster in one memory.
+/// Threads beyond this number do not copy faster in one memory.
 constexpr unsigned threads_most = 16;
-/// From so many cores on, threads may look for work a while instead of sleeping.
+/// Cores from which on threads poll for work for a while before they sleep.
 constexpr unsigned spinning_cores_least = 8;
 constexpr std::chrono::microseconds spin_usual{200};
 
@@ -113,7 +113,7 @@ Status Engine::start() {
   return processes ? Status{} : Status(processes.error());
 }
 
-/// A profile may speak of GPUs that this process does not have: nothing is planned over them.
+/// Removes the channels of GPUs that the profile has and this process does not.
 void Engine::drop_absent_gpus() {
   Profile& profile = options_.profile;
   const int count = gpu_side_ ? static_cast<int>(gpu_side_->gpus()->list().size()) : 0;
@@ -139,7 +139,8 @@ void Engine::drop_absent_gpus() {
 
 Engine::~Engine() { (void)close(); }
 
-/// In a fork: the threads live in the parent only, so that joining them would never end.
+/// Leaves everything allocated in a fork: the threads live in the parent only, and joining them
+/// would never end.
 void Engine::leak() {
   (void)new std::shared_ptr<ThreadDriver>(driver_);
   (void)new std::shared_ptr<Processes>(processes_);
@@ -155,10 +156,10 @@ Status Engine::close() {
   }
   const std::lock_guard closing(closing_);
   if (!lifetime_.end()) return {};
-  if (!driver_) return {};  // it was refused before it started
+  if (!driver_) return {};  // start() failed before there was a driver
   const Error why{ErrorCode::closed, "the engine was closed before the transfer ended"};
   driver_->stop(why);
-  // Peers learn that this process leaves when it touches their memory no more.
+  // Peers are told that this process leaves once it does not touch their memory any more.
   const auto end = std::chrono::steady_clock::now() + copies_end_max;
   const auto left = [&] { return end - std::chrono::steady_clock::now(); };
   (void)lifetime_.wait_empty(left());
@@ -189,8 +190,8 @@ Status Engine::resolve(Array& source, Array& target) const {
 
 Status Engine::uses_gpus() const {
   if (gpu_side_) return {};
-  return Error{ErrorCode::unsupported,
-               "the array lies on a GPU, and this engine uses none: see tranship topology"};
+  return Error{ErrorCode::unsupported, "the array lies on a GPU, and this engine uses none",
+               "see why with: tranship topology"};
 }
 
 Status Engine::resolve(Array& array) const {
@@ -199,7 +200,7 @@ Status Engine::resolve(Array& array) const {
   return {};
 }
 
-/// Memory that is shared between processes is made for copies: GPUs reach it from the first on.
+/// Pins memory that is shared between processes, so that GPUs reach it directly.
 void Engine::reach_shared(Array& array) const {
   if (array.memory_kind == MemoryKind::shared && array.shared) {
     if (gpu_side_->pin(*array.shared)) array.memory_kind = MemoryKind::pinned;
@@ -220,10 +221,12 @@ Result<std::shared_ptr<SharedMemory>> Engine::allocate_shared(std::int64_t bytes
 Result<std::shared_ptr<void>> Engine::pin(const Array& array) {
   if (Status status = usable(); !status) return status.error();
   if (!gpu_side_) {
-    return Error{ErrorCode::unsupported, "pinning memory needs a GPU: see tranship topology"};
+    return Error{ErrorCode::unsupported, "pinning memory needs a GPU",
+                 "see why there is none with: tranship topology"};
   }
-  if (!cpu_reaches(array.memory_kind)) {
-    return invalid(array.name + " is not memory of this process; only that can be pinned");
+  if (!in_memory(array.where)) {
+    return invalid(array.name + " is not memory of this process; only that can be pinned",
+                   "pin an array of this process");
   }
   const Mapping& mapping = *array.view.mapping;
   const std::int64_t bytes = mapping.end_bytes() - mapping.begin_bytes();
@@ -234,8 +237,8 @@ Result<std::shared_ptr<void>> Engine::pin(const Array& array) {
 Result<std::shared_ptr<void>> Engine::allocate(MemoryKind kind, int device, std::int64_t bytes) {
   if (Status status = usable(); !status) return status.error();
   if (!gpu_side_) {
-    return Error{ErrorCode::unsupported,
-                 "memory of a GPU, or pinned memory, needs a GPU: see tranship topology"};
+    return Error{ErrorCode::unsupported, "memory of a GPU, or pinned memory, needs a GPU",
+                 "see why there is none with: tranship topology"};
   }
   if (kind == MemoryKind::pinned && bytes >= shared_pinned_least) {
     auto memory = shared_memories_.allocate(bytes);

@@ -40,7 +40,7 @@ class Engine {
     Config config;
     Profile profile;
     std::string trace_file;     ///< where close() writes a trace; empty: see Config::trace_folder
-    std::string program;        ///< whose trace it is; empty: the process's name
+    std::string program;        ///< program's name in the trace; empty: the process's name
     bool accept = false;        ///< listen for other processes
     std::string contact_file;   ///< where to write how to connect, if not empty
     fabric::AnswerCall answer;  ///< answers what other processes ask of this one; empty: refused
@@ -57,11 +57,10 @@ class Engine {
   ///        closed. What fails later is reported by the event.
   Result<Event> copy(const Array& source, const Array& target, const CopyOptions& options);
 
-  /// Carries a copy within memory that this process has, or has mapped, at once, if that needs
-  /// nobody: no lock that is taken, no planning, no other thread, nothing in `options.after` that
-  /// has not ended. Returns nothing if it does, or if the process whose memory it is was lost
-  /// meanwhile: call copy(). For callers that hold a lock which others need. The arrays need no
-  /// owners.
+  /// Carries a copy within memory of this process, or mapped into it, if that needs no lock that
+  /// another thread holds, no planning and no other thread, and if all of `options.after` have
+  /// ended. Returns nothing otherwise, or if the process that owns the memory was lost meanwhile:
+  /// call copy() then. For callers that hold a lock, such as Python's. The arrays need no owners.
   std::optional<Event> copy_now(const Array& source, const Array& target,
                                 const CopyOptions& options);
 
@@ -84,26 +83,26 @@ class Engine {
   Result<std::shared_ptr<const Plan>> plan(const Array& source, const Array& target,
                                            const CopyOptions& options);
 
-  /// Runs a plan of the caller's own making, which must fit the arrays: for measuring, and for
-  /// comparing with what the planner finds.
+  /// Runs a plan that the caller has made, which must fit the arrays: for measurements, and for
+  /// comparisons with the planner's own.
   Event copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,
                    const Array& target);
 
-  /// Links to other processes; opened on first use. They outlive the engine where somebody holds
-  /// them, and answer every call with `closed` from its close() on.
+  /// Returns the links to other processes, which are opened on first use. A holder's reference may
+  /// outlive the engine; every call fails with `closed` from the engine's close() on.
   Result<std::shared_ptr<Processes>> processes();
 
   /// Null if this machine has no GPUs that can be used, or the settings forbid them.
   std::shared_ptr<Gpus> gpus() const { return gpu_side_ ? gpu_side_->gpus() : nullptr; }
 
-  /// The same, with what drives them.
+  /// The GPUs with their channels; null as gpus() is.
   const GpuSide* gpu_side() const { return gpu_side_.get(); }
 
   /// Memory that other processes of this machine can map, once it is exported.
   Result<std::shared_ptr<SharedMemory>> allocate_shared(std::int64_t bytes);
 
-  /// Memory of a GPU, or pinned memory, which is shared too unless it is small: the owner, whose
-  /// get() is the address.
+  /// Allocates memory of a GPU, or pinned memory, which is shared too unless it is small. Returns
+  /// the owner, whose get() is the address.
   /// @error unsupported without GPUs; out_of_memory
   Result<std::shared_ptr<void>> allocate(MemoryKind kind, int device, std::int64_t bytes);
 
@@ -122,9 +121,9 @@ class Engine {
   /// Cores on which host copies run.
   int threads() const { return threads_; }
 
-  /// Ends what is outstanding: copies first, then the links over which they go; bounded in time.
-  /// Waits until nobody copies any more. Later calls fail with `closed`, calls of other threads end
-  /// with it. In a fork it does nothing.
+  /// Ends what is outstanding: copies first, then the links that carry them; bounded in time. Waits
+  /// until no thread copies any more. Later calls fail with `closed`, as calls of other threads
+  /// that are inside do. In a fork it does nothing.
   /// @error io if the trace could not be written; the engine is closed all the same
   Status close();
   bool closed() const { return lifetime_.closed(); }
@@ -138,9 +137,9 @@ class Engine {
   Status start();
   void leak();
   void drop_absent_gpus();
-  /// Says of both ends in which memory they lie.
+  /// Finds the memories in which both arrays lie.
   Status resolve(Array& source, Array& target) const;
-  /// Of an array whose other end lies on a GPU, or which does so itself.
+  /// The same for one array of a copy to or from a GPU.
   Status resolve(Array& array) const;
   Status uses_gpus() const;
   void reach_shared(Array& array) const;

@@ -16,7 +16,7 @@
 
 namespace tranship {
 
-/// The end of a copy, to wait for. A value; copies refer to the same transfer. Any thread.
+/// The end of a copy, to wait for. A value; its copies refer to the same transfer. Threads: all.
 class Event {
  public:
   Event() = default;
@@ -31,19 +31,19 @@ class Event {
       : plan_(std::move(plan)), flight_(std::move(flight)) {}
 
   bool done() const;
-  /// Whether it is known, without a look at a GPU or a lock, that the copy has ended well.
+  /// Whether the copy is known to have ended well, without a lock and without asking a GPU.
   bool ended_well() const;
   /// @error timeout if the transfer has not ended by then; closed in a fork of the process that
   ///        started it; else how it ended
   Status wait(std::optional<std::chrono::nanoseconds> timeout) const;
   /// Asks the transfer to end as cancelled. What had been written stays written.
   void cancel() const;
-  /// Copies that end together.
+  /// Several copies, which have ended when all have.
   explicit Event(std::vector<Event> parts) : plan_(parts[0].plan_), parts_(std::move(parts)) {}
-  /// Whether its threads live in the process that this one was forked from: then it never ends
-  /// here.
+  /// Whether this process was forked since the copy began. Its threads live in the parent, so that
+  /// the event never ends here.
   bool forked() const { return fork_generation_ != fork_generation(); }
-  /// The copies that it stands for: itself, if it is one.
+  /// Returns the copies that it stands for: itself, if it is one.
   std::vector<Event> parts() const { return parts_.empty() ? std::vector{*this} : parts_; }
   /// Null for a copy of nothing; of several copies that of the first.
   const std::shared_ptr<const Plan>& plan() const { return plan_; }

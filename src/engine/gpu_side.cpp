@@ -263,7 +263,8 @@ Status GpuSide::resolve(Array& array) const {
       return Error{ErrorCode::invalid_argument,
                    "the array says that it lies on a GPU, but the driver knows no memory at its "
                    "address (" +
-                       array.name + "); was it freed?"};
+                       array.name + ")",
+                   "keep the array until its copies have ended"};
     }
     if (info.kind == MemoryKind::pinned) {
       array.memory_kind = MemoryKind::pinned;

@@ -31,7 +31,7 @@ class GpuMemory : public Attachment {
 /// Opens GPUs and feeds their channels. Threads: all, after start().
 class GpuSide {
  public:
-  /// Null without an error where there is no GPU, or none is wanted.
+  /// Opens the GPUs that the settings allow. Returns null where there are none.
   /// @error what the driver refused, where GPUs were asked for by emulated_gpus
   static Result<std::unique_ptr<GpuSide>> open(const Config& config);
 
@@ -43,9 +43,9 @@ class GpuSide {
 
   /// Whether a channel of the profile has a GPU at one of its ends.
   bool serves(const ChannelSpec& channel) const;
-  /// The driver's number of a channel of the profile; -1 if it is none of ours. What another
-  /// process owns is open for its own GPU, `opened_on` (-1: nothing is): a copy from another GPU
-  /// goes by a channel of that GPU, whose kernels write it and read ours.
+  /// Returns the driver's number of a channel of the profile, or -1 if it has no GPU at its ends.
+  /// An array of another process is open for one GPU, `opened_on` (-1: no such array): a copy from
+  /// another GPU goes by a channel of that one.
   int number_of(const ChannelSpec& channel, int opened_on = -1) const;
   /// Whether files reach GPUs without host memory between.
   bool reaches_files() const { return cufile_ != nullptr; }
@@ -56,40 +56,43 @@ class GpuSide {
   /// Waits until no copy that a caller's thread has started runs any more, or until `deadline`.
   void wait_for_flights(std::chrono::steady_clock::time_point deadline) const;
 
-  /// What intermediate buffers there are made of; nothing for memory that is not ours.
+  /// Returns how intermediate buffers in a memory are allocated; empty for memories that this
+  /// object does not serve.
   BufferSource buffers(const Memory& memory) const;
 
   /// The number of a "node0/deviceN" memory, or -1.
   static int device_of(const Memory& memory);
 
-  /// Says for pointers of this process in which memory they lie.
+  /// Finds the memory in which a pointer of this process lies.
   Status resolve(Array& array) const;
 
-  /// Memory of a GPU or pinned memory, given back with the last reference.
-  Result<std::shared_ptr<void>> allocate(MemoryKind kind, int device, std::int64_t bytes) const;
+  /// Allocates memory of a GPU or pinned memory, which is released with the last reference.
+  Result<std::shared_ptr<void>> allocate(Where where, int device, std::int64_t bytes) const;
 
-  /// A buffer of pinned memory for a copy on the caller's thread; it is kept for the next one.
+  /// Returns a buffer of pinned memory through which the caller's thread copies; it is kept for the
+  /// next copy.
   /// @error out_of_memory
   Result<std::shared_ptr<std::byte>> bounce_buffer(std::int64_t bytes) const;
 
   /// Lets GPUs reach shared memory at the speed of their link; false if the driver refuses.
   bool pin(SharedMemory& memory) const;
-  /// Pins the pages around memory of the caller's, until nobody refers to the answer. What is
-  /// pinned already stays as it is.
+  /// Pins the pages around the caller's memory until the last reference to the answer is released.
+  /// Memory that is pinned already stays as it is.
   /// @error what the driver refused: a part that is pinned already, too little memory
   Result<std::shared_ptr<void>> pin(std::byte* begin, std::int64_t bytes) const;
   /// Whether GPUs reach what lies at this address of the host.
   bool reaches(const std::byte* address) const;
 
-  /// What another process of this machine needs to open an array on a GPU; empty if its kind of
-  /// memory cannot be opened elsewhere.
+  /// Returns the encoded IPC handle with which another process of this machine opens an array on a
+  /// GPU; empty if its kind of memory cannot be opened elsewhere.
   std::string ipc_handle_of(const std::byte* address) const;
   struct Opened {
     std::byte* address = nullptr;
     int device = -1;
     std::shared_ptr<void> owner;  ///< closes it
   };
-  /// Opens it for the GPU that it lies on, or, if this process does not see that one, for another.
+  /// Opens another process's array for the GPU that it lies on, or for another GPU if this process
+  /// does not see that one.
   /// @error what the driver refused
   Result<Opened> open_ipc_handle(const std::string& ipc) const;
 
@@ -111,7 +114,7 @@ class GpuSide {
   const Entry* find(ChannelKind kind, int device) const;
   const Entry* find(const ChannelSpec& channel, int opened_on = -1) const;
 
-  /// Buffers that no copy uses.
+  /// Bounce buffers that no copy uses now.
   struct BounceBuffers {
     explicit BounceBuffers(std::shared_ptr<Gpus> made_by) : gpus(std::move(made_by)) {}
     BounceBuffers(const BounceBuffers&) = delete;

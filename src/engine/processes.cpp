@@ -17,8 +17,8 @@ Result<fabric::FabricOptions::Transport> transport_of(const std::string& text) {
   if (text == "automatic") return fabric::FabricOptions::Transport::automatic;
   if (text == "shared") return fabric::FabricOptions::Transport::shared;
   if (text == "network") return fabric::FabricOptions::Transport::network;
-  return Error{ErrorCode::invalid_argument,
-               "transport is automatic, shared or network, not \"" + text + "\""};
+  return Error{ErrorCode::invalid_argument, "transport \"" + text + "\" is unknown",
+               "use automatic, shared or network"};
 }
 
 /// Reads "1000,1001".
@@ -52,8 +52,8 @@ std::string library_of_site(const std::string& named) {
   return (std::filesystem::path(named) / "lib" / "libucp.so.0").string();
 }
 
-/// Opens UCX as the setting says: what was asked for by name is there or an error; what is
-/// automatic is left out with a reason, which `options` keeps for messages.
+/// Opens UCX as the setting says. A reach that is named in the setting is opened or an error; with
+/// `automatic` it is left out where it is missing, and `options` keeps the reason for messages.
 Status open_carrier(const Config& config, fabric::FabricOptions& options) {
   if (config.ucx == "off") return {};
   fabric::UcxCarrier::Options ucx;
@@ -79,21 +79,21 @@ Status open_carrier(const Config& config, fabric::FabricOptions& options) {
   return {};
 }
 
-/// Calls that are inside have so long to leave after the fabric was closed, which ends their waits.
+/// How long closing waits for calls inside, after the fabric's close() has ended their waits.
 constexpr std::chrono::seconds calls_end_max{2};
-/// A caller waits so long for a small copy's answer by itself, before others do it for it.
+/// How long a caller polls for a small copy's answer before the channel's thread waits for it.
 constexpr std::chrono::milliseconds answer_wait{2};
 constexpr std::int64_t carried_bytes_in_flight = std::int64_t{64} << 20;
 constexpr int peer_threads_most = 16;
-/// Copies of a carrier that are begun at once: a card does them, not the threads.
+/// Threads that start a carrier's copies; the network card carries them.
 constexpr int carrier_threads = 2;
-/// On fewer cores, slots and their conversions on the way are as fast.
+/// Cores from which on such threads pay: on fewer, slots are as fast.
 constexpr int peer_cores_least = 8;
-/// On that many cores a process stays awake for its peers while they copy for a millisecond or two.
+/// How long a process on that many cores polls for its peers before it sleeps.
 constexpr std::chrono::microseconds spin_for_peers{2000};
 
-/// A peer's array that is mapped here can be written even when the peer is dead: the copy would
-/// succeed and nobody would see it.
+/// Liveness of a peer's array that is mapped here. A copy into it would succeed even if the peer is
+/// dead, and the data would be lost.
 class PeerLiveness : public Liveness {
  public:
   explicit PeerLiveness(std::shared_ptr<fabric::RemoteArray> array) : array_(std::move(array)) {}
@@ -151,8 +151,8 @@ class OpenOnGpu final : public PeerLiveness {
   std::shared_ptr<Open> open_;
 };
 
-/// The last reference to a peer's array takes locks of its connection: in a fork, whose threads do
-/// not exist there, it is not let go of.
+/// Wraps a peer's array so that a fork never releases it: its destructor takes locks of the
+/// connection, which threads of the parent may hold.
 std::shared_ptr<fabric::RemoteArray> left_alone_in_forks(
     std::shared_ptr<fabric::RemoteArray> array) {
   fabric::RemoteArray* const raw = array.get();

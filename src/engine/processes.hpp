@@ -17,10 +17,10 @@
 
 namespace tranship {
 
-/// Threads that copy to and from other processes' memory; 0: none.
+/// Returns how many threads copy to and from other processes' memory; 0: none.
 int peer_threads(const Config& config);
 
-/// Hears what a peer says without being asked. Called on the fabric's thread: it must not block.
+/// Receives what a peer sends without a request. Called on the fabric's thread: it must not block.
 class PeerListener {
  public:
   virtual ~PeerListener() = default;
@@ -35,10 +35,10 @@ class Processes {
   static Result<std::shared_ptr<Processes>> open(Engine& engine);
   ~Processes();
 
-  /// Lets in, over a network, who has the key of a group.
+  /// Accepts connections over a network from processes that have the key of a group.
   void accept_key(const Key& key) { fabric_->accept_key(key); }
 
-  /// Where this process listens, for connect() elsewhere; empty if it does not.
+  /// Contact text for connect() in another process; empty if this process does not listen.
   const std::string& contact() const { return contact_; }
 
   /// Lets others read `array` and, if it is writable, write it, until withdraw().
@@ -59,7 +59,7 @@ class Processes {
   Status tell(fabric::PeerId peer, std::span<const std::byte> question);
   Status notify(fabric::RequesterId requester, std::vector<std::byte> body);
   bool connected(fabric::PeerId peer) const;
-  /// Who hears the peer from now on; null: nobody.
+  /// Sets what receives the peer's notices from now on; null: nothing.
   void listen(fabric::PeerId peer, std::shared_ptr<PeerListener> listener);
 
   /// A peer's exported array, as one end of a copy.
@@ -72,9 +72,9 @@ class Processes {
   static std::optional<Status> carry_now(const Plan& plan, const Array& source, const Array& target,
                                          bool waits);
 
-  /// Ends links and requests, and waits until no call is inside; bounded in time.
+  /// Ends links and requests, and waits until no thread is inside a call; bounded in time.
   void stop();
-  /// Lets go of what was exported. After stop(), when no request of a peer runs any more.
+  /// Releases the exported arrays. After stop(), when no request of a peer runs any more.
   void release();
 
   fabric::RemoteChannel& channel() { return *channel_; }
@@ -91,7 +91,7 @@ class Processes {
   std::shared_ptr<PeerListener> listener_of(fabric::PeerId peer);
   void open_on_gpu(const std::shared_ptr<fabric::RemoteArray>& remote, Array& array) const;
 
-  Engine& engine_;  ///< only while a caller is inside
+  Engine& engine_;  ///< used only while the gate holds a caller
   mutable Gate gate_;
   const std::uint64_t fork_generation_ = fork_generation();
   std::string contact_;

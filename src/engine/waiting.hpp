@@ -1,4 +1,4 @@
-// What threads that wait for copies share.
+// Waits for copies, and the error of waits in a fork.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What this build can do with NVIDIA GPUs, wherever it runs.
+// What this build was made with for NVIDIA GPUs, on whatever machine it runs.
 #pragma once
 
 #include <string>

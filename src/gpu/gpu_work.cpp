@@ -8,13 +8,13 @@
 namespace tranship {
 namespace {
 
-/// From so many separate runs on, one kernel carries them all.
+/// Runs from which on one kernel carries them all.
 constexpr std::size_t pieces_least = 4;
 /// A longer run of several moves is cut into pieces of this length: all get as many threads.
 constexpr std::int64_t piece_bytes_most = 64 * 1024;
 /// Runs from which a copy engine's command costs less than what a kernel loses over the link.
 constexpr std::int64_t engine_run_least = 256 * 1024;
-/// From so many nests on, a table costs less than their launches.
+/// Nests from which on a table costs less than their launches.
 constexpr std::size_t list_least = 3;
 /// Rows from which a copy engine is as fast over the link as with long runs.
 constexpr std::int64_t engine_row_least = 64;

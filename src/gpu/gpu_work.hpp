@@ -10,15 +10,15 @@
 
 namespace tranship {
 
-/// Who moves the bytes.
+/// What moves the bytes of a request.
 enum class GpuWay {
   in_memory,    ///< GPU memory: kernels, and the driver's own copy for one run
   over_link,    ///< to or from the host: copy engines where the runs are long, else kernels
   past_engines  ///< the same by kernels alone: behind nothing that waits for a copy engine
 };
 
-/// Puts nests into streams of one GPU. Keeps what the GPU reads meanwhile (tables of pieces) until
-/// the work has ended: one object for each request in flight. Not thread-safe.
+/// Puts nests into streams of one GPU. Owns the tables of pieces and nests that kernels read, so
+/// that each request in flight has an object of its own. Not thread-safe.
 class GpuWork {
  public:
   explicit GpuWork(std::shared_ptr<Gpus> gpus) : gpus_(std::move(gpus)) {}
@@ -33,7 +33,7 @@ class GpuWork {
  private:
   Status enqueue_nests(const GpuStream& stream, std::span<const LoopNest> nests,
                        const std::byte* source, std::byte* target, GpuWay way);
-  /// By a copy engine, or kept for kernels.
+  /// Gives a nest to a copy engine, or keeps it for kernels.
   Status enqueue_nest(const GpuStream& stream, const LoopNest& nest, const std::byte* source,
                       std::byte* target, GpuWay way);
   Status enqueue_pieces(const GpuStream& stream, std::span<const LoopNest> nests,
@@ -41,7 +41,7 @@ class GpuWork {
   /// Runs of indexed nests, in one launch.
   Status enqueue_pieces(const GpuStream& stream, std::span<const IndexedNest> nests,
                         const std::byte* source, std::byte* target);
-  /// Those that lists carry, in a launch or two; the others are left in `rest_`.
+  /// Launches the nests that lists carry, in at most two launches; leaves the others in `rest_`.
   Status enqueue_lists(const GpuStream& stream, std::span<const LoopNest> nests,
                        const std::byte* source, std::byte* target, GpuWay way);
   Status reserve_table(std::int64_t bytes);

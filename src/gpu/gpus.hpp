@@ -29,22 +29,23 @@ struct GpuInfo {
   int numa_node = -1;  ///< -1: unknown
 };
 
-/// A queue of work on one GPU. Owned by whoever made it, or by the caller of a copy.
+/// A queue of work on one GPU. Does not own the CUDA stream.
 struct GpuStream {
   int device = 0;
   void* handle = nullptr;  ///< cudaStream_t
 };
 
-/// An event in a stream.
+/// A CUDA event, which stands behind the work that was in a stream when it was recorded. Does not
+/// own it.
 struct GpuEvent {
   int device = 0;
   void* handle = nullptr;  ///< cudaEvent_t
 };
 
-/// What another process needs to reach an allocation of this one (CUDA IPC).
+/// Handle with which another process of this machine opens an allocation of this one (CUDA IPC).
 struct IpcHandle {
-  std::array<std::byte, 64> handle{};
-  std::string bus;                ///< of the GPU that it lies on: numbers differ between processes
+  std::array<std::byte, 64> handle{};  ///< cudaIpcMemHandle_t
+  std::string bus;  ///< PCI address of its GPU, since numbers differ between processes
   std::int64_t offset_bytes = 0;  ///< from the allocation's base to the address
   std::uint64_t allocation = 0;   ///< distinguishes allocations at one address
 };
@@ -60,16 +61,17 @@ struct PitchedCopy {
   std::int64_t target_plane = 0;
 };
 
-/// Threads: all. No call blocks on work in a stream, but for release() and close_ipc_handle(),
-/// which CUDA may make wait. The current device of the calling thread is left as it was, but for
-/// enter().
+/// Memory, streams, events, copies and kernel launches of all GPUs. No call waits for work in a
+/// stream, except release() and close_ipc_handle(), where CUDA may wait. Every call but enter()
+/// leaves the calling thread's current device as it was. Threads: all.
 class Gpus {
  public:
   virtual ~Gpus() = default;
 
-  /// The GPUs of this machine, or why there are none that can be used.
+  /// Opens the GPUs of this machine.
+  /// @error unsupported, with the reason, if there are none that can be used
   static Result<std::shared_ptr<Gpus>> open();
-  /// `count` GPUs whose memory is the host's: for tests and trials.
+  /// Makes `count` emulated GPUs, whose memory is the host's: for tests and trials.
   static std::shared_ptr<Gpus> emulate(int count);
 
   virtual const std::vector<GpuInfo>& list() const = 0;
@@ -96,7 +98,8 @@ class Gpus {
   virtual Result<GpuEvent> make_event(int device) = 0;
   virtual void release(const GpuEvent& event) = 0;
   virtual Status record(const GpuEvent& event, const GpuStream& stream) = 0;
-  /// Whether what stood in the stream before the event has ended; an error if it failed.
+  /// Returns whether the work before the event has ended.
+  /// @error what that work failed with
   virtual Result<bool> reached(const GpuEvent& event) = 0;
   /// Lets later work of `stream` start after the event.
   virtual Status wait(const GpuStream& stream, const GpuEvent& event) = 0;
@@ -116,7 +119,8 @@ class Gpus {
                         const std::byte* source, std::byte* target) = 0;
 
   virtual Result<IpcHandle> ipc_handle(const std::byte* address) const = 0;
-  /// The address here; the same allocation is opened once.
+  /// Returns the address of the memory in this process. An allocation is opened once, however many
+  /// handles refer to it.
   virtual Result<std::byte*> open_ipc_handle(const IpcHandle& ipc, int device) = 0;
   virtual void close_ipc_handle(std::byte* address) = 0;
 };

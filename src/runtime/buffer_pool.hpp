@@ -1,4 +1,4 @@
-// Intermediate buffers, bounded for each memory and handed out all or nothing (design: I7).
+// Intermediate buffers: bounded for each memory, granted all or nothing (design: I7).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace tranship {
 
-/// Gives and takes the bytes of one memory; called with the runtime's lock held.
+/// Allocates and releases bytes of one memory; called with the runtime's lock held.
 struct BufferSource {
   std::function<std::byte*(std::int64_t bytes)> allocate;  ///< null if there is no more
   std::function<void(std::byte* buffer, std::int64_t bytes)> release;
@@ -28,10 +28,10 @@ struct Buffer {
   Range range;
 };
 
-/// Owns all intermediate buffers, as ranges of segments that it keeps: to make memory costs more
-/// than to copy it, since its pages are touched, pinned, mapped for GPUs. Transfers of any tiles
-/// share the segments; those of which nothing is taken go when a request fits no hole and there may
-/// be no more. Not thread-safe: the scheduler's lock guards it.
+/// Owns all intermediate buffers, as ranges of segments that it keeps: allocating memory costs more
+/// than copying it, since its pages are touched, pinned and mapped for GPUs. Transfers of any tile
+/// size share the segments. A segment without buffers is released when a request fits no hole and
+/// the limit allows no further segment. Not thread-safe: the scheduler's lock guards it.
 class BufferPool {
  public:
   /// Buffers and limits are rounded up to whole pages.
@@ -47,11 +47,11 @@ class BufferPool {
   BufferPool& operator=(const BufferPool&) = delete;
 
   /// Fills `buffers` with one buffer for each request and returns true, or takes nothing. It
-  /// succeeds if the requests are possible and nobody holds a buffer; what others hold may lie such
-  /// that no hole is large enough.
+  /// succeeds if the requests are possible and no buffer is held; held buffers may leave no hole
+  /// that is large enough.
   bool acquire(const std::vector<BufferRequest>& requests, std::vector<Buffer>& buffers);
 
-  /// Gives one buffer of a memory back.
+  /// Returns one buffer of a memory to the pool.
   void release(int memory, const Buffer& buffer);
 
   /// Whether the requests would fit an empty pool.

@@ -1,4 +1,4 @@
-// Who waits for intermediate buffers, and in which order they are handed out (design: I7).
+// The queue of transfers that wait for intermediate buffers (design: I7).
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace tranship {
 
-/// What somebody needs in buffers, and what he has got.
+/// A pending buffer request of one transfer, and the buffers that it was granted.
 struct BufferWaiter {
   std::vector<BufferRequest> buffer_requests;
   std::vector<Buffer> buffers;  ///< one for each request, once they are granted
@@ -20,23 +20,23 @@ struct BufferWaiter {
 
 /// Hands out the buffers of a pool. Laws: (1) a waiter gets all its buffers at once or none; (2) it
 /// may try only while no waiter of higher priority, or older, wants a common memory. The first of
-/// all waiters is thus held up by nobody but holders of buffers, who need no more: nobody starves
-/// and nothing deadlocks. Each operation costs the logarithm of the number of waiters, and a try
-/// for each memory that it concerns. Not thread-safe.
+/// all waiters therefore waits only for holders of buffers, which need no more: no waiter starves
+/// and no cycle of waiting can form. Each operation costs the logarithm of the number of waiters,
+/// and one try for each memory that it concerns. Not thread-safe.
 class BufferQueue {
  public:
   explicit BufferQueue(BufferPool& pool) : pool_(pool) {}
 
-  /// Lines up. The waiter stays where it is until it was granted or leaves. Appends to `granted`
-  /// who got buffers now: perhaps itself.
+  /// Adds a waiter, which must keep its address until it is granted or removed. Appends to
+  /// `granted` the waiters that get buffers now: perhaps this one.
   void enter(BufferWaiter& waiter, std::vector<BufferWaiter*>& granted);
 
-  /// Gives up waiting, which may let others pass.
+  /// Removes a waiter, which may let others pass.
   void leave(BufferWaiter& waiter, std::vector<BufferWaiter*>& granted);
 
-  /// Gives back the buffer of request `number`. Does nothing if it was given back before.
+  /// Returns the buffer of request `number` to the pool. Does nothing if it was returned before.
   void give_back(BufferWaiter& waiter, std::size_t number, std::vector<BufferWaiter*>& granted);
-  /// Gives back all buffers that are left.
+  /// Returns all buffers that the waiter still holds to the pool.
   void give_back(BufferWaiter& waiter, std::vector<BufferWaiter*>& granted);
 
  private:

@@ -18,14 +18,14 @@
 
 namespace tranship {
 
-/// What a place is attached to when it is not plain memory of this process: an open file, an
-/// array of another process. The channel that carries it knows the derived type.
+/// The object that a place belongs to when it is not plain memory of this process: an open file, or
+/// an array of another process. Each channel expects its own derived type.
 class Attachment {
  public:
   virtual ~Attachment() = default;
 
-  /// Called when a transfer of `bytes` into what is attached is submitted. Returns what is called
-  /// when it has ended, with how it did, on the thread that ends it; empty: nobody asks.
+  /// Called when a transfer of `bytes` into the attachment is submitted. Returns a function that is
+  /// called with the transfer's status on the thread that ends it; empty: none.
   virtual std::function<void(const Status&)> note_transfer(const std::string& label,
                                                            std::int64_t bytes) {
     (void)label, (void)bytes;
@@ -52,9 +52,9 @@ struct Request {
   std::int64_t bytes = 0;  ///< the sum over all nests
   std::uint64_t tag = 0;   ///< the submitter's own; comes back in Finished
   int priority = 0;        ///< of the transfer, for channels whose hardware knows priorities
-  bool cold = false;       ///< streaming stores pay: the caches cannot, or should not, keep it
-  /// What the plan says, for channels that only pretend to carry: contiguous bytes in a tile (0:
-  /// as the nests are), and the rate with which this hop converts (0: it does not).
+  bool cold = false;       ///< use streaming stores: the data does not fit the caches
+  /// Predictions of the plan, for simulated channels: contiguous bytes in a tile (0: as in the
+  /// nests), and the rate at which this hop converts (0: it does not convert).
   std::int64_t run_bytes = 0;
   double converts_bytes_per_second = 0;
 };
@@ -101,8 +101,8 @@ class Channel {
   /// Ends the current or next idle() of every thread.
   virtual void wake();
 
-  /// Called by the thread that submits: the request with this tag may end early, as cancelled, if
-  /// it waits for something that may take for ever. It ends through poll() in any case.
+  /// Lets the request with this tag end early, as cancelled, if it may wait without a bound. It
+  /// ends through poll() in any case. Called by the thread that submits.
   virtual void cancel(std::uint64_t tag) { (void)tag; }
 
  private:

@@ -11,9 +11,8 @@ Status Completion::wait(std::optional<std::chrono::nanoseconds> timeout) const {
   if (!timeout) {
     condition_.wait(lock, ended);
   } else if (!condition_.wait_for(lock, *timeout, ended)) {
-    return Error{ErrorCode::timeout,
-                 "the transfer has not ended within the timeout; it goes on (wait again, or "
-                 "cancel it)"};
+    return Error{ErrorCode::timeout, "the transfer has not ended within the timeout; it goes on",
+                 "wait again, or cancel it"};
   }
   return status_;
 }

@@ -15,9 +15,9 @@ namespace tranship {
 /// A state machine over all transfers of an engine. Not thread-safe: a driver calls it under its
 /// lock (threads) or from its event loop (virtual time). Channels serve their descriptors by strict
 /// priority, then age, and keep a bounded number of bytes in flight. Buffers go all or nothing to
-/// the waiting transfers in the same order; nobody overtakes a waiting transfer of the same
-/// memories, so none starves and none deadlocks (I7). A call costs the logarithm of the number of
-/// transfers that wait or are ready at what it concerns, however many there are elsewhere.
+/// the waiting transfers in the same order, and no transfer overtakes one that waits for the same
+/// memories, so that none starves and none deadlocks (I7). A call costs the logarithm of the number
+/// of transfers that wait for, or are ready on, the channels and memories that it concerns.
 class Scheduler {
  public:
   struct ChannelLimits {
@@ -37,32 +37,33 @@ class Scheduler {
 
   int add_channel(ChannelLimits limits);
 
-  /// Takes in a transfer whose descriptors name channels. It may wait for its blockers or buffers.
+  /// Adds a transfer whose descriptors name channels. It may wait for its blockers or buffers.
   void admit(std::shared_ptr<Transfer> transfer, Changes& changes);
 
-  /// One of the events that `transfer` waits for has ended. A failure is passed on.
+  /// Records that one of the events that `transfer` waits for has ended. A failure is passed on.
   void unblock(const std::shared_ptr<Transfer>& transfer, const Status& status, Changes& changes);
 
-  /// The next job for a channel, if one may start now. Of a descriptor that bounds what is in
-  /// flight only so many threads take jobs, those of the lowest numbers: what a core has read and
-  /// written stays in its caches, where a bus that follows finds it late.
+  /// Returns the next job for a channel, if one may start now. Where a descriptor bounds its jobs
+  /// in flight, only as many threads take them, those of the lowest numbers: data that more cores
+  /// have in their caches slows the bus of the next hop.
   std::optional<Job> next(int channel, int thread = 0);
 
-  /// A job has ended.
+  /// Records the end of a job.
   void complete(const Job& job, Status status, Changes& changes);
 
   /// Ends the transfer with `error` as soon as its jobs in flight have ended.
   void cancel(const std::shared_ptr<Transfer>& transfer, Error error, Changes& changes);
 
-  /// By channel: predicted seconds of what a transfer of that priority would have to let go first.
+  /// Returns, by channel, the predicted seconds of the work that goes before a transfer of that
+  /// priority.
   std::vector<double> waiting_s(int priority) const;
 
   /// All transfers that have not ended, in no particular order.
   const std::vector<std::shared_ptr<Transfer>>& transfers() const { return transfers_; }
 
  private:
-  /// A descriptor that may issue a request. It stays in the heap while it may; what has become of
-  /// it otherwise (its transfer drains, another lane took the last tile) shows when it is first.
+  /// A descriptor that may issue a request. It stays in the heap when it no longer may (its
+  /// transfer drains, another lane took the last tile), and is dropped when it becomes the first.
   struct Ready {
     int priority = 0;
     int hop = 0;

@@ -15,12 +15,12 @@
 
 namespace tranship {
 
-/// Not thread-safe. Channels must be asynchronous: a request ends through poll(). A step visits
-/// the channels that something happened to, and no others. What is kept for a request is taken
-/// from a common store, so that memory follows the requests in flight, not the channels.
+/// Drives asynchronous channels from one thread. A step visits only channels on which something
+/// happened. The state of a request comes from a common store, so that memory grows with the
+/// requests in flight and not with the channels. Not thread-safe.
 class StepDriver {
  public:
-  /// What advance() answers when something happened elsewhere than on a channel.
+  /// Answer of advance() when something happened that concerns no channel.
   static constexpr int no_channel = -1;
 
   struct Options {

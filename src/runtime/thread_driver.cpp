@@ -10,13 +10,13 @@
 namespace tranship {
 namespace {
 
-/// Longest sleep of a worker with nothing to do: every wait has an end, wake-ups come earlier.
+/// Longest sleep of a worker without work: every wait is bounded, and wake-ups come earlier.
 constexpr std::chrono::milliseconds idle_max{100};
 
 /// Synchronous workers that a signal wakes; each that finds work wakes another.
 constexpr int woken_at_once = 2;
 
-/// Tells the processor that this thread only looks.
+/// Tells the processor that this thread polls.
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -25,7 +25,7 @@ void relax() {
 #endif
 }
 
-/// Looks until `found` or for `at_most`; whether it was found.
+/// Polls until `found` returns true or `at_most` has passed; returns what `found` returned last.
 template <typename Found>
 bool look(std::chrono::microseconds at_most, const Found& found) {
   if (at_most.count() <= 0) return found();
@@ -232,7 +232,7 @@ void ThreadDriver::apply(std::unique_lock<std::mutex>& lock, Scheduler::Changes&
   changes.channels.clear();
 }
 
-/// Those of the lowest numbers, so that the same ones work as long as few are needed.
+/// Wakes the workers of the lowest numbers, so that the same ones work while few are needed.
 void ThreadDriver::wake(Worker& worker, int count) {
   for (const auto& sleeper : worker.sleepers) {
     if (count == 0) return;
@@ -436,7 +436,7 @@ bool ThreadDriver::issue(int number, Worker& worker, std::vector<InFlight>& flig
   return moved;
 }
 
-/// What belongs to transfers that were cancelled, or failed, need not wait for a peer.
+/// Cancels the requests of transfers that were cancelled or failed: these need not wait for a peer.
 void ThreadDriver::cancel_drained(Worker& worker, std::vector<InFlight>& flights) {
   const std::uint64_t drains = drains_.load(std::memory_order_acquire);
   if (worker.drains_seen == drains) return;

@@ -27,7 +27,7 @@ class ThreadDriver {
   struct Options {
     std::vector<BufferPool::MemoryLimits> memories;
     int jobs_in_flight_max = 16;  ///< of one asynchronous channel
-    /// How long a thread that has just worked looks for more before it sleeps.
+    /// How long a thread that has just worked polls for more work before it sleeps.
     std::chrono::microseconds spin{0};
     const Clock* clock = nullptr;
     Trace* trace = nullptr;  ///< null: no tracing
@@ -50,8 +50,8 @@ class ThreadDriver {
   std::shared_ptr<Completion> completion_of(std::shared_ptr<const PolledEvent> event, int channel);
 
   /// Lets the calling thread work for the transfer's first synchronous channel, as its workers do,
-  /// while the transfer has tiles there that nobody has begun, until `deadline`: a thread that
-  /// would wait is a core that is awake. Returns at once if there is no such channel.
+  /// while the transfer has tiles there that no thread has begun, until `deadline`: a thread that
+  /// would otherwise wait is an idle core. Returns at once if there is no such channel.
   void help(const Transfer& transfer, std::chrono::steady_clock::time_point deadline);
 
   /// Ends the transfer as cancelled, once what is in flight has ended. Does nothing if it ended.
@@ -69,12 +69,12 @@ class ThreadDriver {
   /// nothing.
   void close(const Error& error);
 
-  /// Looks for the end of a transfer for the time that workers look for work.
+  /// Polls for the end of a transfer for as long as workers poll for work.
   void look_out(const Completion& completion) const;
 
   std::int64_t buffer_bytes_in_use(int memory) const;
 
-  /// Of Scheduler::waiting_s().
+  /// As Scheduler::waiting_s().
   std::vector<double> waiting_s(int priority) const;
 
  private:
@@ -88,7 +88,7 @@ class ThreadDriver {
     std::shared_ptr<Completion> completion;
   };
   struct Worker {
-    Channel* channel = nullptr;                      ///< Null: no thread was to be had for it.
+    Channel* channel = nullptr;                      ///< Null: the system refused its threads.
     std::vector<std::unique_ptr<Sleeper>> sleepers;  ///< of a synchronous channel's threads
     std::condition_variable help;                    ///< threads that wait for a transfer wait here
     std::atomic<std::uint64_t> signals{0};           ///< written under the driver's mutex
@@ -131,9 +131,9 @@ class ThreadDriver {
   std::atomic<std::uint64_t> drains_{0};
   int helpers_ = 0;                ///< threads inside help()
   std::condition_variable ended_;  ///< of transfers and helpers, after stop()
-  std::mutex joining_;             ///< of who joins the workers
-  /// What callbacks of other transfers' ends refer to. They may run on threads of another engine
-  /// while this driver is destroyed: the destructor waits until none of them holds it.
+  std::mutex joining_;             ///< held by the thread that joins the workers
+  /// Referred to by callbacks at the ends of other transfers, which may run on threads of another
+  /// engine while this driver is destroyed: the destructor waits until none of them holds it.
   std::atomic<bool> let_go_{false};
   std::shared_ptr<ThreadDriver> self_{
       this, [](ThreadDriver* driver) { driver->let_go_.store(true, std::memory_order_release); }};

@@ -15,10 +15,10 @@
 
 namespace tranship {
 
-/// One hop at run time (Isometry 3.4). The first hop of a lane takes the transfer's next tile;
-/// what it took is the lane's own sequence, which the other hops follow. Tiles may end in any
-/// order. Whoever makes a transfer names the channel and may bound what is in flight; the scheduler
-/// fills in the rest.
+/// One hop at run time (Isometry 3.4). The first hop of a lane takes the transfer's next tile; the
+/// tiles that it took are the lane's sequence, which the other hops follow. Tiles may end in any
+/// order. The maker of a transfer sets `channel` and may set `in_flight_max` and `streams`; the
+/// scheduler sets the rest.
 struct Descriptor {
   int channel = 0;             ///< number of the runtime's channel
   int lane = 0;                ///< index into the plan's lanes
@@ -26,13 +26,13 @@ struct Descriptor {
   std::int64_t in_flight = 0;  ///< tiles issued and not ended
   /// Most tiles that are in flight at a time; 0: as many as the channel takes.
   int in_flight_max = 0;
-  bool streams = false;  ///< past the caches: a bus reads next what it writes
+  bool streams = false;  ///< writes past the caches, since a bus reads its output next
   std::int64_t ended = 0;
   int buffer_memory =
       -1;              ///< the pool's memory in which its output ring lies; -1: as the plan says
   int input = -1;      ///< index of the ring that it reads; -1: it reads the source
   int output = -1;     ///< index of the ring that it fills; -1: it writes the target
-  bool ready = false;  ///< it stands among the descriptors that its channel may serve
+  bool ready = false;  ///< it is in its channel's heap of ready descriptors
 };
 
 /// A tile's place in an intermediate buffer.
@@ -62,12 +62,12 @@ struct Transfer : BufferWaiter, std::enable_shared_from_this<Transfer> {
   std::shared_ptr<const IndexedCopy> indexed;
   bool cold = false;
   std::vector<std::shared_ptr<void>> keep_alive;  ///< arrays, files: released at the end
-  std::function<Status()> final_check;  ///< what may make a copy void that seemed to succeed
+  std::function<Status()> final_check;  ///< asked at the end; its error makes the copy fail
 
   std::shared_ptr<Completion> completion = std::make_shared<Completion>();
   int blockers = 0;  ///< events that it must wait for
   TransferState state = TransferState::waiting;
-  std::int64_t tiles_begun = 0;  ///< the dispenser: the next tile that a lane takes
+  std::int64_t tiles_begun = 0;  ///< the number of the next tile that a lane takes
   std::int64_t tiles_ended = 0;  ///< tiles that have passed the last hop of their lane
   std::vector<Descriptor> descriptors;
   std::vector<Ring> rings;

@@ -5,13 +5,13 @@
 
 namespace tranship {
 
-/// Only when it is done: the table of a kernel that still runs must not be overwritten by another
-/// request.
+/// Runs only when the copy is done: the table of a kernel that still runs must not be overwritten
+/// by another request.
 GpuFlight::~GpuFlight() { channel_->forget(*this); }
 
 bool GpuFlight::done() const {
   if (done_.load(std::memory_order_acquire)) return true;
-  // Let go of behind the lock: an array's owner may take locks of its own, such as Python's.
+  // Released without the lock: an array's owner may take locks of its own, such as Python's.
   std::vector<std::shared_ptr<void>> over;
   std::array<std::shared_ptr<void>, 3> owners;
   std::lock_guard lock(mutex_);
@@ -109,7 +109,7 @@ void GpuChannel::give_back(const GpuEvent& event, std::unique_ptr<GpuWork> work)
   if (work) works_.push_back(std::move(work));
 }
 
-/// Called in place of the destructor when nobody refers to the flight any more.
+/// Called in place of the destructor when nothing refers to the flight any more.
 void GpuChannel::retire(GpuFlight* flight) {
   const std::shared_ptr<GpuChannel> channel = flight->channel_;
   // In a fork the locks below may be held by threads that live in the parent.
@@ -118,8 +118,8 @@ void GpuChannel::retire(GpuFlight* flight) {
     {
       std::lock_guard lock(channel->mutex_);
       if (!channel->closed_) {
-        channel->orphans_.push_back(flight);
-        channel->orphan_count_.fetch_add(1, std::memory_order_relaxed);
+        channel->unowned_.push_back(flight);
+        channel->unowned_count_.fetch_add(1, std::memory_order_relaxed);
         return;
       }
     }
@@ -137,22 +137,22 @@ void GpuChannel::forget(GpuFlight& flight) {
   if (flight.work_) works_.push_back(std::move(flight.work_));
 }
 
-/// Deletes the orphans that have ended; returns whether none is left. Without the lock, since what
-/// a flight lets go of may take locks of its own.
+/// Deletes the unowned flights that have ended; returns whether none is left. Without the lock,
+/// since what a flight releases may take locks of its own.
 bool GpuChannel::delete_ended() {
-  std::vector<GpuFlight*> orphans;
+  std::vector<GpuFlight*> unowned;
   {
     std::lock_guard lock(mutex_);
-    orphans.swap(orphans_);
+    unowned.swap(unowned_);
   }
-  const auto over = std::partition(orphans.begin(), orphans.end(),
+  const auto over = std::partition(unowned.begin(), unowned.end(),
                                    [](const GpuFlight* flight) { return !flight->done(); });
-  const auto kept = over - orphans.begin();
-  const std::vector<GpuFlight*> ended(over, orphans.end());
+  const auto kept = over - unowned.begin();
+  const std::vector<GpuFlight*> ended(over, unowned.end());
   {
     std::lock_guard lock(mutex_);
-    orphans_.insert(orphans_.end(), orphans.begin(), over);
-    orphan_count_.store(static_cast<int>(orphans_.size()), std::memory_order_relaxed);
+    unowned_.insert(unowned_.end(), unowned.begin(), over);
+    unowned_count_.store(static_cast<int>(unowned_.size()), std::memory_order_relaxed);
   }
   const auto self = shared_from_this();  // the last of them may hold the last reference
   for (GpuFlight* flight : ended) delete flight;
@@ -208,7 +208,7 @@ Status GpuChannel::submit(const Request& request) {
 }
 
 std::size_t GpuChannel::poll(std::span<Finished> finished) {
-  if (orphan_count_.load(std::memory_order_relaxed) > 0) delete_ended();
+  if (unowned_count_.load(std::memory_order_relaxed) > 0) delete_ended();
   std::size_t count = 0;
   for (std::size_t k = 0; k < in_flight_.size() && count < finished.size();) {
     InFlight& one = in_flight_[k];

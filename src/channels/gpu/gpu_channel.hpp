@@ -30,11 +30,11 @@ class GpuFlight : public PolledEvent, public std::enable_shared_from_this<GpuFli
 
   const GpuEvent& event() const { return event_; }
   bool done() const override;
-  /// Holds what the copy reads and writes. Let go of as soon as somebody sees that it is done.
+  /// Keeps what the copy reads and writes until a call sees that the copy is done.
   void keep_alive(std::array<std::shared_ptr<void>, 3> owners) { owners_ = std::move(owners); }
-  /// Let go of as soon as somebody sees that the copy is done.
+  /// Keeps leases until a call sees that the copy is done.
   void hold(std::vector<std::shared_ptr<void>> leases) { leases_ = std::move(leases); }
-  /// Asked once, when the copy has ended well: whether what it wrote still belongs to somebody.
+  /// Sets a check that runs once, when the copy has ended well; its error makes the copy fail.
   void check_at_end(std::function<Status()> check) { final_check_ = std::move(check); }
   Status status() const override;
 
@@ -52,9 +52,9 @@ class GpuFlight : public PolledEvent, public std::enable_shared_from_this<GpuFli
   mutable Status status_;
 };
 
-/// Feeds several streams of one GPU, urgent requests through a stream of their own. Events say when
-/// a request has ended; nothing here waits for the GPU, but for the destructor. Owns its streams
-/// and events; flights keep it alive.
+/// Feeds several streams of one GPU; urgent requests have a stream of their own. An event behind
+/// each request says when it has ended. Only the destructor waits for the GPU. Owns its streams and
+/// events; flights keep it alive.
 class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChannel> {
  public:
   struct Options {
@@ -85,8 +85,8 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   /// captured.
   Result<std::shared_ptr<GpuFlight>> event_behind(const GpuStream& stream);
 
-  /// Waits until the flights have ended, at most until `deadline`. From then on whoever drops the
-  /// last reference to a flight that has not ended waits for it.
+  /// Waits until the flights have ended, at most until `deadline`. From then on, dropping the last
+  /// reference to a flight that has not ended waits for it.
   void close(std::chrono::steady_clock::time_point deadline);
 
  private:
@@ -101,7 +101,7 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   Status prepare();
   const GpuStream& stream_for(int priority);
   GpuWay way_of(const Request& request) const;
-  /// What a request needs until it has ended.
+  /// The event and the tables of one request.
   struct Tools {
     GpuEvent event;
     std::unique_ptr<GpuWork> work;
@@ -122,12 +122,12 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   std::mutex mutex_;  ///< guards what follows
   std::vector<GpuEvent> events_;
   std::vector<std::unique_ptr<GpuWork>> works_;
-  /// Graphs may be launched again at any time.
+  /// Work of captured graphs, which may be launched again at any time.
   std::vector<std::unique_ptr<GpuWork>> captured_;
-  std::vector<GpuFlight*> flights_;  ///< all that there are
-  std::vector<GpuFlight*> orphans_;  ///< those that run, and that nobody refers to
+  std::vector<GpuFlight*> flights_;  ///< all flights of the channel
+  std::vector<GpuFlight*> unowned_;  ///< flights that run, and that nothing refers to
   bool closed_ = false;
-  std::atomic<int> orphan_count_{0};
+  std::atomic<int> unowned_count_{0};
   const std::uint64_t fork_generation_ = fork_generation();
   std::vector<InFlight> in_flight_;  ///< of the thread that submits and polls
 };

@@ -7,7 +7,9 @@
 namespace tranship {
 namespace {
 
-/// What GPUDirect Storage knows of a file, made at its first use and kept with it.
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+/// Returns the file's handle of GPUDirect Storage, made at its first use and kept with the file.
 Result<std::shared_ptr<CuFile::Handle>> handle_of(File& file, const CuFile& library) {
   auto kept = file.companion([&]() -> Result<std::shared_ptr<void>> {
     const bool direct = file.direct_descriptor() >= 0;
@@ -19,7 +21,7 @@ Result<std::shared_ptr<CuFile::Handle>> handle_of(File& file, const CuFile& libr
   return std::static_pointer_cast<CuFile::Handle>(*kept);
 }
 
-/// One request on its way.
+/// The walk over one request's runs.
 struct Runs {
   const CuFile& library;
   const CuFile::Handle& handle;
@@ -38,7 +40,7 @@ struct Runs {
       if (*moved == 0) {
         return Error{ErrorCode::out_of_range, file.path() + " ends at byte " +
                                                   std::to_string(in_file) + ", and " +
-                                                  std::to_string(bytes) + " more are asked for"};
+                                                  std::to_string(bytes) + " more are needed"};
       }
       in_file += *moved;
       in_memory += *moved;
