@@ -14,18 +14,6 @@
 
 namespace tranship {
 
-/// Where an array lies, as far as a path is concerned.
-enum class Where {
-  host,          ///< memory of this process
-  pinned,        ///< memory of this process, or mapped into it, that GPUs reach directly
-  device,        ///< memory of a GPU of this machine, of this process or opened from another
-  shared,        ///< memory of another process on this machine that is mapped into this one
-  file,          ///< place.attachment is a File
-  near_process,  ///< on this machine, not mapped: place.attachment is a RemoteArray of a process on
-                 ///< this machine
-  far_process,   ///< the same, on another machine
-};
-
 /// Whether another process's array can still be used. Threads: all.
 class Liveness {
  public:
@@ -60,7 +48,7 @@ struct Array {
 
 /// Whether the array lies on a GPU and another process owns it.
 inline bool is_opened(const Array& array) {
-  return array.where == Where::device && array.liveness != nullptr;
+  return array.memory_kind == MemoryKind::device && array.liveness != nullptr;
 }
 
 /// The GPU that another process's array is open for; -1: it is none.

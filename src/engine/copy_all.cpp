@@ -115,8 +115,9 @@ Result<std::optional<Event>> start_together(CopyRunner& runner, std::span<const 
   if (!query) return query.error();
   auto plan = runner.planner().plan_of(*query);
   if (!plan) return plan.error();
-  const bool one_gpu_hop = (*plan)->hops.size() == 1 &&
-                           on_gpu(runner.profile().channels[at((*plan)->hops[0].channel)].kind);
+  const bool one_gpu_hop =
+      (*plan)->hops.size() == 1 &&
+      traits_of(runner.profile().channels[at((*plan)->hops[0].channel)].kind).gpu;
   const bool alike = std::all_of(pairs.begin(), pairs.end(), [&](const CopyPair& pair) {
     return same_place(pair.source, largest.source) && same_place(pair.target, largest.target);
   });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/at.hpp"
 #include "engine/checks.hpp"
 #include "engine/copy_all.hpp"
 #include "engine/spare_copy.hpp"

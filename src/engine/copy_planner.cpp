@@ -4,31 +4,25 @@
 #include <string>
 #include <utility>
 
+#include "base/at.hpp"
 #include "engine/checks.hpp"
 
 namespace tranship {
-namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
-
 CopyPlanner::CopyPlanner(const Profile& profile, const Config& config, std::size_t gpu_count)
     : profile_(profile), config_(config), planner_(profile) {
-  const auto name_of = [](Where where) {
-    switch (where) {
-      case Where::pinned: return "node0/pinned0";
-      case Where::host: return "node0/host0";
-      case Where::file: return "node0/file0";
-      case Where::shared: return "node0/shared0";
-      case Where::near_process: return "node0/host1";
-      case Where::far_process: return "node1/host0";
-      case Where::device: break;  // there may be several
+  const auto name_of = [](MemoryKind kind) {
+    switch (kind) {
+      case MemoryKind::pinned: return "node0/pinned0";
+      case MemoryKind::host: return "node0/host0";
+      case MemoryKind::file: return "node0/file0";
+      case MemoryKind::shared: return "node0/shared0";
+      case MemoryKind::near_process: return "node0/host1";
+      case MemoryKind::far_process: return "node1/host0";
+      default: return "";  // of devices there may be several; arrays are of no other kind
     }
-    return "";
   };
   for (std::size_t k = 0; k < memories_.size(); ++k) {
-    memories_[k] = profile_.find_memory(name_of(static_cast<Where>(k)));
+    memories_[k] = profile_.find_memory(name_of(static_cast<MemoryKind>(k)));
   }
   for (std::size_t k = 0; k < gpu_count; ++k) {
     device_memories_.push_back(profile_.find_memory("node0/device" + std::to_string(k)));
@@ -36,7 +30,8 @@ CopyPlanner::CopyPlanner(const Profile& profile, const Config& config, std::size
 }
 
 int CopyPlanner::memory_of(const Array& array) const {
-  if (array.where != Where::device) return memories_[static_cast<std::size_t>(array.where)];
+  if (array.memory_kind != MemoryKind::device)
+    return memories_[at(static_cast<int>(array.memory_kind))];
   const bool known = array.device >= 0 && at(array.device) < device_memories_.size();
   return known ? device_memories_[at(array.device)] : -1;
 }

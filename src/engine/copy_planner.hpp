@@ -41,7 +41,8 @@ class CopyPlanner {
   const Config& config_;
   Planner planner_;
   PlanCache cache_;
-  std::array<int, 7> memories_{};     ///< the profile's number by Where, but for devices; -1: none
+  /// The profile's number of the memory of each kind, but for devices; -1: none.
+  std::array<int, memory_kind_count> memories_{};
   std::vector<int> device_memories_;  ///< the profile's number of each GPU's; -1: none
 };
 

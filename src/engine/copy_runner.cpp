@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/at.hpp"
 #include "base/unless_interrupted.hpp"
 #include "channels/host/copy.hpp"
 #include "data/lowering.hpp"
@@ -16,8 +17,6 @@ namespace {
 
 /// How long a short copy waits behind others in its stream before the GPU counts as lost.
 constexpr std::chrono::seconds bounce_wait_max{60};
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// A copy on a busy machine is planned anew if it takes this many times as long as planning.
 constexpr double busy_planning_share = 20;
@@ -120,8 +119,8 @@ std::vector<double> CopyRunner::waiting_s(int priority) const {
 
 std::optional<Event> CopyRunner::copy_now(const Array& source, const Array& target,
                                           const CopyOptions& options) {
-  const bool inside =
-      in_memory(source.where) && in_memory(target.where) && !options.stream && trace_ == nullptr;
+  const bool inside = cpu_reaches(source.memory_kind) && cpu_reaches(target.memory_kind) &&
+                      !options.stream && trace_ == nullptr;
   if (!inside) return {};
   for (const Event& event : options.after) {
     if (!event.ended_well()) return {};
@@ -163,9 +162,10 @@ Result<Event> CopyRunner::carry(const std::shared_ptr<const Plan>& plan, const A
                                 const Cargo& cargo) {
   const bool ready = std::all_of(options.after.begin(), options.after.end(),
                                  [](const Event& event) { return event.done(); });
-  const bool within_memory = in_memory(source.where) && in_memory(target.where);
+  const bool within_memory = cpu_reaches(source.memory_kind) && cpu_reaches(target.memory_kind);
   const bool one_hop = plan->hops.size() == 1;
-  const bool one_gpu_hop = one_hop && on_gpu(profile_.channels[at(plan->hops[0].channel)].kind);
+  const bool one_gpu_hop =
+      one_hop && traits_of(profile_.channels[at(plan->hops[0].channel)].kind).gpu;
   if (within_memory && ready && plan->direct && one_hop && !one_gpu_hop) {
     return copy_here(plan, source, target, options, cargo);
   }
@@ -271,7 +271,7 @@ Result<Event> CopyRunner::carry_bounced(const std::shared_ptr<const Plan>& plan,
         first.fields, to_buffer);
   lower({last.source.get(), {}}, {last.target.get(), plan->corner_target}, plan->extents,
         last.fields, from_buffer);
-  const bool up = on_gpu(profile_.channels[at(last.channel)].kind);
+  const bool up = traits_of(profile_.channels[at(last.channel)].kind).gpu;
   Request request;
   request.source = up ? Place{buffer->get(), nullptr} : source.place;
   request.target = up ? target.place : Place{buffer->get(), nullptr};
@@ -299,11 +299,11 @@ Result<std::vector<std::shared_ptr<Completion>>> CopyRunner::waits_of(const Plan
   std::vector<std::shared_ptr<Completion>> after;
   const ChannelSpec* gpu_hop = nullptr;
   for (const ChannelSpec& spec : profile_.channels) {
-    if (on_gpu(spec.kind) && gpus_ && gpus_->number_of(spec) >= 0) gpu_hop = &spec;
+    if (traits_of(spec.kind).gpu && gpus_ && gpus_->number_of(spec) >= 0) gpu_hop = &spec;
   }
   for (const Hop& hop : plan.hops) {
     const ChannelSpec& spec = profile_.channels[at(hop.channel)];
-    if (on_gpu(spec.kind)) gpu_hop = &spec;
+    if (traits_of(spec.kind).gpu) gpu_hop = &spec;
   }
   for (const Event& given : options.after) {
     for (const Event& event : given.parts()) {
@@ -359,7 +359,7 @@ std::optional<Status> CopyRunner::carry_directly(const Plan& plan, const Array& 
                                                  const Cargo& cargo) {
   const std::int64_t begin_ns = trace_ != nullptr ? clock_.now_ns() : 0;
   std::optional<Status> status;
-  if (in_memory(source.where) && in_memory(target.where)) {
+  if (cpu_reaches(source.memory_kind) && cpu_reaches(target.memory_kind)) {
     const bool past_caches = cold(plan, options);
     copy_nests(cargo.nests, source.place.address, target.place.address, past_caches);
     if (cargo.indexed != nullptr) {
@@ -403,7 +403,7 @@ Event CopyRunner::start_transfer(const Array& source, const Array& target,
       descriptor.channel = channel_number(spec, last ? opened_on(target) : -1);
       if (lane.hop_count > 1) descriptor.in_flight_max = threads_needed(*plan, hop, spec);
       const int next = k + 1 < lane.hop_count ? plan->hops[at(lane.first_hop + k + 1)].channel : -1;
-      descriptor.streams = next >= 0 && on_gpu(profile_.channels[at(next)].kind);
+      descriptor.streams = next >= 0 && traits_of(profile_.channels[at(next)].kind).gpu;
       transfer->descriptors.push_back(descriptor);
     }
   }

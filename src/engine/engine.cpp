@@ -224,7 +224,7 @@ Result<std::shared_ptr<void>> Engine::pin(const Array& array) {
     return Error{ErrorCode::unsupported, "pinning memory needs a GPU",
                  "see why there is none with: tranship topology"};
   }
-  if (!in_memory(array.where)) {
+  if (!cpu_reaches(array.memory_kind)) {
     return invalid(array.name + " is not memory of this process; only that can be pinned",
                    "pin an array of this process");
   }
@@ -261,7 +261,7 @@ Result<std::shared_ptr<const Plan>> Engine::plan(const Array& given_source,
 
 Result<Event> Engine::copy(const Array& source, const Array& target, const CopyOptions& options) {
   if (Status status = usable(); !status) return status.error();
-  if (source.where != Where::device && target.where != Where::device) {
+  if (source.memory_kind != MemoryKind::device && target.memory_kind != MemoryKind::device) {
     return runner_->copy(source, target, options);
   }
   if (Status status = uses_gpus(); !status) return status.error();

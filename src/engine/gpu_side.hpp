@@ -67,7 +67,7 @@ class GpuSide {
   Status resolve(Array& array) const;
 
   /// Allocates memory of a GPU or pinned memory, which is released with the last reference.
-  Result<std::shared_ptr<void>> allocate(Where where, int device, std::int64_t bytes) const;
+  Result<std::shared_ptr<void>> allocate(MemoryKind kind, int device, std::int64_t bytes) const;
 
   /// Returns a buffer of pinned memory through which the caller's thread copies; it is kept for the
   /// next copy.

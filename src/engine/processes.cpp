@@ -337,7 +337,7 @@ Status Processes::export_array(const std::string& name, const Array& array) {
     on_gpu = std::make_unique<GpuMemory>(source.device);
     exported.place.attachment = on_gpu.get();
     exported.ticket = engine_.gpu_side_->ipc_handle_of(exported.place.address);
-  } else if (in_memory(source.where)) {
+  } else if (cpu_reaches(source.memory_kind)) {
     exported.memory = engine_.shared_memories_.holding(exported.place.address, exported.bytes);
   }
   if (Status status = fabric_->export_array(exported); !status) return status;

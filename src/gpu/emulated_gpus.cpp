@@ -521,7 +521,7 @@ Result<std::byte*> EmulatedGpus::open_ipc_handle(const IpcHandle& ipc, int devic
   if (!memory) return memory.error();
   Range range;
   const int owner = device_of(ipc.bus);
-  range.info = {PointerKind::device, owner < 0 ? device : owner};
+  range.info = {MemoryKind::device, owner < 0 ? device : owner};
   range.bytes = handle.bytes;
   range.opened = true;
   range.device_memory = *memory;

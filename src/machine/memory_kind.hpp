@@ -9,7 +9,7 @@
 namespace tranship {
 
 /// What an array lies in, as far as the choice of a path is concerned. To add one, add its name to
-/// the table in memory_kind.cpp and its memory to Engine::find_memories().
+/// the table in memory_kind.cpp and its memory to CopyPlanner.
 enum class MemoryKind {
   host,          ///< pageable memory of this process
   pinned,        ///< page-locked memory that the CPU and the GPUs reach directly

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "base/at.hpp"
 #include "base/check.hpp"
 
 namespace tranship {
@@ -41,8 +42,6 @@ bool look(std::chrono::microseconds at_most, const Found& found) {
 }
 
 Error closed_error() { return {ErrorCode::closed, "the engine is closed"}; }
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 

@@ -144,7 +144,7 @@ TEST(a_failed_check_says_what_to_do_and_copies_nothing) {
 
   Array lost = target.array;
   lost.writable = true;
-  lost.where = Where::device;
+  lost.memory_kind = MemoryKind::device;
   const auto without_gpu = engine->copy(source.array, lost, {});
   REQUIRE(!without_gpu.ok());
   EXPECT(without_gpu.error().code == ErrorCode::unsupported);

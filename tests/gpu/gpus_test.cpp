@@ -289,9 +289,9 @@ TEST(ipc_handles_open_the_same_memory) {
   REQUIRE(again.ok());
   EXPECT(*again + 1000 == *opened);  // opened once
   guest->close_ipc_handle(*again);
-  EXPECT(guest->where(*opened).kind == PointerKind::device);
+  EXPECT(guest->where(*opened).kind == MemoryKind::device);
   guest->close_ipc_handle(*opened);
-  EXPECT(guest->where(*opened).kind == PointerKind::pageable);
+  EXPECT(guest->where(*opened).kind == MemoryKind::host);
 
   std::byte local[8] = {};
   const auto refused = owner->ipc_handle(local);

@@ -7,8 +7,6 @@
 namespace tranship {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 /// Returns the file's handle of GPUDirect Storage, made at its first use and kept with the file.
 Result<std::shared_ptr<CuFile::Handle>> handle_of(File& file, const CuFile& library) {
   auto kept = file.companion([&]() -> Result<std::shared_ptr<void>> {
