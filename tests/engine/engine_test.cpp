@@ -156,12 +156,13 @@ TEST(copies_go_after_others_and_can_be_cancelled_before_they_begin) {
   const Matrix source = counted(4000, 1000);
   Matrix first(4000, 1000);
   Matrix second(4000, 1000);
+  Matrix third(4000, 1000);
   auto before = engine->copy(source.array, first.array, {});
   REQUIRE(before.ok());
   CopyOptions options;
   options.after = {*before};
   auto after = engine->copy(first.array, second.array, options);
-  auto unwanted = engine->copy(first.array, second.array, options);
+  auto unwanted = engine->copy(first.array, third.array, options);
   REQUIRE(after.ok() && unwanted.ok());
   unwanted->cancel();
   const Status ended = unwanted->wait(10s);
