@@ -519,7 +519,7 @@ Result<std::byte*> EmulatedGpus::open_ipc_handle(const IpcHandle& ipc, int devic
   }
   auto memory = open_memory(handle);
   if (!memory) return memory.error();
-  Range range;
+  AddressRange range;
   const int owner = device_of(ipc.bus);
   range.info = {MemoryKind::device, owner < 0 ? device : owner};
   range.bytes = handle.bytes;
@@ -536,7 +536,7 @@ void EmulatedGpus::close_ipc_handle(std::byte* address) {
   const auto found = find(address);
   CHECK(found != ranges_.end() && found->second.opened,
         "no memory of an IPC handle is open at this address");
-  Range& range = ranges_.at(found->first);
+  AddressRange& range = ranges_.at(found->first);
   if (--range.users > 0) return;
   std::erase_if(opened_,
                 [&](const auto& entry) { return number_of(entry.second) == found->first; });
