@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -64,16 +65,25 @@ class ExportTable {
   std::shared_ptr<Export> use(std::uint64_t id);
   void release(Export& one);
 
-  /// Takes it out of the table, so that nobody new can use it.
+  /// Takes an export out of the table: use() finds it no longer, and find() neither. Null if there
+  /// is none of that name.
   std::shared_ptr<Export> remove(const std::string& name);
+
+  /// The same, and keeps the name until end_withdrawal(): add() refuses it, and a further call
+  /// returns the same export.
+  std::shared_ptr<Export> begin_withdrawal(const std::string& name);
+  void end_withdrawal(const Export& one);
 
   /// Waits until nobody uses a removed export. Returns false if that took longer.
   bool wait_unused(const Export& one, std::chrono::milliseconds at_most);
 
  private:
-  mutable std::mutex mutex_;
+  std::shared_ptr<Export> take(const std::string& name);
+
+  mutable std::mutex mutex_;  ///< guards what follows
   std::condition_variable unused_;
-  std::vector<std::shared_ptr<Export>> slots_;  ///< by index; empty where free
+  std::vector<std::shared_ptr<Export>> slots_;                  ///< by index; empty where free
+  std::map<std::string, std::shared_ptr<Export>> withdrawing_;  ///< Peers still use them.
   std::uint64_t generation_ = 0;
 };
 

@@ -38,53 +38,6 @@ Error no_descriptors() {
 
 }  // namespace
 
-Inbox::Inbox() : descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-
-Inbox::~Inbox() = default;
-
-bool Inbox::post(std::function<void()> task) {
-  std::lock_guard lock(mutex_);
-  if (closed_) return false;
-  tasks_.push_back(std::move(task));
-  if (asleep_) {
-    asleep_ = false;
-    const std::uint64_t one = 1;
-    (void)!write(descriptor_.get(), &one, sizeof one);
-  }
-  return true;
-}
-
-bool Inbox::run() {
-  {
-    std::lock_guard lock(mutex_);
-    asleep_ = false;
-    if (tasks_.empty()) return false;
-    running_.swap(tasks_);
-  }
-  for (auto& task : running_) task();
-  running_.clear();
-  return true;
-}
-
-bool Inbox::arm() {
-  std::lock_guard lock(mutex_);
-  asleep_ = tasks_.empty();
-  return asleep_;
-}
-
-void Inbox::drain() {
-  std::uint64_t count = 0;
-  (void)!read(descriptor_.get(), &count, sizeof count);
-}
-
-void Inbox::close() {
-  {
-    std::lock_guard lock(mutex_);
-    closed_ = true;
-  }
-  (void)run();
-}
-
 FabricCore::FabricCore(FabricOptions options)
     : options_(std::move(options)), seams_(real_seams(options_)) {}
 
@@ -101,11 +54,12 @@ Status FabricCore::open() {
                      ", and slot_bytes a multiple of 4096 up to 1 GiB"};
   }
   CHECK(options_.copy, "a fabric needs a copier");
-  identity_ = seams_.identity();
-  if (Status s = fill_random(std::as_writable_bytes(std::span(&probe_value_, 1))); !s) return s;
+  auto& probe = terms_.probe_value;
+  if (Status s = fill_random(std::as_writable_bytes(std::span(&probe, 1))); !s) return s;
   auto bell = SharedMemory::allocate({4096, false, false});
   if (!bell) return bell.error();
   bell_memory_ = *bell;
+  set_terms();
   if (Status status = open_wire(); !status) return status;
   const int threads = seams_.threads ? std::max(options_.service_threads, 1) : 0;
   service_threads_ =
@@ -363,11 +317,11 @@ void FabricCore::lose(Session& session, Error error) {
 void FabricCore::stop_serving(Session& session, bool cleanly) {
   session.server->stop();
   service_threads_->remove(session.seat);
-  session.registrations.clear();  // a card refuses its keys from here on
+  LeaseGrants leases = session.grants.end();
   const RequesterId requester{session.connection};
   if (options_.on_requester_lost) options_.on_requester_lost(requester, cleanly);
   const bool fenced =
-      fences_.raise({requester, cleanly, std::move(session.leases), std::move(session.server),
+      fences_.raise({requester, cleanly, std::move(leases), std::move(session.server),
                      std::move(session.pidfd), session.label});
   if (!fenced && options_.on_requester_gone) options_.on_requester_gone(requester, cleanly);
 }

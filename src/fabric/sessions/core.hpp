@@ -15,6 +15,8 @@
 
 #include "base/clock.hpp"
 #include "fabric/fabric.hpp"
+#include "fabric/links/fences.hpp"
+#include "fabric/sessions/inbox.hpp"
 #include "fabric/sessions/session.hpp"
 #include "fabric/wires/wire.hpp"
 
@@ -146,10 +148,6 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
             std::min(options_.inside_bytes, options_.slot_bytes)};
   }
   Reply wait(Calling& calling, std::chrono::milliseconds timeout);
-  Result<std::shared_ptr<RemoteArray>> make_array(const std::shared_ptr<Link>& link,
-                                                  const std::string& name, LookupReply reply,
-                                                  FileDescriptor memory);
-  Result<std::shared_ptr<Export>> begin_withdrawal(const std::string& name);
   Result<std::future<bool>> ask_busy(const Export& one, bool end);
 
   // core.cpp: the loop
@@ -177,23 +175,21 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   Session* find(ConnectionId connection);
   Status watch_process(Session& session, const WirePeer& peer);
 
-  // handshake.cpp: from a connection to a link
+  // sessions.cpp: connections that become links
+  void set_terms();
   void begin_connect(ConnectionId connection, const Contact& contact, const std::string& text,
                      std::shared_ptr<std::promise<Result<PeerId>>> promise);
   void on_arrived(ConnectionId connection);
-  void on_hello(Session& session, std::span<const std::byte> body,
-                std::span<FileDescriptor> descriptors);
-  Status prepare_slots(Session& session, std::span<FileDescriptor> descriptors);
-  Status start_server(Session& session);
-  void on_welcome(Session& session, std::span<const std::byte> body,
-                  std::span<FileDescriptor> descriptors);
-  Status take_slots(Session& session, std::span<FileDescriptor> descriptors);
-  bool offers_carrier(const Session& session) const;
-  void join_carrier(Session& session);
-  void on_ready(Session& session, std::span<const std::byte> body);
-  void on_accepted(Session& session, std::span<const std::byte> body);
-  std::shared_ptr<Requester> make_requester(Session& session);
-  Greeting greeting() const;
+  void on_handshake(Session& session, MessageType type, std::span<const std::byte> body,
+                    std::span<FileDescriptor> descriptors);
+  void send(Session& session, const HandshakeMessage& message);
+  Result<ServiceThreads::Seat> admit(Session& session,
+                                     const ExporterHandshake::Applicant& applicant);
+  std::shared_ptr<SlotServer> make_server(ConnectionId connection,
+                                          const ExporterHandshake::Applicant& applicant);
+  void add_link(Session& session, RequesterHandshake::Agreement agreement);
+  std::shared_ptr<Requester> make_requester(ConnectionId connection,
+                                            const RequesterHandshake::Agreement& agreement);
 
   // service.cpp: messages of a link
   void on_message(ConnectionId connection, const MessageHeader& header,
@@ -204,9 +200,6 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   void receive(Session& session, const MessageHeader& header, std::span<const std::byte> body,
                std::span<FileDescriptor> descriptors);
   void on_lookup(Session& session, const MessageHeader& header, std::span<const std::byte> body);
-  void give_key(Session& session, const Export& one, LookupReply& reply);
-  void on_names(Session& session, const MessageHeader& header);
-  void on_withdrawn(Session& session, std::span<const std::byte> body);
   void on_submitted(Session& session, const MessageHeader& header, std::span<const std::byte> body);
   void on_answered(Session& session, const MessageHeader& header, std::span<const std::byte> body);
   void send(Session& session, MessageType type, std::uint64_t call, std::span<const std::byte> body,
@@ -214,7 +207,6 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
 
   FabricOptions options_;
   FabricSeams seams_;
-  Identity identity_;
   Contact contact_;
   std::shared_ptr<ExportTable> exports_ = std::make_shared<ExportTable>();
   std::shared_ptr<SharedMemory> bell_memory_;
@@ -222,16 +214,14 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   std::atomic<bool> closed_{false};
   std::mutex close_mutex_;
   bool contact_written_ = false;
-  Status close_status_;            ///< What close() says, as the progress thread leaves it.
-  std::uint64_t probe_value_ = 0;  ///< peers read it to learn whether they may
+  Status close_status_;  ///< What close() says, as the progress thread leaves it.
+  HandshakeTerms terms_;
 
   mutable std::mutex links_mutex_;
   std::map<PeerId, std::shared_ptr<Link>> links_;
   std::atomic<std::uint64_t> last_peer_{0};
   std::atomic<std::uint64_t> last_call_{0};
 
-  std::mutex withdrawing_mutex_;                                ///< guards what follows
-  std::map<std::string, std::shared_ptr<Export>> withdrawing_;  ///< That peers still use.
   std::optional<Key> learned_key_;  ///< Of the last contact file that had one.
 
   /// Links keep it, to send. Set and reset under links_mutex_.
