@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/check.hpp"
-#include "fabric/messages/protocol.hpp"
+#include "fabric/messages/error_message.hpp"
 #include "os/cores.hpp"
 
 namespace tranship::fabric {
@@ -410,13 +410,12 @@ Status Requester::answer_of(int slot) {
   const SlotControl& control = options_.segment.control(slot);
   const std::uint32_t code = read_once(control.error_code);
   if (code == 0) return {};
-  const std::size_t length = std::min<std::size_t>(read_once(control.text_bytes), 1024);
-  std::string text(reinterpret_cast<const char*>(options_.segment.command(slot)), length);
-  const auto known = static_cast<std::uint32_t>(ErrorCode::closed) + 1;
-  const std::size_t end = std::min(text.find('\n'), text.size());  // the hint comes behind it
-  return Error{static_cast<ErrorCode>(std::min(code, known) - 1),
-               options_.peer + ": " + plain_text(text.substr(0, end)),
-               plain_text(text.substr(std::min(end + 1, text.size())))};
+  const std::size_t length =
+      std::min<std::size_t>(read_once(control.text_bytes), slot_error_bytes_max);
+  const std::string text(reinterpret_cast<const char*>(options_.segment.command(slot)), length);
+  Error error = error_of_slot(code, text);
+  error.message.insert(0, options_.peer + ": ");
+  return error;
 }
 
 void Requester::end_if_done(Pending& pending) {

@@ -4,11 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "base/error.hpp"
+#include "fabric/messages/error_message.hpp"
 #include "fabric/messages/slots.hpp"
 #include "os/process.hpp"
 
@@ -20,7 +23,7 @@ constexpr std::size_t carrier_key_bytes_max = 4096;
 constexpr std::size_t carrier_kind_bytes_max = 128;
 
 constexpr std::uint64_t hello_magic = 0x3150494853524e54;  // "TNRSHIP1"
-constexpr std::uint32_t protocol_version_current = 7;
+constexpr std::uint32_t protocol_version_current = 8;
 
 enum class MessageType : std::uint32_t {
   hello = 1,  ///< Requester: who I am and what I can do. With a descriptor of its bell.
@@ -132,8 +135,7 @@ struct Hello {
 
 struct Welcome {
   Greeting greeting;
-  std::uint32_t error_code = 0;  ///< 0 or 1 + ErrorCode
-  std::string error_text;
+  std::optional<Error> error{};  ///< Why the requester is refused; none: it is not.
   Identity identity;
   LinkMode mode = LinkMode::network;
   SlotGeometry geometry;
@@ -150,13 +152,11 @@ struct Ready {
 };
 
 struct Accepted {
-  std::uint32_t error_code = 0;
-  std::string error_text;
+  std::optional<Error> error{};  ///< Why there is no link after all.
 };
 
 struct LookupReply {
-  std::uint32_t error_code = 0;
-  std::string error_text;
+  std::optional<Error> error{};  ///< Why there is no array; none: the rest describes it.
   std::uint64_t id = 0;
   std::int32_t index = 0;
   std::int64_t bytes = 0;
@@ -185,13 +185,5 @@ bool decode(std::span<const std::byte> bytes, Welcome& welcome);
 bool decode(std::span<const std::byte> bytes, Ready& ready);
 bool decode(std::span<const std::byte> bytes, Accepted& accepted);
 bool decode(std::span<const std::byte> bytes, LookupReply& reply);
-
-/// A text of a peer that messages show, made fit for that: of bounded length, without control
-/// characters.
-std::string plain_text(const std::string& text);
-
-/// The error that a peer put into a reply as a code (0: none) and a text.
-ErrorCode error_code_of(std::uint32_t wire);
-std::uint32_t wire_code_of(ErrorCode code);
 
 }  // namespace tranship::fabric

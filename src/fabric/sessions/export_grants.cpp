@@ -5,16 +5,13 @@
 namespace tranship::fabric {
 namespace {
 
-LookupReply not_found(const ExportTable& exports, bool readable) {
+Error not_found(const ExportTable& exports, bool readable) {
   std::string names;
   for (const auto& name : exports.names()) {
     if (names.size() < 200) names += (names.empty() ? "'" : ", '") + name + "'";
   }
-  LookupReply reply;
-  reply.error_code = wire_code_of(ErrorCode::not_found);
   const std::string why = readable ? "nothing is exported by that name" : "no name was given";
-  reply.error_text = why + "; there is " + (names.empty() ? "nothing" : names);
-  return reply;
+  return {ErrorCode::not_found, why, "there is " + (names.empty() ? "nothing" : names)};
 }
 
 }  // namespace
@@ -25,7 +22,7 @@ ExportGrants::Found ExportGrants::look_up(std::span<const std::byte> body) {
   Found found;
   found.held = in.ok() ? exports_->find(name) : nullptr;
   if (!found.held) {
-    found.reply = not_found(*exports_, in.ok());
+    found.reply.error = not_found(*exports_, in.ok());
     return found;
   }
   const Export& one = *found.held;

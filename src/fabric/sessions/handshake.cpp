@@ -90,9 +90,7 @@ Result<Reply> RequesterHandshake::on_welcome(std::span<const std::byte> body,
   }
   label_ = label_of(welcome.identity, options_.contact);
   if (Status status = check_identity(welcome.identity); !status) return status.error();
-  if (welcome.error_code != 0) {
-    return Error{error_code_of(welcome.error_code), label_ + ": " + welcome.error_text};
-  }
+  if (welcome.error) return from_peer(*welcome.error);
   if (mode_ == LinkMode::network && !terms_.network_allowed) {
     return Error{ErrorCode::unsupported,
                  label_ +
@@ -106,6 +104,11 @@ Result<Reply> RequesterHandshake::on_welcome(std::span<const std::byte> body,
   agreement_.mode = mode_;
   state_ = State::awaiting_acceptance;
   return Reply{{MessageType::ready, encode(Ready{mode_, agreement_.carrier ? 1U : 0U})}};
+}
+
+/// Returns an error that the exporter sent, with its name.
+Error RequesterHandshake::from_peer(const Error& error) const {
+  return {error.code, label_ + ": " + error.message, error.hint};
 }
 
 Status RequesterHandshake::check_identity(const Identity& identity) {
@@ -171,6 +174,7 @@ void RequesterHandshake::join_carrier(const Welcome& welcome) {
 Status RequesterHandshake::on_accepted(std::span<const std::byte> body) {
   Accepted accepted;
   if (!decode(body, accepted)) return breaks_protocol(label_);
+  if (accepted.error) return from_peer(*accepted.error);
   state_ = State::ended;
   agreed_(std::move(agreement_));
   return {};
@@ -203,8 +207,7 @@ Result<Reply> ExporterHandshake::on_hello(std::span<const std::byte> body,
   if (status) status = prepare_slots(descriptors);
   if (!status) {
     state_ = State::ended;  // the requester closes the connection
-    welcome.error_code = wire_code_of(status.error().code);
-    welcome.error_text = status.error().text();
+    welcome.error = status.error();
     return Reply{{MessageType::welcome, encode(welcome)}};
   }
   state_ = State::awaiting_ready;

@@ -105,6 +105,7 @@ class RequesterHandshake : public Handshake {
   Result<std::optional<HandshakeMessage>> on_welcome(std::span<const std::byte> body,
                                                      std::span<FileDescriptor> descriptors);
   Status on_accepted(std::span<const std::byte> body);
+  Error from_peer(const Error& error) const;
   Status check_identity(const Identity& identity);
   Status take_slots(const Welcome& welcome, std::span<FileDescriptor> descriptors);
   void join_carrier(const Welcome& welcome);

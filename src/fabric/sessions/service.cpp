@@ -208,9 +208,10 @@ Result<PeerId> FabricCore::connect(const Contact& contact, const std::string& te
   auto& result = connecting->result;
   if (result.wait_for(at_least_one(timeout)) == std::future_status::ready) return result.get();
   abandon(*connecting);
-  return Error{ErrorCode::timeout, "nothing that speaks tranship answered at " + text + " within " +
-                                       std::to_string(timeout.count()) +
-                                       " ms: check the address, and that the process there runs"};
+  return Error{ErrorCode::timeout,
+               "nothing that speaks tranship answered at " + text + " within " +
+                   std::to_string(timeout.count()) + " ms",
+               "check the address, and that the process there runs"};
 }
 
 /// Nothing new begins in the peer's memory, and what has begun ends, before it is told goodbye. If
@@ -327,9 +328,10 @@ Result<std::shared_ptr<RemoteArray>> FabricCore::found(PeerId peer, const std::s
   if (!link || !decode(answer->body, reply)) {
     return Error{ErrorCode::peer_lost, "the answer about '" + name + "' cannot be read"};
   }
-  if (reply.error_code != 0) {
-    return Error{error_code_of(reply.error_code),
-                 link->label + " does not export '" + name + "': " + reply.error_text};
+  if (reply.error) {
+    return Error{reply.error->code,
+                 link->label + " does not export '" + name + "': " + reply.error->message,
+                 reply.error->hint};
   }
   return link->add_array(name, std::move(reply), std::move(answer->memory));
 }
