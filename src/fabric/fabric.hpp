@@ -53,7 +53,7 @@ struct FabricOptions {
   int network_sockets = 1;
   /// The progress thread looks for messages so long before it sleeps, and threads that answer calls
   /// for the next one: raise it where cores are many, since waking costs more than an answer.
-  std::chrono::microseconds spin{20};
+  std::chrono::microseconds spin = spin_default;
   int service_threads = 8;               ///< Threads that answer all who have connected.
   int slots_per_peer = 8;                ///< In flight on one link; raise it for far networks.
   std::int64_t slot_bytes = 256 * 1024;  ///< A slot should stay in a core's cache.

@@ -26,8 +26,8 @@ struct ExportedArray {
   std::int64_t bytes = 0;
   bool writable = true;
   std::shared_ptr<SharedMemory> memory;  ///< set it if the place lies in such memory: peers map it
-  /// How a process of this machine reaches an attachment by its own means; opaque to the fabric.
-  std::string ticket{};
+  /// By which a process of this machine opens an attachment by itself; opaque to the fabric.
+  std::string ipc_handle{};
 };
 
 constexpr std::size_t name_bytes_max = 1024;

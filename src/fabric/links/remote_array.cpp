@@ -33,7 +33,7 @@ std::shared_ptr<RemoteArray> Link::add_array(const std::string& name, LookupRepl
   fields.description = std::move(reply.description);
   fields.writable = reply.writable != 0;
   fields.remote = {reply.id, reply.index, reply.address, reply.bytes, reply.plain != 0};
-  fields.ticket = std::move(reply.ticket);
+  fields.ipc_handle = std::move(reply.ipc_handle);
   fields.link = shared_from_this();
   if (carrier && !reply.carrier_key.empty()) {
     // An array that the carrier cannot open goes through slots.

@@ -75,7 +75,7 @@ class RemoteArray : public Attachment {
     std::shared_ptr<Link> link;
     std::shared_ptr<SharedMemory> memory;  ///< mapped here, if the array lies in such
     std::byte* mapped = nullptr;
-    std::string ticket;                              ///< of ExportedArray; empty over a network
+    std::string ipc_handle;                          ///< of ExportedArray; empty over a network
     std::shared_ptr<BulkCarrier::Memory> carried{};  ///< Null: no carrier reaches it.
   };
 
@@ -92,7 +92,7 @@ class RemoteArray : public Attachment {
   std::byte* mapped() const { return fields_.mapped; }
   /// The shared memory that mapped() lies in; null if it lies in none.
   const std::shared_ptr<SharedMemory>& memory() const { return fields_.memory; }
-  const std::string& ticket() const { return fields_.ticket; }
+  const std::string& ipc_handle() const { return fields_.ipc_handle; }
 
   /// What moves its bytes beside the wire; null if nothing does.
   const std::shared_ptr<BulkCarrier::Memory>& carried() const { return fields_.carried; }

@@ -15,8 +15,6 @@ namespace {
 constexpr std::chrono::milliseconds sleep_max{250};
 /// Longer than a requester needs for its next question, even if what it needs is in no cache.
 constexpr std::chrono::microseconds watch_least{50};
-/// So often a thread looks before it reads the clock.
-constexpr int looks_a_time = 32;
 /// So often a thread turns to the same requester again before it looks at others.
 constexpr int turns_max = 16;
 
@@ -229,16 +227,16 @@ bool ServiceThreads::linger(Worker& worker, SlotServer& server) {
   std::uint32_t seen = bell().bell.rings();
   bool submitted = false;
   bool alone = !others_ready();
-  while (alone && !submitted && Clock::now().time_since_epoch().count() < end) {
-    for (int k = 0; k < looks_a_time && alone && !submitted; ++k) {
-      submitted = server.waiting();
-      if (const std::uint32_t rings = bell().bell.rings(); rings != seen) {
-        seen = rings;
-        alone = !others_ready() && leaving_.load() == 0 && !stopping_.load();
-      }
-      if (!submitted) Bell::pause();
+  const auto look = [&] {
+    submitted = server.waiting();
+    if (const std::uint32_t rings = bell().bell.rings(); rings != seen) {
+      seen = rings;
+      alone = !others_ready() && leaving_.load() == 0 && !stopping_.load();
     }
-    if (!submitted && !cores_to_spare()) std::this_thread::yield();
+    return submitted || !alone;
+  };
+  if (alone) {
+    (void)Bell::look_until(Clock::time_point(Clock::duration(end)), !cores_to_spare(), look);
   }
   count(-1, 0);
   // Who has rung meanwhile may have seen this thread watch.

@@ -82,7 +82,7 @@ class ServiceThreads {
     int threads_max = 8;
     /// How long a thread stays awake after a call: a requester that has asked for room, and copies,
     /// soon calls again.
-    std::chrono::microseconds spin{20};
+    std::chrono::microseconds spin = spin_default;
   };
   /// Where a requester is served.
   struct Seat {

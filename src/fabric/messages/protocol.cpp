@@ -119,7 +119,7 @@ std::vector<std::byte> encode(const LookupReply& reply) {
   put(out, reply.error);
   out.add(reply.id).add(reply.index).add(reply.bytes).add(reply.writable).add(reply.plain);
   out.text(reply.description).add(reply.address);
-  out.add(reply.memory_bytes).add(reply.memory_offset).text(reply.ticket);
+  out.add(reply.memory_bytes).add(reply.memory_offset).text(reply.ipc_handle);
   out.add(std::span<const std::byte>(reply.carrier_key)).add(reply.carrier_address);
   return out.bytes();
 }
@@ -136,7 +136,7 @@ bool decode(std::span<const std::byte> bytes, LookupReply& reply) {
   reply.address = in.get<std::uint64_t>();
   reply.memory_bytes = in.get<std::int64_t>();
   reply.memory_offset = in.get<std::int64_t>();
-  reply.ticket = in.text();
+  reply.ipc_handle = in.text();
   const auto key = in.data();
   reply.carrier_key.assign(key.begin(), key.end());
   reply.carrier_address = in.get<std::uint64_t>();

@@ -166,7 +166,7 @@ struct LookupReply {
   std::uint64_t address = 0;       ///< 0: not plain memory
   std::int64_t memory_bytes = 0;   ///< Of the memory whose descriptor comes with it; 0: none does.
   std::int64_t memory_offset = 0;  ///< Of the array in it.
-  std::string ticket;  ///< of an attachment that this machine's processes reach by themselves
+  std::string ipc_handle;  ///< As ExportedArray has it; empty over a network.
   std::vector<std::byte> carrier_key{};  ///< Empty: the carrier does not reach the array.
   std::uint64_t carrier_address = 0;
 };

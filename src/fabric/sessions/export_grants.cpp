@@ -47,9 +47,9 @@ void ExportGrants::describe(const Export& one, Found& found) {
   const bool mapped = mode_ == LinkMode::shared && array.memory;
   if (carrier_ && plain && !mapped) grant_key(one, reply);
   reply.plain = plain ? 1 : 0;
-  if (mode_ != LinkMode::shared || (!plain && array.ticket.empty())) return;
+  if (mode_ != LinkMode::shared || (!plain && array.ipc_handle.empty())) return;
   if (plain) reply.address = reinterpret_cast<std::uint64_t>(array.place.address);
-  reply.ticket = array.ticket;
+  reply.ipc_handle = array.ipc_handle;
   leases_.grant(reply.index, reply.id);
   if (!array.memory) return;
   found.memory = array.memory->descriptor();
