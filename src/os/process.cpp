@@ -76,7 +76,7 @@ Result<SocketPeer> peer_of(int socket) {
   length = sizeof pidfd;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) != 0) {
     // Kernels before 6.5: the number could be another process's only if the peer died meanwhile,
-    // and then nobody answers at its socket.
+    // and then nothing answers at its socket.
     pidfd = peer.pid > 0 ? static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)) : -1;
   }
   peer.pidfd = FileDescriptor(pidfd);

@@ -93,7 +93,7 @@ Lease& Requester::lease_of(const RemoteExport& remote) const {
 
 bool Requester::begin_use(const RemoteExport& remote) const {
   lease_of(remote).users.fetch_add(1, std::memory_order_seq_cst);
-  // Counted first and looked at then: who ends the export does it the other way round.
+  // Count first, then check the export: a withdrawal clears the export first, then reads the count.
   if ((!options_.leases || stands(remote)) && !lost()) return true;
   end_use(remote);
   return false;

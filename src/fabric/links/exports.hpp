@@ -1,4 +1,4 @@
-// The arrays that this process offers to others.
+// The arrays that this process exports.
 #pragma once
 
 #include <atomic>
@@ -18,14 +18,15 @@
 
 namespace tranship::fabric {
 
-/// An array that others may read and, if `writable`, write.
+/// An array that peers may read and, if `writable`, write.
 struct ExportedArray {
   std::string name;
   std::string description;  ///< opaque to the fabric; at most description_bytes_max
-  Place place;              ///< plain memory, or an attachment that `execute` can carry
+  Place place;              ///< plain memory, or an attachment for FabricOptions::execute
   std::int64_t bytes = 0;
   bool writable = true;
-  std::shared_ptr<SharedMemory> memory;  ///< set it if the place lies in such memory: peers map it
+  /// The shared memory that the place lies in, which peers on this machine map; null: none.
+  std::shared_ptr<SharedMemory> memory;
   /// By which a process of this machine opens an attachment by itself; opaque to the fabric.
   std::string ipc_handle{};
 };
@@ -33,7 +34,7 @@ struct ExportedArray {
 constexpr std::size_t name_bytes_max = 1024;
 constexpr std::size_t description_bytes_max = 256 * 1024;
 
-/// One export and who is using it right now.
+/// An export, and the number of its current users.
 class Export {
  public:
   Export(ExportedArray array, std::uint64_t id, int index)
@@ -51,7 +52,7 @@ class Export {
   int users_ = 0;  ///< guarded by the table's mutex
 };
 
-/// The exports by name and id. Bounded by exports_max.
+/// The exports by name and id, at most exports_max.
 /// Threads: all. Cost: a mutex and a scan or an index.
 class ExportTable {
  public:
@@ -74,7 +75,7 @@ class ExportTable {
   std::shared_ptr<Export> begin_withdrawal(const std::string& name);
   void end_withdrawal(const Export& one);
 
-  /// Waits until nobody uses a removed export. Returns false if that took longer.
+  /// Waits until a removed export has no users. Returns false if that takes longer than `at_most`.
   bool wait_unused(const Export& one, std::chrono::milliseconds at_most);
 
  private:

@@ -146,7 +146,7 @@ Result<std::size_t> Requester::call(std::span<const std::byte> question, std::sp
         attend(seen, sleep);
       } else {
         if (bell.watch(seen, call_watch())) continue;
-        // Giving the core away instead would cost a whole turn of whoever else wants it.
+        // Yielding the core instead would cost a whole time slice of another thread.
         bell.wait(seen, sleep, {});
       }
       ++looks;
@@ -211,7 +211,7 @@ bool Requester::progress() {
 
 /// Whether the next command could arrive before one that was submitted earlier, and whose caller no
 /// longer waits for it: a connection over a network may have several sockets. The bytes of a
-/// cancelled copy would be written over what a later command wrote, or gave to somebody else.
+/// cancelled copy would be written over what a later command wrote, or over memory of another use.
 bool Requester::overtakes() const {
   if (!options_.keep_bulk || !unattended()) return false;
   const int slots = options_.segment.geometry().slots;

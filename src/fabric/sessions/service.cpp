@@ -1,4 +1,4 @@
-// The messages of a link, and the calls that wait for them.
+// The messages of a link, and the methods that wait for replies.
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -60,7 +60,8 @@ ReceiveBuffer FabricCore::place(ConnectionId connection, const MessageHeader& he
   return {};
 }
 
-/// The exporting side. Before the link stands, and for unknown messages, there is no answer.
+/// Handles a requester's message. Before it is admitted, and for unknown messages, there is no
+/// reply.
 void FabricCore::serve(Session& session, const MessageHeader& header,
                        std::span<const std::byte> body) {
   if (!session.server) return;
@@ -71,7 +72,7 @@ void FabricCore::serve(Session& session, const MessageHeader& header,
   if (header.type == MessageType::submitted) on_submitted(session, header, body);
 }
 
-/// The requesting side.
+/// Handles an exporter's message.
 void FabricCore::receive(Session& session, const MessageHeader& header,
                          std::span<const std::byte> body, std::span<FileDescriptor> descriptors) {
   if (!session.link) return;
@@ -178,7 +179,7 @@ Result<FabricCore::Connecting> FabricCore::start_connect(const Contact& contact,
     if (there.key) learned_key_ = there.key;
     if (!there.key) there.key = options_.key ? options_.key : learned_key_;
   }
-  // What is asked for is taken or refused: nothing else is taken in its place.
+  // The transport that was asked for is used, or the connection fails: no other one replaces it.
   if (options_.transport == FabricOptions::Transport::network) there.local.clear();
   const auto connection = wire->connect(there);
   if (!connection) return connection.error();
@@ -214,8 +215,8 @@ Result<PeerId> FabricCore::connect(const Contact& contact, const std::string& te
                "check the address, and that the process there runs"};
 }
 
-/// Nothing new begins in the peer's memory, and what has begun ends, before it is told goodbye. If
-/// that takes longer than peer_timeout, the peer keeps a fence around the memory.
+/// Ends copies in the peer's memory before the goodbye is sent. If that takes longer than
+/// peer_timeout, the peer keeps a fence around the memory.
 FabricCore::Departure FabricCore::start_disconnect(PeerId peer) {
   Departure departure{peer, link(peer), after_ns(options_.peer_timeout), {}};
   if (departure.link) {
@@ -336,8 +337,8 @@ Result<std::shared_ptr<RemoteArray>> FabricCore::found(PeerId peer, const std::s
   return link->add_array(name, std::move(reply), std::move(answer->memory));
 }
 
-/// Asks whether somebody still uses an export by himself, connected or behind a fence; with `end`,
-/// after nobody can begin to any more.
+/// Asks the progress thread whether a requester, connected or behind a fence, still copies by
+/// itself into or out of an export. `end`: Ends the leases first, so that no copy begins any more.
 Result<std::future<bool>> FabricCore::ask_busy(const Export& one, bool end) {
   auto promise = std::make_shared<std::promise<bool>>();
   auto future = promise->get_future();
@@ -347,7 +348,7 @@ Result<std::future<bool>> FabricCore::ask_busy(const Export& one, bool end) {
     bool busy = fences_.in_use(index);
     for (auto& [connection, session] : sessions_) {
       if (session->lost || !session->server) continue;
-      // What is still to be sent of the array is sent from a copy.
+      // Bytes of the array that are still to be sent are sent from a copy.
       if (session->mode == LinkMode::network) wire_->keep_bulk(connection);
       if (end) {
         session->grants.end_lease(index);
@@ -376,7 +377,7 @@ std::optional<Status> FabricCore::look(Withdrawal& withdrawal) {
   const bool late = seams_.clock->now_ns() >= withdrawal.end_ns;
   bool busy = true;
   if (!withdrawal.busy.valid()) {
-    busy = fences_.in_use(one.index());  // closed: nobody changes them any more
+    busy = fences_.in_use(one.index());  // closed: no thread changes the fences any more
   } else if (withdrawal.busy.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
     busy = withdrawal.busy.get();
     if (busy && !late) {
@@ -394,9 +395,9 @@ std::optional<Status> FabricCore::look(Withdrawal& withdrawal) {
     if (auto again = ask_busy(one, false)) withdrawal.busy = std::move(*again);
     return std::nullopt;
   }
-  return Error{ErrorCode::timeout, "'" + one.array().name +
-                                       "' was withdrawn, but a peer is still using it: keep its "
-                                       "memory, and withdraw it again"};
+  return Error{ErrorCode::timeout,
+               "'" + one.array().name + "' was withdrawn, but a peer is still using it",
+               "keep its memory, and withdraw it again"};
 }
 
 Status FabricCore::withdraw(const std::string& name) {

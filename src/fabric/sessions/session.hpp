@@ -1,4 +1,4 @@
-// One connection, as the progress thread sees it.
+// The state of one connection.
 #pragma once
 
 #include <chrono>
@@ -17,24 +17,26 @@
 
 namespace tranship::fabric {
 
-/// An answer, and the memory that came with it.
+/// A reply, and the descriptor of memory that came with it.
 struct Answer {
   std::vector<std::byte> body;
   FileDescriptor memory;
 };
 using Reply = Result<Answer>;
 
-/// Owned by the progress thread. A client session asks, a server session serves.
+/// A connection: of a requester (`client`), or to one that this process serves. Owned by the
+/// progress thread.
 struct Session {
   using Clock = std::chrono::steady_clock;
 
   ConnectionId connection = 0;
   bool client = false;
   bool lost = false;
-  bool leaving = false;           ///< This process disconnects, and has said goodbye.
-  bool said_goodbye = false;      ///< This process closes, and has said so.
-  Clock::time_point leaves_by{};  ///< It waits so long until the peer has read the goodbye.
-  std::shared_ptr<std::promise<bool>> left;  ///< Of the disconnect() that waits for that.
+  bool leaving = false;           ///< This process disconnects, and has sent a goodbye.
+  bool said_goodbye = false;      ///< This process closes, and has sent a goodbye.
+  Clock::time_point leaves_by{};  ///< How long it waits until the peer has read the goodbye.
+  std::shared_ptr<std::promise<bool>>
+      left;  ///< Kept when the peer has closed its end, for disconnect().
   std::unique_ptr<Handshake> handshake;
   std::string label;
   FileDescriptor pidfd;  ///< Of the process at the other end, if it is on this machine.

@@ -227,7 +227,7 @@ bool FrameWriter::write_front() {
     std::memcpy(CMSG_DATA(header), numbers.data(), length);
   }
   const ssize_t written = stream_.send(message);
-  if (written <= 0) return false;  // whoever reads the socket sees how it has failed
+  if (written <= 0) return false;  // reading from the socket reports how it has failed
   if (written_ == 0) frame.descriptors.clear();
   written_ += static_cast<std::size_t>(written);
   return true;
