@@ -52,7 +52,7 @@ Identity own_identity() {
 }
 
 bool alive(const Identity& identity) {
-  // A process that was killed but not yet waited for still has an entry: its state says so.
+  // A process that was killed but not yet waited for still has an entry, whose state is Z.
   const std::string line = first_line("/proc/" + std::to_string(identity.pid) + "/stat");
   const auto end = line.rfind(')');
   if (end == std::string::npos || end + 2 >= line.size()) return false;

@@ -386,7 +386,7 @@ void Requester::release(Slot& slot) {
     slot.straight_bytes = 0;
     slot.straight = nullptr;
   }
-  // A peer that answers before it has the bytes would have them read when the caller has gone on.
+  // A peer that answers before it has the bytes would have them read after the caller has returned.
   if (!slot.sending.expired()) options_.keep_bulk();
 }
 
@@ -430,7 +430,8 @@ void Requester::end_if_done(Pending& pending) {
     pending.queue.reset();
   } else if (pending.call != nullptr) {
     pending.call->status = std::move(pending.status);
-    pending.call->ended.store(true, std::memory_order_release);  // its caller may be gone now
+    pending.call->ended.store(true,
+                              std::memory_order_release);  // its caller may return from now on
     pending.call = nullptr;
   }
   pending.next = free_;

@@ -103,7 +103,7 @@ std::int64_t SlotServer::bytes_max() const {
                           : geometry.slot_bytes;
 }
 
-/// Keeps an export in use until the last reference is gone.
+/// Keeps an export in use until the last reference is released.
 std::shared_ptr<const Export> SlotServer::held(std::shared_ptr<Export> one) const {
   const Export* raw = one.get();
   return {raw, [exports = options_.exports, one = std::move(one)](const Export*) {

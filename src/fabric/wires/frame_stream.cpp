@@ -15,7 +15,7 @@
 namespace tranship::fabric {
 namespace {
 
-/// Bytes that one turn reads at most, so that no connection keeps others waiting.
+/// Most bytes that one turn reads, so that no connection delays the others.
 constexpr std::size_t turn_bytes_max = std::size_t{8} << 20;
 /// Bytes that are read beyond a message's bulk: enough for the head of the next message, and little
 /// of its bulk, which has to be copied from there.

@@ -102,7 +102,7 @@ void SocketWire::start_handshake(Connection& connection) {
   if (!made) return stay_detached(find(connection.id), made.error());
   connection.tls = std::move(*made);
   connection.phase = Phase::securing;
-  if (connection.client) (void)secure(find(connection.id));  // it has the first word
+  if (connection.client) (void)secure(find(connection.id));  // the client begins
 }
 
 /// Goes on with the handshake of TLS; true when it is done.
@@ -251,7 +251,7 @@ bool SocketWire::take_hello(Connection& connection) {
     return false;
   }
   if (connection.hello.version != wire_version_current) {
-    refuse(connection, 0);  // the answer says this side's version
+    refuse(connection, 0);  // the answer carries this side's version
     return false;
   }
   ServerHello answer;
@@ -326,7 +326,7 @@ bool SocketWire::take_proof(const ConnectionPointer& connection) {
   connection->announced = true;
   opened(*connection, 0);
   // No message goes over a bulk socket before the client has sent one over it: this answer may be
-  // lost, and the client know nothing of the socket.
+  // lost, and the client would not use the socket.
   if (connection->bulk_of == 0) options_.handlers.arrived(connection->id);
   return connection->phase == Phase::open;
 }
@@ -449,7 +449,7 @@ void SocketWire::connect_next_bulk_socket(const ConnectionPointer& link) {
   add_network_client(std::move(bulk), std::move(*socket));
 }
 
-/// A client has come back: its session goes on over the new socket.
+/// Resumes the session of a client that has connected again, over the new socket.
 void SocketWire::resume(const ConnectionPointer& old, const ConnectionPointer& fresh,
                         std::uint64_t received) {
   old->writer.detach();

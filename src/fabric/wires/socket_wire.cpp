@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint64_t local_tag = ~std::uint64_t{0};
 constexpr std::uint64_t network_tag = local_tag - 1;
 constexpr std::chrono::milliseconds tick_interval{20};
-/// What was sent to a connection that is closed may take so long to go out.
+/// How long the messages of a closed connection may take to leave.
 constexpr std::chrono::milliseconds linger_max{300};
 /// A connection that breaks sooner has had a short life; so many of them without a message that
 /// came through are the last. One that damages every message would be made anew for ever.
@@ -176,9 +176,9 @@ void SocketWire::send(ConnectionId id, const WireMessage& message) {
   auto connection = find(id);
   if (!connection || message.body.size() > body_bytes_max) return;
   if (!connection->local) connection = way_of(connection, message);
-  // What is long is written by the thread of progress(), while the caller prepares what comes next.
+  // The thread of progress() writes long messages, while the caller prepares the next one.
   const bool now = message.bulk.empty();
-  // The other side has read nothing for long: it is told so by the end of the connection, which
+  // The other side has read nothing for long: the connection ends, which
   // does not go on without this message.
   if (!connection->writer.send(message, now)) return give_up(*connection);
   if (connection->writer.idle() || connection->phase != Phase::open) return;
@@ -357,7 +357,7 @@ bool SocketWire::progress() {
         handle(*connection, event.events);
       }
     } catch (const std::bad_alloc&) {
-      // Whose message has no room is let go; the others go on.
+      // A connection whose message has no room ends; the others go on.
       if (connection) lose(connection, {ErrorCode::out_of_memory, "no memory for its messages"});
     }
   }
@@ -504,7 +504,7 @@ void SocketWire::close_socket(const ConnectionPointer& connection) {
     remove(id);
     return;
   }
-  // What it sends from may be gone before the other side has read it.
+  // Its memory may be freed before the other side has read the bytes.
   connection->writer.forget_written();
   (void)connection->writer.keep_bulk();
   connection->phase = Phase::closing;

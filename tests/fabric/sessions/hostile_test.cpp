@@ -142,7 +142,7 @@ TEST(frames_that_break_the_rules_are_refused) {
   EXPECT_EQ(read_frame(header).frames, 1);
   EXPECT(read_frame(header, false).outcome == Outcome::refused);
   header.bulk_bytes = std::uint32_t{1} << 31;
-  EXPECT_EQ(read_frame(header).placed, 0);  // nobody is asked for so much
+  EXPECT_EQ(read_frame(header).placed, 0);  // no room is requested for so much
   header = {};
   header.descriptors = 1;
   header.body_bytes = 64;
@@ -472,7 +472,7 @@ TEST(strangers_who_say_nothing_make_room_for_others) {
 }
 
 TEST(other_users_of_the_machine_stay_out) {
-  if (geteuid() != 0) return;  // nobody else can be played
+  if (geteuid() != 0) return;  // acting as other users needs root
   auto fabric = open_fabric(options_for(Transport::automatic));
   const std::string contact = fabric->contact();
   const std::string name = contact.substr(std::strlen("unix:@"));
