@@ -80,7 +80,7 @@ class Workflow:
             tasks = self.ask(client, server, tasks)
         return tasks
 
-    def homes(self, variable: str) -> list[list[int]]:
+    def primaries(self, variable: str) -> list[list[int]]:
         """Of each writer's object the server that holds it, then the others that know of it."""
         return self.owners(variable, self.grid)
 
@@ -103,7 +103,7 @@ class Workflow:
     def put(self, design: str, rank: int, variable: str, after: Sequence[int]) -> Tasks:
         """One writer's object; what ends it."""
         writer = self.cluster.writer(rank)
-        home, *others = self.homes(variable)[rank]
+        home, *others = self.primaries(variable)[rank]
         server = self.cluster.server(home)
         shape = vector(self.grid.box(rank).cells)
         if design == "pipeline":
@@ -131,9 +131,9 @@ class Workflow:
 
     def pieces(self, rank: int, variable: str) -> list[Piece]:
         """What a reader takes from which server."""
-        homes = self.homes(variable)
+        primaries = self.primaries(variable)
         return [
-            Piece(homes[writer][0], box)
+            Piece(primaries[writer][0], box)
             for writer, box in self.grid.meeting(self.readers.box(rank))
         ]
 
