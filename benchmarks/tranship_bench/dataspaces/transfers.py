@@ -103,17 +103,17 @@ class Workflow:
     def put(self, design: str, rank: int, variable: str, after: Sequence[int]) -> Tasks:
         """One writer's object; what ends it."""
         writer = self.cluster.writer(rank)
-        home, *others = self.primaries(variable)[rank]
-        server = self.cluster.server(home)
+        primary, *others = self.primaries(variable)[rank]
+        server = self.cluster.server(primary)
         shape = vector(self.grid.box(rank).cells)
         if design == "pipeline":
             staged = [self.hop(writer.device, writer.host, shape, after)]
-            room = self.ask_each(writer, [home, *others], after)
+            room = self.ask_each(writer, [primary, *others], after)
             sent = [self.send(writer.host, server.pinned, shape, [*staged, *room])]
         else:
-            room = self.ask_each(writer, [home, *others], after)
+            room = self.ask_each(writer, [primary, *others], after)
             sent = self.put_data(design, writer, server, shape, room)
-        return self.ask_each(writer, [home, *others], sent)
+        return self.ask_each(writer, [primary, *others], sent)
 
     def put_data(
         self, design: str, writer: Place, server: Place, shape: Shape, after: Tasks
