@@ -75,7 +75,7 @@ class Network:
     link: str
     address: str = "127.0.0.1"
     prefix: Sequence[str] = ()
-    """Of the command that starts it."""
+    """Words before the command that starts the process."""
 
 
 @contextmanager

@@ -21,7 +21,7 @@ Answer = Callable[[], dict[str, Any]]
 
 
 class Member(Program):
-    """One of them."""
+    """One process of a crew."""
 
     def __init__(self, name: str, module: str) -> None:
         super().__init__([sys.executable, "-m", module], child_environment())

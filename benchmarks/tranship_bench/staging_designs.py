@@ -153,7 +153,7 @@ class Receiver(Mover):
 
 
 def extents(box: Bounds) -> tuple[int, ...]:
-    """Of a box."""
+    """Returns the extents of a box."""
     return tuple(upper - lower for lower, upper in zip(*box, strict=True))
 
 

@@ -24,7 +24,7 @@ from .staging_worker import Worker, corners
 
 TIMEOUT_S = 60.0
 TOLERANCE = 1e-5
-"""Of what is compressed, as a part of the largest value."""
+"""Tolerance of the compression, as a fraction of the largest value."""
 
 
 class ShockWorker(Worker):
@@ -236,7 +236,7 @@ def reference(folder: Path, name: str, version: int, rank: int) -> Path:
 
 
 def three(numbers: list[int]) -> tuple[int, int, int]:
-    """Of a list from JSON."""
+    """Returns three numbers of a list from JSON."""
     x, y, z = numbers
     return x, y, z
 

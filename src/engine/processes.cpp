@@ -336,7 +336,7 @@ Status Processes::export_array(const std::string& name, const Array& array) {
   if (source.memory_kind == MemoryKind::device) {
     on_gpu = std::make_unique<GpuMemory>(source.device);
     exported.place.attachment = on_gpu.get();
-    exported.ticket = engine_.gpu_side_->ipc_handle_of(exported.place.address);
+    exported.ipc_handle = engine_.gpu_side_->ipc_handle_of(exported.place.address);
   } else if (cpu_reaches(source.memory_kind)) {
     exported.memory = engine_.shared_memories_.holding(exported.place.address, exported.bytes);
   }
@@ -401,7 +401,7 @@ Result<Array> Processes::lookup(fabric::PeerId peer, const std::string& name,
     array.liveness = std::make_shared<PeerLiveness>(remote);
     return array;
   }
-  if (!remote->ticket().empty() && engine_.gpu_side_) {
+  if (!remote->ipc_handle().empty() && engine_.gpu_side_) {
     open_on_gpu(remote, array);
     if (array.memory_kind == MemoryKind::device) return array;
   }
@@ -417,7 +417,7 @@ void Processes::open_on_gpu(const std::shared_ptr<fabric::RemoteArray>& remote,
                             Array& array) const {
   auto use = remote->link().requester->use(remote->remote());
   if (!use) return;  // withdrawn: the channel says so in full
-  auto opened = engine_.gpu_side_->open_ipc_handle(remote->ticket());
+  auto opened = engine_.gpu_side_->open_ipc_handle(remote->ipc_handle());
   if (!opened) return;
   array.place.address = opened->address;
   array.memory_kind = MemoryKind::device;

@@ -9,7 +9,7 @@
 namespace tranship::fabric {
 namespace {
 
-/// The key of this process's engines that were given none.
+/// Returns the key that all engines of this process share which were given none.
 Result<Key> process_key() {
   static std::mutex mutex;
   static std::optional<Key> made;

@@ -1,4 +1,4 @@
-// Processes that read and write each other's arrays.
+// Exports arrays to other processes, and reaches those that other processes export.
 #pragma once
 
 #include <chrono>
@@ -25,67 +25,72 @@ struct FabricOptions {
     network,    ///< TCP even on one machine: for tests.
   };
 
-  /// Whether others may connect to this process. Those of this machine do so over a Unix-domain
-  /// socket.
+  /// Whether other processes may connect to this one. Processes of this machine do so over a
+  /// Unix-domain socket.
   bool accept = true;
-  /// HOST:PORT on which to listen for other machines; port 0 takes a free one; empty: on none. Use
+  /// HOST:PORT at which to listen for other machines; port 0 takes a free one; empty: at none. Use
   /// 0.0.0.0:0 to be reached over every interface.
   std::string listen{};
-  /// What both sides of a connection over a network prove that they have. None: one of this
-  /// process's own, which its contact file carries.
+  /// The key that both sides of a connection over a network prove to have. None: this process
+  /// makes one, which its contact file carries.
   std::optional<Key> key{};
   /// Users of this machine, besides this process's own, that may connect and be connected to.
   std::vector<uid_t> users{};
-  /// Written when the fabric is open, removed when it closes; empty: none.
+  /// Path of the contact file, which is written when the fabric opens and removed when it closes;
+  /// empty: there is none.
   std::string contact_file{};
-  /// Bound of the waits in withdraw(), disconnect() and close() for copies of others that have
-  /// begun. No peer is lost by silence.
+  /// How long withdraw(), disconnect() and close() wait for copies that peers have begun. A peer
+  /// is never given up because it is silent.
   std::chrono::milliseconds peer_timeout{2000};
-  /// A connection over a network that broke is made anew within so long, or lost.
+  /// A connection over a network that breaks and is not made anew within this time is lost.
   std::chrono::milliseconds reconnect{1000};
-  /// Connections over a network are encrypted by TLS 1.3 under the key, and who does not encrypt is
-  /// refused. Both sides must have it on.
+  /// Connections over a network are encrypted by TLS 1.3 under the key, and peers that do not
+  /// encrypt are refused. Both sides must set it.
   bool tls = false;
-  /// Messages over a network carry a checksum; one side's wish is enough for both.
+  /// Messages over a network carry a checksum in both directions if one side sets this.
   bool wire_checksum = false;
-  /// Sockets of each connection that this process makes over a network, 1 to 16: beyond the first
-  /// they carry messages with bulk.
+  /// Number of sockets of each connection that this process makes over a network, 1 to 16. All but
+  /// the first carry messages with bulk.
   int network_sockets = 1;
-  /// The progress thread looks for messages so long before it sleeps, and threads that answer calls
-  /// for the next one: raise it where cores are many, since waking costs more than an answer.
-  std::chrono::microseconds spin{20};
-  int service_threads = 8;               ///< Threads that answer all who have connected.
-  int slots_per_peer = 8;                ///< In flight on one link; raise it for far networks.
-  std::int64_t slot_bytes = 256 * 1024;  ///< A slot should stay in a core's cache.
+  /// How long the progress thread looks for messages, and a service thread for the next call,
+  /// before it sleeps. Raise it on machines with many cores: waking costs more than an answer.
+  std::chrono::microseconds spin = spin_default;
+  int service_threads = 8;  ///< Threads that serve all requesters.
+  int slots_per_peer = 8;   ///< Commands in flight on a link; raise it for far networks.
+  std::int64_t slot_bytes = 256 * 1024;  ///< Bytes of a slot, which should stay in a core's cache.
   std::int64_t inside_bytes = SlotGeometry{}.inside_bytes;  ///< As SlotGeometry has it: for tests.
-  int peers_max = 4096;  ///< Connections to and from this process.
+  int peers_max = 4096;  ///< Largest number of connections to and from this process.
   Transport transport = Transport::automatic;
   /// Moves long runs beside the wire, between processes that have carriers of the same kind.
   std::shared_ptr<BulkCarrier> carrier{};
-  std::string no_carrier{};  ///< Why there is none though one was looked for; messages show it.
-  ExecuteRequest execute;    ///< carries exports that have an attachment
-  CopyNests copy;            ///< the host copier; needed
-  AnswerCall answer;         ///< answers ask() of requesters; empty: they are refused
-  // Called on the progress thread: they must not block.
-  /// Nothing more comes from the requester, but its process may still touch what it was given.
+  /// Why there is no carrier though the settings ask for one, for messages.
+  std::string no_carrier{};
+  ExecuteRequest execute;  ///< Carries out requests to exports that have an attachment.
+  CopyNests copy;          ///< The host copier; required.
+  AnswerCall answer;       ///< Answers calls of requesters; empty: they are refused.
+  // The following are called on the progress thread, and must not block.
+  /// Called when a requester's connection has ended. Its process may still touch the memory that
+  /// it was granted.
   std::function<void(RequesterId, bool cleanly)> on_requester_lost;
-  /// Neither the requester nor anybody for it can touch memory of this process any more.
+  /// Called when a lost requester, and all that works for it, can touch no memory of this process
+  /// any more.
   std::function<void(RequesterId, bool cleanly)> on_requester_gone;
-  std::function<void(PeerId, std::span<const std::byte>)> on_notice;  ///< what notify() sent
+  /// Called with a body that the peer passed to notify().
+  std::function<void(PeerId, std::span<const std::byte>)> on_notice;
   std::function<void(PeerId, const Error&)> on_peer_lost;
-  /// Told of the slots' memory of each link before they are served, for devices to reach it.
+  /// Called with the memory of each requester's slots before they are served, so that devices can
+  /// be given access to it.
   std::function<void(SharedMemory&)> register_slots;
-  std::string version = "0.1.0";  ///< of tranship, for messages between versions
-  std::uint32_t protocol = protocol_version_current;  ///< other values: for tests of a mismatch
+  std::string version = "0.1.0";  ///< Version of tranship, for messages to other versions.
+  std::uint32_t protocol = protocol_version_current;  ///< Other values: for tests of a mismatch.
 };
 
 class FabricCore;
 
-/// This process's place among others: it exports arrays by name, and looks up those of peers.
-/// Owns its connections, one progress thread, and a bounded number of threads that answer those who
-/// connected; the threads sleep while nothing happens.
-/// Threads: all. Cost: control calls are messages (tens of microseconds); the data's way is
-/// RemoteChannel's.
+/// Exports arrays of this process by name, and looks up arrays of peers.
+/// Owns its connections, one progress thread, and a bounded number of threads that serve
+/// requesters; the threads sleep while nothing happens. Threads: all. Cost: calls here exchange
+/// messages (tens of microseconds); RemoteChannel moves the data.
 class Fabric {
  public:
   /// @error invalid_argument or io if the address cannot be listened on or the contact file not
@@ -94,62 +99,66 @@ class Fabric {
   static Result<std::unique_ptr<Fabric>> open(FabricOptions options);
   ~Fabric();
 
-  /// What to hand to connect() in another process: a Contact's text. It holds no key.
+  /// Returns what another process passes to connect(): the text of a Contact. It holds no key.
   std::string contact() const;
 
-  /// From now on lets in, over a network, who has the key of a group.
+  /// From now on also accepts connections over a network that prove to have `key`.
   void accept_key(const Key& key);
 
-  /// @error not_found if there is no such contact file; peer_lost if the process that wrote it is
-  ///        gone or nothing listens there; timeout if what listens does not answer as tranship;
+  /// Connects to a process, and returns its id.
+  /// @error not_found if there is no such contact file; peer_lost if the process that wrote it has
+  ///        exited or nothing listens there; timeout if what listens does not answer as tranship;
   ///        unsupported if it speaks another version of the protocol
   Result<PeerId> connect(const std::string& contact_file_or_address,
                          std::chrono::milliseconds timeout);
 
-  /// Ends a connection; its arrays fail from then on.
+  /// Ends a connection. Requests to its arrays fail from then on.
   Status disconnect(PeerId peer);
 
+  /// Lets peers look up the array by its name.
+  /// @error as ExportTable::add()
   Status export_array(ExportedArray array);
 
-  /// Ends an export. When it returns success nobody touches the array's memory any more.
-  /// @error not_found if there is no such export; timeout if a peer is using it for longer than
-  ///        peer_timeout: it can start nothing new, and another call waits on
+  /// Ends an export. When it returns success no peer touches the array's memory any more.
+  /// @error not_found if there is no such export; timeout if a peer's copy takes longer than
+  ///        peer_timeout: no new copy can begin, and another call goes on waiting
   Status withdraw(const std::string& name);
 
   Result<std::shared_ptr<RemoteArray>> lookup(PeerId peer, const std::string& name,
                                               std::chrono::milliseconds timeout);
   Result<std::vector<std::string>> names(PeerId peer, std::chrono::milliseconds timeout);
 
-  /// Asks the peer's `answer` something, at most slot_bytes both ways, and waits. Returns how many
-  /// bytes of `reply` the answer took. The call may have been carried out if it failed by timeout
-  /// or peer_lost. Cost: some microseconds on one machine.
-  /// `interrupted` is called now and then in the caller's thread.
-  /// @error what `answer` said; timeout; peer_lost; closed after disconnect()
+  /// Sends a question of at most slot_bytes to the peer's `answer`, and waits for the reply, which
+  /// is as long at most. Returns the length of the reply, in bytes. A call that fails by timeout or
+  /// peer_lost may have been carried out. Cost: some microseconds on one machine.
+  /// `interrupted` is called now and then on the caller's thread.
+  /// @error the error of `answer`; timeout; peer_lost; closed after disconnect()
   /// @error invalid_argument if it does not fit; cancelled if `interrupted` returned true
   Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
                           std::span<std::byte> reply, std::chrono::milliseconds timeout,
                           const std::function<bool()>& interrupted = {});
 
-  /// The same without waiting: the question is sent, in order, unless the peer is lost or the
-  /// connection ends before.
+  /// Sends a question without waiting for a reply. Questions arrive in order, unless the peer is
+  /// lost or the connection ends before.
   /// @error peer_lost; closed after disconnect(); invalid_argument if it does not fit
   Status tell(PeerId peer, std::span<const std::byte> question);
 
-  /// Sends a requester of this process something that it did not ask for: its `on_notice` is
-  /// called. Nothing if it is gone. In order for each requester.
+  /// Sends a requester a message that it has not asked for, with which its `on_notice` is called.
+  /// Messages to one requester arrive in order; to a lost requester nothing is sent.
   Status notify(RequesterId requester, std::vector<std::byte> body);
 
-  /// The peer's process, host and contact, for messages; empty if there is no such peer.
+  /// Returns the peer's process, host and contact, for messages; empty if there is no such peer.
   std::string describe(PeerId peer) const;
   bool connected(PeerId peer) const;
 
-  /// Ends everything, in bounded time: requests outstanding end with `closed`; no thread, file or
-  /// connection is left. Further calls fail with `closed`.
+  /// Ends all connections and threads in bounded time, and removes the contact file. Outstanding
+  /// requests and further calls fail with `closed`.
+  /// @error timeout if a peer still copies into or out of an exported array
   Status close();
 
-  /// Rung whenever an answer of any peer arrived or a peer was lost.
+  /// Returns the bell that rings whenever a peer's answer arrives or a peer is lost.
   Bell& bell() const;
-  /// Rings it.
+  /// Rings the bell.
   void ring() const;
 
  private:

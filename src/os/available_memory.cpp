@@ -24,7 +24,7 @@ std::optional<std::int64_t> value_of(const std::string& path, const std::string&
   return std::nullopt;
 }
 
-/// The number that a file holds; nothing if it says that there is no limit.
+/// Returns the number in a file; nothing if the file states that there is no limit.
 std::optional<std::int64_t> number_in(const std::string& path) {
   std::ifstream file(path);
   std::int64_t value = 0;

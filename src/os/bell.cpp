@@ -26,15 +26,11 @@ void Bell::wake(int sleepers_max) {
   futex(&rings_, FUTEX_WAKE, static_cast<std::uint32_t>(sleepers_max), nullptr);
 }
 
+void Bell::yield() { sched_yield(); }
+
 bool Bell::watch(std::uint32_t seen, std::chrono::nanoseconds at_most) const {
   const auto end = std::chrono::steady_clock::now() + at_most;
-  do {
-    for (int k = 0; k < 32; ++k) {
-      if (rings() != seen) return true;
-      pause();
-    }
-  } while (std::chrono::steady_clock::now() < end);
-  return false;
+  return look_until(end, false, [&] { return rings() != seen; });
 }
 
 void Bell::wait(std::uint32_t seen, std::chrono::nanoseconds at_most,
@@ -43,13 +39,7 @@ void Bell::wait(std::uint32_t seen, std::chrono::nanoseconds at_most,
   if (rings() != seen) return;
   const auto start = Clock::now();
   const auto spin_end = start + (spin_max < at_most ? spin_max : at_most);
-  while (Clock::now() < spin_end) {
-    for (int k = 0; k < 32; ++k) {
-      if (rings() != seen) return;
-      pause();
-    }
-    sched_yield();
-  }
+  if (look_until(spin_end, true, [&] { return rings() != seen; })) return;
   const auto left =
       std::chrono::duration_cast<std::chrono::nanoseconds>(start + at_most - Clock::now());
   if (left.count() <= 0) return;

@@ -10,10 +10,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Each look takes the cache line from whoever holds the lock.
+/// Each attempt takes the cache line from the thread that holds the lock.
 constexpr int pauses_between_looks = 8;
 
-/// Without cores to spare, who holds the lock may be waiting for this one.
+/// Returns how long to try. With few cores, the thread that holds the lock may need this one.
 Clock::duration look_max() { return std::chrono::microseconds(cores_to_spare() ? 20 : 2); }
 
 }  // namespace

@@ -1,12 +1,12 @@
-// A lock of what others hold for moments.
+// Locks a mutex that is held for microseconds.
 #pragma once
 
 #include <mutex>
 
 namespace tranship {
 
-/// Locks the mutex, and looks for a while before it sleeps: for what is held for some microseconds
-/// at a time, since a sleep and its end take tens of them.
+/// Locks the mutex, and tries for a while before it sleeps. For mutexes that are held for some
+/// microseconds at a time, since a sleep and its end take tens of them.
 std::unique_lock<std::mutex> brief_lock(std::mutex& mutex);
 
 }  // namespace tranship

@@ -5,9 +5,9 @@
 
 namespace tranship {
 
-/// Returns how often this process is a fork of one that had called this before: 0 in the process
-/// that called it first. A value that has changed says that threads and connections made before
-/// belong to the parent. Threads: all. Cost: one load.
+/// Returns the number of forks between the process that called this first and this one. If it has
+/// changed since an object was made, the object's threads and connections belong to the parent.
+/// Threads: all. Cost: one load.
 std::uint64_t fork_generation();
 
 /// Closes `descriptor` in every child that this process forks from now on, until

@@ -52,7 +52,7 @@ Identity own_identity() {
 }
 
 bool alive(const Identity& identity) {
-  // A process that was killed but not yet waited for still has an entry: its state says so.
+  // A process that was killed but not yet waited for still has an entry, whose state is Z.
   const std::string line = first_line("/proc/" + std::to_string(identity.pid) + "/stat");
   const auto end = line.rfind(')');
   if (end == std::string::npos || end + 2 >= line.size()) return false;
@@ -76,7 +76,7 @@ Result<SocketPeer> peer_of(int socket) {
   length = sizeof pidfd;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) != 0) {
     // Kernels before 6.5: the number could be another process's only if the peer died meanwhile,
-    // and then nobody answers at its socket.
+    // and then nothing answers at its socket.
     pidfd = peer.pid > 0 ? static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)) : -1;
   }
   peer.pidfd = FileDescriptor(pidfd);

@@ -20,8 +20,8 @@ class SharedMemory {
   struct Options {
     std::int64_t bytes = 0;
     bool huge_pages = true;  ///< Ask for 2 MiB pages where it is at least that large.
-    /// Whether a forked child sees it. Programs may use memory of theirs in a child as they do any
-    /// other; what carries messages belongs to the process that made it.
+    /// Whether forked children keep the mapping. Arrays of a program do, as other memory of it
+    /// does; memory that carries messages does not: it belongs to the process that made it.
     bool in_children = true;
   };
 
@@ -39,16 +39,17 @@ class SharedMemory {
 
   std::byte* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
-  /// What to send to a process that is to map it; -1 after close_descriptor().
+  /// Returns the descriptor to send to a process that maps the memory; -1 after close_descriptor().
   int descriptor() const { return descriptor_.get(); }
-  /// The number of the memory in this machine, to tell whether two descriptors are of one.
+  /// Returns the kernel's number of the memory: equal for two descriptors of the same memory.
   std::uint64_t inode() const { return inode_; }
-  /// Nobody else will map it: its descriptor is not kept.
+  /// Closes the descriptor: no further process can map the memory.
   void close_descriptor() { descriptor_.reset(); }
   bool contains(const std::byte* address, std::int64_t bytes) const;
 
-  /// Calls `make` once, for what devices need to reach this memory; what it returns is given back
-  /// before the memory is unmapped. False if it returned null; it is not tried again.
+  /// Calls `make` once, which registers the memory with devices and returns the registration; that
+  /// is released before the memory is unmapped. Returns false if `make` returned null; it is not
+  /// called again.
   template <typename Make>
   bool register_once(const Make& make) {
     std::lock_guard lock(mutex_);
@@ -72,13 +73,13 @@ class SharedMemory {
   std::shared_ptr<void> registration_;
 };
 
-/// The shared memory that an engine has made, for as long as somebody uses it. Threads: all.
+/// The shared memories that an engine has allocated and that are still in use. Threads: all.
 class SharedMemories {
  public:
   /// @error as of SharedMemory::allocate
   Result<std::shared_ptr<SharedMemory>> allocate(std::int64_t bytes);
 
-  /// The memory that holds these bytes; null if none does.
+  /// Returns the memory that contains these bytes; null if none does.
   std::shared_ptr<SharedMemory> holding(const std::byte* address, std::int64_t bytes) const;
 
  private:

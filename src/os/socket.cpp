@@ -74,7 +74,7 @@ bool is_any(const sockaddr_storage& storage) {
   return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6&>(storage).sin6_addr) != 0;
 }
 
-/// Where others reach who listens on all interfaces: on the first one that is up and is not
+/// Returns the address of a listener on all interfaces: that of the first one that is up and is not
 /// loopback, or on loopback if there is no other. Any other address as it is.
 sockaddr_storage reachable(const sockaddr_storage& storage) {
   if (!is_any(storage)) return storage;

@@ -11,30 +11,30 @@
 
 namespace tranship {
 
-/// Listens on an abstract Unix-domain address of a random name, which is returned: nothing is left
-/// of it when the process ends, and nobody can have taken it before.
+/// Listens on an abstract Unix-domain address with a random name, which it returns. The kernel
+/// frees the name when the process exits, and no other process can have taken it.
 /// @error io if the system refuses
 Result<std::pair<FileDescriptor, std::string>> listen_locally();
 
-/// Listens on "host:port"; port 0 takes a free one. Returns where others can reach it.
-/// @error invalid_argument if that is no address; io if it cannot be listened on
+/// Listens on "host:port"; port 0 takes a free one. Returns the address at which others reach it.
+/// @error invalid_argument if that is not an address; io if the system refuses
 Result<std::pair<FileDescriptor, std::string>> listen_on_network(const std::string& address);
 
-/// Begins to connect; the socket is writable when that has ended, and socket_error() says how.
-/// @error peer_lost if nobody listens there; io
+/// Begins to connect. The socket is writable when that has ended; socket_error() returns how.
+/// @error peer_lost if nothing listens there; io
 Result<FileDescriptor> connect_locally(const std::string& name);
 /// @error invalid_argument if `address` is not host:port
 Result<FileDescriptor> connect_over_network(const std::string& address);
 
-/// Takes the number of a socket's error, which is 0 if it has none.
+/// Returns the pending error of a socket, as an errno, and clears it; 0: none.
 int socket_error(const FileDescriptor& socket);
 
-/// Where a TCP socket begins and ends, for messages.
+/// Returns the address at the other end of a TCP socket, for messages.
 std::string remote_address(const FileDescriptor& socket);
 
-/// Sets what a connection over a network needs: no waiting for full packets, and an end where the
-/// other machine's kernel has answered nothing for `silence_s` seconds. A process that is stopped
-/// is not silent: its kernel answers.
+/// Sets the options of a connection over a network: packets are sent without waiting until they are
+/// full, and the connection ends when the other machine's kernel has not answered for `silence_s`
+/// seconds. The kernel also answers for a process that is stopped.
 void prepare_network_socket(const FileDescriptor& socket, int silence_s);
 
 }  // namespace tranship

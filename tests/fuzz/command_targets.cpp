@@ -195,7 +195,7 @@ void run_slots(std::span<const std::byte> input) {
   exporter.readonly.check(true);
 }
 
-/// The requesting side: the exporter answers what nobody has asked, and other things than asked.
+/// The requesting side: the exporter sends answers to no question, and answers of other kinds.
 void run_requester(std::span<const std::byte> input) {
   Source source(input);
   const SlotSegment segment = fresh_segment<geometry>();

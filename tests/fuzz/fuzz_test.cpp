@@ -27,7 +27,7 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t input_bytes_max = 4096;
 
-/// The input that runs, for whoever looks at what a failure leaves behind.
+/// The current input, which a failure leaves behind in a file.
 Bytes current;
 
 void leave_input(int number) {

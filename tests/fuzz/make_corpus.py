@@ -16,7 +16,7 @@ FRAME = struct.Struct("<IIIIQQQIIIIII")
 FRAME_MAGIC = 0x32534E54
 HELLO_MAGIC = 0x3150494853524E54
 CLIENT_MAGIC = 0x3148434E41525454
-PROTOCOL = 4
+PROTOCOL = 8
 
 
 def text(value: bytes) -> bytes:
@@ -76,16 +76,19 @@ def frames() -> dict[str, bytes]:
 
 def messages() -> dict[str, bytes]:
     """The body of each message."""
-    welcome = greeting() + U32(0) + text(b"") + identity() + U32(1)
-    welcome += struct.pack("<iqiQQ", 8, 65536, 3, 4096, 99)
-    reply = U32(0) + text(b"") + struct.pack("<QiqI", 65536, 0, 100, 1)
+    success = U32(0) + text(b"") + text(b"")
+    welcome = greeting() + success + identity() + U32(1)
+    welcome += struct.pack("<iqqqiQQ", 8, 65536, 8192, 1 << 20, 3, 4096, 99)
+    welcome += text(b"kind") + text(b"address")
+    reply = success + struct.pack("<QiqII", 65536, 0, 100, 1, 1)
     reply += text(b"{}") + struct.pack("<Qqq", 0, 4096, 0) + text(b"")
+    reply += text(b"key") + struct.pack("<Q", 4096)
     submitted = text(command(1, *NESTS["run"])) + text(b"a" * 100)
     return {
         "hello": b"\x00\x00" + greeting() + identity() + U32(1),
         "welcome": b"\x01\x00" + welcome,
-        "ready": b"\x02\x00" + U32(1),
-        "accepted": b"\x03\x00" + U32(3) + text(b"no room"),
+        "ready": b"\x02\x00" + U32(1) + U32(0),
+        "accepted": b"\x03\x00" + U32(3) + text(b"no room") + text(b"raise the limit"),
         "lookup": b"\x04\x00" + reply,
         "greeting": b"\x05\x00" + greeting(),
         "submitted": b"\x06\x01" + submitted,

@@ -16,7 +16,7 @@ constexpr std::size_t guard_bytes = 512;
 constexpr std::size_t array_bytes = 2000;
 constexpr std::byte guard{0xa5};
 
-/// An array between two guards, which nobody may change.
+/// An array between two guards, which must stay unchanged.
 struct Guarded {
   std::vector<std::byte> memory = std::vector<std::byte>(array_bytes + 2 * guard_bytes, guard);
   std::byte* data() { return memory.data() + guard_bytes; }

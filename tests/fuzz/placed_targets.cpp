@@ -26,7 +26,7 @@ bool inside(const std::byte* first, std::size_t bytes, const std::byte* room,
          static_cast<std::size_t>(first - room) <= room_bytes - bytes;
 }
 
-/// Writes as the wire does where it is told, up to `left` bytes, and only into a slot or the array.
+/// Writes up to `left` bytes where the wire would, and checks that they lie in a slot or the array.
 /// Returns how many.
 std::size_t write_into(const ReceiveBuffer& buffer, const SlotSegment& segment, Guarded* array,
                        std::int64_t left) {

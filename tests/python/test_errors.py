@@ -140,11 +140,13 @@ def test_indices_outside(any_engine: ts.Engine) -> None:
         array[5]
     assert isinstance(raised.value, IndexError) and isinstance(raised.value, ts.InvalidArgument)
     assert [row.shape for row in array] == [(4,)] * 5
-    with pytest.raises(ts.InvalidArgument, match="3 indices for an array of 2"):
+    with pytest.raises(ts.InvalidArgument, match="has 3 entries for 2 dimensions"):
         array[1, 2, 3]
-    with pytest.raises(ts.InvalidArgument, match="one ellipsis"):
+    with pytest.raises(ts.InvalidArgument, match="several ellipses"):
         array[..., ...]
-    with pytest.raises(ts.InvalidArgument, match="slice with numbers and ranges"):
+    with pytest.raises(ts.InvalidArgument, match="give whole numbers and ranges"):
+        array[1.5]
+    with pytest.raises(ts.NotFound, match="no field 'x'"):
         array["x"]
 
 
@@ -161,8 +163,8 @@ def test_more_than_eight_dimensions(any_engine: ts.Engine) -> None:
 
 UNUSABLE: dict[str, tuple[Callable[[], Any], str]] = {
     "objects": (lambda: np.array([None] * 3), "Python objects.*convert it to a numeric type"),
-    "list": (lambda: [1.0, 2.0, 3.0], "list cannot be read.*NumPy array"),
-    "none": (lambda: None, "NoneType cannot be read"),
+    "list": (lambda: [1.0, 2.0, 3.0], r"list cannot be read.*np\.asarray"),
+    "none": (lambda: None, "None cannot be read"),
     "number": (lambda: 3.0, "float cannot be read"),
     "text": (lambda: "in.npy", "str cannot be read"),
 }
@@ -208,7 +210,7 @@ def test_unknown_planners_settings_and_profiles(engine: ts.Engine, profile: str)
         engine.copy(np.ones(3), np.zeros(3), planner="fastest")
     with pytest.raises(ts.InvalidArgument, match=r"no setting 'thread'.*threads"):
         ts.Engine(profile=profile, thread=3)
-    with pytest.raises(ts.InvalidArgument, match=r"TRANSHIP_BUFFER_BYTES.*not a size.*64MiB"):
+    with pytest.raises(ts.InvalidArgument, match=r"buffer_bytes='much' is not a size.*64MiB"):
         ts.Engine(profile=profile, buffer_bytes="much")
     with pytest.raises(ts.InvalidArgument, match="at least 1MiB"):
         ts.Engine(profile=profile, buffer_bytes=1000)
@@ -253,7 +255,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ts.File(folder)
     with pytest.raises(ts.InvalidArgument, match="say its extents"):
         ts.File(tmp_path / "f.bin")
-    with pytest.raises(ts.InvalidArgument, match='"r", "w" or "r\\+"'):
+    with pytest.raises(ts.InvalidArgument, match="mode='rw' is not a mode"):
         ts.File(tmp_path / "f.bin", extents=(3,), mode="rw")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -397,7 +399,7 @@ def test_a_closed_engine(profile: str) -> None:
 
 
 def test_negative_shapes(engine: ts.Engine) -> None:
-    with pytest.raises(ts.InvalidArgument, match="no negative extents"):
+    with pytest.raises(ts.InvalidArgument, match="has a negative extent"):
         engine.empty((3, -1))
 
 

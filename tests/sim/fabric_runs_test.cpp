@@ -1,7 +1,7 @@
 // Random lives of processes that export memory to each other: handshakes, links, slots, leases and
 // fences under stalls, silence, partitions, broken connections, deaths and restarts. No byte is
-// touched by somebody who does not own it any more, and every operation ends. A failing seed prints
-// the command that replays it.
+// touched by a process that does not own it any more, and every operation ends. A failing seed
+// prints the command that replays it.
 #include <cstdio>
 #include <filesystem>
 #include <iterator>

@@ -156,7 +156,7 @@ void FabricWorld::begin_transfer(Process& process, const std::shared_ptr<SimLink
     return;
   }
   const int part = process.node % Region::parts;
-  // A part of an older export is nobody's any more: the operation is to fail.
+  // A part of an older export has no owner any more: the operation must fail.
   const bool current = array.region->generation == array.generation;
   if (current && array.region->part[at(part)].busy) return;
   const bool mapped = array.array->mapped() != nullptr && random_.chance(0.7);

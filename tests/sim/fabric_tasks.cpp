@@ -117,7 +117,7 @@ class Lookup final : public Limited {
       return true;
     }
     SimLink::Found found{*array, &region_, 0};
-    // It may be of an older generation, whose id nobody has any more.
+    // It may be of an older generation, whose id is not in use any more.
     if ((*array)->remote().id == region_.id) found.generation = region_.generation;
     link_->arrays.push_back(found);
     return true;

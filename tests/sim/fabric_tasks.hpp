@@ -17,7 +17,7 @@ std::unique_ptr<Task> mapped_task(FabricWorld& world, std::shared_ptr<SimLink> l
 /// Asks for a part of a pool, writes to it and says so.
 std::unique_ptr<Task> loan_task(FabricWorld& world, std::shared_ptr<SimLink> link,
                                 std::size_t found);
-/// Says something whose answer nobody needs.
+/// Sends a question whose answer is dropped.
 void tell(FabricWorld& world, SimLink& link);
 std::unique_ptr<Task> withdraw_task(FabricWorld& world, Process& process, Region& region);
 std::unique_ptr<Task> disconnect_task(FabricWorld& world, std::shared_ptr<SimLink> link);

@@ -21,7 +21,7 @@ using namespace fabric;
 class FabricWorld;
 
 /// Memory of a process, which it exports, and later uses for something else. Each time it is given
-/// on it gets another generation: who still touches it for the one before fails the run.
+/// on it gets another generation: an access for an earlier one fails the run.
 struct Region : Attachment {
   static constexpr std::int64_t part_bytes = 32;
   static constexpr int parts = 8;
@@ -35,7 +35,7 @@ struct Region : Attachment {
   std::vector<std::byte> own;
   std::byte* data = nullptr;
   bool attached = false;  ///< Reached by `execute` alone.
-  bool pool = false;      ///< Its parts are given to requesters, who ask for them.
+  bool pool = false;      ///< Its parts are lent to requesters that ask for them.
   std::uint64_t generation = 1;
   std::uint64_t id = 0;  ///< Of the export.
   bool exported = false;
@@ -53,7 +53,7 @@ struct Region : Attachment {
   std::byte* part_data(int index) const { return data + index * part_bytes; }
 };
 
-/// A connection as the one who made it sees it.
+/// A connection, as its requester sees it.
 struct SimLink {
   int from = 0;
   int to = 0;  ///< The process that it reached.
@@ -137,7 +137,7 @@ class FabricWorld {
     std::int64_t loans = 0;
     std::int64_t failed = 0;
     std::int64_t withdrawn = 0;
-    std::int64_t refused_withdrawals = 0;  ///< Somebody still used it.
+    std::int64_t refused_withdrawals = 0;  ///< A peer still used it.
     std::int64_t fenced = 0;               ///< Requesters that were gone later than they were lost.
     std::int64_t resumed = 0;
     std::int64_t killed = 0;
@@ -164,7 +164,7 @@ class FabricWorld {
   /// A requester is about to read or write a part of a region that it was given.
   void check_touch(const SimLink& link, const SimLink::Found& found, const char* what);
   void check_loan(const SimLink& link, const Region& region, int part, std::uint64_t serial);
-  /// What an operation writes says for whom, to those who carry it out.
+  /// Remembers for which link an operation writes a value; the process that stores it looks it up.
   void remember(std::uint64_t value, const SimLink& link, const SimLink::Found& found);
   /// Local memory of operations: it may be touched while they last. It stays there until the world
   /// ends, so that what comes later never lies at the same address.

@@ -51,7 +51,7 @@ class SimNetwork {
     int node = 0;
     bool announced = false;
     bool closed = false;   ///< By this side.
-    bool lost = false;     ///< This side was told.
+    bool lost = false;     ///< This side was notified.
     bool dropped = false;  ///< The other side is gone: what comes is read, and then its end.
     std::int64_t deadline_ns = never_ns;  ///< While broken.
     std::int64_t silent_until_ns = 0;     ///< Nothing comes to this side before.

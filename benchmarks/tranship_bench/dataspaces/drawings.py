@@ -26,7 +26,7 @@ COLOURS = {
 REASSEMBLY_COLOURS = ("#b23a48", "#e07b39", "#6a994e", "#0b6e99")
 MARKERS = "osv^DP"
 ALLOWED = 1.05
-"""Of the time of 8 GPUs."""
+"""Limit, as a multiple of the time on 8 GPUs."""
 
 Drawing = Callable[["Figure", list[Line]], None]
 Points = tuple[list[float], list[float]]

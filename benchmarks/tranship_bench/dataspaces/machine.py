@@ -50,16 +50,16 @@ class Cluster:
         return 2 * nodes_of(self.gpus, GPUS_EACH) + nodes_of(self.servers, SERVERS_EACH)
 
     def writer(self, rank: int) -> Place:
-        """Of one writer."""
+        """Returns the memories of one writer."""
         return self._place(rank // GPUS_EACH, rank % GPUS_EACH)
 
     def reader(self, rank: int) -> Place:
-        """Of one reader."""
+        """Returns the memories of one reader."""
         first = nodes_of(self.gpus, GPUS_EACH)
         return self._place(first + rank // GPUS_EACH, rank % GPUS_EACH)
 
     def server(self, number: int) -> Place:
-        """Of one server; it needs no GPU."""
+        """Returns the memories of one server, which needs no GPU."""
         first = 2 * nodes_of(self.gpus, GPUS_EACH)
         return self._place(first + number // SERVERS_EACH, number % SERVERS_EACH)
 

@@ -80,7 +80,7 @@ class Workflow:
             tasks = self.ask(client, server, tasks)
         return tasks
 
-    def homes(self, variable: str) -> list[list[int]]:
+    def primaries(self, variable: str) -> list[list[int]]:
         """Of each writer's object the server that holds it, then the others that know of it."""
         return self.owners(variable, self.grid)
 
@@ -103,17 +103,17 @@ class Workflow:
     def put(self, design: str, rank: int, variable: str, after: Sequence[int]) -> Tasks:
         """One writer's object; what ends it."""
         writer = self.cluster.writer(rank)
-        home, *others = self.homes(variable)[rank]
-        server = self.cluster.server(home)
+        primary, *others = self.primaries(variable)[rank]
+        server = self.cluster.server(primary)
         shape = vector(self.grid.box(rank).cells)
         if design == "pipeline":
             staged = [self.hop(writer.device, writer.host, shape, after)]
-            room = self.ask_each(writer, [home, *others], after)
+            room = self.ask_each(writer, [primary, *others], after)
             sent = [self.send(writer.host, server.pinned, shape, [*staged, *room])]
         else:
-            room = self.ask_each(writer, [home, *others], after)
+            room = self.ask_each(writer, [primary, *others], after)
             sent = self.put_data(design, writer, server, shape, room)
-        return self.ask_each(writer, [home, *others], sent)
+        return self.ask_each(writer, [primary, *others], sent)
 
     def put_data(
         self, design: str, writer: Place, server: Place, shape: Shape, after: Tasks
@@ -131,9 +131,9 @@ class Workflow:
 
     def pieces(self, rank: int, variable: str) -> list[Piece]:
         """What a reader takes from which server."""
-        homes = self.homes(variable)
+        primaries = self.primaries(variable)
         return [
-            Piece(homes[writer][0], box)
+            Piece(primaries[writer][0], box)
             for writer, box in self.grid.meeting(self.readers.box(rank))
         ]
 

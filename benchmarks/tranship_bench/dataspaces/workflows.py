@@ -34,7 +34,7 @@ SYNTHETIC_BYTES = tuple((8 << k) << 20 for k in range(8))
 
 SHOCK_VARIABLES = ("energy", "pressure", "mass")
 SHOCK_CELLS = 256
-"""Of a process, along each side (Table 2)."""
+"""Cells of a process along each side (Table 2)."""
 SHOCK_SERVERS = {8: 4, 27: 16, 64: 32, 128: 64, 256: 128}
 """Table 2; beyond it, in the same ratio."""
 FURTHER = (512, 1024, 2048, 4096, 8192, 16384)
@@ -124,12 +124,12 @@ class Simulated:
     put: Timed
     get: Timed
     path: str
-    """Of a put's bytes, at the planner's choice or not."""
+    """Path of the bytes of a put."""
     costs: dict[str, float]
-    """Of the simulation itself."""
+    """Costs of the simulation itself."""
 
     def time(self, way: str) -> Timed:
-        """Of the puts, of the gets, or of a whole iteration."""
+        """Returns the times of the puts, of the gets, or of a whole iteration."""
         return {"put": self.put, "get": self.get}.get(way) or self.put + self.get
 
 

@@ -19,7 +19,7 @@ __all__ = ["APPLICATIONS", "Application", "iteration_s"]
 MEBI = 1 << 20
 
 Endings = list[list[int]]
-"""Of each iteration, the tasks that end it, a node after the other."""
+"""Tasks that end each iteration, node by node."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ def iteration_s(run: Run, endings: Endings) -> float:
 
 
 VALUES_BYTES = 64 * MEBI
-"""Of a PageRank partition: 16 Mi vertices with a float each."""
+"""Bytes of a PageRank partition: 16 Mi vertices with a float each."""
 
 EDGES_BYTES = 64 * MEBI
-"""Of a partition's edges that do not fit the GPU's memory and come from pinned memory."""
+"""Bytes of a partition's edges that exceed the GPU's memory and come from pinned memory."""
 
 
 def build_pagerank(run: Run, nodes: int, iterations: int, compute_s: float) -> Endings:
@@ -94,7 +94,7 @@ VGG_LAYERS = (
 each of them is small."""
 
 IMAGES = 64
-"""Of a node's batch."""
+"""Images in the batch of a node."""
 
 IMAGE_SHAPE = {"c": 3, "w": 224, "h": 224}
 

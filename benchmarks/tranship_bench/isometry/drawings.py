@@ -322,7 +322,7 @@ def draw_figure8(figure: FigureBase, lines: list[Line]) -> None:
 
 
 LOW_BYTES = 128 << 20
-"""Of a transfer of low priority in the paper."""
+"""Bytes of a transfer of low priority in the paper."""
 
 
 def mebibytes(count: int) -> str:
@@ -407,7 +407,7 @@ def rate_text(gbps: float) -> str:
 
 
 PLACES = {"DSK": (0.0, 1.0), "SYS": (1.5, 2.0), "REG": (3.0, 1.0), "ZCM": (1.5, 0.0)}
-"""Of the memories of a node, as in the paper's Figure 4; GPU memory hangs below ZCM and REG."""
+"""Positions of a node's memories, as in the paper's Figure 4; FBM is below ZCM and REG."""
 
 NODE_WIDTH = 5.2
 

@@ -77,7 +77,7 @@ class Batch:
 
     @property
     def bytes(self) -> int:
-        """Of all instances."""
+        """Returns the bytes of all instances."""
         return sum(store.form.bytes for store in self.source.stores)
 
     def prepare(self) -> None:
@@ -96,7 +96,7 @@ class Batch:
         self.target.flush()
 
     def plan(self, planner: Any = "automatic") -> Any:
-        """Of each transfer."""
+        """Returns the plan of each transfer."""
         return self.world.engine.plan(self.source.views[0], self.target.views[0], planner=planner)
 
     def variant(self, name: str, work: Callable[[], object], **conditions: Any) -> Variant:
@@ -140,7 +140,7 @@ class WholeHops:
         return " > ".join([source, *near, *far, target])
 
     def hops(self, number: int, slot: int) -> list[Callable[[], object]]:
-        """Of one instance, through the buffers of a slot."""
+        """Returns the hops of one instance through the buffers of a slot."""
         views = [self.batch.source.views[number]]
         views += [self.near.views[slot]] if self.near else []
         views += [self.far.views[slot]] if self.far else [self.batch.target.views[number]]
@@ -268,7 +268,7 @@ def planned(batch: Batch, planner: str) -> Variant:
 
 
 def predicted_s(plan: Any) -> float:
-    """Of one transfer alone."""
+    """Returns the predicted seconds of one transfer alone."""
     return float(json.loads(plan.to_json())["time_s"])
 
 

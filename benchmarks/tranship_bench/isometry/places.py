@@ -52,7 +52,7 @@ class Shape:
 
     @property
     def layouts(self) -> tuple[str, str]:
-        """Of the source and of the target."""
+        """Returns the layouts of the source and of the target."""
         plain = ",".join(["F", *self.extents])
         return self.source_layout or plain, self.target_layout or plain
 

@@ -45,7 +45,7 @@ class LackingError(Exception):
 
 @lru_cache(maxsize=2)
 def first_content(points: int) -> Array:
-    """Of instance 0, an array of structures; random numbers take longer than all that follows."""
+    """Returns instance 0, an array of structures; kept, because random numbers take long."""
     return seeded((points, FIELDS), "u4", SEED)
 
 
@@ -58,7 +58,7 @@ class Form:
 
     @property
     def bytes(self) -> int:
-        """Of an instance."""
+        """Returns the bytes of an instance."""
         return self.points * FIELDS * 4
 
     @property
@@ -72,7 +72,7 @@ class Form:
         return "F, x, c" if self.soa else "F, c, x"
 
     def content(self, number: int) -> Array:
-        """Of instance `number`, as it lies in memory; every process can make it."""
+        """Returns instance `number` as it lies in memory; every process can make it."""
         array = first_content(self.points) + np.uint32(number)
         return np.ascontiguousarray(array.T) if self.soa else array
 

@@ -63,7 +63,7 @@ class BoxReader:
         return {"time": moment, "bytes": count, "seconds": seconds}
 
     def pieces(self) -> list[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-        """Returns the common box with each simulation, in its coordinates and in those of this box."""
+        """Returns the common box with each simulation, in coordinates of either box."""
         cut = self.settings.decomposition()
         result = []
         for rank in range(SIMULATIONS):

@@ -17,8 +17,8 @@
 namespace tranship::fabric {
 
 /// The kernel copies at the rate of one core, and checks each page: several threads make a link
-/// between two processes as fast as a copy in one. What a BulkCarrier moves waits here too, so that
-/// nobody else does. Threads: post() from all.
+/// between two processes as fast as a copy in one. Copies of a BulkCarrier wait on these threads
+/// too, so that no other thread has to. Threads: post() from all.
 class Carriers {
  public:
   struct Job {

@@ -98,7 +98,8 @@ void RemoteChannel::submit_to_carrier(Carriers::Job job, const RemoteArray& arra
   carriers_->post(std::move(job));
 }
 
-/// What carriers could not move whole: the peer says why, or does it.
+/// Submits jobs that carriers could not complete through slots: the peer reports why, or carries
+/// them out.
 void RemoteChannel::submit_returned() {
   std::vector<Carriers::Job> jobs;
   {

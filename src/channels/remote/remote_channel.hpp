@@ -23,8 +23,7 @@ namespace tranship::fabric {
 /// - `carried`: long runs on one machine: the same, on several threads at once;
 /// - `slots`: packed pieces through slots in shared memory; the exporting process unpacks one
 ///   while this one packs the next;
-/// - `carrier`: long runs of peers with a carrier of the same kind (fabric/bulk_carrier.hpp), on a
-/// thread;
+/// - `carrier`: long runs of peers with a carrier of the same kind (bulk_carrier.hpp), on a thread;
 /// - `network`: the same slots on each side; TCP copies a slot across.
 /// A request may be larger than the slots: it is cut here. Packing and unpacking happen in the
 /// thread that submits and polls.
@@ -50,16 +49,16 @@ class RemoteChannel : public Channel {
 
   /// @error invalid_argument if not exactly one end is remote; out_of_range if a nest leaves the
   ///        array; permission if it is read-only; not_found if it was withdrawn; peer_lost or
-  ///        closed if the peer is gone
+  ///        closed if the connection to the peer has ended
   Status submit(const Request& request) override;
   std::size_t poll(std::span<Finished> finished) override;
   void idle(std::chrono::nanoseconds at_most) override;
   void wake() override;
-  /// Requests through slots end at once, a carrier's when what it has begun has ended; what the
-  /// kernel copies ends by itself.
+  /// Ends requests through slots at once, and those of a carrier when the parts that it has begun
+  /// have ended. Copies by the kernel are not cancelled.
   void cancel(std::uint64_t tag) override;
 
-  /// The way that submit() would choose, and why, in a few words.
+  /// Returns the way that submit() would choose, and why, in a few words.
   std::string explain(const Request& request) const;
 
  private:
@@ -75,8 +74,8 @@ class RemoteChannel : public Channel {
   std::shared_ptr<FinishedQueue> finished_ = std::make_shared<FinishedQueue>();
   std::vector<std::shared_ptr<Link>> active_;  ///< links with requests of this channel
   std::uint32_t rings_seen_ = 0;
-  /// Wakes it while it waits for no answer: those ring the fabric's bell, and a caller that asked
-  /// takes them itself.
+  /// Wakes idle() while no answer is awaited. Answers ring the fabric's bell instead, for which the
+  /// callers of Fabric::ask() wait as well.
   Bell bell_;
   std::uint32_t wakes_seen_ = 0;
   std::mutex mutex_;                     ///< guards what follows

@@ -93,7 +93,7 @@ Lease& Requester::lease_of(const RemoteExport& remote) const {
 
 bool Requester::begin_use(const RemoteExport& remote) const {
   lease_of(remote).users.fetch_add(1, std::memory_order_seq_cst);
-  // Counted first and looked at then: who ends the export does it the other way round.
+  // Count first, then check the export: a withdrawal clears the export first, then reads the count.
   if ((!options_.leases || stands(remote)) && !lost()) return true;
   end_use(remote);
   return false;
@@ -140,7 +140,7 @@ std::optional<Status> Requester::carried(const Transfer& transfer, BulkCarrier::
                                          const std::atomic<bool>& cancelled) {
   const bool write = transfer.operation == Operation::write;
   const auto held = use(transfer.remote);
-  if (!held) return std::nullopt;  // withdrawn: the command's answer says so
+  if (!held) return std::nullopt;  // withdrawn: the answer to the command reports that
   const Request& request = transfer.request;
   const BulkCarrier::Movement movement{
       request.nests, write ? request.source.address : request.target.address, transfer.operation};
@@ -153,7 +153,7 @@ std::optional<Status> Requester::move_directly(const Transfer& transfer) {
   const bool write = transfer.operation == Operation::write;
   const Request& request = transfer.request;
   const auto held = use(transfer.remote);
-  if (!held) return std::nullopt;  // withdrawn: the command's answer says so
+  if (!held) return std::nullopt;  // withdrawn: the answer to the command reports that
   Mover mover(options_.direct_pid, write, write ? request.source.address : request.target.address,
               transfer.remote.address);
   bool all = true;

@@ -26,13 +26,17 @@ Status check(const ExportedArray& array) {
 Status ExportTable::add(ExportedArray array) {
   if (auto status = check(array); !status) return status;
   std::lock_guard lock(mutex_);
+  if (withdrawing_.contains(array.name)) {
+    return Error{ErrorCode::invalid_argument, "'" + array.name + "' is still being withdrawn",
+                 "withdraw it again first"};
+  }
   std::size_t free_index = slots_.size();
   for (std::size_t k = 0; k < slots_.size(); ++k) {
     if (!slots_[k]) {
       free_index = k < free_index ? k : free_index;
     } else if (slots_[k]->array().name == array.name) {
-      return Error{ErrorCode::invalid_argument,
-                   "'" + array.name + "' is already exported: withdraw it first"};
+      return Error{ErrorCode::invalid_argument, "'" + array.name + "' is already exported",
+                   "withdraw it first"};
     }
   }
   if (free_index == slots_.size()) {
@@ -79,12 +83,31 @@ void ExportTable::release(Export& one) {
   if (--one.users_ == 0) unused_.notify_all();
 }
 
-std::shared_ptr<Export> ExportTable::remove(const std::string& name) {
-  std::lock_guard lock(mutex_);
+std::shared_ptr<Export> ExportTable::take(const std::string& name) {
   for (auto& one : slots_) {
     if (one && one->array().name == name) return std::move(one);
   }
   return nullptr;
+}
+
+std::shared_ptr<Export> ExportTable::remove(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  return take(name);
+}
+
+std::shared_ptr<Export> ExportTable::begin_withdrawal(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  if (const auto found = withdrawing_.find(name); found != withdrawing_.end()) {
+    return found->second;
+  }
+  auto taken = take(name);
+  if (taken) withdrawing_[name] = taken;
+  return taken;
+}
+
+void ExportTable::end_withdrawal(const Export& one) {
+  std::lock_guard lock(mutex_);
+  withdrawing_.erase(one.array().name);
 }
 
 bool ExportTable::wait_unused(const Export& one, std::chrono::milliseconds at_most) {

@@ -1,10 +1,11 @@
-// The arrays that this process offers to others.
+// The arrays that this process exports.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,22 +18,23 @@
 
 namespace tranship::fabric {
 
-/// An array that others may read and, if `writable`, write.
+/// An array that peers may read and, if `writable`, write.
 struct ExportedArray {
   std::string name;
   std::string description;  ///< opaque to the fabric; at most description_bytes_max
-  Place place;              ///< plain memory, or an attachment that `execute` can carry
+  Place place;              ///< plain memory, or an attachment for FabricOptions::execute
   std::int64_t bytes = 0;
   bool writable = true;
-  std::shared_ptr<SharedMemory> memory;  ///< set it if the place lies in such memory: peers map it
-  /// How a process of this machine reaches an attachment by its own means; opaque to the fabric.
-  std::string ticket{};
+  /// The shared memory that the place lies in, which peers on this machine map; null: none.
+  std::shared_ptr<SharedMemory> memory;
+  /// By which a process of this machine opens an attachment by itself; opaque to the fabric.
+  std::string ipc_handle{};
 };
 
 constexpr std::size_t name_bytes_max = 1024;
 constexpr std::size_t description_bytes_max = 256 * 1024;
 
-/// One export and who is using it right now.
+/// An export, and the number of its current users.
 class Export {
  public:
   Export(ExportedArray array, std::uint64_t id, int index)
@@ -50,7 +52,7 @@ class Export {
   int users_ = 0;  ///< guarded by the table's mutex
 };
 
-/// The exports by name and id. Bounded by exports_max.
+/// The exports by name and id, at most exports_max.
 /// Threads: all. Cost: a mutex and a scan or an index.
 class ExportTable {
  public:
@@ -64,16 +66,25 @@ class ExportTable {
   std::shared_ptr<Export> use(std::uint64_t id);
   void release(Export& one);
 
-  /// Takes it out of the table, so that nobody new can use it.
+  /// Takes an export out of the table: use() finds it no longer, and find() neither. Null if there
+  /// is none of that name.
   std::shared_ptr<Export> remove(const std::string& name);
 
-  /// Waits until nobody uses a removed export. Returns false if that took longer.
+  /// The same, and keeps the name until end_withdrawal(): add() refuses it, and a further call
+  /// returns the same export.
+  std::shared_ptr<Export> begin_withdrawal(const std::string& name);
+  void end_withdrawal(const Export& one);
+
+  /// Waits until a removed export has no users. Returns false if that takes longer than `at_most`.
   bool wait_unused(const Export& one, std::chrono::milliseconds at_most);
 
  private:
-  mutable std::mutex mutex_;
+  std::shared_ptr<Export> take(const std::string& name);
+
+  mutable std::mutex mutex_;  ///< guards what follows
   std::condition_variable unused_;
-  std::vector<std::shared_ptr<Export>> slots_;  ///< by index; empty where free
+  std::vector<std::shared_ptr<Export>> slots_;                  ///< by index; empty where free
+  std::map<std::string, std::shared_ptr<Export>> withdrawing_;  ///< Peers still use them.
   std::uint64_t generation_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Memory that a requester may still touch though its connection is gone.
+// Keeps memory from its next user while a lost requester may still touch it.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@
 
 namespace tranship::fabric {
 
-/// The leases that a requester of this machine was given. It counts itself in and out of them
-/// without asking (slots.hpp); the exporting process ends them and reads the counts.
+/// The leases that a requester on this machine was granted. The requester counts its copies in them
+/// by itself (slots.hpp); the exporter ends leases and reads the counts.
 /// Threads: one.
 class LeaseGrants {
  public:
@@ -35,9 +35,10 @@ class LeaseGrants {
   std::set<int> granted_;
 };
 
-/// Requesters whose connections are gone and whose processes may still run. A fence stands until
-/// the requester's copies have ended, as its leases say, or its process has; only then may the
-/// memory that it could touch be somebody else's. A lost connection is neither.
+/// Fences around the memory of requesters that were lost while copies of theirs were under way. A
+/// fence stands until the leases show that the copies have ended, or the requester's process has
+/// exited; only then may the memory be used for something else. That a connection is lost proves
+/// neither.
 /// Threads: one. Cost: look() reads some words for each fence.
 class Fences {
  public:
@@ -50,17 +51,16 @@ class Fences {
     std::string label;
   };
 
-  /// Ends the requester's leases and raises a fence, unless nothing of it is under way; returns
-  /// whether it did.
+  /// Ends the requester's leases, and raises a fence if copies of it are under way. Returns whether
+  /// it raised one.
   bool raise(Fence fence);
 
-  /// Takes down the fences behind which nothing can be touched any more, and calls `lifted` with
-  /// each.
+  /// Removes the fences whose requesters can touch nothing any more, and calls `lifted` with each.
   void look(const std::function<void(const Fence&)>& lifted);
 
   bool in_use(int export_index) const;
   bool empty() const { return fences_.empty(); }
-  /// The first requester that holds a fence up, for messages.
+  /// Returns the label of the first requester that has a fence, for messages.
   std::string describe() const { return fences_.empty() ? "" : fences_.front().label; }
 
  private:

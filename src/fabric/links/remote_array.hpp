@@ -13,6 +13,7 @@
 #include "fabric/links/requester.hpp"
 #include "fabric/messages/protocol.hpp"
 #include "os/bell.hpp"
+#include "os/descriptor.hpp"
 #include "runtime/channel.hpp"
 
 namespace tranship::fabric {
@@ -26,11 +27,12 @@ struct PeerId {
 class RemoteArray;
 
 /// A connection as its requests see it. Lives as long as an array of it does; after the connection
-/// ended every request fails with the reason. Threads: all.
-struct Link {
+/// has ended every request fails with the reason.
+/// Threads: all; the public fields do not change once other threads have the link.
+struct Link : std::enable_shared_from_this<Link> {
   PeerId peer;
   std::string label;  ///< the peer in messages: host, pid, contact
-  std::string way;    ///< how bytes travel, and why not better
+  std::string way;    ///< how bytes travel, and why not in a faster way
   Identity identity;
   LinkMode mode = LinkMode::network;
   bool direct = false;                           ///< process_vm_writev works
@@ -41,12 +43,25 @@ struct Link {
 
   Bell& bell() const { return *reinterpret_cast<Bell*>(bell_memory->data()); }
 
-  std::mutex mutex;  ///< guards what follows
-  std::vector<std::weak_ptr<RemoteArray>> arrays;
-  std::vector<std::weak_ptr<SharedMemory>> memories;  ///< the peer's, mapped here once each
-  int lookups = 0;                                    ///< Whose arrays are not in `arrays` yet.
-  /// Exports whose end was announced while there were lookups, whose reply may be about them.
-  std::set<std::uint64_t> withdrawn;
+  /// Begins a lookup, which lasts until the last reference to what it returns is gone: a withdrawal
+  /// that is announced between the reply and add_array() is remembered until then.
+  std::shared_ptr<void> begin_lookup();
+  /// Makes the array that a lookup found. `memory`: Descriptor of the memory that the array lies
+  /// in, which is mapped once for all arrays; may be none.
+  std::shared_ptr<RemoteArray> add_array(const std::string& name, LookupReply reply,
+                                         FileDescriptor memory);
+  /// Marks the arrays of an export as withdrawn.
+  void withdraw(std::uint64_t export_id);
+
+ private:
+  std::shared_ptr<SharedMemory> map_once(FileDescriptor descriptor, std::int64_t bytes);
+
+  std::mutex mutex_;  ///< guards what follows
+  std::vector<std::weak_ptr<RemoteArray>> arrays_;
+  std::vector<std::weak_ptr<SharedMemory>> memories_;  ///< the peer's, each mapped here once
+  int lookups_ = 0;                                    ///< Whose arrays are not in `arrays_` yet.
+  /// Exports whose end was announced during lookups, which may have found them.
+  std::set<std::uint64_t> withdrawn_;
 };
 
 /// One array that a peer exports. Immutable but for the withdrawn flag. Threads: all.
@@ -60,7 +75,7 @@ class RemoteArray : public Attachment {
     std::shared_ptr<Link> link;
     std::shared_ptr<SharedMemory> memory;  ///< mapped here, if the array lies in such
     std::byte* mapped = nullptr;
-    std::string ticket;                              ///< of ExportedArray; empty over a network
+    std::string ipc_handle;                          ///< of ExportedArray; empty over a network
     std::shared_ptr<BulkCarrier::Memory> carried{};  ///< Null: no carrier reaches it.
   };
 
@@ -77,7 +92,7 @@ class RemoteArray : public Attachment {
   std::byte* mapped() const { return fields_.mapped; }
   /// The shared memory that mapped() lies in; null if it lies in none.
   const std::shared_ptr<SharedMemory>& memory() const { return fields_.memory; }
-  const std::string& ticket() const { return fields_.ticket; }
+  const std::string& ipc_handle() const { return fields_.ipc_handle; }
 
   /// What moves its bytes beside the wire; null if nothing does.
   const std::shared_ptr<BulkCarrier::Memory>& carried() const { return fields_.carried; }

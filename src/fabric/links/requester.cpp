@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/check.hpp"
-#include "fabric/messages/protocol.hpp"
+#include "fabric/messages/error_message.hpp"
 #include "os/cores.hpp"
 
 namespace tranship::fabric {
@@ -146,7 +146,7 @@ Result<std::size_t> Requester::call(std::span<const std::byte> question, std::sp
         attend(seen, sleep);
       } else {
         if (bell.watch(seen, call_watch())) continue;
-        // Giving the core away instead would cost a whole turn of whoever else wants it.
+        // Yielding the core instead would cost a whole time slice of another thread.
         bell.wait(seen, sleep, {});
       }
       ++looks;
@@ -211,7 +211,7 @@ bool Requester::progress() {
 
 /// Whether the next command could arrive before one that was submitted earlier, and whose caller no
 /// longer waits for it: a connection over a network may have several sockets. The bytes of a
-/// cancelled copy would be written over what a later command wrote, or gave to somebody else.
+/// cancelled copy would be written over what a later command wrote, or over memory of another use.
 bool Requester::overtakes() const {
   if (!options_.keep_bulk || !unattended()) return false;
   const int slots = options_.segment.geometry().slots;
@@ -386,7 +386,7 @@ void Requester::release(Slot& slot) {
     slot.straight_bytes = 0;
     slot.straight = nullptr;
   }
-  // A peer that answers before it has the bytes would have them read when the caller has gone on.
+  // A peer that answers before it has the bytes would have them read after the caller has returned.
   if (!slot.sending.expired()) options_.keep_bulk();
 }
 
@@ -410,13 +410,12 @@ Status Requester::answer_of(int slot) {
   const SlotControl& control = options_.segment.control(slot);
   const std::uint32_t code = read_once(control.error_code);
   if (code == 0) return {};
-  const std::size_t length = std::min<std::size_t>(read_once(control.text_bytes), 1024);
-  std::string text(reinterpret_cast<const char*>(options_.segment.command(slot)), length);
-  const auto known = static_cast<std::uint32_t>(ErrorCode::closed) + 1;
-  const std::size_t end = std::min(text.find('\n'), text.size());  // the hint comes behind it
-  return Error{static_cast<ErrorCode>(std::min(code, known) - 1),
-               options_.peer + ": " + plain_text(text.substr(0, end)),
-               plain_text(text.substr(std::min(end + 1, text.size())))};
+  const std::size_t length =
+      std::min<std::size_t>(read_once(control.text_bytes), slot_error_bytes_max);
+  const std::string text(reinterpret_cast<const char*>(options_.segment.command(slot)), length);
+  Error error = error_of_slot(code, text);
+  error.message.insert(0, options_.peer + ": ");
+  return error;
 }
 
 void Requester::end_if_done(Pending& pending) {
@@ -431,7 +430,8 @@ void Requester::end_if_done(Pending& pending) {
     pending.queue.reset();
   } else if (pending.call != nullptr) {
     pending.call->status = std::move(pending.status);
-    pending.call->ended.store(true, std::memory_order_release);  // its caller may be gone now
+    pending.call->ended.store(true,
+                              std::memory_order_release);  // its caller may return from now on
     pending.call = nullptr;
   }
   pending.next = free_;

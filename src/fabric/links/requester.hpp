@@ -22,7 +22,7 @@
 
 namespace tranship::fabric {
 
-/// Where the ends of requests go. Threads: all.
+/// A queue of ended requests. Threads: all.
 class FinishedQueue {
  public:
   void push(Finished finished);
@@ -35,7 +35,7 @@ class FinishedQueue {
   std::atomic<std::size_t> count_{0};
 };
 
-/// What a requester knows about an exported array.
+/// An exported array, as its requester sees it.
 struct RemoteExport {
   std::uint64_t id = 0;
   int index = 0;              ///< of its lease
@@ -45,28 +45,27 @@ struct RemoteExport {
 };
 
 /// Packs pieces of requests into free slots (write) or asks for packed slots and unpacks them
-/// (read), in the caller's thread, while the exporting process works on the slots before. Slots
-/// are used in ring order, beginning with the last one again whenever all are free; requests in
-/// order of submission. Over a network, long runs go past the slots: out of the caller's memory,
-/// and into it.
+/// (read), on the caller's thread, while the exporting process works on earlier slots. Slots are
+/// used in ring order, beginning with the last one again whenever all are free; requests, in order
+/// of submission. Over a network, long runs go straight out of the caller's memory, and into it.
 /// Owns the bookkeeping; shares the segment. Threads: all (one mutex, held while a slot is packed).
-/// Cost: nothing is allocated once as many requests were outstanding as ever will be.
+/// Cost: allocates only when more requests are outstanding than ever before.
 class Requester {
  public:
   struct Options {
     SlotSegment segment;
     CopyNests copy;
-    /// Tells the exporting process that a slot was submitted, and what it is to be sent.
+    /// Announces a submitted slot to the exporting process, with the bytes that go along.
     std::function<void(int slot, std::size_t command_bytes, const SlotBytes& bytes)> publish;
-    /// Over a network: copies what is still to be sent, so that it is read nowhere else. Empty: the
-    /// peer is on this machine.
+    /// Over a network: copies the bytes that are still to be sent, so that their memory is not read
+    /// any more. Empty: the peer is on this machine.
     std::function<void()> keep_bulk;
-    /// Over a network: waits for the bell, and reads by itself what comes. Empty: the bell is
-    /// waited for.
+    /// Over a network: waits for the bell, and reads messages on the caller's thread meanwhile.
+    /// Empty: the caller only waits for the bell.
     std::function<void(std::uint32_t seen, std::chrono::nanoseconds at_most)> attend;
     pid_t direct_pid = 0;  ///< the exporting process, if its memory may be touched directly
     std::string peer;      ///< for messages
-    /// The peer sees this side's leases. Over a network it does not: it revokes keys instead.
+    /// Whether the peer sees this side's leases. Over a network it revokes keys instead.
     bool leases = true;
   };
 
@@ -82,13 +81,14 @@ class Requester {
   /// @error the reason if the peer was lost
   Status submit(const Transfer& transfer, std::shared_ptr<FinishedQueue> queue);
 
-  /// Whether the peer still exports it, as the lease says that both processes see: at once,
-  /// where the notice takes its time. Only for peers on this machine.
+  /// Returns whether the peer still exports the array, as its lease shows: sooner than the notice
+  /// of a withdrawal arrives. Only for peers on this machine.
   bool stands(const RemoteExport& remote) const;
 
-  /// Counts the caller as a user of memory that it reaches by itself, until the last reference is
-  /// gone: withdraw() there waits for it, and so does whoever is given the memory next. Null if the
-  /// peer exports it no longer, or is lost. Only for peers on this machine.
+  /// Counts the caller as a user of memory that it reaches by itself, until the last reference to
+  /// the result is released: withdraw() at the peer waits for it, and so does the next use of the
+  /// memory. Null if the peer exports the array no longer, or is lost. Only for peers on this
+  /// machine.
   std::shared_ptr<void> use(const RemoteExport& remote) const;
 
   /// The same for as long as the caller says, and no longer than this object.
@@ -105,11 +105,11 @@ class Requester {
   bool direct_at_length_possible(const Transfer& transfer) const;
 
   /// Has a carrier move a transfer, which ends early if `cancelled` is set or the peer is lost.
-  /// Returns nothing if a command is to do it, or to say why it cannot be done.
+  /// Returns nothing if a command has to do it, or to report why it cannot be done.
   std::optional<Status> carried(const Transfer& transfer, BulkCarrier::Memory& memory,
                                 const std::atomic<bool>& cancelled);
 
-  /// A question on its way, which stays where it is until it has ended or was abandoned.
+  /// A question that was sent. The object must not move until the call has ended or was abandoned.
   struct Call {
     std::span<const std::byte> question;
     std::span<std::byte> reply;
@@ -122,7 +122,7 @@ class Requester {
   /// @error invalid_argument if it does not fit a slot; the reason if the peer was lost
   Status start(Call& call);
 
-  /// Nobody waits for the answer any more. Returns false if the call has ended.
+  /// Gives up the answer of a call. Returns false if the call has ended.
   bool abandon(Call& call);
 
   /// Sends a question and waits for the answer. What the peer does with a question that has been
@@ -132,12 +132,12 @@ class Requester {
                            std::chrono::milliseconds timeout, Bell& bell,
                            const std::function<bool()>& interrupted = {});
 
-  /// Sends a question whose answer nobody needs, after all that was submitted before, as soon as a
+  /// Sends a question whose answer is dropped, after all that was submitted before, as soon as a
   /// slot is free, unless the link ends before that.
   /// @error invalid_argument if it does not fit a slot; the reason if the peer was lost
   Status tell(std::span<const std::byte> question);
-  /// Whether questions are on their way for whose answers nobody waits: then somebody must call
-  /// progress().
+  /// Returns whether questions of tell() are under way: no thread waits for their answers, and the
+  /// progress thread has to call progress().
   bool unattended() const { return unattended_.load(std::memory_order_acquire) != 0; }
 
   /// Takes answers and fills free slots until neither is possible. Returns whether any was.
@@ -148,15 +148,15 @@ class Requester {
   /// has answered.
   void cancel(const FinishedQueue& queue, std::uint64_t tag);
 
-  /// Over a network: where the bytes of a slot's answer belong from `offset` on, of which `left`
-  /// are still to come. Nowhere if it may bring none.
+  /// Over a network: returns where to write the bytes of a slot's answer from `offset` on, of which
+  /// `left` are still to come; empty if the answer may bring none.
   ReceiveBuffer place(int slot, std::int64_t offset, std::int64_t left);
 
   /// Ends everything outstanding, and everything to come, with `error`.
   void fail(Error error);
 
-  /// Whether a copy of this process is under way in the peer's memory, by use() or directly. After
-  /// fail() no new one begins.
+  /// Returns whether a copy of this process is under way in the peer's memory, by use() or
+  /// directly. After fail() no new one begins.
   bool in_use() const;
 
   bool lost() const { return lost_flag_.load(std::memory_order_acquire); }
@@ -165,19 +165,20 @@ class Requester {
   /// Counts answers: a number that does not move while something is outstanding is a stuck peer.
   std::uint64_t answers() const { return answers_.load(std::memory_order_relaxed); }
 
-  /// Whether who waits for an answer reads it from the network by itself, with attend().
+  /// Returns whether callers that wait for an answer read it from the network by themselves, with
+  /// attend().
   bool attended() const { return options_.attend != nullptr; }
   void attend(std::uint32_t seen, std::chrono::nanoseconds at_most) const {
     options_.attend(seen, at_most);
   }
 
-  /// Carries out a small transfer over a network on the caller's thread, unless others are before
-  /// it or the answer takes longer than `at_most`. Returns nothing then, and has touched no more of
-  /// the target than a part of what it is to hold: use submit().
+  /// Carries out a small transfer over a network on the caller's thread. Returns nothing if others
+  /// are queued before it, or if the answer takes longer than `at_most`; part of the target may be
+  /// written then, with its final bytes: use submit().
   std::optional<Status> carry_here(const Transfer& transfer, std::chrono::nanoseconds at_most,
                                    const Bell& bell);
 
-  /// Has the exporting process look at the slots. Only for peers on this machine.
+  /// Makes the exporting process look at the slots. Only for peers on this machine.
   void ring() const { options_.publish(0, 0, {}); }
 
   const SlotSegment& segment() const { return options_.segment; }
@@ -190,7 +191,7 @@ class Requester {
     Call* call = nullptr;           ///< null: a transfer, or a call whose caller waits no longer
     bool to_send = false;           ///< a call's question lies in no slot yet
     std::vector<std::byte> told{};  ///< the question of tell()
-    bool unattended = false;        ///< nobody waits for its answer
+    bool unattended = false;        ///< its answer is dropped
     PieceCursor cursor;
     int slots_out = 0;
     Status status;
@@ -204,7 +205,7 @@ class Requester {
     bool bulk = false;  ///< Its command has bytes that later commands may overtake on the way.
     // changed under both mutexes, placed under the second: of an answer that goes past the slot
     std::int64_t straight_bytes = 0;  ///< 0: it does not.
-    std::byte* straight = nullptr;    ///< Null: nobody wants it any more.
+    std::byte* straight = nullptr;    ///< Null: the answer is dropped.
     bool placed = false;
   };
 

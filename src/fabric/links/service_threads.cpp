@@ -13,14 +13,12 @@ namespace tranship::fabric {
 namespace {
 
 constexpr std::chrono::milliseconds sleep_max{250};
-/// Longer than a requester needs for its next question, even if what it needs is in no cache.
+/// Longer than a requester needs for its next question, even if its data are in no cache.
 constexpr std::chrono::microseconds watch_least{50};
-/// So often a thread looks before it reads the clock.
-constexpr int looks_a_time = 32;
-/// So often a thread turns to the same requester again before it looks at others.
+/// How often a thread serves the same requester again before it looks at others.
 constexpr int turns_max = 16;
 
-/// Requesters need the other cores.
+/// Returns how many threads may watch: requesters need the other cores.
 int watching_max() {
   return std::max(static_cast<int>(std::thread::hardware_concurrency()) / 4, 1);
 }
@@ -94,7 +92,7 @@ void ServiceThreads::remove(const Seat& seat) {
   Place& place = place_of(seat.number);
   place.leave();
   leaving_.fetch_add(1);
-  if (place.is_served()) bell().bell.count();  // who lingers there leaves
+  if (place.is_served()) bell().bell.count();  // a thread that lingers there leaves
   left_.wait(lock, [&] { return !place.is_served(); });
   leaving_.fetch_sub(1);
   place.server.reset();
@@ -137,8 +135,8 @@ bool ServiceThreads::serve_ready(Worker& worker) {
 }
 
 /// Takes a bit that is set, of the worker's next seat and those after it in a ring. A thread that
-/// has waited wakes another one if it sees a second bit: who set that one may have seen this thread
-/// watch, or woken it.
+/// has waited wakes another one if it sees a second bit: the requester that set it may have seen
+/// this thread watch, or woken it.
 std::optional<int> ServiceThreads::take_ready(Worker& worker, int seats) {
   const int words = (seats + SeatBits::seats_a_word - 1) / SeatBits::seats_a_word;
   const int first = worker.next;
@@ -171,7 +169,7 @@ void ServiceThreads::serve_all(Worker& worker) {
   count(0, 0);  // writes what requesters read, in case that a peer has changed it
 }
 
-/// Whether all requesters are to be looked at: true for one thread, four times a second.
+/// Returns whether to look at all requesters: true for one thread, four times a second.
 bool ServiceThreads::time_to_look_at_all() {
   const auto now = Clock::now().time_since_epoch();
   Clock::rep due = look_at_all_.load(std::memory_order_relaxed);
@@ -180,12 +178,12 @@ bool ServiceThreads::time_to_look_at_all() {
   return look_at_all_.compare_exchange_strong(due, next);
 }
 
-/// Whether the calling thread serves the requester from now on. If another thread does, that one
-/// looks at the requester's bit once more when it has released its claim.
+/// Returns whether the calling thread serves the requester from now on. If another thread does,
+/// that thread looks at the requester's bit once more when it has released its claim.
 bool ServiceThreads::claim(int seat) {
   Place& place = place_of(seat);
   while (!place.claim()) {
-    if (!place.is_served()) return false;  // nobody has the seat, or it is being given up
+    if (!place.is_served()) return false;  // the seat is free, or is being given up
     bell().ready.set(seat);
     if (place.is_served() || !bell().ready.take(seat)) {
       std::this_thread::yield();  // to the thread that is about to end its claim
@@ -229,25 +227,25 @@ bool ServiceThreads::linger(Worker& worker, SlotServer& server) {
   std::uint32_t seen = bell().bell.rings();
   bool submitted = false;
   bool alone = !others_ready();
-  while (alone && !submitted && Clock::now().time_since_epoch().count() < end) {
-    for (int k = 0; k < looks_a_time && alone && !submitted; ++k) {
-      submitted = server.waiting();
-      if (const std::uint32_t rings = bell().bell.rings(); rings != seen) {
-        seen = rings;
-        alone = !others_ready() && leaving_.load() == 0 && !stopping_.load();
-      }
-      if (!submitted) Bell::pause();
+  const auto look = [&] {
+    submitted = server.waiting();
+    if (const std::uint32_t rings = bell().bell.rings(); rings != seen) {
+      seen = rings;
+      alone = !others_ready() && leaving_.load() == 0 && !stopping_.load();
     }
-    if (!submitted && !cores_to_spare()) std::this_thread::yield();
+    return submitted || !alone;
+  };
+  if (alone) {
+    (void)Bell::look_until(Clock::time_point(Clock::duration(end)), !cores_to_spare(), look);
   }
   count(-1, 0);
-  // Who has rung meanwhile may have seen this thread watch.
+  // A requester that has rung meanwhile may have seen this thread watch, and woken none.
   if (submitted && others_ready()) bell().wake_one();
   worker.served = submitted;
   return submitted;
 }
 
-/// Whether a requester that nobody serves has rung.
+/// Returns whether a requester that no thread serves has rung.
 bool ServiceThreads::others_ready() const {
   const int seats = seats_used_.load();
   for (int word = 0; word * SeatBits::seats_a_word < seats; ++word) {
@@ -280,8 +278,8 @@ void ServiceThreads::wait(Worker& worker, std::uint32_t seen) {
   count(0, -1);
 }
 
-/// Looks for a while without being woken, if this thread has had something to do of late and few
-/// others watch. Returns whether somebody rang.
+/// Watches the bell for a while, if this thread has had work of late and few others watch. Returns
+/// whether it rang.
 bool ServiceThreads::watch(const Worker& worker, std::uint32_t seen) {
   const auto longest = watch_time(worker);
   if (longest <= longest.zero() || !begin_watching()) return false;
@@ -294,13 +292,13 @@ bool ServiceThreads::watch(const Worker& worker, std::uint32_t seen) {
   return bell().bell.rings() != seen;
 }
 
-/// How long a thread watches from now on.
+/// Returns how long a thread watches from now on.
 ServiceThreads::Clock::duration ServiceThreads::watch_time(const Worker& worker) const {
   const auto least = worker.served ? Clock::duration(watch_least) : Clock::duration::zero();
   return std::max(worker.called + options_.spin - Clock::now(), least);
 }
 
-/// Counts one more thread that watches; false if enough do.
+/// Counts the calling thread as watching. Returns false if enough threads watch already.
 bool ServiceThreads::begin_watching() {
   const auto lock = brief_lock(mutex_);
   if (watching_ >= watching_max_) return false;
@@ -317,7 +315,7 @@ void ServiceThreads::count(int watching, int sleeping) {
   write_counts();
 }
 
-/// What requesters read of the counts.
+/// Writes the counts to the doorbell, where requesters read them.
 void ServiceThreads::write_counts() {
   bell().watching.store(static_cast<std::uint32_t>(watching_));
   bell().sleeping.store(static_cast<std::uint32_t>(sleeping_));

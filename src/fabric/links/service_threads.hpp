@@ -20,7 +20,7 @@ namespace tranship::fabric {
 
 class SlotServer;
 
-/// One bit for each seat. Threads: all.
+/// A bit for each seat. Threads: all.
 class SeatBits {
  public:
   static constexpr int seats_max = 65536;
@@ -42,49 +42,49 @@ class SeatBits {
   std::array<std::atomic<std::uint64_t>, seats_max / seats_a_word> words_{};
 };
 
-/// What all requesters share with the service threads. A peer that scribbles over it can cause late
-/// or spurious looks while it does, and nothing else: every sleep is bounded, every requester is
-/// looked at four times a second, and the counts are written anew each time that one changes.
+/// The words by which requesters wake service threads; all of them map it. A peer that scribbles
+/// over it can delay requests or cause needless looks, and nothing else: every sleep is bounded,
+/// every requester is looked at four times a second, and the counts are rewritten on each change.
 struct ServiceDoorbell {
-  /// Bytes of a cache line: what different threads write lies in different ones.
+  /// Bytes of a cache line. Words that different threads write lie in different lines.
   static constexpr std::size_t line = 64;
 
   alignas(line) Bell bell;
-  /// Threads that see a ring without being woken.
+  /// Number of threads that look at the bell without sleeping.
   alignas(line) std::atomic<std::uint32_t> watching;
-  std::atomic<std::uint32_t> sleeping;  ///< Threads that have to be woken.
-  alignas(line) SeatBits ready;         ///< Requesters that have submitted something.
-  /// Requesters in whose slots a thread looks without being rung for. It looks once more after it
-  /// has cleared the bit.
+  std::atomic<std::uint32_t> sleeping;  ///< Number of threads that sleep on the bell.
+  alignas(line) SeatBits ready;         ///< Requesters that have submitted commands.
+  /// Requesters whose slots a thread watches, so that they need not ring. The thread looks once
+  /// more after it has cleared the bit.
   alignas(line) SeatBits served;
 
-  /// To be called after the slot's state was set.
+  /// Announces a submitted slot; call it after the slot's state was set.
   void ring(int seat) {
     if (served.holds(seat)) return;
     ready.set(seat);
     bell.count();
     if (!served.holds(seat)) wake_one();
   }
-  /// Has a thread that sleeps look, unless one is watching.
+  /// Wakes a sleeping thread, unless another one is watching.
   void wake_one() {
     if (watching.load() == 0 && sleeping.load() != 0) bell.wake(1);
   }
 };
 
-/// A bounded number of threads that serve all requesters: whichever is awake serves who has rung,
-/// and another one is woken only if none is watching. So the threads that work are few, and what
-/// they work on is in their caches.
+/// A bounded number of threads that serve all requesters. A thread that is awake serves the next
+/// requester that has rung; a sleeping thread is woken only if none is watching. So few threads
+/// work, and their data stay in their caches.
 /// Owns its threads. Threads: add() and remove() from all.
 class ServiceThreads {
  public:
   struct Options {
-    /// 0: there are none, and whoever made this calls serve_now().
+    /// 0: there are no threads, and the owner calls serve_now().
     int threads_max = 8;
-    /// How long a thread stays awake after a call: a requester that has asked for room, and copies,
-    /// soon calls again.
-    std::chrono::microseconds spin{20};
+    /// How long a thread stays awake after it has answered a call: a requester that got memory for
+    /// a copy calls again soon.
+    std::chrono::microseconds spin = spin_default;
   };
-  /// Where a requester is served.
+  /// A requester's bit in the doorbell.
   struct Seat {
     int number = -1;
     std::shared_ptr<SharedMemory> doorbell;
@@ -98,12 +98,12 @@ class ServiceThreads {
   /// @error out_of_memory if there is no memory, thread or seat left
   Result<Seat> add(std::shared_ptr<SlotServer> server);
 
-  /// When it returns the requester is served no longer.
+  /// Ends the service of a requester; no thread touches its slots after the return.
   void remove(const Seat& seat);
 
-  /// Without threads: serves the requesters that have rung. Returns whether there was anything.
+  /// Without threads: serves the requesters that have rung. Returns whether one was served.
   bool serve_now();
-  /// How many requesters are served, for tests of leaks.
+  /// Returns the number of requesters that have a seat, for tests of leaks.
   int taken() const;
 
  private:
@@ -118,7 +118,7 @@ class ServiceThreads {
     bool is_served() const { return (state_.load() & serving) != 0; }
     void take() { state_.store(taken); }
     void give_back() { state_.store(0); }
-    /// Lets no thread in any more.
+    /// From now on no thread can claim the place.
     void leave() { state_.fetch_or(leaving); }
     /// Returns whether the calling thread, and no other, serves the requester from now on.
     bool claim() {
@@ -136,13 +136,13 @@ class ServiceThreads {
   };
   static constexpr int block_places = 64;
   using Block = std::array<Place, block_places>;
-  /// What a thread has of its own.
+  /// State of one thread.
   struct Worker {
     std::vector<std::byte> question;  ///< A call's, while it is answered.
     Clock::time_point called{};       ///< When a requester that it served last called.
     int next = 0;                     ///< The seat at which it looks first.
-    bool served = false;              ///< It has served somebody since it last waited.
-    bool waited = false;              ///< It has served nobody since it last waited.
+    bool served = false;              ///< It has served a requester since it last waited.
+    bool waited = false;              ///< It has served no requester since it last waited.
   };
 
   ServiceDoorbell& bell() const { return *reinterpret_cast<ServiceDoorbell*>(doorbell_->data()); }

@@ -7,8 +7,6 @@
 namespace tranship::fabric {
 namespace {
 
-constexpr std::size_t text_bytes_max = 1024;
-
 /// Splits bytes into those that go inside the body and those that follow it.
 struct Parts {
   std::span<const std::byte> inside;
@@ -104,7 +102,8 @@ bool take_answered(const SlotSegment& segment, int slot, std::span<const std::by
   const auto reply_bytes = in.get<std::uint32_t>();
   const auto text = in.data();
   const auto inside = in.data();
-  const bool usable = in.ok() && slot_exists(segment, slot) && text.size() <= text_bytes_max &&
+  const bool usable = in.ok() && slot_exists(segment, slot) &&
+                      text.size() <= slot_error_bytes_max &&
                       inside.size() <= static_cast<std::size_t>(segment.geometry().slot_bytes) &&
                       segment.state(slot) == SlotState::submitted;
   if (!usable) return false;

@@ -10,10 +10,11 @@
 
 namespace tranship::fabric {
 
-/// Whether bytes of one nest that is dense on the side of an array go past the slot there.
+/// Returns whether the bytes go straight out of or into the array on that side, without a slot:
+/// they are those of one nest that is dense there.
 bool goes_straight(const SlotGeometry& geometry, std::span<const LoopNest> nests, Side side);
 
-/// Bytes of a slot's command that are sent: those of the slot, or those of an array.
+/// The bytes that go along with a slot's command or answer: of the slot, or of an array.
 struct SlotBytes {
   std::int64_t bytes = 0;
   const std::byte* array = nullptr;             ///< Null: they lie in the slot.
@@ -28,22 +29,22 @@ void send_submitted(Wire& wire, ConnectionId connection, const SlotSegment& segm
 void send_answered(Wire& wire, ConnectionId connection, const SlotSegment& segment, int slot,
                    const SlotBytes& bytes);
 
-/// Puts what send_submitted() has sent into this side's slot, which it then marks as submitted.
-/// False if the message is not one that a well-behaved requester sends.
+/// Copies a message of send_submitted() into this side's slot, and marks the slot as submitted.
+/// Returns false if a well-behaved requester does not send such a message.
 bool take_submitted(const SlotSegment& segment, int slot, std::span<const std::byte> body);
 
-/// The same of send_answered().
+/// Does the same with a message of send_answered().
 bool take_answered(const SlotSegment& segment, int slot, std::span<const std::byte> body);
 
-/// Whether a message may bring bytes for a slot now: a requester waits for the answers of what it
-/// has submitted, an exporter for what is new.
+/// Returns whether a message may bring bytes for a slot now: to a requester for submitted slots, to
+/// an exporter for all others.
 bool takes_bytes(const SlotSegment& segment, bool requester, int slot);
 
-/// Room for bytes of a slot's command from `offset` on. Those that no array takes any more go round
-/// and round in the slot.
+/// Returns where to write bytes of a slot's command from `offset` on: in the slot, around which
+/// they wrap. For bytes whose array is not available any more.
 std::span<std::byte> place_in_slot(const SlotSegment& segment, int slot, std::int64_t offset);
 
-/// The command inside the body of a message that send_submitted() has sent, and empty for others.
+/// Returns the command inside the body of a message of send_submitted(); empty for other bodies.
 std::span<const std::byte> command_in(std::span<const std::byte> body);
 
 }  // namespace tranship::fabric

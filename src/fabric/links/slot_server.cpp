@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/refusals.hpp"
+#include "fabric/messages/error_message.hpp"
 
 namespace tranship::fabric {
 namespace {
@@ -102,7 +103,7 @@ std::int64_t SlotServer::bytes_max() const {
                           : geometry.slot_bytes;
 }
 
-/// Keeps an export in use until the last reference is gone.
+/// Keeps an export in use until the last reference is released.
 std::shared_ptr<const Export> SlotServer::held(std::shared_ptr<Export> one) const {
   const Export* raw = one.get();
   return {raw, [exports = options_.exports, one = std::move(one)](const Export*) {
@@ -270,11 +271,10 @@ void SlotServer::finish(int slot, const Status& status) {
   control.reply_bytes = 0;
   SlotBytes bytes;
   if (!status) {
-    const std::string text = status.error().message + '\n' + status.error().hint;
-    const std::size_t length = std::min<std::size_t>(text.size(), 1024);
-    std::memcpy(segment.command(slot), text.data(), length);
-    control.error_code = 1 + static_cast<std::uint32_t>(status.error().code);
-    control.text_bytes = static_cast<std::uint32_t>(length);
+    const std::string text = slot_text_of(status.error());
+    std::memcpy(segment.command(slot), text.data(), text.size());
+    control.error_code = wire_code_of(status.error().code);
+    control.text_bytes = static_cast<std::uint32_t>(text.size());
   } else if (work.command.header.operation == static_cast<std::uint32_t>(Operation::read)) {
     bytes.bytes = work.command.header.bytes;
     if (const auto one = std::move(work.read_straight)) {

@@ -1,4 +1,4 @@
-// Carries out the commands of one requester.
+// The exporting end of a link: carries out the commands of one requester.
 #pragma once
 
 #include <atomic>
@@ -36,11 +36,10 @@ using ExecuteRequest = std::function<void(const Request&, std::function<void(Sta
 using AnswerCall = std::function<Result<std::size_t>(
     RequesterId requester, std::span<const std::byte> question, std::span<std::byte> reply)>;
 
-/// The exporting end of a link: takes submitted slots in the requester's order (over a network in
-/// that of those that have come), checks every value
-/// of a command on a private copy, and copies between the slot and the exported array. Shares the
-/// segment with the requester. A command whose export has an attachment is handed to `execute` and
-/// may finish out of order. Threads: all.
+/// Takes submitted slots in the requester's order (over a network, in the order of arrival), checks
+/// every value of a command on a private copy, and copies between the slot and the exported array.
+/// A command whose export has an attachment is passed to `execute` and may finish out of order.
+/// Shares the segment with the requester. Threads: all.
 class SlotServer : public std::enable_shared_from_this<SlotServer> {
  public:
   struct Options {
@@ -50,35 +49,36 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
     ExecuteRequest execute;
     AnswerCall answer;
     RequesterId id;
-    /// Tells the requester, and what it is to be sent.
+    /// Announces an answered slot to the requester, with the bytes that go along.
     std::function<void(int slot, const SlotBytes& bytes)> answered;
-    bool network = false;   ///< Long runs go past the slots, straight out of arrays and into them.
+    bool network = false;   ///< Long runs go straight between arrays, without slots.
     std::string requester;  ///< for messages
   };
 
   explicit SlotServer(Options options);
 
-  /// Carries out what was submitted, at most once around the ring: `more` says whether it left
-  /// something. Returns whether there was anything. `question` is the caller's, for what is asked.
+  /// Carries out submitted commands, at most once around the ring; `more` is set if some are left.
+  /// Returns whether there were any. `question`: Scratch memory of the caller, for calls.
   bool serve(bool& more, std::vector<std::byte>& question);
 
-  /// Carries out what was submitted if each command of it takes a moment only, and no other thread
-  /// is in serve(). Returns whether nothing is left for serve().
+  /// Carries out submitted commands that are short, if no other thread is in serve(). Returns
+  /// whether nothing is left for serve().
   bool serve_quickly();
 
-  /// Over a network: where the bytes of a command belong from `offset` on, of which `left` are
-  /// still to come. Nowhere if it may bring none. Progress thread.
+  /// Over a network: returns where to write the bytes of a command from `offset` on, of which
+  /// `left` are still to come; empty if the command may bring none. Progress thread.
   ReceiveBuffer place(int slot, std::span<const std::byte> command, std::int64_t offset,
                       std::int64_t left);
 
-  /// Carries out nothing more. Commands that `execute` still holds keep this object alive and are
-  /// answered to nobody.
+  /// Ends the service. Commands that `execute` still holds keep this object alive; their answers
+  /// are dropped.
   void stop() { stopping_.store(true); }
 
   /// Whether serve() would find a command. Threads: all.
   bool waiting() const { return !stopping_.load(std::memory_order_relaxed) && next(); }
 
-  /// After stop(), when nobody is in serve(): whether `execute` holds commands of this requester.
+  /// Returns whether `execute` holds commands of this requester. After stop(), when no thread is in
+  /// serve().
   bool executing() const;
 
   const SlotSegment& segment() const { return options_.segment; }

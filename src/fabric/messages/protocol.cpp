@@ -1,9 +1,5 @@
 #include "fabric/messages/protocol.hpp"
 
-#include <algorithm>
-
-#include "base/text.hpp"
-
 namespace tranship::fabric {
 namespace {
 
@@ -32,11 +28,6 @@ void get(MessageReader& in, Identity& value) {
 }
 
 }  // namespace
-
-std::string plain_text(const std::string& text) {
-  constexpr std::size_t bytes_most = 2000;
-  return text.size() <= bytes_most && is_plain_text(text) ? text : in_quotes(text, bytes_most / 10);
-}
 
 void MessageWriter::append(const void* data, std::size_t length) {
   const auto* bytes = static_cast<const std::byte*>(data);
@@ -67,7 +58,7 @@ bool decode(std::span<const std::byte> bytes, Hello& hello) {
 std::vector<std::byte> encode(const Welcome& welcome) {
   MessageWriter out;
   put(out, welcome.greeting);
-  out.add(welcome.error_code).text(welcome.error_text);
+  put(out, welcome.error);
   put(out, welcome.identity);
   out.add(welcome.mode);
   out.add(welcome.geometry.slots).add(welcome.geometry.slot_bytes);
@@ -80,8 +71,7 @@ std::vector<std::byte> encode(const Welcome& welcome) {
 bool decode(std::span<const std::byte> bytes, Welcome& welcome) {
   MessageReader in(bytes);
   if (!get(in, welcome.greeting)) return false;
-  welcome.error_code = in.get<std::uint32_t>();
-  welcome.error_text = plain_text(in.text());
+  get(in, welcome.error);
   get(in, welcome.identity);
   welcome.mode = in.get<LinkMode>();
   welcome.geometry.slots = in.get<std::int32_t>();
@@ -114,31 +104,29 @@ bool decode(std::span<const std::byte> bytes, Ready& ready) {
 
 std::vector<std::byte> encode(const Accepted& accepted) {
   MessageWriter out;
-  out.add(accepted.error_code).text(accepted.error_text);
+  put(out, accepted.error);
   return out.bytes();
 }
 
 bool decode(std::span<const std::byte> bytes, Accepted& accepted) {
   MessageReader in(bytes);
-  accepted.error_code = in.get<std::uint32_t>();
-  accepted.error_text = plain_text(in.text());
+  get(in, accepted.error);
   return in.ok();
 }
 
 std::vector<std::byte> encode(const LookupReply& reply) {
   MessageWriter out;
-  out.add(reply.error_code).text(reply.error_text);
+  put(out, reply.error);
   out.add(reply.id).add(reply.index).add(reply.bytes).add(reply.writable).add(reply.plain);
   out.text(reply.description).add(reply.address);
-  out.add(reply.memory_bytes).add(reply.memory_offset).text(reply.ticket);
+  out.add(reply.memory_bytes).add(reply.memory_offset).text(reply.ipc_handle);
   out.add(std::span<const std::byte>(reply.carrier_key)).add(reply.carrier_address);
   return out.bytes();
 }
 
 bool decode(std::span<const std::byte> bytes, LookupReply& reply) {
   MessageReader in(bytes);
-  reply.error_code = in.get<std::uint32_t>();
-  reply.error_text = plain_text(in.text());
+  get(in, reply.error);
   reply.id = in.get<std::uint64_t>();
   reply.index = in.get<std::int32_t>();
   reply.bytes = in.get<std::int64_t>();
@@ -148,7 +136,7 @@ bool decode(std::span<const std::byte> bytes, LookupReply& reply) {
   reply.address = in.get<std::uint64_t>();
   reply.memory_bytes = in.get<std::int64_t>();
   reply.memory_offset = in.get<std::int64_t>();
-  reply.ticket = in.text();
+  reply.ipc_handle = in.text();
   const auto key = in.data();
   reply.carrier_key.assign(key.begin(), key.end());
   reply.carrier_address = in.get<std::uint64_t>();
@@ -161,12 +149,5 @@ std::vector<std::byte> encode_text(const std::string& text) {
   out.text(text);
   return out.bytes();
 }
-
-ErrorCode error_code_of(std::uint32_t wire) {
-  const auto known = wire_code_of(ErrorCode::closed);
-  return static_cast<ErrorCode>(std::clamp<std::uint32_t>(wire, 1, known) - 1);
-}
-
-std::uint32_t wire_code_of(ErrorCode code) { return static_cast<std::uint32_t>(code) + 1; }
 
 }  // namespace tranship::fabric

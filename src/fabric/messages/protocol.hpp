@@ -1,48 +1,51 @@
-// The messages between two processes.
+// The messages of a link between two processes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "base/error.hpp"
+#include "fabric/messages/error_message.hpp"
 #include "fabric/messages/slots.hpp"
 #include "os/process.hpp"
 
 namespace tranship::fabric {
 
-/// Most bytes of a carrier's address, and of the key to registered memory, in a message.
+/// Largest address of a carrier, and largest key to registered memory, in bytes.
 constexpr std::size_t carrier_address_bytes_max = 4096;
 constexpr std::size_t carrier_key_bytes_max = 4096;
 constexpr std::size_t carrier_kind_bytes_max = 128;
 
 constexpr std::uint64_t hello_magic = 0x3150494853524e54;  // "TNRSHIP1"
-constexpr std::uint32_t protocol_version_current = 7;
+constexpr std::uint32_t protocol_version_current = 8;
 
 enum class MessageType : std::uint32_t {
-  hello = 1,  ///< Requester: who I am and what I can do. With a descriptor of its bell.
-  welcome,    ///< Exporter: who I am. With descriptors of the slots and of the doorbell.
-  ready,      ///< Requester: it has mapped what it was sent.
-  accepted,   ///< Exporter: slots are served.
-  lookup,
-  lookup_reply,  ///< With a descriptor of the memory that the array lies in, if it may be mapped.
-  names,
-  names_reply,
-  withdrawn,    ///< Exporter: an export is no more.
-  goodbye,      ///< A clean close: nothing of this process touches the other's memory any more.
-  submitted,    ///< Network: a slot's command, and its bytes.
-  answered,     ///< Network: how a slot ended, and its bytes.
-  notice,       ///< Exporter: what its owner has to say to a requester's.
-  acknowledge,  ///< Network: of the wire itself.
+  hello = 1,     ///< Requester: its identity, and a descriptor of its bell.
+  welcome,       ///< Exporter: its identity, and descriptors of the slots and of the doorbell.
+  ready,         ///< Requester: the slots are mapped.
+  accepted,      ///< Exporter: the slots are served.
+  lookup,        ///< Requester: the name of an array.
+  lookup_reply,  ///< Exporter: the array, and a descriptor of its memory, if it may be mapped.
+  names,         ///< Requester: asks for the names of all exports.
+  names_reply,   ///< Exporter: the names.
+  withdrawn,     ///< Exporter: an export has ended.
+  goodbye,       ///< Either: closes cleanly, and touches no memory of the other any more.
+  submitted,     ///< Requester, over a network: a slot's command, and its bytes.
+  answered,      ///< Exporter, over a network: how a slot's command ended, and its bytes.
+  notice,        ///< Exporter: the body of Fabric::notify().
+  acknowledge,   ///< Either, over a network: numbers of received messages; the wire's own.
 };
 
 struct MessageHeader {
   MessageType type = MessageType::hello;
   std::uint32_t slot = 0;
-  std::uint64_t call = 0;  ///< pairs a reply with its call
+  std::uint64_t call = 0;  ///< Number by which a reply is matched with its request.
 };
 
 /// Appends values to a message.
@@ -60,7 +63,7 @@ class MessageWriter {
     append(data.data(), data.size());
     return *this;
   }
-  /// Room for bytes that the caller writes, before it adds anything else.
+  /// Adds `length` bytes, and returns them for the caller to write before it adds anything else.
   std::span<std::byte> extend(std::size_t length) {
     bytes_.resize(bytes_.size() + length);
     return std::span(bytes_).last(length);
@@ -75,7 +78,8 @@ class MessageWriter {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads values back. After a message that is too short every value is zero and ok() is false.
+/// Reads the values of a message. Past the end of the message every value is zero, and ok() is
+/// false.
 class MessageReader {
  public:
   explicit MessageReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -115,11 +119,11 @@ class MessageReader {
   bool ok_ = true;
 };
 
-/// What both greetings begin with, in every version of the protocol.
+/// The beginning of hello and welcome, which is the same in every version of the protocol.
 struct Greeting {
   std::uint64_t magic = hello_magic;
   std::uint32_t protocol = protocol_version_current;
-  std::string version;  ///< of tranship
+  std::string version;  ///< Version of tranship.
 };
 
 enum class LinkMode : std::uint32_t { automatic = 0, shared = 1, network = 2 };
@@ -132,12 +136,11 @@ struct Hello {
 
 struct Welcome {
   Greeting greeting;
-  std::uint32_t error_code = 0;  ///< 0 or 1 + ErrorCode
-  std::string error_text;
+  std::optional<Error> error{};  ///< Why the requester is refused; none: it is not.
   Identity identity;
   LinkMode mode = LinkMode::network;
   SlotGeometry geometry;
-  std::int32_t seat = 0;  ///< The requester's bit at the doorbell.
+  std::int32_t seat = 0;  ///< Number of the requester's bit in the doorbell.
   std::uint64_t probe_address = 0;
   std::uint64_t probe_value = 0;
   std::string carrier;  ///< Kind of the carrier that moves bytes beside the wire; empty: none does.
@@ -146,27 +149,25 @@ struct Welcome {
 
 struct Ready {
   LinkMode mode = LinkMode::network;
-  std::uint32_t carrier = 0;  ///< 1: the requester wants keys for the carrier that was offered.
+  std::uint32_t carrier = 0;  ///< 1: the requester takes keys for the carrier that was offered.
 };
 
 struct Accepted {
-  std::uint32_t error_code = 0;
-  std::string error_text;
+  std::optional<Error> error{};  ///< Why there is no link after all.
 };
 
 struct LookupReply {
-  std::uint32_t error_code = 0;
-  std::string error_text;
+  std::optional<Error> error{};  ///< Why there is no array; none: the rest describes it.
   std::uint64_t id = 0;
   std::int32_t index = 0;
   std::int64_t bytes = 0;
   std::uint32_t writable = 0;
-  std::uint32_t plain = 0;  ///< Plain memory: bytes of a network go straight into it, and out.
+  std::uint32_t plain = 0;  ///< 1: plain memory, which a network's bytes enter without slots.
   std::string description;
   std::uint64_t address = 0;       ///< 0: not plain memory
-  std::int64_t memory_bytes = 0;   ///< Of the memory whose descriptor comes with it; 0: none does.
-  std::int64_t memory_offset = 0;  ///< Of the array in it.
-  std::string ticket;  ///< of an attachment that this machine's processes reach by themselves
+  std::int64_t memory_bytes = 0;   ///< Size of the memory whose descriptor comes along; 0: none.
+  std::int64_t memory_offset = 0;  ///< Offset of the array in that memory, in bytes.
+  std::string ipc_handle;          ///< As ExportedArray has it; empty over a network.
   std::vector<std::byte> carrier_key{};  ///< Empty: the carrier does not reach the array.
   std::uint64_t carrier_address = 0;
 };
@@ -178,20 +179,13 @@ std::vector<std::byte> encode(const Accepted& accepted);
 std::vector<std::byte> encode(const LookupReply& reply);
 std::vector<std::byte> encode_text(const std::string& text);
 
-/// Only the first part, which every version can read. False if it is not tranship's.
+/// Reads a message. Returns false if it is not one. A Greeting is read from the beginning of a
+/// hello or a welcome of any version.
 bool decode(std::span<const std::byte> bytes, Greeting& greeting);
 bool decode(std::span<const std::byte> bytes, Hello& hello);
 bool decode(std::span<const std::byte> bytes, Welcome& welcome);
 bool decode(std::span<const std::byte> bytes, Ready& ready);
 bool decode(std::span<const std::byte> bytes, Accepted& accepted);
 bool decode(std::span<const std::byte> bytes, LookupReply& reply);
-
-/// A text of a peer that messages show, made fit for that: of bounded length, without control
-/// characters.
-std::string plain_text(const std::string& text);
-
-/// The error that a peer put into a reply as a code (0: none) and a text.
-ErrorCode error_code_of(std::uint32_t wire);
-std::uint32_t wire_code_of(ErrorCode code);
 
 }  // namespace tranship::fabric

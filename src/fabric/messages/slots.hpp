@@ -17,25 +17,27 @@ namespace tranship::fabric {
 constexpr int exports_max = 4096;
 constexpr int slots_max = 64;
 
+/// Which side owns a slot.
 enum class SlotState : std::uint32_t {
-  free = 0,       ///< the requester may fill it
-  submitted = 1,  ///< the exporting process carries it out
-  done = 2,       ///< the requester may take the answer
+  free = 0,       ///< The requester may fill it.
+  submitted = 1,  ///< The exporter carries out its command.
+  done = 2,       ///< The requester may take the answer.
 };
 
-/// How a command ended. The text of an error lies in the slot's command area.
+/// State of a slot, and how its command ended. The text of an error lies in the slot's command
+/// area.
 struct SlotControl {
   std::atomic<std::uint32_t> state{0};
   std::uint32_t error_code = 0;  ///< 0: success; otherwise 1 + ErrorCode
   std::uint32_t text_bytes = 0;
-  std::uint32_t reply_bytes = 0;  ///< of a call's answer, which lies where the question lay
+  std::uint32_t reply_bytes = 0;  ///< Length of a call's answer, which replaces the question.
   std::uint32_t reserved[12]{};
 };
 static_assert(sizeof(SlotControl) == 64);
 
-/// Lets a requester touch exported memory without a command (process_vm_writev): it counts itself
-/// in, looks whether the export still stands, and counts itself out. A withdrawal clears the id
-/// and waits for the count.
+/// Lets a requester touch exported memory without a command (process_vm_writev). The requester
+/// increments `users`, checks that `export_id` is still set, copies, and decrements `users`. A
+/// withdrawal clears `export_id` and waits until `users` is 0.
 struct Lease {
   std::atomic<std::uint64_t> export_id{0};
   std::atomic<std::uint32_t> users{0};
@@ -45,12 +47,11 @@ struct Lease {
 struct SlotGeometry {
   std::int32_t slots = 8;
   std::int64_t slot_bytes = 256 * 1024;
-  // Over a network:
-  /// Up to here a command's bytes go inside its message, and so into the slot: the sender is not
-  /// kept from what it does next by them.
+  /// Largest payload, in bytes, that is sent inside a message over a network, and so through the
+  /// slot. The sender may reuse its memory at once.
   std::int64_t inside_bytes = 8 * 1024;
-  /// The most that one command moves straight between two arrays, past the slots: few messages for
-  /// many bytes, and no longer in one piece than others may wait for.
+  /// Most bytes that one command moves over a network straight between two arrays, without slots:
+  /// few messages for many bytes, and none so long that other messages wait.
   std::int64_t straight_bytes = std::int64_t{1} << 20;
 
   bool valid() const {
@@ -66,9 +67,9 @@ struct SlotHeader {
   std::array<Lease, exports_max> leases;
 };
 
-/// Finds its way in the memory. One layout for both ways: on one machine both processes map it;
-/// over a network each side has one and the progress threads copy a slot across.
-/// Owns a share of the memory. Threads: all; what lies in it is ordered by the slots' states.
+/// The layout of the slots' memory. On one machine both processes map the same memory; over a
+/// network each side has its own, and messages copy a slot across.
+/// Owns a share of the memory. Threads: all; the slots' states order accesses to their contents.
 class SlotSegment {
  public:
   SlotSegment() = default;
@@ -84,8 +85,9 @@ class SlotSegment {
   SlotHeader& header() const { return *reinterpret_cast<SlotHeader*>(memory_->data()); }
   SlotControl& control(int slot) const { return header().control[static_cast<std::size_t>(slot)]; }
 
-  /// Says which side may touch the slot; who sees a state sees all that was done before it was set.
-  /// As consistent as the doorbell: who submits either finds its slot watched there, or rings.
+  /// Returns which side owns the slot. Stores made before `set_state` are visible to the thread
+  /// that reads that state. Sequentially consistent, as the doorbell is: a requester that submits
+  /// either finds that its slots are watched, or rings.
   SlotState state(int slot) const {
     const auto value = control(slot).state.load();
     order_after(order_key(slot));
@@ -99,7 +101,7 @@ class SlotSegment {
   std::byte* command(int slot) const {
     return memory_->data() + header_bytes + slot * command_bytes_max;
   }
-  /// Where a slot's packed bytes begin, from the start of the memory.
+  /// Returns where a slot's packed bytes begin, in bytes from the start of the memory.
   std::int64_t data_offset(int slot) const {
     return header_bytes + geometry_.slots * command_bytes_max + slot * geometry_.slot_bytes;
   }
@@ -109,7 +111,8 @@ class SlotSegment {
   static constexpr std::int64_t header_bytes =
       (static_cast<std::int64_t>(sizeof(SlotHeader)) + 4095) / 4096 * 4096;
 
-  /// Both ends of a link may be in one process (tests), which then sees a state at two addresses.
+  /// A key for the thread sanitizer. Both ends of a link may be in one process (in tests), which
+  /// then has a state at two addresses.
   static void* order_key(int slot) {
     static std::array<char, slots_max> keys{};
     return &keys[static_cast<std::size_t>(slot)];

@@ -38,53 +38,6 @@ Error no_descriptors() {
 
 }  // namespace
 
-Inbox::Inbox() : descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-
-Inbox::~Inbox() = default;
-
-bool Inbox::post(std::function<void()> task) {
-  std::lock_guard lock(mutex_);
-  if (closed_) return false;
-  tasks_.push_back(std::move(task));
-  if (asleep_) {
-    asleep_ = false;
-    const std::uint64_t one = 1;
-    (void)!write(descriptor_.get(), &one, sizeof one);
-  }
-  return true;
-}
-
-bool Inbox::run() {
-  {
-    std::lock_guard lock(mutex_);
-    asleep_ = false;
-    if (tasks_.empty()) return false;
-    running_.swap(tasks_);
-  }
-  for (auto& task : running_) task();
-  running_.clear();
-  return true;
-}
-
-bool Inbox::arm() {
-  std::lock_guard lock(mutex_);
-  asleep_ = tasks_.empty();
-  return asleep_;
-}
-
-void Inbox::drain() {
-  std::uint64_t count = 0;
-  (void)!read(descriptor_.get(), &count, sizeof count);
-}
-
-void Inbox::close() {
-  {
-    std::lock_guard lock(mutex_);
-    closed_ = true;
-  }
-  (void)run();
-}
-
 FabricCore::FabricCore(FabricOptions options)
     : options_(std::move(options)), seams_(real_seams(options_)) {}
 
@@ -101,11 +54,12 @@ Status FabricCore::open() {
                      ", and slot_bytes a multiple of 4096 up to 1 GiB"};
   }
   CHECK(options_.copy, "a fabric needs a copier");
-  identity_ = seams_.identity();
-  if (Status s = fill_random(std::as_writable_bytes(std::span(&probe_value_, 1))); !s) return s;
+  auto& probe = terms_.probe_value;
+  if (Status s = fill_random(std::as_writable_bytes(std::span(&probe, 1))); !s) return s;
   auto bell = SharedMemory::allocate({4096, false, false});
   if (!bell) return bell.error();
   bell_memory_ = *bell;
+  set_terms();
   if (Status status = open_wire(); !status) return status;
   const int threads = seams_.threads ? std::max(options_.service_threads, 1) : 0;
   service_threads_ =
@@ -152,7 +106,7 @@ Status FabricCore::open_wire() {
     wire_ = std::move(*opened);
   }
   contact_ = wire_->contact();
-  if (options_.key) contact_.key.reset();  // who has it from elsewhere needs no file for it
+  if (options_.key) contact_.key.reset();  // peers have it from their own settings
   return {};
 }
 
@@ -170,7 +124,7 @@ void FabricCore::on_connection_lost(ConnectionId id, const Error& why) {
 
 bool FabricCore::step_wire() {
   const bool any = wire_->progress();
-  bury();
+  erase_lost();
   return any;
 }
 
@@ -212,7 +166,7 @@ void FabricCore::sleep() {
   std::chrono::milliseconds at_most = tick_interval;
   {
     std::lock_guard lock(step_mutex_);
-    // While fences stand, who waits for the memory behind them should not wait long.
+    // While fences stand, a withdrawal may wait for the memory behind them.
     const bool soon = !fences_.empty() || leaving_ > 0;
     if (phase_ != Phase::open || soon) {
       at_most = phase_ != Phase::open ? closing_interval : fence_interval;
@@ -249,7 +203,7 @@ Status FabricCore::open_attendance() {
   return no_descriptors();
 }
 
-/// Whether the progress thread is woken by what comes over the wire.
+/// Sets whether messages of the wire wake the progress thread.
 void FabricCore::watch_wire(const Wire& wire, bool watched) {
   epoll_event event{};
   if (watched) event.events = EPOLLIN;
@@ -257,8 +211,8 @@ void FabricCore::watch_wire(const Wire& wire, bool watched) {
   (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, wire.event_descriptor(), &event);
 }
 
-/// What a caller does while it attends to the wire. Everything else is the progress thread's, which
-/// sleeps for longer than fences bear.
+/// Handles messages while a caller attends to the wire. All else is left to the progress thread,
+/// which is woken if a fence was raised: it sleeps for too long otherwise.
 bool FabricCore::step_for_caller() {
   std::lock_guard lock(step_mutex_);
   if (phase_ == Phase::closed) return false;
@@ -299,7 +253,7 @@ void FabricCore::attend(std::uint32_t seen, std::chrono::nanoseconds at_most) {
 }
 
 void FabricCore::on_process_ended(ConnectionId connection) {
-  // It may have said goodbye before it ended: that is read first.
+  // A goodbye that the process has sent before it exited is read first.
   for (int tries = 0; tries < 1000 && wire_->progress(); ++tries) continue;
   Session* session = find(connection);
   if (session == nullptr) return;
@@ -312,13 +266,13 @@ Session* FabricCore::find(ConnectionId connection) {
   return found == sessions_.end() || found->second->lost ? nullptr : found->second.get();
 }
 
-/// A process of this machine has ended when its pidfd says so, whatever children hold its sockets.
-/// Without one, memory that it may touch would stay fenced for ever.
+/// Watches the process at the other end. Its pidfd becomes readable when it exits, even if children
+/// of it hold its sockets. Without a pidfd, memory that it may touch would stay fenced for ever.
 Status FabricCore::watch_process(Session& session, const WirePeer& peer) {
   if (peer.pidfd < 0) return {};
   session.pidfd = FileDescriptor(fcntl(peer.pidfd, F_DUPFD_CLOEXEC, 0));
   if (!session.pidfd) return no_descriptors();
-  if (!epoll_) return {};  // who takes steps looks at it himself
+  if (!epoll_) return {};  // without threads, the owner calls on_process_ended()
   if (add_to_epoll(epoll_, session.pidfd.get(), session.connection)) return {};
   return no_descriptors();
 }
@@ -358,16 +312,17 @@ void FabricCore::lose(Session& session, Error error) {
   ring();
 }
 
-/// A requester is gone when nothing of it, or for it, can touch memory of this process any more:
-/// what it wrote to may be others' then. Until that it is lost, and behind a fence.
+/// Ends the service of a lost requester. It counts as gone, and the memory that it wrote to may be
+/// used for something else, once nothing can touch memory of this process for it any more; until
+/// then a fence stands.
 void FabricCore::stop_serving(Session& session, bool cleanly) {
   session.server->stop();
   service_threads_->remove(session.seat);
-  session.registrations.clear();  // a card refuses its keys from here on
+  LeaseGrants leases = session.grants.end();
   const RequesterId requester{session.connection};
   if (options_.on_requester_lost) options_.on_requester_lost(requester, cleanly);
   const bool fenced =
-      fences_.raise({requester, cleanly, std::move(session.leases), std::move(session.server),
+      fences_.raise({requester, cleanly, std::move(leases), std::move(session.server),
                      std::move(session.pidfd), session.label});
   if (!fenced && options_.on_requester_gone) options_.on_requester_gone(requester, cleanly);
 }
@@ -378,7 +333,7 @@ void FabricCore::lift_fences() {
   });
 }
 
-void FabricCore::bury() {
+void FabricCore::erase_lost() {
   for (auto one = sessions_.begin(); one != sessions_.end();) {
     one = one->second->lost ? sessions_.erase(one) : std::next(one);
   }
@@ -390,7 +345,7 @@ bool FabricCore::copying() const {
   });
 }
 
-/// Goes from one phase of closing to the next when that is due.
+/// Goes to the next phase of closing when that is due.
 void FabricCore::go_on_closing() {
   const bool late = now() >= phase_end_;
   switch (phase_) {
@@ -400,7 +355,7 @@ void FabricCore::go_on_closing() {
       if (!copying() || late) say_goodbye();
       return;
     case Phase::saying_goodbye:
-      tell_goodbyes(late);
+      send_goodbyes(late);
       if (sessions_.empty() || late) end_sessions();
       return;
     case Phase::lifting_fences:
@@ -409,7 +364,7 @@ void FabricCore::go_on_closing() {
   }
 }
 
-/// Copies into and out of others' memory end first: a goodbye promises that.
+/// Ends the copies into and out of peers' memory first, as a goodbye promises.
 void FabricCore::start_close() {
   inbox_->post([this] {
     if (phase_ != Phase::open) return;
@@ -423,17 +378,17 @@ void FabricCore::start_close() {
   });
 }
 
-/// A peer closes its end when it has read the goodbye: leaving earlier could reset the connection
-/// under it, and a clean close would look like a death.
+/// Sends goodbyes, and waits: a peer closes its end when it has read its goodbye. Closing earlier
+/// could reset the connection, so that a clean close would look like a crash.
 void FabricCore::say_goodbye() {
   phase_ = Phase::saying_goodbye;
   phase_end_ = now() + goodbye_max;
-  tell_goodbyes(false);
+  send_goodbyes(false);
 }
 
-/// Says goodbye to the peers that have all answers: a peer that reads a goodbye waits for no answer
-/// any more. When it is late, says it to the others, too: they learn that this process has closed.
-void FabricCore::tell_goodbyes(bool late) {
+/// Sends a goodbye to each peer to which no answer is under way: a peer that reads a goodbye waits
+/// for no answers any more. `late`: Sends it to all peers, so that they learn of the close.
+void FabricCore::send_goodbyes(bool late) {
   for (auto& [id, session] : sessions_) {
     const bool quiet = !session->link || !session->link->requester->in_use();
     const bool told = session->lost || session->leaving || session->said_goodbye;
@@ -447,21 +402,21 @@ void FabricCore::end_sessions() {
   for (auto& [id, session] : sessions_) {
     lose(*session, {ErrorCode::closed, "this engine was closed"});
   }
-  bury();
+  erase_lost();
   wire_->drain();
   phase_ = Phase::lifting_fences;
   phase_end_ = now() + options_.peer_timeout;
 }
 
-/// What this process exports may be used for something else once its engine is closed: the copies
-/// of peers have ended before, or the caller is told.
+/// Ends the last phase. If a peer still copies into or out of an exported array, close() returns an
+/// error: the memory may not be used for something else yet.
 void FabricCore::end_fences() {
   phase_ = Phase::closed;
   if (fences_.empty()) return;
   close_status_ = Error{ErrorCode::timeout,
                         "the engine is closed, but " + fences_.describe() +
-                            " still copies into or out of an array that it exported: keep the "
-                            "memory until that process has ended"};
+                            " still copies into or out of an array that it exported",
+                        "keep the memory until that process has exited"};
 }
 
 void FabricCore::leave(Session& session, std::shared_ptr<std::promise<bool>> left) {
@@ -474,7 +429,7 @@ void FabricCore::leave(Session& session, std::shared_ptr<std::promise<bool>> lef
   session.left = std::move(left);
   ++leaving_;
   if (session.link->requester->in_use()) {
-    lose(session, {});  // without the promise that a goodbye is
+    lose(session, {});  // without a goodbye, which would promise that no copy is under way
   } else {
     send(session, MessageType::goodbye, 0, {});
   }
@@ -498,7 +453,7 @@ Status FabricCore::close() {
     std::lock_guard lock(step_mutex_);
     phase_ = Phase::closed;
     inbox_->close();
-    bury();
+    erase_lost();
   }
   service_threads_.reset();
   {

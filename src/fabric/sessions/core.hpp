@@ -1,4 +1,4 @@
-// The progress thread and what it owns.
+// The implementation of Fabric: its sessions, and the thread that drives them.
 #pragma once
 
 #include <algorithm>
@@ -15,17 +15,19 @@
 
 #include "base/clock.hpp"
 #include "fabric/fabric.hpp"
+#include "fabric/links/fences.hpp"
+#include "fabric/sessions/inbox.hpp"
 #include "fabric/sessions/session.hpp"
 #include "fabric/wires/wire.hpp"
 
 namespace tranship::fabric {
 
-/// What a FabricCore stands on.
+/// What a FabricCore uses of the world, so that a simulated one can take its place.
 struct FabricSeams {
   /// Makes the wire, whose messages go to the handlers.
   std::function<Result<std::shared_ptr<Wire>>(Wire::Handlers)> make_wire;
   std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
-  /// False: there is no thread, and whoever made the core calls step() and serve().
+  /// False: there are no threads, and the owner calls step() and serve().
   bool threads = true;
   std::function<Identity()> identity = own_identity;
 };
@@ -33,9 +35,11 @@ struct FabricSeams {
 /// Returns the seams of real processes: sockets, wall time and threads.
 FabricSeams real_seams(const FabricOptions& options);
 
-/// Everything behind Fabric. Methods under "any thread" post to the progress thread and wait, with
-/// a bound; everything else runs there, so that sessions need no lock. What waits is made of parts
-/// that do not, so that a simulated world can take the same steps on virtual time.
+/// Implements Fabric. Methods under "any thread" post tasks to the progress thread and wait for
+/// them, for a bounded time; everything else runs on that thread, so that sessions need no lock.
+/// Each method that waits consists of parts that do not, so that a simulated world can take the
+/// same steps on virtual time. Owns the sessions; each has a handshake (handshake.hpp) and, for a
+/// requester, what it may touch (export_grants.hpp).
 class FabricCore : public std::enable_shared_from_this<FabricCore> {
  public:
   explicit FabricCore(FabricOptions options);
@@ -68,30 +72,30 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
     std::future<bool> left;
   };
 
-  // any thread: the parts of what waits
+  // any thread: the parts of methods that wait
   Result<Connecting> start_connect(const Contact& contact, const std::string& text);
   void abandon(const Connecting& connecting);
   Result<Calling> start_call(PeerId peer, MessageType type, std::vector<std::byte> body);
   void abandon(const Calling& calling);
-  /// Makes the array of what answered a lookup.
+  /// Makes the array that a reply to a lookup describes.
   Result<std::shared_ptr<RemoteArray>> found(PeerId peer, const std::string& name, Reply reply);
   Result<Withdrawal> start_withdraw(const std::string& name);
-  /// Looks how far it is; nothing while it goes on.
+  /// Returns how the withdrawal ended; nothing while it goes on.
   std::optional<Status> look(Withdrawal& withdrawal);
   Departure start_disconnect(PeerId peer);
   std::optional<Status> look(Departure& departure);
 
-  // the progress thread, or whoever stands for it
-  /// Does what is due, and waits for nothing. Returns whether there was anything.
+  // the progress thread, or the owner of a core without threads
+  /// Does what is due, without waiting. Returns whether there was anything.
   bool step();
-  /// The part of it that the wire brings.
+  /// Does the part of step() that handles messages.
   bool step_wire();
   bool finished() const { return phase_ == Phase::closed; }
-  /// The process at the other end of a connection of this machine has ended.
+  /// Handles that the process at the other end of a connection on this machine has exited.
   void on_process_ended(ConnectionId connection);
   /// Without threads: carries out what requesters have submitted.
   bool serve() { return service_threads_->serve_now(); }
-  /// What is left of sessions and fences, for tests of leaks.
+  /// Return what is left of sessions, seats and fences, for tests of leaks.
   std::size_t sessions() const { return sessions_.size(); }
   int seats() const { return service_threads_->taken(); }
   bool fenced() const { return !fences_.empty(); }
@@ -115,24 +119,24 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   /// Begins to close: step() does the rest, until finished().
   void start_close();
   std::shared_ptr<Link> link(PeerId peer) const;
-  /// Why there is none.
+  /// Returns why there is no such link.
   Error no_link(PeerId peer) const;
   ExportTable& exports() { return *exports_; }
   Bell& bell() const { return *reinterpret_cast<Bell*>(bell_memory_->data()); }
-  /// Rings the bell for who sleeps on it, and for who attends to the wire.
+  /// Rings the bell, and wakes the caller that attends to the wire.
   void ring();
-  /// Waits until the bell has rung, for what comes over a network: the caller reads it by itself,
+  /// Waits until the bell has rung. The caller reads messages from the network by itself meanwhile,
   /// instead of being woken by the progress thread, unless another caller does so already.
   void attend(std::uint32_t seen, std::chrono::nanoseconds at_most);
-  /// Where this process listens; empty if it does not.
+  /// Returns the addresses at which this process listens; empty if it does not.
   std::string address() const { return contact_.text(); }
-  /// Lets in over a network, from now on, who has the key of a group.
+  /// From now on also accepts connections over a network that prove to have `key`.
   void accept_key(const Key& key);
   bool closed() const { return closed_.load(); }
 
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
-  /// How a core closes.
+  /// The steps in which a core closes.
   enum class Phase { open, ending_copies, saying_goodbye, lifting_fences, closed };
 
   // any thread
@@ -146,10 +150,6 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
             std::min(options_.inside_bytes, options_.slot_bytes)};
   }
   Reply wait(Calling& calling, std::chrono::milliseconds timeout);
-  Result<std::shared_ptr<RemoteArray>> make_array(const std::shared_ptr<Link>& link,
-                                                  const std::string& name, LookupReply reply,
-                                                  FileDescriptor memory);
-  Result<std::shared_ptr<Export>> begin_withdrawal(const std::string& name);
   Result<std::future<bool>> ask_busy(const Export& one, bool end);
 
   // core.cpp: the loop
@@ -165,11 +165,11 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   void lose(Session& session, Error error);
   void stop_serving(Session& session, bool cleanly);
   void lift_fences();
-  void bury();
+  void erase_lost();
   void go_on_closing();
   bool copying() const;
   void say_goodbye();
-  void tell_goodbyes(bool late);
+  void send_goodbyes(bool late);
   void end_sessions();
   void end_fences();
   void leave(Session& session, std::shared_ptr<std::promise<bool>> left);
@@ -177,23 +177,21 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   Session* find(ConnectionId connection);
   Status watch_process(Session& session, const WirePeer& peer);
 
-  // handshake.cpp: from a connection to a link
+  // sessions.cpp: connections that become links
+  void set_terms();
   void begin_connect(ConnectionId connection, const Contact& contact, const std::string& text,
                      std::shared_ptr<std::promise<Result<PeerId>>> promise);
   void on_arrived(ConnectionId connection);
-  void on_hello(Session& session, std::span<const std::byte> body,
-                std::span<FileDescriptor> descriptors);
-  Status prepare_slots(Session& session, std::span<FileDescriptor> descriptors);
-  Status start_server(Session& session);
-  void on_welcome(Session& session, std::span<const std::byte> body,
-                  std::span<FileDescriptor> descriptors);
-  Status take_slots(Session& session, std::span<FileDescriptor> descriptors);
-  bool offers_carrier(const Session& session) const;
-  void join_carrier(Session& session);
-  void on_ready(Session& session, std::span<const std::byte> body);
-  void on_accepted(Session& session, std::span<const std::byte> body);
-  std::shared_ptr<Requester> make_requester(Session& session);
-  Greeting greeting() const;
+  void on_handshake(Session& session, MessageType type, std::span<const std::byte> body,
+                    std::span<FileDescriptor> descriptors);
+  void send(Session& session, const HandshakeMessage& message);
+  Result<ServiceThreads::Seat> admit(Session& session,
+                                     const ExporterHandshake::Applicant& applicant);
+  std::shared_ptr<SlotServer> make_server(ConnectionId connection,
+                                          const ExporterHandshake::Applicant& applicant);
+  void add_link(Session& session, RequesterHandshake::Agreement agreement);
+  std::shared_ptr<Requester> make_requester(ConnectionId connection,
+                                            const RequesterHandshake::Agreement& agreement);
 
   // service.cpp: messages of a link
   void on_message(ConnectionId connection, const MessageHeader& header,
@@ -204,9 +202,6 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   void receive(Session& session, const MessageHeader& header, std::span<const std::byte> body,
                std::span<FileDescriptor> descriptors);
   void on_lookup(Session& session, const MessageHeader& header, std::span<const std::byte> body);
-  void give_key(Session& session, const Export& one, LookupReply& reply);
-  void on_names(Session& session, const MessageHeader& header);
-  void on_withdrawn(Session& session, std::span<const std::byte> body);
   void on_submitted(Session& session, const MessageHeader& header, std::span<const std::byte> body);
   void on_answered(Session& session, const MessageHeader& header, std::span<const std::byte> body);
   void send(Session& session, MessageType type, std::uint64_t call, std::span<const std::byte> body,
@@ -214,7 +209,6 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
 
   FabricOptions options_;
   FabricSeams seams_;
-  Identity identity_;
   Contact contact_;
   std::shared_ptr<ExportTable> exports_ = std::make_shared<ExportTable>();
   std::shared_ptr<SharedMemory> bell_memory_;
@@ -222,35 +216,33 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   std::atomic<bool> closed_{false};
   std::mutex close_mutex_;
   bool contact_written_ = false;
-  Status close_status_;            ///< What close() says, as the progress thread leaves it.
-  std::uint64_t probe_value_ = 0;  ///< peers read it to learn whether they may
+  Status close_status_;  ///< What close() returns; written by the progress thread.
+  HandshakeTerms terms_;
 
   mutable std::mutex links_mutex_;
   std::map<PeerId, std::shared_ptr<Link>> links_;
   std::atomic<std::uint64_t> last_peer_{0};
   std::atomic<std::uint64_t> last_call_{0};
 
-  std::mutex withdrawing_mutex_;                                ///< guards what follows
-  std::map<std::string, std::shared_ptr<Export>> withdrawing_;  ///< That peers still use.
-  std::optional<Key> learned_key_;  ///< Of the last contact file that had one.
+  std::optional<Key> learned_key_;  ///< The key of the last contact file that had one.
 
-  /// Links keep it, to send. Set and reset under links_mutex_.
+  /// Shared with links, which send by it. Set and reset under links_mutex_.
   std::shared_ptr<Wire> wire_;
   std::unique_ptr<ServiceThreads> service_threads_;
 
   std::mutex attending_mutex_;         ///< Held by the caller that attends to the wire.
-  std::atomic<bool> attended_{false};  ///< Somebody does: he is to be woken by `attention_`.
+  std::atomic<bool> attended_{false};  ///< A caller does; `attention_` wakes it.
   FileDescriptor attention_;
-  FileDescriptor attendance_;  ///< What who attends sleeps on: the wire, and attention_.
+  FileDescriptor attendance_;  ///< What that caller sleeps on: the wire, and attention_.
 
-  // the progress thread's own, and of who attends meanwhile
+  // the progress thread's own, and that of the caller that attends to the wire meanwhile
   std::mutex step_mutex_;  ///< guards what follows
   std::map<ConnectionId, std::unique_ptr<Session>> sessions_;
   Fences fences_;
   FileDescriptor epoll_;
   Phase phase_ = Phase::open;
   TimePoint phase_end_{};
-  int leaving_ = 0;  ///< Sessions whose peers are to read a goodbye.
+  int leaving_ = 0;  ///< Number of sessions whose peers have still to read a goodbye.
   TimePoint next_tick_{};
   std::thread thread_;
 };

@@ -1,13 +1,13 @@
-// From a connection to a link: hello, welcome, ready, accepted.
+#include "fabric/sessions/handshake.hpp"
+
 #include <sys/uio.h>
 
-#include <array>
-
-#include "fabric/links/slot_messages.hpp"
-#include "fabric/sessions/core.hpp"
+#include <utility>
 
 namespace tranship::fabric {
 namespace {
+
+using Reply = std::optional<HandshakeMessage>;
 
 bool same_process(const Identity& a, const Identity& b) {
   return a.pid == b.pid && a.start_ticks == b.start_ticks && a.same_machine(b);
@@ -18,18 +18,18 @@ std::string label_of(const Identity& identity, const std::string& contact) {
          (contact.empty() ? "" : " (" + contact + ")");
 }
 
-/// The two ends must speak the same protocol; the message names both.
-Status check_greeting(const Greeting& own, const Greeting& other, const std::string& who) {
+/// Checks that the two ends speak the same protocol.
+Status check_greeting(const Greeting& own, const Greeting& other, const std::string& peer) {
   if (own.protocol == other.protocol) return {};
-  return Error{ErrorCode::unsupported, who + " runs tranship " + other.version + " (protocol " +
-                                           std::to_string(other.protocol) +
-                                           "), this process tranship " + own.version +
-                                           " (protocol " + std::to_string(own.protocol) +
-                                           "): install the same version on both sides"};
+  return Error{ErrorCode::unsupported,
+               peer + " runs tranship " + other.version + " (protocol " +
+                   std::to_string(other.protocol) + "), this process tranship " + own.version +
+                   " (protocol " + std::to_string(own.protocol) + ")",
+               "install the same version on both sides"};
 }
 
-/// Whether this process may read that one's memory.
-bool probe_direct(const Welcome& welcome, pid_t pid) {
+/// Returns whether this process may read the memory of the process that sent the welcome.
+bool may_read_directly(const Welcome& welcome, pid_t pid) {
   if (pid <= 0) return false;
   std::uint64_t value = 0;
   iovec local{&value, sizeof value};
@@ -38,233 +38,102 @@ bool probe_direct(const Welcome& welcome, pid_t pid) {
   return moved == sizeof value && value == welcome.probe_value;
 }
 
-Error breaks_protocol(const std::string& who) {
-  return {ErrorCode::peer_lost, who + " breaks the protocol"};
+Error breaks_protocol(const std::string& peer) {
+  return {ErrorCode::peer_lost, peer + " breaks the protocol"};
 }
+
+LinkMode mode_of(bool local) { return local ? LinkMode::shared : LinkMode::network; }
 
 }  // namespace
 
-Greeting FabricCore::greeting() const {
-  Greeting greeting;
-  greeting.protocol = options_.protocol;
-  greeting.version = options_.version;
-  return greeting;
-}
+RequesterHandshake::RequesterHandshake(const HandshakeTerms& terms, Options options,
+                                       std::function<void(Agreement)> agreed)
+    : Handshake(terms, mode_of(options.local), "the process at " + options.contact),
+      options_(std::move(options)),
+      agreed_(std::move(agreed)) {}
 
-void FabricCore::begin_connect(ConnectionId connection, const Contact& contact,
-                               const std::string& text,
-                               std::shared_ptr<std::promise<Result<PeerId>>> promise) {
-  const WirePeer peer = wire_->peer(connection);
-  auto session = std::make_unique<Session>();
-  session->connection = connection;
-  session->client = true;
-  session->contact = text;
-  session->identity = contact.identity;  // whom it expects there, if a contact file says
-  session->label = "the process at " + text;
-  session->connecting = std::move(promise);
-  session->mode = peer.local ? LinkMode::shared : LinkMode::network;
-  session->began = now();
-  Session& added = *session;
-  sessions_[connection] = std::move(session);
-  if (phase_ != Phase::open) {
-    lose(added, {ErrorCode::closed, "this engine was closed"});
-    return;
-  }
-  if (peer.address.empty()) {
-    lose(added, {ErrorCode::peer_lost, "cannot connect to " + added.label + ": it was lost",
-                 "check that the process there runs"});
-    return;
-  }
-  if (Status watched = watch_process(added, peer); !watched) return lose(added, watched.error());
+HandshakeMessage RequesterHandshake::hello() const {
   Hello hello;
-  hello.greeting = greeting();
-  hello.identity = identity_;
-  hello.mode = added.mode;
-  const int bell = bell_memory_->descriptor();
-  send(added, MessageType::hello, 0, encode(hello), {&bell, peer.local ? 1U : 0U});
+  hello.greeting = terms_.greeting;
+  hello.identity = terms_.identity;
+  hello.mode = mode_;
+  HandshakeMessage message{MessageType::hello, encode(hello)};
+  if (options_.local) message.descriptors.push_back(terms_.bell_descriptor);
+  return message;
 }
 
-void FabricCore::on_arrived(ConnectionId connection) {
-  constexpr std::size_t refusals_max = 64;
-  const auto most = static_cast<std::size_t>(options_.peers_max);
-  if (sessions_.size() >= most + refusals_max || phase_ != Phase::open) {
-    wire_->close(connection);
-    return;
+Result<Reply> RequesterHandshake::on_message(MessageType type, std::span<const std::byte> body,
+                                             std::span<FileDescriptor> descriptors) {
+  if (type == MessageType::welcome && state_ == State::awaiting_welcome) {
+    return on_welcome(body, descriptors);
   }
-  auto session = std::make_unique<Session>();
-  session->connection = connection;
-  session->label = "a requester";
-  session->began = now();
-  session->refused = sessions_.size() >= most;
-  session->mode = wire_->peer(connection).local ? LinkMode::shared : LinkMode::network;
-  sessions_[connection] = std::move(session);
+  if (type == MessageType::accepted && state_ == State::awaiting_acceptance) {
+    if (Status status = on_accepted(body); !status) return status.error();
+    return Reply{};
+  }
+  return breaks_protocol(label_);
 }
 
-void FabricCore::on_hello(Session& session, std::span<const std::byte> body,
-                          std::span<FileDescriptor> descriptors) {
+Result<Reply> RequesterHandshake::on_welcome(std::span<const std::byte> body,
+                                             std::span<FileDescriptor> descriptors) {
   Greeting other;
-  if (session.client || session.greeted || !decode(body, other)) {
-    lose(session, {ErrorCode::invalid_argument, "a connection that is not tranship's"});
-    return;
+  if (!decode(body, other)) {
+    return Error{ErrorCode::invalid_argument,
+                 "what listens at " + options_.contact + " is not tranship"};
   }
-  session.greeted = true;
+  if (Status status = check_greeting(terms_.greeting, other, label_); !status) {
+    return status.error();
+  }
   Welcome welcome;
-  welcome.greeting = greeting();
-  welcome.identity = identity_;
-  welcome.mode = session.mode;
-  welcome.geometry = geometry();
-  Hello hello;
-  Status status = check_greeting(other, welcome.greeting, "the exporting process");
-  if (status && !decode(body, hello)) {
-    status = Error{ErrorCode::invalid_argument, "the greeting cannot be read"};
-  }
-  if (status && session.refused) {
-    status = Error{ErrorCode::out_of_memory,
-                   "it serves " + std::to_string(options_.peers_max) + " processes, and no more",
-                   "raise the setting clients_max there"};
-  }
-  session.identity = hello.identity;
-  session.label = label_of(hello.identity, "");
-  if (status) status = prepare_slots(session, descriptors);
-  if (!status) {
-    welcome.error_code = wire_code_of(status.error().code);
-    welcome.error_text = status.error().text();
-    send(session, MessageType::welcome, 0, encode(welcome));
-    return;  // the requester closes; otherwise tick() does
-  }
-  std::array<int, 2> sent{};
-  std::size_t count = 0;
-  if (offers_carrier(session)) {
-    welcome.carrier = options_.carrier->kind();
-    welcome.carrier_address = options_.carrier->address();
-  }
-  if (session.mode == LinkMode::shared) {
-    welcome.probe_address = reinterpret_cast<std::uint64_t>(&probe_value_);
-    welcome.probe_value = probe_value_;
-    welcome.seat = session.seat.number;
-    sent = {session.segment.memory()->descriptor(), session.seat.doorbell->descriptor()};
-    count = sent.size();
-  }
-  send(session, MessageType::welcome, 0, encode(welcome), std::span(sent).first(count));
-  session.segment.memory()->close_descriptor();
-}
-
-/// Makes the slots of a requester, and has the service threads look at them when it rings.
-Status FabricCore::prepare_slots(Session& session, std::span<FileDescriptor> descriptors) {
-  const bool shared = session.mode == LinkMode::shared;
-  const SlotGeometry geometry = this->geometry();
-  if (shared) {
-    if (descriptors.size() != 1) {
-      return Error{ErrorCode::invalid_argument, "the greeting comes without its bell"};
-    }
-    auto bell = SharedMemory::map(std::move(descriptors[0]), sizeof(Bell));
-    if (!bell) return bell.error();
-    session.client_bell = *bell;
-    session.client_bell->close_descriptor();
-    if (Status watched = watch_process(session, wire_->peer(session.connection)); !watched) {
-      return watched;
-    }
-  }
-  auto memory = SharedMemory::allocate({SlotSegment::bytes(geometry), false, false});
-  if (!memory) return memory.error();
-  session.segment = SlotSegment(*memory, geometry);
-  if (shared) session.leases = LeaseGrants(session.segment);
-  return start_server(session);
-}
-
-Status FabricCore::start_server(Session& session) {
-  if (options_.register_slots) options_.register_slots(*session.segment.memory());
-  SlotServer::Options options;
-  options.segment = session.segment;
-  options.exports = exports_;
-  options.copy = options_.copy;
-  options.execute = options_.execute;
-  options.answer = options_.answer;
-  options.id = RequesterId{session.connection};
-  options.requester = session.label;
-  if (session.mode == LinkMode::shared) {
-    options.answered = [bell = session.client_bell](int, const SlotBytes&) {
-      reinterpret_cast<Bell*>(bell->data())->ring();
-    };
-  } else {
-    options.network = true;
-    options.answered = [wire = wire_, segment = session.segment, connection = session.connection](
-                           int slot, const SlotBytes& bytes) {
-      send_answered(*wire, connection, segment, slot, bytes);
-    };
-  }
-  auto server = std::make_shared<SlotServer>(std::move(options));
-  auto seat = service_threads_->add(server);
-  if (!seat) return seat.error();
-  session.server = std::move(server);
-  session.seat = *seat;
-  return {};
-}
-
-void FabricCore::on_welcome(Session& session, std::span<const std::byte> body,
-                            std::span<FileDescriptor> descriptors) {
-  Greeting other;
-  if (!session.client || !session.connecting || session.greeted || !decode(body, other)) {
-    lose(session,
-         {ErrorCode::invalid_argument, "what listens at " + session.contact + " is not tranship"});
-    return;
-  }
-  session.greeted = true;
-  if (auto status = check_greeting(greeting(), other, session.label); !status) {
-    lose(session, status.error());
-    return;
-  }
-  Welcome& welcome = session.welcome;
   if (!decode(body, welcome)) {
-    lose(session, {ErrorCode::invalid_argument, session.label + " sent an unreadable welcome"});
-    return;
+    return Error{ErrorCode::invalid_argument, label_ + " sent an unreadable welcome"};
   }
-  const Identity expected = std::exchange(session.identity, welcome.identity);
-  session.label = label_of(welcome.identity, session.contact);
-  if (!expected.boot.empty() && !same_process(expected, welcome.identity)) {
-    lose(session, {ErrorCode::peer_lost,
-                   "the process that wrote the contact file '" + session.contact + "' (pid " +
-                       std::to_string(expected.pid) + " on " + expected.host +
-                       ") is gone, and another one listens at its address",
-                   "use the contact file "
-                   "of that one"});
-    return;
+  label_ = label_of(welcome.identity, options_.contact);
+  if (Status status = check_identity(welcome.identity); !status) return status.error();
+  if (welcome.error) return from_peer(*welcome.error);
+  if (mode_ == LinkMode::network && !terms_.network_allowed) {
+    return Error{ErrorCode::unsupported,
+                 label_ +
+                     " cannot be reached through shared memory: it is on another machine, or "
+                     "in another container"};
   }
-  if (welcome.error_code != 0) {
-    lose(session, {error_code_of(welcome.error_code), session.label + ": " + welcome.error_text});
-    return;
-  }
-  if (session.mode == LinkMode::network && options_.transport == FabricOptions::Transport::shared) {
-    lose(session,
-         {ErrorCode::unsupported, session.label + " cannot be reached through shared memory: it is "
-                                                  "on another machine, or in another container"});
-    return;
-  }
-  if (auto status = take_slots(session, descriptors); !status) {
-    lose(session, status.error());
-    return;
-  }
-  join_carrier(session);
-  Ready ready;
-  ready.mode = session.mode;
-  ready.carrier = session.carrier ? 1 : 0;
-  send(session, MessageType::ready, 0, encode(ready));
+  if (Status status = take_slots(welcome, descriptors); !status) return status.error();
+  join_carrier(welcome);
+  agreement_.label = label_;
+  agreement_.identity = welcome.identity;
+  agreement_.mode = mode_;
+  state_ = State::awaiting_acceptance;
+  return Reply{{MessageType::ready, encode(Ready{mode_, agreement_.carrier ? 1U : 0U})}};
+}
+
+/// Returns an error that the exporter sent, with its name.
+Error RequesterHandshake::from_peer(const Error& error) const {
+  return {error.code, label_ + ": " + error.message, error.hint};
+}
+
+Status RequesterHandshake::check_identity(const Identity& identity) {
+  const Identity& expected = options_.expected;
+  if (expected.boot.empty() || same_process(expected, identity)) return {};
+  return Error{ErrorCode::peer_lost,
+               "the process that wrote the contact file '" + options_.contact + "' (pid " +
+                   std::to_string(expected.pid) + " on " + expected.host +
+                   ") has exited, and another one listens at its address",
+               "use the contact file of that one"};
 }
 
 /// Maps the slots that the exporter serves, or makes this side's of a link over a network.
-Status FabricCore::take_slots(Session& session, std::span<FileDescriptor> descriptors) {
-  const SlotGeometry& geometry = session.welcome.geometry;
-  const std::int64_t bytes = SlotSegment::bytes(geometry);
-  if (session.mode == LinkMode::network) {
+Status RequesterHandshake::take_slots(const Welcome& welcome,
+                                      std::span<FileDescriptor> descriptors) {
+  const std::int64_t bytes = SlotSegment::bytes(welcome.geometry);
+  if (mode_ == LinkMode::network) {
     auto memory = SharedMemory::allocate({bytes, false, false});
     if (!memory) return memory.error();
-    session.segment = SlotSegment(*memory, geometry);
-    session.way = "TCP";
+    agreement_.segment = SlotSegment(*memory, welcome.geometry);
+    agreement_.way = "TCP";
     return {};
   }
-  if (descriptors.size() != 2 || session.welcome.seat < 0 ||
-      session.welcome.seat >= SeatBits::seats_max) {
-    return breaks_protocol(session.label);
+  if (descriptors.size() != 2 || welcome.seat < 0 || welcome.seat >= SeatBits::seats_max) {
+    return breaks_protocol(label_);
   }
   auto memory = SharedMemory::map(std::move(descriptors[0]), bytes);
   if (!memory) return memory.error();
@@ -272,103 +141,131 @@ Status FabricCore::take_slots(Session& session, std::span<FileDescriptor> descri
   if (!doorbell) return doorbell.error();
   (*memory)->close_descriptor();
   (*doorbell)->close_descriptor();
-  session.segment = SlotSegment(*memory, geometry);
-  session.doorbell = *doorbell;
-  session.direct = probe_direct(session.welcome, wire_->peer(session.connection).pid);
-  session.way = std::string("shared memory; small requests ") +
-                (session.direct ? "straight between the processes"
-                                : "too, as the system forbids process_vm_writev");
+  agreement_.segment = SlotSegment(*memory, welcome.geometry);
+  agreement_.seat = {welcome.seat, *doorbell};
+  const bool direct = may_read_directly(welcome, options_.pid);
+  if (direct) agreement_.direct_pid = options_.pid;
+  agreement_.way =
+      std::string("shared memory; small requests ") +
+      (direct ? "straight between the processes" : "too, as the system forbids process_vm_writev");
   return {};
-}
-
-bool FabricCore::offers_carrier(const Session& session) const {
-  return options_.carrier && options_.carrier->serves(session.mode == LinkMode::shared);
 }
 
 /// Takes the carrier that the exporter offers, if this side has one of the same kind; the link's
 /// way says why not.
-void FabricCore::join_carrier(Session& session) {
-  if (!options_.carrier) {
-    if (!options_.no_carrier.empty()) session.way += "; " + options_.no_carrier;
+void RequesterHandshake::join_carrier(const Welcome& welcome) {
+  std::string& way = agreement_.way;
+  if (!terms_.carrier) {
+    if (!terms_.no_carrier.empty()) way += "; " + terms_.no_carrier;
     return;
   }
-  if (!offers_carrier(session)) return;
-  const std::string& kind = options_.carrier->kind();
-  const Welcome& welcome = session.welcome;
+  if (!terms_.carries(mode_)) return;
+  const std::string& kind = terms_.carrier->kind();
   if (welcome.carrier != kind) {
-    session.way += "; no " + kind + ", as the peer has " +
-                   (welcome.carrier.empty() ? "none" : welcome.carrier);
+    way += "; no " + kind + ", as the peer has " +
+           (welcome.carrier.empty() ? "none" : welcome.carrier);
     return;
   }
-  auto peer = options_.carrier->connect(welcome.carrier_address);
-  session.way += peer ? "; long runs by " + kind : "; " + peer.error().text();
-  if (peer) session.carrier = std::move(*peer);
+  auto peer = terms_.carrier->connect(welcome.carrier_address);
+  way += peer ? "; long runs by " + kind : "; " + peer.error().text();
+  if (peer) agreement_.carrier = std::move(*peer);
 }
 
-void FabricCore::on_ready(Session& session, std::span<const std::byte> body) {
-  Ready ready;
-  if (session.client || !session.server || !decode(body, ready) || ready.mode != session.mode) {
-    lose(session, {ErrorCode::invalid_argument, "a requester that breaks the protocol"});
-    return;
-  }
-  session.carried = ready.carrier != 0 && offers_carrier(session);
-  send(session, MessageType::accepted, 0, encode(Accepted{}));
-}
-
-void FabricCore::on_accepted(Session& session, std::span<const std::byte> body) {
+Status RequesterHandshake::on_accepted(std::span<const std::byte> body) {
   Accepted accepted;
-  if (!session.client || !session.connecting || !session.segment.memory() ||
-      !decode(body, accepted)) {
-    lose(session, breaks_protocol(session.label));
-    return;
-  }
-  auto link = std::make_shared<Link>();
-  session.peer = link->peer = PeerId{++last_peer_};
-  link->label = session.label;
-  link->way = session.way;
-  link->identity = session.identity;
-  link->mode = session.mode;
-  link->direct = session.direct;
-  link->carrier = std::move(session.carrier);
-  link->copy = options_.copy;
-  link->bell_memory = bell_memory_;
-  link->requester = make_requester(session);
-  session.link = link;
-  {
-    std::lock_guard lock(links_mutex_);
-    std::erase_if(links_, [](const auto& one) { return one.second->requester->lost(); });
-    links_[link->peer] = link;
-  }
-  session.connecting->set_value(link->peer);
-  session.connecting.reset();
+  if (!decode(body, accepted)) return breaks_protocol(label_);
+  if (accepted.error) return from_peer(*accepted.error);
+  state_ = State::ended;
+  agreed_(std::move(agreement_));
+  return {};
 }
 
-std::shared_ptr<Requester> FabricCore::make_requester(Session& session) {
-  Requester::Options options;
-  options.segment = session.segment;
-  options.copy = options_.copy;
-  options.peer = session.label;
-  options.leases = session.mode == LinkMode::shared;
-  if (session.direct) options.direct_pid = wire_->peer(session.connection).pid;
-  if (session.mode == LinkMode::shared) {
-    options.publish = [seat = ServiceThreads::Seat{session.welcome.seat, session.doorbell}](
-                          int, std::size_t, const SlotBytes&) { seat.ring(); };
-  } else {
-    options.publish = [wire = wire_, segment = session.segment, connection = session.connection](
-                          int slot, std::size_t command_bytes, const SlotBytes& bytes) {
-      send_submitted(*wire, connection, segment, slot, command_bytes, bytes);
-    };
-    if (seams_.threads) {
-      options.attend = [weak = weak_from_this()](std::uint32_t seen,
-                                                 std::chrono::nanoseconds at_most) {
-        if (const auto core = weak.lock()) core->attend(seen, at_most);
-      };
-    }
-    options.keep_bulk = [wire = wire_, connection = session.connection] {
-      wire->keep_bulk(connection);
-    };
+ExporterHandshake::ExporterHandshake(const HandshakeTerms& terms, Options options)
+    : Handshake(terms, options.mode, "a requester"), options_(std::move(options)) {}
+
+Result<Reply> ExporterHandshake::on_message(MessageType type, std::span<const std::byte> body,
+                                            std::span<FileDescriptor> descriptors) {
+  if (type == MessageType::hello && state_ == State::awaiting_hello) {
+    return on_hello(body, descriptors);
   }
-  return std::make_shared<Requester>(std::move(options));
+  if (type == MessageType::ready && state_ == State::awaiting_ready) return on_ready(body);
+  return breaks_protocol(label_);
+}
+
+Result<Reply> ExporterHandshake::on_hello(std::span<const std::byte> body,
+                                          std::span<FileDescriptor> descriptors) {
+  Greeting other;
+  if (!decode(body, other)) {
+    return Error{ErrorCode::invalid_argument, "a connection that is not tranship's"};
+  }
+  Welcome welcome;
+  welcome.greeting = terms_.greeting;
+  welcome.identity = terms_.identity;
+  welcome.mode = mode_;
+  welcome.geometry = terms_.geometry;
+  Status status = read_hello(other, body);
+  if (status) status = prepare_slots(descriptors);
+  if (!status) {
+    state_ = State::ended;  // the requester closes the connection
+    welcome.error = status.error();
+    return Reply{{MessageType::welcome, encode(welcome)}};
+  }
+  state_ = State::awaiting_ready;
+  HandshakeMessage reply{MessageType::welcome, {}};
+  if (terms_.carries(mode_)) {
+    welcome.carrier = terms_.carrier->kind();
+    welcome.carrier_address = terms_.carrier->address();
+  }
+  if (mode_ == LinkMode::shared) {
+    welcome.probe_address = reinterpret_cast<std::uint64_t>(&terms_.probe_value);
+    welcome.probe_value = terms_.probe_value;
+    welcome.seat = seat_.number;
+    reply.descriptors = {applicant_.segment.memory()->descriptor(), seat_.doorbell->descriptor()};
+  }
+  reply.body = encode(welcome);
+  return Reply{std::move(reply)};
+}
+
+Status ExporterHandshake::read_hello(const Greeting& greeting, std::span<const std::byte> body) {
+  if (Status status = check_greeting(greeting, terms_.greeting, "the exporting process"); !status) {
+    return status;
+  }
+  Hello hello;
+  if (!decode(body, hello)) {
+    return Error{ErrorCode::invalid_argument, "the greeting cannot be read"};
+  }
+  label_ = label_of(hello.identity, "");
+  return options_.refusal ? Status(*options_.refusal) : Status{};
+}
+
+/// Makes the requester's slots and has them served.
+Status ExporterHandshake::prepare_slots(std::span<FileDescriptor> descriptors) {
+  applicant_.label = label_;
+  applicant_.mode = mode_;
+  if (mode_ == LinkMode::shared) {
+    if (descriptors.size() != 1) {
+      return Error{ErrorCode::invalid_argument, "the greeting comes without its bell"};
+    }
+    auto bell = SharedMemory::map(std::move(descriptors[0]), sizeof(Bell));
+    if (!bell) return bell.error();
+    applicant_.bell = *bell;
+    applicant_.bell->close_descriptor();
+  }
+  auto memory = SharedMemory::allocate({SlotSegment::bytes(terms_.geometry), false, false});
+  if (!memory) return memory.error();
+  applicant_.segment = SlotSegment(*memory, terms_.geometry);
+  auto seat = options_.admit(applicant_);
+  if (!seat) return seat.error();
+  seat_ = *seat;
+  return {};
+}
+
+Result<Reply> ExporterHandshake::on_ready(std::span<const std::byte> body) {
+  Ready ready;
+  if (!decode(body, ready) || ready.mode != mode_) return breaks_protocol(label_);
+  state_ = State::ended;
+  options_.ready(ready.carrier != 0 && terms_.carries(mode_));
+  return Reply{{MessageType::accepted, encode(Accepted{})}};
 }
 
 }  // namespace tranship::fabric

@@ -1,4 +1,4 @@
-// The messages of a link, and the calls that wait for them.
+// The messages of a link, and the methods that wait for replies.
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -8,29 +8,6 @@
 
 namespace tranship::fabric {
 namespace {
-
-/// The peer's memory, mapped once for all of its arrays; null if it cannot be.
-std::shared_ptr<SharedMemory> map_once(Link& link, FileDescriptor descriptor, std::int64_t bytes) {
-  auto memory = SharedMemory::map(std::move(descriptor), bytes);
-  if (!memory) return nullptr;
-  (*memory)->close_descriptor();
-  for (const auto& weak : link.memories) {
-    const auto known = weak.lock();
-    if (known && known->inode() == (*memory)->inode()) return known;
-  }
-  link.memories.push_back(*memory);
-  return *memory;
-}
-
-/// A withdrawal that is announced between the reply and its array is remembered until this ends.
-std::shared_ptr<void> begin_lookup(const std::shared_ptr<Link>& link) {
-  std::lock_guard lock(link->mutex);
-  ++link->lookups;
-  return {link.get(), [link](void*) {
-            std::lock_guard lock(link->mutex);
-            if (--link->lookups == 0) link->withdrawn.clear();
-          }};
-}
 
 std::chrono::milliseconds at_least_one(std::chrono::milliseconds timeout) {
   return std::max(timeout, std::chrono::milliseconds(1));
@@ -54,10 +31,10 @@ void FabricCore::on_message(ConnectionId connection, const MessageHeader& header
   Session* session = find(connection);
   if (session == nullptr) return;
   switch (header.type) {
-    case MessageType::hello: on_hello(*session, body, descriptors); break;
-    case MessageType::welcome: on_welcome(*session, body, descriptors); break;
-    case MessageType::ready: on_ready(*session, body); break;
-    case MessageType::accepted: on_accepted(*session, body); break;
+    case MessageType::hello:
+    case MessageType::welcome:
+    case MessageType::ready:
+    case MessageType::accepted: on_handshake(*session, header.type, body, descriptors); break;
     case MessageType::goodbye:
       lose(*session, {ErrorCode::closed, session->label + " closed its engine"});
       break;
@@ -83,20 +60,25 @@ ReceiveBuffer FabricCore::place(ConnectionId connection, const MessageHeader& he
   return {};
 }
 
-/// The exporting side. Before the link stands, and for unknown messages, there is no answer.
+/// Handles a requester's message. Before it is admitted, and for unknown messages, there is no
+/// reply.
 void FabricCore::serve(Session& session, const MessageHeader& header,
                        std::span<const std::byte> body) {
   if (!session.server) return;
   if (header.type == MessageType::lookup) on_lookup(session, header, body);
-  if (header.type == MessageType::names) on_names(session, header);
+  if (header.type == MessageType::names) {
+    send(session, MessageType::names_reply, header.call, encode_names(*exports_));
+  }
   if (header.type == MessageType::submitted) on_submitted(session, header, body);
 }
 
-/// The requesting side.
+/// Handles an exporter's message.
 void FabricCore::receive(Session& session, const MessageHeader& header,
                          std::span<const std::byte> body, std::span<FileDescriptor> descriptors) {
   if (!session.link) return;
-  if (header.type == MessageType::withdrawn) on_withdrawn(session, body);
+  if (header.type == MessageType::withdrawn) {
+    session.link->withdraw(MessageReader(body).get<std::uint64_t>());
+  }
   if (header.type == MessageType::answered) on_answered(session, header, body);
   if (header.type == MessageType::notice && options_.on_notice) {
     options_.on_notice(session.peer, body);
@@ -113,90 +95,9 @@ void FabricCore::receive(Session& session, const MessageHeader& header,
 
 void FabricCore::on_lookup(Session& session, const MessageHeader& header,
                            std::span<const std::byte> body) {
-  MessageReader in(body);
-  const std::string name = in.text();
-  LookupReply reply;
-  const auto one = in.ok() ? exports_->find(name) : nullptr;
-  int memory = -1;
-  if (!one) {
-    std::string known;
-    for (const auto& other : exports_->names()) {
-      if (known.size() < 200) known += (known.empty() ? "'" : ", '") + other + "'";
-    }
-    reply.error_code = wire_code_of(ErrorCode::not_found);
-    const std::string asked = in.ok() ? "nothing is exported by that name" : "no name was given";
-    reply.error_text = asked + "; there is " + (known.empty() ? "nothing" : known);
-  } else {
-    const ExportedArray& array = one->array();
-    reply.id = one->id();
-    reply.index = one->index();
-    reply.bytes = array.bytes;
-    reply.writable = array.writable ? 1 : 0;
-    reply.description = array.description;
-    const bool plain = array.place.attachment == nullptr;
-    const bool mapped = session.mode == LinkMode::shared && array.memory;
-    if (session.carried && plain && !mapped) give_key(session, *one, reply);
-    reply.plain = plain ? 1 : 0;
-    if (session.mode == LinkMode::shared && (plain || !array.ticket.empty())) {
-      if (plain) reply.address = reinterpret_cast<std::uint64_t>(array.place.address);
-      reply.ticket = array.ticket;
-      session.leases.grant(reply.index, reply.id);
-      if (array.memory) {
-        memory = array.memory->descriptor();
-        reply.memory_bytes = array.memory->bytes();
-        reply.memory_offset = array.place.address - array.memory->data();
-      }
-    }
-  }
-  // Withdrawn meanwhile: then its leases were ended before this one began.
-  if (one && exports_->find(name) != one) {
-    session.leases.end(one->index());
-    session.registrations.erase(one->index());
-  }
-  send(session, MessageType::lookup_reply, header.call, encode(reply),
-       {&memory, memory >= 0 ? 1U : 0U});
-}
-
-/// A carrier's key to the export, of the requester's own: it is revoked when the requester is lost.
-/// What the carrier cannot reach goes through slots.
-void FabricCore::give_key(Session& session, const Export& one, LookupReply& reply) {
-  const ExportedArray& array = one.array();
-  if (array.bytes == 0) return;
-  CarriedExport& carried = session.registrations[one.index()];
-  if (!carried.registration || carried.id != one.id()) {
-    carried = {};
-    auto made = options_.carrier->register_memory(array.place.address, array.bytes);
-    if (!made) return;
-    carried = {one.id(), std::move(*made)};
-  }
-  reply.carrier_key = carried.registration->key();
-  reply.carrier_address = reinterpret_cast<std::uint64_t>(array.place.address);
-  if (session.mode == LinkMode::shared) session.leases.grant(one.index(), one.id());
-}
-
-void FabricCore::on_names(Session& session, const MessageHeader& header) {
-  MessageWriter out;
-  const auto names = exports_->names();
-  out.add(static_cast<std::uint32_t>(names.size()));
-  for (const auto& name : names) out.text(name);
-  send(session, MessageType::names_reply, header.call, out.bytes());
-}
-
-void FabricCore::on_withdrawn(Session& session, std::span<const std::byte> body) {
-  MessageReader in(body);
-  const auto id = in.get<std::uint64_t>();
-  std::vector<std::shared_ptr<RemoteArray>> concerned;
-  {
-    std::lock_guard lock(session.link->mutex);
-    for (const auto& weak : session.link->arrays) {
-      auto array = weak.lock();
-      if (array && array->remote().id == id) concerned.push_back(std::move(array));
-    }
-    // An honest peer does not withdraw more while a lookup lasts.
-    const bool room = session.link->withdrawn.size() < static_cast<std::size_t>(exports_max);
-    if (session.link->lookups > 0 && room) session.link->withdrawn.insert(id);
-  }
-  for (const auto& array : concerned) array->set_withdrawn();
+  const ExportGrants::Found found = session.grants.look_up(body);
+  send(session, MessageType::lookup_reply, header.call, encode(found.reply),
+       {&found.memory, found.memory >= 0 ? 1U : 0U});
 }
 
 void FabricCore::on_submitted(Session& session, const MessageHeader& header,
@@ -278,7 +179,7 @@ Result<FabricCore::Connecting> FabricCore::start_connect(const Contact& contact,
     if (there.key) learned_key_ = there.key;
     if (!there.key) there.key = options_.key ? options_.key : learned_key_;
   }
-  // What is asked for is taken or refused: nothing else is taken in its place.
+  // The transport that was asked for is used, or the connection fails: no other one replaces it.
   if (options_.transport == FabricOptions::Transport::network) there.local.clear();
   const auto connection = wire->connect(there);
   if (!connection) return connection.error();
@@ -308,13 +209,14 @@ Result<PeerId> FabricCore::connect(const Contact& contact, const std::string& te
   auto& result = connecting->result;
   if (result.wait_for(at_least_one(timeout)) == std::future_status::ready) return result.get();
   abandon(*connecting);
-  return Error{ErrorCode::timeout, "nothing that speaks tranship answered at " + text + " within " +
-                                       std::to_string(timeout.count()) +
-                                       " ms: check the address, and that the process there runs"};
+  return Error{ErrorCode::timeout,
+               "nothing that speaks tranship answered at " + text + " within " +
+                   std::to_string(timeout.count()) + " ms",
+               "check the address, and that the process there runs"};
 }
 
-/// Nothing new begins in the peer's memory, and what has begun ends, before it is told goodbye. If
-/// that takes longer than peer_timeout, the peer keeps a fence around the memory.
+/// Ends copies in the peer's memory before the goodbye is sent. If that takes longer than
+/// peer_timeout, the peer keeps a fence around the memory.
 FabricCore::Departure FabricCore::start_disconnect(PeerId peer) {
   Departure departure{peer, link(peer), after_ns(options_.peer_timeout), {}};
   if (departure.link) {
@@ -369,7 +271,7 @@ Result<FabricCore::Calling> FabricCore::start_call(PeerId peer, MessageType type
   if (link->requester->lost()) return link->requester->lost_error();
   auto promise = std::make_shared<std::promise<Reply>>();
   Calling calling{++last_call_, link, promise->get_future(), nullptr};
-  if (type == MessageType::lookup) calling.lookup = begin_lookup(link);
+  if (type == MessageType::lookup) calling.lookup = link->begin_lookup();
   const bool posted =
       inbox_->post([this, type, id = calling.id, promise, link, body = std::move(body)] {
         for (auto& [connection, session] : sessions_) {
@@ -427,47 +329,16 @@ Result<std::shared_ptr<RemoteArray>> FabricCore::found(PeerId peer, const std::s
   if (!link || !decode(answer->body, reply)) {
     return Error{ErrorCode::peer_lost, "the answer about '" + name + "' cannot be read"};
   }
-  if (reply.error_code != 0) {
-    return Error{error_code_of(reply.error_code),
-                 link->label + " does not export '" + name + "': " + reply.error_text};
+  if (reply.error) {
+    return Error{reply.error->code,
+                 link->label + " does not export '" + name + "': " + reply.error->message,
+                 reply.error->hint};
   }
-  return make_array(link, name, std::move(reply), std::move(answer->memory));
+  return link->add_array(name, std::move(reply), std::move(answer->memory));
 }
 
-Result<std::shared_ptr<RemoteArray>> FabricCore::make_array(const std::shared_ptr<Link>& link,
-                                                            const std::string& name,
-                                                            LookupReply reply,
-                                                            FileDescriptor memory) {
-  RemoteArray::Fields fields;
-  fields.name = name;
-  fields.description = std::move(reply.description);
-  fields.writable = reply.writable != 0;
-  fields.remote = {reply.id, reply.index, reply.address, reply.bytes, reply.plain != 0};
-  fields.ticket = std::move(reply.ticket);
-  fields.link = link;
-  if (link->carrier && !reply.carrier_key.empty()) {
-    // One that cannot be opened goes through slots.
-    auto opened = link->carrier->open(reply.carrier_key, reply.carrier_address);
-    if (opened) fields.carried = std::move(*opened);
-  }
-  std::lock_guard lock(link->mutex);
-  std::erase_if(link->memories, [](const auto& one) { return one.expired(); });
-  std::erase_if(link->arrays, [](const auto& one) { return one.expired(); });
-  if (memory && link->mode == LinkMode::shared) {
-    fields.memory = map_once(*link, std::move(memory), reply.memory_bytes);
-    const bool inside = fields.memory && reply.memory_offset >= 0 &&
-                        reply.bytes <= fields.memory->bytes() &&
-                        reply.memory_offset <= fields.memory->bytes() - reply.bytes;
-    if (inside) fields.mapped = fields.memory->data() + reply.memory_offset;
-  }
-  auto array = std::make_shared<RemoteArray>(std::move(fields));
-  if (link->withdrawn.contains(array->remote().id)) array->set_withdrawn();
-  link->arrays.push_back(array);
-  return array;
-}
-
-/// Asks whether somebody still uses an export by himself, connected or behind a fence; with `end`,
-/// after nobody can begin to any more.
+/// Asks the progress thread whether a requester, connected or behind a fence, still copies by
+/// itself into or out of an export. `end`: Ends the leases first, so that no copy begins any more.
 Result<std::future<bool>> FabricCore::ask_busy(const Export& one, bool end) {
   auto promise = std::make_shared<std::promise<bool>>();
   auto future = promise->get_future();
@@ -477,15 +348,13 @@ Result<std::future<bool>> FabricCore::ask_busy(const Export& one, bool end) {
     bool busy = fences_.in_use(index);
     for (auto& [connection, session] : sessions_) {
       if (session->lost || !session->server) continue;
-      // What is still to be sent of the array is sent from a copy.
+      // Bytes of the array that are still to be sent are sent from a copy.
       if (session->mode == LinkMode::network) wire_->keep_bulk(connection);
       if (end) {
-        session->leases.end(index);
+        session->grants.end_lease(index);
         send(*session, MessageType::withdrawn, 0, notice.bytes());
       }
-      const bool used = session->leases.in_use(index);
-      if (!used) session->revoke(index, id);
-      busy |= used;
+      busy |= session->grants.revoke(index, id);
     }
     promise->set_value(busy);
   });
@@ -493,32 +362,13 @@ Result<std::future<bool>> FabricCore::ask_busy(const Export& one, bool end) {
   return future;
 }
 
-Status FabricCore::export_array(ExportedArray array) {
-  std::lock_guard lock(withdrawing_mutex_);
-  if (withdrawing_.contains(array.name)) {
-    return Error{ErrorCode::invalid_argument,
-                 "'" + array.name + "' is still being withdrawn: withdraw it again first"};
-  }
-  return exports_->add(std::move(array));
-}
-
-/// Takes an export out of the table, or finds it where an earlier call has left it.
-Result<std::shared_ptr<Export>> FabricCore::begin_withdrawal(const std::string& name) {
-  std::lock_guard lock(withdrawing_mutex_);
-  if (const auto found = withdrawing_.find(name); found != withdrawing_.end()) {
-    return found->second;
-  }
-  auto removed = exports_->remove(name);
-  if (!removed) return Error{ErrorCode::not_found, "'" + name + "' is not exported"};
-  withdrawing_[name] = removed;
-  return removed;
-}
+Status FabricCore::export_array(ExportedArray array) { return exports_->add(std::move(array)); }
 
 Result<FabricCore::Withdrawal> FabricCore::start_withdraw(const std::string& name) {
-  const auto removed = begin_withdrawal(name);
-  if (!removed) return removed.error();
-  Withdrawal withdrawal{*removed, after_ns(options_.peer_timeout), {}};
-  if (auto busy = ask_busy(**removed, true)) withdrawal.busy = std::move(*busy);
+  const auto removed = exports_->begin_withdrawal(name);
+  if (!removed) return Error{ErrorCode::not_found, "'" + name + "' is not exported"};
+  Withdrawal withdrawal{removed, after_ns(options_.peer_timeout), {}};
+  if (auto busy = ask_busy(*removed, true)) withdrawal.busy = std::move(*busy);
   return withdrawal;
 }
 
@@ -527,7 +377,7 @@ std::optional<Status> FabricCore::look(Withdrawal& withdrawal) {
   const bool late = seams_.clock->now_ns() >= withdrawal.end_ns;
   bool busy = true;
   if (!withdrawal.busy.valid()) {
-    busy = fences_.in_use(one.index());  // closed: nobody changes them any more
+    busy = fences_.in_use(one.index());  // closed: no thread changes the fences any more
   } else if (withdrawal.busy.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
     busy = withdrawal.busy.get();
     if (busy && !late) {
@@ -538,17 +388,16 @@ std::optional<Status> FabricCore::look(Withdrawal& withdrawal) {
     return std::nullopt;
   }
   if (!busy && exports_->wait_unused(one, std::chrono::milliseconds(0))) {
-    std::lock_guard lock(withdrawing_mutex_);
-    withdrawing_.erase(one.array().name);
+    exports_->end_withdrawal(one);
     return Status{};
   }
   if (!late) {
     if (auto again = ask_busy(one, false)) withdrawal.busy = std::move(*again);
     return std::nullopt;
   }
-  return Error{ErrorCode::timeout, "'" + one.array().name +
-                                       "' was withdrawn, but a peer is still using it: keep its "
-                                       "memory, and withdraw it again"};
+  return Error{ErrorCode::timeout,
+               "'" + one.array().name + "' was withdrawn, but a peer is still using it",
+               "keep its memory, and withdraw it again"};
 }
 
 Status FabricCore::withdraw(const std::string& name) {

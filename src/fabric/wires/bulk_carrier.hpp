@@ -17,9 +17,9 @@
 namespace tranship::fabric {
 
 /// Copies between memory of this process and memory that a peer has registered, without the peer's
-/// help (RDMA). It listens for nobody: addresses and keys travel in the messages of a connection
-/// whose peer has proved who it is. Who gave a key away revokes it before he gives the memory on.
-/// Threads: all. What it hands out keeps it alive.
+/// help (RDMA). Nothing listens: addresses and keys travel in the messages of an authenticated
+/// connection. A process that granted a key revokes it before the memory is used for something
+/// else. Threads: all. What it hands out keeps it alive.
 class BulkCarrier {
  public:
   /// Memory of this process that peers who have its key may touch until this object ends. Where the

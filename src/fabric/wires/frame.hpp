@@ -13,8 +13,8 @@ namespace tranship::fabric {
 
 constexpr std::uint32_t wire_version_current = 3;
 
-/// What stands before each message: then come `body_bytes` and `bulk_bytes`. The checksums are 0
-/// and nobody looks at them unless one side has asked for them in its hello.
+/// Precedes each message, whose body of `body_bytes` and bulk of `bulk_bytes` follow. The checksums
+/// are 0 and ignored unless one side has asked for them in its hello.
 struct FrameHeader {
   std::uint32_t magic = magic_value;
   MessageType type = MessageType::hello;
@@ -39,11 +39,11 @@ using SessionToken = std::array<std::byte, 16>;
 
 /// What a side asks for in its hello: messages of both directions carry checksums.
 constexpr std::uint32_t option_checksums = 1;
-/// What a listener answers to those with whom it cannot talk at all; nothing is proved then.
+/// A listener's refusal of clients that encrypt, or do not, unlike itself; nothing is proved then.
 constexpr std::uint32_t option_refused_without_tls = std::uint32_t{1} << 30;
 constexpr std::uint32_t option_refused_with_tls = std::uint32_t{1} << 31;
 
-/// The first words of whoever connects over a network. Nothing in them names anybody.
+/// The first bytes that a client sends over a network. They identify no process.
 struct ClientHello {
   std::uint64_t magic = magic_value;
   std::uint32_t version = wire_version_current;
@@ -53,7 +53,7 @@ struct ClientHello {
   static constexpr std::uint64_t magic_value = 0x3148434e41525454;  // "TTRANCH1"
 };
 
-/// The answer: the listener proves that it has the key.
+/// The listener's answer, which proves that it has the key.
 struct ServerHello {
   std::uint64_t magic = ClientHello::magic_value;
   std::uint32_t version = wire_version_current;
@@ -62,7 +62,7 @@ struct ServerHello {
   Digest proof{};
 };
 
-/// The client proves it too, and says which session it wants to go on with.
+/// The client's proof, and the session that it resumes or joins.
 struct ClientProof {
   Digest proof{};
   SessionToken session{};      ///< All zero: a new one.
@@ -88,7 +88,7 @@ enum class ProvingSide : std::uint32_t { client = 1, server = 2 };
 Result<Digest> proof_of(const Key& key, ProvingSide side, const ClientHello& client,
                         const ServerHello& server, const ClientProof& claim = {});
 
-/// The checksum of what has a field for it, which counts as 0.
+/// Returns the checksum of a structure, whose own checksum field counts as 0.
 std::uint32_t checksum_of(FrameHeader header);
 std::uint32_t checksum_of(ServerReady ready);
 

@@ -15,7 +15,7 @@
 namespace tranship::fabric {
 namespace {
 
-/// Bytes that one turn reads at most, so that no connection keeps others waiting.
+/// Most bytes that one turn reads, so that no connection delays the others.
 constexpr std::size_t turn_bytes_max = std::size_t{8} << 20;
 /// Bytes that are read beyond a message's bulk: enough for the head of the next message, and little
 /// of its bulk, which has to be copied from there.
@@ -227,7 +227,7 @@ bool FrameWriter::write_front() {
     std::memcpy(CMSG_DATA(header), numbers.data(), length);
   }
   const ssize_t written = stream_.send(message);
-  if (written <= 0) return false;  // whoever reads the socket sees how it has failed
+  if (written <= 0) return false;  // reading from the socket reports how it has failed
   if (written_ == 0) frame.descriptors.clear();
   written_ += static_cast<std::size_t>(written);
   return true;

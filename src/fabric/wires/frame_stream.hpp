@@ -1,4 +1,4 @@
-// Messages over one socket: what is still to be written, and what has been read of the next one.
+// Writes and reads the messages of one socket.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@
 
 namespace tranship::fabric {
 
-/// Writes messages to a socket that never blocks. Over a network it keeps each until the other side
-/// says that it has come, so that a new connection can go on where a broken one ended.
+/// Writes messages to a socket that never blocks. Over a network it keeps each message until the
+/// other side has acknowledged it, so that a new connection can resume where a broken one ended.
 /// Threads: all.
 class FrameWriter {
  public:
@@ -31,8 +31,8 @@ class FrameWriter {
   /// Returns false, and queues nothing, if more than queue_bytes_max wait for the other side.
   bool send(const WireMessage& message, bool now);
 
-  /// Queues the number of the last message that came, if `after` or more have come since the other
-  /// side was told of one.
+  /// Queues an acknowledgement of the last message that arrived, if `after` or more have arrived
+  /// since the last acknowledgement.
   void acknowledge(std::uint64_t after);
 
   /// Whether messages carry checksums; before the first attach().
@@ -41,24 +41,24 @@ class FrameWriter {
   void attach(ByteStream stream, std::uint64_t received);
   /// Writes nothing until the next attach().
   void detach();
-  /// Copies the bulk of what may still be written: from now on nothing is read where it lay.
-  /// Returns false if there is no memory for that: then nothing more is written at all.
+  /// Copies the bulk of all messages that may still be written, so that its memory is not read any
+  /// more. Returns false if there is no memory for that: then nothing more is written at all.
   bool keep_bulk();
-  /// What was written is not written again: this connection does not go on.
+  /// Drops the messages that were written: the connection is not resumed.
   void forget_written();
 
-  /// Writes what the socket takes. Returns whether something is left.
+  /// Writes as much as the socket takes. Returns whether something is left.
   bool flush();
   bool idle() const;
-  /// Whether the other side has said that it has all messages. A writer that does not resume is
-  /// told nothing: it returns whether all are written.
+  /// Returns whether the other side has acknowledged all messages; for a writer that does not
+  /// resume, whether all are written.
   bool delivered() const;
-  /// Bytes of the messages that are still to be written. Waits for nobody.
+  /// Returns the bytes of the messages that are still to be written, without taking a lock.
   std::size_t backlog() const { return backlog_.load(std::memory_order_relaxed); }
 
-  /// The other side has received all up to this number.
+  /// Drops the messages up to this number: the other side has received them.
   void acknowledged(std::uint64_t sequence);
-  /// The last number that came from the other side, for what is written next.
+  /// Sets the number of the last message that arrived, which the next messages carry.
   void set_received(std::uint64_t sequence);
 
   static constexpr std::size_t queue_bytes_max = std::size_t{64} << 20;
@@ -99,11 +99,11 @@ class FrameWriter {
   std::uint64_t told_received_ = 0;
 };
 
-/// Reads messages from a socket that never blocks, and checks each length before it believes it.
+/// Reads messages from a socket that never blocks, and checks each length before it uses it.
 /// Threads: one.
 class FrameReader {
  public:
-  /// What to do with a message, and with the bytes that come with it.
+  /// Called for each message, and for the bulk that comes with it.
   struct Handlers {
     std::function<ReceiveBuffer(const MessageHeader&, std::span<const std::byte> body,
                                 std::int64_t offset, std::int64_t left)>

@@ -1,4 +1,4 @@
-// How both ends of a connection over a network prove who they are, and how a broken one goes on.
+// How both ends of a network connection authenticate, and how a broken connection is resumed.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -12,7 +12,7 @@
 namespace tranship::fabric {
 namespace {
 
-/// Whoever connects has so long to prove who he is.
+/// How long a client may take to authenticate.
 constexpr std::chrono::seconds proof_max{5};
 constexpr std::chrono::milliseconds reconnect_interval{50};
 
@@ -102,7 +102,7 @@ void SocketWire::start_handshake(Connection& connection) {
   if (!made) return stay_detached(find(connection.id), made.error());
   connection.tls = std::move(*made);
   connection.phase = Phase::securing;
-  if (connection.client) (void)secure(find(connection.id));  // it has the first word
+  if (connection.client) (void)secure(find(connection.id));  // the client begins
 }
 
 /// Goes on with the handshake of TLS; true when it is done.
@@ -146,7 +146,7 @@ void SocketWire::not_secured(const ConnectionPointer& connection) {
                              wrong_key(connection->address).hint});
 }
 
-/// Tells a client in the clear why nobody can talk with it, and ends its connection.
+/// Sends a client, unencrypted, the reason why it is refused, and ends its connection.
 void SocketWire::refuse(Connection& connection, std::uint32_t why) {
   std::array<std::byte, 4096> dropped{};  // what is left unread would end the connection first
   while (recv(connection.socket.get(), dropped.data(), dropped.size(), MSG_DONTWAIT) > 0) continue;
@@ -174,7 +174,7 @@ void SocketWire::go_on(const ConnectionPointer& connection) {
   if (one.phase == Phase::connecting) {
     if (const int error = socket_error(one.socket); error != 0) {
       const Error why{ErrorCode::peer_lost, std::strerror(error)};
-      // Where nobody listens any more the process has ended.
+      // If nothing listens there any more, the process has exited.
       return error == ECONNREFUSED ? lose(connection, why) : stay_detached(connection, why);
     }
     {
@@ -251,7 +251,7 @@ bool SocketWire::take_hello(Connection& connection) {
     return false;
   }
   if (connection.hello.version != wire_version_current) {
-    refuse(connection, 0);  // the answer says this side's version
+    refuse(connection, 0);  // the answer carries this side's version
     return false;
   }
   ServerHello answer;
@@ -326,7 +326,7 @@ bool SocketWire::take_proof(const ConnectionPointer& connection) {
   connection->announced = true;
   opened(*connection, 0);
   // No message goes over a bulk socket before the client has sent one over it: this answer may be
-  // lost, and the client know nothing of the socket.
+  // lost, and the client would not use the socket.
   if (connection->bulk_of == 0) options_.handlers.arrived(connection->id);
   return connection->phase == Phase::open;
 }
@@ -425,7 +425,7 @@ bool SocketWire::take_ready(Connection& connection) {
 }
 
 /// Makes a connection's bulk sockets one after another, so that each client takes one of the few
-/// places of those who have not proved who they are. It goes on without those that cannot be made.
+/// places of unauthenticated connections. The link works without those that cannot be made.
 void SocketWire::connect_next_bulk_socket(const ConnectionPointer& link) {
   if (link->bulk_sockets_left == 0 || link->phase != Phase::open) return;
   {
@@ -449,7 +449,7 @@ void SocketWire::connect_next_bulk_socket(const ConnectionPointer& link) {
   add_network_client(std::move(bulk), std::move(*socket));
 }
 
-/// A client has come back: its session goes on over the new socket.
+/// Resumes the session of a client that has connected again, over the new socket.
 void SocketWire::resume(const ConnectionPointer& old, const ConnectionPointer& fresh,
                         std::uint64_t received) {
   old->writer.detach();

@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint64_t local_tag = ~std::uint64_t{0};
 constexpr std::uint64_t network_tag = local_tag - 1;
 constexpr std::chrono::milliseconds tick_interval{20};
-/// What was sent to a connection that is closed may take so long to go out.
+/// How long the messages of a closed connection may take to leave.
 constexpr std::chrono::milliseconds linger_max{300};
 /// A connection that breaks sooner has had a short life; so many of them without a message that
 /// came through are the last. One that damages every message would be made anew for ever.
@@ -75,7 +75,7 @@ Status SocketWire::start() {
     if (Status status = look_at(local_listener_, local_tag); !status) return status;
   }
   if (!options_.listen.empty()) {
-    // Without these libraries nobody could ever come in.
+    // Without these libraries no process could ever connect.
     if (options_.tls) {
       if (auto library = tls_library(); !library) return library.error();
     }
@@ -176,9 +176,9 @@ void SocketWire::send(ConnectionId id, const WireMessage& message) {
   auto connection = find(id);
   if (!connection || message.body.size() > body_bytes_max) return;
   if (!connection->local) connection = way_of(connection, message);
-  // What is long is written by the thread of progress(), while the caller prepares what comes next.
+  // The thread of progress() writes long messages, while the caller prepares the next one.
   const bool now = message.bulk.empty();
-  // The other side has read nothing for long: it is told so by the end of the connection, which
+  // The other side has read nothing for long: the connection ends, which
   // does not go on without this message.
   if (!connection->writer.send(message, now)) return give_up(*connection);
   if (connection->writer.idle() || connection->phase != Phase::open) return;
@@ -188,7 +188,7 @@ void SocketWire::send(ConnectionId id, const WireMessage& message) {
 
 /// Which socket a message goes over. An answer goes where its question came, whose bytes it
 /// acknowledges; what else has bulk goes where least is to be written, over a socket that stands if
-/// there is one. Who sends a message that depends on an earlier one with bulk waits for that one's
+/// there is one. A sender whose message depends on an earlier one with bulk waits for that one's
 /// answer, or for in_order().
 SocketWire::ConnectionPointer SocketWire::way_of(const ConnectionPointer& connection,
                                                  const WireMessage& message) {
@@ -291,7 +291,7 @@ void SocketWire::flush(Connection& connection) {
   if (connection.phase != Phase::open && connection.phase != Phase::closing) return;
   std::lock_guard lock(mutex_);
   // Looked at behind the lock: a thread that has queued a message since then, and found the
-  // socket watched, would wait for ever for somebody to write it.
+  // socket watched, would wait for ever to be written.
   watch(connection, connection.writer.idle() ? EPOLLIN : EPOLLIN | EPOLLOUT);
 }
 
@@ -308,8 +308,8 @@ void SocketWire::accept_all(const FileDescriptor& listener, bool local) {
   }
 }
 
-/// No descriptor is left for somebody who comes: he is accepted with the spare one and let go, so
-/// that he learns of it and the listener does not report him for ever.
+/// Refuses a client for which no descriptor is left: accepts it with the spare one and closes that,
+/// so that the client notices, and the listener does not report the client for ever.
 void SocketWire::refuse_one(const FileDescriptor& listener) {
   spare_.reset();
   FileDescriptor refused(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -357,7 +357,7 @@ bool SocketWire::progress() {
         handle(*connection, event.events);
       }
     } catch (const std::bad_alloc&) {
-      // Whose message has no room is let go; the others go on.
+      // A connection whose message has no room ends; the others go on.
       if (connection) lose(connection, {ErrorCode::out_of_memory, "no memory for its messages"});
     }
   }
@@ -381,7 +381,7 @@ void SocketWire::handle(Connection& connection, std::uint32_t events) {
 
 void SocketWire::read(const ConnectionPointer& connection) {
   if (connection->phase == Phase::closing) {
-    // Nobody reads what comes any more, but the other side's end counts.
+    // Messages are not read any more, but the end of the other side counts.
     std::array<std::byte, 4096> dropped{};
     const ssize_t length = recv(connection->socket.get(), dropped.data(), dropped.size(), 0);
     if (length == 0 || (length < 0 && errno != EAGAIN)) remove(connection->id);
@@ -504,7 +504,7 @@ void SocketWire::close_socket(const ConnectionPointer& connection) {
     remove(id);
     return;
   }
-  // What it sends from may be gone before the other side has read it.
+  // Its memory may be freed before the other side has read the bytes.
   connection->writer.forget_written();
   (void)connection->writer.keep_bulk();
   connection->phase = Phase::closing;
@@ -541,7 +541,8 @@ bool SocketWire::tick() {
 }
 
 void SocketWire::drain() {
-  // Whoever comes now learns at once that nobody listens, though arrays of peers may keep the wire.
+  // Close the listeners now, since arrays of peers may keep this object alive: clients that connect
+  // are refused at once.
   local_listener_.reset();
   network_listener_.reset();
   std::vector<ConnectionId> ids;

@@ -16,25 +16,27 @@
 
 namespace tranship::fabric {
 
-/// The wire of sockets.
-/// On one machine it listens on an abstract Unix-domain address, and lets in processes of the same
-/// user, and of those that `users` names, as the kernel tells them. Over a network both sides prove
-/// by challenge and response that they have the key before either says anything else; a connection
-/// that breaks is made anew within `reconnect`, and goes on where it was. With `tls` nothing is
-/// said over a network that is not encrypted, and nobody is talked to who does not encrypt.
-/// A connection over a network may have further sockets for messages with bulk, where one does not
-/// fill the wire; small messages do not wait behind those then. Each socket is made anew by itself.
-/// Who has not proved that he may come in takes one of a few places, for a moment.
+/// A wire over sockets.
+/// On one machine it listens on an abstract Unix-domain address, and accepts processes of the same
+/// user, and of the users in `users`, as the kernel reports them. Over a network both sides prove
+/// by challenge and response that they have the key, before any message; a connection that breaks
+/// is made anew within `reconnect`, and resumes where it broke. With `tls` everything on a network
+/// is encrypted, and peers that do not encrypt are refused. A connection over a network may have
+/// further sockets for messages with bulk, for when one does not fill the link; small messages do
+/// not wait behind bulk then. Each socket is made anew by itself. Connections that have not
+/// authenticated yet share a few places, each for a limited time.
 class SocketWire final : public Wire {
  public:
   struct Options {
     bool listen_locally = false;
     std::string listen;        ///< HOST:PORT on which to listen for others; empty: on none.
-    Key key{};                 ///< Lets in over a network whoever has it.
-    std::vector<uid_t> users;  ///< Other users of this machine that may come in.
-    std::chrono::milliseconds reconnect{1000};  ///< A broken network connection lasts so long.
-    std::chrono::seconds silence{60};  ///< A machine whose kernel is silent for so long is gone.
-    bool tls = false;                  ///< Connections over a network are encrypted by TLS 1.3.
+    Key key{};                 ///< Authenticates peers over a network.
+    std::vector<uid_t> users;  ///< Other users of this machine that may connect.
+    /// How long a broken network connection may take to be made anew.
+    std::chrono::milliseconds reconnect{1000};
+    /// A machine whose kernel does not answer for this time counts as lost.
+    std::chrono::seconds silence{60};
+    bool tls = false;        ///< Connections over a network are encrypted by TLS 1.3.
     bool checksums = false;  ///< Their messages carry checksums; one side's wish is enough.
     /// Sockets of each connection that this side makes over a network, 1 to sockets_max.
     int sockets = 1;
@@ -65,13 +67,13 @@ class SocketWire final : public Wire {
   enum class Phase {
     connecting,      ///< The client's TCP connection is being made.
     securing,        ///< The handshake of TLS goes on.
-    awaiting_hello,  ///< The listener has heard nothing yet.
+    awaiting_hello,  ///< The listener has received nothing yet.
     awaiting_server_hello,
     awaiting_proof,
     awaiting_ready,
     open,
     detached,  ///< The socket has broken; a new one may come.
-    closing    ///< Closed by close(); what was sent still goes out.
+    closing    ///< Closed by close(); queued messages still leave.
   };
   struct Connection {
     explicit Connection(bool is_local) : local(is_local), writer(!is_local), reader(is_local) {}
@@ -85,7 +87,7 @@ class SocketWire final : public Wire {
     std::shared_ptr<TlsStream> tls;  ///< Encrypts what goes over the socket; null: nothing does.
     SocketPeer peer;
     std::string address;
-    std::uint32_t events = 0;  ///< That epoll looks for.
+    std::uint32_t events = 0;  ///< The events that epoll reports.
     Clock::time_point deadline = Clock::time_point::max();
     Clock::time_point next_try{};
     Key key{};
@@ -97,18 +99,19 @@ class SocketWire final : public Wire {
     Clock::time_point opened_at{};
     std::uint64_t resumed_from = 0;  ///< What the other side had received when it was opened.
     int short_lives = 0;  ///< Times in a row that it broke at once and nothing had come through.
-    std::string trouble;  ///< Why it broke.
+    std::string trouble;  ///< Why the connection broke.
     FrameWriter writer;
     FrameReader reader;
     /// Of a bulk socket: the connection whose bulk it carries. 0: it is no bulk socket.
     ConnectionId bulk_of = 0;
     /// Of a client's connection: bulk sockets that are still to be made, one after another.
     int bulk_sockets_left = 0;
-    /// Those of this connection that messages go over. Guarded by mutex_.
+    /// The bulk sockets of this connection that carry messages. Guarded by mutex_.
     std::vector<std::shared_ptr<Connection>> bulk_sockets;
-    /// Those in their handshake, or over which the client has sent nothing yet. Guarded by mutex_.
+    /// Bulk sockets in their handshake, or over which the client has sent nothing. Guarded by
+    /// mutex_.
     std::vector<std::shared_ptr<Connection>> bulk_sockets_joining;
-    /// By slot: which of them has brought a question that is not answered yet. Guarded by mutex_.
+    /// The socket that brought each slot's unanswered command, by slot. Guarded by mutex_.
     std::map<std::uint32_t, std::shared_ptr<Connection>> brought_by;
     /// The connection that its messages belong to.
     ConnectionId link() const { return bulk_of != 0 ? bulk_of : id; }
@@ -177,12 +180,12 @@ class SocketWire final : public Wire {
   FileDescriptor epoll_;
   FileDescriptor local_listener_;
   FileDescriptor network_listener_;
-  FileDescriptor spare_;  ///< Given up for a moment to refuse somebody where no other is left.
+  FileDescriptor spare_;  ///< Closed to accept and refuse a client when no descriptor is left.
   Clock::time_point next_tick_{};
   mutable std::mutex mutex_;  ///< guards what follows
   std::map<ConnectionId, ConnectionPointer> connections_;
   ConnectionId last_id_ = 0;
-  Key key_{};  ///< Of those that come in over a network.
+  Key key_{};  ///< Authenticates processes that connect over a network.
 };
 
 }  // namespace tranship::fabric

@@ -132,7 +132,7 @@ TlsStream::~TlsStream() {
 Result<std::shared_ptr<TlsStream>> TlsStream::make(const Options& options) {
   const auto library = tls_library();
   if (!library) return library.error();
-  // The key itself proves who both sides are; what encrypts is another one that follows from it.
+  // The key itself authenticates both sides; a key that is derived from it encrypts.
   constexpr char purpose[] = "tranship tls 1.3 external psk";
   const auto psk = hmac_sha256(options.key, std::as_bytes(std::span(purpose)));
   if (!psk) return psk.error();
@@ -216,7 +216,7 @@ TlsStream::Step TlsStream::shake_hands() {
     return Step::failed;
   }
   if (!flushed) return Step::waits;
-  // Somebody with a certificate and without the key: refused above already, and here again.
+  // A peer with a certificate and without the key: refused above already, and here again.
   if (library_.ssl_session_reused(ssl_) != 1 || library_.ssl_version(ssl_) != version_1_3) {
     fail(EPROTO);
     return Step::failed;

@@ -20,10 +20,10 @@ namespace tranship::fabric {
 
 /// Encrypts and decrypts what goes over a socket that never blocks. Both sides prove in the
 /// handshake that they have the key, which is an external pre-shared key (RFC 8446, 2.2) with a
-/// Diffie-Hellman exchange beside it: who learns the key later cannot read what was recorded.
-/// There are no certificates, session tickets or early data.
-/// Owns its buffers (some 300 KiB), not the socket.
-/// Threads: all; a call waits for the encryption of at most 128 KiB by another one.
+/// Diffie-Hellman exchange beside it: traffic that was recorded stays secret if the key leaks
+/// later. There are no certificates, session tickets or early data. Owns its buffers (some 300
+/// KiB), not the socket. Threads: all; a call waits for the encryption of at most 128 KiB by
+/// another one.
 class TlsStream {
  public:
   enum class Side { client, server };

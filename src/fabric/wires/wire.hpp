@@ -1,4 +1,4 @@
-// Connections between processes, and the messages that go over them.
+// The interface of what carries messages between processes.
 #pragma once
 
 #include <sys/types.h>
@@ -20,29 +20,28 @@ namespace tranship::fabric {
 
 using ConnectionId = std::uint64_t;
 
-/// What is known of the process at the other end before it has said a word.
+/// The process at the other end of a connection, as the kernel reports it.
 struct WirePeer {
-  bool local = false;  ///< It is on this machine, and the kernel says the following of it.
-  pid_t pid = 0;       ///< 0: in a namespace of processes that this one does not see.
-  int pidfd = -1;      ///< Readable when it has ended; owned by the wire. -1: unknown.
+  bool local = false;  ///< The process is on this machine; otherwise only `address` is set.
+  pid_t pid = 0;       ///< 0: the process lies in a namespace that this one does not see.
+  int pidfd = -1;      ///< Readable when the process has exited; owned by the wire. -1: unknown.
   std::string address;
 };
 
-/// A message to send. What it refers to is copied, but for `bulk`.
+/// A message to send. Its parts are copied, except for `bulk`.
 struct WireMessage {
   MessageHeader header;
   std::span<const std::byte> body;
-  /// Bytes that the receiver's wire writes where its `place` handler says. They are read where they
-  /// lie, once or again, until `owner` is released.
+  /// Bytes that the receiver's wire writes where its `place` handler says. The sender's wire reads
+  /// them where they lie, perhaps several times, until it releases `owner`.
   std::span<const std::byte> bulk;
-  /// Held while `bulk` may still be read: until the other side says that it has the message, the
-  /// connection is lost, or keep_bulk() has copied what was left.
+  /// Held while `bulk` may still be read: until the receiver has acknowledged the message, the
+  /// connection is lost, or keep_bulk() has copied the rest.
   std::shared_ptr<const void> owner{};
-  /// Whether `owner` keeps `bulk` as it is until the other side has the message, and nobody else
-  /// needs the memory before: keep_bulk() copies nothing then.
+  /// Whether `owner` keeps `bulk` unchanged until the message is acknowledged, and the memory is
+  /// not needed before: keep_bulk() copies nothing then.
   bool bulk_stays = false;
-  /// Descriptors to hand over, which are duplicated; only to a local peer, at most
-  /// descriptors_max.
+  /// Descriptors to duplicate to a peer on this machine, at most descriptors_max.
   std::span<const int> descriptors;
 };
 
@@ -50,30 +49,31 @@ constexpr std::size_t descriptors_max = 4;
 /// Largest body of a message, in bytes. Names and descriptions of arrays are the longest.
 constexpr std::size_t body_bytes_max = std::size_t{4} << 20;
 
-/// Where some of a message's bulk is written.
+/// Memory that part of a message's bulk is written to.
 struct ReceiveBuffer {
   std::span<std::byte> bytes;  ///< Empty refuses the message, and ends the connection.
-  /// Released once they are written: until then `bytes` may be.
+  /// Held while `bytes` may be written; released afterwards.
   std::shared_ptr<const void> held{};
 };
 
-/// Carries messages, each whole and once, between processes that have proved who they are: in
-/// order, but for those with bulk over a connection of several sockets, which others may overtake.
-/// A connection ends by close(), or is lost; what was sent to it and not yet received is lost then.
-/// Over a network, a broken connection is made anew behind the same id, within a limit, and goes on
-/// where it was.
-/// Threads: progress(), arm() and close() from one thread, to which handlers are called; send(),
+/// Carries messages between authenticated processes, each message whole and once. Messages arrive
+/// in order, except that others may overtake those with bulk on a connection of several sockets. A
+/// connection ends by close(), or is lost; messages that have not arrived by then are lost too.
+/// Over a network, a broken connection is made anew under the same id, within a limit, and resumes
+/// where it broke.
+/// Threads: progress(), arm() and close() from one thread, on which handlers are called; send(),
 /// connect() and keep_bulk() from all. Handlers may call everything but progress().
 class Wire {
  public:
   struct Handlers {
-    std::function<void(ConnectionId)> arrived;  ///< Somebody came in, and proved that he may.
+    /// Called when a process has connected and was authenticated.
+    std::function<void(ConnectionId)> arrived;
     std::function<void(ConnectionId, const MessageHeader&, std::span<const std::byte> body,
                        std::span<FileDescriptor> descriptors)>
         message;
-    /// Returns where the bulk of a message belongs from its byte `offset` on: room for at most the
-    /// `left` bytes that are still to come. Asked anew for each part that comes, so that who gives
-    /// the room can take it back between two of them.
+    /// Returns where to write the bulk of a message from its byte `offset` on: room for at most the
+    /// `left` bytes that are still to come. Called anew for each part, so that memory can be
+    /// withdrawn between two parts.
     std::function<ReceiveBuffer(ConnectionId, const MessageHeader&, std::span<const std::byte> body,
                                 std::int64_t offset, std::int64_t left)>
         place;
@@ -82,29 +82,31 @@ class Wire {
 
   virtual ~Wire() = default;
 
-  /// Where this process listens, and the key that lets others in over a network.
+  /// Returns where this process listens, and the key that authenticates peers over a network.
   virtual Contact contact() const = 0;
 
-  /// From now on also lets in over a network who has this key: that of a group.
+  /// From now on also accepts connections over a network that prove to have this key.
   virtual void accept_key(const Key& key) = 0;
 
-  /// Readable when progress() has something to do, once arm() returned true.
+  /// Returns a descriptor that is readable when progress() has something to do, once arm() has
+  /// returned true.
   virtual int event_descriptor() const = 0;
   virtual bool arm() = 0;
   virtual bool progress() = 0;
 
   /// Begins a connection: over a Unix-domain socket where the contact names one that can be
   /// reached, else over the network. Messages may be sent at once.
-  /// @error invalid_argument for an address that cannot be used; peer_lost if nobody listens there
+  /// @error invalid_argument if an address cannot be used; peer_lost if nothing listens there
   virtual Result<ConnectionId> connect(const Contact& contact) = 0;
 
   virtual void send(ConnectionId connection, const WireMessage& message) = 0;
 
-  /// From now on the bulk of what was sent is read nowhere but in copies of it. Threads: all.
+  /// Copies the bulk of messages that are not yet acknowledged, so that the memory where it lies is
+  /// not read any more. Threads: all.
   virtual void keep_bulk(ConnectionId connection) = 0;
 
-  /// Whether a message that is sent now arrives behind all that were sent before: nothing with bulk
-  /// is on its way over another socket.
+  /// Returns whether a message that is sent now arrives after all that were sent before: none with
+  /// bulk is under way over another socket.
   virtual bool in_order(ConnectionId connection) const {
     (void)connection;
     return true;
@@ -112,11 +114,11 @@ class Wire {
 
   virtual WirePeer peer(ConnectionId connection) const = 0;
 
-  /// Ends a connection after what was sent has gone out, within a limit.
+  /// Ends a connection once the messages that were sent have left, within a time limit.
   virtual void close(ConnectionId connection) = 0;
 
-  /// Closes all connections, listens no longer, and waits, within a limit, until what was sent has
-  /// gone out.
+  /// Stops listening, closes all connections, and waits, within a time limit, until the messages
+  /// that were sent have left.
   virtual void drain() = 0;
 };
 

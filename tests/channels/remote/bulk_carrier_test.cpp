@@ -232,7 +232,7 @@ TEST(copies_of_a_carrier_can_be_cancelled) {
   }
 }
 
-/// The end of a cancelled copy is told when its memory is the caller's again, and not before.
+/// The end of a cancelled copy is reported when nothing touches its memory any more, not before.
 TEST(cancelled_copies_in_flight_end_first) {
   Play play(Transport::automatic);
   play.card->stubborn = true;
@@ -262,7 +262,8 @@ TEST(withdraw_waits_for_the_copies_of_carriers) {
   EXPECT(late.error().code == ErrorCode::not_found);
 }
 
-/// Over a network nobody sees whether the peer still copies: its key ends, and its copy fails.
+/// Over a network the exporter does not see whether a peer copies: its key ends, and its copy
+/// fails.
 TEST(withdraw_revokes_keys_over_a_network) {
   Play play(Transport::network);
   play.card->stubborn = true;

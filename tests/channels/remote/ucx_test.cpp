@@ -143,7 +143,7 @@ TEST(ucx_refuses_what_leaves_the_array_or_may_not_be_written) {
   EXPECT_EQ(stage.counter->writes.load(), 0);
 }
 
-/// Puts and gets need no help: a process that stands still keeps nobody waiting.
+/// Puts and gets need no help of the other process: one that stands still delays no copy.
 TEST(ucx_reaches_a_stopped_peer) {
   Stage stage;
   stage.child->stop();

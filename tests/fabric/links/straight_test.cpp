@@ -44,7 +44,7 @@ bool same(const std::vector<std::byte>& one, const std::vector<std::byte>& other
   return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size()) == 0;
 }
 
-/// Memory of its own mapping: whoever touches it after it was given back ends the process.
+/// Memory with a mapping of its own: an access after its release crashes the process.
 struct Mapping {
   Mapping()
       : data(static_cast<std::byte*>(mmap(nullptr, array_bytes, PROT_READ | PROT_WRITE,
@@ -295,7 +295,7 @@ TEST(an_answer_brings_what_was_asked_for) {
   std::array<Finished, 1> finished;
   REQUIRE(queue->take(finished) == 1);
   const auto room = requester.place(0, 0, 65536).bytes;
-  EXPECT(room.data() == segment.data(0));  // nobody wants it any more
+  EXPECT(room.data() == segment.data(0));  // the answer is dropped
   answer();
   ask(2);
   answer();  // that it ended well, and no bytes

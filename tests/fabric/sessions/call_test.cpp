@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Keeps what one side was told, and wakes who waits for it.
+/// Collects the messages that one side received, and wakes threads that wait for them.
 struct Heard {
   void add(std::string text) {
     std::lock_guard lock(mutex);
@@ -211,7 +211,7 @@ TEST(what_is_told_arrives_in_order_though_all_slots_are_taken) {
     };
     const auto end = std::chrono::steady_clock::now() + patience;
     while (!all_came() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(5ms);
-    REQUIRE(all_came());  // though nobody asks anything any more
+    REQUIRE(all_came());  // though no questions are sent any more
     std::lock_guard lock(asked.mutex);
     const auto first = std::find_if(asked.texts.begin(), asked.texts.end(), told);
     int number = 0;
@@ -247,7 +247,7 @@ TEST(notices_come_in_order) {
     }
     REQUIRE(talkers.notices.wait_for(50));
     for (std::size_t k = 0; k < 50; ++k) EXPECT_EQ(talkers.notices.texts[k], std::to_string(k));
-    EXPECT(talkers.exporter->notify(RequesterId{12345}, {}).ok());  // nobody hears it
+    EXPECT(talkers.exporter->notify(RequesterId{12345}, {}).ok());  // it is dropped
   }
 }
 

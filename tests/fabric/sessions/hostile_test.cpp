@@ -142,7 +142,7 @@ TEST(frames_that_break_the_rules_are_refused) {
   EXPECT_EQ(read_frame(header).frames, 1);
   EXPECT(read_frame(header, false).outcome == Outcome::refused);
   header.bulk_bytes = std::uint32_t{1} << 31;
-  EXPECT_EQ(read_frame(header).placed, 0);  // nobody is asked for so much
+  EXPECT_EQ(read_frame(header).placed, 0);  // no room is requested for so much
   header = {};
   header.descriptors = 1;
   header.body_bytes = 64;
@@ -459,7 +459,7 @@ TEST(a_local_greeting_without_its_bell_is_refused_alone) {
   EXPECT(recv(socket.get(), body.data(), body.size(), MSG_WAITALL) == std::ssize(body));
   Welcome welcome;
   REQUIRE(decode(body, welcome));
-  EXPECT(welcome.error_code != 0);
+  EXPECT(welcome.error.has_value());
   auto other = open_fabric(options_for(Transport::automatic));
   connect_to(*other, contact);
 }
@@ -472,7 +472,7 @@ TEST(strangers_who_say_nothing_make_room_for_others) {
 }
 
 TEST(other_users_of_the_machine_stay_out) {
-  if (geteuid() != 0) return;  // nobody else can be played
+  if (geteuid() != 0) return;  // acting as other users needs root
   auto fabric = open_fabric(options_for(Transport::automatic));
   const std::string contact = fabric->contact();
   const std::string name = contact.substr(std::strlen("unix:@"));
@@ -582,15 +582,18 @@ TEST(a_session_that_was_closed_is_not_taken_up_again) {
 
 TEST(words_of_a_peer_are_made_fit_to_be_shown) {
   Welcome welcome;
-  welcome.error_text = "no\x1b[2Jroom";
+  welcome.error = Error{ErrorCode::out_of_memory, "no\x1b[2Jroom", "ask \x1b[2Jlater"};
   welcome.greeting.version = std::string(5000, 'v');
   welcome.identity.host = "\xff\xfe";
   Welcome read;
   REQUIRE(decode(encode(welcome), read));
-  EXPECT(read.error_text.find('\x1b') == std::string::npos);
+  REQUIRE(read.error.has_value());
+  EXPECT(read.error->text().find('\x1b') == std::string::npos);
   EXPECT(read.greeting.version.size() < 300);
   EXPECT(read.identity.host.find('\xff') == std::string::npos);
-  welcome.error_text = "plain words";
+  welcome.error = Error{ErrorCode::out_of_memory, "plain words", "a hint"};
   REQUIRE(decode(encode(welcome), read));
-  EXPECT_EQ(read.error_text, std::string("plain words"));
+  REQUIRE(read.error.has_value());
+  EXPECT_EQ(read.error->message, std::string("plain words"));
+  EXPECT_EQ(read.error->hint, std::string("a hint"));
 }

@@ -49,7 +49,7 @@ struct Answered {
   std::vector<std::size_t> lengths;
 };
 
-/// An exporter of "a", a requester with so many sockets, and somebody between them.
+/// An exporter of "a", a requester with several sockets, and a relay between them.
 struct Meeting {
   Answered answered{};
   std::vector<std::byte> array = std::vector<std::byte>(array_bytes);

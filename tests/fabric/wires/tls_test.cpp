@@ -1,4 +1,4 @@
-// Connections over a network with somebody between both ends, who reads, changes and cuts them.
+// Connections over a network with a man in the middle, which reads, changes and cuts them.
 #include "fabric/wires/tls_stream.hpp"
 
 #include <fcntl.h>
@@ -37,7 +37,7 @@ FabricOptions network_options(bool tls, bool checksum, const Key& key = known_ke
   return options;
 }
 
-/// An exporter of "a", a requester, and somebody between them.
+/// An exporter of "a", a requester, and a man in the middle.
 struct Meeting {
   std::vector<std::byte> array = std::vector<std::byte>(array_bytes);
   std::unique_ptr<Fabric> exporter;

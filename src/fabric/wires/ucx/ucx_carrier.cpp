@@ -22,12 +22,12 @@ using Clock = std::chrono::steady_clock;
 /// Not sysv: its segments are open to other users of the same group.
 constexpr const char* shared_transports = "posix,cma,self";
 constexpr const char* rdma_transports = "rc,dc,ud";
-/// A put or get of so many bytes keeps the worker from others for some 100 us.
+/// Bytes of one put or get, which occupies the worker for some 100 us.
 constexpr std::int64_t part_bytes_max = std::int64_t{1} << 20;
 constexpr std::size_t operations_max = 16;
 /// Looks without an event before a copy gives its core away.
 constexpr int idle_max = 1000;
-/// A copy that is to stop waits so long for what is under way before it breaks its endpoint.
+/// How long a copy that is to stop waits for its operations before it breaks its endpoint.
 constexpr std::chrono::seconds stop_patience{2};
 /// UCX ends all operations of an endpoint that is closed by force.
 constexpr std::chrono::seconds close_patience{30};
@@ -49,7 +49,8 @@ std::vector<ConfigValue> config_of(UcxCarrier::Reach reach) {
           {"MM_ERROR_HANDLING", "y"}};
 }
 
-/// A failure is our error to report. A level that somebody chose stays.
+/// Silences UCX's own messages, since failures are reported as errors. A level that the user has
+/// set stays.
 void quiet(const ucp::Functions& calls) {
   if (calls.get_option == nullptr || calls.set_option == nullptr) return;
   std::array<char, 32> level{};
@@ -187,7 +188,7 @@ class UcxMemory final : public BulkCarrier::Memory {
 
 Error stopped() { return {ErrorCode::cancelled, "the copy was cancelled"}; }
 
-/// UCX copies in progress(): to give the core away while it does costs a turn of whoever wants it.
+/// UCX copies in progress(): yielding the core meanwhile costs a time slice of another thread.
 void Flights::pause() {
   if (idle_ > idle_max || state_.waiting.load(std::memory_order_relaxed) > 0) {
     std::this_thread::yield();
@@ -276,7 +277,7 @@ Status UcxPeer::connect(std::span<const std::byte> address) {
                           ucp::EndpointParameters::has_error_handler;
   parameters.address = padded.data();
   parameters.error_mode = ucp::error_mode_peer;
-  parameters.error_handler = [](void*, ucp::Handle, ucp::Status) {};  // operations tell
+  parameters.error_handler = [](void*, ucp::Handle, ucp::Status) {};  // operations report it
   const auto lock = state_->enter();
   const auto status = state_->calls().create_endpoint(state_->worker, &parameters, &endpoint);
   if (status == ucp::ok) return {};
@@ -339,7 +340,7 @@ Status UcxMemory::move_run(Flights& flights, std::byte* local, std::uint64_t rem
   return {};
 }
 
-/// A put that has ended has left this memory; a flush says that it has arrived in the other one.
+/// A put that has ended has left this memory; a flush ends when it has arrived in the other one.
 Status UcxMemory::flush(Flights& flights, const std::function<bool()>& stop) {
   const ucp::OperationParameters parameters;
   return flights.start(stop, [&](ucp::Handle endpoint) {
@@ -366,7 +367,7 @@ Status UcxMemory::move(const BulkCarrier::Movement& movement, const std::functio
   };
   bool broken = failed(status);
   if (write && !broken) {
-    // Also after a cancel: what has left this memory has arrived before the end is told.
+    // Also after a cancel: what has left this memory has arrived before the end is reported.
     const auto late = Clock::now() + stop_patience;
     const Status flushed = flush(flights, [&] { return stop() && Clock::now() > late; });
     broken = !flushed;

@@ -23,7 +23,7 @@ class UcxLibrary {
   const ucp::Functions& calls() const { return functions_; }
   const std::string& path() const { return path_; }
   const std::string& version() const { return version_; }
-  /// Whether nobody in this process had loaded it before: its settings are ours to make.
+  /// Returns whether this object loaded the library: then its settings may be changed.
   bool own() const { return own_; }
 
   /// An error with UCX's own word for the status.
