@@ -467,7 +467,7 @@ def test_bad_streams(gpus: ts.Engine, case: str) -> None:
 
 @pytest.mark.parametrize("memory", ["gpu", "device-1", "Device0", "", "devices"])
 def test_memories_that_do_not_exist(gpus: ts.Engine, memory: str) -> None:
-    with pytest.raises(ts.InvalidArgument, match=r"memory is.*device0"):
+    with pytest.raises(ts.InvalidArgument, match=r"memory=.*device0"):
         gpus.empty(3, memory=memory)
 
 

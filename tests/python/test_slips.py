@@ -258,7 +258,7 @@ def test_archives_on_the_command_line(
     assert np.array_equal(staging.get("z", 0), FIELD + 1)
     np.save(tmp_path / "a.npy", FIELD)
     code, err = run("put", server.contact, "z", 1, tmp_path / "a.npy", "--member", "a")
-    assert code == 2 and "is no archive" in err
+    assert code == 2 and "is not an archive" in err
 
 
 NO_ARRAYS: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -292,14 +292,14 @@ def test_negative_versions_on_the_command_line(
     server: ts.StagingServer, staging: ts.Staging, tmp_path: Path
 ) -> None:
     np.save(tmp_path / "a.npy", FIELD)
-    code, err = run("put", server.contact, "n", "-1", tmp_path / "a.npy")
-    assert code == 2 and "-1 is read as an option" in err and "write -- between" in err
-    assert run("put", "--lower", "-3,-4", "--", server.contact, "n", -1, tmp_path / "a.npy")[0] == 0
+    words = (server.contact, "n", "-1", tmp_path / "a.npy", "--lower", "-3,-4")
+    assert run("put", *words)[0] == 0
     assert np.array_equal(staging.get("n", -1, (-3, -4), (0, 0)), FIELD)
-    code, err = run("get", server.contact, "n", "-1", tmp_path / "b.npy")
-    assert code == 2 and "`tranship get " in err
-    assert run("get", "--", server.contact, "n", "-1", tmp_path / "b.npy")[0] == 0
-    assert np.array_equal(np.load(tmp_path / "b.npy"), FIELD)
+    assert run("put", "--lower", "-3,-4", "--", server.contact, "n", -2, tmp_path / "a.npy")[0] == 0
+    for words in (("get",), ("get", "--")):
+        assert run(*words, server.contact, "n", "-1", tmp_path / "b.npy")[0] == 0
+        assert np.array_equal(np.load(tmp_path / "b.npy"), FIELD)
+        (tmp_path / "b.npy").unlink()
 
 
 def test_outputs_that_cannot_be_written(
@@ -343,7 +343,7 @@ def test_tables_are_read_through_their_values(engine: ts.Engine) -> None:
     pd = pytest.importorskip("pandas")
     xr = pytest.importorskip("xarray")
     for table in (pd.Series([1.0, 2.0, 3.0]), pd.DataFrame({"a": [1.0, 2.0, 3.0]})):
-        with pytest.raises(ts.InvalidArgument, match=r"give its values, as in x\.values"):
+        with pytest.raises(ts.InvalidArgument, match=r"copy its values.*x\.values"):
             engine.copy(table, np.zeros(3))
     with pytest.raises(ts.InvalidArgument, match="Dataset cannot be read"):
         engine.copy(xr.Dataset({"a": ("x", np.zeros(3))}), np.zeros(3))
