@@ -1,4 +1,4 @@
-// A client's questions about variables as a whole: what there is, and that it goes.
+// Requests about variables as a whole: their metadata, lists, discarding and deleting.
 #include <algorithm>
 #include <map>
 
@@ -8,10 +8,10 @@
 namespace tranship::staging {
 namespace {
 
-/// Variables and versions that a client lists of one server: more than any has.
+/// Bound of the variables and versions that a client lists of one server. No server has so many.
 constexpr std::size_t listed_max = std::size_t{1} << 26;
 
-/// Adds what one server, or one page of its answer, says of a variable.
+/// Adds the entry of a variable in one page of one server's list.
 void merge(std::map<std::string, VariableInfo>& all, VariableInfo info) {
   const auto [found, is_new] = all.emplace(info.name, info);
   if (is_new) return;
@@ -32,7 +32,7 @@ void merge(std::map<std::string, VariableInfo>& all, VariableInfo info) {
   for (const auto& [number, version] : versions) known.versions.push_back(version);
 }
 
-/// Whether a variable, or more of it, may follow what was listed before.
+/// Returns whether a variable, or more of it, may follow what was listed before.
 bool comes_after(const protocol::List& list, const VariableInfo& info) {
   if (info.name != list.after) return info.name > list.after;
   return !info.versions.empty() && info.versions.front().version > list.after_version;
@@ -55,7 +55,7 @@ Result<VariableInfo> Catalog::describe(const std::string& variable, bool bounds,
   ReplyBuffer reply(end_ns);
   for (int server = 0; bounds && server < distribution_.servers(); ++server) {
     if (server == distribution_.metadata_server(variable)) continue;
-    const auto answer = ask(server, protocol::Bounds{variable}, reply);
+    const auto answer = requester_.ask(server, protocol::Bounds{variable}, reply);
     if (!answer) return answer.error();
     const auto& box = answer->bounds;
     if (box && box->rank != info.bounds.rank) return not_a_server();
@@ -71,9 +71,9 @@ Status Catalog::discard(const std::string& variable, std::int64_t version) {
   bool any = false;
   ReplyBuffer reply;
   const auto discard_at = [&](int server) -> Status {
-    const auto answer = ask(server, protocol::Discard{variable, version}, reply);
+    const auto answer = requester_.ask(server, protocol::Discard{variable, version}, reply);
     if (!answer) return answer.error();
-    pass_on(server, answer->orphans);
+    requester_.report_orphans(server, answer->orphans);
     return {};
   };
   for (int server = 0; server < distribution_.servers(); ++server) {
@@ -85,7 +85,7 @@ Status Catalog::discard(const std::string& variable, std::int64_t version) {
     without.push_back(server);
   }
   if (!any) return missing;
-  // What has begun there meanwhile was indexed before others knew of the discard.
+  // Puts that these servers have indexed meanwhile began before the other servers discarded.
   for (const int server : without) (void)discard_at(server);
   return {};
 }
@@ -97,11 +97,11 @@ Status Catalog::remove(const std::string& variable) {
   std::uint64_t number = 0;
   bool any = false;
   const auto remove_at = [&](int server) -> Status {
-    const auto answer = ask(server, protocol::Remove{variable, number}, reply);
+    const auto answer = requester_.ask(server, protocol::Remove{variable, number}, reply);
     if (!answer) return answer.error();
     number = answer->number;
     any = answer->any || any;
-    pass_on(server, answer->orphans);
+    requester_.report_orphans(server, answer->orphans);
     return {};
   };
   const int metadata_server = distribution_.metadata_server(variable);
@@ -109,7 +109,7 @@ Status Catalog::remove(const std::string& variable) {
   for (int server = 0; status && server < distribution_.servers(); ++server) {
     if (server != metadata_server) status = remove_at(server);
   }
-  forget(variable);
+  known_.forget(variable);
   if (!status || any) return status;
   return Error{ErrorCode::not_found, "there is no variable " + in_quotes(variable)};
 }
@@ -118,7 +118,7 @@ Result<std::vector<ServerInfo>> Catalog::status() {
   std::vector<ServerInfo> all;
   ReplyBuffer reply;
   for (int server = 0; server < distribution_.servers(); ++server) {
-    auto answer = ask(server, protocol::QueryStatus{}, reply);
+    auto answer = requester_.ask(server, protocol::QueryStatus{}, reply);
     if (!answer) return answer.error();
     all.push_back(std::move(answer->info));
   }
@@ -132,11 +132,11 @@ Result<std::vector<VariableInfo>> Catalog::list() {
     protocol::List list;
     std::size_t listed = 0;
     for (bool more = true; more;) {
-      auto answer = ask(server, list, reply);
+      auto answer = requester_.ask(server, list, reply);
       if (!answer) return answer.error();
       more = !answer->variables.empty();
       for (VariableInfo& info : answer->variables) {
-        // Each page goes on where the one before ended, and so has an end.
+        // Each page begins where the one before ended, so the list has an end.
         listed += 1 + info.versions.size();
         if (!comes_after(list, info) || listed > listed_max) return not_a_server();
         list.after = info.name;

@@ -7,11 +7,9 @@
 namespace tranship::staging {
 namespace {
 
-/// Objects of which owners have said that they know them no longer: what asks for one later than so
-/// many others takes it for one that never came, and its owners for what became of it.
+/// Orphans whose versions all index servers have discarded. A lease of one of the last so many is
+/// refused as discarded; a lease of an older one finds no such object.
 constexpr std::size_t forgotten_max = 4096;
-/// Orphans that wait to be reported, and entries that may become orphans.
-constexpr std::size_t overflow_entries_max = 1 << 16;
 
 Error no_memory(std::int64_t bytes, const Error& why) {
   return {ErrorCode::out_of_memory,
@@ -21,6 +19,15 @@ Error no_memory(std::int64_t bytes, const Error& why) {
           "--memory, and more servers on other machines"};
 }
 
+Waiting none_after(const GetRequest& request) {
+  return {"there is no version of " + in_quotes(request.variable) + " after " +
+          std::to_string(request.version)};
+}
+
+Waiting none_covers(const GetRequest& request) {
+  return {"no version of " + in_quotes(request.variable) + " covers " + request.box.text()};
+}
+
 }  // namespace
 
 ObjectStore::ObjectStore(Options options)
@@ -28,10 +35,12 @@ ObjectStore::ObjectStore(Options options)
       residency_({options_.memory_bytes, options_.segment_bytes,
                   options_.full == Full::spill ? options_.spill_bytes : 0, options_.make_segment,
                   options_.take_pages}),
-      deletions_(options_.servers) {}
+      deletions_(options_.servers),
+      reads_({options_.limits, options_.now_ns}, objects_, residency_, leases_) {}
 
 std::set<std::string> ObjectStore::take_changes() {
-  if (residency_.take_freed()) changes_.insert("");
+  const bool idle = reads_.take_idle();
+  if (residency_.take_freed() || idle) changes_.insert("");
   return std::exchange(changes_, {});
 }
 
@@ -39,7 +48,7 @@ Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& reque
   if (Status status = check_element(request); !status) return status.error();
   auto found = variables_.find(request.variable);
   if (found != variables_.end() && found->second.incarnation < request.incarnation.number) {
-    erase_variable(found);  // it was deleted, and whoever did has died before he said so here
+    erase_variable(found);  // it was deleted, by a client that died before it could say so here
     found = variables_.end();
   }
   if (found == variables_.end()) return make_variable(request);
@@ -51,16 +60,12 @@ Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& reque
   if (Status s = check_fits(request, variable.type, variable.element_bytes, variable.rank); !s) {
     return s.error();
   }
-  if (variable.was_discarded(request.version)) {
+  if (variable.versions.was_discarded(request.version)) {
     return Error{ErrorCode::not_found,
                  version_of(request.variable, request.version) + " was discarded",
                  "put a later one, or keep more versions"};
   }
-  const bool full = options_.versions_max > 0 && variable.held >= options_.versions_max;
-  const auto counts = [](const auto& one) { return one.second.counts(); };
-  const auto& versions = variable.versions;
-  if (full && !versions.contains(request.version) &&
-      request.version < std::find_if(versions.begin(), versions.end(), counts)->first) {
+  if (variable.versions.is_too_old(request.version)) {
     return Error{ErrorCode::not_found, version_of(request.variable, request.version) +
                                            " is older than the versions that are kept, of which " +
                                            "there may be " + std::to_string(options_.versions_max)};
@@ -68,14 +73,15 @@ Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& reque
   return &variable;
 }
 
-/// The first put decides what a variable is.
+/// Makes a variable as its first put describes it.
 Result<ObjectStore::Variable*> ObjectStore::make_variable(const PutRequest& request) {
   if (Status s = check_name(request.variable, options_.limits.name_bytes); !s) return s.error();
   const std::int64_t limit = options_.limits.variables;
   if (std::ssize(variables_) >= limit) {
     return limit_reached("the variables that the server knows are", limit, "staging_variables");
   }
-  Variable made(static_cast<std::size_t>(options_.limits.versions_remembered));
+  Variable made(options_.versions_max,
+                static_cast<std::size_t>(options_.limits.versions_remembered));
   made.incarnation = request.incarnation.number;
   made.type = request.type;
   made.element_bytes = request.element_bytes;
@@ -83,11 +89,11 @@ Result<ObjectStore::Variable*> ObjectStore::make_variable(const PutRequest& requ
   return &variables_.emplace(request.variable, std::move(made)).first->second;
 }
 
-/// What a put or an entry adds must have room beside what is there.
+/// Checks that limits allow one more object or index entry.
 Status ObjectStore::check_limits(ClientConnection client, const Variable& variable,
                                  std::int64_t version) const {
   const Limits& limits = options_.limits;
-  if (std::ssize(objects_) + std::ssize(index_entries_) >= limits.boxes) {
+  if (std::ssize(objects_) + static_cast<std::int64_t>(entries_.size()) >= limits.boxes) {
     return limit_reached("the boxes that the server knows are", limits.boxes, "staging_boxes");
   }
   const Leases::Holdings* holdings = leases_.holdings(client);
@@ -96,61 +102,44 @@ Status ObjectStore::check_limits(ClientConnection client, const Variable& variab
     return limit_reached("the puts that this client has under way are", limits.client_puts,
                          "staging_puts");
   }
-  const auto held = variable.versions.find(version);
-  if (held == variable.versions.end()) return {};
-  const std::int64_t boxes = std::ssize(held->second.entry_numbers) + held->second.pending +
-                             static_cast<std::int64_t>(held->second.index.size());
-  if (boxes < limits.version_boxes) return {};
+  const VersionIndex* held = variable.versions.find(version);
+  if (held == nullptr || held->boxes() < limits.version_boxes) return {};
   return limit_reached("the boxes of one version are", limits.version_boxes,
                        "staging_version_boxes");
 }
 
-Status ObjectStore::check_leases(ClientConnection client) const {
-  const Leases::Holdings* holdings = leases_.holdings(client);
-  const std::int64_t limit = options_.limits.client_leases;
-  if (holdings == nullptr || holdings->leases.empty()) return {};
-  const std::int64_t begin_ns = leases_.at(holdings->leases.front()).begin_ns;
-  const std::int64_t lease_s = options_.limits.lease_s;
-  if (options_.now_ns && (options_.now_ns() - begin_ns) / 1'000'000'000 >= lease_s) {
-    return limit_reached("the seconds for which a get of this client has been reading are at least",
-                         lease_s, "staging_lease_s");
-  }
-  if (std::ssize(holdings->leases) < limit) return {};
-  return limit_reached("the gets whose data this client reads are", limit, "staging_leases");
-}
-
 Result<std::variant<GrantedRoom, Waiting>> ObjectStore::begin(ClientConnection client,
                                                               const PutRequest& request,
-                                                              const RoomRequest& asking) {
+                                                              const RoomRequest& room) {
   auto variable = variable_for(request);
   if (!variable) return variable.error();
   const std::uint64_t number = ++last_object_;
   const Status allowed = check_limits(client, **variable, request.version);
-  auto room = allowed ? make_room(request, number, asking)
-                      : Result<std::variant<Range, Waiting>>(allowed.error());
-  if (!room || std::holds_alternative<Waiting>(*room)) {
+  auto placed = allowed ? make_room(request, number, room)
+                        : Result<std::variant<Range, Waiting>>(allowed.error());
+  if (!placed || std::holds_alternative<Waiting>(*placed)) {
     drop_if_unused(request.variable, request.version);
-    if (!room) return room.error();
-    return std::variant<GrantedRoom, Waiting>(std::get<Waiting>(*room));
+    if (!placed) return placed.error();
+    return std::variant<GrantedRoom, Waiting>(std::get<Waiting>(*placed));
   }
-  Object object;
+  ServerObject object;
   object.variable = request.variable;
   object.version = request.version;
   object.box = request.box;
-  const GrantedRoom begun{number, std::get<Range>(*room)};
+  const GrantedRoom begun{number, std::get<Range>(*placed)};
   object.bytes = begun.range.bytes;
   object.client = client;
-  object.index_servers = asking.index_servers;
+  object.index_servers = room.index_servers;
   objects_.emplace(number, std::move(object));
-  ++(*variable)->versions[request.version].pending;
-  leases_.add_room(client, number, asking.request_id);
+  (*variable)->versions.hold(request.version).begin_put();
+  leases_.add_room(client, number, room.request_id);
   return std::variant<GrantedRoom, Waiting>(begun);
 }
 
 Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& request,
                                                             std::uint64_t object,
-                                                            const RoomRequest& asking) {
-  const Effort effort = asking.effort;
+                                                            const RoomRequest& room) {
+  const Effort effort = room.effort;
   const std::int64_t bytes = request.box.points() * request.element_bytes;
   const bool discards = options_.full == Full::discard_oldest && effort != Effort::free_memory;
   const bool spills = options_.full == Full::spill && effort == Effort::all;
@@ -164,7 +153,7 @@ Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& re
   };
   if (bytes > options_.memory_bytes) return refusal("");
   while (true) {
-    const auto placed = residency_.place(object, bytes, asking.ready);
+    const auto placed = residency_.place(object, bytes, room.ready);
     if (placed && *placed) return std::variant<Range, Waiting>(residency_.range(object));
     const bool helps = placed || residency_.could_hold(bytes);
     if (helps && discards && discard_oldest(request)) continue;
@@ -183,34 +172,34 @@ std::string ObjectStore::why_full() const {
          " bytes of it may still be written by clients whose connections were lost";
 }
 
-/// Discards the version whose first object is the oldest, if there is one that may go.
+/// Discards the version with the oldest object that may go. Returns whether that freed memory.
 bool ObjectStore::discard_oldest(const PutRequest& but_this) {
   std::uint64_t oldest = 0;
   std::uint64_t order = UINT64_MAX;
   for (const auto& [number, object] : objects_) {
     const bool same = object.variable == but_this.variable && object.version == but_this.version;
     if (object.order == 0 || object.discarded || object.leases > 0 || same) continue;
-    if (variables_.at(object.variable).versions.at(object.version).pending > 0) continue;
+    if (variables_.at(object.variable).versions.at(object.version).pending() > 0) continue;
     if (object.order < order) oldest = number;
     order = std::min(order, object.order);
   }
   if (oldest == 0) return false;
-  const Object object = objects_.at(oldest);
+  const ServerObject object = objects_.at(oldest);
   const std::int64_t used_before = residency_.memory_bytes_used();
   discard_version(object.variable, variables_.at(object.variable), object.version);
   return residency_.memory_bytes_used() < used_before;
 }
 
-/// Null unless the owner has begun the object, and not ended it.
-ObjectStore::Object* ObjectStore::begun_by(ClientConnection client, std::uint64_t number) {
+/// Returns null unless the client has begun the object, and not ended it.
+ServerObject* ObjectStore::begun_by(ClientConnection client, std::uint64_t number) {
   const auto found = objects_.find(number);
   if (found == objects_.end()) return nullptr;
-  Object& object = found->second;
+  ServerObject& object = found->second;
   return object.client == client && object.order == 0 ? &object : nullptr;
 }
 
 Status ObjectStore::take_pages(ClientConnection client, std::uint64_t number) {
-  const Object* object = begun_by(client, number);
+  const ServerObject* object = begun_by(client, number);
   if (object == nullptr) {
     return Error{ErrorCode::not_found, "there is no such object to write"};
   }
@@ -220,11 +209,11 @@ Status ObjectStore::take_pages(ClientConnection client, std::uint64_t number) {
 
 Result<std::uint64_t> ObjectStore::commit(ClientConnection client, std::uint64_t number,
                                           std::uint64_t order_before, const Checksum& checksum) {
-  Object* begun = begun_by(client, number);
+  ServerObject* begun = begun_by(client, number);
   if (begun == nullptr) {
     return Error{ErrorCode::not_found, "there is no such object to commit"};
   }
-  Object& object = *begun;
+  ServerObject& object = *begun;
   if (!residency_.has_pages(number)) {
     return Error{ErrorCode::invalid_argument, "an object whose memory has no pages is not whole"};
   }
@@ -236,21 +225,18 @@ Result<std::uint64_t> ObjectStore::commit(ClientConnection client, std::uint64_t
     return why;
   }
   Variable& variable = variables_.at(object.variable);
-  Version& version = variable.versions.at(object.version);
   order_ = std::max(order_, order_before) + 1;
   object.order = order_;
   object.checksum = checksum;
-  --version.pending;
-  variable.held += version.counts() ? 0 : 1;
-  version.index.add(number, object.box);
-  version.bytes += object.bytes;
+  variable.versions.at(object.version).end_put();
+  variable.versions.add_object(object.version, number, object.box, object.bytes);
   residency_.may_leave(number, object.order);
   if (!variable.bounds) variable.bounds = object.box;
   *variable.bounds = around(*variable.bounds, object.box);
   changes_.insert(object.variable);
   const std::uint64_t order = object.order;
   const std::string name = object.variable;
-  keep_to_versions(name, variable);
+  discard_excess(name, variable);
   return order;
 }
 
@@ -264,27 +250,27 @@ Status ObjectStore::abort(ClientConnection client, std::uint64_t number) {
   return {};
 }
 
-/// Nobody will commit the object. Its memory is another matter.
+/// The object will not be committed. Its memory may still be fenced.
 void ObjectStore::give_up(std::uint64_t number) {
-  const Object object = std::move(objects_.at(number));
+  const ServerObject object = std::move(objects_.at(number));
   objects_.erase(number);
-  changes_.insert(object.variable);  // whoever waits for it elsewhere looks again
+  changes_.insert(object.variable);  // readers that wait for it search again
   if (object.discarded) return;
   Variable& variable = variables_.at(object.variable);
-  --variable.versions.at(object.version).pending;
-  keep_to_versions(object.variable, variable);
+  variable.versions.at(object.version).end_put();
+  discard_excess(object.variable, variable);
   drop_if_unused(object.variable, object.version);
 }
 
 Result<std::uint64_t> ObjectStore::index(ClientConnection client, const PutRequest& request,
                                          const RemoteObject& where) {
-  if (entry_of(request.variable, request.version, where.id) != nullptr) {
+  if (entry_of(request.variable, request.version, where.id)) {
     return Error{ErrorCode::invalid_argument, "this object was entered before"};
   }
   auto variable = variable_for(request);
   if (!variable) return variable.error();
   Status allowed = check_limits(client, **variable, request.version);
-  if (allowed && where.overflow && overflow_entries_ + orphans_.size() >= overflow_entries_max) {
+  if (allowed && where.overflow && !entries_.has_room_for_overflow()) {
     allowed = Error{ErrorCode::out_of_memory, "too many objects lie on servers that only help out",
                     "keep fewer versions, or "
                     "give the servers more memory"};
@@ -293,135 +279,126 @@ Result<std::uint64_t> ObjectStore::index(ClientConnection client, const PutReque
     drop_if_unused(request.variable, request.version);
     return allowed.error();
   }
-  overflow_entries_ += where.overflow ? 1 : 0;
-  Version& version = (*variable)->versions[request.version];
+  VersionIndex& version = (*variable)->versions.hold(request.version);
   const std::uint64_t number = ++last_object_;
-  version.entry_numbers.emplace(where.id, number);
-  version.elsewhere.add(number, request.box);
-  ++version.pending;
-  index_entries_.emplace(number, IndexEntry{where, request.box, client, Entry::pending,
-                                            request.variable, request.version});
+  version.add_entry(where.id, number, request.box);
+  version.begin_put();
+  entries_.add(number, {where, request.box, client, IndexEntry::State::pending, request.variable,
+                        request.version});
   leases_.add_entry(client, number);
   changes_.insert(request.variable);
   return order_;
 }
 
-/// Null if there is none.
-ObjectStore::IndexEntry* ObjectStore::entry_of(const std::string& name, std::int64_t version,
-                                               const ObjectId& object) {
+/// Returns the number of an entry; nothing if there is none.
+std::optional<std::uint64_t> ObjectStore::entry_of(const std::string& name, std::int64_t version,
+                                                   const ObjectId& object) const {
   const auto variable = variables_.find(name);
-  if (variable == variables_.end()) return nullptr;
-  const auto held = variable->second.versions.find(version);
-  if (held == variable->second.versions.end()) return nullptr;
-  const auto entry_numbers = held->second.entry_numbers.find(object);
-  return entry_numbers == held->second.entry_numbers.end()
-             ? nullptr
-             : &index_entries_.at(entry_numbers->second);
+  if (variable == variables_.end()) return std::nullopt;
+  const VersionIndex* held = variable->second.versions.find(version);
+  return held == nullptr ? std::nullopt : held->entry(object);
+}
+
+/// Returns the number of an entry that the client may end: it made the entry, or the client that
+/// made it is lost; and the entry is not confirmed.
+std::optional<std::uint64_t> ObjectStore::open_entry_of(ClientConnection client,
+                                                        const std::string& name,
+                                                        std::int64_t version,
+                                                        const ObjectId& object) const {
+  const auto number = entry_of(name, version, object);
+  if (!number) return std::nullopt;
+  const IndexEntry& entry = entries_.at(*number);
+  if (entry.state == IndexEntry::State::confirmed) return std::nullopt;
+  if (entry.state == IndexEntry::State::pending && entry.client != client) return std::nullopt;
+  return number;
 }
 
 void ObjectStore::unindex(ClientConnection client, const std::string& name, std::int64_t number,
                           const ObjectId& object) {
-  IndexEntry* entry = entry_of(name, number, object);
-  if (entry == nullptr || entry->state == Entry::confirmed) return;
-  if (entry->state == Entry::pending && entry->client != client) return;
+  const auto key = open_entry_of(client, name, number, object);
+  if (!key) return;
+  const IndexEntry& entry = entries_.at(*key);
   Variable& variable = variables_.at(name);
-  Version& version = variable.versions.at(number);
-  const std::uint64_t key = version.entry_numbers.at(object);
-  if (entry->state == Entry::pending) {
-    leases_.remove_entry(client, key);
-    --version.pending;
+  VersionIndex& version = variable.versions.at(number);
+  if (entry.state == IndexEntry::State::pending) {
+    leases_.remove_entry(client, *key);
+    version.end_put();
   }
-  overflow_entries_ -= entry->where.overflow ? 1 : 0;
-  version.elsewhere.remove(key, entry->box);
-  version.entry_numbers.erase(object);
-  index_entries_.erase(key);
+  version.remove_entry(object, entry.box);
+  entries_.remove(*key);
   changes_.insert(name);
-  keep_to_versions(name, variable);
+  discard_excess(name, variable);
   drop_if_unused(name, number);
 }
 
 void ObjectStore::confirm(ClientConnection client, const std::string& name, std::int64_t number,
                           const ObjectId& object, std::uint64_t order) {
   order_ = std::max(order_, order);
-  IndexEntry* entry = entry_of(name, number, object);
-  if (entry == nullptr || entry->state == Entry::confirmed) return;
-  if (entry->state == Entry::pending && entry->client != client) return;
+  const auto key = open_entry_of(client, name, number, object);
+  if (!key) return;
+  IndexEntry& entry = entries_.at(*key);
   Variable& variable = variables_.at(name);
-  Version& version = variable.versions.at(number);
-  if (entry->state == Entry::pending) {
-    leases_.remove_entry(client, version.entry_numbers.at(object));
-    --version.pending;
+  if (entry.state == IndexEntry::State::pending) {
+    leases_.remove_entry(client, *key);
+    variable.versions.at(number).end_put();
   }
-  entry->state = Entry::confirmed;
-  variable.held += version.counts() ? 0 : 1;
-  ++version.confirmed;
-  keep_to_versions(name, variable);
+  entry.state = IndexEntry::State::confirmed;
+  variable.versions.confirm_entry(number);
+  discard_excess(name, variable);
 }
 
 /// Forgets a version of which nothing is there, and a variable of which nothing ever was.
 void ObjectStore::drop_if_unused(const std::string& name, std::int64_t version) {
   const auto found = variables_.find(name);
   Variable& variable = found->second;
-  const auto held = variable.versions.find(version);
-  if (held != variable.versions.end() && held->second.unused()) variable.versions.erase(held);
-  const bool empty = variable.versions.empty() && variable.discarded.empty();
-  if (empty && !variable.bounds) variables_.erase(found);
+  variable.versions.drop_if_unused(version);
+  if (variable.versions.empty() && !variable.bounds) variables_.erase(found);
 }
 
-void ObjectStore::keep_to_versions(const std::string& name, Variable& variable) {
-  if (options_.versions_max == 0) return;
-  for (auto one = variable.versions.begin(); variable.held > options_.versions_max;) {
-    const std::int64_t version = one->first;
-    if (one->second.pending > 0) return;  // it goes when its last object has come
-    ++one;
+/// Discards the versions above the limit.
+void ObjectStore::discard_excess(const std::string& name, Variable& variable) {
+  for (const std::int64_t version : variable.versions.excess()) {
     discard_version(name, variable, version);
   }
 }
 
 void ObjectStore::discard_version(const std::string& name, Variable& variable,
                                   std::int64_t version) {
-  take_out(name, variable, version);
-  variable.discarded.insert(version);
-  if (options_.on_discard) options_.on_discard(name, version);
+  drop_version(name, version, variable.versions.discard(version));
 }
 
-/// The version is there no more, and what is being written to it cannot be committed.
-void ObjectStore::take_out(const std::string& name, Variable& variable, std::int64_t version) {
+/// Drops the objects and entries of a version that is held no more. What is being written to it
+/// cannot be committed.
+void ObjectStore::drop_version(const std::string& name, std::int64_t version,
+                               const VersionIndex& index) {
   std::vector<std::uint64_t> numbers;
-  const auto held = variable.versions.find(version);
-  held->second.index.all(numbers);
+  index.all_objects(numbers);
   for (const std::uint64_t number : numbers) {
-    Object& object = objects_.at(number);
+    ServerObject& object = objects_.at(number);
     object.discarded = true;
     if (object.leases == 0) drop(number);
   }
-  if (held->second.pending > 0) {
+  if (index.pending() > 0) {
     leases_.each_room([&](const Leases::RoomGrant& room) {
-      Object& object = objects_.at(room.object);
+      ServerObject& object = objects_.at(room.object);
       if (object.variable == name && object.version == version) object.discarded = true;
     });
   }
-  for (const auto& [where, number] : held->second.entry_numbers) {
-    const IndexEntry& entry = index_entries_.at(number);
-    if (entry.where.overflow) {
-      orphans_.push_back({where.primary, where.object});
-      --overflow_entries_;
-    }
-    if (entry.state == Entry::pending) leases_.remove_entry(entry.client, number);
-    index_entries_.erase(number);
+  for (const auto& [where, number] : index.entries()) {
+    const IndexEntry& entry = entries_.at(number);
+    if (entry.state == IndexEntry::State::pending) leases_.remove_entry(entry.client, number);
+    entries_.discard(number);
   }
-  variable.held -= held->second.counts() ? 1 : 0;
-  variable.versions.erase(held);
   changes_.insert(name);
+  if (options_.on_discard) options_.on_discard(name, version);
 }
 
 void ObjectStore::erase_variable(ByName<Variable>::Map::iterator found) {
   const std::string name = found->first;
-  auto& versions = found->second.versions;
-  while (!versions.empty()) {
-    const std::int64_t version = versions.begin()->first;
-    take_out(name, found->second, version);
-    if (options_.on_discard) options_.on_discard(name, version);
+  VersionHistory& versions = found->second.versions;
+  while (!versions.held().empty()) {
+    const std::int64_t version = versions.held().begin()->first;
+    drop_version(name, version, versions.remove(version));
   }
   changes_.insert(name);
   variables_.erase(found);
@@ -440,28 +417,22 @@ bool ObjectStore::remove(const std::string& name, std::uint64_t number) {
 }
 
 std::vector<Orphan> ObjectStore::take_orphans(std::size_t count_max) {
-  const auto count = static_cast<std::ptrdiff_t>(std::min(count_max, orphans_.size()));
-  std::vector<Orphan> taken(orphans_.end() - count, orphans_.end());
-  orphans_.resize(orphans_.size() - taken.size());
-  return taken;
+  return entries_.take_orphans(count_max);
 }
 
 void ObjectStore::drop_orphan(std::uint64_t number, int index_server) {
   const auto found = objects_.find(number);
   if (found == objects_.end() || found->second.discarded) return;
-  Object& object = found->second;
+  ServerObject& object = found->second;
   if (std::erase(object.index_servers, index_server) == 0 || !object.index_servers.empty()) return;
   object.discarded = true;
   Variable& variable = variables_.at(object.variable);
   forgotten_.insert(number);
   if (forgotten_.size() > forgotten_max) forgotten_.erase(forgotten_.begin());
-  Version& version = variable.versions.at(object.version);
   if (object.order == 0) {
-    --version.pending;  // its commit fails
+    variable.versions.at(object.version).end_put();  // its commit fails
   } else {
-    version.index.remove(number, object.box);
-    version.bytes -= object.bytes;
-    variable.held -= version.counts() ? 0 : 1;
+    variable.versions.remove_object(object.version, number, object.box, object.bytes);
   }
   changes_.insert(object.variable);
   drop_if_unused(object.variable, object.version);
@@ -482,32 +453,29 @@ void ObjectStore::drop(std::uint64_t number) {
   objects_.erase(number);
 }
 
-Status ObjectStore::release(ClientConnection client, std::uint64_t lease) {
-  if (leases_.find(client, lease) == nullptr) return no_lease();
-  end_lease(lease);
-  return {};
+void ObjectStore::lost(ClientConnection client) {
+  for (const Leases::RoomGrant& room : leases_.fence(client)) {
+    fenced_bytes_ += objects_.at(room.object).bytes;
+    give_up(room.object);
+  }
+  reads_.lose(client);
+  for (const std::uint64_t number : leases_.take_entries(client)) {
+    IndexEntry& entry = entries_.at(number);
+    entry.state = IndexEntry::State::doubtful;
+    Variable& variable = variables_.at(entry.variable);
+    variable.versions.at(entry.version).end_put();
+    changes_.insert(entry.variable);
+    const std::string name = entry.variable;
+    discard_excess(name, variable);
+  }
 }
 
-/// Nothing of the lease has to be in memory any more.
-void ObjectStore::loosen(Lease& lease) {
-  for (const std::uint64_t number : std::exchange(lease.pinned, {})) residency_.unpin(number);
-  if (lease.wanted != 0) residency_.unwant(std::exchange(lease.wanted, 0));
-}
-
-void ObjectStore::end_lease(std::uint64_t number) {
-  Lease lease = leases_.remove(number);
-  loosen(lease);
-  for (const std::uint64_t object : lease.objects) let_go(object);
-}
-
-/// One lease less keeps the object.
-void ObjectStore::let_go(std::uint64_t number) {
-  Object& object = objects_.at(number);
-  if (--object.leases > 0) return;
-  if (object.discarded) {
-    drop(number);
-  } else {
-    changes_.insert("");  // it could make room now
+void ObjectStore::gone(ClientConnection client) {
+  lost(client);
+  reads_.end_all(client);
+  for (const std::uint64_t number : leases_.end(client)) {
+    fenced_bytes_ -= residency_.range(number).bytes;
+    residency_.drop(number);
   }
 }
 
@@ -517,50 +485,180 @@ std::vector<std::uint64_t> ObjectStore::undo(ClientConnection client, RequestId 
   for (const Leases::RoomGrant& room : std::vector(holdings->rooms)) {
     if (room.request_id == request_id) (void)abort(client, room.object);
   }
-  std::vector<std::uint64_t> ended;
-  for (const std::uint64_t lease : holdings->leases) {
-    if (leases_.at(lease).request_id == request_id) ended.push_back(lease);
-  }
-  for (const std::uint64_t lease : ended) end_lease(lease);
-  return ended;
+  return reads_.undo(client, request_id);
 }
 
-void ObjectStore::lost(ClientConnection client) {
-  for (const Leases::RoomGrant& room : leases_.fence(client)) {
-    fenced_bytes_ += objects_.at(room.object).bytes;
-    give_up(room.object);
+std::vector<StoredObject> ObjectStore::own_objects(const VersionIndex& version,
+                                                   const Box& box) const {
+  std::vector<std::uint64_t> numbers;
+  version.find_objects(box, numbers);
+  std::vector<StoredObject> objects;
+  objects.reserve(numbers.size());
+  for (const std::uint64_t number : numbers) {
+    const ServerObject& object = objects_.at(number);
+    objects.push_back({options_.server, number, object.box, object.order, residency_.range(number),
+                       0, object.checksum});
   }
-  const Leases::Holdings* holdings = leases_.holdings(client);
-  if (holdings == nullptr) return;
-  // It may still read what lies in memory for it, and nothing else.
-  for (const std::uint64_t number : holdings->leases) {
-    Lease& lease = leases_.at(number);
-    if (lease.wanted != 0) residency_.unwant(std::exchange(lease.wanted, 0));
-    for (const std::uint64_t object : std::exchange(lease.objects, lease.pinned)) {
-      const auto& kept = lease.pinned;
-      if (std::find(kept.begin(), kept.end(), object) == kept.end()) let_go(object);
+  sort_newest_first(objects);
+  return objects;
+}
+
+Error ObjectStore::discarded(const std::string& name, const Variable& variable,
+                             std::int64_t version) const {
+  std::string kept;
+  const auto& held = variable.versions.held();
+  if (!held.empty()) {
+    kept = "; held are " + std::to_string(held.begin()->first) + " to " +
+           std::to_string(held.rbegin()->first);
+  }
+  return {ErrorCode::not_found, version_of(name, version) + " was discarded" + kept};
+}
+
+/// Returns null if there is none yet.
+Result<const ObjectStore::Variable*> ObjectStore::variable_of(const GetRequest& request) const {
+  const auto found = variables_.find(request.variable);
+  if (found == variables_.end()) return nullptr;
+  // An incarnation that was deleted is not there, even for a client that was not notified yet.
+  const std::uint64_t incarnation = request.incarnation.number;
+  if (incarnation != 0 && found->second.incarnation != incarnation) return nullptr;
+  if (found->second.rank != request.box.rank) {
+    return wrong_rank(request.variable, found->second.rank, request.box);
+  }
+  return &found->second;
+}
+
+Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> ObjectStore::get(
+    ClientConnection client, const GetRequest& request, RequestId request_id) {
+  using Answer = std::variant<FoundObjects, Waiting, NeedsOtherServers>;
+  if (Status status = reads_.check(client); !status) return status.error();
+  const auto variable = variable_of(request);
+  if (!variable) return variable.error();
+  if (*variable == nullptr) {
+    return Answer(Waiting{"nothing has been put to " + in_quotes(request.variable) + " yet"});
+  }
+  const VersionHistory& versions = (*variable)->versions;
+  if (request.choice == VersionChoice::exact) {
+    return get_version(client, request, **variable, request.version, request_id);
+  }
+  if (request.choice == VersionChoice::next) {
+    const auto next = versions.next(request.version, request.box);
+    if (next == versions.held().end()) return Answer(none_after(request));
+    return get_version(client, request, **variable, next->first, request_id);
+  }
+  const auto& held = versions.held();
+  for (auto one = held.upper_bound(request.version); one != held.begin();) {
+    --one;
+    auto answer = get_version(client, request, **variable, one->first, request_id);
+    if (!std::holds_alternative<Waiting>(*answer)) return answer;
+  }
+  return Answer(none_covers(request));
+}
+
+Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> ObjectStore::get_version(
+    ClientConnection client, const GetRequest& request, const Variable& variable,
+    std::int64_t version, RequestId request_id) {
+  using Answer = std::variant<FoundObjects, Waiting, NeedsOtherServers>;
+  const VersionIndex* held = variable.versions.find(version);
+  if (held == nullptr) {
+    if (variable.versions.was_discarded(version))
+      return discarded(request.variable, variable, version);
+    return Answer(Waiting{version_of(request.variable, version) + " is not there"});
+  }
+  if (held->meets_entries(request.box)) return Answer(NeedsOtherServers{});
+  std::vector<StoredObject> objects = own_objects(*held, request.box);
+  std::vector<Part> parts;
+  Box missing;
+  if (!find_parts(request.box, objects, parts, missing)) {
+    return Answer(Waiting{version_of(request.variable, version) + " lacks " + missing.text()});
+  }
+  // The parts are in the order of the objects: what is hidden altogether has none.
+  FoundObjects found{version, variable.type, variable.element_bytes, 0, {}};
+  std::vector<std::uint64_t> numbers;
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    if (k > 0 && parts[k].object == parts[k - 1].object) continue;
+    found.objects.push_back(objects[parts[k].object]);
+    numbers.push_back(objects[parts[k].object].object);
+  }
+  found.lease = reads_.grant(client, request_id, std::move(numbers));
+  return Answer(std::move(found));
+}
+
+Result<std::variant<FoundObjects, Waiting>> ObjectStore::find(ClientConnection client,
+                                                              const GetRequest& request,
+                                                              RequestId request_id) {
+  using Answer = std::variant<FoundObjects, Waiting>;
+  if (Status status = reads_.check(client); !status) return status.error();
+  const auto variable = variable_of(request);
+  if (!variable) return variable.error();
+  if (*variable == nullptr) {
+    return Answer(Waiting{"nothing has been put to " + in_quotes(request.variable) + " yet"});
+  }
+  const VersionHistory& versions = (*variable)->versions;
+  auto held = versions.held().find(request.version);
+  if (request.choice == VersionChoice::exact) {
+    if (versions.was_discarded(request.version)) {
+      return discarded(request.variable, **variable, request.version);
     }
+    if (held == versions.held().end()) {
+      return Answer(Waiting{version_of(request.variable, request.version) + " is not there"});
+    }
+  } else if (request.choice == VersionChoice::next) {
+    held = versions.next(request.version, request.box);
+    if (held == versions.held().end()) return Answer(none_after(request));
+  } else {
+    held = versions.latest(request.version, request.box);
+    if (held == versions.held().end()) return Answer(none_covers(request));
   }
-  for (const std::uint64_t number : leases_.take_entries(client)) {
-    IndexEntry& entry = index_entries_.at(number);
-    entry.state = Entry::doubtful;
-    Variable& variable = variables_.at(entry.variable);
-    --variable.versions.at(entry.version).pending;
-    changes_.insert(entry.variable);
-    const std::string name = entry.variable;
-    keep_to_versions(name, variable);
+  FoundObjects found{held->first, (*variable)->type, (*variable)->element_bytes, 0,
+                     own_objects(held->second, request.box)};
+  std::vector<std::uint64_t> numbers;
+  for (const StoredObject& object : found.objects) numbers.push_back(object.object);
+  found.lease = reads_.grant(client, request_id, numbers);
+  numbers.clear();
+  held->second.find_entries(request.box, numbers);
+  for (const std::uint64_t number : numbers) {
+    const IndexEntry& entry = entries_.at(number);
+    const ObjectId& id = entry.where.id;
+    found.objects.push_back({id.primary, id.object, entry.box, 0, {}});
   }
+  return Answer(std::move(found));
 }
 
-void ObjectStore::gone(ClientConnection client) {
-  lost(client);
-  if (const Leases::Holdings* holdings = leases_.holdings(client)) {
-    for (const std::uint64_t lease : std::vector(holdings->leases)) end_lease(lease);
+Result<std::vector<LeasedObject>> ObjectStore::lease(ClientConnection client,
+                                                     const std::string& name, std::int64_t version,
+                                                     std::span<const std::uint64_t> objects,
+                                                     std::uint64_t& lease, RequestId request_id) {
+  if (Status status = reads_.check(client); !status) return status.error();
+  const auto variable = variables_.find(name);
+  if (variable != variables_.end() && variable->second.versions.was_discarded(version)) {
+    return discarded(name, variable->second, version);
   }
-  for (const std::uint64_t number : leases_.end(client)) {
-    fenced_bytes_ -= residency_.range(number).bytes;
-    residency_.drop(number);
+  std::vector<LeasedObject> answers;
+  std::vector<std::uint64_t> here;
+  for (const std::uint64_t number : objects) {
+    const auto found = objects_.find(number);
+    if (forgotten_.contains(number)) {
+      return Error{ErrorCode::not_found, version_of(name, version) + " was discarded"};
+    }
+    LeasedObject answer;
+    if (found != objects_.end() && found->second.variable == name &&
+        found->second.version == version) {
+      answer.state =
+          found->second.order > 0 ? LeasedObject::State::here : LeasedObject::State::begun;
+      answer.order = found->second.order;
+      answer.range = residency_.range(number);
+      answer.checksum = found->second.checksum;
+    }
+    if (answer.state == LeasedObject::State::here) here.push_back(number);
+    answers.push_back(answer);
   }
+  lease = reads_.grant(client, request_id, std::move(here));
+  return answers;
+}
+
+void ObjectStore::ended(const Move& move, const Status& status) {
+  residency_.ended(move, status);
+  if (move.kind == Move::Kind::in) changes_.insert("");
 }
 
 std::optional<VariableInfo> ObjectStore::describe(const std::string& name) const {
@@ -575,11 +673,11 @@ std::optional<VariableInfo> ObjectStore::info(const std::string& name,
                                               std::size_t versions_max) const {
   auto info = describe(name);
   if (!info) return info;
-  const auto& versions = variables_.at(name).versions;
+  const auto& versions = variables_.at(name).versions.held();
   auto one = after ? versions.upper_bound(*after) : versions.begin();
   for (; one != versions.end() && info->versions.size() < versions_max; ++one) {
-    const auto objects = static_cast<std::int64_t>(one->second.index.size());
-    if (objects > 0) info->versions.push_back({one->first, objects, one->second.bytes});
+    const auto objects = one->second.objects();
+    if (objects > 0) info->versions.push_back({one->first, objects, one->second.bytes()});
   }
   return info;
 }

@@ -18,7 +18,7 @@ constexpr ClientId one{7, 7};
 struct Fixture {
   std::vector<std::vector<std::byte>> segments;
   std::int64_t now_ns = 0;
-  Service service{options()};
+  std::optional<Service> service{std::in_place, options()};
   std::vector<std::byte> reply = std::vector<std::byte>(16384);
 
   Service::Options options() {
@@ -42,7 +42,7 @@ struct Fixture {
   }
   template <typename Request>
   Result<std::size_t> ask(ClientConnection from, const Request& request) {
-    return service.answer(from, message_of(request).bytes(), reply);
+    return service->answer(from, message_of(request).bytes(), reply);
   }
   bool hello(ClientConnection from, const ClientId& id) {
     return ask(from, protocol::Hello{staging_version, "x", id}).ok();
@@ -65,7 +65,7 @@ TEST(a_client_that_comes_back_is_neither_dead_nor_another) {
   Fixture server;
   REQUIRE(server.hello(9, {}));
   REQUIRE(server.hello(1, one) && server.declare(1));
-  server.service.lost(1);
+  server.service->lost(1);
   EXPECT(server.metadata().ended() && server.metadata().lost_producer());
   EXPECT(!server.hello(1, one));  // that connection is no more
   EXPECT(!server.declare(1));
@@ -73,14 +73,14 @@ TEST(a_client_that_comes_back_is_neither_dead_nor_another) {
   EXPECT(server.metadata().producers == 1 && !server.metadata().lost_producer());
   REQUIRE(server.declare(2));
   EXPECT_EQ(server.metadata().came, 1);
-  server.service.gone(1, false);  // what the old connection might touch, it touches no more
+  server.service->gone(1, false);  // what the old connection might touch, it touches no more
   EXPECT(server.metadata().producers == 1 && !server.metadata().lost_producer());
   REQUIRE(server.hello(3, one));  // two at a time
-  server.service.gone(2, true);
+  server.service->gone(2, true);
   EXPECT(server.metadata().producers == 1);
-  server.service.gone(3, true);
+  server.service->gone(3, true);
   EXPECT(server.metadata().ended() && !server.metadata().lost_producer());
-  EXPECT_EQ(server.service.clients(), 1);
+  EXPECT_EQ(server.service->clients(), 1);
 }
 
 TEST(a_client_cannot_pass_for_another_connection_of_its_own) {
@@ -88,7 +88,7 @@ TEST(a_client_cannot_pass_for_another_connection_of_its_own) {
   REQUIRE(server.hello(9, {}));
   REQUIRE(server.hello(1, one) && server.declare(1));
   REQUIRE(server.hello(1, {8, 8}));  // who has an identity keeps it
-  server.service.gone(1, false);
+  server.service->gone(1, false);
   EXPECT(server.metadata().ended() && server.metadata().lost_producer());
 }
 
@@ -128,7 +128,7 @@ TEST(others_are_answered_while_elements_are_copied) {
     EXPECT(!copying);
     return address_of(range);
   };
-  server.service = Service(std::move(options));
+  server.service.emplace(std::move(options));
   REQUIRE(server.hello(1, one) && server.declare(1) && server.hello(9, {}));
   const std::vector<double> values{1, 2, 3, 4};
   const auto bytes = std::as_bytes(std::span(values));
@@ -157,11 +157,11 @@ TEST(others_are_answered_while_elements_are_copied) {
   std::vector<std::byte> reply(16384);
   meanwhile = [&] {
     const auto discard = message_of(protocol::Discard{"x", 1});
-    REQUIRE(server.service.answer(1, discard.bytes(), reply).ok());
+    REQUIRE(server.service->answer(1, discard.bytes(), reply).ok());
     PutRequest next = object;
     next.version = 2;
     const auto put = message_of(put_of(next, other_bytes));
-    REQUIRE(server.service.answer(1, put.bytes(), reply).ok());
+    REQUIRE(server.service->answer(1, put.bytes(), reply).ok());
   };
   const auto length = server.ask(9, protocol::Get{get, 0});
   REQUIRE(length.ok());

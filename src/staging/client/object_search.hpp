@@ -1,0 +1,96 @@
+// Finding the objects of a box, on one server or on several, and leasing them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "staging/client/requester.hpp"
+#include "staging/model/parts.hpp"
+
+namespace tranship::staging {
+
+/// A box that is leased until release(): its objects, or its data.
+struct LeasedBox {
+  std::int64_t version = 0;
+  std::string type;
+  std::int64_t element_bytes = 0;
+  std::vector<StoredObject> objects;                  ///< The newest first.
+  std::vector<Part> parts;                            ///< Of the box, by object.
+  std::vector<std::pair<int, std::uint64_t>> leases;  ///< Server and number.
+  std::int64_t end_ns = 0;                            ///< End of the get's time.
+  /// The dense box itself, instead of objects; it lies in the caller's buffer.
+  std::span<const std::byte> data;
+  std::string variable{};
+};
+
+/// The variable was deleted since the client has asked its metadata server for it.
+struct StaleVariable {};
+
+/// Waiting: the box is not complete yet. NeedsOtherServers: one server does not know all objects.
+using SearchOutcome = std::variant<LeasedBox, Waiting, NeedsOtherServers, StaleVariable>;
+
+/// Searches once; waiting is the caller's. Any thread may call any member. Cost: one request to
+/// each index server, and one to each primary that is none of them.
+class ObjectSearch {
+ public:
+  explicit ObjectSearch(Requester& requester) : requester_(requester) {}
+
+  /// Finds the version that a get would return, on the only index server of its box.
+  Result<SearchOutcome> version_on(const GetRequest& request, int server, ReplyBuffer& reply);
+  /// Finds the box on its only index server; `reply` takes the data if they are few.
+  Result<SearchOutcome> on_one(const GetRequest& request, int server, ReplyBuffer& reply);
+  /// Finds the objects of the box on all its index servers.
+  /// `watch`: Whether the servers send notices of changes from now on.
+  Result<SearchOutcome> on_all(const GetRequest& request, const std::vector<int>& index_servers,
+                               bool watch, ReplyBuffer& reply);
+
+  /// Ends the leases. `path` and the bytes that were read are reported to each primary, and one
+  /// server counts the get. An empty path: nothing was read.
+  /// @error not_found if a server has no such lease any more
+  Status release(const LeasedBox& held, std::string_view path = {});
+
+ private:
+  /// An object's primary and its number there, and the server that named it.
+  using NamedBy = std::map<std::pair<int, std::uint64_t>, int>;
+  using Answers = std::vector<std::pair<int, FoundObjects>>;  ///< By server.
+  /// What the replies of several servers contain besides objects.
+  struct FindOutcome {
+    NamedBy named_by;
+    std::string why;  ///< Why there is nothing yet.
+    bool stale = false;
+  };
+  /// The objects of one version; or the version that was named, and discarded meanwhile.
+  struct GatheredVersion {
+    std::optional<LeasedBox> held;
+    std::optional<std::int64_t> vanished;
+  };
+
+  Result<SearchOutcome> hold_objects(int server, const GetRequest& request,
+                                     protocol::Objects objects, ReplyBuffer& reply);
+  Result<std::optional<LeasedBox>> gather(const GetRequest& request,
+                                          const std::vector<int>& index_servers, bool watch,
+                                          ReplyBuffer& reply, FindOutcome& outcome);
+  Result<GatheredVersion> gather_version(const GetRequest& request,
+                                         const std::vector<int>& index_servers, bool watch,
+                                         ReplyBuffer& reply, FindOutcome& outcome);
+  Status find_on(const std::vector<int>& servers, const GetRequest& request, bool watch,
+                 ReplyBuffer& reply, Answers& answers, FindOutcome& outcome);
+  Status lease_others(const GetRequest& request, bool watch, const NamedBy& named_by,
+                      LeasedBox& held, ReplyBuffer& reply);
+  Status lease_on(int primary, const GetRequest& request, bool watch, const NamedBy& named_by,
+                  LeasedBox& held, ReplyBuffer& reply);
+  Error given_up(int server, const FoundObjects& found, const Status& why);
+  Status read_found(int server, const GetRequest& request, protocol::Objects& objects,
+                    ReplyBuffer& reply);
+
+  Requester& requester_;
+};
+
+}  // namespace tranship::staging

@@ -1,0 +1,47 @@
+#include "staging/client/requester.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace tranship::staging {
+namespace {
+
+Error late(const std::string& why) {
+  return {ErrorCode::timeout, "the wait for the staging server has ended: " + why,
+          "wait longer, or look with: tranship ls"};
+}
+
+/// A search tries so many other versions before the time of its call counts.
+constexpr int versions_free = 1024;
+
+}  // namespace
+
+Status Requester::pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why) {
+  const std::int64_t now = servers_.now_ns();
+  if (now >= end_ns) return late(why);
+  if (interrupted_ && interrupted_()) return Error{ErrorCode::cancelled, "interrupted"};
+  servers_.wait(seen, std::min(end_ns, now + look_again_ns));
+  return {};
+}
+
+Status Requester::continue_search(int rounds, std::int64_t end_ns, const std::string& why) const {
+  if (rounds < versions_free) return {};
+  if (servers_.now_ns() >= end_ns) return late(why);
+  if (interrupted_ && interrupted_()) return Error{ErrorCode::cancelled, "interrupted"};
+  return {};
+}
+
+/// Tells the primaries of a server's orphans, which its reply named: nobody else will. A primary
+/// that cannot be reached has lost them, or keeps them for longer.
+void Requester::report_orphans(int server, const std::vector<Orphan>& orphans) {
+  if (orphans.empty()) return;
+  std::map<int, std::vector<Orphan>> by_primary;
+  for (const Orphan& orphan : orphans) by_primary[orphan.primary].push_back(orphan);
+  for (auto& [primary, its] : by_primary) {
+    if (primary >= servers_.count()) continue;
+    ReplyBuffer reply;
+    (void)ask(primary, protocol::DropOrphans{server, std::move(its)}, reply);
+  }
+}
+
+}  // namespace tranship::staging

@@ -1,0 +1,94 @@
+// Requests of one client to the servers of a group: repeated, given back, interrupted.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "staging/protocol/servers.hpp"
+
+namespace tranship::staging {
+
+/// A client that receives no notice looks again after this time.
+constexpr std::int64_t look_again_ns = 250'000'000;
+
+/// Sends requests and reads replies. Any thread may call any member. Times are of the servers'
+/// clock.
+class Requester {
+ public:
+  explicit Requester(Servers& servers) : servers_(servers) {}
+
+  /// Sets the function that waiting threads call now and then; they give up when it returns true.
+  void give_up_when(std::function<bool()> interrupted) { interrupted_ = std::move(interrupted); }
+
+  int servers() const { return servers_.count(); }
+  std::int64_t message_bytes() const { return servers_.message_bytes(); }
+  std::int64_t now_ns() const { return servers_.now_ns(); }
+  std::uint64_t notices() const { return servers_.notices(); }
+  /// As Servers::tell().
+  void send(int server, const fabric::MessageWriter& request) { servers_.tell(server, request); }
+
+  /// As staging::ask().
+  template <typename Request>
+  Result<typename Request::Reply> ask(int server, const Request& request, ReplyBuffer& reply) {
+    return staging::ask(servers_, server, request, reply);
+  }
+  /// The same for a request that is granted something. It gets a request id, by which the grant is
+  /// given back if the reply is not awaited any more.
+  template <typename Request>
+  Result<typename Request::Reply> ask_undoable(int server, Request request, ReplyBuffer& reply);
+  /// The same, repeated after each notice while the server lets the request wait.
+  /// @error as ask(); as pause()
+  template <typename Request>
+  Result<typename Request::Reply> ask_until_done(int server, const Request& request,
+                                                 ReplyBuffer& reply, std::int64_t end_ns);
+
+  /// Waits for more notices than `seen`, or for some time.
+  /// @error timeout after `end_ns`, with the reason `why`; cancelled if interrupted
+  Status pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why);
+  /// Checks whether a search may go on to another version, after `rounds` that had gaps or were
+  /// discarded. However many versions a server names, the search ends with the time of its call.
+  /// @error as pause()
+  Status continue_search(int rounds, std::int64_t end_ns, const std::string& why) const;
+
+  /// Reports orphans, which the reply of `server` named, to their primaries. An error changes
+  /// nothing: a primary that cannot be reached has lost them, or keeps them for longer.
+  void report_orphans(int server, const std::vector<Orphan>& orphans);
+
+ private:
+  Servers& servers_;
+  std::function<bool()> interrupted_;
+  std::atomic<RequestId> last_request_id_{0};
+};
+
+template <typename Request>
+Result<typename Request::Reply> Requester::ask_undoable(int server, Request request,
+                                                        ReplyBuffer& reply) {
+  request.request_id = ++last_request_id_;
+  auto answer = ask(server, request, reply);
+  const bool in_doubt = !answer && (answer.error().code == ErrorCode::timeout ||
+                                    answer.error().code == ErrorCode::cancelled);
+  if (in_doubt) send(server, message_of(protocol::Undo{request.request_id}));
+  return answer;
+}
+
+template <typename Request>
+Result<typename Request::Reply> Requester::ask_until_done(int server, const Request& request,
+                                                          ReplyBuffer& reply, std::int64_t end_ns) {
+  const auto message = written(request);
+  if (!message) return message.error();
+  while (true) {
+    const std::uint64_t seen = notices();
+    auto answer = ask_written<Request>(servers_, server, *message, reply);
+    if (!answer) return answer;
+    const auto* wait = std::get_if<protocol::Wait>(&*answer);
+    if (wait == nullptr) return answer;
+    if (Status status = pause(seen, end_ns, wait->why); !status) return status.error();
+  }
+}
+
+}  // namespace tranship::staging

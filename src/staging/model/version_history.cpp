@@ -1,0 +1,91 @@
+#include "staging/model/version_history.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace tranship::staging {
+
+VersionIndex* VersionHistory::find(std::int64_t version) {
+  const auto found = held_.find(version);
+  return found == held_.end() ? nullptr : &found->second;
+}
+
+const VersionIndex* VersionHistory::find(std::int64_t version) const {
+  const auto found = held_.find(version);
+  return found == held_.end() ? nullptr : &found->second;
+}
+
+void VersionHistory::add_object(std::int64_t version, std::uint64_t number, const Box& box,
+                                std::int64_t bytes) {
+  VersionIndex& index = at(version);
+  counted_ += index.counts() ? 0 : 1;
+  index.add_object(number, box, bytes);
+}
+
+void VersionHistory::remove_object(std::int64_t version, std::uint64_t number, const Box& box,
+                                   std::int64_t bytes) {
+  VersionIndex& index = at(version);
+  index.remove_object(number, box, bytes);
+  counted_ -= index.counts() ? 0 : 1;
+}
+
+void VersionHistory::confirm_entry(std::int64_t version) {
+  VersionIndex& index = at(version);
+  counted_ += index.counts() ? 0 : 1;
+  index.confirm_entry();
+}
+
+std::vector<std::int64_t> VersionHistory::excess() const {
+  std::vector<std::int64_t> versions;
+  if (versions_max_ == 0) return versions;
+  int left = counted_;
+  for (auto one = held_.begin(); left > versions_max_ && one != held_.end(); ++one) {
+    if (one->second.pending() > 0) break;  // it is discarded when its last put has ended
+    versions.push_back(one->first);
+    left -= one->second.counts() ? 1 : 0;
+  }
+  return versions;
+}
+
+VersionIndex VersionHistory::remove(std::int64_t version) {
+  const auto found = held_.find(version);
+  VersionIndex index = std::move(found->second);
+  counted_ -= index.counts() ? 1 : 0;
+  held_.erase(found);
+  return index;
+}
+
+VersionIndex VersionHistory::discard(std::int64_t version) {
+  VersionIndex index = remove(version);
+  discarded_.insert(version);
+  return index;
+}
+
+void VersionHistory::drop_if_unused(std::int64_t version) {
+  const auto found = held_.find(version);
+  if (found != held_.end() && found->second.unused()) held_.erase(found);
+}
+
+bool VersionHistory::is_too_old(std::int64_t version) const {
+  if (versions_max_ == 0 || counted_ < versions_max_ || held_.contains(version)) return false;
+  const auto lowest =
+      std::find_if(held_.begin(), held_.end(), [](const auto& one) { return one.second.counts(); });
+  return version < lowest->first;
+}
+
+VersionHistory::Held::const_iterator VersionHistory::next(std::int64_t version,
+                                                          const Box& box) const {
+  auto one = held_.upper_bound(version);
+  while (one != held_.end() && !one->second.meets(box)) ++one;
+  return one;
+}
+
+VersionHistory::Held::const_iterator VersionHistory::latest(std::int64_t version,
+                                                            const Box& box) const {
+  auto above = held_.upper_bound(version);
+  while (above != held_.begin() && !std::prev(above)->second.meets(box)) --above;
+  return above == held_.begin() ? held_.end() : std::prev(above);
+}
+
+}  // namespace tranship::staging
