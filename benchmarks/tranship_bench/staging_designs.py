@@ -28,8 +28,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tranship._core import Event
 
+from tranship._core import Event
 from tranship.engine import Engine
 from tranship.staging import Staging
 

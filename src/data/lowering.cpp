@@ -351,8 +351,9 @@ Result<std::vector<int>> match_fields(const Mapping& source, const Mapping& targ
     if (found->field.bytes != field.field.bytes || found->field.type != field.field.type) {
       return Error{ErrorCode::invalid_argument,
                    "field \"" + field.field.name + "\" is " + found->field.type +
-                       " in the source and " + field.field.type + " in the target",
-                   "a copy does not convert types: convert the array first"};
+                       " in the source and " + field.field.type +
+                       " in the target, and a copy does not convert types",
+                   "convert one of the arrays first"};
     }
     matched.push_back(static_cast<int>(found - from.begin()));
   }

@@ -233,7 +233,7 @@ Status GpuWork::enqueue_pieces(const GpuStream& stream, std::span<const IndexedN
     const std::int64_t most = moves_of_piece(one);
     for (const IndexedEntry& entry : one.entries) count += (entry.count + most - 1) / most;
   }
-  const Status reserved = reserve_table(size_of<gpu::Piece>(static_cast<std::size_t>(count)));
+  Status reserved = reserve_table(size_of<gpu::Piece>(static_cast<std::size_t>(count)));
   if (!reserved) return reserved;
   auto* piece = reinterpret_cast<gpu::Piece*>(table_);
   for (const IndexedNest& one : nests) {

@@ -111,9 +111,9 @@ def test_flush_raises_after_a_copy_whose_source_fails(engine: ts.Engine, tmp_pat
     source = ts.File(tmp_path / "source.bin", extents=SHAPE, fields="f4")
     os.truncate(tmp_path / "source.bin", 1000)
     target = new_file(tmp_path / "new.npy")
-    with pytest.raises(ts.Error, match="cut short"):
+    with pytest.raises(ts.Error, match="truncated"):
         engine.copy(source, target).wait(timeout=20)
-    with pytest.raises(ts.Error, match=r"copy 1 into it.*cut short"):
+    with pytest.raises(ts.Error, match=r"copy 1 into it.*truncated"):
         target.flush()
     del target
     assert names_in(tmp_path) == ["source.bin"]
@@ -372,5 +372,5 @@ def test_files_that_are_not_whole_are_refused(tmp_path: Path, case: str) -> None
     path = tmp_path / "cut.npy"
     np.save(path, np.arange(1000.0))
     path.write_bytes(TRUNCATED[case](path.read_bytes()))
-    with pytest.raises(ts.InvalidArgument, match=r"not written to the end|not a readable"):
+    with pytest.raises(ts.InvalidArgument, match=r"written to the end|not a readable"):
         ts.File(path)

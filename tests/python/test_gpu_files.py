@@ -130,7 +130,7 @@ def test_a_file_that_is_cut_short_fails_and_gives_buffers_back(
     with path.open("r+b") as opened:
         opened.truncate(matrix.nbytes // 2)
     device = engine.empty(matrix.shape, "f8", memory="device0")
-    with pytest.raises(ts.Error, match="cut short after it was opened"):
+    with pytest.raises(ts.Error, match="truncated after it was opened"):
         engine.copy(file, device).wait()
     matrix.tofile(path)
     engine.copy(file, device).wait()

@@ -339,7 +339,10 @@ def test_on_the_command_line(serve: Servers, tmp_path: Path) -> None:
     assert (told["version"], told["bytes"], told["file"]) == (-1, values.nbytes, str(out))
     told = json.loads(run("put", contact, "field", "--json", "-2", str(tmp_path / "in.npy")))
     assert told["version"] == -2 and told["shape"] == list(values.shape)
-    unwritable = run("get", contact, "field", "3", str(tmp_path / "no" / "out.npy"), code=1)
+    unwritable = run(
+        "get", contact, "field", "3", str(tmp_path / "no" / "out.npy"),
+        "--lower", "100,0", "--upper", "120,30", code=1,
+    )  # fmt: skip
     assert f"cannot write '{tmp_path}/no/out.npy'" in unwritable and "part" not in unwritable
     failed = run("get", contact, "field", "4", str(out), "--timeout", "0.2", code=1)
     assert "all processes that put to it have ended" in failed

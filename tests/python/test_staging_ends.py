@@ -155,7 +155,10 @@ def test_no_put_makes_a_variable_unreadable(serve: Servers) -> None:
             staging.put("line", 0, np.ones(1), (lower,))
             assert staging.get("line", 0, (lower,), (lower + 1,))[0] == 1
         for lower in (-(2**63), -most - 1, most, 2**63 - 2):
-            with pytest.raises(ts.InvalidArgument, match=f"limit of indices, {most} to either"):
+            with pytest.raises(
+                ts.InvalidArgument,
+                match="limit of indices|index that is too large",
+            ):
                 staging.put("line", 0, np.ones(1), (lower,))
         for version in (-(2**63) + 1, 2**63 - 1):
             staging.put("versions", version, np.full(3, 7.0))

@@ -243,7 +243,7 @@ def test_clients_wait_for_the_whole_group(serve: Servers) -> None:
             ts.StagingServer(contact, rank=2, servers=3)
     with pytest.raises(ts.InvalidArgument, match="ranks are 0"):
         ts.StagingServer(contact, rank=2, servers=2)
-    with pytest.raises(ts.InvalidArgument, match="first server's contact"):
+    with pytest.raises(ts.InvalidArgument, match="contact file of the first server"):
         ts.StagingServer(rank=1, servers=2)
 
 

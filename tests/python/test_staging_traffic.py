@@ -151,7 +151,7 @@ def test_rates_are_those_since_the_last_look(serve: Servers) -> None:
         finally:
             end.set()
             thread.join()
-    assert looks[0].count("put rate") == 2 and "KiB/s" in looks[0]
+    assert looks[0].count("put rate") == 2 and "kB/s" in looks[0]
     for line in looks[1].splitlines():
         (variable,) = json.loads(line)["variables"]
         # One of 8000 bytes every 10 ms and what it takes; a busy machine is slower.

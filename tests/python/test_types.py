@@ -61,9 +61,9 @@ PAIRS: dict[str, tuple[Any, Any]] = {
 def test_types_that_differ_are_refused(engine: ts.Engine, case: str, backwards: bool) -> None:
     kinds = PAIRS[case][::-1] if backwards else PAIRS[case]
     source, target = np.zeros(4, kinds[0]), np.zeros(4, kinds[1])
-    with pytest.raises(ts.InvalidArgument, match=r"does not convert types, convert it first"):
+    with pytest.raises(ts.InvalidArgument, match=r"does not convert types"):
         engine.copy(source, target)
-    with pytest.raises(ts.InvalidArgument, match=r"does not convert types, convert it first"):
+    with pytest.raises(ts.InvalidArgument, match=r"does not convert types"):
         engine.copy(ts.Instance(extents={"x": 4}, fields=np.dtype(kinds[0])), target)
 
 

@@ -198,7 +198,8 @@ def open_source(request: Request) -> File:
             path, extents=extents, fields=fields, layout=layout, offset=request.offset_bytes
         )
     except InvalidArgument as error:
-        hint = error.hint or "check --extents, --fields, --source-layout and --offset"
+        options = "check --extents, --fields, --source-layout and --offset"
+        hint = options if error.code == "out_of_range" else error.hint or options
         raise CommandError(error.message, hint) from error
 
 
