@@ -195,7 +195,7 @@ def test_numpy_reads_files(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="leave copy=False out"):
         np.array(file, copy=False)
     path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(ts.Error, match="(cut short|truncated) after it was opened"):
+    with pytest.raises(ts.Error, match=r"(cut short|truncated) after it was opened"):
         np.asarray(file)
     assert np.array_equal(np.asarray(file[:2]), FIELD[:2])
 

@@ -157,7 +157,7 @@ def test_no_put_makes_a_variable_unreadable(serve: Servers) -> None:
         for lower in (-(2**63), -most - 1, most, 2**63 - 2):
             with pytest.raises(
                 ts.InvalidArgument,
-                match="limit of indices|index that is too large",
+                match=r"limit of indices|index that is too large",
             ):
                 staging.put("line", 0, np.ones(1), (lower,))
         for version in (-(2**63) + 1, 2**63 - 1):
