@@ -50,10 +50,11 @@ BufferSource host_buffers() {
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::open(Options options) {
-  std::unique_ptr<Engine> engine(new Engine(std::move(options)));
-  const Status status = refusals_as_errors([&] { return engine->start(); });
-  if (!status) return status.error();
-  return engine;
+  return refusals_as_errors([&]() -> Result<std::unique_ptr<Engine>> {
+    std::unique_ptr<Engine> engine(new Engine(std::move(options)));
+    if (const Status status = engine->start(); !status) return status.error();
+    return engine;
+  });
 }
 
 Status Engine::start() {

@@ -101,6 +101,8 @@ def play(trial: Trial, role: str, folder: Path) -> None:
 
     import tranship as ts
 
+    for public in ts.__all__:  # a module is imported when it is used: before calls begin to fail
+        getattr(ts, public)
     scenario = scenarios.SCENARIOS[trial.scenario]
     library = Library()
     armed = role == scenario.victim
@@ -117,7 +119,10 @@ def play(trial: Trial, role: str, folder: Path) -> None:
     except (ts.Error, MemoryError) as error:
         result.update(end="error", text=f"{type(error).__name__}: {error}")
         if not str(error).strip():
-            result.update(end="failure", text=f"{type(error).__name__} without a text")
+            result.update(
+                end="failure",
+                text=f"no text: {traceback.format_exc()}",
+            )
     except BaseException:
         result.update(end="failure", text=traceback.format_exc())
     library.disarm()
