@@ -27,8 +27,8 @@ $(VENV)/.ready-test: $(VENV)/.ready requirements-test.txt
 # The CUDA compiler, where a build needs one and the machine has none.
 $(VENV)/.ready-cuda-ON $(VENV)/.ready-cuda-AUTO: $(VENV)/.ready requirements-cuda.txt
 	command -v nvcc >/dev/null || test -x /usr/local/cuda/bin/nvcc || \
-	  $(PIP) install -r requirements-cuda.txt || test $@ = $(VENV)/.ready-cuda-AUTO || \
-	  echo "No CUDA compiler was found or installed: this build will not use GPUs."
+	  $(PIP) install -r requirements-cuda.txt || { test $@ = $(VENV)/.ready-cuda-AUTO && \
+	  echo "No CUDA compiler was found or installed: this build will not use GPUs."; }
 	touch $@
 
 $(VENV)/.ready-cuda-OFF: $(VENV)/.ready
@@ -67,10 +67,8 @@ test-cpp: $(INSTALLED) $(VENV)/.ready-test
 	$(BIN)/cmake --build $(BUILD) --parallel $(JOBS) --target cpp_tests
 	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
 
-# Tests that measure, or that watch the whole machine, run by themselves.
 test-python: test-cpp $(BENCHMARKS)
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "not large and not alone"
-	$(BIN)/python -m pytest -q -m "alone and not large"
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "not large"
 
 # A wheel for other machines, with kernels for GPUs, in dist/; auditwheel says for which Linux.
 WHEEL := build/wheel
