@@ -5,21 +5,22 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from .errors import (
+    Cancelled,
+    Closed,
+    Error,
+    InvalidArgument,
+    NoRoute,
+    NotFound,
+    OutOfRange,
+    PeerLost,
+    Timeout,
+)
+
 if TYPE_CHECKING:
     from ._core import Event, Plan
     from .arrays import DeviceArray, File, Instance, RemoteArray
     from .engine import Engine, Peer
-    from .errors import (
-        Cancelled,
-        Closed,
-        Error,
-        InvalidArgument,
-        NoRoute,
-        NotFound,
-        OutOfRange,
-        PeerLost,
-        Timeout,
-    )
     from .staging import Staging, StagingServer, Subscription, Variable
 
 __version__ = "0.1.0"
@@ -53,20 +54,9 @@ _MODULES = {
     "_core": ("Event", "Plan"),
     "arrays": ("DeviceArray", "File", "Instance", "RemoteArray"),
     "engine": ("Engine", "Peer"),
-    "errors": (
-        "Cancelled",
-        "Closed",
-        "Error",
-        "InvalidArgument",
-        "NoRoute",
-        "NotFound",
-        "OutOfRange",
-        "PeerLost",
-        "Timeout",
-    ),
     "staging": ("Staging", "StagingServer", "Subscription", "Variable"),
 }
-_SUBMODULES = ("arrays", "engine", "errors", "hardware", "profiles", "staging", "topology")
+_SUBMODULES = ("arrays", "engine", "hardware", "profiles", "staging", "topology")
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 
