@@ -6,11 +6,13 @@
 
 namespace tranship {
 
-std::int64_t IndexedNest::bytes() const {
-  std::int64_t moves = 0;
-  for (const IndexedEntry& entry : entries) moves += entry.count;
-  return moves * nest.bytes();
+std::int64_t IndexedNest::moves() const {
+  std::int64_t count = 0;
+  for (const IndexedEntry& entry : entries) count += entry.count;
+  return count;
 }
+
+std::int64_t IndexedNest::bytes() const { return moves() * nest.bytes(); }
 
 LoopNest nest_of(const IndexedNest& indexed, const IndexedEntry& entry) {
   LoopNest nest = indexed.nest;
@@ -38,7 +40,19 @@ LoopNest nest_of(const IndexedNest& indexed, const IndexedEntry& entry) {
 
 void expand(std::span<const IndexedNest> indexed, std::vector<LoopNest>& nests) {
   for (const IndexedNest& one : indexed) {
-    for (const IndexedEntry& entry : one.entries) nests.push_back(nest_of(one, entry));
+    for (const IndexedEntry& entry : one.entries) {
+      if (one.one_allocation) {
+        nests.push_back(nest_of(one, entry));
+        continue;
+      }
+      IndexedEntry move = entry;
+      move.count = 1;
+      for (std::int64_t k = 0; k < entry.count; ++k) {
+        nests.push_back(nest_of(one, move));
+        move.source_offset += one.source_step;
+        move.target_offset += one.target_step;
+      }
+    }
   }
 }
 
@@ -53,40 +67,41 @@ void IndexedCopy::clear() {
 }
 
 void IndexedCopy::begin_group(std::span<const LoopNest> nests, std::int64_t source_step,
-                              std::int64_t target_step) {
-  Group group{nests_.size(), nests.size(), entries_.size(), 0, 0};
+                              std::int64_t target_step, bool one_allocation) {
+  Group group;
+  group.first_nest = nests_.size();
+  group.nest_count = nests.size();
+  group.first_entry = entries_.size();
+  group.source_step = source_step;
+  group.target_step = target_step;
   for (const LoopNest& nest : nests) {
-    nests_.push_back({nest, source_step, target_step, {}});
+    nests_.push_back({nest, source_step, target_step, one_allocation, {}});
     group.move_bytes += nest.bytes();
   }
   groups_.push_back(group);
 }
 
-void IndexedCopy::add_move(std::int64_t source_offset, std::int64_t target_offset,
-                           std::int64_t count_max) {
-  Group& group = groups_.back();
-  if (group.entry_count > 0 && group.nest_count > 0) {
-    const IndexedNest& shape = nests_[group.first_nest];
-    IndexedEntry& last = entries_.back();
-    if (source_offset == last.source_offset + last.count * shape.source_step &&
-        target_offset == last.target_offset + last.count * shape.target_step &&
-        (count_max == 0 || last.count < count_max)) {
-      ++last.count;
-      return;
-    }
+void IndexedCopy::close(const Group& group) {
+  const std::span entries = std::span(entries_).subspan(group.first_entry, group.entry_count);
+  for (std::size_t n = 0; n < group.nest_count; ++n) {
+    nests_[group.first_nest + n].entries = entries;
   }
-  entries_.push_back({source_offset, target_offset, 1});
-  ++group.entry_count;
+  bytes_ += group.move_count * group.move_bytes;
 }
 
 void IndexedCopy::finish(std::int64_t tile_bytes_max, std::size_t tile_entries_max) {
   for (std::size_t k = 0; k < groups_.size(); ++k) {
-    const Group& group = groups_[k];
-    const std::span entries = std::span(entries_).subspan(group.first_entry, group.entry_count);
-    for (std::size_t n = 0; n < group.nest_count; ++n) {
-      nests_[group.first_nest + n].entries = entries;
-    }
+    close(groups_[k]);
     cut(k, tile_bytes_max, tile_entries_max);
+  }
+}
+
+void IndexedCopy::finish() {
+  for (std::size_t k = 0; k < groups_.size(); ++k) {
+    const Group& group = groups_[k];
+    close(group);
+    if (group.entry_count == 0) continue;
+    tiles_.push_back({k, 0, group.entry_count, group.move_count * group.move_bytes});
   }
 }
 
@@ -104,7 +119,6 @@ void IndexedCopy::cut(std::size_t number, std::int64_t tile_bytes_max,
     }
     ++tile.entry_count;
     tile.bytes += bytes;
-    bytes_ += bytes;
   }
   if (tile.entry_count > 0) tiles_.push_back(tile);
 }

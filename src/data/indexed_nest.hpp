@@ -26,8 +26,13 @@ struct IndexedNest {
   LoopNest nest;
   std::int64_t source_step = 0;  ///< bytes between two moves of one entry
   std::int64_t target_step = 0;
+  /// Whether all moves stay in one allocation on each side. Moves that touch may lie in two, which
+  /// loads and stores do not notice, but which a copy command refuses (CUDA: one that leaves the
+  /// allocation or the pinned range that it starts in).
+  bool one_allocation = true;
   std::span<const IndexedEntry> entries;
 
+  std::int64_t moves() const;
   std::int64_t bytes() const;
 };
 
@@ -35,8 +40,9 @@ struct IndexedNest {
 /// or a longer loop where they touch, else one loop more.
 LoopNest nest_of(const IndexedNest& indexed, const IndexedEntry& entry);
 
-/// Appends the plain nests of all entries to `nests`, for channels that carry no others. Allocates
-/// only when `nests` grows.
+/// Appends the plain nests of all entries to `nests`, for channels that carry no others: one for
+/// each entry, or for each move where moves may lie in several allocations. Allocates only when
+/// `nests` grows.
 void expand(std::span<const IndexedNest> indexed, std::vector<LoopNest>& nests);
 
 /// The nests of one indexed copy and their lists, and how they are cut into tiles. Owns both; what
@@ -48,18 +54,37 @@ class IndexedCopy {
 
   /// Opens a group of nests that share one list, which is empty at first.
   void begin_group(std::span<const LoopNest> nests, std::int64_t source_step,
-                   std::int64_t target_step);
+                   std::int64_t target_step, bool one_allocation);
+  /// Makes room for so many moves of the last group.
+  void expect_moves(std::size_t count) { entries_.reserve(entries_.size() + count); }
   /// Adds a move of the last group's nests: to the last entry if it lies one step behind that
   /// entry on both sides and the entry has fewer than `count_max` moves (0: no limit).
-  void add_move(std::int64_t source_offset, std::int64_t target_offset, std::int64_t count_max = 0);
+  void add_move(std::int64_t source_offset, std::int64_t target_offset,
+                std::int64_t count_max = 0) {
+    Group& group = groups_.back();
+    const bool follows = group.entry_count > 0 && group.nest_count > 0 &&
+                         source_offset == group.next_source && target_offset == group.next_target &&
+                         (count_max == 0 || entries_.back().count < count_max);
+    if (follows) {
+      ++entries_.back().count;
+    } else {
+      entries_.push_back({source_offset, target_offset, 1});
+      ++group.entry_count;
+    }
+    ++group.move_count;
+    group.next_source = source_offset + group.source_step;
+    group.next_target = target_offset + group.target_step;
+  }
   /// The nests of the group that was opened last, without their lists; empty if there is none.
   std::span<const IndexedNest> last_group() const {
     return groups_.empty() ? std::span<const IndexedNest>()
                            : std::span(nests_).subspan(groups_.back().first_nest);
   }
-  /// Ends the changes. Tiles have at most `tile_bytes_max` bytes, unless a single entry has more,
-  /// and `tile_entries_max` entries of one group.
+  /// Ends the changes, and cuts each group into tiles of at most `tile_bytes_max` bytes, unless a
+  /// single entry has more, and `tile_entries_max` entries.
   void finish(std::int64_t tile_bytes_max, std::size_t tile_entries_max);
+  /// Ends the changes; each group is one tile.
+  void finish();
 
   /// The nests of all groups; after finish().
   std::span<const IndexedNest> nests() const { return nests_; }
@@ -75,7 +100,12 @@ class IndexedCopy {
     std::size_t nest_count = 0;
     std::size_t first_entry = 0;
     std::size_t entry_count = 0;
+    std::int64_t move_count = 0;
     std::int64_t move_bytes = 0;
+    std::int64_t source_step = 0;
+    std::int64_t target_step = 0;
+    std::int64_t next_source = 0;  ///< where a move follows the last entry
+    std::int64_t next_target = 0;
   };
   struct Tile {
     std::size_t group = 0;
@@ -84,6 +114,8 @@ class IndexedCopy {
     std::int64_t bytes = 0;
   };
   const Tile& at(std::int64_t tile) const { return tiles_[static_cast<std::size_t>(tile)]; }
+  /// Gives the nests of the group their list, and counts its bytes.
+  void close(const Group& group);
   void cut(std::size_t group, std::int64_t tile_bytes_max, std::size_t tile_entries_max);
 
   std::vector<IndexedNest> nests_;

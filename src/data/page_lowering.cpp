@@ -29,7 +29,8 @@ bool lower_pages(const Corner& source, const Corner& target, const Point& extent
   for (const LoopNest& nest : nests) {
     if (nest.rank == LoopNest::loops_max) return false;
   }
-  copy.begin_group(nests, from->level[0].stride, to->level[0].stride);
+  copy.begin_group(nests, from->level[0].stride, to->level[0].stride, true);
+  copy.expect_moves(pages.source.size());
   const std::int64_t source_zero = from->offset(source.lower[0]);
   const std::int64_t target_zero = to->offset(target.lower[0]);
   for (std::size_t k = 0; k < pages.source.size(); ++k) {

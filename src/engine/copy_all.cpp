@@ -1,7 +1,6 @@
 #include "engine/copy_all.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/at.hpp"
@@ -55,7 +54,7 @@ Status append(const CopyPair& pair, const View& target_view, const CopyPair& bas
   const auto group = copy.last_group();
   if (group.empty() || !same_shapes(group, nests)) {
     const std::int64_t step = one_run ? nests[0].element_bytes : 0;
-    copy.begin_group(nests, step, step);
+    copy.begin_group(nests, step, step, false);  // of arrays that know nothing of each other
     copy.add_move(0, 0);
     return {};
   }
@@ -133,7 +132,7 @@ Result<std::optional<Event>> start_together(CopyRunner& runner, std::span<const 
     if (Status s = append(pair, *target, pairs[0], nests, copy); !s) return s.error();
     if (Status s = guards.add(pair); !s) return s.error();
   }
-  copy.finish(std::numeric_limits<std::int64_t>::max(), pairs.size());
+  copy.finish();
   auto made = std::make_shared<Plan>(**plan);
   made->nests.clear();
   made->bytes = copy.bytes();

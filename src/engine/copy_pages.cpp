@@ -25,10 +25,8 @@ constexpr std::size_t launch_entries_max = 4096;
 
 /// Whether the plan's one channel should carry the pages as a list. A page that is longer than a
 /// tile is a copy of its own, which goes in tiles.
-bool takes_lists(const Plan& plan, const Profile& profile, std::int64_t page_bytes) {
-  if (plan.hops.size() != 1) return false;
-  const bool gpu = traits_of(profile.channels[at(plan.hops[0].channel)].kind).gpu;
-  return gpu || plan.direct || page_bytes <= plan.tile_bytes;
+bool takes_lists(const Plan& plan, bool on_gpu, std::int64_t page_bytes) {
+  return plan.hops.size() == 1 && (on_gpu || plan.direct || page_bytes <= plan.tile_bytes);
 }
 
 bool fits_launch(const IndexedCopy& copy) {
@@ -80,7 +78,8 @@ Result<Event> copy_pages(CopyRunner& runner, Array source, Array target, const P
   const std::int64_t page_bytes = one->source.bytes();
   if (page_bytes == 0) return Event(*plan);
   const bool in_order = one->target.mapping == target.view.mapping;
-  if (!in_order || !takes_lists(**plan, runner.profile(), page_bytes)) {
+  const bool on_gpu = traits_of(runner.profile().channels[at((*plan)->hops[0].channel)].kind).gpu;
+  if (!in_order || !takes_lists(**plan, on_gpu, page_bytes)) {
     return copy_runs(runner, source, target, pages, options);
   }
   SpareCopy spare;
@@ -89,7 +88,11 @@ Result<Event> copy_pages(CopyRunner& runner, Array source, Array target, const P
   const bool lowered = lower_pages(
       {all.source.mapping.get(), all.source.lower}, {all.target.mapping.get(), all.target.lower},
       one->source.extents, (*plan)->hops[0].fields, pages, tile_bytes / page_bytes, copy);
-  copy.finish(tile_bytes, tile_entries_max);
+  if (on_gpu && options.after.empty()) {
+    copy.finish();  // it starts now, in one launch
+  } else {
+    copy.finish(tile_bytes, tile_entries_max);
+  }
   if (!lowered || !fits_launch(copy)) {
     return copy_runs(runner, source, target, pages, options);
   }

@@ -273,7 +273,11 @@ Status GpuSide::resolve(Array& array) const {
     }
   } else if (array.memory_kind == MemoryKind::host || array.memory_kind == MemoryKind::shared) {
     const PointerInfo info = gpus_->where(first);
-    if (info.kind == MemoryKind::pinned) array.memory_kind = MemoryKind::pinned;
+    // An array that is pinned in part goes as pageable memory: a GPU that met the rest would fail.
+    const std::byte* last = array.place.address + array.view.mapping->end_bytes() - 1;
+    if (info.kind == MemoryKind::pinned && gpus_->where(last).kind == MemoryKind::pinned) {
+      array.memory_kind = MemoryKind::pinned;
+    }
     if (info.kind == MemoryKind::device || info.kind == MemoryKind::managed) {
       array.memory_kind = MemoryKind::device;
       array.device = info.device;

@@ -58,15 +58,20 @@ bool long_runs(std::span<const LoopNest> nests) {
 /// Whether one kernel should carry the nests as a list of pieces.
 bool in_pieces(std::span<const IndexedNest> nests, GpuWay way) {
   std::int64_t bytes = 0;
-  std::size_t entries = 0;
+  std::int64_t commands = 0;  // that copy engines would take
   for (const IndexedNest& one : nests) {
     if (one.nest.rank > 0) return false;
-    bytes += one.bytes();
-    entries += one.entries.size();
+    const auto entries = static_cast<std::int64_t>(one.entries.size());
+    if (way != GpuWay::over_link) {
+      commands += entries;
+      continue;
+    }
+    const std::int64_t moves = one.moves();
+    commands += one.one_allocation ? entries : moves;
+    bytes += moves * one.nest.element_bytes;
   }
-  const bool by_engines =
-      way == GpuWay::over_link && bytes >= engine_run_least * static_cast<std::int64_t>(entries);
-  return entries > 1 && !by_engines;
+  const bool by_engines = way == GpuWay::over_link && bytes >= engine_run_least * commands;
+  return commands > 1 && !by_engines;
 }
 
 /// How many moves of an indexed nest one piece holds.
@@ -228,12 +233,12 @@ Status GpuWork::enqueue_pieces(const GpuStream& stream, std::span<const LoopNest
 
 Status GpuWork::enqueue_pieces(const GpuStream& stream, std::span<const IndexedNest> nests,
                                const std::byte* source, std::byte* target) {
-  std::int64_t count = 0;
+  std::int64_t most_pieces = 0;  // each entry begins one, and each full piece may begin another
   for (const IndexedNest& one : nests) {
-    const std::int64_t most = moves_of_piece(one);
-    for (const IndexedEntry& entry : one.entries) count += (entry.count + most - 1) / most;
+    most_pieces +=
+        static_cast<std::int64_t>(one.entries.size()) + one.moves() / moves_of_piece(one);
   }
-  Status reserved = reserve_table(size_of<gpu::Piece>(static_cast<std::size_t>(count)));
+  Status reserved = reserve_table(size_of<gpu::Piece>(static_cast<std::size_t>(most_pieces)));
   if (!reserved) return reserved;
   auto* piece = reinterpret_cast<gpu::Piece*>(table_);
   for (const IndexedNest& one : nests) {
@@ -247,7 +252,7 @@ Status GpuWork::enqueue_pieces(const GpuStream& stream, std::span<const IndexedN
     }
   }
   const auto* pieces = reinterpret_cast<const gpu::Piece*>(table_);
-  return gpus_->launch(stream, pieces, count, source, target);
+  return gpus_->launch(stream, pieces, piece - pieces, source, target);
 }
 
 }  // namespace tranship

@@ -132,7 +132,7 @@ void carries_indexed_nests(const Backend& backend) {
     const auto content = random_bytes(random, pages * source_step);
     auto expected = random_bytes(random, pages * target_step);
     IndexedCopy copy;
-    copy.begin_group({&page, 1}, source_step, target_step);
+    copy.begin_group({&page, 1}, source_step, target_step, true);
     const std::int64_t turn = random.below(pages);
     for (std::int64_t k = 0; k < pages; ++k) {
       if (random.chance(0.2)) continue;

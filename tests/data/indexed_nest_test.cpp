@@ -82,7 +82,7 @@ Bytes copied_one_by_one(const Pages& pages, const Bytes& source, Bytes target) {
 
 IndexedCopy lowered(const Pages& pages, std::int64_t count_max) {
   IndexedCopy copy;
-  copy.begin_group({&pages.nest, 1}, pages.source_step, pages.target_step);
+  copy.begin_group({&pages.nest, 1}, pages.source_step, pages.target_step, true);
   for (std::size_t k = 0; k < pages.source.size(); ++k) {
     copy.add_move(pages.source[k] * pages.source_step, pages.target[k] * pages.target_step,
                   count_max);
@@ -121,7 +121,7 @@ TEST(neighbouring_entries_are_one_and_others_are_not) {
   LoopNest nest;
   nest.element_bytes = 16;
   IndexedCopy copy;
-  copy.begin_group({&nest, 1}, 16, 16);
+  copy.begin_group({&nest, 1}, 16, 16, true);
   for (std::size_t k = 0; k < source.size(); ++k) copy.add_move(source[k] * 16, target[k] * 16);
   copy.finish(1 << 20, 1024);
   const auto entries = copy.nests()[0].entries;
@@ -134,15 +134,33 @@ TEST(neighbouring_entries_are_one_and_others_are_not) {
   EXPECT_EQ(run.element_bytes, 48);
 }
 
+TEST(moves_of_several_allocations_are_plain_nests_of_their_own) {
+  LoopNest nest;
+  nest.element_bytes = 16;
+  IndexedCopy copy;
+  copy.begin_group({&nest, 1}, 16, 16, false);
+  for (const std::int64_t place : {3, 4, 5, 9}) copy.add_move(place * 16, place * 16 + 160);
+  copy.finish(1 << 20, 1024);
+  EXPECT_EQ(copy.nests()[0].entries.size(), 2u);
+  EXPECT_EQ(copy.nests()[0].moves(), 4);
+  std::vector<LoopNest> plain;
+  expand(copy.nests(), plain);
+  REQUIRE(plain.size() == 4);
+  EXPECT(std::all_of(plain.begin(), plain.end(),
+                     [](const LoopNest& one) { return one.rank == 0 && one.element_bytes == 16; }));
+  EXPECT_EQ(plain[2].source_offset, 5 * 16);
+  EXPECT_EQ(plain[3].target_offset, 9 * 16 + 160);
+}
+
 TEST(moves_that_run_on_make_the_outer_loop_longer) {
   LoopNest nest;
   nest.element_bytes = 4;
   nest.rank = 1;
   nest.loops[0] = {8, 12, 4};
-  const LoopNest longer = nest_of({nest, 96, 32, {}}, {0, 0, 5});
+  const LoopNest longer = nest_of({nest, 96, 32, true, {}}, {0, 0, 5});
   EXPECT_EQ(longer.rank, 1);
   EXPECT_EQ(longer.loops[0].extent, 40);
-  const LoopNest nested = nest_of({nest, 100, 32, {}}, {0, 0, 5});
+  const LoopNest nested = nest_of({nest, 100, 32, true, {}}, {0, 0, 5});
   EXPECT_EQ(nested.rank, 2);
   EXPECT((nested.loops[1] == Loop{5, 100, 32}));
 }
@@ -181,10 +199,10 @@ TEST(groups_have_lists_of_their_own_and_clear_forgets_them) {
   IndexedCopy copy;
   for (int round = 0; round < 2; ++round) {
     copy.clear();
-    copy.begin_group({&first, 1}, 4, 4);
+    copy.begin_group({&first, 1}, 4, 4, true);
     copy.add_move(0, 0);
     copy.add_move(8, 8);
-    copy.begin_group({&second, 1}, 8, 8);
+    copy.begin_group({&second, 1}, 8, 8, true);
     copy.add_move(16, 16);
     copy.finish(100, 10);
     REQUIRE(copy.nests().size() == 2);

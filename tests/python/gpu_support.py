@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,40 @@ def content(engine: ts.Engine, array: Any) -> np.ndarray[Any, Any]:
     target = np.zeros(array.shape, array.dtype)
     engine.copy(array, target).wait(timeout=10)
     return target
+
+
+def copy_neighbours_that_are_pinned_apart(engine: ts.Engine, bytes_of_each: int) -> None:
+    """Copies pieces of memory that follow each other, each pinned by itself, to a GPU and back.
+
+    CUDA refuses a command that leaves the pinned range or the allocation that it starts in.
+    """
+    count = 16
+    pages = np.empty((count + 1) * bytes_of_each, "u1")
+    pages = pages[-pages.ctypes.data % 4096 :][: count * bytes_of_each].reshape(count, -1)
+    values = np.random.default_rng(3).integers(0, 255, pages.shape, "u1")
+    pages[:] = values
+    device = filled(engine, np.zeros_like(pages), "device0")
+    with ExitStack() as held:
+        for page in pages:
+            held.enter_context(engine.pin(page))
+        engine.copy_all([(pages[k], device[k]) for k in range(count)]).wait(timeout=20)
+        assert np.array_equal(content(engine, device), values)
+        pages[:] = 0
+        engine.copy_all([(device[k], pages[k]) for k in range(count)]).wait(timeout=20)
+        assert np.array_equal(pages, values)
+
+
+def copy_an_array_that_is_pinned_in_part(engine: ts.Engine) -> None:
+    """Copies an array of which only the first half is pinned to a GPU and back, turned."""
+    values = np.random.default_rng(4).random((64, 2048))
+    whole = values.copy()
+    device = filled(engine, np.zeros(values.shape[::-1]), "device0")
+    with engine.pin(whole[:32]):
+        engine.copy(whole.T, device).wait(timeout=20)
+        assert np.array_equal(content(engine, device), values.T)
+        whole[:] = 0
+        engine.copy(device, whole.T).wait(timeout=20)
+        assert np.array_equal(whole, values)
 
 
 def copy_a_turned_slice(engine: ts.Engine, data: st.DataObject, places: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_support import content, filled
+from gpu_support import content, copy_neighbours_that_are_pinned_apart, filled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,6 +68,11 @@ def test_many_objects_are_one_copy(gpus: ts.Engine) -> None:
     assert len(boxes) == 512
     assert (event.plan.path, event.plan.bytes) == ("node0/device0 > node0/device1", values.nbytes)
     assert np.array_equal(content(gpus, target), values)
+
+
+@pytest.mark.parametrize("bytes_of_each", [4096, 65536, 262144])
+def test_neighbours_that_are_pinned_apart(gpus: ts.Engine, bytes_of_each: int) -> None:
+    copy_neighbours_that_are_pinned_apart(gpus, bytes_of_each)
 
 
 def test_objects_of_several_memories_are_copies_of_their_own(gpus: ts.Engine) -> None:

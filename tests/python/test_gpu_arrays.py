@@ -11,7 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_support import Foreign, copy_a_turned_slice, on_gpu
+from gpu_support import (
+    Foreign,
+    copy_a_turned_slice,
+    copy_an_array_that_is_pinned_in_part,
+    on_gpu,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -175,6 +180,10 @@ def test_what_cannot_be_pinned(gpus: ts.Engine, no_gpus: ts.Engine) -> None:
     with pytest.raises(ts.Error, match="needs a GPU"):
         no_gpus.pin(memory)
     gpus.pin(np.zeros((0, 4))).release()
+
+
+def test_an_array_that_is_pinned_in_part(gpus: ts.Engine) -> None:
+    copy_an_array_that_is_pinned_in_part(gpus)
 
 
 def test_pinned_memory_is_a_numpy_array(gpus: ts.Engine) -> None:

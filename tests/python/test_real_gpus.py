@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from exporters import Exporter
-from gpu_support import copy_a_turned_slice, on_gpu
+from gpu_support import (
+    copy_a_turned_slice,
+    copy_an_array_that_is_pinned_in_part,
+    copy_neighbours_that_are_pinned_apart,
+    on_gpu,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -179,6 +184,15 @@ def test_an_array_is_pinned_where_it_lies(engine: ts.Engine) -> None:
         assert str(event.plan) == "node0/pinned0 > node0/device0"
     assert str(engine.plan(values.T, device)).startswith("node0/host0")
     assert np.array_equal(device.numpy(), values.T)
+
+
+@pytest.mark.parametrize("bytes_of_each", [4096, 65536, 262144])
+def test_neighbours_that_are_pinned_apart(engine: ts.Engine, bytes_of_each: int) -> None:
+    copy_neighbours_that_are_pinned_apart(engine, bytes_of_each)
+
+
+def test_an_array_that_is_pinned_in_part(engine: ts.Engine) -> None:
+    copy_an_array_that_is_pinned_in_part(engine)
 
 
 def test_an_array_of_jax_is_a_source(engine: ts.Engine) -> None:
