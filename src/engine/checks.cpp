@@ -1,6 +1,8 @@
 #include "engine/checks.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <set>
 #include <vector>
 
 #include "base/at.hpp"
@@ -32,6 +34,37 @@ Status check_pages(const Array& array, std::span<const std::int64_t> pages, cons
   const std::int64_t page = *std::find_if(pages.begin(), pages.end(), outside);
   return Error{ErrorCode::out_of_range, "page " + std::to_string(page) + " lies outside the " +
                                             side + ", which has " + std::to_string(count)};
+}
+
+/// Pages, one bit each.
+class PageSet {
+ public:
+  explicit PageSet(std::int64_t count) : words_(static_cast<std::size_t>(count / 64 + 1)) {}
+
+  bool contains(std::int64_t page) const { return (words_[word_of(page)] & bit_of(page)) != 0; }
+  /// Returns whether the page was in it. Has no branch, since lists are in any order.
+  bool insert(std::int64_t page) {
+    std::uint64_t& word = words_[word_of(page)];
+    const bool before = (word & bit_of(page)) != 0;
+    word |= bit_of(page);
+    return before;
+  }
+
+ private:
+  static std::size_t word_of(std::int64_t page) { return static_cast<std::size_t>(page) / 64; }
+  static std::uint64_t bit_of(std::int64_t page) {
+    return std::uint64_t{1} << (static_cast<std::uint64_t>(page) % 64);
+  }
+
+  std::vector<std::uint64_t> words_;
+};
+
+/// Names the first page that is in the list twice.
+Error named_twice(std::span<const std::int64_t> pages) {
+  std::set<std::int64_t> before;
+  const auto again = std::find_if(pages.begin(), pages.end(),
+                                  [&](std::int64_t page) { return !before.insert(page).second; });
+  return invalid("page " + std::to_string(*again) + " of the target is named twice");
 }
 
 }  // namespace
@@ -173,13 +206,10 @@ Status check_pages(const Array& source, const Array& target,
   }
   if (Status s = check_pages(source, source_pages, "source"); !s) return s;
   if (Status s = check_pages(target, target_pages, "target"); !s) return s;
-  std::vector<bool> written(static_cast<std::size_t>(target.view.extents[0]));
-  for (const std::int64_t page : target_pages) {
-    if (written[static_cast<std::size_t>(page)]) {
-      return invalid("page " + std::to_string(page) + " of the target is named twice");
-    }
-    written[static_cast<std::size_t>(page)] = true;
-  }
+  PageSet written(target.view.extents[0]);
+  bool twice = false;
+  for (const std::int64_t page : target_pages) twice |= written.insert(page);
+  if (twice) return named_twice(target_pages);
   if (Status s = check_places(target); !s) return s;
   const bool same = source.place.address == target.place.address &&
                     source.place.attachment == target.place.attachment &&
@@ -187,7 +217,7 @@ Status check_pages(const Array& source, const Array& target,
                     source.view.lower == target.view.lower;
   if (!same) return check_overlap(source, target, target.view);
   for (const std::int64_t page : source_pages) {
-    if (written[static_cast<std::size_t>(page)]) {
+    if (written.contains(page)) {
       return invalid("page " + std::to_string(page) + " is both read and written",
                      "copy to pages of their own first");
     }

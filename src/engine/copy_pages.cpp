@@ -23,6 +23,9 @@ constexpr std::size_t tile_entries_max = 1024;
 /// Entries that one launch carries if their pages are not contiguous: each is planned by itself.
 constexpr std::size_t launch_entries_max = 4096;
 
+/// Page size in bytes from which each page is worth a copy of its own over several paths at once.
+constexpr std::int64_t lanes_page_bytes = std::int64_t{8} << 20;
+
 /// Whether the plan's one channel should carry the pages as a list. A page that is longer than a
 /// tile is a copy of its own, which goes in tiles.
 bool takes_lists(const Plan& plan, bool on_gpu, std::int64_t page_bytes) {
@@ -73,9 +76,10 @@ Result<Event> copy_pages(CopyRunner& runner, Array source, Array target, const P
   all.target.lower[0] = target.view.lower[0];
   all.source.extents[0] = all.target.extents[0] =
       std::min({count, source.view.extents[0], target.view.extents[0]});
+  const std::int64_t page_bytes = one->source.bytes();
+  if (page_bytes < lanes_page_bytes) all.lanes_max = 1;
   auto plan = runner.planner().plan_of(all);
   if (!plan) return plan.error();
-  const std::int64_t page_bytes = one->source.bytes();
   if (page_bytes == 0) return Event(*plan);
   const bool in_order = one->target.mapping == target.view.mapping;
   const bool on_gpu = traits_of(runner.profile().channels[at((*plan)->hops[0].channel)].kind).gpu;

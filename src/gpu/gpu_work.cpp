@@ -244,10 +244,13 @@ Status GpuWork::enqueue_pieces(const GpuStream& stream, std::span<const IndexedN
   for (const IndexedNest& one : nests) {
     const std::int64_t most = moves_of_piece(one);
     for (const IndexedEntry& entry : one.entries) {
-      for (std::int64_t first = 0; first < entry.count; first += most) {
-        *piece++ = {one.nest.source_offset + entry.source_offset + first * one.source_step,
-                    one.nest.target_offset + entry.target_offset + first * one.target_step,
-                    one.nest.element_bytes * std::min(most, entry.count - first)};
+      gpu::Piece next{one.nest.source_offset + entry.source_offset,
+                      one.nest.target_offset + entry.target_offset, 0};
+      for (std::int64_t left = entry.count; left > 0; left -= most) {
+        next.bytes = one.nest.element_bytes * std::min(most, left);
+        *piece++ = next;
+        next.source_offset += most * one.source_step;
+        next.target_offset += most * one.target_step;
       }
     }
   }

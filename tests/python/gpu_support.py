@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import ExitStack
 from typing import Any
@@ -24,6 +25,25 @@ def gpu_count() -> int:
 
 
 two_gpus = pytest.mark.skipif(REAL and gpu_count() < 2, reason="needs two GPUs")
+
+
+RATES = {"memcpy": 1e10, "file_read": 3e9, "file_write": 2e9, "gpu_peer": 3e11, "gpu_copy": 4e12}
+"""As real GPUs have them, in bytes a second; the links to the host are in between."""
+
+
+def two_gpu_profile() -> str:
+    """The memories and channels of this machine with emulated GPUs, and rates that do not depend
+    on what else runs here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRANSHIP_EMULATED_GPUS", "2")
+        profile = json.loads(ts.profiles.calibrate(sample_bytes=1 << 20, processes=False))
+    for channel in profile["channels"]:
+        rate = RATES.get(channel["kind"], 5e10)
+        channel["samples"] = [[request, run, rate] for request, run, _ in channel["samples"]]
+        channel["latency_s"] = profile["handoff_s"]
+    for resource in profile["resources"]:
+        resource["bytes_per_second"] = 0
+    return json.dumps(profile)
 
 
 class Foreign:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from gpu_support import two_gpu_profile
 
 import tranship as ts
 from tranship_bench.isometry import real_places
@@ -20,25 +20,6 @@ def engine() -> Iterator[ts.Engine]:
     """With two emulated GPUs, in a profile that was measured with them."""
     with ts.Engine(emulated_gpus=2, profile=two_gpu_profile(), lanes=1) as opened:
         yield opened
-
-
-RATES = {"memcpy": 1e10, "file_read": 3e9, "file_write": 2e9, "gpu_peer": 3e11, "gpu_copy": 4e12}
-"""As real GPUs have them, in bytes a second; the links to the host are in between."""
-
-
-def two_gpu_profile() -> str:
-    """The memories and channels of this machine with emulated GPUs, and rates that do not depend
-    on what else runs here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRANSHIP_EMULATED_GPUS", "2")
-        profile = json.loads(ts.profiles.calibrate(sample_bytes=1 << 20, processes=False))
-    for channel in profile["channels"]:
-        rate = RATES.get(channel["kind"], 5e10)
-        channel["samples"] = [[request, run, rate] for request, run, _ in channel["samples"]]
-        channel["latency_s"] = profile["handoff_s"]
-    for resource in profile["resources"]:
-        resource["bytes_per_second"] = 0
-    return json.dumps(profile)
 
 
 def filled(engine: ts.Engine, array: np.ndarray) -> ts.DeviceArray:

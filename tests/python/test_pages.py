@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_support import content, filled
+from gpu_support import content, filled, two_gpu_profile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,6 +57,18 @@ def test_many_contiguous_pages_are_one_launch(gpus: ts.Engine) -> None:
     event.wait(timeout=20)
     assert (event.plan.path, event.plan.bytes) == ("node0/device0 > node0/device1", 2000 * 512)
     assert np.array_equal(content(gpus, target), values[order])
+
+
+def test_pages_take_one_path_where_whole_arrays_take_several() -> None:
+    values = np.random.default_rng(3).integers(0, 255, (512, 65536), "u1")
+    order = np.random.default_rng(4).permutation(512)
+    with ts.Engine(emulated_gpus=2, profile=two_gpu_profile()) as engine:
+        source, target = filled(engine, values, "pinned"), filled(engine, values * 0, "device0")
+        assert "device1" in str(engine.plan(source, target).explain())
+        event = engine.copy_pages(source, target, order, np.arange(512))
+        event.wait(timeout=20)
+        assert event.plan.path == "node0/pinned0 > node0/device0"
+        assert np.array_equal(content(engine, target), values[order])
 
 
 def test_fields_go_by_their_names(gpus: ts.Engine) -> None:
