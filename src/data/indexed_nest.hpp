@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -55,8 +56,6 @@ class IndexedCopy {
   /// Opens a group of nests that share one list, which is empty at first.
   void begin_group(std::span<const LoopNest> nests, std::int64_t source_step,
                    std::int64_t target_step, bool one_allocation);
-  /// Makes room for so many moves of the last group.
-  void expect_moves(std::size_t count) { entries_.reserve(entries_.size() + count); }
   /// Adds a move of the last group's nests: to the last entry if it lies one step behind that
   /// entry on both sides and the entry has fewer than `count_max` moves (0: no limit).
   void add_move(std::int64_t source_offset, std::int64_t target_offset,
@@ -75,6 +74,12 @@ class IndexedCopy {
     group.next_source = source_offset + group.source_step;
     group.next_target = target_offset + group.target_step;
   }
+  /// Opens a group as begin_group() does, and adds `count` moves to it: `move(k)` returns an entry
+  /// with the offsets of move `k`. The state stays in registers from move to move.
+  template <typename Move>
+  void add_group(std::span<const LoopNest> nests, std::int64_t source_step,
+                 std::int64_t target_step, std::size_t count, std::int64_t count_max,
+                 const Move& move);
   /// The nests of the group that was opened last, without their lists; empty if there is none.
   std::span<const IndexedNest> last_group() const {
     return groups_.empty() ? std::span<const IndexedNest>()
@@ -124,5 +129,36 @@ class IndexedCopy {
   std::vector<Tile> tiles_;
   std::int64_t bytes_ = 0;
 };
+
+template <typename Move>
+void IndexedCopy::add_group(std::span<const LoopNest> nests, std::int64_t source_step,
+                            std::int64_t target_step, std::size_t count, std::int64_t count_max,
+                            const Move& move) {
+  begin_group(nests, source_step, target_step, true);
+  if (count == 0) return;
+  entries_.reserve(entries_.size() + count);
+  const std::int64_t limit = count_max == 0 ? std::numeric_limits<std::int64_t>::max() : count_max;
+  IndexedEntry last = move(0);
+  std::int64_t next_source = last.source_offset + source_step;
+  std::int64_t next_target = last.target_offset + target_step;
+  for (std::size_t k = 1; k < count; ++k) {
+    const IndexedEntry one = move(k);
+    if (one.source_offset == next_source && one.target_offset == next_target &&
+        last.count < limit) {
+      ++last.count;
+    } else {
+      entries_.push_back(last);
+      last = one;
+    }
+    next_source = one.source_offset + source_step;
+    next_target = one.target_offset + target_step;
+  }
+  entries_.push_back(last);
+  Group& group = groups_.back();
+  group.entry_count = entries_.size() - group.first_entry;
+  group.move_count = static_cast<std::int64_t>(count);
+  group.next_source = next_source;
+  group.next_target = next_target;
+}
 
 }  // namespace tranship

@@ -29,14 +29,14 @@ bool lower_pages(const Corner& source, const Corner& target, const Point& extent
   for (const LoopNest& nest : nests) {
     if (nest.rank == LoopNest::loops_max) return false;
   }
-  copy.begin_group(nests, from->level[0].stride, to->level[0].stride, true);
-  copy.expect_moves(pages.source.size());
   const std::int64_t source_zero = from->offset(source.lower[0]);
   const std::int64_t target_zero = to->offset(target.lower[0]);
-  for (std::size_t k = 0; k < pages.source.size(); ++k) {
-    copy.add_move(from->offset(source.lower[0] + pages.source[k]) - source_zero,
-                  to->offset(target.lower[0] + pages.target[k]) - target_zero, count_max);
-  }
+  const auto move = [&](std::size_t k) {
+    return IndexedEntry{from->offset(source.lower[0] + pages.source[k]) - source_zero,
+                        to->offset(target.lower[0] + pages.target[k]) - target_zero, 1};
+  };
+  copy.add_group(nests, from->level[0].stride, to->level[0].stride, pages.source.size(), count_max,
+                 move);
   return true;
 }
 
