@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <type_traits>
@@ -82,16 +83,17 @@ template <typename Return, typename Answer, typename... Requests>
 Return read_request(std::span<const std::byte> message, const Answer& answer,
                     std::type_identity<std::tuple<Requests...>>) {
   const RequestKind kind = kind_of(message);
-  Return result = Error{ErrorCode::invalid_argument, "a message that cannot be read"};
+  std::optional<Return> result;
   const auto try_one = [&]<typename Request>(std::type_identity<Request>) {
     if (kind != Request::kind) return false;
     Request request;
     const Status status = read_body(message.subspan(sizeof kind), request);
-    result = status ? Return(answer(request)) : Return(status.error());
+    result.emplace(status ? Return(answer(request)) : Return(status.error()));
     return true;
   };
   (void)(try_one(std::type_identity<Requests>{}) || ...);
-  return result;
+  if (result) return std::move(*result);
+  return Error{ErrorCode::invalid_argument, "a message that cannot be read"};
 }
 
 template <typename Return, typename Answer>

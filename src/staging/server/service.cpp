@@ -284,28 +284,38 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Confirm& 
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
-/// Finds the objects of a get. Fails instead of waiting if the variable's producers have ended.
-Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> Service::look(
-    ClientConnection from, const GetRequest& request, RequestId request_id) {
-  auto got = store_.get(from, request, request_id);
-  const Waiting* waiting = got ? std::get_if<Waiting>(&*got) : nullptr;
-  if (waiting == nullptr) return got;
-  const auto metadata = registry_.metadata(request.variable);
-  if (metadata && metadata->ended()) return never_complete(*metadata, waiting->why);
-  return got;
+/// Finds the objects of a get, or replies why there are none and returns the reply's length. Fails
+/// instead of waiting if the variable's producers have ended.
+template <typename Request>
+Result<std::variant<FoundObjects, std::size_t>> Service::find_or_reply(ClientConnection from,
+                                                                       const Request& request,
+                                                                       ReplyTo<Request> reply) {
+  using Outcome = std::variant<FoundObjects, std::size_t>;
+  const auto replied = [](const Answer& length) {
+    return length ? Result<Outcome>(Outcome(*length)) : Result<Outcome>(length.error());
+  };
+  const GetRequest& get = request.get;
+  if (is_stale(get.variable, get.incarnation)) return replied(reply(protocol::Stale{}));
+  auto got = store_.get(from, get, request.request_id);
+  if (!got) return got.error();
+  if (std::holds_alternative<NeedsOtherServers>(*got)) {
+    return replied(reply(protocol::NeedsOtherServers{}));
+  }
+  if (const auto* waiting = std::get_if<Waiting>(&*got)) {
+    const auto metadata = registry_.metadata(get.variable);
+    if (metadata && metadata->ended()) return never_complete(*metadata, waiting->why);
+    return replied(wait(from, get.variable, waiting->why, reply));
+  }
+  return Outcome(std::move(std::get<FoundObjects>(*got)));
 }
 
 Result<std::size_t> Service::on(ClientConnection from, const protocol::Get& request,
                                 ReplyTo<protocol::Get> reply) {
+  auto outcome = find_or_reply(from, request, reply);
+  if (!outcome) return outcome.error();
+  if (const auto* length = std::get_if<std::size_t>(&*outcome)) return *length;
+  FoundObjects& found = std::get<FoundObjects>(*outcome);
   const GetRequest& get = request.get;
-  if (is_stale(get.variable, get.incarnation)) return reply(protocol::Stale{});
-  auto got = look(from, get, request.request_id);
-  if (!got) return got.error();
-  if (std::holds_alternative<NeedsOtherServers>(*got)) return reply(protocol::NeedsOtherServers{});
-  if (auto* waiting = std::get_if<Waiting>(&*got)) {
-    return wait(from, get.variable, waiting->why, reply);
-  }
-  FoundObjects& found = std::get<FoundObjects>(*got);
   const std::int64_t bytes = get.box.points() * found.element_bytes;
   // An object with a checksum is copied by the client, which checks the bytes in its own memory.
   const bool plain = std::all_of(
@@ -318,15 +328,10 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Get& requ
 
 Result<std::size_t> Service::on(ClientConnection from, const protocol::QueryVersion& request,
                                 ReplyTo<protocol::QueryVersion> reply) {
-  const GetRequest& get = request.get;
-  if (is_stale(get.variable, get.incarnation)) return reply(protocol::Stale{});
-  auto got = look(from, get, request.request_id);
-  if (!got) return got.error();
-  if (std::holds_alternative<NeedsOtherServers>(*got)) return reply(protocol::NeedsOtherServers{});
-  if (auto* waiting = std::get_if<Waiting>(&*got)) {
-    return wait(from, get.variable, waiting->why, reply);
-  }
-  const FoundObjects& found = std::get<FoundObjects>(*got);
+  const auto outcome = find_or_reply(from, request, reply);
+  if (!outcome) return outcome.error();
+  if (const auto* length = std::get_if<std::size_t>(&*outcome)) return *length;
+  const FoundObjects& found = std::get<FoundObjects>(*outcome);
   auto length = reply(protocol::VersionFound{found.version});
   if (Status status = store_.release(from, found.lease); !status) return status.error();
   return length;

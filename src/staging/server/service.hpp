@@ -160,9 +160,10 @@ class Service {
   void copy_beside(const Copy& copy);
   Answer data_of(ClientConnection from, const FoundObjects& found, const Box& box,
                  ReplyTo<protocol::Get> reply);
-  Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> look(ClientConnection from,
-                                                                      const GetRequest& request,
-                                                                      RequestId request_id);
+  template <typename Request>
+  Result<std::variant<FoundObjects, std::size_t>> find_or_reply(ClientConnection from,
+                                                                const Request& request,
+                                                                ReplyTo<Request> reply);
   /// Returns a page of list(): what comes after a version of a variable, at most `rows_max` rows.
   std::vector<VariableInfo> list_from(const std::string& after, std::int64_t after_version,
                                       std::size_t rows_max) const;
