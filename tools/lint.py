@@ -31,7 +31,7 @@ def clang_tidy_commands() -> list[list[str]]:
     Files that nvcc compiles are left out.
     """
     database = json.loads((BUILD / "compile_commands.json").read_text())
-    # clang cannot read the precompiled headers of another compiler
+    # clang cannot read the precompiled headers of other compilers.
     for entry in database:
         command = entry["command"]
         entry["command"] = re.sub(r"-(Winvalid-pch|include \S+cmake_pch\.hxx)", "", command)

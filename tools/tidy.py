@@ -33,7 +33,7 @@ LAYERS = [
     "staging",
     "c",
 ]
-# Rooms of a layer, ground floor first; rooms of one floor do not include each other.
+# Folders of a layer, the lowest first; folders of one row do not include each other.
 ROOMS = {
     "fabric": [["messages"], ["wires"], ["links"], ["sessions"]],
     "staging": [["model"], ["protocol"], ["client", "server"]],
@@ -46,10 +46,10 @@ FUNCTION_LINES_MAX = 70
 
 TEXT_SUFFIXES = {*LINES_MAX, ".cu", ".md", ".toml", ".sh"}
 
-# path: why it may break a rule. Remove a line here when the reason is gone.
+# Maps paths to the reason why they may break a rule; a line goes with its reason.
 EXCEPTIONS: dict[str, str] = {}
 
-# path:function: a longer function, and why it may stay. This list may only shrink, too.
+# Maps path:function to the reason why it may be longer. The table may only shrink.
 LONG_FUNCTIONS: dict[str, str] = dict.fromkeys(
     [
         "benchmarks/tranship_bench/commands/bench.py:bench",
@@ -60,7 +60,7 @@ LONG_FUNCTIONS: dict[str, str] = dict.fromkeys(
 )
 
 CPP_FUNCTION = re.compile(r"^(?!namespace|struct|class|enum|extern|union)\S.*\)[^;={]*\{$")
-# Specializations and types that are only declared aside.
+# The pattern leaves out specializations and forward declarations.
 CPP_TYPE = re.compile(
     r"\s*(?:struct|class|enum class|enum)\s+(?:alignas\([^)]*\)\s*)?(\w+)\b(?!<|::)[^;]*$"
 )
@@ -144,7 +144,7 @@ def check_cpp_functions(path: Path, lines: list[str]) -> list[str]:
 
 
 def check_python_functions(path: Path, lines: list[str]) -> list[str]:
-    """Python functions fit a screen, from `def` to their end; docstrings and decorators aside."""
+    """Checks the length of Python functions, without docstrings and decorators."""
     import ast
 
     found = []
@@ -162,13 +162,13 @@ def check_python_functions(path: Path, lines: list[str]) -> list[str]:
 
 
 def types_of(path: Path, lines: list[str]) -> dict[str, int]:
-    """The types that a C++ file defines in its namespaces: qualified names, and their lines.
+    """Returns the types that a C++ file defines in namespaces: qualified names, and their lines.
 
     A type of an anonymous namespace has the name that it would have outside it, followed by the
-    file: two files may use a name for themselves, unless the enclosing namespace has it, too.
+    file: two files may use the same name there, unless the enclosing namespace has it, too.
     """
     found: dict[str, int] = {}
-    scopes: list[tuple[int, str]] = []  # depth of the opening brace, and the namespace or type
+    scopes: list[tuple[int, str]] = []  # Depth of the brace; namespace or type.
     depth = 0
     for number, line in enumerate(lines, 1):
         code = re.sub(r"//.*|\"(?:\\.|[^\"])*\"|'(?:\\.|[^'])'", "", line)
@@ -189,7 +189,7 @@ def types_of(path: Path, lines: list[str]) -> dict[str, int]:
 
 
 def check_types(folder: str) -> list[str]:
-    """No two types of a folder have the same name in one namespace."""
+    """Checks that no two types of a folder have the same name in one namespace."""
     seen: dict[str, str] = {}
     local: list[tuple[str, str]] = []
     found = []
@@ -313,14 +313,14 @@ def check(path: Path) -> list[str]:
 
 
 def main() -> int:
-    """Prints what is wrong, one line each; returns 1 if anything is."""
+    """Prints what is wrong, one line for each complaint; returns 1 if there is any."""
     found = []
     for path in sources():
         name = str(path.relative_to(ROOT))
         if name not in EXCEPTIONS:
             found += [text.replace(str(ROOT) + "/", "") for text in check(path)]
     found += [text.replace(str(ROOT) + "/", "") for text in check_tracked() + check_terms()]
-    # Two programs: the headers of include/ stand on the C API, not on src/.
+    # src and include are checked apart: the headers of include/ use the C API, not src/.
     found += check_types("src") + check_types("include")
     excepted = [*EXCEPTIONS, *(name.split(":")[0] for name in LONG_FUNCTIONS)]
     stale = [name for name in excepted if not (ROOT / name).exists()]

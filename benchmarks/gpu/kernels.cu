@@ -23,9 +23,10 @@ namespace tranship::gpu {
 namespace {
 
 std::int64_t bytes_wanted = std::int64_t{512} << 20;
-/// Room for what rounds up and for ends that begin off the alignment.
+/// Bytes of each array: room for sizes that round up and for arrays that begin misaligned.
 std::int64_t bytes_room() { return bytes_wanted + bytes_wanted / 8 + (std::int64_t{1} << 20); }
-/// Less than 64 MiB are for tools that watch each access, and times mean nothing.
+/// Number of timed runs. Sizes below 64 MiB are for tools that check each access; their times mean
+/// nothing.
 std::size_t repeats() { return bytes_wanted < std::int64_t{64} << 20 ? 1 : 10; }
 
 void require(int error, const char* what) {
@@ -39,7 +40,8 @@ struct Case {
   LoopNest nest;
   std::int64_t source_shift = 0;
   std::vector<LoopNest> others;  ///< moved together with the first
-  /// Of the copy's rate: less where memory moves more than the copy needs: sectors of 32 bytes.
+  /// Attainable fraction of the copy's rate: below 1 where sectors of 32 bytes make memory move
+  /// more bytes than the case needs.
   double attainable = 1;
 };
 
@@ -52,7 +54,7 @@ __global__ void fill(std::uint64_t* words, std::int64_t count) {
   }
 }
 
-/// Counts elements that a naive walk of the nest finds wrong in the target.
+/// Counts the elements of the target that differ from a naive walk of the nest.
 __global__ void compare(const __grid_constant__ LoopNest nest, std::int64_t count,
                         const std::byte* source, const std::byte* target,
                         unsigned long long* wrong) {
@@ -82,7 +84,7 @@ __global__ void compare_pieces(const Piece* pieces, const std::byte* source,
   }
 }
 
-/// The GPU's memory and what is written about each case.
+/// Runs cases in the GPU's memory, and writes a line of the table and of the file for each.
 class Bench {
  public:
   Bench(const char* path, std::string only, const KernelTuning& tuning)
@@ -102,7 +104,7 @@ class Bench {
     }
   }
 
-  /// Median seconds of what `work` puts into the stream.
+  /// Returns the median seconds of the work that `work` submits to the stream.
   double median_s(const std::function<int()>& work) {
     std::vector<double> seconds;
     for (int k = -2; k < static_cast<int>(repeats()); ++k) {
@@ -161,7 +163,7 @@ class Bench {
     require(cudaMallocHost(&pieces, static_cast<std::size_t>(count) * sizeof(Piece)),
             "no pinned memory for the list");
     for (std::int64_t k = 0; k < count; ++k) {
-      // An odd multiple scatters the pieces of the source.
+      // Multiplication by a prime, modulo `count`, scatters the pieces of the source.
       pieces[k] = {k * 7919 % count * piece_bytes + shift, k * piece_bytes, piece_bytes};
     }
     poison();
@@ -175,7 +177,7 @@ class Bench {
     require(cudaFreeHost(pieces), "the list cannot be freed");
   }
 
-  /// Nests in as few launches as there are lists, the tables of which lie on the GPU.
+  /// Runs nests with one launch for each list; the tables of the lists lie on the GPU.
   void run_list(const std::string& name, const std::vector<LoopNest>& nests) {
     if (name.find(only_) == std::string::npos) return;
     NestLists lists;
@@ -208,7 +210,7 @@ class Bench {
     for (std::byte* table : memory) require(cudaFree(table), "a table cannot be freed");
   }
 
-  /// 0 if all cases were right.
+  /// Returns the number of wrong cases, or 1 if the file cannot be closed; 0 is success.
   int finish() {
     std::sort(fractions_.begin(), fractions_.end());
     if (!fractions_.empty()) {
@@ -225,7 +227,7 @@ class Bench {
     require(cudaMemsetAsync(wrong_, 0, sizeof(*wrong_), stream_), "a counter cannot be cleared");
   }
 
-  /// Begins to count what is wrong; returns how many bytes should have been moved.
+  /// Starts the count of wrong elements; returns the number of bytes that the nests move.
   std::int64_t compare_all(const std::vector<LoopNest>& nests, const std::byte* source) {
     std::int64_t bytes = 0;
     for (const LoopNest& nest : nests) {
@@ -255,7 +257,7 @@ class Bench {
       return;
     }
     const double rate = 2 * static_cast<double>(bytes) / seconds;
-    const double fraction = rate / copy_rate;  // of what sectors allow, where that is less
+    const double fraction = rate / copy_rate;  // of the attainable rate
     if (name != "copy") fractions_.push_back(fraction);
     std::printf("%-44s %8.0f GB/s %6.3f  %s\n", name.c_str(), rate / 1e9, fraction, kernel.c_str());
     std::fflush(stdout);
@@ -282,7 +284,7 @@ class Bench {
   std::vector<double> fractions_;
 };
 
-/// A dense nest; `source` and `target` list the loops by number, fastest first.
+/// Returns a dense nest; `source` and `target` list the loops by number, fastest first.
 Case dense(const std::string& name, std::int64_t element_bytes,
            const std::vector<std::int64_t>& extents, const std::vector<int>& source,
            const std::vector<int>& target) {
@@ -338,7 +340,7 @@ void records(Bench& bench) {
     counted(fields, bytes, bytes_wanted / bytes / fields / 1024 * 1024, type);
   };
   for (std::int64_t fields = 2; fields <= 16; ++fields) both(fields, 4, "f32");
-  // With an odd number of records, columns begin off the alignment.
+  // With an odd number of records, columns begin misaligned.
   const auto odd = [&](std::int64_t fields, std::int64_t bytes, const std::string& type) {
     counted(fields, bytes, (bytes_wanted / bytes / fields - 1) | 1, type + ", odd");
   };
@@ -367,13 +369,13 @@ void records(Bench& bench) {
   }
 }
 
-/// Records of fields of several widths, one nest a field. With `rows`, the columns are transposed:
-/// their fastest dimension is the slow one of the records.
+/// Records of fields of several widths, one nest for each field. With `rows`, the columns are
+/// transposed: their fastest dimension is the slow one of the records.
 struct Mixed {
   std::vector<std::int64_t> widths;
   bool to_columns = true;
   std::int64_t rows = 1;
-  bool odd = false;  ///< columns begin off the alignment
+  bool odd = false;  ///< columns begin misaligned
 };
 
 Case mixed_case(const Mixed& mixed) {
@@ -434,7 +436,7 @@ Case shuffled_case(const Shuffled& shuffled) {
     at += shuffled.block * shuffled.widths[k];
     (k == 0 ? one.nest : one.others.emplace_back()) = nest;
   }
-  // What lies between the fields is read, and counts for nothing.
+  // The bytes between the fields are read, but are not counted as moved.
   one.attainable = 2.0 * static_cast<double>(target_record) /
                    static_cast<double>(target_record + shuffled.source_record);
   return one;
@@ -498,7 +500,7 @@ void blocks(Bench& bench) {
   bench.run(one_column);
 }
 
-/// A dense object becomes a part of an array, the rows of which are twice as long or longer.
+/// Returns a dense object that becomes a part of an array, whose rows are at least twice as long.
 Case part_case(const std::string& name, std::int64_t element_bytes,
                const std::vector<std::int64_t>& part) {
   Case one;
@@ -531,8 +533,8 @@ void parts(Bench& bench) {
   }
 }
 
-/// Dense objects, one behind the other, become a dense array, the first dimension fastest; each is
-/// cut into as equal parts as can be.
+/// Returns dense objects, one behind the other, that become a dense array, the first dimension
+/// fastest; each dimension is cut into parts that are as equal as possible.
 std::vector<LoopNest> reassembly(std::int64_t element_bytes,
                                  const std::vector<std::int64_t>& extents, std::int64_t parts) {
   std::vector<LoopNest> nests;
@@ -589,7 +591,7 @@ void lists(Bench& bench) {
   bench.run_pieces("32768 pieces of 16 KiB, off by 4 bytes", 32768, 16384, 4);
 }
 
-/// Takes a setting such as "box_bytes=8192".
+/// Applies a setting such as "box_bytes=8192"; returns whether its name is known.
 bool set(KernelTuning& tuning, const std::string& setting) {
   const std::size_t equals = setting.find('=');
   if (equals == std::string::npos) return false;

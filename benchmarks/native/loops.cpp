@@ -38,7 +38,7 @@ void load_functions() {
   }
 }
 
-/// Raises what the last function of the table on this thread left.
+/// Raises the error that the last function of the table left on this thread.
 [[noreturn]] void raise_last() {
   functions->raise_error();
   throw nb::python_error();
@@ -73,7 +73,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Runs `body`, which returns whether it went well, without the interpreter's lock.
+/// Runs `body` without the interpreter's lock; raises the last error if `body` returns false.
 template <typename Body>
 void run(const Body& body) {
   const bool well = [&] {
@@ -83,7 +83,7 @@ void run(const Body& body) {
   if (!well) raise_last();
 }
 
-/// Returns the seconds of each of `repeats` copies, waited for.
+/// Returns the seconds of each of `repeats` copies, each from the call to the end of the copy.
 std::vector<double> time_copies(nb::handle engine, nb::handle source, nb::handle target,
                                 int repeats) {
   const Copies copies(engine, source, target);
@@ -99,7 +99,7 @@ std::vector<double> time_copies(nb::handle engine, nb::handle source, nb::handle
   return seconds;
 }
 
-/// Returns the seconds of a copy in a row of `count`, each waited for: for copies that are too
+/// Returns the mean seconds of `count` copies in a row, each waited for: for copies that are too
 /// short to be timed alone.
 double time_many(nb::handle engine, nb::handle source, nb::handle target, int count) {
   const Copies copies(engine, source, target);
@@ -113,7 +113,7 @@ double time_many(nb::handle engine, nb::handle source, nb::handle target, int co
   return seconds_since(begin) / count;
 }
 
-/// Events that were started. Destroys them.
+/// Events of started copies, which the destructor ends.
 class Events {
  public:
   explicit Events(std::size_t count_max) { memory_.reserve(count_max); }
@@ -128,7 +128,7 @@ class Events {
     if (!started) memory_.pop_back();
     return started;
   }
-  /// Waits for all of them, whatever becomes of each.
+  /// Waits for all events, even after a failure; returns whether none failed.
   bool wait() const {
     bool well = true;
     for (const EventMemory& event : memory_) well = functions->wait(&event) && well;
@@ -140,11 +140,11 @@ class Events {
   }
 
  private:
-  std::vector<EventMemory> memory_;  ///< never grows: an event stays where it was made
+  std::vector<EventMemory> memory_;  ///< reserved in full: events never move
 };
 
-/// Returns the seconds of `count` rounds of copies, started together or one by one; all are started
-/// before the first is waited for.
+/// Returns the seconds of `count` rounds of copies in all, started together or one by one; the wait
+/// for the first begins when all are started.
 double time_pairs(nb::handle engine, nb::handle pairs, bool together, int count) {
   const Copies copies(engine, pairs);
   const std::int64_t starts = together ? 1 : copies.count();
@@ -165,7 +165,8 @@ double time_pairs(nb::handle engine, nb::handle pairs, bool together, int count)
   return seconds_since(begin);
 }
 
-/// Returns the seconds of a plan for the two arrays, from the cache: a first one is not counted.
+/// Returns the mean seconds of `count` cached plans for the two arrays; the first plan, which fills
+/// the cache, is not counted.
 double time_plans(nb::handle engine, nb::handle source, nb::handle target, int count) {
   const Copies copies(engine, source, target);
   double seconds = 0.0;
@@ -181,8 +182,8 @@ double time_plans(nb::handle engine, nb::handle source, nb::handle target, int c
   return seconds;
 }
 
-/// Returns the seconds of each of `count` plans made anew, or, if `cached`, found in a cache: then
-/// the mean of a thousand, because a look at the clock takes as long as one.
+/// Returns the seconds of each of `count` plans, made anew or, if `cached`, found in a cache. Each
+/// cached value is the mean of 1000 look-ups, because reading the clock takes as long as one.
 std::vector<double> time_planning(nb::handle query, bool cached, int count) {
   void* const opened_query = opened(functions->query_of(query.ptr()));
   const auto ask = cached ? functions->find_query : functions->plan_query;
@@ -201,14 +202,14 @@ std::vector<double> time_planning(nb::handle query, bool cached, int count) {
   return seconds;
 }
 
-/// Returns the seconds of each of `count` calls of memcpy on one thread.
+/// Returns the mean seconds of `count` calls of memcpy on one thread.
 double time_memcpy(nb::handle source, nb::handle target, int count) {
   const Handle pairs(
       opened(functions->open_pairs(nb::make_tuple(nb::make_tuple(source, target)).ptr())),
       functions->close_pairs);
   const auto memory = functions->memory_of(pairs.get(), 0);
   const auto bytes = static_cast<std::size_t>(memory.bytes);
-  // The compiler must not replace the library's memcpy, nor leave a call out.
+  // The compiler must neither replace the library's memcpy nor remove a call.
   void* (*volatile library_copy)(void*, const void*, std::size_t) = std::memcpy;
   double seconds = 0.0;
   run([&] {
@@ -232,7 +233,7 @@ Handle open_stream(void* engine, int device) {
   return {stream, functions->close_stream};
 }
 
-/// Waits for the work before the stream's recorded event. `pause` runs between two looks.
+/// Waits for the work before the stream's recorded event. `pause` runs between two polls.
 template <typename Pause>
 bool wait_for(void* stream, const Pause& pause) {
   while (true) {
@@ -257,7 +258,7 @@ bool carry(const std::vector<RawCopy>& copies, const std::vector<Handle>& stream
   return true;
 }
 
-/// Returns the seconds of each of `count` rounds of bare copies of the driver, all at once.
+/// Returns the seconds of each of `count` rounds; in a round, all bare copies run at once.
 std::vector<double> time_gpu_copies(nb::handle engine, const std::vector<RawCopy>& copies,
                                     int count) {
   const Handle kept(opened(functions->open_engine(engine.ptr())), functions->close_engine);
@@ -272,8 +273,8 @@ std::vector<double> time_gpu_copies(nb::handle engine, const std::vector<RawCopy
   return seconds;
 }
 
-/// Returns the seconds that the start of one copy takes the caller, of the engine and of the driver
-/// alone, in turns. The time does not contain the wait for the ends.
+/// Returns the caller's mean seconds to start one copy: of the engine, and of the driver alone. The
+/// two take turns; the waits for the ends of the copies are not included.
 std::pair<double, double> time_starts(nb::handle engine, nb::handle source, nb::handle target,
                                       int device, int count) {
   constexpr int at_once = 32;  // a full stream makes the caller wait

@@ -1,4 +1,4 @@
-"""The conversions that are measured: arrays on both sides, what should arrive, NumPy's way."""
+"""The measured conversions: source, target, expected bytes, and NumPy's way to do the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIXED = {"a": "f4", "b": "f8", "c": "i2", "d": "f4"}
 
 @dataclass
 class Case:
-    """A conversion. `raw_source` and `raw_target` are all bytes of the two sides."""
+    """One conversion. `raw_source` and `raw_target` are all bytes of the two sides."""
 
     name: str
     source: Any
@@ -32,7 +32,7 @@ class Case:
 
 
 class Space:
-    """Memory for the two sides of one case after another: allocated once, of a given size."""
+    """Memory for the source and the target of one case after another, allocated once."""
 
     def __init__(self, count: int) -> None:
         self.source = random_bytes(count)
@@ -46,7 +46,7 @@ class Space:
 def plain(
     space: Space, name: str, kind: str, shape: tuple[int, ...], order: tuple[int, ...]
 ) -> Case:
-    """A permutation of the dimensions of a plain array."""
+    """Returns a case that permutes the dimensions of a plain array."""
     dtype = np.dtype(kind)
     raw_source, raw_target = space.sides(math.prod(shape) * dtype.itemsize)
     view = raw_source.view(dtype).reshape(shape).transpose(order)
@@ -69,7 +69,7 @@ def layouts(
     sides: tuple[str, str],
     views: Callable[[Bytes, Bytes], list[tuple[Array, Array]]],
 ) -> Case:
-    """From one layout to another; `views` pairs NumPy's views of the target with the source's."""
+    """Returns a case from one layout to another; `views` pairs NumPy's target and source views."""
     point = sum(np.dtype(kind).itemsize for kind in fields.values())
     raw_source, raw_target = space.sides(math.prod(extents.values()) * point)
     pairs = views(raw_source, raw_target)
@@ -96,12 +96,12 @@ def fields_text(fields: dict[str, str]) -> str:
 
 
 def alike(count: int, kind: str) -> dict[str, str]:
-    """Fields of one type."""
+    """Returns `count` fields of one type."""
     return {f"f{k}": kind for k in range(count)}
 
 
 def structures(space: Space, points: int, fields: dict[str, str]) -> Iterator[Case]:
-    """AOS to SOA, SOA to AOS, AOS to AOS."""
+    """Yields the cases AOS to SOA, SOA to AOS, and AOS to AOS."""
     aos_type = np.dtype(list(fields.items()))
 
     def aos(raw: Bytes) -> list[Array]:
@@ -138,12 +138,12 @@ def structures(space: Space, points: int, fields: dict[str, str]) -> Iterator[Ca
 
 
 def floats(raw: Bytes) -> Array:
-    """Bytes as f32."""
+    """Returns bytes as an array of f32."""
     return raw.view("f4")
 
 
 def blocked_1d(space: Space, points: int) -> Iterator[Case]:
-    """AOS to blocks of 4 points, and back."""
+    """Yields the cases AOS to blocks of 4 points, and back."""
     fields = alike(8, "f4")
 
     def aos(raw: Bytes) -> Array:
@@ -157,7 +157,7 @@ def blocked_1d(space: Space, points: int) -> Iterator[Case]:
 
 
 def blocked_2d(space: Space, side: int) -> Iterator[Case]:
-    """AOS to tiles of 8 x 8 points, and back."""
+    """Yields the cases AOS to tiles of 8 x 8 points, and back."""
     fields = alike(2, "f4")
     tiles = side // 8
 
@@ -181,14 +181,14 @@ def both_ways(
     sides: tuple[str, str],
     views: tuple[Callable[[Bytes], Array], Callable[[Bytes], Array]],
 ) -> Iterator[Case]:
-    """A conversion and its inverse."""
+    """Yields a conversion and its inverse."""
     one, other = views
     yield layouts(space, extents, fields, sides, lambda a, b: [(other(b), one(a))])
     yield layouts(space, extents, fields, sides[::-1], lambda a, b: [(one(b), other(a))])
 
 
 def images(space: Space, scale: int) -> Iterator[Case]:
-    """NHWC to NCHW and back, of about 64 MiB divided by `scale`."""
+    """Yields the cases NHWC to NCHW and back, of about 64 MiB divided by `scale`."""
     for channels, side, count in ((3, 224, 112), (16, 112, 84), (64, 56, 84), (256, 56, 21)):
         number = max(count // scale, 1)
         shape = (number, side, side, channels)
@@ -198,7 +198,7 @@ def images(space: Space, scale: int) -> Iterator[Case]:
 
 
 def conversion_cases(full: bool) -> Iterator[Case]:
-    """All cases, one at a time: they share their memory."""
+    """Yields all cases one at a time, because they share their memory."""
     space = Space((290 if full else 4) << 20)
     points = (64 << 20 if full else 256 << 10) // 32
     yield from structures(space, points, alike(8, "f4"))

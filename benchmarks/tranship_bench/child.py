@@ -1,6 +1,7 @@
 """The other process of the benchmarks: exports arrays, spoils them, compares what arrived.
 
-It reads a request from each line of its input, as JSON, and answers with a line; `peer.Other` asks.
+The process reads one JSON request from each line of its input and writes one line of JSON in reply;
+`peer.Other` sends the requests.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .harness import Array, same, spoil
 
 
 class Service:
-    """What the other process does."""
+    """The requests that the other process carries out, one method for each."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -40,7 +41,7 @@ class Service:
         return {}
 
     def write(self, name: str, data: Array) -> None:
-        """Replaces what an array holds."""
+        """Replaces the content of an array."""
         array = self.arrays[name]
         if isinstance(array, np.ndarray):
             array[...] = data
@@ -54,7 +55,7 @@ class Service:
         return {}
 
     def spoil(self, name: str) -> dict[str, Any]:
-        """Fills an array with the pattern."""
+        """Fills an array with a pattern that no source holds."""
         array = self.arrays[name]
         if isinstance(array, np.ndarray):
             spoil(array)
@@ -65,20 +66,20 @@ class Service:
         return {}
 
     def check(self, name: str, seed: int, transposed: bool, columns: int) -> dict[str, Any]:
-        """Compares an array with what it should hold."""
+        """Compares an array with its expected content."""
         array = self.arrays[name]
         wanted = expected(array.shape, array.dtype.str, seed, transposed, columns)
         held = array if isinstance(array, np.ndarray) else array.numpy()
         return {"same": same(held, wanted)}
 
     def file(self, name: str, path: str, shape: list[int], dtype: str) -> dict[str, Any]:
-        """Exports a file to be written."""
+        """Exports a file as an array that can be written."""
         self.files[name] = File(path, extents=shape, fields=dtype, mode="r+")
         self.engine.export(name, self.files[name])
         return {}
 
     def flush(self, name: str) -> dict[str, Any]:
-        """Waits until a file is on the disk."""
+        """Waits until the content of an exported file is on the disk."""
         self.files[name].flush()
         return {}
 
@@ -90,7 +91,7 @@ class Service:
         return {}
 
     def answer(self, line: str) -> dict[str, Any]:
-        """Does what a line asks for."""
+        """Carries out the request of one line and returns the reply."""
         request = json.loads(line)
         do = request.pop("do")
         try:
@@ -102,7 +103,7 @@ class Service:
 
 
 def serve(source: TextIO, target: TextIO, kind: type[Service] = Service) -> None:
-    """Answers until the input ends."""
+    """Answers requests until the input ends."""
     with Engine(contact=True) as engine:
         print(json.dumps({"contact": engine.contact}), file=target, flush=True)
         service = kind(engine)

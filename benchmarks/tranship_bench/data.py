@@ -1,4 +1,4 @@
-"""Arrays that two processes make alike from a seed, so that each can compare what arrives."""
+"""Arrays that two processes make from the same seed, so that each can compare what arrives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .harness import Array, blank, random_bytes
 
 
 def seeded(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
-    """A random array that every process can make."""
+    """Returns a random array that every process can make from the seed."""
     kind = np.dtype(dtype)
     count = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
     return random_bytes(count, seed).view(kind).reshape(shape)
@@ -20,7 +20,7 @@ def seeded(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
 def expected(
     shape: tuple[int, ...], dtype: str, seed: int, transposed: bool, columns: int
 ) -> Array:
-    """What an array should hold: seeded bytes, their transpose, or them in its first columns."""
+    """Returns the expected array: seeded bytes, their transpose, or them in the first columns."""
     if transposed:
         return np.ascontiguousarray(seeded(shape[::-1], dtype, seed).T)
     if not columns:

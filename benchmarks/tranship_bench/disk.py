@@ -1,4 +1,4 @@
-"""Files: read and written in bounded memory, and as the ends of a path of three hops."""
+"""Files: read and written in bounded memory, and as the two ends of a path of three hops."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .peer import Other
 from .remote import SEED_HERE
 
 BUFFER_BYTES = 64 << 20
-"""What the intermediate buffers of one copy may take."""
+"""Most bytes of the intermediate buffers of one copy."""
 
 
 def forget(path: Path) -> None:
-    """Writes a file out and drops it from the page cache: reading it finds the disk."""
+    """Writes a file to disk and drops it from the page cache, so that a read reaches the disk."""
     with open(path, "rb+") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def write_file(path: Path, array: Array | None, count: int) -> None:
-    """Makes a file of the bytes of `array`, or of the pattern, and drops it from the cache."""
+    """Writes the bytes of `array`, or the pattern, to a file and drops it from the page cache."""
     chunk = blank(CHUNK_BYTES)
     with open(path, "wb") as file:
         if array is not None:
@@ -44,7 +44,7 @@ def write_file(path: Path, array: Array | None, count: int) -> None:
 
 
 def spoil_file(path: Path) -> None:
-    """Overwrites a file with the pattern, where it lies."""
+    """Overwrites a file in place with the pattern."""
     left = path.stat().st_size
     chunk = blank(CHUNK_BYTES).data
     with open(path, "rb+") as file:
@@ -54,7 +54,7 @@ def spoil_file(path: Path) -> None:
 
 
 def file_holds(path: Path, array: Array) -> bool:
-    """Whether the file on the disk, not in the cache, holds the bytes of `array`."""
+    """Returns whether the file on the disk, not in the page cache, holds the bytes of `array`."""
     forget(path)
     wanted = as_bytes(array)
     if path.stat().st_size != wanted.size:
@@ -70,7 +70,7 @@ def file_holds(path: Path, array: Array) -> bool:
 def timed_copy(
     engine: Engine, source: Any, target: Any, finish: Callable[[], object] | None = None
 ) -> Callable[[], float]:
-    """A copy in bounded memory, with what follows until the bytes are where they should be."""
+    """Returns a function that times a copy in bounded memory, and `finish` after it."""
 
     def run() -> float:
         begin = time.perf_counter()
@@ -83,12 +83,12 @@ def timed_copy(
 
 
 def bench_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder on the disk that the temporary folder is on."""
+    """Returns a temporary folder, on the disk of the system's temporary folder."""
     return tempfile.TemporaryDirectory(prefix="tranship-bench-")
 
 
 def file(bench: Bench) -> None:
-    """Both directions, in the same layout and transposed."""
+    """Measures reads and writes of files, in the same layout and transposed."""
     shape = (16384, 16384) if bench.full else (256, 512)
     array = seeded(shape, "f4", SEED_HERE)
     transposed = np.ascontiguousarray(array.T)
@@ -120,7 +120,7 @@ def file(bench: Bench) -> None:
 def reading(
     engine: Engine, path: Path, name: str, expected: Array, shape: tuple[int, int]
 ) -> Variant:
-    """From the file to a new array; transposed if that is what is expected."""
+    """Returns the variant that reads the file into a new array; transposed if so expected."""
     target = blank(expected.nbytes).view(expected.dtype).reshape(expected.shape)
     view = target if name == "same layout" else target.T
 
@@ -134,7 +134,7 @@ def reading(
 
 
 def writing(engine: Engine, path: Path, name: str, source: Array, expected: Array) -> Variant:
-    """From an array to a file that has its blocks already; until it is on the disk."""
+    """Returns the variant that writes an array to a file with allocated blocks and flushes it."""
     target = File(path, extents=source.shape, fields="f4", mode="r+")
     return Variant(
         name,
@@ -146,7 +146,7 @@ def writing(engine: Engine, path: Path, name: str, source: Array, expected: Arra
 
 
 def three_hops(bench: Bench) -> None:
-    """File to host to another process to its file, beside each hop alone."""
+    """Measures file to host to another process to its file, beside each hop alone."""
     shape = (8192, 8192) if bench.full else (256, 512)
     array = seeded(shape, "f4", SEED_HERE)
     bench.conditions |= {"buffer_bytes": BUFFER_BYTES, "timed": "python"}
@@ -176,13 +176,13 @@ def three_hops(bench: Bench) -> None:
 
 
 def named(name: str, way: Variant) -> Variant:
-    """The same variant under another name."""
+    """Returns the same variant under another name."""
     way.name = name
     return way
 
 
 def both_files(read: Variant, write: Variant) -> Variant:
-    """Both file hops at once, without the other process: what one disk makes of the two."""
+    """Returns the variant of both file hops at once: their rate when they share one disk."""
     read_run, write_run = read.run, write.run
 
     def prepare() -> None:
@@ -202,7 +202,7 @@ def both_files(read: Variant, write: Variant) -> Variant:
 def three_hops_variant(
     engine: Engine, other: Other, paths: dict[str, Path], shape: tuple[int, int], array: Array
 ) -> Variant:
-    """The whole path, until the other process's file is on the disk."""
+    """Returns the variant of the whole path, until the other process's file is on the disk."""
     source = File(paths["in"], extents=shape, fields="f4")
 
     def prepare() -> None:
@@ -222,7 +222,7 @@ def three_hops_variant(
 
 
 def measure_hops(bench: Bench, ways: list[Variant], count: int, size: str) -> None:
-    """The lines of the hops, then that of the whole path against the slowest hop."""
+    """Reports the lines of the hops, and then the whole path relative to the slowest hop."""
     seconds: dict[str, list[float]] = {way.name: [] for way in ways}
     for way in ways:
         run = way.run

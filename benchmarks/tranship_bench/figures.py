@@ -20,7 +20,7 @@ __all__ = ["draw", "read_lines"]
 Line = dict[str, Any]
 
 PAPERS = {"remote-gpus": "remote-gpu"}
-"""Papers by a name that is not how their benchmarks begin."""
+"""Names of papers that differ from the prefix of their benchmarks, with that prefix."""
 
 
 def draw(
@@ -29,10 +29,10 @@ def draw(
     *,
     results: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] | None = None,
 ) -> list[Path]:
-    """Draws a figure for each machine and benchmark that there are result lines of.
+    """Draws a figure for each machine and benchmark that has result lines.
 
-    Simulated benchmarks have drawings of their own, which look like the paper's. The newest line of
-    a case and variant counts.
+    Simulated benchmarks have drawings of their own, which look like the paper's. Of all lines
+    of one case and variant, the newest is drawn.
 
     Args:
         name: One benchmark; "isometry", "staging" or "remote-gpus" for those of a paper; None for
@@ -90,7 +90,7 @@ def is_named(name: str | None, bench: str) -> bool:
 
 
 def group_machine(line: Line) -> str:
-    """The machine of a picture; one that shows several applications shows all of their machines."""
+    """Returns the machine of a picture; "" for pictures that show applications of all machines."""
     together = line["bench"] in ("isometry-figure12", "isometry-table6", "staging-figure10")
     return "" if together else str(line["machine"])
 
@@ -147,13 +147,13 @@ def parse_line(path: Path, number: int, text: str) -> Line:
 
 
 def picture(bench: str, machine: str, folder: Path) -> Path:
-    """The file of a picture."""
+    """Returns the path of a picture."""
     name = "".join(c if c.isalnum() or c in "-." else "-" for c in f"{bench}-{machine}").lower()
     return folder / f"{name.rstrip('-')}.png"
 
 
 def draw_measured(bench: str, machine: str, rows: Rows, known: list[Line], folder: Path) -> Path:
-    """A measured figure of a paper below the simulated one, if there are lines of that."""
+    """Draws a paper's measured figure below the simulated one, if there are lines of the latter."""
     base = bench.removesuffix(drawings.MEASURED)
     simulated: dict[tuple[str, str], Line] = {}
     for line in known:
@@ -166,7 +166,7 @@ def draw_measured(bench: str, machine: str, rows: Rows, known: list[Line], folde
 
 
 def draw_group(bench: str, machine: str, rows: Rows, folder: Path) -> list[Path]:
-    """The pictures of a benchmark: most have one, a row of bars for each case."""
+    """Draws the pictures of a benchmark; most have one, with a row of bars for each case."""
     path = picture(bench, machine, folder)
     lines = [line for row in rows.values() for line in row.values()]
     if bench in isometry.BENCHES:

@@ -23,15 +23,15 @@ from .harness import Bench, Bytes, SkippedError, Variant, random_bytes, same, sp
 
 MiB = 1 << 20
 SHORT_TIMES = 8
-"""Copies in a row where one alone would be over in less than a millisecond."""
+"""Number of copies in a row, where one copy would take less than a millisecond."""
 
 Copy = tuple[int, int, int, int]
-"""Addresses of source and target, bytes, and the GPU whose stream carries it."""
+"""Addresses of source and target, bytes, and the GPU whose stream carries the copy."""
 
 
 @contextmanager
 def gpu_engine(bench: Bench, needed: int = 1) -> Iterator[Engine]:
-    """An engine with at least so many GPUs."""
+    """Yields an engine with at least `needed` GPUs."""
     with Engine() as engine:
         gpus = [str(row["name"]) for row in _core.list_gpus(engine._core)[0]]
         if len(gpus) < needed:
@@ -41,24 +41,24 @@ def gpu_engine(bench: Bench, needed: int = 1) -> Iterator[Engine]:
 
 
 def address_of(array: Any) -> int:
-    """Where an array's first byte lies."""
+    """Returns the address of an array's first byte."""
     face = getattr(array, "__cuda_array_interface__", None) or array.__array_interface__
     address: int = face["data"][0]
     return address
 
 
 def raw(engine: Engine, copies: list[Copy]) -> float:
-    """Seconds of bare copies of the driver, all at once."""
+    """Returns the seconds of bare copies of the driver, all submitted at once."""
     return _loops.time_gpu_copies(engine._core, copies, 1)[0]
 
 
 def raw_copy(source: Any, target: Any, device: int) -> Copy:
-    """The whole of one array into another."""
+    """Returns the bare copy of one whole array into another."""
     return (address_of(source), address_of(target), source.nbytes, device)
 
 
 class Side:
-    """An array of one kind of memory, which can be filled, spoiled and read without the engine."""
+    """An array in one kind of memory, which can be filled, spoiled and read without the engine."""
 
     def __init__(self, engine: Engine, memory: str, shape: tuple[int, ...], dtype: str) -> None:
         self.engine = engine
@@ -71,24 +71,24 @@ class Side:
         self.nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
 
     def write(self, data: Bytes) -> None:
-        """Fills it by a bare copy."""
+        """Fills the array by a bare copy."""
         raw(self.engine, [(address_of(data), address_of(self.array), self.nbytes, self.device)])
 
     def read(self) -> Bytes:
-        """Its bytes, by a bare copy."""
+        """Returns the array's bytes, by a bare copy."""
         data = np.empty(self.nbytes, np.uint8)
         raw(self.engine, [(address_of(self.array), address_of(data), self.nbytes, self.device)])
         return data
 
     def spoil(self) -> None:
-        """So that a copy that does nothing is found out."""
+        """Fills the array with the pattern, so that a copy that does nothing is detected."""
         data = np.empty(self.nbytes, np.uint8)
         spoil(data)
         self.write(data)
 
 
 def engine_seconds(engine: Engine, pairs: list[tuple[Any, Any]], **options: Any) -> float:
-    """Copies submitted together, to the end of the last."""
+    """Returns the seconds from the submission of all copies to the end of the last."""
     begin = time.perf_counter()
     events = [engine.copy(source, target, **options) for source, target in pairs]
     for event in events:
@@ -106,9 +106,9 @@ def compare(
     views: Callable[[Any, Any], tuple[Any, Any]] = lambda source, target: (source, target),
     times: int = 1,
 ) -> None:
-    """One case: the engine beside a bare copy of as many bytes.
+    """Measures one case: the engine beside a bare copy of as many bytes.
 
-    What is short is done several `times` in a row: a GPU that idles takes some 100 us to wake.
+    Short copies are repeated `times` in a row: an idle GPU takes some 100 us to wake.
     """
     wanted = []
     for k, (source, _) in enumerate(sides):
@@ -148,7 +148,7 @@ def compare(
 
 
 def link(bench: Bench) -> None:
-    """Host memory to a GPU and back: pinned and pageable, one way and both at once."""
+    """Measures host memory to a GPU and back: pinned and pageable, one way and both at once."""
     with gpu_engine(bench) as engine:
         shape = (bench.pick(256 * MiB, MiB),)
         pinned = [Side(engine, "pinned", shape, "u1") for _ in range(2)]
@@ -188,7 +188,7 @@ CONVERSIONS: list[Shape] = [
 
 
 def conversion_shapes() -> list[Shape]:
-    """Transposes, arrays of structures, images: 256 MiB each."""
+    """Returns the shapes of transposes, arrays of structures and images: 256 MiB each."""
     shapes = list(CONVERSIONS)
     for fields in (2, 3, 4, 8, 16):
         points = (1 << 26) // fields
@@ -205,7 +205,7 @@ def conversion_shapes() -> list[Shape]:
 
 
 def conversion(bench: Bench) -> None:
-    """Layouts converted inside one GPU."""
+    """Measures the conversion of layouts inside one GPU."""
     with gpu_engine(bench) as engine:
         for name, dtype, full_shape, order in conversion_shapes():
             shape = full_shape if bench.full else tuple(min(n, 48) for n in full_shape)
@@ -237,7 +237,7 @@ def conversion(bench: Bench) -> None:
 
 
 def peer(bench: Bench) -> None:
-    """A GPU to its neighbour, in the same layout and transposed."""
+    """Measures a GPU to its neighbour, in the same layout and transposed."""
     with gpu_engine(bench, 2) as engine:
         side = bench.pick(8192, 64)
         source = Side(engine, "device0", (side, side), "f4")
@@ -264,8 +264,10 @@ def peer(bench: Bench) -> None:
 
 
 def lanes(bench: Bench) -> None:
-    """Pinned memory to one GPU over the links of all GPUs, and back; and what the driver's copies
-    make of all links at once, each GPU with a share of its own."""
+    """Measures pinned memory to one GPU over the links of all GPUs, and back.
+
+    The driver's bare copies over all links at once, each GPU with a share of its own, run beside.
+    """
     with gpu_engine(bench, 2) as engine:
         size = bench.pick(1024 * MiB, MiB)
         pinned = Side(engine, "pinned", (size,), "u1")
@@ -296,7 +298,7 @@ def lanes(bench: Bench) -> None:
 
 
 def images(bench: Bench) -> None:
-    """Images in pageable memory, NHWC, to a GPU as NCHW, and back."""
+    """Measures images in pageable memory, NHWC, to a GPU as NCHW, and back."""
     with gpu_engine(bench) as engine:
         count, pixels, channels = bench.pick(64, 2), bench.pick(512 * 512, 64), 4
         shape = (count, pixels, channels)
@@ -339,7 +341,7 @@ def images(bench: Bench) -> None:
 
 
 def urgent(bench: Bench) -> None:
-    """1 MiB at high priority behind large copies, beside its time alone."""
+    """Measures 1 MiB at high priority behind large copies, beside its time alone."""
     with gpu_engine(bench) as engine:
         large = [Side(engine, "pinned", (bench.pick(1024, 1) * MiB,), "u1") for _ in range(2)]
         landed = [Side(engine, "device0", (large[0].nbytes,), "u1") for _ in range(2)]
@@ -371,7 +373,7 @@ def urgent(bench: Bench) -> None:
 
 
 def launch(bench: Bench) -> None:
-    """What a start costs the caller beyond the driver's own call: one hop, 64 KiB."""
+    """Measures the caller's cost of starting a 64 KiB copy of one hop, beyond the driver's call."""
     with gpu_engine(bench) as engine:
         source = Side(engine, "pinned", (65536,), "u1")
         target = Side(engine, "device0", (65536,), "u1")

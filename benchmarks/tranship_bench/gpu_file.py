@@ -1,8 +1,8 @@
 """Files and GPUs: read into and written from device memory, beside the file alone in the same run.
 
 The file alone is a copy of as many bytes by the same engine between the file and pinned memory;
-`ratio` is the fraction of its rate that is left when the other end is a GPU, and the layout
-changes on the way.
+`ratio` is the fraction of its rate that remains when the other end is a GPU, with or without a
+conversion on the way.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ class Conversion:
 
     @property
     def turned(self) -> tuple[int, ...]:
-        """The shape in the target."""
+        """Returns the shape in the target."""
         return tuple(self.shape[k] for k in self.order)
 
     @property
     def inverse(self) -> tuple[int, ...]:
-        """The order that brings the target's dimensions back."""
+        """Returns the order that brings the target's dimensions back."""
         return tuple(int(k) for k in np.argsort(self.order))
 
     def applied(self, array: Array) -> Array:
-        """What should arrive."""
+        """Returns the array that is expected in the target."""
         return np.ascontiguousarray(array.reshape(self.shape).transpose(self.order))
 
 
 def conversions(full: bool) -> list[Conversion]:
-    """512 MiB of f32 each in full size."""
+    """Returns the conversions, of 512 MiB of f32 each in full size."""
     rows, columns = (8192, 16384) if full else (256, 512)
     images, pixels = (128, 512 * 512) if full else (2, 128 * 128)
     return [
@@ -69,7 +69,7 @@ def conversions(full: bool) -> list[Conversion]:
 
 
 def gpu_file(bench: Bench) -> None:
-    """Both directions, in the same layout and converted on the way."""
+    """Measures reads and writes of files, in the same layout and converted on the way."""
     plain = Conversion("same layout", (8192, 16384) if bench.full else (256, 512), (0, 1))
     bench.conditions |= {"buffer_bytes": BUFFER_BYTES, "timed": "python"}
     with bench_folder() as folder, gpu_engine(bench) as engine:
@@ -94,7 +94,7 @@ def gpu_file(bench: Bench) -> None:
 def reading(
     engine: Engine, path: Path, name: str, memory: str, conversion: Conversion, array: Array
 ) -> Variant:
-    """From the file, which holds `array`, to new memory."""
+    """Returns the variant that reads the file, which holds `array`, into new memory."""
     source = File(path, extents=conversion.shape, fields="f4")
     target = Side(engine, memory, conversion.turned, "f4")
     view = target.array.transpose(conversion.inverse)
@@ -117,7 +117,7 @@ def reading(
 def writing(
     engine: Engine, path: Path, name: str, memory: str, conversion: Conversion, array: Array
 ) -> Variant:
-    """From memory to the file, which has its blocks already, until it is on the disk."""
+    """Returns the variant that writes to the file, with blocks allocated, and flushes it."""
     source = Side(engine, memory, conversion.shape, "f4")
     source.write(as_bytes(array))
     view = source.array.transpose(conversion.order)
@@ -141,7 +141,7 @@ def variant(
     check: Callable[[], bool],
     prepare: Callable[[], None],
 ) -> Variant:
-    """With the path that its plan takes."""
+    """Returns a variant whose conditions name the path of its plan."""
     plan = engine.plan(*ends, buffer_bytes=BUFFER_BYTES)
     flushed = {"flushed": True} if isinstance(ends[1], File) else {}
     return Variant(name, run, check, prepare, {"path": str(plan), **flushed})

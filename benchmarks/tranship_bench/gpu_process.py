@@ -33,7 +33,7 @@ class Ways:
         self.far_gpu = f"device{self.gpus - 1}"
 
     def limit(self, memory: str, count: int, *, up: bool = False) -> Callable[[], float]:
-        """The driver's own copy of as many bytes from this GPU to such memory, or from it."""
+        """Returns the timed bare copy of `count` bytes from this GPU to a memory; if `up`, back."""
         here = Side(self.engine, "device0", (count,), "u1")
         there = Side(self.engine, memory, (count,), "u1")
         sides = (there, here) if up else (here, there)
@@ -46,7 +46,7 @@ class Ways:
     def measure(
         self, case: str, way: Variant, limit: Callable[[], float], count: int, bare: str
     ) -> None:
-        """One case beside the bare copy."""
+        """Measures one case beside the bare copy."""
         self.bench.measure(
             case,
             [way, Variant(bare, limit, lambda: True, lambda: None, {})],
@@ -57,7 +57,7 @@ class Ways:
         )
 
     def put(self, case: str, kind: str, memory: str, transposed: bool = False) -> None:
-        """From the GPU here to an array of the other process."""
+        """Measures copies from the GPU here to an array of the other process."""
         side = self.bench.pick(8192, 128)
         name = f"{kind}{' transposed' if transposed else ''}"
         there = self.other.array(name, kind, (side, side), "f4")
@@ -76,7 +76,7 @@ class Ways:
         self.other.ask("withdraw", name=name)
 
     def get(self, case: str, kind: str, memory: str) -> None:
-        """From an array of the other process to the GPU here."""
+        """Measures copies from an array of the other process to the GPU here."""
         side = self.bench.pick(8192, 128)
         there = self.other.array("source", kind, (side, side), "f4")
         self.other.ask("fill", name="source", seed=SEED)
@@ -94,7 +94,7 @@ class Ways:
         self.other.ask("withdraw", name="source")
 
     def pages(self) -> None:
-        """Pages in no order on both sides, as a cache of keys and values has them."""
+        """Measures pages in random order on both sides, as in a cache of keys and values."""
         pages, words = self.bench.pick(PAGES, 64), PAGE_BYTES // 8
         there = self.other.array("pages", self.far_gpu, (pages, words), "f8")
         here = Side(self.engine, "device0", (pages, words), "f8")
@@ -128,7 +128,7 @@ class Ways:
         self.other.ask("withdraw", name="pages")
 
     def latency(self, count: int) -> None:
-        """One copy after another, each waited for, in a loop without Python."""
+        """Measures copies one after another, each waited for, in a loop without Python."""
         name = f"latency {count}"
         there = self.other.array(name, self.far_gpu, (count,), "u1")
         here = Side(self.engine, "device0", (count,), "u1")
@@ -146,7 +146,7 @@ class Ways:
 
 
 def process(bench: Bench) -> None:
-    """All of them, beside the driver's copies in one process."""
+    """Measures all cases, beside the driver's copies in one process."""
     with gpu_engine(bench) as engine, Other(engine) as other:
         ways = Ways(bench, engine, other)
         ways.put("GPU to another process's GPU", ways.far_gpu, ways.far_gpu)

@@ -1,7 +1,7 @@
-"""Objects of a GPU put together to one array on it (DataSpaces-GPU, section 4.2 and Figure 9b).
+"""Objects of a GPU assembled into one array on it (DataSpaces-GPU, section 4.2 and Figure 9b).
 
-All of them in one launch, beside a launch for each of them, which is what the paper has, and the
-driver's bare copy of as many bytes inside the GPU. Timed without Python, several in a row.
+One launch for all objects runs beside one launch for each object, as in the paper, and the driver's
+bare copy of as many bytes inside the GPU. Several runs in a row are timed, without Python.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Box = tuple[slice, ...]
 
 
 def cases(bench: Bench) -> list[tuple[str, str, Shape, Shape]]:
-    """Name, type, extents of the array, and how many objects along each dimension."""
+    """Returns for each case: name, type, extents of the array, number of objects by dimension."""
     if not bench.full:
         return [("8 objects, 3-D f8", "f8", (8, 8, 32), (2, 2, 2))]
     return [
@@ -42,7 +42,7 @@ def cases(bench: Bench) -> list[tuple[str, str, Shape, Shape]]:
 
 
 def boxes_of(shape: Shape, parts: Shape) -> list[Box]:
-    """The array's parts, as equal as they can be."""
+    """Returns the array's parts, as equal as possible."""
     edges = [
         [round(k * n / count) for k in range(count + 1)]
         for n, count in zip(shape, parts, strict=True)
@@ -52,14 +52,14 @@ def boxes_of(shape: Shape, parts: Shape) -> list[Box]:
 
 
 def gpu_reassembly(bench: Bench) -> None:
-    """Every case, on the first GPU."""
+    """Measures every case on the first GPU."""
     with gpu_engine(bench) as engine:
         for name, dtype, shape, parts in cases(bench):
             reassemble(bench, engine, name, np.dtype(dtype), boxes_of(shape, parts))
 
 
 def reassemble(bench: Bench, engine: Engine, name: str, dtype: Any, boxes: list[Box]) -> None:
-    """One case: as many objects as boxes, which fill the array."""
+    """Measures one case: as many objects as boxes, which fill the array."""
     shape = tuple(part.stop for part in boxes[-1])
     count = int(np.prod(shape)) * dtype.itemsize
     data = random_bytes(count)

@@ -1,9 +1,10 @@
 """Arrays of a GPU through a staging server that keeps them in its host's memory, or on a GPU.
 
 The baseline is the driver's bare copy of as many bytes: between the GPU and pinned memory, or to
-and from the GPU that the server uses: the second one, or the same if there is no other. Several of
-either follow each other, each waited for, as the steps of a program do, and the first is not timed:
-a call after a pause of some milliseconds finds the server asleep, and is a case of its own.
+and from the GPU that the server uses: the second one, or the same if there is no other. Several
+puts, or several gets, follow each other, each waited for, as in the steps of a program. The first
+is not timed: a call after a pause of some milliseconds has to wake the server, which is a case of
+its own.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ IN_A_ROW = 16
 
 
 def gpu_staging(bench: Bench) -> None:
-    """Puts and gets of 64 and 256 MiB, and of 1 GiB in GPU memory."""
+    """Measures puts and gets of 64 and 256 MiB, and of 1 GiB in GPU memory."""
     with gpu_engine(bench) as engine:
         gpus = len(_core.list_gpus(engine._core)[0])
         for kind in ("host", "device1" if gpus > 1 else "device0"):
@@ -37,7 +38,7 @@ def gpu_staging(bench: Bench) -> None:
 
 
 def staged(bench: Bench, engine: Engine, kind: str) -> None:
-    """Through a server with that kind of memory."""
+    """Measures all sizes through a server with memory of `kind`."""
     sizes = [64 * MiB, 256 * MiB] if bench.full else [1 * MiB]
     if bench.full and kind != "host":
         sizes.append(1024 * MiB)
@@ -53,7 +54,7 @@ def staged(bench: Bench, engine: Engine, kind: str) -> None:
 
 
 def measure(bench: Bench, client: Staging, sides: tuple[Side, Side, Side], data: Bytes) -> None:
-    """One size, both ways."""
+    """Measures puts and gets of one size."""
     source, target, other = sides
     size = source.nbytes
     name = f"{size // MiB} MiB"
@@ -80,7 +81,7 @@ def measure(bench: Bench, client: Staging, sides: tuple[Side, Side, Side], data:
         return same(client.get(name, version).reshape(-1).view(np.uint8), data)
 
     for _ in range(KEPT + 2):
-        put()  # the server's memory has been touched, and pinned
+        put()  # touches and pins the server's memory
         put_objects()
     other.write(data)
     up = Variant(
@@ -116,7 +117,7 @@ def measure(bench: Bench, client: Staging, sides: tuple[Side, Side, Side], data:
 
 
 def in_a_row(run: Callable[[], float], times: int) -> Callable[[], float]:
-    """Seconds of several runs after a first one, each begun when the one before has ended."""
+    """Returns a function that times `times` consecutive runs, after one that is not timed."""
 
     def row() -> float:
         run()

@@ -1,7 +1,7 @@
 """The designs of DataSpaces-GPU (Zhang et al., Euro-Par 2023, section 4) beside each other.
 
 Arrays of a GPU through a staging server in another process, which keeps them in host memory;
-`staging_designs` says what the designs are.
+`staging_designs` describes the designs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GPU = "device0"
 
 
 def gpu_staging_designs(bench: Bench) -> None:
-    """Puts whole, gets of eight objects: 8 MiB to 1 GiB."""
+    """Measures puts as one object and gets of eight objects: 8 MiB to 1 GiB."""
     sizes = (8 * MiB, 64 * MiB, 256 * MiB, 1024 * MiB) if bench.full else (1 * MiB,)
     with (
         gpu_engine(bench) as engine,
@@ -48,7 +48,7 @@ def gpu_staging_designs(bench: Bench) -> None:
 
 
 class Designs:
-    """One size: a variable of its own, in one object for puts and in eight for gets."""
+    """One size: a variable of its own for puts of one object, and one for gets of eight objects."""
 
     def __init__(self, engine: Engine, client: Staging, size: int) -> None:
         self.engine = engine
@@ -66,43 +66,43 @@ class Designs:
         self.name = f"{size // MiB} MiB"
         self.parts_name = f"{self.name} in parts"
         for _ in range(KEPT + 2):
-            self.put("direct")  # the server's memory has been touched, and pinned
+            self.put("direct")  # touches and pins the server's memory
         for box in blocks(shape, 2):
             client.put(self.parts_name, 1, self.data[box], tuple(cut.start for cut in box))
 
     def discard(self) -> None:
-        """Room for the next size."""
+        """Discards the versions of this size, so that the next size has room."""
         self.client.discard(self.parts_name, 1)
         for held in range(self.version - KEPT + 1, self.version + 1):
             self.client.discard(self.name, held)
 
     def bare(self, source: Any, target: Any) -> None:
-        """Without the engine: fills, spoils and reads."""
+        """Copies between the GPU and the host without the engine."""
         raw(self.engine, [(address_of(source), address_of(target), self.data.nbytes, 0)])
 
     def put(self, design: str) -> None:
-        """A new version, whole."""
+        """Puts a new version as one object."""
         self.version += 1
         self.sender.put(design, self.name, self.version, (0, 0, 0))
 
     def arrived(self) -> bool:
-        """Whether the last version is what the GPU holds."""
+        """Returns whether the last version equals the content of the GPU's array."""
         return same(self.client.get(self.name, self.version), self.data)
 
     def spoil(self) -> None:
-        """So that a get that does nothing is found out."""
+        """Spoils the target, so that a get that does nothing is detected."""
         data: Bytes = np.empty(self.data.nbytes, np.uint8)
         spoil(data)
         self.bare(data, self.receiver.target)
 
     def got(self) -> bool:
-        """Whether all of it is on the GPU."""
+        """Returns whether the GPU's array holds all data."""
         data = np.empty_like(self.data)
         self.bare(self.receiver.target, data)
         return same(data, self.data)
 
     def puts(self) -> list[Variant]:
-        """All designs of the sender."""
+        """Returns the variants of all designs of the sender."""
         conditions = {"timed": "python"}
         return [
             Variant(design, self.timed_put(design), self.arrived, lambda: None, conditions)
@@ -110,7 +110,7 @@ class Designs:
         ]
 
     def gets(self) -> list[Variant]:
-        """All designs of the receiver."""
+        """Returns the variants of all designs of the receiver."""
         conditions = {"timed": "python", "objects": len(self.receiver.objects)}
         return [
             Variant(design, self.timed_get(design), self.got, self.spoil, conditions)
@@ -118,9 +118,9 @@ class Designs:
         ]
 
     def timed_put(self, design: str) -> Callable[[], float]:
-        """One put."""
+        """Returns a function that times one put."""
         return timed(lambda: self.put(design))
 
     def timed_get(self, design: str) -> Callable[[], float]:
-        """One get."""
+        """Returns a function that times one get."""
         return timed(lambda: self.receiver.get(design, self.parts_name, 1))

@@ -107,7 +107,7 @@ class Bench:
         np.max(self._flush, initial=0)
 
     def wait_for_quiet(self) -> None:
-        """Waits, within limits, until no other thread runs on the machine; counts if one does.
+        """Waits, within limits, until no other thread runs; counts the waits that reach a limit.
 
         Times taken beside other programs are noise, above all where threads wake each other.
         """
@@ -229,7 +229,7 @@ def is_emulated(line: Mapping[str, Any]) -> bool:
 
 
 def is_share(line: Mapping[str, Any]) -> bool:
-    """Returns whether the `median_s` of a line is a share of its cases, and no time."""
+    """Returns whether the `median_s` of a line is a fraction of its cases, not a time."""
     return bool(line.get("bench") == "prediction" and not line.get("bytes"))
 
 
@@ -237,7 +237,7 @@ def check_options(given: Iterable[str], kind: Any) -> None:
     """Checks that names are fields of a dataclass of options.
 
     Raises:
-        InvalidArgument: One is not.
+        InvalidArgument: A name is not such a field.
     """
     known = [entry.name for entry in fields(kind)]
     for name in given:

@@ -1,4 +1,4 @@
-"""Copies inside this process: contiguous, converting, on more and more cores."""
+"""Copies inside this process: contiguous, with a conversion, and on several numbers of cores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .harness import Array, Bench, Bytes, Variant, blank, random_bytes, same, sp
 
 
 def timed(work: Callable[[], object]) -> Callable[[], float]:
-    """`work` as a variant's run: its seconds, Python's own cost included."""
+    """Returns a function that times `work`, Python's own cost included."""
 
     def run() -> float:
         begin = time.perf_counter()
@@ -28,9 +28,10 @@ def timed(work: Callable[[], object]) -> Callable[[], float]:
 
 
 def memcpy_run(source: Bytes, target: Bytes) -> Callable[[], float]:
-    """One call of the C library's memcpy: by address, so that no compiler puts its own code there.
+    """Returns a function that times one call of the C library's memcpy, called by its address.
 
-    For copies of many microseconds: the call from Python costs about one.
+    A call by address keeps a compiler's inline code out. The call from Python costs about 1 us,
+    which is small beside a copy of many microseconds.
     """
     call = ctypes.CDLL(None).memcpy
     call.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
@@ -46,14 +47,14 @@ def memcpy_run(source: Bytes, target: Bytes) -> Callable[[], float]:
 
 
 def engine_run(engine: Engine, source: Any, target: Any) -> Callable[[], float]:
-    """One copy, timed in the core, from the call to the end of the copy."""
+    """Returns a function that times one copy in the core, from the call to the copy's end."""
     return lambda: _loops.time_copies(engine._core, source, target, 1)[0]
 
 
 def host_variants(
     engine: Engine, source: Any, target: Any, raw: tuple[Bytes, Bytes], expected: Bytes
 ) -> list[Variant]:
-    """The engine, and memcpy of the same bytes of the same memory on one thread."""
+    """Returns two variants: the engine, and memcpy of the same bytes on one thread."""
     raw_source, raw_target = raw
 
     def prepare() -> None:
@@ -78,7 +79,7 @@ def host_variants(
 
 
 def numpy_variant(work: Callable[[], None], raw_target: Bytes, expected: Bytes) -> Variant:
-    """NumPy's own assignment."""
+    """Returns the variant of NumPy's own assignment."""
     return Variant(
         "numpy",
         timed(work),
@@ -89,7 +90,7 @@ def numpy_variant(work: Callable[[], None], raw_target: Bytes, expected: Bytes) 
 
 
 def contiguous(bench: Bench) -> None:
-    """Plain copies beside memcpy and NumPy."""
+    """Measures plain copies beside memcpy and NumPy."""
     with Engine() as engine:
         sizes = [8, 64, 256] if bench.full else [1, 4]
         source, target = random_bytes(sizes[-1] << 20), blank(sizes[-1] << 20)
@@ -108,7 +109,7 @@ def contiguous(bench: Bench) -> None:
 
 
 def conversions(bench: Bench) -> None:
-    """Every conversion, and the copies that coalesce; then the medians of their ratios."""
+    """Measures every conversion and the copies that coalesce; reports the medians of the ratios."""
     converted: list[tuple[float, float, int]] = []
     coalesced: list[tuple[float, float, int]] = []
     with Engine() as engine:
@@ -128,7 +129,7 @@ def conversions(bench: Bench) -> None:
 
 
 def convert(bench: Bench, engine: Engine, case: cases.Case) -> tuple[dict[str, float], str]:
-    """Measures one case; its medians and the name of its baseline."""
+    """Measures one case; returns its medians and the name of its baseline."""
     spoil(case.raw_target)
     case.numpy()
     expected = case.raw_target.copy()
@@ -152,7 +153,7 @@ def convert(bench: Bench, engine: Engine, case: cases.Case) -> tuple[dict[str, f
 
 
 def scaling(bench: Bench) -> None:
-    """The same copy and transpose on 1, 2, 4, ... all cores."""
+    """Measures the same copy and transpose on 1, 2, 4, ... up to all cores."""
     with Engine() as probe:
         cores = probe.threads
     counts = sorted({1, cores, *(1 << k for k in range(10) if 1 << k < cores)})

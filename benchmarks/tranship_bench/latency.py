@@ -1,4 +1,4 @@
-"""What is short: small copies, plans from the cache, a small copy that overtakes large ones."""
+"""Short operations: small copies, plans from the cache, a small copy that overtakes large ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGE_COPIES = 6
 
 
 def small(bench: Bench) -> None:
-    """4 KiB in this process and 8 B to another one."""
+    """Measures 4 KiB in this process and 8 B to another one."""
     with Engine() as engine:
         small_here(bench, engine)
         with Other(engine) as other:
@@ -28,7 +28,7 @@ def small(bench: Bench) -> None:
 
 
 def small_here(bench: Bench, engine: Engine) -> None:
-    """Over memcpy: the engine's time for each copy less memcpy's, in each round."""
+    """Measures the engine's time for each copy less memcpy's, in each round."""
     source, target = random_bytes(4096), blank(4096)
     count = bench.pick(20000, 500)
     core = engine._core
@@ -67,7 +67,7 @@ def small_here(bench: Bench, engine: Engine) -> None:
 
 
 def each(work: Callable[[], object], count: int) -> Callable[[], float]:
-    """The time of one call of `work`, of `count` in a row."""
+    """Returns a function that times one call of `work`, as the mean of `count` in a row."""
 
     def run() -> float:
         begin = time.perf_counter()
@@ -79,7 +79,7 @@ def each(work: Callable[[], object], count: int) -> Callable[[], float]:
 
 
 def small_there(bench: Bench, engine: Engine, other: Other) -> None:
-    """8 B to a plain and to a shared array, waited for one by one."""
+    """Measures 8 B to a plain and to a shared array, each copy waited for."""
     count = bench.pick(5000, 50)
     source = seeded((1,), "f8", SEED_HERE)
     variants = []
@@ -113,12 +113,12 @@ def small_there(bench: Bench, engine: Engine, other: Other) -> None:
 
 
 def many(engine: Engine, source: Any, target: Any, count: int) -> Callable[[], float]:
-    """The time of one copy, of `count` in a row, without Python's own cost."""
+    """Returns a function that times one copy of `count` in a row, without Python's own cost."""
     return lambda: _loops.time_many(engine._core, source, target, count)
 
 
 def plan_cache(bench: Bench) -> None:
-    """A plan that was made before: of plain arrays, of a transpose, of layouts."""
+    """Measures plans from the cache: of plain arrays, of a transpose, of layouts."""
     count = bench.pick(100000, 1000)
     side = 256
     raw = random_bytes(side * side * 4)
@@ -142,7 +142,7 @@ def plan_cache(bench: Bench) -> None:
 
 
 def priority(bench: Bench) -> None:
-    """From the submission of the small copy to its end, alone and behind large copies."""
+    """Measures from the submission of the small copy to its end, alone and behind large copies."""
     large = bench.pick(64, 2) << 20
     with Engine() as engine:
         race = Race(engine, large)
@@ -200,17 +200,17 @@ class Race:
             spoil(target)
 
     def timed_small(self) -> float:
-        """The small copy at high priority."""
+        """Returns the seconds of the small copy at high priority."""
         begin = time.perf_counter()
         self.engine.copy(self.small, self.small_target, priority=10).wait()
         return time.perf_counter() - begin
 
     def alone(self) -> float:
-        """With nothing else to do."""
+        """Returns the seconds of the small copy alone."""
         return self.timed_small()
 
     def behind(self) -> float:
-        """After the large copies were submitted; these end before it returns."""
+        """Returns the seconds of the small copy behind large ones; waits for those, too."""
         events = [self.engine.copy(self.large, target) for target in self.large_targets]
         elapsed = self.timed_small()
         self.left.append(sum(not event.done() for event in events))
@@ -219,10 +219,10 @@ class Race:
         return elapsed
 
     def check_small(self) -> bool:
-        """Whether the small copy arrived."""
+        """Returns whether the small copy arrived."""
         return same(self.small_target, self.small)
 
     def check_all(self) -> bool:
-        """Whether all copies arrived."""
+        """Returns whether all copies arrived."""
         large = all(same(target, self.large) for target in self.large_targets)
         return large and self.check_small()

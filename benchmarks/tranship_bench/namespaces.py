@@ -1,4 +1,4 @@
-"""A network of its own for a child process: what crosses it goes through two interfaces."""
+"""A separate network for a child process: its traffic passes through two interfaces."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class NetworkNamespace:
 
     name: str
     here: str
-    """This side's address."""
+    """Address of this process's interface."""
     there: str
-    """Its address."""
+    """Address inside the namespace."""
     interface: str
-    """Its interface."""
+    """Name of the interface inside the namespace."""
 
     @property
     def prefix(self) -> list[str]:
-        """What comes before a command that is to run in it."""
+        """Returns the words before a command that is to run in the namespace."""
         return ["ip", "netns", "exec", self.name]
 
 
 def why_no_namespaces() -> str:
-    """Why network namespaces cannot be made here; empty if they can."""
+    """Returns why network namespaces cannot be made here; empty if they can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     if shutil.which("ip") is None:
@@ -46,8 +46,8 @@ def why_no_namespaces() -> str:
 
 @contextmanager
 def network_namespace() -> Iterator[NetworkNamespace]:
-    """Makes one, and takes it away again with its interfaces; see `why_no_namespaces`."""
-    number = os.getpid() % 16384  # two processes that run at once have different addresses
+    """Makes a namespace and removes it and its interfaces afterwards."""
+    number = os.getpid() % 16384  # so that simultaneous processes have different addresses
     network = f"10.{192 + number // 256}.{number % 256}"
     here, there = f"ts{os.getpid()}a", f"ts{os.getpid()}b"
     namespace = NetworkNamespace(f"tranship-{os.getpid()}", f"{network}.1", f"{network}.2", there)

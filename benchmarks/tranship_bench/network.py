@@ -1,6 +1,7 @@
 """Copies to another process over TCP, beside a plain socket of the same machine.
 
-Over loopback, and to a process in a network namespace of its own, where the system allows one.
+The other process is reached over loopback, and in a network namespace of its own where the system
+allows one.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ PROTECTIONS: dict[str, dict[str, int]] = {
     "tranship, checksums": {"wire_checksum": 1},
     "tranship, four sockets": {"tcp_sockets": 4},
 }
-"""The variants, and the settings of both sides that make them."""
+"""Variants, each with the engine settings of both processes."""
 TOGETHER_BYTES = 65536
-"""Up to here a request is sent by one call."""
+"""Most bytes of a request that is sent by one call."""
 
 
 class PlainSocket:
-    """One connection to a process that takes bytes."""
+    """A connection to a process that takes bytes."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
 
     def send(self, data: memoryview) -> float:
-        """Sends bytes and waits until the other side has them; returns the seconds."""
+        """Sends bytes, waits until the other side has them, and returns the seconds."""
         answer = memoryview(bytearray(1))
         begin = time.perf_counter()
         head = struct.pack("<q", len(data))
@@ -61,7 +62,7 @@ class PlainSocket:
         return time.perf_counter() - begin
 
     def holds(self, data: memoryview) -> bool:
-        """Whether the other side kept the same bytes."""
+        """Returns whether the other side received the same bytes."""
         self.connection.sendall(struct.pack("<q", 0))
         answer = bytearray(4)
         receive(self.connection, memoryview(answer))
@@ -70,7 +71,7 @@ class PlainSocket:
 
 @dataclass(frozen=True)
 class Network:
-    """Where the other process is."""
+    """The address at which the other process is reached, and how to start it there."""
 
     link: str
     address: str = "127.0.0.1"
@@ -80,7 +81,7 @@ class Network:
 
 @contextmanager
 def plain_socket(network: Network) -> Iterator[PlainSocket]:
-    """A child process at the other end of a socket."""
+    """Yields a connection to a child process at the other end of a socket."""
     program = "from tranship_bench.socket_peer import main; main()"
     command = [*network.prefix, sys.executable, "-c", program, network.address]
     with subprocess.Popen(
@@ -94,7 +95,7 @@ def plain_socket(network: Network) -> Iterator[PlainSocket]:
 
 
 def network(bench: Bench) -> None:
-    """256 MiB, and 8 B there and back: over loopback, and between two network namespaces."""
+    """Measures 256 MiB, and 8 B there and back, over loopback and between network namespaces."""
     over(bench, Network("TCP over loopback"))
     if why := why_no_namespaces():
         bench.say(f"loopback alone: {why}")
@@ -105,7 +106,7 @@ def network(bench: Bench) -> None:
 
 
 def over(bench: Bench, network: Network) -> None:
-    """Over one of them."""
+    """Measures all cases over one network."""
     key = secrets.token_hex(32)
     with plain_socket(network) as plain, ExitStack() as stack:
         pairs = {}
@@ -123,7 +124,7 @@ Pairs = dict[str, tuple[Engine, Other]]
 
 
 def large(bench: Bench, link: str, pairs: Pairs, plain: PlainSocket) -> None:
-    """A contiguous array, as fast as the socket is."""
+    """Measures a contiguous array, beside the plain socket."""
     count = bench.pick(32 << 20, 32 << 10)
     source: Array = seeded((count,), "f8", SEED)
     data = source.data.cast("B")
@@ -156,12 +157,12 @@ def large(bench: Bench, link: str, pairs: Pairs, plain: PlainSocket) -> None:
 
 
 def timed_many(engine: Engine, source: Array, there: Array, copies: int) -> Callable[[], float]:
-    """Copies so often, each waited for, and returns the median seconds."""
+    """Returns a function that times `copies` copies, each waited for, and takes the median."""
     return lambda: _loops.time_many(engine._core, source, there, copies)
 
 
 def small(bench: Bench, link: str, pairs: Pairs, plain: PlainSocket) -> None:
-    """Eight bytes, each waited for."""
+    """Measures eight bytes, each copy waited for."""
     copies = bench.pick(2000, 20)
     source: Array = seeded((1,), "f8", SEED)
     data = source.data.cast("B")

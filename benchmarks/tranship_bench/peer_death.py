@@ -1,4 +1,4 @@
-"""How long it takes from the kill of another process until who copies or waits has the error."""
+"""Time from the kill of another process until a copy or a wait for that process fails."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ REPETITIONS = 11
 SECONDS_MAX = 30.0
 
 Until = Callable[[], None]
-"""Goes on until the other process is lost."""
+"""A function that runs until the other process is lost."""
 
 
 def peer_death(bench: Bench) -> None:
-    """A peer that is copied to, and a staging server that is waited for, are killed."""
+    """Kills a peer during copies to it, and a staging server during a wait for a version."""
     key = secrets.token_hex(32)
     environment = {"TRANSHIP_TRANSPORT": "network", "TRANSHIP_KEY": key}
     ways: list[tuple[str, dict[str, str]]] = [("shared memory", {}), ("TCP", environment)]
@@ -44,7 +44,7 @@ def peer_death(bench: Bench) -> None:
 
 
 def killed_peer() -> float:
-    """While arrays are copied to it again and again."""
+    """Returns the seconds to the error while arrays are copied to the peer again and again."""
     with Engine() as engine:
         other = Other(engine)
         there = other.array("there", "plain", (8 << 20,), "f8")
@@ -60,7 +60,7 @@ def killed_peer() -> float:
 
 
 def killed_server() -> float:
-    """While a version is waited for that nobody puts."""
+    """Returns the seconds to the error while a client waits for a version never put."""
     with (
         server_process(16 << 20) as (contact, pid),
         Engine() as engine,
@@ -75,7 +75,7 @@ def killed_server() -> float:
 
 
 def killed_meanwhile(pid: int, until: Until) -> float:
-    """Kills a process while `until` runs; the seconds until that has raised PeerLost."""
+    """Kills a process while `until` runs; returns the seconds to its PeerLost."""
     killed: list[float] = []
 
     def kill() -> None:

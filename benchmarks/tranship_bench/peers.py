@@ -1,4 +1,4 @@
-"""Other libraries that do part of the same work, where they are installed."""
+"""Other libraries that do part of the same work, measured where they are installed."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def adapter_path(name: str) -> Path:
 
 
 def installed(module: str) -> bool:
-    """Whether there is such a package, and not just a folder of that name."""
+    """Returns whether a package is installed, not just a folder of that name."""
     spec = importlib.util.find_spec(module)
     return spec is not None and spec.origin is not None
 
 
 class Nixl(Program):
-    """NIXL in two processes of its own: its UCX and ours do not go together in one.
+    """NIXL in two processes of its own, because its UCX and ours conflict in one process.
 
-    They are stopped while it is not their turn, because they look for work without pause, and would
-    take the cores from the others.
+    The processes are stopped between their turns, because they poll without pause and would take
+    the cores from the other variants.
     """
 
     def __init__(self, count: int, piece_bytes: int, stride_bytes: int) -> None:
@@ -63,24 +63,24 @@ class Nixl(Program):
         self.signal(signal.SIGSTOP)
 
     def spoil(self) -> None:
-        """Wakes it, and spoils what is written to."""
+        """Wakes the processes and spoils the target."""
         self.signal(signal.SIGCONT)
         self.ask("spoil")
 
     def check(self) -> bool:
-        """Whether all bytes arrived; stops it again."""
+        """Returns whether all bytes arrived; stops the processes again."""
         same = bool(self.ask("check")["same"])
         self.signal(signal.SIGSTOP)
         return same
 
     def close(self) -> None:
-        """Wakes it, so that it can end."""
+        """Wakes the processes, so that they can end, and closes them."""
         with contextlib.suppress(OSError):
             self.signal(signal.SIGCONT)
         super().close()
 
     def variant(self, operations: int = 1) -> Variant:
-        """`operations` writes in a row, waited for one by one; the time of one."""
+        """Returns the variant of one write, timed as the mean of `operations` in a row."""
         return Variant(
             "nixl",
             lambda: float(self.ask("run", operations=operations)["seconds"]),

@@ -1,4 +1,4 @@
-"""What a plan costs to make, on profiles of clusters: new ones, and from the cache."""
+"""The cost of making a plan, on profiles of clusters: a new plan, and one from the cache."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CASES: list[tuple[str, Extents, Fields, str, str]] = [
 
 
 def planning(bench: Bench) -> None:
-    """A GPU to a GPU of another node, on Sapling and between nodes of eight H200."""
+    """Measures GPU to GPU of another node, on Sapling and between nodes of eight H200."""
     count = bench.pick(2000, 20)
     for machine in ("sapling", "h200-8"):
         profile = profiles.load(machine)
@@ -55,6 +55,6 @@ def planning(bench: Bench) -> None:
 
 
 def shortened(seconds: list[float]) -> list[float]:
-    """The deciles: the median stays, and the line stays short."""
+    """Returns the least, the deciles and the largest: the median stays, and the line is short."""
     ordered = sorted(seconds)
     return [ordered[round(k * (len(ordered) - 1) / 10)] for k in range(11)]

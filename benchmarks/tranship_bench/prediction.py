@@ -1,4 +1,4 @@
-"""What plans predict beside what copies take, on this machine's own channels."""
+"""Predicted times of plans beside measured times of copies, on this machine's own channels."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SIZES_MIB = (1, 4, 16, 64, 256)
 AWAKE_SECONDS = 0.01
 SMALL_COUNT = 1 << 17
 WITHIN = 0.2
-"""How far a prediction may be off, as a share of the measured time."""
+"""Largest error of a good prediction, as a fraction of the measured time."""
 
 
 def prediction(bench: Bench) -> None:
-    """Each case at each size; the last line says how many were within 20 %."""
+    """Measures each case at each size; the last line says how many were within 20 %."""
     found: list[tuple[str, float]] = []
     sizes = SIZES_MIB if bench.full else (1,)
     with bench_folder() as folder, Engine() as engine, Other(engine) as other:
@@ -68,7 +68,7 @@ class Cases:
         self.there = other.array(f"small {size_mib}", "plain", (SMALL_COUNT,), "f8")
 
     def measure(self, make: Callable[[bool], Made], converts: bool) -> tuple[str, float]:
-        """Reports the case; its name and predicted over measured time."""
+        """Reports a case; returns its name and the predicted over the measured time."""
         name, source, target, check, prepare = make(converts)
         case = f"{name}{', converted' if converts else ''}, {self.label}"
         plan = self.engine.plan(source, target)
@@ -80,7 +80,7 @@ class Cases:
 
         def prepare_clean() -> None:
             prepare()
-            # Nothing that the copy needs is in the caches, and nothing waits there to be written.
+            # The caches hold none of the copy's data and no data that are still to be written.
             self.bench.read_through_caches()
             self.wake()
 
@@ -91,25 +91,25 @@ class Cases:
         return case, plan.seconds / medians["tranship"]
 
     def wake(self) -> None:
-        """Small copies for some milliseconds: idle cores of a virtual machine take long to wake."""
+        """Makes small copies for some milliseconds: idle cores of a VM take long to wake."""
         begin = time.perf_counter()
         while self.bench.full and time.perf_counter() - begin < AWAKE_SECONDS:
             for target in (self.small[1], self.there):
                 self.engine.copy(self.small[0], target).wait()
 
     def blank(self) -> Array:
-        """A target, spoiled."""
+        """Returns a spoiled target."""
         return blank(self.source.nbytes).view("f4").reshape(self.shape)
 
     def host(self, converts: bool) -> Made:
-        """In this process: the same layout, or transposed."""
+        """Returns the case in this process: the same layout, or transposed."""
         target = self.blank()
         view = target.T if converts else target
         source = np.ascontiguousarray(self.source.T) if converts else self.source
         return "host", source, view, lambda: same(target, self.source), lambda: spoil(target)
 
     def fields(self, converts: bool) -> Made:
-        """Eight fields of f4: records to records, or to one array after another."""
+        """Returns the case of eight fields of f4: records to records, or to one array a field."""
         names = {f"f{k}": "f4" for k in range(8)}
         extents = {"x": self.count // 32}
         target = blank(self.count)
@@ -126,7 +126,7 @@ class Cases:
         )
 
     def reading(self, converts: bool) -> Made:
-        """From a file that is not in the page cache."""
+        """Returns the case from a file that is not in the page cache."""
         path = self.folder / "in.bin"
         write_file(path, self.source, self.source.nbytes)
         target = blank(self.source.nbytes).view("f4")
@@ -142,7 +142,7 @@ class Cases:
         return "file to memory", source, view, lambda: same(target, wanted), prepare
 
     def writing(self, converts: bool) -> Made:
-        """To a file that has its blocks already."""
+        """Returns the case to a file whose blocks are allocated."""
         path = self.folder / "out.bin"
         write_file(path, None, self.source.nbytes)
         view = self.source.T if converts else self.source
@@ -157,7 +157,7 @@ class Cases:
         )
 
     def process(self, converts: bool) -> Made:
-        """To a plain array of another process."""
+        """Returns the case to a plain array of another process."""
         name = f"{'transposed' if converts else 'plain'} {self.label}"
         view = self.source.T if converts else self.source
         there = self.other.array(name, "plain", view.shape, "f4")

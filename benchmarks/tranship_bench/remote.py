@@ -20,7 +20,7 @@ PIECES, PIECE_BYTES = 16384, 512
 
 
 def process(bench: Bench) -> None:
-    """To and from plain and shared arrays, in the same layout and transposed."""
+    """Measures copies to and from plain and shared arrays, in the same layout and transposed."""
     shape = (8192, 8192) if bench.full else (256, 512)
     with Engine() as engine, Other(engine) as other:
         layouts = ProcessLayouts(bench, engine, other, shape)
@@ -29,7 +29,7 @@ def process(bench: Bench) -> None:
 
 
 class ProcessLayouts:
-    """Arrays here and there, f32, 256 MiB each in full size."""
+    """Arrays here and in the other process, f32, 256 MiB each in full size."""
 
     def __init__(self, bench: Bench, engine: Engine, other: Other, shape: tuple[int, int]) -> None:
         self.bench = bench
@@ -43,12 +43,12 @@ class ProcessLayouts:
             other.ask("fill", name=f"{kind} source", seed=SEED_THERE)
 
     def measure(self, transposed: bool) -> None:
-        """All ways of one case, beside the engine's own copy in this process."""
+        """Measures all variants of one case, beside the engine's copy in this process."""
         source = self.source.T if transposed else self.source
         target = blank(self.source.nbytes).view("f4").reshape(source.shape)
         expected = np.ascontiguousarray(source)
         got = np.ascontiguousarray(self.got(transposed))
-        # A peer's array has no .T: a transposed target here does the same for what is read.
+        # A peer's array has no .T: a read into a transposed target here has the same effect.
         final = blank(self.source.nbytes).view("f4").reshape(source.shape)
         variants = [self.here(source, target, expected)]
         for kind in ("plain", "shared"):
@@ -63,12 +63,12 @@ class ProcessLayouts:
         )
 
     def got(self, transposed: bool) -> Array:
-        """What a read should bring."""
+        """Returns the array that a read should bring."""
         there = seeded(self.shape, "f4", SEED_THERE)
         return there.T if transposed else there
 
     def here(self, source: Array, target: Array, expected: Array) -> Variant:
-        """The engine's own copy of the same shape."""
+        """Returns the variant of the engine's copy of the same shape in this process."""
         return Variant(
             "in this process",
             engine_run(self.engine, source, target),
@@ -78,7 +78,7 @@ class ProcessLayouts:
         )
 
     def put(self, kind: str, source: Array, transposed: bool) -> Variant:
-        """From here to an array of the other process; it says whether all bytes came."""
+        """Returns the variant from here to an array of the other process, which compares it."""
         name = f"{kind} transposed" if transposed else kind
         if name not in self.there:
             self.there[name] = self.other.array(name, kind, source.shape, "f4")
@@ -91,7 +91,7 @@ class ProcessLayouts:
         )
 
     def get(self, kind: str, final: Array, got: Array, transposed: bool) -> Variant:
-        """From an array of the other process to memory here."""
+        """Returns the variant from an array of the other process to memory here."""
         remote = self.there[f"{kind} source"]
         target = final.T if transposed else final
         return Variant(
@@ -104,7 +104,7 @@ class ProcessLayouts:
 
 
 def pieces(bench: Bench) -> None:
-    """Many short pieces to another process, beside NIXL where it is installed."""
+    """Measures many short pieces to another process, beside NIXL where it is installed."""
     count = bench.pick(PIECES, 256)
     columns, stride = PIECE_BYTES // 8, 2 * PIECE_BYTES // 8
     shape = (count, stride)
@@ -138,7 +138,7 @@ def pieces(bench: Bench) -> None:
 
 @dataclass(frozen=True)
 class Pieces:
-    """How many of how many bytes."""
+    """Number of pieces, and bytes of each."""
 
     count: int
     bytes: int
@@ -154,7 +154,7 @@ def measure_beside_nixl(
     operations: int = 1,
     cold: bool = False,
 ) -> dict[str, float]:
-    """Measures our variants, and NIXL's in the same turns if it is here."""
+    """Measures our variants, and NIXL's in the same turns if NIXL is installed."""
     total = pieces.count * pieces.bytes
     try:
         adapter = peers.Nixl(pieces.count, pieces.bytes, 2 * pieces.bytes)

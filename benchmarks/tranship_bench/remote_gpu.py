@@ -2,8 +2,8 @@
 Networks"): two vectors go to a GPU, are summed there, and the result comes back.
 
 Locally, and from a client to the GPU of a server: through the server's pageable memory (part 1),
-its pinned memory (part 2), or directly (part 3). Latency is the paper's: all of the client's time
-without the GPU's computing time. Every element of every result is compared.
+its pinned memory (part 2), or directly (part 3). Latency is defined as in the paper: all of the
+client's time without the GPU's computing time. Every element of every result is compared.
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ class Experiment:
     local_s: dict[int, float] = field(default_factory=dict)
 
     def fail(self, what: str, error: Exception) -> None:
-        """Remembers and says what could not be measured; the rest goes on."""
+        """Records and prints a measurement that failed; the others continue."""
         self.failures.append(f"{what}: {error}")
         self.bench.say(f"{what} FAILED: {error}")
 
 
 ONE_LINK: dict[str, Any] = {"lanes": 1}
-"""All ways use the link of one GPU, as the paper's: local copies could go over other GPUs, too."""
+"""Engine settings: all ways use the link of one GPU, as in the paper, not those of other GPUs."""
 
 
 def remote_gpu(bench: Bench) -> None:
-    """The whole experiment; the table at its end is on stderr."""
+    """Runs the whole experiment; the table at its end is on stderr."""
     options = Options.of(bench.options)
     begin = time.monotonic()
     with Engine(**ONE_LINK) as engine:
@@ -108,13 +108,13 @@ def remote_gpu(bench: Bench) -> None:
 
 
 def share_of(experiment: Experiment, groups: int) -> float:
-    """When the next of so many groups should end."""
+    """Returns the time at which the next of `groups` remaining groups should end."""
     now = time.monotonic()
     return now + max(experiment.deadline - now, 0) / groups
 
 
 def remote_groups(experiment: Experiment, stack: ExitStack) -> list[Group]:
-    """Servers to start, one after the other; says what is left out and why."""
+    """Returns the groups of the servers to start; prints what is left out and why."""
     asked = experiment.options.transports
     say = experiment.bench.say
     far = far_link(experiment.options)
@@ -145,7 +145,7 @@ def remote_groups(experiment: Experiment, stack: ExitStack) -> list[Group]:
 
 
 def far_link(options: Options) -> Link | None:
-    """The way to a server on another machine, if there is one."""
+    """Returns the link to a server on another machine; None if there is none."""
     if not options.launch:
         return None
     client, _, server = options.addresses.partition(",")
@@ -154,7 +154,7 @@ def far_link(options: Options) -> Link | None:
 
 
 def tcp_link(experiment: Experiment, stack: ExitStack) -> Link:
-    """Namespaces of the network where they can be made; tests leave the machine as it is."""
+    """Returns a link between namespaces where they can be made; loopback in tests or on request."""
     if experiment.options.loopback or not experiment.bench.full:
         return LOOPBACK
     link = stack.enter_context(namespaces())
@@ -163,19 +163,19 @@ def tcp_link(experiment: Experiment, stack: ExitStack) -> Link:
 
 
 def measure_local(experiment: Experiment, engine: Engine, deadline: float) -> None:
-    """The GPU of this process: no second one."""
+    """Measures the GPU of this process; there is no second one."""
     elements = experiment.procedure.sizes[-1]
     ways: list[Way] = [make(engine, experiment.vectors, elements) for make in (Local, TwoCopies)]
     measure_group(experiment, ways, LOOPBACK, deadline)
 
 
 def measure_remote(experiment: Experiment, group: Group, deadline: float) -> None:
-    """Starts a server and measures all parts of a group; what fails is said and remembered."""
+    """Starts a server and measures all parts of a group; records and prints failures."""
     names = ", ".join(dict.fromkeys(group.transports.values()))
     elements = experiment.procedure.sizes[-1]
     try:
         with served(experiment, group) as session:
-            # Part 1 warms up every group, whether it is measured or not.
+            # Part 1 warms up every group, even if part 1 itself is not measured.
             ways: list[Way] = []
             for part, transport in ({PAGEABLE: names} | group.transports).items():
                 try:
@@ -195,7 +195,7 @@ def measure_remote(experiment: Experiment, group: Group, deadline: float) -> Non
 
 @contextmanager
 def served(experiment: Experiment, group: Group) -> Iterator[Session]:
-    """A server and an engine that is joined to it."""
+    """Yields a session: a server, and an engine that is connected to it."""
     link = group.link
     with (
         ServerProgram(link, group.settings | ONE_LINK | {"listen": f"{link.server}:0"}) as program,
@@ -211,7 +211,7 @@ def served(experiment: Experiment, group: Group) -> Iterator[Session]:
 
 
 def measure_group(experiment: Experiment, ways: list[Way], link: Link, deadline: float) -> None:
-    """All sizes from small to large, the ways of each in turn."""
+    """Measures all sizes in ascending order, the ways of each size in turn."""
     cases = [(elements, way) for elements in experiment.procedure.sizes for way in ways]
     late = []
     for k, (elements, way) in enumerate(cases):
@@ -229,7 +229,7 @@ def measure_group(experiment: Experiment, ways: list[Way], link: Link, deadline:
 def measure_case(
     experiment: Experiment, way: Way, elements: int, link: Link, deadline: float
 ) -> None:
-    """Runs of six measurements; that with the smallest deviation is the result."""
+    """Makes runs of several measurements; the run of the smallest deviation is the result."""
     procedure, repeats = experiment.procedure, experiment.options.repeats
     best: list[Sample] = []
     least_s = float("inf")
@@ -237,7 +237,7 @@ def measure_case(
     gc.collect()
     gc.disable()
     try:
-        way.round(elements, 1, repeats)  # plans, pages: not counted
+        way.round(elements, 1, repeats)  # makes plans and faults pages in; not counted
         while runs < procedure.runs and (runs == 0 or time.monotonic() < deadline):
             samples = way.round(elements, procedure.measurements, repeats)
             deviation_s = statistics.stdev(sample.latency_s for sample in samples)
@@ -256,7 +256,7 @@ def report_case(
     samples: list[Sample],
     conditions: dict[str, Any],
 ) -> None:
-    """A line of what was measured and verified."""
+    """Reports a line of what was measured and verified."""
     latencies_s = [sample.latency_s for sample in samples]
     median_s = statistics.median(latencies_s)
     variant = variant_of(way.part, way.transport)
@@ -291,7 +291,7 @@ def report_case(
 
 
 def variant_of(part: int, transport: str) -> str:
-    """What lines call a way."""
+    """Returns the name of a way in result lines."""
     if part == 0:
         return "local" if transport == "engine" else f"local, {transport}"
     return f"part {part}, {transport}"

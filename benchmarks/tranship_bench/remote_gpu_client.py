@@ -25,15 +25,15 @@ from .remote_gpu_sum import address_of, device_triple, prepare
 __all__ = ["Local", "Remote", "Sample", "ServerProgram", "TwoCopies", "Vectors", "Way"]
 
 SHIFT, SHIFTS = 64, 61
-"""Each experiment takes its vectors so many elements further on than the one before, so that what
-an earlier one left anywhere on the way is never right."""
+"""Each experiment begins `SHIFT` elements after the previous one in its vectors, so that data which
+an earlier experiment left anywhere on the path are never right."""
 
 CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One experiment in the client's seconds, and the GPU's."""
+    """One experiment: seconds of the client, and of the GPU."""
 
     input_s: float
     operations_s: float
@@ -42,12 +42,12 @@ class Sample:
 
     @property
     def latency_s(self) -> float:
-        """All copies, without the GPU's computing time."""
+        """Returns the seconds of all copies, without the GPU's computing time."""
         return self.input_s + self.operations_s + self.output_s - self.gpu_s
 
 
 class Vectors:
-    """The client's two vectors and the place of their sum, in pageable memory."""
+    """The client's two vectors and the memory for their sum, pageable."""
 
     def __init__(self, elements: int) -> None:
         count = elements + SHIFT * SHIFTS
@@ -58,7 +58,7 @@ class Vectors:
         self._turn = 0
 
     def turn(self, elements: int) -> tuple[Array, Array, Array]:
-        """The parts that the next experiment takes."""
+        """Returns the parts of the vectors that the next experiment uses."""
         self._turn += 1
         begin = self._turn % SHIFTS * SHIFT
         left, right, total = (
@@ -68,10 +68,10 @@ class Vectors:
 
 
 def verify(left: Array, right: Array, total: Array, what: str) -> None:
-    """Compares every element with the processor's sum.
+    """Compares every element with the sum that the processor computes.
 
     Raises:
-        MismatchError: one differs.
+        MismatchError: An element differs.
     """
     for k in range(0, total.size, CHUNK):
         part = slice(k, k + CHUNK)
@@ -90,14 +90,14 @@ class Way(Protocol):
     transport: str
 
     def round(self, elements: int, count: int, repeats: int) -> list[Sample]:
-        """So many experiments of a size, each verified."""
+        """Runs `count` experiments of one size and verifies each."""
 
     def path(self, elements: int) -> str:
-        """The memories that the inputs pass."""
+        """Returns the memories through which the inputs pass."""
 
 
 class Local:
-    """On a GPU of this process, by copies of the engine."""
+    """The experiment on a GPU of this process, by copies of the engine."""
 
     part = 0
     transport = "engine"
@@ -108,7 +108,7 @@ class Local:
         self.device = device_triple(engine, elements)
 
     def round(self, elements: int, count: int, repeats: int) -> list[Sample]:
-        """Copies in, sums, copies out."""
+        """Runs `count` experiments: copies in, sums, copies out."""
         left, right, total = (array[:elements] for array in self.device)
         compute = prepare(self.engine, (left, right, total))
         samples = []
@@ -126,21 +126,22 @@ class Local:
         return samples
 
     def put(self, sources: Any, targets: Any) -> None:
-        """The inputs, at once."""
+        """Copies the inputs to the GPU, both at once."""
         copy_all(self.engine, list(zip(sources, targets, strict=True)))
 
     def get(self, source: Any, target: Array) -> None:
-        """The result."""
+        """Copies the result from the GPU."""
         copy_all(self.engine, [(source, target)])
 
     def path(self, elements: int) -> str:
-        """The engine's plan."""
+        """Returns the engine's plan."""
         return str(self.engine.plan(self.vectors.left[:elements], self.device[0][:elements]))
 
 
 class TwoCopies(Local):
-    """On a GPU of this process as the paper's program does it: the processor copies to pinned
-    memory, then the driver to the GPU, one after the other."""
+    """The local experiment as in the paper's program: the processor copies to pinned memory, then
+    the driver to the GPU, one after the other.
+    """
 
     transport = "two copies"
 
@@ -150,28 +151,28 @@ class TwoCopies(Local):
         self.pinned = pinned
 
     def put(self, sources: Any, targets: Any) -> None:
-        """Both inputs."""
+        """Copies both inputs to the GPU, one after the other."""
         for source, pinned, target in zip(sources, self.pinned, targets, strict=False):
             np.copyto(pinned[: source.size], source)
             self.drive(pinned.ctypes.data, address_of(target), source.nbytes)
 
     def get(self, source: Any, target: Array) -> None:
-        """The result."""
+        """Copies the result from the GPU."""
         pinned = self.pinned[2]
         self.drive(address_of(source), pinned.ctypes.data, target.nbytes)
         np.copyto(target, pinned[: target.size])
 
     def drive(self, source: int, target: int, count: int) -> None:
-        """A bare copy of the driver, to its end."""
+        """Makes a bare copy of the driver and waits for its end."""
         _loops.time_gpu_copies(self.engine._core, [(source, target, count, 0)], 1)
 
     def path(self, elements: int) -> str:
-        """In the words of the planner."""
+        """Returns the path in the notation of the planner."""
         return "host0 > pinned0 > device0, one after the other"
 
 
 def copy_all(engine: Engine, pairs: list[tuple[Any, Any]]) -> None:
-    """Copies at once, to the end of the last."""
+    """Makes copies at once and waits for the end of the last."""
     events = [engine.copy(source, target) for source, target in pairs]
     for event in events:
         event.wait(timeout=WAIT_SECONDS)
@@ -184,17 +185,17 @@ class ServerProgram(Program):
         words = ["env", f"PYTHONPATH={child_path()}", sys.executable, "-m"]
         words += ["tranship_bench.remote_gpu_server", json.dumps(settings)]
         if link.far:
-            words = [shlex.quote(word) for word in words]  # a shell takes them apart there
+            words = [shlex.quote(word) for word in words]  # a remote shell splits them
         super().__init__([*link.prefix, *words])
         self._name = "the server"
         self.key = secrets.token_hex(32)
-        self.send("listen", key=self.key)  # not an argument, which other users can see
+        self.send("listen", key=self.key)  # not as an argument, which other users can see
 
     def check(self) -> None:
-        """While it serves there is nothing to read.
+        """Checks that the server has written nothing, which is so while it serves.
 
         Raises:
-            Error: it has ended, or says that something failed.
+            Error: The server has ended or reports a failure.
         """
         if not self._answers.empty():
             self.answer()
@@ -202,7 +203,7 @@ class ServerProgram(Program):
 
 
 class Session:
-    """An engine of the client, joined to a server."""
+    """An engine of the client, connected to a server."""
 
     def __init__(self, engine: Engine, program: ServerProgram, vectors: Vectors) -> None:
         self.engine = engine
@@ -217,7 +218,7 @@ class Session:
 
 
 class Remote:
-    """On the server's GPU, by one of the paper's parts."""
+    """The experiment on the server's GPU, by one of the paper's parts."""
 
     def __init__(self, session: Session, part: int, transport: str, elements: int) -> None:
         self.session = session
@@ -228,10 +229,11 @@ class Remote:
         self.probe(min(elements, 1000))
 
     def probe(self, elements: int) -> None:
-        """Writes and reads a few elements, so that a way that does not exist is told at once.
+        """Writes and reads a few elements, so that a way that is not available fails at once.
 
         Raises:
-            Error: there is no such way. MismatchError: what came back is not what was sent.
+            Error: The way is not available.
+            MismatchError: The elements came back changed.
         """
         left, _, total = self.session.vectors.turn(elements)
         copy_all(self.session.engine, [(left, self.there[0][:elements])])
@@ -240,7 +242,7 @@ class Remote:
             raise MismatchError(f"part {self.part}, {self.transport}: what came back is changed")
 
     def round(self, elements: int, count: int, repeats: int) -> list[Sample]:
-        """Sends, has the server sum, fetches."""
+        """Runs `count` experiments: sends the inputs, has the server sum, fetches the result."""
         session = self.session
         left, right, total = (array[:elements] for array in self.there)
         first = int(session.number[0]) + 1
@@ -267,7 +269,7 @@ class Remote:
         return [Sample(*parts, gpu) for parts, gpu in zip(times, gpu_s, strict=True)]
 
     def path(self, elements: int) -> str:
-        """The engine's plan to the server's memory."""
+        """Returns the engine's plan to the server's memory."""
         return str(
             self.session.engine.plan(self.session.vectors.left[:elements], self.there[0][:elements])
         )

@@ -1,6 +1,6 @@
 """Figures 4, 5 and 6 of the remote-GPU experiment, drawn from its result lines alone.
 
-The paper prints no numbers beside its figures; what its text says of them stands under ours.
+The paper prints no numbers beside its figures; the footers of ours quote its text about them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PART_COLOURS = {1: "#e07b39", 2: "#6a994e", 3: "#0b6e99"}
 OTHER_DIRECT = ("#8d5a97", "#b23a48")
 RDMA = ("InfiniBand", "RoCE")
 SELECTED = (10_000, 1_000_000, 28_000_000, 100_000_000)
-"""The sizes of the paper's Figures 5 and 6."""
+"""Sizes of the paper's Figures 5 and 6, in elements."""
 
 DOTS_PER_INCH = 130
 
@@ -72,7 +72,7 @@ def draw(machine: str, lines: list[Line], stem: Path) -> list[Path]:
 
 
 def notes_of(lines: list[Line]) -> str:
-    """What must not be mistaken: emulated GPUs, sizes of tests."""
+    """Returns notes for a title: emulated GPUs, sizes of tests."""
     notes = ""
     if any("emulated" in line["case"] for line in lines):
         notes += ", emulated GPU"
@@ -82,7 +82,7 @@ def notes_of(lines: list[Line]) -> str:
 
 
 def footer_of(number: int, lines: list[Line]) -> str:
-    """What the paper says, and what is not the paper's here."""
+    """Returns the paper's statement for a figure, and what differs from the paper here."""
     words = [HOST_WORDS if number == 6 else DIRECT_WORDS]
     if number != 4:
         words.insert(0, "x: mean over local's.")
@@ -92,13 +92,13 @@ def footer_of(number: int, lines: list[Line]) -> str:
 
 
 def is_direct(line: Line) -> bool:
-    """Whether it goes to the GPU in RDMA's place: past the server's processor."""
+    """Returns whether the data bypass the server's processor, as with RDMA."""
     own = line["conditions"]
     return bool(own["part"] == 3 and own["transport"] != "TCP")
 
 
 def variants_of(lines: list[Line]) -> list[str]:
-    """Local ones first, then each transport's parts."""
+    """Returns the variants: local ones first, then each transport's parts."""
     keys = {
         line["variant"]: (line["conditions"]["part"] > 0, line["conditions"]["transport"])
         for line in lines
@@ -107,7 +107,7 @@ def variants_of(lines: list[Line]) -> list[str]:
 
 
 def colours_of(lines: list[Line]) -> dict[str, str]:
-    """By part; several direct ways differ."""
+    """Returns a colour for each variant, by part; several direct variants differ."""
     colours: dict[str, str] = {}
     direct = 0
     for line in lines:
@@ -126,14 +126,14 @@ def colours_of(lines: list[Line]) -> dict[str, str]:
 
 
 def tidy_axes(axes: Axes, grid: str) -> None:
-    """Few lines, behind what matters."""
+    """Reduces the frame and draws a light grid behind the data."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis=grid, alpha=0.3, linewidth=0.6)  # type: ignore[arg-type]
     axes.set_axisbelow(True)
 
 
 def draw_curves(figure: Figure, lines: list[Line]) -> None:
-    """Time and throughput against the number of elements."""
+    """Draws time and throughput against the number of elements."""
     times, rates = figure.subplots(1, 2)
     colours = colours_of(lines)
     for name in variants_of(lines):
@@ -141,7 +141,7 @@ def draw_curves(figure: Figure, lines: list[Line]) -> None:
         part.sort(key=lambda line: int(line["conditions"]["elements"]))
         x = [line["conditions"]["elements"] for line in part]
         mean = [1e3 * line["conditions"]["mean_s"] for line in part]
-        # A deviation as large as its mean has no place on a logarithmic axis.
+        # A logarithmic axis cannot show a deviation as large as its mean.
         low = [
             min(1e3 * line["conditions"]["deviation_s"], 0.9 * value)
             for line, value in zip(part, mean, strict=True)
@@ -167,7 +167,7 @@ def draw_curves(figure: Figure, lines: list[Line]) -> None:
 
 
 def draw_bars(figure: Figure, lines: list[Line]) -> None:
-    """A panel for each selected size, a bar for each way, with its own scale."""
+    """Draws a panel for each selected size with its own scale, and a bar for each way."""
     measured = sorted({line["conditions"]["elements"] for line in lines})
     sizes = [size for size in SELECTED if size in measured] or measured[-4:]
     names = variants_of(lines)
@@ -180,7 +180,7 @@ def draw_bars(figure: Figure, lines: list[Line]) -> None:
         for line in part:
             own = line["conditions"]
             y, mean = names.index(line["variant"]), 1e3 * own["mean_s"]
-            # Longer ones would push the numbers out of the picture.
+            # Longer bars would push the numbers out of the picture.
             deviation = min(1e3 * own["deviation_s"], 0.4 * mean)
             ends.append(mean + deviation)
             axes.barh(y, mean, 0.78, color=colours[line["variant"]])
@@ -205,7 +205,7 @@ def draw_bars(figure: Figure, lines: list[Line]) -> None:
 
 
 def bar_text(mean_s: float, local_s: float) -> str:
-    """Milliseconds, and times as long as local."""
+    """Returns the text of a bar: milliseconds, and the ratio to the local time."""
     mean = 1e3 * mean_s
     text = f"{mean:.0f}" if mean >= 100 else f"{mean:.3g}"
     return f"{text}  ({mean_s / local_s:.2f} x)" if local_s else text

@@ -1,7 +1,7 @@
-"""Where the server of the remote-GPU experiment runs, and what joins it to the client.
+"""Location of the remote-GPU experiment's server, and its link to the client.
 
 On one machine the server can be put into a network namespace of its own, joined to the client's by
-a veth pair: then TCP takes the way that it takes between machines, without a wire.
+a veth pair: then TCP takes the same path through the kernel as between machines, without a wire.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from tranship.errors import Error
 __all__ = ["LOOPBACK", "Link", "namespaces", "rdma_kind", "ucx_has_verbs"]
 
 RDMA_FOLDER = Path("/sys/class/infiniband")
-"""Where the kernel lists cards that read and write the memory of other machines."""
+"""Folder in which the kernel lists cards for RDMA."""
 
 IP_SECONDS = 10.0
-"""The longest that one call of `ip` may take."""
+"""Longest time of one call of `ip`."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """How the server is started, and the addresses on which both engines listen.
+    """The command that starts the server, and the addresses on which both engines listen.
 
     Attributes:
         words: Description in result lines.
         prefix: Words before the command of the server, such as ("ip", "netns", "exec", NAME).
-        client: address of this side.
-        server: address of the other.
+        client: Address on which the client's engine listens.
+        server: Address on which the server's engine listens.
         far: Whether the server runs on another machine.
     """
 
@@ -50,10 +50,10 @@ LOOPBACK = Link("loopback")
 
 
 def ip(*words: str) -> None:
-    """One call of `ip`.
+    """Runs one call of `ip`.
 
     Raises:
-        Error: it is not installed, refuses or does not end.
+        Error: `ip` is not installed, fails or does not end.
     """
     program = shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
     if program is None:
@@ -65,7 +65,7 @@ def call(command: list[str], name: str) -> None:
     """Runs a short command.
 
     Raises:
-        Error: it refuses or does not end.
+        Error: The command fails or does not end.
     """
     try:
         done = subprocess.run(
@@ -79,10 +79,10 @@ def call(command: list[str], name: str) -> None:
 
 
 def probe(link: Link) -> None:
-    """Connects from the server's namespace to this one, as the server will.
+    """Connects from the server's namespace to this one, as the server will do.
 
     Raises:
-        Error: nothing runs in the namespace, or a firewall is between the two.
+        Error: No program runs in the namespace, or a firewall blocks the connection.
     """
     program = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)"
     with socket.create_server((link.client, 0)) as listener:
@@ -93,7 +93,7 @@ def probe(link: Link) -> None:
 
 @contextmanager
 def namespaces() -> Iterator[Link]:
-    """A namespace for the server and a veth pair into it; both are removed afterwards.
+    """Yields a link to a new namespace over a veth pair; removes both afterwards.
 
     Without `ip` or the right to use it the link is loopback, and its words say why.
     """
@@ -121,12 +121,12 @@ def namespaces() -> Iterator[Link]:
             link = Link(f"loopback ({reason})")
         yield link
     finally:
-        with suppress(Error):  # where it could not be made there may be nothing to delete
+        with suppress(Error):  # if the namespace could not be made, there may be nothing to delete
             ip("netns", "delete", name)  # the veth pair goes with it
 
 
 def rdma_kind(folder: Path = RDMA_FOLDER) -> str | None:
-    """ "InfiniBand" or "RoCE" by the first active port of a card; None if there is none."""
+    """Returns "InfiniBand" or "RoCE" by the first active port of a card; None if there is none."""
     for port in sorted(folder.glob("*/ports/*")):
         try:
             state = (port / "state").read_text()
@@ -139,9 +139,9 @@ def rdma_kind(folder: Path = RDMA_FOLDER) -> str | None:
 
 
 def ucx_has_verbs(maps: Path = Path("/proc/self/maps")) -> bool:
-    """Whether the UCX of this process can use cards for RDMA: it loads a part of its own for them.
+    """Returns whether the UCX of this process can use RDMA cards: it has a module for them.
 
-    Builds without it are common, those of the package index among them; they use TCP.
+    Builds without that module are common, such as those of the package index; they use TCP.
     """
     loaded = {
         Path(words[5]) for line in maps.read_text().splitlines() if len(words := line.split()) > 5

@@ -19,7 +19,7 @@ FULL_SIZES = (
     *(10, 100, 1_000, 10_000, 100_000, 1_000_000, 4_000_000),
     *(10_000_000, 28_000_000, 100_000_000, 200_000_000, 400_000_000),
 )
-"""The paper's range in elements, with the four sizes of its Figures 5 and 6."""
+"""Sizes of the paper's range, in elements, with the four sizes of its Figures 5 and 6."""
 
 QUICK_SIZES = (10, 10_000, 1_000_000, 28_000_000, 100_000_000)
 SMALL_SIZES = (10, 1_000, 10_000)
@@ -35,12 +35,12 @@ class Options:
     Attributes:
         quick: Whether each case has one run of six measurements, at five sizes.
         limit: Largest number of elements; 0: what fits into memory.
-        minutes: when to stop; 0: 10, with `quick` 1. A case that has begun is finished.
+        minutes: Time limit; 0: 10, with `quick` 1. A case that has begun is finished.
         repeats: Number of sums that the GPU computes.
         transports: Names among "shared", "ipc", "tcp", "rdma".
-        launch: words before the server's command that start it on another machine, as "ssh gpu2".
-        addresses: "CLIENT,SERVER": where each of the two listens; needed with `launch`.
-        loopback: TCP stays in one network namespace.
+        launch: Words before the server's command that start it on another machine: "ssh gpu2".
+        addresses: "CLIENT,SERVER": addresses on which the two listen; needed with `launch`.
+        loopback: Whether TCP stays in one network namespace.
     """
 
     quick: bool = False
@@ -54,10 +54,10 @@ class Options:
 
     @staticmethod
     def of(given: Mapping[str, Any]) -> Options:
-        """Options by name.
+        """Returns options by name.
 
         Raises:
-            InvalidArgument: one is not known, or its value cannot be.
+            InvalidArgument: An option is unknown, or its value is invalid.
         """
         check_options(given, Options)
         options = Options(**given)
@@ -78,13 +78,13 @@ class Options:
 
 @dataclass(frozen=True)
 class Procedure:
-    """How often is measured, and what.
+    """The sizes to measure, and the numbers of runs and measurements.
 
     Attributes:
-        sizes: in elements, ascending.
+        sizes: Sizes in elements, ascending.
         measurements: Number of measurements in a run, of which mean and deviation are taken.
         runs: Number of runs; the run of the smallest deviation counts.
-        seconds: for everything.
+        seconds: Time limit for the whole experiment.
     """
 
     sizes: tuple[int, ...]
@@ -94,7 +94,7 @@ class Procedure:
 
     @staticmethod
     def of(bench: Bench, options: Options, fitting: int) -> Procedure:
-        """The paper's in full size; fewer runs with --quick, and for tests."""
+        """Returns the paper's procedure in full size; fewer runs with --quick, and for tests."""
         sizes: tuple[int, ...] = FULL_SIZES if not options.quick else QUICK_SIZES
         measurements, runs = 6, 1 if options.quick else 10
         if not bench.full:
@@ -109,16 +109,16 @@ class Procedure:
 
 
 def fitting_elements(gpu: Mapping[str, Any]) -> int:
-    """How many elements the memories of host and GPU have room for."""
-    # Three vectors each: the client's, the server's pageable and pinned ones, those of the local
-    # experiment; and those on the GPU where it is emulated.
+    """Returns the number of elements for which host and GPU have room."""
+    # Three vectors each of the client, of the server in pageable and in pinned memory, and of the
+    # local experiment; three more on the GPU if it is emulated.
     vectors = 15 if gpu["emulated"] else 12
     host = int(MEMORY_SHARE * free_bytes()) // (4 * vectors)
     return min(host, int(0.8 * gpu["memory_bytes"]) // 12)
 
 
 def free_bytes() -> int:
-    """Free memory of the host, as far as this process may use it."""
+    """Returns the bytes of free host memory that this process may use."""
     free = 1 << 34
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
@@ -133,7 +133,7 @@ def free_bytes() -> int:
 
 
 def elements_text(count: int) -> str:
-    """As in "10", "10k", "28M"."""
+    """Returns a number of elements as text, such as "10", "10k", "28M"."""
     for unit, letter in ((10**6, "M"), (10**3, "k")):
         if count >= unit and count % (unit // 10) == 0:
             return f"{count / unit:g}{letter}"

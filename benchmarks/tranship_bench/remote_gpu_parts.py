@@ -1,4 +1,4 @@
-"""What client and server of the remote-GPU experiment share: its parts, and how they wait."""
+"""Code that the remote-GPU experiment's client and server share: its parts, and how they wait."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ PARTS = {
     PINNED: "through pinned memory",
     DIRECT: "direct to the GPU",
 }
-"""The paper's parts, by what the data pass on the server."""
+"""Parts of the paper, by the memory through which the data pass on the server."""
 
 NAMES = ("left", "right", "total")
 
 WAIT_SECONDS = 60.0
-"""The longest that one step of an experiment may take."""
+"""Longest time of one step of an experiment."""
 
 SPIN_SECONDS = 0.005
-"""How long a wait spins before it begins to sleep: small experiments never sleep."""
+"""Time for which a wait spins before it sleeps: small experiments never sleep."""
 
 NAP_SECONDS = 0.00005
 
@@ -37,17 +37,17 @@ def wait_for(cell: Array, number: int, what: str, check: Callable[[], None] | No
     Args:
         cell: Array of one integer.
         number: Value to wait for.
-        what: words for the error.
+        what: Description of the awaited event, for the error.
         check: Function that is called now and then; what it raises ends the wait.
 
     Raises:
-        Timeout: nothing came in `WAIT_SECONDS`.
+        Timeout: The number did not arrive within `WAIT_SECONDS`.
     """
     begin = time.perf_counter()
     while cell[0] != number:
         waited_s = time.perf_counter() - begin
         if waited_s < SPIN_SECONDS:
-            os.sched_yield()  # on few cores the thread that brings the number needs this one
+            os.sched_yield()  # with few cores, the thread that writes the number needs this core
             continue
         if check is not None:
             check()

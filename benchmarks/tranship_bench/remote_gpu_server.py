@@ -1,8 +1,8 @@
 """The server of the remote-GPU experiment: owns the GPU, and sums what the client sends.
 
-It reads requests as lines of JSON, as `child` does. Within a round of experiments no line is
-exchanged: the client writes the number of the experiment into an array of the server, and the
-server the number of the one that is done into an array of the client.
+The server reads requests as lines of JSON, as `child` does. Within a round of experiments no line
+is exchanged: the client writes the number of an experiment into an array of the server, and the
+server writes the number of the completed experiment into an array of the client.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Server", "run"]
 
 
 class Server:
-    """What the server does for the client."""
+    """The requests of the client that the server carries out."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -39,7 +39,7 @@ class Server:
         engine.export("go", self.go)
 
     def meet(self, contact: str) -> dict[str, Any]:
-        """Connects back to the client; says who computes."""
+        """Connects back to the client; returns the library that computes, and the GPU."""
         self.client_done = self.engine.connect(contact)["done"]
         return {"computed_by": computed_by(self.engine), "gpu": first_gpu(self.engine)}
 
@@ -58,7 +58,7 @@ class Server:
             if memory is not None:
                 del vector
                 vector = np.asarray(self.engine.empty(elements, "f4", memory=memory))
-            spoil(vector)  # its pages are there from now on
+            spoil(vector)  # faults its pages in
             vectors.append(vector)
             self.engine.export(f"{name} {part}", vector)
         return {}
@@ -66,7 +66,7 @@ class Server:
     def serve(
         self, part: int, elements: int, count: int, first: int, repeats: int
     ) -> dict[str, Any]:
-        """A round of experiments, numbered from `first`; returns the GPU's seconds of each."""
+        """Runs experiments numbered from `first`; returns the GPU's seconds of each."""
         assert self.device is not None
         left, right, total = (array[:elements] for array in self.device)
         compute = prepare(self.engine, (left, right, total))
@@ -94,13 +94,13 @@ class Server:
         self.copy((self.done, self.client_done))
 
     def copy(self, *pairs: tuple[Any, Any]) -> None:
-        """Copies at once, to the end of the last."""
+        """Makes copies at once and waits for the end of the last."""
         events = [self.engine.copy(source, target) for source, target in pairs]
         for event in events:
             event.wait(timeout=WAIT_SECONDS)
 
     def answer(self, line: str) -> dict[str, Any]:
-        """Does what a line asks for."""
+        """Carries out the request of one line and returns the reply."""
         request = json.loads(line)
         do = request.pop("do")
         methods: dict[str, Callable[..., dict[str, Any]]] = {
@@ -118,7 +118,7 @@ class Server:
 
 
 def run(settings: dict[str, Any], source: TextIO, target: TextIO) -> None:
-    """Answers until the input ends."""
+    """Answers requests until the input ends."""
     key = json.loads(source.readline())["key"]
     with Engine(contact=True, **settings, key=key) as engine:
         server = Server(engine)

@@ -1,6 +1,6 @@
 """The pairwise sum on a GPU, timed by the GPU: with CuPy or PyTorch.
 
-On emulated GPUs NumPy computes it where the arrays lie, and the processor's clock times it.
+On emulated GPUs, NumPy computes the sum in place, and the processor's clock times it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ Triple = tuple[DeviceArray, DeviceArray, DeviceArray]
 """The two inputs and the result."""
 
 Sum = Callable[[int], float]
-"""Computes the sum a number of times and returns the seconds of the GPU."""
+"""A function that computes the sum a number of times and returns the seconds of the GPU."""
 
 TRIAL = 1 << 10
 """Elements of the sum that shows whether a library works here."""
 
 
 def first_gpu(engine: Engine) -> dict[str, Any]:
-    """What is known of GPU 0.
+    """Returns the properties of GPU 0.
 
     Raises:
-        Error: there is none.
+        Error: There is no GPU.
     """
     gpus, reason = _core.list_gpus(engine._core)
     if not gpus:
@@ -49,13 +49,13 @@ def first_gpu(engine: Engine) -> dict[str, Any]:
 
 
 def address_of(array: DeviceArray) -> int:
-    """Where it begins in GPU memory."""
+    """Returns the address of an array in GPU memory."""
     address: int = array.__cuda_array_interface__["data"][0]
     return address
 
 
 def with_numpy(arrays: Triple) -> Sum:
-    """On emulated GPUs, whose memory NumPy reaches."""
+    """Returns a sum by NumPy on emulated GPUs, whose memory NumPy reaches."""
     views: list[Array] = []
     for array in arrays:
         memory = (ctypes.c_float * array.shape[0]).from_address(address_of(array))
@@ -72,7 +72,7 @@ def with_numpy(arrays: Triple) -> Sum:
 
 
 def with_cupy(arrays: Triple) -> Sum:
-    """By CuPy's kernel, between two events of its stream."""
+    """Returns a sum by CuPy's kernel, timed by two events of its stream."""
     cupy = importlib.import_module("cupy")
     with cupy.cuda.Device(arrays[0].device):
         views = [cupy.asarray(array) for array in arrays]
@@ -93,7 +93,7 @@ def with_cupy(arrays: Triple) -> Sum:
 
 
 def with_torch(arrays: Triple) -> Sum:
-    """By PyTorch's kernel, between two events of its stream."""
+    """Returns a sum by PyTorch's kernel, timed by two events of its stream."""
     torch = importlib.import_module("torch")
     device = f"cuda:{arrays[0].device}"
     views = [torch.as_tensor(array, device=device) for array in arrays]
@@ -115,7 +115,7 @@ def with_torch(arrays: Triple) -> Sum:
 
 
 def check_addresses(library: str, arrays: Triple, addresses: list[int]) -> None:
-    """A library that took copies would compute where nobody looks."""
+    """Checks that a library has not copied the arrays: its sum would go to the copy."""
     if [address_of(array) for array in arrays] != list(addresses):
         raise Error(f"{library} copied the arrays instead of taking them where they lie")
 
@@ -128,10 +128,10 @@ LIBRARIES: tuple[tuple[str, str, Callable[[Triple], Sum]], ...] = (
 
 @cache
 def library_for(engine: Engine) -> tuple[str, Callable[[Triple], Sum]]:
-    """The first library that computes a small sum right, and its name with its version.
+    """Returns the first library that computes a small sum right, by name and version.
 
     Raises:
-        Error: none does; the text says why for each.
+        Error: No library does; the text gives the reason for each.
     """
     if first_gpu(engine)["emulated"]:
         return f"NumPy {np.__version__} on emulated GPUs", with_numpy
@@ -140,7 +140,7 @@ def library_for(engine: Engine) -> tuple[str, Callable[[Triple], Sum]]:
         try:
             try_out(engine, make)
             version = importlib.import_module(module).__version__
-        except Exception as error:  # libraries fail in their own ways; the next may work
+        except Exception as error:  # libraries raise various exceptions; the next library may work
             reasons.append(f"{name}: {type(error).__name__}: {error}")
             continue
         return f"{name} {version}", make
@@ -152,7 +152,7 @@ def library_for(engine: Engine) -> tuple[str, Callable[[Triple], Sum]]:
 
 
 def try_out(engine: Engine, make: Callable[[Triple], Sum]) -> None:
-    """A small sum on the GPU, compared."""
+    """Computes a small sum on the GPU and compares it."""
     left = np.arange(TRIAL, dtype="f4")
     right = np.ones(TRIAL, "f4")
     arrays = device_triple(engine, TRIAL)
@@ -164,17 +164,17 @@ def try_out(engine: Engine, make: Callable[[Triple], Sum]) -> None:
 
 
 def device_triple(engine: Engine, elements: int) -> Triple:
-    """Three vectors on GPU 0."""
+    """Returns three vectors on GPU 0."""
     made = [engine.empty(elements, "f4", memory="device0") for _ in range(3)]
     left, right, total = (array for array in made if isinstance(array, DeviceArray))
     return left, right, total
 
 
 def computed_by(engine: Engine) -> str:
-    """The library that computes, with its version."""
+    """Returns the name and version of the library that computes."""
     return library_for(engine)[0]
 
 
 def prepare(engine: Engine, arrays: Triple) -> Sum:
-    """A sum over these arrays."""
+    """Returns a function that sums these arrays."""
     return library_for(engine)[1](arrays)

@@ -1,4 +1,4 @@
-"""The remote-GPU experiment in a few lines: what each part takes beside the local GPU."""
+"""The remote-GPU experiment in a few lines: times of each part beside the local GPU."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["PAPER", "TIMES_LOCAL_MAX", "table_lines"]
 Line = dict[str, Any]
 
 SHOWN = 100_000_000
-"""The largest size of the paper's Figure 5, in elements."""
+"""Largest size of the paper's Figure 5, in elements."""
 
 TIMES_LOCAL_MAX = 1.05
-"""How many times as long as on the local GPU the direct way may take."""
+"""Largest ratio of the direct way's time to the local GPU's."""
 
 PAPER = (
     "the paper (text; its figures give no numbers): direct as fast as local or faster; "
@@ -25,7 +25,7 @@ PAPER = (
 
 
 def table_lines(lines: list[Line]) -> Iterator[str]:
-    """Tables of the paper's largest size of Figure 5, and of the size with the most results."""
+    """Yields tables of the largest size of Figure 5, and of the size with the most results."""
     counts = Counter(line["conditions"]["elements"] for line in lines)
     if not counts:
         return
@@ -36,7 +36,7 @@ def table_lines(lines: list[Line]) -> Iterator[str]:
 
 
 def table_of(rows: list[Line]) -> Iterator[str]:
-    """What was measured at one size."""
+    """Yields the lines of what was measured at one size."""
     yield f"{rows[0]['case']}: latency (all copies without the GPU's computing time)"
     yield f"  {'':34} {'median':>11} {'mean':>11} {'deviation':>11} {'GB/s':>7} {'x local':>8}"
     for line in rows:
@@ -49,12 +49,12 @@ def table_of(rows: list[Line]) -> Iterator[str]:
 
 
 def comparisons(rows: list[Line]) -> Iterator[str]:
-    """The parts of each transport beside each other, and the direct way beside the local GPU."""
+    """Yields the parts of each transport beside each other, and direct beside local."""
     parts: dict[str, dict[int, float]] = {}
     for line in rows:
         own = line["conditions"]
         if own["part"]:
-            # CUDA IPC is the direct way where the others use shared memory.
+            # CUDA IPC is the direct way on one machine; its other parts use shared memory.
             name = "one machine" if own["transport"].endswith(("IPC", "memory")) else ""
             parts.setdefault(name or own["transport"], {})[own["part"]] = line["median_s"]
     for transport, seconds in parts.items():
@@ -74,7 +74,7 @@ def comparisons(rows: list[Line]) -> Iterator[str]:
 
 
 def verdict_text(line: Line, ratio: float) -> str:
-    """The target counts for the paper's size, on GPUs that exist."""
+    """Returns the target, and whether it is reached at the paper's size on a real GPU."""
     target = f"target for {elements_text(SHOWN)} elements on a real GPU: at most {TIMES_LOCAL_MAX}"
     if line["conditions"]["elements"] != SHOWN or "emulated" in line["case"]:
         return target

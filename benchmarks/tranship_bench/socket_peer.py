@@ -1,8 +1,8 @@
-"""The other end of a plain TCP socket, for comparing: takes bytes and says when it has them all.
+"""The other end of a plain TCP socket: takes bytes, and acknowledges when it has them all.
 
-It listens on the address that is its argument, prints its port, and then serves one connection: a
-request is a length of eight bytes, and so many bytes, which it keeps; the answer is one byte. A
-length of zero asks for a sum of what it kept.
+The process listens on the address in its argument, prints its port, and then serves one connection.
+A request is a length of eight bytes and as many bytes of data, which the process keeps; the answer
+is one byte. A length of zero asks for a checksum (CRC-32) of the kept data.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["main", "receive"]
 
 
 def receive(connection: socket.socket, target: memoryview) -> bool:
-    """Fills `target`; False if the connection ended before."""
+    """Fills `target`; returns False if the connection ended before that."""
     while len(target):
         count = connection.recv_into(target)
         if count == 0:
@@ -26,7 +26,7 @@ def receive(connection: socket.socket, target: memoryview) -> bool:
 
 
 def main() -> None:
-    """Serves until the connection ends."""
+    """Serves one connection until it ends."""
     with socket.create_server((sys.argv[1], 0)) as listener:
         print(listener.getsockname()[1], flush=True)
         connection, _ = listener.accept()

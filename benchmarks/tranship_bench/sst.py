@@ -1,11 +1,12 @@
 """ADIOS2's SST engine beside the staging service, where it is installed.
 
 SST has no server: a step stays in its writer's queue until the reader has taken it, and is read
-once. So a put here is a step of the writer, a get is the reader's next step, and what passes
-between the two goes through sockets, the only way that the wheel has. The settings are the fastest
-of those that were tried (BP5, BP and FFS; with and without statistics and preloading; sockets and
-enet), and no single one is: preloading sends the values along with the step, so that puts take
-longer and gets less. Puts are measured without, gets with it, and both together either way.
+once. So a put here is a step of the writer, a get is the reader's next step, and data between the
+two go through sockets, the only transport that the wheel has. The settings are the fastest of those
+that were tried (BP5, BP and FFS; with and without statistics and preloading; sockets and enet). No
+single setting is the fastest for puts and gets: preloading sends the values along with the step, so
+that puts take longer and gets less. Puts are measured without preloading, gets with it, and puts
+with gets in both ways.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ SETTINGS: dict[str, dict[str, str]] = {
     "preloaded, whole": {**QUEUED, "SpeculativePreloadMode": "On", "MarshalMethod": "BP"},
     "small": {**QUEUED, "SpeculativePreloadMode": "On", "QueueLimit": "100"},
 }
-"""Small steps are read while they are written: each in a long queue takes longer than the last."""
+"""Settings of the streams by name. Small steps are read while they are written, because each step
+in a long queue takes longer than the last."""
 
 
 class Sst(Closing):
@@ -43,7 +45,7 @@ class Sst(Closing):
 
     Raises:
         SkippedError: ADIOS2 is not installed, or this is not a source tree.
-        Error: one of them has failed.
+        Error: One of the two processes has failed.
     """
 
     def __init__(self, shape: tuple[int, ...], settings: Mapping[str, str]) -> None:
@@ -71,41 +73,41 @@ class Sst(Closing):
 
     @property
     def conditions(self) -> dict[str, Any]:
-        """What to know about its times."""
+        """Returns the conditions of the times: version and settings."""
         return {"timed": "python", "version": self.version, "settings": self._settings}
 
     def put(self, parts: int) -> float:
-        """A step of so many blocks along each dimension; the writer's seconds."""
+        """Puts a step of `parts` blocks along each dimension; returns the writer's seconds."""
         return seconds(self._writer.ask("put", parts=parts))
 
     def aim(self, box: Box | None = None) -> None:
-        """What is read from now on: a box, or the whole. Spoils the reader's memory of it."""
+        """Sets the box that is read from now on, or the whole; spoils the reader's memory of it."""
         cuts = [slice(0, n) for n in self._shape] if box is None else box
         corners = {"lower": [cut.start for cut in cuts], "upper": [cut.stop for cut in cuts]}
         self._reader.ask("aim", **corners)
 
     def get(self) -> float:
-        """The next step; the reader's seconds."""
+        """Gets the next step; returns the reader's seconds."""
         return seconds(self._reader.ask("get"))
 
     def pass_on(self, parts: int) -> float:
-        """A step, from the writer's beginning until the reader, who waits for it, has it."""
+        """Puts a step that the reader awaits; returns the seconds from its begin to its arrival."""
         self._reader.send("get")
         begin = float(self._writer.ask("put", parts=parts)["begin"])
         return float(self._reader.answer()["end"]) - begin
 
     def pass_many(self, count: int) -> tuple[float, float]:
-        """Seconds for each of `count` steps, of the writer and of the reader, at the same time."""
+        """Returns the writer's and the reader's seconds for each of `count` simultaneous steps."""
         self._reader.send("gets", count=count)
         put = seconds(self._writer.ask("puts", count=count))
         return put / count, seconds(self._reader.answer()) / count
 
     def arrived(self) -> bool:
-        """Whether the last box that was read is what was written."""
+        """Returns whether the last box that was read equals what was written."""
         return bool(self._reader.ask("check")["same"])
 
     def putting(self, name: str, parts: int) -> Variant:
-        """Puts; each step is read afterwards, and compared."""
+        """Returns the variant of puts; each step is read afterwards and compared."""
 
         def check() -> bool:
             self.get()
@@ -114,7 +116,7 @@ class Sst(Closing):
         return Variant(name, lambda: self.put(parts), check, self.aim, self.conditions)
 
     def getting(self, name: str, parts: int, box: Box | None = None) -> Variant:
-        """Gets of steps that were put before."""
+        """Returns the variant of gets of steps that were put before."""
 
         def prepare() -> None:
             self.aim(box)
@@ -123,12 +125,12 @@ class Sst(Closing):
         return Variant(name, self.get, self.arrived, prepare, self.conditions)
 
     def passing(self, name: str, parts: int) -> Variant:
-        """Puts and gets at the same time."""
+        """Returns the variant of simultaneous puts and gets."""
         return Variant(name, lambda: self.pass_on(parts), self.arrived, self.aim, self.conditions)
 
 
 def beside(streams: Mapping[str, Sst], middle: Box) -> list[list[Variant]]:
-    """Variants of: a put, a get, a get of the middle of 8 objects, and a put with its get."""
+    """Returns variants of puts, gets, gets of the middle of 8 objects, and puts with gets."""
     direct, preloaded, block = (streams[n] for n in ("direct", "preloaded", "preloaded, whole"))
     whole, parts = "adios2-sst, whole", "adios2-sst, 8 objects"
     return [
@@ -145,5 +147,5 @@ def beside(streams: Mapping[str, Sst], middle: Box) -> list[list[Variant]]:
 
 
 def seconds(answer: Mapping[str, Any]) -> float:
-    """From the beginning to the end."""
+    """Returns the seconds from the begin to the end of an answer."""
     return float(answer["end"]) - float(answer["begin"])

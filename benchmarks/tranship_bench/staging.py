@@ -1,7 +1,7 @@
-"""Staging through a server process: put and get, whole, in objects, in boxes, and many small ones.
+"""Staging through a server process: put and get of a whole, of objects, of boxes, of small arrays.
 
 The baseline of large ones is the engine's own copy to and from a shared array of another process.
-ADIOS2's SST engine takes its turns with them where it is installed; sst.py says what is compared.
+ADIOS2's SST engine runs in the same turns where it is installed; sst.py describes the comparison.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from .sst import SETTINGS, Sst, beside
 
 Box = tuple[slice, ...]
 Case = tuple[str, list[Variant], int, str]
-"""Name, variants, bytes, and the variant that is the baseline."""
+"""Name, variants, bytes, and the name of the baseline."""
 SMALL_SHAPE = (32, 32)
-"""8 KiB of float64."""
+"""Shape of 8 KiB of float64."""
 KEPT = 2
 
 
 @contextmanager
 def server(memory: int, servers: int = 1, kind: str = "host") -> Iterator[str]:
-    """A server in a process of its own, or several, of so much memory each: the contact file."""
+    """Starts servers of `memory` bytes each, and yields their contact file."""
     with server_process(memory, servers, kind) as (contact, _):
         yield contact
 
 
 @contextmanager
 def server_process(memory: int, servers: int = 1, kind: str = "host") -> Iterator[tuple[str, int]]:
-    """The same, and the number of the first one's process."""
+    """Starts servers of `memory` bytes each; yields the contact file and the first one's pid."""
     with tempfile.TemporaryDirectory() as folder:
         contact = os.path.join(folder, "staging.contact")
         options = ["--contact", contact, "--memory", str(memory), "--versions", str(KEPT)]
@@ -65,14 +65,15 @@ def server_process(memory: int, servers: int = 1, kind: str = "host") -> Iterato
 
 
 def blocks(shape: tuple[int, ...], parts: int) -> list[Box]:
-    """`parts` along each dimension."""
+    """Returns the boxes of a shape that is cut into `parts` along each dimension."""
     cuts = [[slice(k * n // parts, (k + 1) * n // parts) for k in range(parts)] for n in shape]
     return list(itertools.product(*cuts))
 
 
 class Workload:
-    """One variable, and arrays of the other process beside it: one of its shape, and one with room
-    for eight of its blocks."""
+    """One variable, and two arrays of the other process beside it: one of its shape, and one with
+    room for eight of its blocks.
+    """
 
     def __init__(self, staging: Staging, engine: Engine, other: Other, data: Array) -> None:
         self.staging = staging
@@ -86,7 +87,7 @@ class Workload:
             engine.copy(data[box], block).wait(timeout=60)
 
     def put(self, name: str, boxes: list[Box]) -> float:
-        """A new version, one object after another."""
+        """Puts a new version, one object after another; returns the seconds."""
         self.version += 1
         begin = time.perf_counter()
         for box in boxes:
@@ -95,18 +96,18 @@ class Workload:
         return time.perf_counter() - begin
 
     def get(self, name: str, box: Box, out: Array) -> float:
-        """The last version of a box."""
+        """Gets a box of the last version; returns the seconds."""
         lower, upper = tuple(cut.start for cut in box), tuple(cut.stop for cut in box)
         begin = time.perf_counter()
         self.staging.get(name, "latest", lower, upper, out)
         return time.perf_counter() - begin
 
     def arrived(self, name: str) -> bool:
-        """Whether the last version is what was put."""
+        """Returns whether the last version is what was put."""
         return same(self.staging.get(name, self.version), self.data)
 
     def putting(self, name: str, boxes: list[Box]) -> Variant:
-        """Puts of the whole."""
+        """Returns the variant that puts the whole."""
         return Variant(
             f"put, {name}",
             lambda: self.put(name, boxes),
@@ -116,7 +117,7 @@ class Workload:
         )
 
     def getting(self, name: str, box: Box, out: Array) -> Variant:
-        """Gets of what was put last."""
+        """Returns the variant that gets what was put last."""
         expected = np.ascontiguousarray(self.data[box])
         return Variant(
             f"get, {name}",
@@ -127,7 +128,7 @@ class Workload:
         )
 
     def passing(self, name: str, boxes: list[Box], whole: Box, out: Array) -> Variant:
-        """Puts of the whole, each with a get after it."""
+        """Returns the variant that puts the whole and then gets it."""
         return Variant(
             f"put and get, {name}",
             lambda: self.put(name, boxes) + self.get(name, whole, out),
@@ -137,7 +138,7 @@ class Workload:
         )
 
     def bare(self, box: Box, out: Array, *, put: bool) -> Variant:
-        """The engine's own copy of the same bytes."""
+        """Returns the variant of the engine's own copy of the same bytes."""
         source, target = (self.data[box], self.there[box]) if put else (self.there[box], out)
         back = blank(out.nbytes).view("f8").reshape(out.shape)
 
@@ -150,7 +151,7 @@ class Workload:
         return Variant("copy", run, check, lambda: spoil(out), {"timed": "core"})
 
     def bare_blocks(self, out: Array, *, put: bool) -> Variant:
-        """The engine's own copies of eight blocks, one after another."""
+        """Returns the variant of the engine's copies of eight blocks, one after another."""
         back = blank(out.nbytes).view("f8").reshape(out.shape)
         boxes = blocks(self.data.shape, 2)
         runs = [
@@ -176,7 +177,7 @@ class Workload:
 
 
 def staging(bench: Bench) -> None:
-    """256 MiB whole and as 8 objects; 32 MiB of their middle; 8 KiB again and again."""
+    """Measures 256 MiB as one object and as 8, 32 MiB of their middle, and many times 8 KiB."""
     shape = (512, 256, 256) if bench.full else (32, 32, 32)
     data = seeded(shape, "f8", 1)
     with (
@@ -193,7 +194,7 @@ def staging(bench: Bench) -> None:
 
 @contextmanager
 def sst_streams(bench: Bench, shape: tuple[int, ...]) -> Iterator[dict[str, Sst]]:
-    """ADIOS2's streams by the names of their settings; none where it cannot run, and the reason."""
+    """Yields ADIOS2's streams by setting; none, and a note with the reason, if it cannot run."""
     with ExitStack() as stack:
         streams: dict[str, Sst] = {}
         try:
@@ -207,7 +208,7 @@ def sst_streams(bench: Bench, shape: tuple[int, ...]) -> Iterator[dict[str, Sst]
 
 
 def large(bench: Bench, work: Workload, streams: dict[str, Sst]) -> None:
-    """Puts and gets, beside the engine's copies of the same bytes."""
+    """Measures puts and gets, beside the engine's copies of the same bytes."""
     shape = work.data.shape
     whole = tuple(slice(0, n) for n in shape)
     middle = tuple(slice(n // 4, n // 4 + n // 2) for n in shape)
@@ -216,7 +217,7 @@ def large(bench: Bench, work: Workload, streams: dict[str, Sst]) -> None:
     names = {"whole": [whole], "8 objects": blocks(shape, 2)}
     for name, boxes in names.items():
         for _ in range(KEPT + 1):
-            work.put(name, boxes)  # the server's memory has been touched
+            work.put(name, boxes)  # touches the server's memory
     size = f"{work.data.nbytes >> 20} MiB" if bench.full else f"{work.data.nbytes >> 10} KiB"
     cases: list[Case] = [
         (
@@ -260,7 +261,7 @@ def large(bench: Bench, work: Workload, streams: dict[str, Sst]) -> None:
 
 
 def small(bench: Bench, client: Staging, streams: dict[str, Sst]) -> None:
-    """What one 8 KiB put and get take, one after another."""
+    """Measures 8 KiB puts and gets, one after another."""
     values = seeded(SMALL_SHAPE, "f8", 2)
     out = np.zeros(SMALL_SHAPE)
     count = bench.pick(20_000, 200)
@@ -303,7 +304,7 @@ def small(bench: Bench, client: Staging, streams: dict[str, Sst]) -> None:
 
 
 def pass_many(stream: Sst, count: int) -> tuple[float, float]:
-    """The writer's and the reader's seconds for one of many steps, the last of them compared."""
+    """Returns the writer's and the reader's seconds per step; compares the last of many steps."""
     stream.aim()
     times = stream.pass_many(count)
     if not stream.arrived():

@@ -1,7 +1,7 @@
-"""Many clients of one staging server: what they put and get together, and the server's threads.
+"""Many clients of one staging server: their total rate of puts and gets, and its threads.
 
-Eight processes are the clients, or have many clients each, of which they ask one after the other:
-the same number of processes works in both cases, and what differs is what the server has to serve.
+Eight processes have one client each, or many clients each, which put and get one after another: the
+same number of processes works in both cases, and only the number of clients of the server differs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BYTES = 8 * ELEMENTS
 
 
 def staging_clients(bench: Bench) -> None:
-    """8 KiB put and got by each of 8 clients, and by each of 1,000."""
+    """Measures 8 KiB puts and gets by each of 8 clients, and by each of 1,000."""
     counts = CLIENTS if bench.full else (8, 16)
     with (
         server_process(256 << 20) as (contact, pid),
@@ -83,7 +83,7 @@ class Worker(Service):
         return {}
 
     def admit(self, contact: str, first: int, count: int) -> dict[str, Any]:
-        """Connects as so many clients, each with a variable of its own."""
+        """Connects `count` clients, each with a variable of its own."""
         self.admitted = [
             (f"of {k}", Staging(contact, engine=self.engine, name=f"client {k}", timeout=60))
             for k in range(first, first + count)
@@ -91,7 +91,7 @@ class Worker(Service):
         return {}
 
     def exchange(self, rounds: int, turn: int) -> dict[str, Any]:
-        """Each client puts and gets in turn; the seconds of all, and whether all arrived."""
+        """Puts and gets with each client in turn; returns the seconds, and whether all arrived."""
         data = np.arange(ELEMENTS) + float(turn)
         out = np.zeros_like(data)
         right = True
@@ -107,7 +107,7 @@ class Worker(Service):
         return {"seconds": seconds, "same": bool(right and np.array_equal(out, data))}
 
     def dismiss(self) -> dict[str, Any]:
-        """They disconnect."""
+        """Disconnects the clients."""
         for _, client in self.admitted:
             client.close()
         self.admitted = []

@@ -1,4 +1,4 @@
-"""The writers and readers of a staging benchmark, processes of their own."""
+"""The writers and readers of a staging benchmark, each a process of its own."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Member(Program):
         self.contact = ""
 
     def ready(self) -> None:
-        """Waits until it accepts requests."""
+        """Waits until the process accepts requests."""
         self.contact = self.answer()["contact"]
 
     def begin(self, do: str, **arguments: Any) -> Answer:
-        """Sends a request; what it returns waits for the answer."""
+        """Sends a request; returns a function that waits for the answer."""
         self.send(do, **arguments)
         return self.answer
 
@@ -41,7 +41,7 @@ class Member(Program):
 def together(
     members: Sequence[Member], do: str, each: Sequence[dict[str, Any]] = (), **common: Any
 ) -> list[dict[str, Any]]:
-    """Asks all of them at once, each with arguments of its own besides; their answers."""
+    """Sends a request to all at once, with `each` member's arguments; returns the answers."""
     own = each or [{}] * len(members)
     answers = [
         member.begin(do, **common, **arguments)
@@ -51,10 +51,10 @@ def together(
 
 
 class Crew(Closing):
-    """Some processes, connected to the servers of a contact file.
+    """Processes that are connected to the servers of a contact file.
 
     Raises:
-        Error: one of them has failed.
+        Error: One of the processes has failed.
     """
 
     def __init__(self, count: int, contact: str, module: str = WORKER) -> None:
@@ -68,8 +68,8 @@ class Crew(Closing):
             self._open = stack.pop_all()
 
     def close(self) -> None:
-        """They leave, and end."""
+        """Disconnects and ends the processes."""
         with self._open:
             for worker in self.workers:
-                with suppress(Error):  # one that has failed has said so before
+                with suppress(Error):  # a process that failed has reported it before
                     worker.ask("leave")

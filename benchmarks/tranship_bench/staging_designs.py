@@ -2,25 +2,24 @@
 
 Senders:
 
-- *baseline*: as the paper has it. The driver copies from the GPU to ordinary memory, allocated for
+- *baseline*: as in the paper. The driver copies from the GPU to pageable memory, allocated for
   each call; the host copies from there to the server.
 - *pipeline*: the same, and the request for room runs while the GPU's array is copied. The engine
-  makes that copy, as the driver's to ordinary memory does not go on in the background.
-- *strong baseline*: as the baseline, through pinned memory that was made beforehand.
+  makes that copy, because the driver's copy to pageable memory is not asynchronous.
+- *strong baseline*: as the baseline, through pinned memory that was allocated beforehand.
 - *direct*: one call with the GPU's array.
 
 Receivers of several objects:
 
-- *baseline*: objects to ordinary memory, allocated for each call, put together there line by line,
-  then the driver to the GPU.
-- *strong baseline*: objects to pinned memory, put together in pinned memory by the engine, then the
-  driver to the GPU.
-- *hybrid*: objects to pinned memory, each from there to the GPU, which puts them together.
+- *baseline*: objects to pageable memory, allocated for each call, assembled there line by line;
+  then the driver copies to the GPU.
+- *strong baseline*: objects to pinned memory, assembled in pinned memory by the engine; then the
+  driver copies to the GPU.
+- *hybrid*: objects to pinned memory, each from there to the GPU, which assembles them.
 - *direct*: one call with the GPU's array.
 
-Where the paper has GPUDirect RDMA over a network,
-this is the GPU's bus to memory that both processes share. Of arrays in host memory, the designs
-are copies within it.
+Instead of the paper's GPUDirect RDMA over a network, data cross the GPU's bus to memory that both
+processes share. For arrays in host memory, the designs are copies within host memory.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ COPY_S_MAX = 60.0
 
 
 class Mover:
-    """Copies that need no plan, of a process whose arrays are in one memory."""
+    """Copies without a plan, for a process whose arrays are in one memory."""
 
     def __init__(self, engine: Engine, memory: str) -> None:
         self.engine = engine
@@ -58,10 +57,10 @@ class Mover:
         self.on_gpu = memory.startswith("device")
         self.device = int(memory.removeprefix("device")) if self.on_gpu else 0
         self.stage = "pinned" if self.on_gpu else "host"
-        """What goes through the host and was made beforehand."""
+        """Memory of the buffers that were allocated beforehand."""
 
     def bare(self, *pairs: tuple[Any, Any]) -> None:
-        """The driver's own copies, all at once; of arrays in host memory NumPy's."""
+        """Makes the driver's own copies, all at once; for arrays in host memory, NumPy's."""
         if self.on_gpu:
             raw(self.engine, [raw_copy(source, target, self.device) for source, target in pairs])
             return
@@ -70,7 +69,7 @@ class Mover:
 
 
 class Sender(Mover):
-    """Puts one array of `memory`; `source` is it."""
+    """A sender of one array, `source`, which is in `memory`."""
 
     def __init__(
         self, engine: Engine, client: Staging, memory: str, shape: tuple[int, ...]
@@ -81,7 +80,7 @@ class Sender(Mover):
         self.staged = engine.empty(shape, memory=self.stage)
 
     def put(self, design: str, name: str, version: int, lower: Corner) -> None:
-        """One object."""
+        """Puts the array as one object."""
         array: Any = self.source
         ready: Event | None = None
         if design == "strong baseline":
@@ -97,14 +96,14 @@ class Sender(Mover):
 
 
 class Receiver(Mover):
-    """Gets one box into an array of `memory`, `target`.
+    """A receiver of one box into an array of `memory`, `target`.
 
     Args:
-        engine: of the client.
-        client: that asks.
-        memory: of the array.
-        box: what is got.
-        objects: the boxes of it that lie in one object each.
+        engine: Engine of the client.
+        client: Client that gets.
+        memory: Memory of the array.
+        box: Box to get.
+        objects: Parts of the box that lie in one object each.
     """
 
     def __init__(
@@ -121,7 +120,7 @@ class Receiver(Mover):
         self.places = [within(one, box[0]) for one in objects]
 
     def get(self, design: str, name: str, version: int) -> None:
-        """The box of one version."""
+        """Gets the box of one version."""
         if design == "direct":
             self.client.get(name, version, *self.box, self.target)
         elif design == BASELINE:
@@ -137,7 +136,7 @@ class Receiver(Mover):
             self.bring_together(design)
 
     def bring_together(self, design: str) -> None:
-        """Objects in staged memory to the target."""
+        """Copies the staged objects to the target."""
         if design == "strong baseline":
             self.assemble(self.parts, self.staged)
             self.bare((self.staged, self.target))
@@ -146,7 +145,7 @@ class Receiver(Mover):
             self.assemble(self.near, self.target)
 
     def assemble(self, parts: list[Any], whole: Any) -> None:
-        """All objects at once."""
+        """Copies all objects into the whole at once."""
         pairs = zip(parts, self.places, strict=True)
         together = self.engine.copy_all((part, whole[place]) for part, place in pairs)
         together.wait(timeout=COPY_S_MAX)
@@ -158,5 +157,5 @@ def extents(box: Bounds) -> tuple[int, ...]:
 
 
 def within(box: Bounds, origin: Corner) -> tuple[slice, ...]:
-    """A box as slices that count from `origin`."""
+    """Returns a box as slices that count from `origin`."""
     return tuple(slice(a - o, b - o) for a, b, o in zip(*box, origin, strict=True))

@@ -1,8 +1,7 @@
-"""Questions that one staging server answers, by the number of clients that ask it.
+"""Requests that one staging server answers, by the number of clients that send them.
 
-A put or a get of eight bytes is one question. Beside the time that clients see, the time that the
-server's cores work for it: what a question costs where many ask. Simulated figures take it from
-here.
+A put or a get of eight bytes is one request. The lines show the latency at the clients and the CPU
+time of the server for each request, which is its cost under load. Simulated figures use that cost.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Answers = list[dict[str, Any]]
 
 
 def staging_questions(bench: Bench) -> None:
-    """1 to 8 clients."""
+    """Measures 1 to 8 clients."""
     counts = CLIENTS if bench.full else CLIENTS[1:2]
     with server_process(64 << 20) as (contact, pid), Crew(max(counts), contact) as crew:
         bench.conditions["cores"] = os.cpu_count()
@@ -35,7 +34,7 @@ def staging_questions(bench: Bench) -> None:
 
 
 class Questions:
-    """Some clients that ask the server with that process number, all at the same time."""
+    """Clients that send requests to the server of process number `pid`, all at the same time."""
 
     def __init__(self, bench: Bench, askers: list[Member], pid: int) -> None:
         self.bench = bench
@@ -47,7 +46,7 @@ class Questions:
         self.worked: dict[str, list[float]] = {"put": [], "get": []}
 
     def measure(self) -> None:
-        """Lines for puts and gets: what a client sees, and the work of the server."""
+        """Reports lines for puts and gets: the latency at a client, and the work of the server."""
         for turn in range(ROUNDS + 1):
             first = turn * self.count
             self.ask("put", turn, first=first)
@@ -66,7 +65,7 @@ class Questions:
             self.bench.say(f"{case}: {rate:,.0f} {what}s a second, {work_us:.2f} us of work each")
 
     def ask(self, what: str, turn: int, **arguments: int) -> Answers:
-        """One round of all of them, of which the first does not count."""
+        """Runs one round of all clients; round 0 is not counted."""
         before = working_s(self.pid)
         do = f"{what}_small"
         answers = together(self.askers, do, self.names, count=self.count, **arguments)
@@ -79,7 +78,7 @@ class Questions:
 
 
 def working_s(pid: int) -> float:
-    """What all threads of a process have worked, on any core."""
+    """Returns the CPU seconds of all threads of a process."""
     numbers = [
         int((task / "schedstat").read_text().split()[0])
         for task in Path(f"/proc/{pid}/task").iterdir()

@@ -2,9 +2,9 @@
 
 One to four processes solve the demo's point explosion (`tranship.demo.sedov`), each on a block of
 its own of as many cells (weak scaling), with CuPy where it is installed. Now and then they put
-energy, pressure and density; as many readers get them, cut otherwise, and compress them with zfp
-where zfpy is installed. Timed is what puts and gets take, not the computing; what was got is
-compared byte for byte with what the simulation held.
+energy, pressure and density; as many readers get them in another decomposition, and compress
+them with zfp where zfpy is installed. The times are those of puts and gets, without the computing.
+The received data are compared byte for byte with those of the simulation.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = ["VARIABLES", "staging_shock"]
 MiB = 1 << 20
 VARIABLES = ("energy", "pressure", "density")
 STEPS_EACH = 1
-"""Computed between two turns of puts and gets; the paper has 100."""
+"""Time steps between two turns of puts and gets; the paper has 100."""
 MEMORY_FOLDER = Path("/dev/shm")
-"""Where files are memory, on Linux."""
+"""Folder whose files are in memory, on Linux."""
 MODULE = "tranship_bench.staging_shock_worker"
 
 
 def staging_shock(bench: Bench) -> None:
-    """1, 2 and 4 simulation processes, as far as there are GPUs for them."""
+    """Measures 1, 2 and 4 simulation processes, as far as each has a GPU."""
     options = Options.of(bench.options)
     if options.processes or options.sizes or options.interval:
         raise InvalidArgument(
@@ -52,19 +52,19 @@ def staging_shock(bench: Bench) -> None:
 
 
 def computes_on_gpus(machine: Machine) -> bool:
-    """Whether the solver has GPUs: on hosts it is slow."""
+    """Returns whether the solver runs on GPUs; on host processors it is slow."""
     real = machine.gpus > 0 and "emulated" not in machine.words
     return real and importlib.util.find_spec("cupy") is not None
 
 
 def folder_for(count: int) -> str | None:
-    """Where so many bytes to compare with can lie: in memory, if they fit."""
+    """Returns the folder in memory if it has room for twice `count` bytes; else None."""
     fits = MEMORY_FOLDER.is_dir() and shutil.disk_usage(MEMORY_FOLDER).free > 2 * count
     return str(MEMORY_FOLDER) if fits else None
 
 
 def scale(bench: Bench, options: Options, machine: Machine, count: int, side: int) -> None:
-    """The lines of one number of processes."""
+    """Reports the lines of one number of processes."""
     parts = cube_of(count)
     grid = Grid(tuple(side * part for part in parts), parts)
     others = Grid(grid.cells, parts[::-1])
@@ -109,7 +109,7 @@ def begin(
     machine: Machine,
     folder: str,
 ) -> dict[str, Any]:
-    """Makes the blocks and the boxes; what the lines say of it."""
+    """Makes the blocks and the boxes; returns the conditions of the lines."""
     common = {"cells": grid.cells, "parts": grid.parts, "folder": folder}
     ranks = [{"rank": k, "memory": machine.memory(k)} for k in range(len(writers))]
     facts = together(writers, "begin_blast", ranks, **common)
@@ -131,7 +131,7 @@ def begin(
 
 
 def check(readers: list[Member], version: int, words: str) -> None:
-    """Compares what the readers have got with what the simulation has held."""
+    """Compares the data that the readers have got with those of the simulation."""
     answers = together(readers, "verify_all", version=version)
     if not all(answer["same"] for answer in answers):
         raise MismatchError(

@@ -1,4 +1,4 @@
-"""A simulation or a reader of `staging_shock`, with the demo's solver."""
+"""A simulation process or a reader process of `staging_shock`, with the demo's solver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOLERANCE = 1e-5
 
 
 class ShockWorker(Worker):
-    """Simulates a block, or reads a box of all blocks; what is said in either case is its own."""
+    """A process that either simulates a block or reads a box of all blocks, by request."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -44,17 +44,17 @@ class ShockWorker(Worker):
         return {"arrays": self.simulation.xp.__name__}
 
     def meet(self, contacts: list[str]) -> dict[str, Any]:
-        """Connects it with the other blocks."""
+        """Connects the block with the other blocks."""
         self.simulation.meet(contacts)
         return {}
 
     def advance(self, steps: int) -> dict[str, Any]:
-        """Computes."""
+        """Computes `steps` time steps."""
         self.simulation.advance(steps)
         return {}
 
     def publish(self, version: int, design: str) -> dict[str, Any]:
-        """Puts all variables; the seconds of it."""
+        """Puts all variables and returns the seconds."""
         return {"seconds": self.simulation.publish(version, design)}
 
     def begin_reading(
@@ -66,25 +66,25 @@ class ShockWorker(Worker):
         return {}
 
     def clear_all(self) -> dict[str, Any]:
-        """Spoils them."""
+        """Spoils the arrays of a reader."""
         self.analysis.clear()
         return {}
 
     def receive(self, version: int, design: str) -> dict[str, Any]:
-        """Gets all variables; the seconds of it."""
+        """Gets all variables and returns the seconds."""
         return {"seconds": self.analysis.receive(version, design)}
 
     def verify_all(self, version: int) -> dict[str, Any]:
-        """Whether they are what the simulation held."""
+        """Returns whether the arrays equal the simulation's."""
         return {"same": self.analysis.verify(version)}
 
     def compress(self) -> dict[str, Any]:
-        """Compresses what was got; how many times smaller it is, 0 without zfpy."""
+        """Compresses the received data; returns the factor of compression, 0 without zfpy."""
         return {"ratio": self.analysis.compress()}
 
 
 class Simulation:
-    """One block of the blast: advances it, and puts what analyses want of it.
+    """One block of the blast, which it advances and whose variables it puts.
 
     The state is a CuPy array on the block's GPU, or a NumPy array in host memory.
     """
@@ -125,7 +125,7 @@ class Simulation:
         self.halo.connect(peers)
 
     def advance(self, steps: int) -> None:
-        """Some time steps, all blocks together."""
+        """Computes `steps` time steps, all blocks together."""
         for _ in range(steps):
             rate = self.halo.maximum(self.block.signal_rate(self.state), self.step)
             time_step = sedov.step_length(rate, 1.0)
@@ -137,7 +137,7 @@ class Simulation:
             self.step += 1
 
     def publish(self, version: int, design: str) -> float:
-        """Puts all variables and returns the seconds; what is put is kept on disk to compare."""
+        """Puts all variables and returns the seconds; keeps the data in files to compare."""
         values = self.block.primitives(sedov.interior(self.state))
         density, pressure = values[sedov.DENSITY], values[sedov.PRESSURE]
         energy = pressure / ((self.block.blast.gamma - 1.0) * density)
@@ -155,7 +155,7 @@ class Simulation:
 
 
 class Analysis:
-    """Gets one box of all variables, compares and compresses it."""
+    """A reader of one box of all variables, which it compares and compresses."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class Analysis:
         self.receivers = {name: Receiver(engine, client, memory, box, parts) for name in VARIABLES}
 
     def clear(self) -> None:
-        """Fills the arrays with what no field holds."""
+        """Fills the arrays with a value that no field holds."""
         for receiver in self.receivers.values():
             nothing = np.full(extents(self.box), np.nan)
             self.engine.copy(nothing, receiver.target).wait(timeout=TIMEOUT_S)
@@ -187,13 +187,13 @@ class Analysis:
         return time.perf_counter() - begin
 
     def got(self, name: str) -> Any:
-        """What was got of a variable, in host memory."""
+        """Returns the received data of a variable, in host memory."""
         values = np.empty(extents(self.box))
         self.engine.copy(self.receivers[name].target, values).wait(timeout=TIMEOUT_S)
         return values
 
     def verify(self, version: int) -> bool:
-        """Compares all of them with what the blocks held."""
+        """Compares the received variables with those of the blocks."""
         for name in VARIABLES:
             values = self.got(name)
             for part, whole, writer in self.objects:
@@ -204,7 +204,7 @@ class Analysis:
         return True
 
     def compress(self) -> float:
-        """Compresses what was got last; its size over the compressed one's, 0 without zfpy."""
+        """Compresses the received data; returns the factor of compression, 0 without zfpy."""
         if importlib.util.find_spec("zfpy") is None:
             return 0.0
         import zfpy  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -219,19 +219,19 @@ class Analysis:
 
 
 def array_module(memory: str) -> Any:
-    """CuPy, on the GPU of a memory, if there is a GPU and CuPy; else NumPy."""
+    """Returns CuPy on the GPU of a memory if both exist; else NumPy."""
     if not memory.startswith("device") or importlib.util.find_spec("cupy") is None:
         return np
     import cupy  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     if cupy.cuda.runtime.getDeviceCount() == 0:
-        return np  # the GPUs are emulated
+        return np  # because the GPUs are emulated
     cupy.cuda.Device(int(memory.removeprefix("device"))).use()
     return cupy
 
 
 def reference(folder: Path, name: str, version: int, rank: int) -> Path:
-    """The file of what a block held; versions take turns, as servers keep few of them."""
+    """Returns the file of a block's data; versions take turns, as servers keep few of them."""
     return folder / f"{name}-{version % 2}-{rank}.npy"
 
 

@@ -1,6 +1,6 @@
-"""A writer or a reader of the staging benchmarks: a process that does what its parent asks.
+"""A writer or a reader of the staging benchmarks: a process that serves its parent's requests.
 
-It reads a request from each line of its input, as JSON, and answers with a line.
+The process reads one JSON request from each line of its input and writes one line in reply.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SMALL = np.arange(1.0)
 
 
 class Worker(Service):
-    """One process of a workflow. Its array lies in one memory, such as "device1" or "host".
+    """One process of a workflow, whose array lies in one memory, such as "device1" or "host".
 
-    What a version holds is the box's seeded bytes plus the version's number, word by word: old
-    data are told from new ones.
+    A version holds the box's seeded bytes plus the version's number, word by word, so that old data
+    differ from new data.
     """
 
     client: Staging
@@ -49,13 +49,13 @@ class Worker(Service):
         return {}
 
     def fill(self, name: str, version: int) -> dict[str, Any]:
-        """Writes what a version holds into it."""
+        """Writes the content of a version into the array."""
         sender, base = self.senders[name]
         self.engine.copy((base + np.uint64(version)).view("f8"), sender.source).wait(timeout=60)
         return {}
 
     def put(self, name: str, version: int, lower: list[int], design: str) -> dict[str, Any]:
-        """One object; its seconds."""
+        """Puts the array as one object and returns the seconds."""
         sender, _ = self.senders[name]
         begin = time.perf_counter()
         sender.put(design, name, version, tuple(lower))
@@ -66,7 +66,8 @@ class Worker(Service):
     ) -> dict[str, Any]:
         """Makes the array that `get` fills.
 
-        `objects` are what lies in one object each, with the box and the seed of that object.
+        `objects` are the parts of the box that lie in one object each, with the box and the seed of
+        that object.
         """
         box = corners(box)
         parts = [(corners(part), corners(whole), seed) for part, whole, seed in objects]
@@ -79,7 +80,7 @@ class Worker(Service):
         return {}
 
     def clear(self, name: str) -> dict[str, Any]:
-        """Spoils it, so that a get that does nothing is found out."""
+        """Spoils the array, so that a get that does nothing is detected."""
         receiver, base = self.receivers[name]
         pattern = np.empty(base.shape)
         spoil(pattern)
@@ -87,14 +88,14 @@ class Worker(Service):
         return {}
 
     def get(self, name: str, version: int, design: str) -> dict[str, Any]:
-        """The box of one version; its seconds."""
+        """Gets the box of one version and returns the seconds."""
         receiver, _ = self.receivers[name]
         begin = time.perf_counter()
         receiver.get(design, name, version)
         return {"seconds": time.perf_counter() - begin}
 
     def verify(self, name: str, version: int) -> dict[str, Any]:
-        """Whether it is what the writers put, byte for byte."""
+        """Returns whether the array equals what the writers put, byte for byte."""
         receiver, base = self.receivers[name]
         got = np.empty(base.shape)
         self.engine.copy(receiver.target, got).wait(timeout=60)
@@ -107,14 +108,14 @@ class Worker(Service):
         return {}
 
     def put_small(self, name: str, first: int, count: int) -> dict[str, Any]:
-        """Eight bytes again and again, one question each; the seconds of all."""
+        """Puts eight bytes again and again, one request each; returns the seconds of all."""
         begin = time.perf_counter()
         for version in range(first, first + count):
             self.client.put(name, version, SMALL)
         return {"seconds": time.perf_counter() - begin}
 
     def get_small(self, name: str, version: int, count: int) -> dict[str, Any]:
-        """The same box again and again, one question each; the seconds, and whether it arrived."""
+        """Gets one box repeatedly, one request each; returns the seconds, and if it arrived."""
         out = np.zeros_like(SMALL)
         begin = time.perf_counter()
         for _ in range(count):
@@ -128,7 +129,7 @@ class Worker(Service):
 
 
 def corners(box: Bounds) -> Bounds:
-    """As tuples, of what JSON has made of them."""
+    """Returns the corners as tuples; JSON has made lists of them."""
     lower, upper = box
     return tuple(lower), tuple(upper)
 

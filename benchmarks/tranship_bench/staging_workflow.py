@@ -1,9 +1,9 @@
-"""The synthetic workflow of DataSpaces-GPU (Table 1) in small, with real processes.
+"""The synthetic workflow of DataSpaces-GPU (Table 1) on a small scale, with real processes.
 
-Writers put a variable, each its box of a domain; when all is there, readers get it, cut otherwise;
-again and again. A process a GPU where there are some, and the readers share the writers' GPUs; else
-all of it is in host memory. Every design takes its turn in every iteration, and each box that was
-got is compared with what was put, byte for byte, outside the time.
+In each iteration, every writer puts its box of a variable; after the last put, readers get the
+variable in another decomposition. With GPUs, each process has one GPU, and the readers share the
+writers' GPUs; without GPUs, all data are in host memory. Every design takes its turn in every
+iteration, and each received box is compared with the put data, byte for byte, outside the time.
 
 The paper's other workflow is in `staging_shock`.
 """
@@ -36,7 +36,7 @@ PAIRS = (
     ("pipeline", "hybrid"),
     ("direct", "direct"),
 )
-"""How writers put and readers get in one turn of an iteration."""
+"""Designs of puts and gets in one turn of an iteration."""
 
 PROCESSES_MAX = 64
 WARM = KEPT + 2
@@ -48,12 +48,12 @@ class Options:
     """The options of `tranship bench staging-workflow`.
 
     Attributes:
-        quick: fewer sizes and iterations.
-        processes: writers, readers and servers; nothing: a writer and a reader a GPU, or two of
-            each, and a server for two writers.
+        quick: Whether there are fewer sizes and iterations.
+        processes: Numbers of writers, readers and servers; empty: a writer and a reader for each
+            GPU, or two of each without GPUs, and a server for two writers.
         sizes: MiB of each writer.
-        iterations: that count.
-        interval: seconds between the begins of two iterations.
+        iterations: Number of iterations that count.
+        interval: Seconds between the begins of two iterations.
         sender: Design of puts, beside the baseline; None: all.
         receiver: Design of gets, beside the baseline; None: all.
     """
@@ -67,7 +67,7 @@ class Options:
     receiver: str | None = None
 
     def pairs(self) -> list[tuple[str, str]]:
-        """How writers put and readers get in one turn of an iteration; the baseline comes first."""
+        """Returns the designs of puts and gets in each turn of an iteration, the baseline first."""
         if self.sender is None and self.receiver is None:
             return list(PAIRS)
         chosen = (self.sender or "direct", self.receiver or "direct")
@@ -75,10 +75,10 @@ class Options:
 
     @staticmethod
     def of(given: Mapping[str, Any]) -> Options:
-        """Options by name.
+        """Returns options by name.
 
         Raises:
-            InvalidArgument: one is not known, or its value cannot be.
+            InvalidArgument: An option is unknown, or its value is invalid.
         """
         check_options(given, Options)
         options = Options(**given)
@@ -105,23 +105,23 @@ class Options:
 
 @dataclass(frozen=True)
 class Machine:
-    """What the processes can use.
+    """The GPUs that the processes can use.
 
     Attributes:
         gpus: Number of GPUs.
-        words: which, for result lines.
+        words: Description of the GPUs, for result lines.
     """
 
     gpus: int
     words: str
 
     def memory(self, rank: int) -> str:
-        """Where a process keeps its array."""
+        """Returns the memory of a process's array."""
         return f"device{rank % self.gpus}" if self.gpus else "host"
 
 
 def machine_of(bench: Bench) -> Machine:
-    """This one; said in the lines."""
+    """Returns this machine, and adds it to the conditions of the lines."""
     with Engine() as engine:
         gpus = [str(row["name"]) for row in _core.list_gpus(engine._core)[0]]
     words = f"{len(gpus)} x {gpus[0]}" if gpus else "none: all in host memory"
@@ -130,21 +130,21 @@ def machine_of(bench: Bench) -> Machine:
 
 
 class Times:
-    """Seconds of all processes of each iteration, by what they did."""
+    """Seconds of all processes in each iteration, by operation and design."""
 
     def __init__(self) -> None:
         self._medians: dict[tuple[str, str], list[float]] = {}
         self._slowest: dict[tuple[str, str], list[float]] = {}
 
     def add(self, way: str, design: str, seconds: list[float]) -> None:
-        """One iteration."""
+        """Adds one iteration."""
         self._medians.setdefault((way, design), []).append(statistics.median(seconds))
         self._slowest.setdefault((way, design), []).append(max(seconds))
 
     def emit(self, bench: Bench, case: str, counts: dict[str, int], **conditions: Any) -> None:
-        """A line for each way and design: medians over the processes, one for each iteration.
+        """Reports a line for each way and design: medians over the processes, one an iteration.
 
-        `counts` are the bytes of one process by way. The ratio is that to the paper's baseline.
+        `counts` are the bytes of one process by way. The ratio is to the paper's baseline.
         """
         for (way, design), seconds in self._medians.items():
             baseline = statistics.median(self._medians[way, BASELINE])
@@ -162,7 +162,7 @@ class Times:
 
 
 def staging_workflow(bench: Bench) -> None:
-    """All sizes."""
+    """Measures all sizes."""
     options = Options.of(bench.options)
     machine = machine_of(bench)
     each = machine.gpus or 2
@@ -186,7 +186,7 @@ def emulate(
     members: tuple[list[Member], list[Member]],
     size: int,
 ) -> None:
-    """One size: a variable of its own."""
+    """Measures one size, with a variable of its own."""
     writers, readers = members
     parts = cube_of(len(writers))
     block = cube_of(size * MiB // 8)
@@ -221,7 +221,7 @@ def emulate(
 
 
 def writer_boxes(grid: Grid, machine: Machine) -> list[dict[str, Any]]:
-    """What each writer puts; its seed is its rank."""
+    """Returns the box of each writer; the seed is its rank."""
     return [
         {"memory": machine.memory(rank), "box": grid.box(rank).corners, "seed": rank}
         for rank in range(grid.count)
@@ -229,7 +229,7 @@ def writer_boxes(grid: Grid, machine: Machine) -> list[dict[str, Any]]:
 
 
 def reader_boxes(grid: Grid, others: Grid, machine: Machine) -> list[dict[str, Any]]:
-    """What each reader gets, and of which objects."""
+    """Returns the box of each reader, and the objects that it comes from."""
     boxes = []
     for rank in range(others.count):
         box = others.box(rank)
@@ -241,7 +241,7 @@ def reader_boxes(grid: Grid, others: Grid, machine: Machine) -> list[dict[str, A
 
 
 def verify(readers: list[Member], name: str, version: int, design: str) -> None:
-    """Compares what all of them have got."""
+    """Compares the data that all readers have got."""
     answers = together(readers, "verify", name=name, version=version)
     if not all(answer["same"] for answer in answers):
         raise MismatchError(

@@ -1,4 +1,4 @@
-"""What the benchmarks should reach, and whether result lines do."""
+"""Targets of the benchmarks, and whether result lines reach them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Target:
     Attributes:
         what: Description.
         bench: Name of the benchmark.
-        case: Begin of the case.
-        variant: Begin of the variant.
+        case: Prefix of the case's name.
+        variant: Prefix of the variant's name.
         measure: "ratio" (times as fast as the baseline), "slowdown" (its inverse), "gbps" or
             "median_s".
-        bound: Least value; for "slowdown" and "median_s" the largest.
+        bound: Least value; for "slowdown" and "median_s", the largest value.
         whole: Whether `case` is the whole name of the case.
     """
 
@@ -106,7 +106,7 @@ TARGETS = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """A target and what a line says of it."""
+    """A target and the value of a line that it applies to."""
 
     target: Target
     line: Line
@@ -114,14 +114,14 @@ class Verdict:
 
     @property
     def met(self) -> bool:
-        """Whether the target is reached."""
+        """Returns whether the target is reached."""
         if self.target.at_most:
             return self.value <= self.target.bound
         return self.value >= self.target.bound
 
 
 def value_of(measure: str, line: Line) -> float | None:
-    """The number that a target is about; None if the line does not have it."""
+    """Returns the number that a target bounds; None if the line does not have it."""
     if measure in ("ratio", "slowdown"):
         ratio = line.get("ratio")
         if not ratio:
@@ -131,7 +131,7 @@ def value_of(measure: str, line: Line) -> float | None:
 
 
 def concerns(target: Target, line: Line) -> bool:
-    """Whether a target is about a line."""
+    """Returns whether a target applies to a line."""
     if line["bench"] != target.bench or line["variant"].endswith("from Python"):
         return False
     if "percentile" in line["case"] or (target.bench == "pieces" and "cold" in line["case"]):
@@ -149,7 +149,7 @@ def concerns(target: Target, line: Line) -> bool:
 
 
 def judge(lines: Iterable[Line]) -> Iterator[Verdict]:
-    """A verdict for every line that a target is about; only lines of full size count."""
+    """Yields a verdict for every line to which a target applies; only lines of full size count."""
     for line in lines:
         if line.get("conditions", {}).get("size") == "small":
             continue

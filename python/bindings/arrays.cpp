@@ -1,4 +1,4 @@
-// Arrays from Python's buffers, from layouts and from files.
+// Arrays from Python buffers, layouts and files.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -88,7 +88,8 @@ class MappingCache {
  public:
   std::shared_ptr<const Mapping> find(const Py_buffer& buffer, const char* type) {
 #if defined(Py_GIL_DISABLED)
-    // No lock of the interpreter's guards it: a thread that finds another one here makes its own.
+    // The interpreter has no lock that guards the cache: a thread that finds it in use makes its
+    // own mapping.
     if (taken_.test_and_set(std::memory_order_acquire)) return make(key_of(buffer, type).first);
     struct GiveBack {
       std::atomic_flag& taken;
@@ -159,8 +160,8 @@ bool from_buffer(nb::handle object, Array& array, bool borrowed) {
   const char* type = type_name(buffer.format, buffer.itemsize);
   const bool usable = type != nullptr && buffer.ndim <= dimensions_max;
   if (usable) {
-    // Guarded by the interpreter's lock, where there is one. Never destroyed: threads of a program
-    // that ends may still be here.
+    // Guarded by the interpreter's lock, where there is one. The cache is never destroyed, since
+    // threads may still use it while the program ends.
     static MappingCache& cache = *new MappingCache;
     array.view = View::whole(cache.find(buffer, type));
     array.place.address = static_cast<std::byte*>(buffer.buf);
@@ -299,7 +300,7 @@ Array sliced(const Array& array,
   return part;
 }
 
-/// The mapping of one field alone.
+/// Returns the mapping of one field alone.
 std::shared_ptr<const Mapping> mapping_of_field(const Mapping& mapping, const Placement& placed) {
   Mapping::StridedField field{placed.field, placed.offset, {}};
   for (std::size_t k = 0; k < mapping.space().size(); ++k) {
@@ -315,7 +316,7 @@ std::shared_ptr<const Mapping> mapping_of_field(const Mapping& mapping, const Pl
   return unwrap(Mapping::make_strided(mapping.space(), {std::move(field)}));
 }
 
-/// One field of all points.
+/// Returns one field at all points of an array.
 Array field_of(const Array& array, const std::string& name) {
   std::string known;
   for (const Placement& placement : array.view.mapping->fields()) {
@@ -377,7 +378,7 @@ Result<std::vector<std::byte>> read_span(const File& file, std::span<const LoopN
   return bytes;
 }
 
-/// Copies an array in host memory, or of a file, without an engine: for NumPy's conversions.
+/// Copies an array in host memory, or of a file, without an engine, for conversions to NumPy.
 void read_into(const Array& source, nb::handle target) {
   const Array to = array_of(target, true);
   const auto fields = unwrap(match_fields(*source.view.mapping, *to.view.mapping));

@@ -1,4 +1,4 @@
-// What the files of the bindings share.
+// Declarations that the files of the bindings share.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -35,53 +35,56 @@ inline void unwrap(const Status& status) {
   if (!status) raise(status.error());
 }
 
-/// Raises Closed if the interpreter is ending: nothing new is opened then.
+/// Raises Closed if the interpreter is ending, when nothing new may be opened.
 void check_interpreter();
 
-/// A timeout that Python gives in seconds; some days at most.
+/// Converts a timeout from Python in seconds, limited to 1e6 s (11.6 days).
 inline std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::clamp(seconds, 0.0, 1e6) * 1e3));
 }
 
-/// The settings of the environment, with some variables replaced.
+/// Returns the settings of the environment, with some variables replaced.
 Config config_with(const std::map<std::string, std::string>& overrides);
 
-/// Names and extents; names, types and sizes in bytes: as Python hands them over.
+/// Dimensions, as names and extents, and fields, as names, types and sizes in bytes, from Python.
 using Extents = std::vector<std::pair<std::string, std::int64_t>>;
 using Fields = std::vector<std::tuple<std::string, std::string, std::int64_t>>;
 
-/// The dense mapping of a layout, such as "F, x, y".
+/// Returns the dense mapping of a layout, such as "F, x, y".
 std::shared_ptr<const Mapping> mapping_of(const Extents& extents, const Fields& fields,
                                           const std::string& layout);
 
-/// Any array that Python may hand over: our own, one with the buffer protocol, or one that
-/// tranship.arrays.to_core knows (structured types, DLPack). It keeps what it lies in: a NumPy
-/// array by a reference, as NumPy resizes none that has several; any other buffer exported.
+/// Returns the array in a Python object: one of this module, one with the buffer protocol, or one
+/// that tranship.arrays.to_core converts (structured types, DLPack). The result keeps its memory: a
+/// NumPy array by a reference, since NumPy does not resize an array that has several; any other
+/// buffer by keeping it exported.
 Array array_of(nb::handle object, bool writable);
 
-/// The same for as long as the caller holds the object: a NumPy array has no owner then.
+/// Returns the array in a Python object, valid as long as the caller holds the object: a NumPy
+/// array gets no owner.
 Array borrowed_array_of(nb::handle object, bool writable);
 
-/// Tuples of a source and a target.
+/// An iterable of tuples (source, target).
 using Pairs = nb::typed<nb::iterable, nb::typed<nb::tuple, nb::object, nb::object>>;
 
-/// What lies in one of them.
+/// Returns the two arrays of a tuple (source, target).
 CopyPair pair_of(nb::handle pair);
 
-/// Names, types, sizes and offsets in bytes.
+/// Fields, as names, types, sizes in bytes and offsets in bytes.
 using PlacedFields = std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>;
 
-/// An array in host memory, by address, shape and strides in bytes; without an owner. Without names
-/// its dimensions are d0, d1 and so on.
+/// Returns an array in host memory, without an owner. strides: Bytes. names: Dimensions; if empty,
+/// they are d0, d1 and so on.
 Array strided_array(std::uintptr_t address, const std::vector<std::int64_t>& shape,
                     const std::vector<std::int64_t>& strides, const PlacedFields& fields,
                     const std::vector<std::string>& names = {});
 
-/// The same array known to lie in "host", "pinned" or "device" memory, ready behind `stream`.
+/// Returns the array with its memory marked as "host", "pinned" or "device", ready after the work
+/// in `stream`.
 Array placed(const Array& array, const std::string& where, int device,
              std::optional<std::uintptr_t> stream);
 
-/// The events that a put starts after: None, one, or several.
+/// Returns the events that a put starts after. after: None, one event, or several.
 std::vector<Event> events_of(nb::handle after);
 
 /// A stream that a caller or an array names.
@@ -90,19 +93,19 @@ struct CallerStream {
   int device = -1;            ///< -1: unknown
 };
 
-/// The stream in a number, or in an object of a GPU library; nothing in any other object.
+/// Returns the stream in a number or in an object of a GPU library; nothing for any other object.
 std::optional<CallerStream> stream_in(nb::handle object);
 
 /// The streams that a copy names.
 struct Streams {
-  std::optional<CallerStream> own;   ///< which carries the copy where it can
-  std::vector<CallerStream> others;  ///< which the copy starts after
+  std::optional<CallerStream> own;   ///< the stream that carries the copy where it can
+  std::vector<CallerStream> others;  ///< streams whose work the copy starts after
 };
 
-/// One stream behind the work of those given and of those that the arrays name; nothing if none is
-/// named. The source keeps alive what was made for it.
-/// Without the interpreter's lock.
-/// @error what the driver refused; invalid_argument for streams without a GPU
+/// Returns one stream that runs after the work in the given streams and in those of the arrays;
+/// nothing if there are none. The source becomes the owner of a stream that is made for this.
+/// The caller does not hold the interpreter's lock.
+/// @error the driver's errors; invalid_argument for streams without a GPU
 Result<std::optional<std::uintptr_t>> joined(const Engine& engine, const Streams& given,
                                              Array& source, Array& target);
 

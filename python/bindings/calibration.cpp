@@ -1,4 +1,4 @@
-// Calibration, and the profile that is kept.
+// Calibration, and the stored profile.
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -11,7 +11,7 @@
 namespace tranship::python {
 namespace {
 
-/// Tells Python how far a calibration is; empty if it does not want to know.
+/// Returns a function that reports a calibration's progress to Python; an empty one for None.
 std::function<void(double, const std::string&)> progress_to(const nb::object& report) {
   if (report.is_none()) return {};
   return [&report](double share, const std::string& what) {

@@ -14,7 +14,7 @@
 namespace tranship::python {
 namespace {
 
-/// The two forms in which producers hand a tensor over; their layout is the DLPack standard's.
+/// The two DLPack structures in which producers pass a tensor; the standard defines their layout.
 struct ManagedTensor {
   nb::dlpack::dltensor tensor;
   void* context = nullptr;
@@ -32,10 +32,10 @@ struct VersionedTensor {
 
 constexpr std::uint64_t flag_read_only = 1;
 
-/// What the standard calls the places that an address can reach.
+/// DLPack's numbers of device types whose memory has an address.
 enum : std::int32_t { on_cpu = 1, on_cuda = 2, on_cuda_host = 3, on_cuda_managed = 13 };
 
-/// NumPy's name of the type; "V2" and the like for those that NumPy has none for.
+/// Returns NumPy's name of the type; "V2" and the like for types that NumPy does not have.
 std::string type_name(const nb::dlpack::dtype& type, std::int64_t bytes) {
   using Code = nb::dlpack::dtype_code;
   const std::string size = std::to_string(bytes);
@@ -48,7 +48,7 @@ std::string type_name(const nb::dlpack::dtype& type, std::int64_t bytes) {
       case Code::Bool: return "b" + size;
       default: break;
     }
-    // Types that ml_dtypes adds to NumPy, by the standard's number; 16 bits are bfloat16 alone.
+    // Types that ml_dtypes adds to NumPy, by DLPack's type code; only bfloat16 has 16 bits.
     static constexpr std::array<const char*, 15> added{
         nullptr,         nullptr,           nullptr,       nullptr,           "bfloat16",
         nullptr,         nullptr,           "float8_e3m4", "float8_e4m3",     "float8_e4m3b11fnuz",
@@ -101,7 +101,7 @@ Array array_of_tensor(const nb::dlpack::dltensor& tensor, bool writable,
   }
 }
 
-/// A tensor whose producer gets it back.
+/// A tensor that its producer's deleter releases.
 template <typename Managed>
 struct KeptTensor : Kept {
   explicit KeptTensor(Managed* given) : tensor(given) {}

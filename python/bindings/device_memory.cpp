@@ -1,4 +1,4 @@
-// What Python sees of an engine's GPUs: their list, memory on them, streams of other libraries.
+// An engine's GPUs in Python: their list, memory on them, and streams of other libraries.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -15,19 +15,18 @@
 namespace tranship::python {
 namespace {
 
-/// Handles that stand for the default streams of whichever GPU is meant (cudaStreamLegacy,
-/// cudaStreamPerThread).
+/// Handles of the default streams (cudaStreamLegacy, cudaStreamPerThread), the same on each GPU.
 constexpr std::uintptr_t legacy_stream = 1;
 constexpr std::uintptr_t per_thread_stream = 2;
 
-/// Lets go of memory of a GPU, or pinned memory, which may wait for what a GPU does.
+/// Frees GPU or pinned memory without the interpreter's lock, since CUDA may wait for the GPU.
 void let_go(std::shared_ptr<void>& memory) {
   if (!attached()) return memory.reset();
   const Released released;
   memory.reset();
 }
 
-/// Memory that an engine allocated, as long as Python refers to it.
+/// Memory that an engine allocated; freed when Python drops its last reference.
 struct DeviceMemory {
   DeviceMemory(std::shared_ptr<void> given, int number, std::int64_t size)
       : owner(std::move(given)), device(number), bytes(size) {}
@@ -50,7 +49,7 @@ DeviceMemory allocate(Engine& engine, const std::string& where, int device, std:
   return {unwrap(std::move(owner)), device, bytes};
 }
 
-/// Memory that is pinned where it lies; it keeps the array alive.
+/// Pageable memory of an array that has been pinned; keeps the array alive.
 struct Pinned {
   Pinned(std::shared_ptr<void> given, nb::object owner)
       : pages(std::move(given)), array(std::move(owner)) {}
@@ -58,7 +57,7 @@ struct Pinned {
   ~Pinned() { release(); }
 
   void release() {
-    // Taken before the lock is given away, so that a second caller finds nothing.
+    // The members are moved before the lock is released, so that a second caller finds them empty.
     std::shared_ptr<void> held = std::move(pages);
     const nb::object owner = std::move(array);
     if (held) let_go(held);
@@ -103,7 +102,7 @@ nb::list described(const Gpus& gpus) {
   return rows;
 }
 
-/// The GPUs of an engine, and why there are none.
+/// Returns descriptions of an engine's GPUs, and the reason if there are none.
 nb::tuple list_gpus(const Engine& engine) {
   if (engine.gpus() != nullptr) return nb::make_tuple(described(*engine.gpus()), "");
   if (!engine.config().gpus) return nb::make_tuple(nb::list(), "the setting gpus is 0");
@@ -115,7 +114,7 @@ nb::tuple list_gpus(const Engine& engine) {
       nb::list(), found ? "the engine could not use them; open another one" : found.error().text());
 }
 
-/// The GPUs that an engine would use, and why there would be none: without an engine.
+/// Returns descriptions of the GPUs that a new engine would use, and the reason if there are none.
 nb::tuple find_gpus() {
   const Config config = config_with({});
   if (!config.gpus) return nb::make_tuple(nb::list(), "the setting gpus is 0");
@@ -147,7 +146,8 @@ nb::dict describe_build() {
   return row;
 }
 
-/// A stream of the engine's own behind several of the caller's; it lives as long as the copy.
+/// A stream of the engine that waits for several streams of the caller; it lives as long as the
+/// copy.
 struct JoinedStream {
   JoinedStream(std::shared_ptr<Gpus> gpus_given, GpuStream made, std::shared_ptr<void> owner_given)
       : gpus(std::move(gpus_given)), stream(made), owner(std::move(owner_given)) {}
@@ -157,10 +157,10 @@ struct JoinedStream {
 
   std::shared_ptr<Gpus> gpus;
   GpuStream stream;
-  std::shared_ptr<void> owner;  ///< what the array's owner was before
+  std::shared_ptr<void> owner;  ///< the array's previous owner
 };
 
-/// Lets later work of `follower` start after what is in `stream` now.
+/// Makes later work of `follower` start after the work that is in `stream` now.
 Status follow(Gpus& gpus, const GpuStream& follower, const CallerStream& stream) {
   const auto event = gpus.make_event(stream.device);
   if (!event) return event.error();
@@ -170,7 +170,7 @@ Status follow(Gpus& gpus, const GpuStream& follower, const CallerStream& stream)
   return status;
 }
 
-/// The GPU of an array in device memory, or -1.
+/// Returns the GPU of an array in device memory, or -1.
 int device_of(const Gpus& gpus, const Array& array) {
   if (array.memory_kind != MemoryKind::device || array.device >= 0) return array.device;
   return array.place.address != nullptr ? gpus.where(array.place.address).device : -1;
@@ -186,7 +186,8 @@ std::optional<std::uintptr_t> integer(nb::handle object) {
   return value;
 }
 
-/// The handle in an object of PyTorch (cuda_stream), CuPy (ptr) or cuda.core (__cuda_stream__).
+/// Returns the stream handle in an object of PyTorch (cuda_stream), CuPy (ptr) or cuda.core
+/// (__cuda_stream__).
 std::optional<std::uintptr_t> handle_in(nb::handle object) {
   if (nb::hasattr(object, "__cuda_stream__")) {
     const nb::object pair = object.attr("__cuda_stream__")();
@@ -213,7 +214,7 @@ std::optional<CallerStream> stream_in(nb::handle object) {
   const auto number = integer(object);
   const auto handle = number ? number : handle_in(object);
   if (!handle) return {};
-  // The null stream is the legacy default stream by another name.
+  // The null stream is the legacy default stream.
   return CallerStream{*handle == 0 ? legacy_stream : *handle, number ? -1 : device_in(object)};
 }
 
@@ -228,7 +229,7 @@ Result<std::optional<std::uintptr_t>> joined(const Engine& engine, const Streams
   }
   const int source_device = device_of(*gpus, source);
   const int target_device = device_of(*gpus, target);
-  // The GPU whose queue carries the copy: that of the source, if it lies on one.
+  // The copy runs on the source's GPU, if the source is on one, and else on the target's.
   const int device = std::max(source_device >= 0 ? source_device : target_device, 0);
   std::vector<CallerStream> streams = given.others;
   if (given.own) streams.insert(streams.begin(), *given.own);
@@ -245,7 +246,7 @@ Result<std::optional<std::uintptr_t>> joined(const Engine& engine, const Streams
   const bool one = std::all_of(streams.begin(), streams.end(), [&](const CallerStream& stream) {
     return stream.handle == first.handle && stream.device == first.device;
   });
-  // The caller's own stream carries the copy where it can, so that its later work comes after it.
+  // The caller's own stream carries the copy where it can, so that its later work follows the copy.
   if (first.device == device && (given.own || one)) {
     const GpuStream own{device, reinterpret_cast<void*>(first.handle)};
     for (std::size_t k = 1; !one && k < streams.size(); ++k) {

@@ -1,4 +1,4 @@
-// The engine, its events and its plans.
+// Python classes of the engine, its events and its plans.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -19,7 +19,7 @@
 namespace tranship::python {
 namespace {
 
-/// The plan together with the engine whose profile it names channels of.
+/// A plan and the engine, whose profile describes the plan's channels.
 struct BoundPlan {
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<Engine> engine;
@@ -27,7 +27,7 @@ struct BoundPlan {
   const Profile& profile() const { return engine->profile(); }
 };
 
-/// An event that knows its engine, for the words of its plan.
+/// An event and its engine, whose profile is needed to describe the event's plan.
 struct BoundEvent {
   Event event;
   std::shared_ptr<Engine> engine;
@@ -35,7 +35,7 @@ struct BoundEvent {
 
 const char* read_environment(const char* name) { return std::getenv(name); }
 
-/// One entry of a region.
+/// One entry of a region: a dimension's name and its half-open range.
 struct NamedRange {
   std::string name;
   std::int64_t low = 0;
@@ -52,13 +52,13 @@ std::vector<NamedRange> ranges_of(nb::handle region) {
                         nb::cast<std::int64_t>(range[1])});
     }
     return ranges;
-  } catch (const std::exception&) {  // of nanobind's casts, or Python's own
+  } catch (const std::exception&) {  // nanobind's or Python's exceptions
     raise(Error{ErrorCode::invalid_argument,
                 "a region gives two whole numbers for each name, as in {\"x\": (0, 64)}"});
   }
 }
 
-/// Restricts both sides to the same named ranges.
+/// Restricts both arrays to the same named ranges.
 void apply_region(Array& array, nb::handle region, const View& names) {
   for (const NamedRange& range : ranges_of(region)) {
     const std::string& name = range.name;
@@ -99,12 +99,12 @@ CopyOptions copy_options(int priority, const std::string& planner, std::int64_t 
   return options;
 }
 
-/// What a copy starts after.
+/// The events and streams that a copy starts after.
 struct Before {
   std::vector<Event> events;
   Streams streams;
 
-  /// Whether `object` is an event or a library's stream.
+  /// Adds an event or a GPU library's stream. Returns false if `object` is neither.
   bool add(nb::handle object) {
     if (nb::isinstance<BoundEvent>(object)) {
       events.push_back(nb::cast<const BoundEvent&>(object).event);
@@ -161,23 +161,23 @@ std::vector<Event> events_of(nb::handle after) {
 
 namespace {
 
-/// Copies within this process's memory up to here are shorter than giving the interpreter's lock
-/// away and taking it back; they keep it where they need nobody.
+/// Largest copy, in bytes, that runs with the interpreter's lock held if it stays in this process's
+/// memory: up to this size a copy takes less time than releasing the lock and taking it again.
 constexpr std::int64_t small_bytes = 64 << 10;
 
-/// The two arrays of a copy, both restricted to the region; without owners where the caller holds
-/// NumPy arrays.
+/// Returns the two arrays of a copy, both restricted to the region; without owners where the caller
+/// holds NumPy arrays.
 CopyPair borrowed_ends_of(nb::handle source, nb::handle target, nb::handle region) {
   CopyPair ends{borrowed_array_of(source, false), borrowed_array_of(target, true)};
   if (region.is_none()) return ends;
-  // A plain array's dimensions match the other side's by position, and so does the region.
+  // A plain array's dimensions, and thus the region, match the other array's by position.
   const View names = ends.source.named ? ends.source.view : ends.target.view;
   apply_region(ends.source, region, ends.source.named ? ends.source.view : names);
   apply_region(ends.target, region, ends.target.named ? ends.target.view : names);
   return ends;
 }
 
-/// Makes what the arrays lie in outlive the call.
+/// Gives each array an owner that keeps its memory alive after the call.
 void own(CopyPair& ends, nb::handle source, nb::handle target) {
   if (!ends.source.owner) ends.source.owner = keep(source);
   if (!ends.target.owner) ends.target.owner = keep(target);
@@ -189,7 +189,7 @@ CopyPair ends_of(nb::handle source, nb::handle target, nb::handle region) {
   return ends;
 }
 
-/// Behind the streams that the arrays and the caller name.
+/// Starts a copy after the streams that the arrays and the caller name.
 template <typename Copy>
 BoundEvent start(const std::shared_ptr<Engine>& engine, const Streams& streams, CopyPair& ends,
                  CopyOptions& options, const Copy& copy) {
@@ -277,7 +277,7 @@ bool done(const BoundEvent& self) {
   return self.event.done();
 }
 
-/// A timeout in seconds; none for None. @error invalid_argument if it is not a number
+/// Returns a timeout in seconds; nothing for None. @error invalid_argument if it is not a number
 std::optional<double> seconds_of(nb::handle timeout) {
   if (timeout.is_none()) return {};
   double seconds = 0;
@@ -333,7 +333,7 @@ std::shared_ptr<Engine> open(const std::string& profile,
   return owned(unwrap(std::move(opened)));
 }
 
-/// "<Event pending: node0/host0 > node0/file0>", "<Event done: …>" or "<Event failed: …>".
+/// Returns "<Event pending: node0/host0 > node0/file0>", "<Event done: …>" or "<Event failed: …>".
 std::string event_text(const BoundEvent& self) {
   std::string state = "pending";
   if (done(self)) {
@@ -351,12 +351,12 @@ std::string plan_text(const BoundPlan& self) {
          " bytes, planner " + to_string(self.plan->planner) + ">";
 }
 
-/// A function of tranship.events, which completes events in Python.
+/// Returns a function of tranship.events, which completes events in Python.
 nb::object in_events(const char* name) {
   return nb::module_::import_("tranship.events").attr(name);
 }
 
-/// What the caller did from `begin_ns` until now.
+/// Adds to the trace what the caller did from `begin_ns` until now.
 void add_span(const Engine& engine, const std::string& name, std::int64_t begin_ns,
               std::int64_t bytes) {
   if (engine.trace() == nullptr) return;

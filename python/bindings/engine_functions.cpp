@@ -17,7 +17,7 @@ static_assert(sizeof(Event) <= sizeof(EventMemory) && alignof(Event) <= alignof(
 using OpenedEngine = std::shared_ptr<Engine>;
 using OpenedPairs = std::vector<CopyPair>;
 
-/// The last error of a function of the table on this thread.
+/// Last error of a function of the table on this thread.
 thread_local Error last_error;
 
 bool keep(const Status& status) {
@@ -25,7 +25,7 @@ bool keep(const Status& status) {
   return status.ok();
 }
 
-/// Runs what may raise a Python exception; returns null and leaves the exception set if it does.
+/// Runs `body`; returns null and leaves the exception set if a Python exception is raised.
 template <typename Body>
 void* opened(const Body& body) {
   try {
@@ -126,7 +126,7 @@ bool find_query(void* query) {
   return false;
 }
 
-/// A stream of a GPU with an event. Owns both.
+/// A stream of a GPU and an event; both are released with the object.
 class OpenedStream {
  public:
   explicit OpenedStream(std::shared_ptr<Gpus> gpus) : gpus_(std::move(gpus)) {}

@@ -23,7 +23,7 @@ struct EventMemory {
   alignas(16) std::byte bytes[192];
 };
 
-/// What an opened pair of arrays refers to.
+/// Memory of the two arrays of an opened pair.
 struct PairMemory {
   const std::byte* source = nullptr;
   std::byte* target = nullptr;
@@ -33,17 +33,17 @@ struct PairMemory {
 /// State of a GPU's work, asked without waiting.
 enum class WorkState { running, ended, failed };
 
-/// Threads: as the engine. A function that returns false, null or `failed` leaves an error on its
+/// Threads: as Engine. A function that returns false, null or `failed` stores an error for its
 /// thread, which raise_error() raises.
 struct EngineFunctions {
   std::uint32_t version;
 
   // The calling thread holds the interpreter's lock.
 
-  /// Opens a Python engine; close_engine() lets go of it. Null: a Python exception is set.
+  /// Opens a Python engine, which close_engine() releases. Null: a Python exception is set.
   void* (*open_engine)(_object* engine);
   void (*close_engine)(void* engine);
-  /// Opens an iterable of pairs (source, target) of arrays; close_pairs() lets go of them. Null: a
+  /// Opens an iterable of pairs (source, target) of arrays, which close_pairs() releases. Null: a
   /// Python exception is set.
   void* (*open_pairs)(_object* pairs);
   void (*close_pairs)(void* pairs);
@@ -57,26 +57,26 @@ struct EngineFunctions {
 
   // The calling thread does not hold the lock.
 
-  /// Copies one pair and waits for it, at most a minute.
+  /// Copies one pair and waits for the end of the copy, at most 60 s.
   bool (*copy)(void* engine, const void* pairs, std::int64_t index);
   /// Starts the copy of one pair; end_event() destroys the event.
   bool (*start_copy)(void* engine, const void* pairs, std::int64_t index, EventMemory* event);
   /// Starts the copies of all pairs together.
   bool (*start_all)(void* engine, const void* pairs, EventMemory* event);
-  /// Waits for an event, at most a minute.
+  /// Waits for an event, at most 60 s.
   bool (*wait)(const EventMemory* event);
   void (*end_event)(EventMemory* event);
   /// Plans the copy of one pair.
   bool (*plan)(void* engine, const void* pairs, std::int64_t index);
-  /// Makes the plan of a prepared query anew.
+  /// Plans a prepared query again.
   bool (*plan_query)(void* query);
-  /// Finds the plan of a prepared query in its cache.
+  /// Looks up the plan of a prepared query in its cache.
   bool (*find_query)(void* query);
 
   /// Makes a stream of a GPU with an event; close_stream() releases both.
   void* (*open_stream)(void* engine, int device);
   void (*close_stream)(void* stream);
-  /// Puts a bare copy of the driver into a stream.
+  /// Enqueues a copy by the driver alone, without the engine.
   bool (*stream_copy)(void* stream, const std::byte* source, std::byte* target, std::int64_t bytes);
   /// Records the stream's event.
   bool (*record)(void* stream);

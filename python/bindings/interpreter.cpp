@@ -11,21 +11,22 @@
 namespace tranship::python {
 namespace {
 
-/// How long the ending interpreter waits for Released sections, whose engines are closed by then.
+/// Longest time that the ending interpreter waits for Released sections; their engines are closed
+/// by then.
 constexpr std::chrono::seconds leave_max{5};
 constexpr std::chrono::microseconds poll_interval{200};
 
-/// The sections of all threads of the process.
+/// State of the Released sections of all threads of the process.
 struct Sections {
   std::atomic<int> inside{0};     ///< threads in a Released section, until they hold the lock again
   std::atomic<int> returning{0};  ///< threads that wait for the lock, or ask for a pending call
-  std::atomic<bool> ending{false};  ///< new sections keep the lock
-  std::atomic<bool> over{false};    ///< no thread takes the lock any more
+  std::atomic<bool> ending{false};  ///< true: new sections keep the lock
+  std::atomic<bool> over{false};    ///< true: no thread takes the lock any more
 };
 Sections sections;
 
 std::atomic<Kept*> dropped{nullptr};
-std::atomic<bool> asked{false};  ///< the interpreter was asked to empty the list
+std::atomic<bool> asked{false};  ///< true: the interpreter was asked to empty the list
 
 /// Blocks until the process ends. A thread that asks an ended interpreter for its lock would be
 /// unwound inside C++ code, which aborts the process.
@@ -49,7 +50,7 @@ struct KeptObject : Kept {
 
 struct KeptBuffer : Kept {
   explicit KeptBuffer(const Py_buffer& given) : buffer(given) {
-    // PyBuffer_FillInfo() lets these point into the description itself.
+    // PyBuffer_FillInfo() may point `shape` and `strides` into the Py_buffer itself.
     if (given.shape == &given.len) buffer.shape = &buffer.len;
     if (given.strides == &given.itemsize) buffer.strides = &buffer.itemsize;
   }
@@ -77,7 +78,7 @@ void release(Kept* kept) {
   sections.returning.fetch_sub(1);
 }
 
-/// Called when the interpreter is about to end, after all objects that may wait were closed.
+/// Runs when the interpreter is about to end, after all objects that may wait have been closed.
 void leave_interpreter() {
   sections.ending = true;
   drop_kept();
@@ -166,7 +167,7 @@ bool interrupted() {
 }
 
 void bind_interpreter(nb::module_& module) {
-  // A forked process has one thread, which is in no section.
+  // A forked process has one thread, which is in no Released section.
   pthread_atfork(nullptr, nullptr, [] {
     sections.inside = 0;
     sections.returning = 0;

@@ -22,7 +22,7 @@ namespace tranship::python {
 
 namespace nb = nanobind;
 
-/// Whether the calling thread holds the interpreter's lock.
+/// Returns whether the calling thread holds the interpreter's lock.
 bool attached();
 
 /// Releases the lock during its lifetime. The calling thread holds the lock before and after.
@@ -71,15 +71,15 @@ std::shared_ptr<void> keep(const Py_buffer& buffer);
 /// Deletes the objects that other threads have released. The caller holds the lock.
 void drop_kept();
 
-/// Whether the interpreter is ending; no engine or file may be opened then.
+/// Returns whether the interpreter is ending; no engine or file may be opened then.
 bool interpreter_ends();
 
-/// Whether Ctrl-C or another signal handler has raised, or the interpreter has ended. Waiting
-/// threads call it now and then, without the lock.
+/// Returns whether Ctrl-C or another signal handler has raised, or the interpreter has ended.
+/// Waiting threads call this function repeatedly, without the lock.
 bool interrupted();
 
-/// Runs `work` without the lock and returns its result. @throws nb::python_error what a signal
-/// handler raised meanwhile
+/// Runs `work` without the lock and returns its result.
+/// @throws nb::python_error if a signal handler raised meanwhile
 template <typename Work>
 auto run(const Work& work) {
   auto result = [&] {
@@ -97,11 +97,11 @@ auto released(const Body& body) {
   return body();
 }
 
-/// Whether the calling thread is the one on which signal handlers run.
+/// Returns whether the calling thread is the one on which signal handlers run.
 bool on_main_thread();
 
-/// Runs work that does not call interrupted(). After Ctrl-C the work continues on a thread of its
-/// own: it must own what it uses, and `undo` receives its result.
+/// Runs work that does not call interrupted(). After Ctrl-C the work continues on a separate
+/// thread: `work` must own what it uses, and `undo` receives its result.
 template <typename T>
 Result<T> run_apart(std::function<Result<T>()> work, std::function<void(T)> undo) {
   if (!on_main_thread()) return run(work);
@@ -127,7 +127,7 @@ std::shared_ptr<T> owned(std::unique_ptr<T> object) {
           }};
 }
 
-/// Returns a pointer to an object whose destruction may wait; the lock is released meanwhile.
+/// Returns a pointer to an object whose destructor may wait; the lock is released meanwhile.
 template <typename T>
 std::shared_ptr<T> ended_without_lock(std::shared_ptr<T> object) {
   T* const raw = object.get();
@@ -139,7 +139,7 @@ std::shared_ptr<T> ended_without_lock(std::shared_ptr<T> object) {
           }};
 }
 
-/// Closes the object of a Python class. After Ctrl-C the close continues on a thread of its own.
+/// Closes the object of a Python class. After Ctrl-C the close continues on a separate thread.
 template <typename T>
 Status close_apart(nb::handle self, T& object) {
   const std::function<Result<bool>()> work = [kept = keep(self), &object]() -> Result<bool> {

@@ -1,4 +1,4 @@
-// Planning on any machine profile, of this machine or of another one.
+// Planning for any machine profile, of this machine or of another one.
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -24,7 +24,7 @@ int memory_at(const Profile& profile, const std::string& name) {
   raise({ErrorCode::not_found, "the machine has no memory \"" + name + "\"", "it has " + known});
 }
 
-/// Returns the profile for a plan between these memories: for a cluster, that of their nodes alone.
+/// Returns the profile for a plan between these memories; for a cluster, that of their nodes only.
 Profile part_of(const Profile& profile, const std::vector<std::string>& memories) {
   if (profile.nodes == 0) return profile;
   const Cluster cluster = unwrap(Cluster::make(profile));
@@ -60,14 +60,14 @@ std::vector<double> waiting_in(const Profile& profile, const std::map<std::strin
   return waiting_s;
 }
 
-/// Options of a plan from Python.
+/// Options of a plan, as Python passes them.
 struct PlanOptions {
   std::string planner = "automatic";
   std::int64_t buffer_bytes = 0;
   std::int64_t full_from_bytes = 0;
   int lanes = 1;
   std::vector<std::string> through;
-  std::map<std::string, double> waiting_s;  ///< by channel
+  std::map<std::string, double> waiting_s;  ///< waiting time of each channel, in seconds
 };
 
 struct PlanEnd {
@@ -75,7 +75,7 @@ struct PlanEnd {
   std::string layout;
 };
 
-/// The query and the profile of a plan.
+/// A plan's query, and the profile that it refers to.
 struct Asked {
   Profile profile;
   PlanQuery query;

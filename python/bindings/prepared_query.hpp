@@ -1,4 +1,4 @@
-// A question to the planner with everything that an answer needs, for loops that ask it many times.
+// A planner's query with everything that planning it needs, for loops that plan it many times.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace tranship::python {
 
-/// A query on a machine profile, with a planner, and with a cache that has its plan. One thread.
+/// A query with its machine profile, a planner, and a cache that has its plan. For one thread.
 class PreparedQuery {
  public:
   PreparedQuery(Profile profile, PlanQuery query)
@@ -19,7 +19,7 @@ class PreparedQuery {
   PreparedQuery(const PreparedQuery&) = delete;
   PreparedQuery& operator=(const PreparedQuery&) = delete;
 
-  /// Makes the plan anew.
+  /// Plans the query again.
   Status plan() const {
     auto made = planner_.plan(query_);
     return made ? Status{} : Status(made.error());

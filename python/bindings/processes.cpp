@@ -14,7 +14,7 @@ std::shared_ptr<Processes> processes(Engine& engine) {
   return unwrap(run([&] { return engine.processes(); }));
 }
 
-/// Ends an export. After Ctrl-C the withdrawal goes on by itself.
+/// Ends an export. After Ctrl-C the withdrawal continues on a separate thread.
 void withdraw(Engine& engine, const std::string& name) {
   const auto links = processes(engine);
   const std::function<Result<bool>()> work = [links, name]() -> Result<bool> {

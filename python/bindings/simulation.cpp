@@ -1,4 +1,4 @@
-// Simulated clusters.
+// Python functions for simulated clusters.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -35,7 +35,7 @@ std::unique_ptr<Simulation> open(const std::string& profile, std::optional<int> 
   return unwrap(Simulation::make(std::move(machine), options));
 }
 
-/// Times at which tasks may begin: one value for all of them, or one for each.
+/// Times, in seconds, at which tasks may begin: one value for all tasks, or one for each.
 struct Times {
   const std::vector<std::vector<int>>& after;
   const std::vector<double>& at_s;
@@ -99,7 +99,7 @@ void run_all(Simulation& simulation) {
   unwrap(status);
 }
 
-/// Returns begin and end of each task, as pairs of doubles.
+/// Returns begin and end of each task in seconds, as pairs of doubles in one bytes object.
 nb::bytes times(const Simulation& simulation) {
   std::vector<double> all;
   for (int task = 0; task < simulation.tasks(); ++task) {

@@ -1,4 +1,4 @@
-// The staging service: servers and clients.
+// Servers and clients of the staging service.
 #include "staging/client/client.hpp"
 
 #include <nanobind/stl/map.h>
@@ -32,7 +32,7 @@ struct BoundClient {
   std::unique_ptr<Client> client;
 };
 
-/// What a server answers without waiting for other processes.
+/// Calls a function of a server that does not wait for other processes, without the lock.
 template <typename Call>
 auto ask(const Server& server, const Call& call) {
   unwrap(server.usable());
@@ -270,7 +270,7 @@ void bind_staging_client(nb::module_& module) {
 
 using Corners = std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>;
 
-/// Of each box the server that holds it, then the others that know it: as clients find them.
+/// Returns for each box its primary, then its other index servers, as clients compute them.
 std::vector<std::vector<int>> places(const std::string& variable, int servers,
                                      std::int64_t element_bytes, const Corners& first,
                                      const std::vector<Corners>& boxes,

@@ -34,10 +34,10 @@ constexpr std::array<std::int64_t, 4> remote_requests{64 * KiB, 256 * KiB, 1 * M
 constexpr std::array<std::int64_t, 3> remote_runs{4, 64, 512};
 constexpr int repeats = 3;
 constexpr int handoffs = 60;
-/// Size of the copies whose latency is measured.
+/// Bytes of the copies whose latency is measured.
 constexpr std::int64_t latency_bytes = 1 * MiB;
 constexpr int plans = 60;
-/// Upper limit of the cache per core that is believed: few machines have more.
+/// Largest believed cache for each core, in bytes: few machines have more.
 constexpr std::int64_t cache_bytes_a_core_max = 4 * MiB;
 
 enum MemoryNumber { host0, file0, shared0, host1, far_host0 };
@@ -53,7 +53,8 @@ std::string date_now() {
 
 /// Returns the size of the last-level cache that the system reports; 0 if it reports none.
 std::int64_t last_level_cache_bytes() {
-  // sysfs first: in virtual machines sysconf() reports the host's whole cache, not this share.
+  // sysfs comes first: in virtual machines sysconf() reports the host's whole cache, not this
+  // share.
   std::int64_t largest = 0;
   for (int index = 0; index < 8; ++index) {
     const std::string path =
@@ -71,15 +72,15 @@ std::int64_t last_level_cache_bytes() {
   return largest;
 }
 
-/// Returns the cache that this process can use. Virtual machines report the cache of a whole
-/// socket, which other machines use, too: two cores with a reported cache of 260 MiB copied 16 to
-/// 128 MiB at 10 GB/s through the cache and at 15 GB/s with streaming stores.
+/// Returns the cache that this process can use, in bytes. Virtual machines report the cache of a
+/// whole socket, which other machines use, too: two cores with a reported cache of 260 MiB copied
+/// 16 to 128 MiB at 10 GB/s through the cache and at 15 GB/s with streaming stores.
 std::int64_t cache_bytes_at_hand() {
   const auto cores = static_cast<std::int64_t>(std::max(std::thread::hardware_concurrency(), 1U));
   return std::min(last_level_cache_bytes(), cores * cache_bytes_a_core_max);
 }
 
-/// Returns the graph of this machine, with placeholders for the rates.
+/// Returns the profile of this machine with placeholders for the rates.
 Profile bootstrap(const CalibrationOptions& options) {
   Profile profile;
   profile.host = machine_name();
@@ -113,7 +114,7 @@ Profile bootstrap(const CalibrationOptions& options) {
   return profile;
 }
 
-/// Returns an array of `points` elements of `run` bytes, as a matrix of x by y.
+/// Returns a matrix of x by y elements of `run` bytes.
 Array matrix(std::byte* data, std::int64_t run, std::int64_t x, std::int64_t y,
              const char* layout) {
   Array array;
@@ -141,7 +142,7 @@ class Calibration {
     gpu_side->reset();
     Engine::Options options;
     options.config = options_.config;
-    options.config.lanes = 1;  // one channel at a time is measured
+    options.config.lanes = 1;  // one channel is measured at a time
     options.profile = profile_;
     auto engine = Engine::open(std::move(options));
     if (!engine) return engine.error();
@@ -173,8 +174,9 @@ class Calibration {
     return *found;
   }
 
-  /// Returns the seconds of one copy in tiles of about `request` bytes, from submission to its end.
-  /// The copy uses the channel alone: the time of another hop would count as the channel's.
+  /// Returns the median seconds of one copy in tiles of about `request` bytes, from submission to
+  /// its end. The copy must use one channel only: the time of another hop would count as the
+  /// channel's.
   Result<double> time(const Array& source, const Array& target, std::int64_t request) {
     CopyOptions shortest;
     shortest.planner = PlannerKind::spsl;
@@ -192,7 +194,7 @@ class Calibration {
       const std::int64_t begin = clock_.now_ns();
       const Event event = engine_->copy_along(plan, source, target);
       if (Status status = event.wait(std::chrono::seconds(60)); !status) return status.error();
-      // What is still in the page cache has not been written.
+      // Data that are still in the page cache have not been written to the disk.
       if (target.memory_kind == MemoryKind::file) {
         if (Status status = file_->flush(); !status) return status.error();
       }
@@ -211,8 +213,8 @@ class Calibration {
     return {};
   }
 
-  /// Returns the time of a short copy beyond what its rate explains. `source` and `target` have
-  /// latency_bytes.
+  /// Sets the channel's latency to the part of a short copy's time that its rate does not explain.
+  /// `source` and `target` have latency_bytes.
   Status measure_latency(ChannelSpec& spec, const Array& source, const Array& target) {
     auto seconds = time(source, target, latency_bytes);
     if (!seconds) return seconds.error();
@@ -234,7 +236,8 @@ class Calibration {
     plan->direct = false;
     std::vector<double> seconds;
     for (int k = 0; k < handoffs; ++k) {
-      // Lets the worker fall asleep first, and does not help it by waiting actively.
+      // The pause lets the worker fall asleep, and the wait does not poll, which would help the
+      // worker.
       std::this_thread::sleep_for(std::chrono::microseconds(500));
       const std::int64_t begin = clock_.now_ns();
       const auto ended = engine_->copy_along(plan, source, target).completion();
@@ -247,7 +250,8 @@ class Calibration {
     return {};
   }
 
-  /// Returns the time of a full plan: a transposed matrix to each of the memories.
+  /// Measures the time of a full plan, from a transposed matrix in host memory to each memory in
+  /// turn.
   void measure_planning() {
     const Planner planner(profile_);
     std::vector<double> seconds;
@@ -300,7 +304,7 @@ class Calibration {
     ::close(descriptor);
     Status status = measure_file(path);
     unlink(path.c_str());
-    // A disk without room is no reason to leave the rest unmeasured.
+    // A disk without room must not prevent the other measurements.
     return status ? status : drop_memory(file0);
   }
 
@@ -325,8 +329,9 @@ class Calibration {
     return {};
   }
 
-  /// GPUDirect Storage: the same rates, of memory on each GPU. What the library refuses, on a file
-  /// system that it does not know for example, is left out: files go through pinned memory then.
+  /// Measures the same rates for GPUDirect Storage, with memory on each GPU. A channel that the
+  /// library refuses, for example on a file system that it does not support, is removed: files then
+  /// go through pinned memory.
   void measure_disk_of_gpus(const std::shared_ptr<File>& file) {
     auto& channels = profile_.channels;
     for (std::size_t k = 0; k < channels.size();) {
@@ -361,7 +366,7 @@ class Calibration {
     return measure_disk(spec, file, reads, memory);
   }
 
-  /// The rates between a file and memory that lies as `memory` does.
+  /// Measures the rates between a file and memory of the kind of `memory`.
   Status measure_disk(ChannelSpec& spec, const std::shared_ptr<File>& file, bool reads,
                       const Array& memory) {
     std::vector<Sample> samples;
@@ -394,8 +399,8 @@ class Calibration {
     return disk;
   }
 
-  /// Makes an array with runs like a box of a row-major array, with gaps between them, or a
-  /// contiguous array if run == request.
+  /// Adds the rate of an array with runs like a box of a row-major array, with gaps between them,
+  /// or of a contiguous array if run == request.
   Status file_sample(std::vector<Sample>& samples, const std::shared_ptr<File>& file, bool reads,
                      const Array& place, std::int64_t request, std::int64_t run) {
     const bool whole = run == request;
@@ -428,9 +433,9 @@ class Calibration {
     return {};
   }
 
-  /// Copies in memory and to a process on this machine run on the same cores. Both directions of a
-  /// file share the disk; each direction alone has a lower rate than the faster of the two, on all
-  /// channels together.
+  /// Adds the shared resources. Copies in memory and to a process on this machine run on the same
+  /// cores. Both directions of a file share the disk, whose rate is that of the faster direction;
+  /// each direction also has its own rate, for all channels together.
   void add_resources() {
     enum { cores, disk, disk_reads, disk_writes };
     profile_.resources = {{"host0 cores", 0}, {"disk", 0}, {"disk reads", 0}, {"disk writes", 0}};
@@ -455,7 +460,7 @@ class Calibration {
   std::vector<std::byte> source_;
   std::vector<std::byte> target_;
   std::unique_ptr<Engine> engine_;
-  File* file_ = nullptr;  ///< while the disk is measured
+  File* file_ = nullptr;  ///< set while the disk is measured
   SteadyClock clock_;
 };
 
@@ -493,12 +498,13 @@ Status Calibration::measure_processes() {
     options.accept = true;
     auto other = Engine::open(std::move(options));
     Status status = other ? measure_peer(**other, memory, "calibration") : Status(other.error());
-    if (!status) (void)drop_memory(memory);  // `tranship topology` shows that it is not there
+    if (!status) (void)drop_memory(memory);  // `tranship topology` shows that the memory is missing
   }
   return {};
 }
 
-/// The whole of it in its own layout, or, with a shorter run, a transpose of a quarter.
+/// Adds the rate of a copy of the whole array in its own layout, or, with a shorter run, of a
+/// transpose of a quarter of it.
 Status Calibration::remote_sample(std::vector<Sample>& samples, const Array& remote, bool reads,
                                   std::int64_t request, std::int64_t run) {
   const bool whole = run == request;

@@ -1,4 +1,4 @@
-// Measures this machine, for `tranship calibrate` and for engines that have no profile yet.
+// Measurement of this machine, for `tranship calibrate` and for engines that have no profile yet.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace tranship {
 
-/// What is measured, and how long it may take.
+/// What is measured, and how thoroughly.
 struct CalibrationOptions {
   Config config;
   std::string folder;  ///< folder in which the disk is measured; empty: no disk is measured
-  /// Bytes moved for each sample. Larger is steadier on a noisy machine.
+  /// Bytes moved for each sample. More bytes give steadier rates on a noisy machine.
   std::int64_t sample_bytes = std::int64_t{48} << 20;
-  bool processes = true;  ///< channels to other processes are measured, too
+  bool processes = true;  ///< whether channels to other processes are measured, too
   /// Called with the finished share, from 0 to 1, and the name of the next measurement.
   std::function<void(double share, const std::string& what)> progress;
 };
@@ -24,9 +24,8 @@ struct CalibrationOptions {
 /// Returns the host name of this machine; "machine" if it has none.
 std::string machine_name();
 
-/// Measures this machine. It takes a second or two, and for that time up to 4 x sample_bytes of
-/// memory and of disk.
-/// @error what the operating system refused
+/// Measures this machine in one or two seconds, with up to 4 x sample_bytes of memory and of disk.
+/// @error the operating system's errors
 Result<Profile> calibrate(const CalibrationOptions& options);
 
 }  // namespace tranship

@@ -19,7 +19,7 @@ namespace {
 /// Bytes moved for each sample when an engine waits for the result.
 constexpr std::int64_t quick_sample_bytes = std::int64_t{32} << 20;
 
-/// Returns the names of the driver's device files of GPUs: nvidia0, nvidia1, ….
+/// Returns the number of device files of the driver's GPUs: nvidia0, nvidia1, ….
 int gpus_present() {
   int count = 0;
   std::error_code none;
@@ -50,7 +50,8 @@ Error not_kept(const std::string& path, const std::string& why) {
           "set TRANSHIP_CACHE_FOLDER to a folder that can be written"};
 }
 
-/// Returns the cached profile; an error if it does not exist or cannot be used.
+/// Reads the cached profile.
+/// @error if the file does not exist or cannot be used
 Result<Profile> kept(const std::string& path) {
   std::ifstream file(path);
   std::stringstream text;

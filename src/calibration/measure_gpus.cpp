@@ -19,17 +19,17 @@ constexpr std::int64_t MiB = 1024 * KiB;
 constexpr std::array<std::int64_t, 6> requests{64 * KiB, 256 * KiB, 1 * MiB,
                                                4 * MiB,  16 * MiB,  64 * MiB};
 constexpr std::array<std::int64_t, 5> runs{4, 16, 64, 256, 4 * KiB};
-/// Of transposed samples: a usual tile, and in GPU memory the whole that one launch carries.
+/// Bytes of transposed samples: a usual tile, and in GPU memory all that one launch carries.
 constexpr std::int64_t turned_tile = 4 * MiB;
 constexpr std::int64_t turned_whole = 128 * MiB;
-/// Factor for samples in GPU memory: a sample of the usual size would end in microseconds.
+/// Least bytes of samples in GPU memory: a sample of the usual size would end in microseconds.
 constexpr std::int64_t bytes_in_memory = 256 * MiB;
 constexpr std::int64_t emulated_bytes = 1 * MiB;
 constexpr std::int64_t latency_bytes = 1 * MiB;
 constexpr std::int64_t requests_most = 256;
 constexpr int repeats = 3;
 
-/// A matrix of elements of `run` bytes, transposed: as many as `bytes` hold.
+/// Returns the transpose of a nearly square matrix of elements of `run` bytes, `bytes` in all.
 LoopNest transposed(std::int64_t bytes, std::int64_t run) {
   const std::int64_t side = square_side(bytes / run);
   const std::int64_t other = bytes / run / side;
@@ -47,14 +47,14 @@ LoopNest contiguous(std::int64_t bytes) {
   return nest;
 }
 
-/// Two buffers and the channel between them.
+/// Samples of one channel, between two buffers.
 class Samples {
  public:
   Samples(GpuChannel& channel, std::byte* source, std::byte* target)
       : channel_(channel), source_(source), target_(target) {}
 
   /// Returns the median seconds from the start of `count` requests, side by side in the buffers, to
-  /// their end.
+  /// the end of the last one.
   Result<double> seconds(const LoopNest& nest, std::int64_t count) {
     std::vector<double> all;
     for (int k = 0; k < repeats; ++k) {
@@ -107,7 +107,7 @@ Status measure(Engine& engine, const Profile& profile, ChannelSpec& spec, std::i
   if (!target) return target.error();
   Samples samples(engine.gpu_side()->channel(spec), static_cast<std::byte*>(source->get()),
                   static_cast<std::byte*>(target->get()));
-  // The first touch of a buffer by a GPU costs more than any later one.
+  // A GPU's first access to a buffer costs more than any later one.
   if (auto warm = samples.seconds(contiguous(bytes), 1); !warm) return warm.error();
   std::vector<Sample> rates;
   const auto add = [&](const LoopNest& nest, std::int64_t request, std::int64_t run) -> Status {
@@ -153,7 +153,7 @@ Status measure_gpus(Engine& engine, Profile& profile, std::int64_t sample_bytes,
     report(spec.name);
     const bool in_memory = spec.kind == ChannelKind::gpu_copy || spec.kind == ChannelKind::gpu_peer;
     std::int64_t bytes = in_memory ? std::max(sample_bytes, bytes_in_memory) : sample_bytes;
-    // Emulated GPUs are slow, and their rates mean nothing.
+    // Emulated GPUs are slow, and their rates have no meaning.
     if (engine.gpus()->emulated()) bytes = std::min(sample_bytes, emulated_bytes);
     if (Status status = measure(engine, profile, spec, bytes); !status) return status;
   }

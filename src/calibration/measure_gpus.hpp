@@ -1,4 +1,4 @@
-// Measures the channels of this machine's GPUs: a part of the calibration.
+// Measurement of the channels of this machine's GPUs, as a part of the calibration.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,9 @@ namespace tranship {
 /// Returns the shorter side of a nearly square matrix of `elements` elements: a power of two.
 std::int64_t square_side(std::int64_t elements);
 
-/// Measures the GPUs' channels of `profile`, as `engine` drives them: requests one behind another
-/// in a stream, as many as the sample's bytes hold. `report` is called with the name of each
-/// channel.
-/// @error what the driver refused; out_of_memory
+/// Measures the GPUs' channels of `profile`, as `engine` drives them: consecutive requests in a
+/// stream, as many as the sample's bytes hold. Calls `report` with the name of each channel.
+/// @error the driver's errors; out_of_memory
 Status measure_gpus(Engine& engine, Profile& profile, std::int64_t sample_bytes,
                     const std::function<void(const std::string&)>& report);
 

@@ -9,7 +9,7 @@
 namespace tranship::fabric {
 namespace {
 
-/// Returns the key that all engines of this process share which were given none.
+/// Returns the key that all engines of this process without a key of their own share.
 Result<Key> process_key() {
   static std::mutex mutex;
   static std::optional<Key> made;

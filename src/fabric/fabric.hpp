@@ -1,4 +1,4 @@
-// Exports arrays to other processes, and reaches those that other processes export.
+// Exports of arrays to other processes, and access to the arrays that other processes export.
 #pragma once
 
 #include <chrono>
@@ -25,55 +25,57 @@ struct FabricOptions {
     network,    ///< TCP even on one machine: for tests.
   };
 
-  /// Whether other processes may connect to this one. Processes of this machine do so over a
+  /// Whether other processes may connect to this one. Processes of this machine connect over a
   /// Unix-domain socket.
   bool accept = true;
-  /// HOST:PORT at which to listen for other machines; port 0 takes a free one; empty: at none. Use
-  /// 0.0.0.0:0 to be reached over every interface.
+  /// HOST:PORT at which to listen for other machines; port 0 selects a free port; empty: none. Use
+  /// 0.0.0.0:0 to listen on all interfaces.
   std::string listen{};
-  /// The key that both sides of a connection over a network prove to have. None: this process
-  /// makes one, which its contact file carries.
+  /// The key that both sides of a connection over a network prove to have. None: this process makes
+  /// a key, which its contact file contains.
   std::optional<Key> key{};
   /// Users of this machine, besides this process's own, that may connect and be connected to.
   std::vector<uid_t> users{};
   /// Path of the contact file, which is written when the fabric opens and removed when it closes;
   /// empty: there is none.
   std::string contact_file{};
-  /// How long withdraw(), disconnect() and close() wait for copies that peers have begun. A peer
-  /// is never given up because it is silent.
+  /// How long withdraw(), disconnect() and close() wait for copies that peers have begun. No peer
+  /// is declared lost only because its process is silent.
   std::chrono::milliseconds peer_timeout{2000};
-  /// A connection over a network that breaks and is not made anew within this time is lost.
+  /// Time within which a broken connection over a network must be made again; after it, the peer is
+  /// lost.
   std::chrono::milliseconds reconnect{1000};
-  /// Connections over a network are encrypted by TLS 1.3 under the key, and peers that do not
+  /// Whether connections over a network are encrypted by TLS 1.3 under the key; peers that do not
   /// encrypt are refused. Both sides must set it.
   bool tls = false;
-  /// Messages over a network carry a checksum in both directions if one side sets this.
+  /// Whether messages over a network carry a checksum; one side's setting applies to both
+  /// directions.
   bool wire_checksum = false;
   /// Number of sockets of each connection that this process makes over a network, 1 to 16. All but
   /// the first carry messages with bulk.
   int network_sockets = 1;
-  /// How long the progress thread looks for messages, and a service thread for the next call,
+  /// How long the progress thread polls for messages, and a service thread for the next call,
   /// before it sleeps. Raise it on machines with many cores: waking costs more than an answer.
   std::chrono::microseconds spin = spin_default;
   int service_threads = 8;  ///< Threads that serve all requesters.
   int slots_per_peer = 8;   ///< Commands in flight on a link; raise it for far networks.
   std::int64_t slot_bytes = 256 * 1024;  ///< Bytes of a slot, which should stay in a core's cache.
-  std::int64_t inside_bytes = SlotGeometry{}.inside_bytes;  ///< As SlotGeometry has it: for tests.
+  std::int64_t inside_bytes = SlotGeometry{}.inside_bytes;  ///< As in SlotGeometry: for tests.
   int peers_max = 4096;  ///< Largest number of connections to and from this process.
   Transport transport = Transport::automatic;
-  /// Moves long runs beside the wire, between processes that have carriers of the same kind.
+  /// Moves long runs outside the wire, between processes that have carriers of the same kind.
   std::shared_ptr<BulkCarrier> carrier{};
-  /// Why there is no carrier though the settings ask for one, for messages.
+  /// Why there is no carrier although the settings ask for one, for messages.
   std::string no_carrier{};
   ExecuteRequest execute;  ///< Carries out requests to exports that have an attachment.
   CopyNests copy;          ///< The host copier; required.
-  AnswerCall answer;       ///< Answers calls of requesters; empty: they are refused.
-  // The following are called on the progress thread, and must not block.
-  /// Called when a requester's connection has ended. Its process may still touch the memory that
-  /// it was granted.
+  AnswerCall answer;       ///< Answers calls of requesters; empty: calls are refused.
+  // The following functions are called on the progress thread, and must not block.
+  /// Called when a requester's connection has ended. The requester's process may still access the
+  /// memory that it was granted.
   std::function<void(RequesterId, bool cleanly)> on_requester_lost;
-  /// Called when a lost requester, and all that works for it, can touch no memory of this process
-  /// any more.
+  /// Called when a lost requester, and all work for it, can no longer access memory of this
+  /// process.
   std::function<void(RequesterId, bool cleanly)> on_requester_gone;
   /// Called with a body that the peer passed to notify().
   std::function<void(PeerId, std::span<const std::byte>)> on_notice;
@@ -93,6 +95,7 @@ class FabricCore;
 /// messages (tens of microseconds); RemoteChannel moves the data.
 class Fabric {
  public:
+  /// Opens a fabric.
   /// @error invalid_argument or io if the address cannot be listened on or the contact file not
   ///        written; unsupported if it is to listen on a network and there is no libcrypto, or no
   ///        libssl for `tls`
@@ -102,7 +105,8 @@ class Fabric {
   /// Returns what another process passes to connect(): the text of a Contact. It holds no key.
   std::string contact() const;
 
-  /// From now on also accepts connections over a network that prove to have `key`.
+  /// Accepts connections over a network that prove to have `key`, from now on, in addition to
+  /// others.
   void accept_key(const Key& key);
 
   /// Connects to a process, and returns its id.
@@ -115,13 +119,13 @@ class Fabric {
   /// Ends a connection. Requests to its arrays fail from then on.
   Status disconnect(PeerId peer);
 
-  /// Lets peers look up the array by its name.
+  /// Exports an array: peers can look it up by its name.
   /// @error as ExportTable::add()
   Status export_array(ExportedArray array);
 
-  /// Ends an export. When it returns success no peer touches the array's memory any more.
+  /// Ends an export. After a successful return no peer can access the array's memory.
   /// @error not_found if there is no such export; timeout if a peer's copy takes longer than
-  ///        peer_timeout: no new copy can begin, and another call goes on waiting
+  ///        peer_timeout: no new copy can begin, and a further call continues to wait
   Status withdraw(const std::string& name);
 
   Result<std::shared_ptr<RemoteArray>> lookup(PeerId peer, const std::string& name,
@@ -129,22 +133,22 @@ class Fabric {
   Result<std::vector<std::string>> names(PeerId peer, std::chrono::milliseconds timeout);
 
   /// Sends a question of at most slot_bytes to the peer's `answer`, and waits for the reply, which
-  /// is as long at most. Returns the length of the reply, in bytes. A call that fails by timeout or
-  /// peer_lost may have been carried out. Cost: some microseconds on one machine.
-  /// `interrupted` is called now and then on the caller's thread.
+  /// also has at most slot_bytes. Returns the length of the reply, in bytes. A call that fails by
+  /// timeout or peer_lost may have been carried out. Cost: some microseconds on one machine.
+  /// `interrupted` is called repeatedly on the caller's thread.
   /// @error the error of `answer`; timeout; peer_lost; closed after disconnect()
-  /// @error invalid_argument if it does not fit; cancelled if `interrupted` returned true
+  /// @error invalid_argument if the question does not fit; cancelled if `interrupted` returned true
   Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
                           std::span<std::byte> reply, std::chrono::milliseconds timeout,
                           const std::function<bool()>& interrupted = {});
 
   /// Sends a question without waiting for a reply. Questions arrive in order, unless the peer is
-  /// lost or the connection ends before.
-  /// @error peer_lost; closed after disconnect(); invalid_argument if it does not fit
+  /// lost or the connection ends first.
+  /// @error peer_lost; closed after disconnect(); invalid_argument if the question does not fit
   Status tell(PeerId peer, std::span<const std::byte> question);
 
-  /// Sends a requester a message that it has not asked for, with which its `on_notice` is called.
-  /// Messages to one requester arrive in order; to a lost requester nothing is sent.
+  /// Sends a requester an unsolicited message, with which its `on_notice` is called. Messages to
+  /// one requester arrive in order; a lost requester is sent none.
   Status notify(RequesterId requester, std::vector<std::byte> body);
 
   /// Returns the peer's process, host and contact, for messages; empty if there is no such peer.

@@ -1,4 +1,4 @@
-// What this build was made with for NVIDIA GPUs, on whatever machine it runs.
+// What this build supports of NVIDIA GPUs, whatever machine it runs on.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 namespace tranship {
 
 struct CudaBuild {
-  bool built_in = false;      ///< whether kernels and the channel are in this build
-  std::string version;        ///< of the CUDA runtime that is linked, such as "13.0"; empty: none
-  std::string architectures;  ///< of the kernels, as CMake has them: "80;90-real"; empty: none
+  bool built_in = false;      ///< whether this build has the CUDA kernels and channel
+  std::string version;        ///< version of the linked CUDA runtime, such as "13.0"; empty: none
+  std::string architectures;  ///< CMake's architectures of the kernels: "80;90-real"; empty: none
 };
 
 CudaBuild cuda_build();

@@ -1,5 +1,5 @@
-// The GPUs of this machine through the CUDA runtime, which is linked statically: on a machine
-// without a driver, open() says so and nothing else is ever called.
+// The GPUs of this machine, through the statically linked CUDA runtime. On a machine without a
+// driver, open() returns an error, and no other function is called.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -23,7 +23,8 @@ namespace {
 
 static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(IpcHandle::handle));
 
-/// Of the driver's functions that are asked for: later ones would need a later driver.
+/// Version of the driver functions that are requested: functions of a later version would need a
+/// later driver.
 constexpr unsigned int driver_interface_version = 12000;
 
 ErrorCode code_of(cudaError_t code) {
@@ -42,7 +43,8 @@ std::string text_of(cudaError_t code) {
   return std::string(cudaGetErrorString(code)) + " (" + cudaGetErrorName(code) + ")";
 }
 
-/// Takes the error out of CUDA's record of the last one, which other code of this thread reads.
+/// Returns an error for `code`, and clears CUDA's last error, which other code on this thread
+/// reads.
 Error failure(cudaError_t code, const char* call, int device, const std::string& advice = {}) {
   (void)cudaGetLastError();
   std::string message = std::string(call) + " failed";
@@ -55,7 +57,8 @@ Error failure(cudaError_t code, const char* call, int device, const std::string&
   return Error{code_of(code), std::move(message)};
 }
 
-/// What cannot be released was never made; a failed GPU or the process's end is no bug of ours.
+/// Fails if CUDA never made what is released. Errors of a failed GPU, or at the end of the process,
+/// are ignored.
 void check_released(cudaError_t code) {
   if (code == cudaSuccess) return;
   (void)cudaGetLastError();
@@ -64,8 +67,8 @@ void check_released(cudaError_t code) {
         "what is given back to CUDA did not come from it");
 }
 
-/// Another stream's capture in this process forbids allocations and questions in all threads that
-/// do not say that they know what they do.
+/// Sets the thread's capture mode to relaxed for a scope. While another stream of this process is
+/// being captured, CUDA otherwise refuses allocations and queries in all threads.
 class DuringCapture {
  public:
   DuringCapture() { exchange(); }
@@ -121,8 +124,8 @@ Status run(const char* name, int device, const Call& call) {
 cudaStream_t handle_of(const GpuStream& stream) { return static_cast<cudaStream_t>(stream.handle); }
 cudaEvent_t handle_of(const GpuEvent& event) { return static_cast<cudaEvent_t>(event.handle); }
 
-/// Copies and events go to their stream's GPU whatever is current, but for the default streams,
-/// which are those of the current GPU.
+/// Runs `call` for a stream. Copies and events run on the GPU of their stream whatever GPU is
+/// current; only the default streams belong to the current GPU.
 template <typename Call>
 Status run_in(const GpuStream& stream, const char* name, const Call& call) {
   const bool is_default = reinterpret_cast<std::uintptr_t>(stream.handle) <=
@@ -139,7 +142,7 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// The NUMA node that sysfs knows for a PCI device; -1 if it knows none.
+/// Returns the NUMA node of a PCI device from sysfs; -1 if sysfs has none.
 int numa_node_of(std::string bus) {
   for (char& letter : bus) {
     letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
@@ -149,7 +152,7 @@ int numa_node_of(std::string bus) {
   return file >> node ? node : -1;
 }
 
-/// Ranges of memory by their first addresses. Any thread.
+/// Ranges of pinned memory, by their first addresses. Threads: all.
 class PinnedRanges {
  public:
   void add(const std::byte* begin, std::int64_t bytes) {
@@ -173,7 +176,7 @@ class PinnedRanges {
 
 class CudaGpus final : public Gpus {
  public:
-  /// @error what the driver refused
+  /// @error the driver's error
   static Result<std::shared_ptr<Gpus>> open(int count);
   ~CudaGpus() override;
 
@@ -215,7 +218,7 @@ class CudaGpus final : public Gpus {
   void close_ipc_handle(std::byte* address) override;
 
  private:
-  /// Tells an allocation of another process apart, for each GPU that opened it.
+  /// Identifies an allocation of another process, as opened for one of the GPUs here.
   struct Key {
     std::array<std::byte, 64> handle{};
     std::uint64_t allocation = 0;
@@ -237,11 +240,11 @@ class CudaGpus final : public Gpus {
   }
 
   std::vector<GpuInfo> list_;
-  std::vector<char> peers_;  // [from][to]
+  std::vector<char> peers_;  // indexed by [from][to]
   decltype(&cuMemGetAddressRange) address_range_ = nullptr;
   decltype(&cuPointerGetAttribute) pointer_attribute_ = nullptr;
 
-  PinnedRanges pinned_;  ///< what was pinned here: known without asking the driver
+  PinnedRanges pinned_;  ///< memory that this process pinned: found without a call of the driver
   std::mutex ipc_lock_;
   std::map<Key, std::byte*> opened_;
   std::map<std::byte*, Opened> bases_;
@@ -304,8 +307,8 @@ Status CudaGpus::join_peers() {
       if (reachable == 0) continue;
       const cudaError_t code = on(from, [&] { return cudaDeviceEnablePeerAccess(to, 0); });
       if (code != cudaSuccess) (void)cudaGetLastError();
-      // Another library of the process may have joined them. Any other refusal: not joined, and
-      // the planner goes through the host.
+      // cudaErrorPeerAccessAlreadyEnabled: another library of the process has enabled the access.
+      // After any other error the GPUs are not peers, and the planner uses a path through the host.
       peers_[pair(from, to)] = code == cudaSuccess || code == cudaErrorPeerAccessAlreadyEnabled;
     }
   }
@@ -316,7 +319,8 @@ Result<std::shared_ptr<Gpus>> CudaGpus::open(int count) {
   std::shared_ptr<CudaGpus> gpus(new CudaGpus);
   for (int device = 0; device < count; ++device) {
     if (auto status = gpus->describe(device); !status) return status.error();
-    // The first use makes the context: here, where a busy or broken GPU gets a clear message.
+    // The first use creates the GPU's context: it happens here, so that a busy or broken GPU gets a
+    // clear error message.
     const cudaError_t code = on(device, [] { return cudaFree(nullptr); });
     if (code != cudaSuccess) {
       return failure(code, "the first use", device,
@@ -629,7 +633,7 @@ Result<std::byte*> CudaGpus::open_ipc_handle(const IpcHandle& ipc, int device) {
     opened_.emplace(key, base);
     return base + ipc.offset_bytes;
   }
-  // CUDA counted one mapping twice: for another GPU, or for what lay at that address before.
+  // CUDA counted one mapping twice: for another GPU, or for memory that lay at this address before.
   check_released(on(device, [&] { return cudaIpcCloseMemHandle(address); }));
   if (entry->second.key.allocation != ipc.allocation) {
     return Error{ErrorCode::io,

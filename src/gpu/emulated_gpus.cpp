@@ -1,6 +1,7 @@
-// GPUs whose memory is the host's. Work runs at once on the calling thread; events are reached at
-// the second question, so that a caller that does not poll fails here too. It is stricter than
-// CUDA where CUDA may go wrong silently: ranges, pageable memory in kernels, released handles.
+// Emulated GPUs, whose memory is host memory. Work runs at once on the calling thread; an event is
+// reached only at the second query, so that a caller that does not poll fails here too. Calls for
+// which CUDA may fail silently are refused: ranges beyond an allocation, pageable memory in
+// kernels, released handles.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -27,12 +28,12 @@ namespace {
 constexpr std::int64_t memory_bytes_of_each = std::int64_t{4} << 30;
 constexpr std::int64_t page_bytes = 4096;
 constexpr int multiprocessors_of_each = 4;
-/// CUDA's own streams (default, legacy, per thread) have handles up to this.
+/// Largest handle of CUDA's named streams (default, legacy, per thread).
 constexpr std::uintptr_t named_stream_max = 2;
 
 std::uintptr_t number_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
-/// What the bytes of an IPC handle hold.
+/// Contents of the bytes of an IPC handle.
 struct Handle {
   std::int32_t process = 0;
   std::int32_t descriptor = -1;
@@ -41,7 +42,7 @@ struct Handle {
 };
 static_assert(sizeof(Handle) <= sizeof(IpcHandle::handle));
 
-/// Maps the memory of another process through /proc, as a driver does by other means.
+/// Maps the memory of another process through /proc, in place of the driver.
 Result<std::shared_ptr<SharedMemory>> open_memory(const Handle& handle) {
   const std::string path =
       "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.descriptor);
@@ -62,15 +63,15 @@ struct FreeMemory {
   void operator()(std::byte* address) const { std::free(address); }
 };
 
-/// Addresses that a GPU reaches.
+/// A range of addresses that a GPU can access.
 struct AddressRange {
   PointerInfo info;
   std::int64_t bytes = 0;
-  bool registered = false;                       ///< by pin()
-  bool opened = false;                           ///< from an IPC handle
-  std::int64_t users = 1;                        ///< of an opened range
-  std::shared_ptr<SharedMemory> device_memory;   ///< of device memory
-  std::unique_ptr<std::byte, FreeMemory> block;  ///< of pinned memory that was allocated here
+  bool registered = false;                       ///< pinned by pin()
+  bool opened = false;                           ///< opened from an IPC handle
+  std::int64_t users = 1;                        ///< open IPC handles, if `opened`
+  std::shared_ptr<SharedMemory> device_memory;   ///< owner, for device memory
+  std::unique_ptr<std::byte, FreeMemory> block;  ///< owner, for pinned memory allocated here
 };
 
 struct EmulatedStream {
@@ -80,7 +81,7 @@ struct EmulatedStream {
 
 struct EmulatedEvent {
   int device = 0;
-  int questions_left = 0;  ///< that are answered "not yet"
+  int questions_left = 0;  ///< number of queries that are still answered with false
 };
 
 class EmulatedGpus final : public Gpus {
@@ -125,17 +126,17 @@ class EmulatedGpus final : public Gpus {
   void close_ipc_handle(std::byte* address) override;
 
  private:
-  using Ranges = std::map<std::uintptr_t, AddressRange>;  // by base address; they do not overlap
+  using Ranges = std::map<std::uintptr_t, AddressRange>;  // by base address; ranges do not overlap
 
   bool known(int device) const { return device >= 0 && device < static_cast<int>(list_.size()); }
   int device_of(const std::string& bus) const;
-  /// The range that holds `address`, or end(). Under memory_lock_.
+  /// Returns the range that holds `address`, or end(). The caller holds memory_lock_.
   Ranges::const_iterator find(const void* address) const;
   void add(std::byte* base, AddressRange range);
   void remove(std::byte* base, MemoryKind kind);
-  /// Whether `bytes` from `address` stay in the range that they start in.
+  /// Returns an error if `bytes` from `address` go beyond the range in which they start.
   Status fits(const char* side, const std::byte* address, std::int64_t bytes) const;
-  /// Whether a kernel of that GPU may read and write there.
+  /// Returns an error if a kernel of that GPU may not access the address.
   Status reaches(int device, const char* side, const std::byte* address) const;
   Status reaches(int device, const std::byte* source, const std::byte* target) const;
   Result<std::shared_ptr<EmulatedStream>> stream_of(const GpuStream& stream) const;
@@ -144,8 +145,8 @@ class EmulatedGpus final : public Gpus {
 
   mutable std::shared_mutex memory_lock_;
   Ranges ranges_;
-  std::vector<std::int64_t> used_bytes_;  // of each GPU
-  /// Process, inode and descriptor of an opened IPC handle: where it lies here.
+  std::vector<std::int64_t> used_bytes_;  // one entry for each GPU
+  /// Address here of each opened IPC handle, by process, inode and descriptor.
   std::map<std::tuple<std::int32_t, std::uint64_t, std::int32_t>, std::byte*> opened_;
 
   mutable std::mutex work_lock_;
@@ -340,7 +341,7 @@ void EmulatedGpus::release(const GpuEvent& event) {
 Status EmulatedGpus::record(const GpuEvent& event, const GpuStream& stream) {
   auto lane = stream_of(stream);
   if (!lane) return lane.error();
-  std::lock_guard ran((*lane)->lock);  // the event stands behind what another thread is running
+  std::lock_guard ran((*lane)->lock);  // the event follows the work that another thread runs
   std::lock_guard held(work_lock_);
   const auto found = events_.find(event.handle);
   CHECK(found != events_.end(), "the event is not of these emulated GPUs");
@@ -363,7 +364,7 @@ Status EmulatedGpus::wait(const GpuStream& stream, const GpuEvent& event) {
   if (!lane) return lane.error();
   std::lock_guard held(work_lock_);
   CHECK(events_.count(event.handle) == 1, "the event is not of these emulated GPUs");
-  return {};  // what stood before the event has run
+  return {};  // the work before the event has already run
 }
 
 Status EmulatedGpus::fits(const char* side, const std::byte* address, std::int64_t bytes) const {
@@ -372,7 +373,7 @@ Status EmulatedGpus::fits(const char* side, const std::byte* address, std::int64
   if (found == ranges_.end()) return {};
   const auto left =
       found->second.bytes - static_cast<std::int64_t>(number_of(address) - found->first);
-  // Registered memory may be the middle of a larger array, of which the rest is pageable.
+  // Pinned memory may be the middle of a larger array, of which the rest is pageable.
   if (bytes <= left) return {};
   return Error{ErrorCode::invalid_argument,
                "a copy of " + std::to_string(bytes) + " bytes leaves the allocation at its " +

@@ -8,20 +8,23 @@
 namespace tranship {
 namespace {
 
-/// Runs from which on one kernel carries them all.
+/// Smallest number of runs that one kernel carries together.
 constexpr std::size_t pieces_least = 4;
-/// A longer run of several moves is cut into pieces of this length: all get as many threads.
+/// Largest piece, in bytes, of a longer run of several moves: cutting gives all pieces as many
+/// threads.
 constexpr std::int64_t piece_bytes_most = 64 * 1024;
-/// Runs from which a copy engine's command costs less than what a kernel loses over the link.
+/// Smallest mean run, in bytes, for which a copy engine's command costs less than a kernel loses
+/// over the link.
 constexpr std::int64_t engine_run_least = 256 * 1024;
-/// Nests from which on a table costs less than their launches.
+/// Smallest number of nests for which a table costs less than a launch for each.
 constexpr std::size_t list_least = 3;
-/// Rows from which a copy engine is as fast over the link as with long runs.
+/// Smallest row, in bytes, with which a copy engine is as fast over the link as with long runs.
 constexpr std::int64_t engine_row_least = 64;
-/// Copy commands that one nest may take: each costs the caller a few microseconds.
+/// Most copy commands for one nest: each costs the caller a few microseconds.
 constexpr std::int64_t engine_commands_most = 4;
 
-/// The three inner loops as one command of a copy engine, if it can walk them.
+/// Returns the element and the two inner loops as one command of a copy engine, if it can walk
+/// them.
 std::optional<PitchedCopy> pitched(const LoopNest& nest) {
   PitchedCopy shape;
   shape.width_bytes = nest.element_bytes;
@@ -55,10 +58,10 @@ bool long_runs(std::span<const LoopNest> nests) {
   return bytes / static_cast<std::int64_t>(nests.size()) >= engine_run_least;
 }
 
-/// Whether one kernel should carry the nests as a list of pieces.
+/// Returns whether one kernel should carry the nests as a list of pieces.
 bool in_pieces(std::span<const IndexedNest> nests, GpuWay way) {
   std::int64_t bytes = 0;
-  std::int64_t commands = 0;  // that copy engines would take
+  std::int64_t commands = 0;  // commands that copy engines would need
   for (const IndexedNest& one : nests) {
     if (one.nest.rank > 0) return false;
     const auto entries = static_cast<std::int64_t>(one.entries.size());
@@ -74,7 +77,7 @@ bool in_pieces(std::span<const IndexedNest> nests, GpuWay way) {
   return commands > 1 && !by_engines;
 }
 
-/// How many moves of an indexed nest one piece holds.
+/// Returns how many moves of an indexed nest go into one piece.
 std::int64_t moves_of_piece(const IndexedNest& one) {
   const std::int64_t bytes = one.nest.element_bytes;
   const bool touch = one.source_step == bytes && one.target_step == bytes;
@@ -149,7 +152,7 @@ Status GpuWork::enqueue_lists(const GpuStream& stream, std::span<const LoopNest>
     at += table_bytes(*list);
   }
   const std::byte* table = table_;
-  // A GPU without room for the table reads it where it is.
+  // If the GPU has no room for the table, the kernel reads it from pinned memory.
   if (way != GpuWay::past_engines && reserve_on_gpu(stream.device, bytes)) {
     if (Status status = gpus_->copy(stream, table_, on_gpu_, bytes); !status) return status;
     table = on_gpu_;

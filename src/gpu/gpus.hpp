@@ -1,5 +1,5 @@
-// The GPUs of this machine as the channels use them. One implementation calls CUDA; another has its
-// "device memory" in host memory, so that everything above it is tested where there is no GPU.
+// The GPUs of this machine, as the channels use them. One implementation calls CUDA; the other
+// keeps its "device memory" in host memory, so that the code above is tested without a GPU.
 #pragma once
 
 #include <array>
@@ -18,11 +18,11 @@ namespace tranship {
 
 struct PointerInfo {
   MemoryKind kind = MemoryKind::host;
-  int device = -1;  ///< of device and managed memory
+  int device = -1;  ///< for device and managed memory
 };
 
 struct GpuInfo {
-  std::string name;  ///< as the driver says, such as "NVIDIA H200"
+  std::string name;  ///< name from the driver, such as "NVIDIA H200"
   std::string bus;   ///< PCI address
   std::int64_t memory_bytes = 0;
   int multiprocessors = 0;
@@ -35,8 +35,8 @@ struct GpuStream {
   void* handle = nullptr;  ///< cudaStream_t
 };
 
-/// A CUDA event, which stands behind the work that was in a stream when it was recorded. Does not
-/// own it.
+/// A CUDA event, which marks the work that was in a stream when the event was recorded. Does not
+/// own the CUDA event.
 struct GpuEvent {
   int device = 0;
   void* handle = nullptr;  ///< cudaEvent_t
@@ -45,12 +45,12 @@ struct GpuEvent {
 /// Handle with which another process of this machine opens an allocation of this one (CUDA IPC).
 struct IpcHandle {
   std::array<std::byte, 64> handle{};  ///< cudaIpcMemHandle_t
-  std::string bus;  ///< PCI address of its GPU, since numbers differ between processes
+  std::string bus;  ///< PCI address of the GPU, since GPU numbers differ between processes
   std::int64_t offset_bytes = 0;  ///< from the allocation's base to the address
   std::uint64_t allocation = 0;   ///< distinguishes allocations at one address
 };
 
-/// One row of a copy engine's 2-D or 3-D copy. Strides in bytes.
+/// Shape of a copy engine's 2-D or 3-D copy: rows of bytes in planes. Strides in bytes.
 struct PitchedCopy {
   std::int64_t width_bytes = 0;
   std::int64_t rows = 1;
@@ -76,7 +76,7 @@ class Gpus {
 
   virtual const std::vector<GpuInfo>& list() const = 0;
   virtual bool emulated() const = 0;
-  /// Whether kernels and copies on `from` reach the memory of `to` directly.
+  /// Returns whether kernels and copies on `from` can access the memory of `to` directly.
   virtual bool peers(int from, int to) const = 0;
 
   /// Makes the GPU the calling thread's current one, for libraries that ask CUDA for it.
@@ -88,20 +88,20 @@ class Gpus {
   virtual void release(int device, std::byte* address) = 0;
   virtual Result<std::byte*> allocate_pinned(std::int64_t bytes) = 0;
   virtual void release_pinned(std::byte* address) = 0;
-  /// Makes pageable memory pinned for every GPU; whole pages.
+  /// Makes whole pages of pageable memory pinned, for every GPU.
   virtual Status pin(std::byte* address, std::int64_t bytes) = 0;
   virtual void unpin(std::byte* address) = 0;
 
-  /// `urgent` streams overtake others where the hardware lets them.
+  /// Makes a stream. urgent: Its work overtakes that of other streams where the hardware allows it.
   virtual Result<GpuStream> make_stream(int device, bool urgent) = 0;
   virtual void release(const GpuStream& stream) = 0;
   virtual Result<GpuEvent> make_event(int device) = 0;
   virtual void release(const GpuEvent& event) = 0;
   virtual Status record(const GpuEvent& event, const GpuStream& stream) = 0;
   /// Returns whether the work before the event has ended.
-  /// @error what that work failed with
+  /// @error the error with which that work failed
   virtual Result<bool> reached(const GpuEvent& event) = 0;
-  /// Lets later work of `stream` start after the event.
+  /// Makes later work of `stream` start after the event.
   virtual Status wait(const GpuStream& stream, const GpuEvent& event) = 0;
   virtual bool capturing(const GpuStream& stream) const = 0;
 
@@ -111,10 +111,12 @@ class Gpus {
                       const PitchedCopy& shape) = 0;
   virtual Status launch(const GpuStream& stream, const gpu::KernelPlan& plan,
                         const std::byte* source, std::byte* target) = 0;
-  /// `pieces` lies in pinned memory and stays valid until the kernel has ended.
+  /// Launches a kernel for a list of pieces. `pieces` lies in pinned memory and stays valid until
+  /// the kernel has ended.
   virtual Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
                         const std::byte* source, std::byte* target) = 0;
-  /// The table lies in memory that the GPU reads, and stays valid until the kernel has ended.
+  /// Launches a kernel for a list of nests. The table lies in memory that the GPU can read, and
+  /// stays valid until the kernel has ended.
   virtual Status launch(const GpuStream& stream, const gpu::NestTable& table,
                         const std::byte* source, std::byte* target) = 0;
 

@@ -1,4 +1,4 @@
-// Stands for cuda_gpus.cpp in a build that found no CUDA compiler.
+// Replaces cuda_gpus.cpp in a build without a CUDA compiler.
 #include "gpu/gpus.hpp"
 
 namespace tranship {

@@ -1,4 +1,4 @@
-// What the copy engines accept of a pitched copy, the same for real and for emulated GPUs.
+// Limits of the copy engines on a pitched copy, the same for real and for emulated GPUs.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace tranship {
 
-/// CUDA's cudaDeviceProp::memPitch on every GPU so far.
+/// CUDA's cudaDeviceProp::memPitch, in bytes, on every GPU so far.
 constexpr std::int64_t pitch_bytes_max = std::numeric_limits<std::int32_t>::max();
 
-/// The same copy with dimensions of extent 1 last, and pitches set where they do not count.
-/// @error invalid_argument if the copy engines cannot carry it: a kernel can
+/// Returns the same copy with dimensions of extent 1 last, and with valid pitches where they have
+/// no effect.
+/// @error invalid_argument if the copy engines cannot carry the copy: a kernel can
 inline Result<PitchedCopy> plain_pitches(PitchedCopy shape) {
   CHECK(shape.width_bytes >= 0 && shape.rows >= 0 && shape.planes >= 0,
         "the extents of a pitched copy are not negative");

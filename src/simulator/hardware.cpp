@@ -10,7 +10,7 @@
 namespace tranship {
 namespace {
 
-/// Least number of requests that a channel accepts, so that it has the next one when one ends.
+/// Smallest number of requests that a channel accepts, so that it always has a next one.
 constexpr int requests_min = 2;
 /// Largest number of small requests that hide each other's latency.
 constexpr int requests_max = 64;
@@ -26,7 +26,7 @@ BufferSource tokens() {
   return {[](std::int64_t) { return token(); }, [](std::byte*, std::int64_t) {}};
 }
 
-/// Numbers of up to 24, 20 and 20 bits in one.
+/// Combines numbers of up to 24, 20 and 20 bits into one.
 std::uint64_t key_of(int ordinal, int first_node, int second_node) {
   return static_cast<std::uint64_t>(ordinal) << 40 | static_cast<std::uint64_t>(first_node) << 20 |
          static_cast<std::uint64_t>(second_node);
@@ -134,7 +134,7 @@ int Hardware::resource(const NodePair& nodes, int resource) {
   const int slots = nodes.second >= 0 ? 2 : 1;
   const int each = listed_ ? 0 : cluster_.resources_each();
   const bool own = resource < slots * each;
-  // The cluster's own resources take a node that no node has.
+  // The key of a resource of the whole cluster has a node number that no node has.
   const std::uint64_t key = own ? key_of(resource % each, node_in(nodes, resource / each), 0)
                                 : key_of(resource - slots * each, nodes_most, 0);
   const auto [entry, added] = resource_numbers_.try_emplace(key, 0);
@@ -166,7 +166,8 @@ int Hardware::make_channel(const NodePair& nodes, const ChannelSpec& spec,
   if (options_.copier_requests_max > 0) {
     limits.jobs_in_flight_max = std::max(options_.copier_requests_max, requests_max);
   } else {
-    // What the channel carries while one request's latency passes, twice: enough to keep it busy.
+    // Twice the bytes that the channel carries during one request's latency: enough to keep it
+    // busy.
     limits.bytes_in_flight_max =
         static_cast<std::int64_t>(std::ceil(2 * spec.throughput.peak() * spec.latency_s)) + 1;
     limits.jobs_in_flight_max = requests_max;

@@ -23,7 +23,7 @@ struct MemoryOfNode {
 /// The nodes of a plan, in the order of the neighbourhood for which it was made.
 struct NodePair {
   int first = 0;
-  int second = -1;  ///< -1: the first one alone
+  int second = -1;  ///< -1: only the first node
 };
 
 /// Holds the profiles of one node and of two nodes, for which all plans are made, and maps their
@@ -32,8 +32,9 @@ struct NodePair {
 class Hardware {
  public:
   struct Options {
-    /// Requests that a channel must accept at least: those of one hop that a copier keeps in
-    /// flight, times the copiers. 0: channels limit what is in flight as in an engine.
+    /// Smallest number of requests that a channel must accept: the requests that a copier keeps in
+    /// flight for one hop, times the copiers. 0: channels limit the requests in flight as in an
+    /// engine.
     int copier_requests_max = 0;
   };
   /// Returns the hardware of a cluster.
@@ -70,9 +71,9 @@ class Hardware {
  private:
   /// The position of a channel in a neighbourhood.
   struct Position {
-    int source_slot = 0;  ///< which of the neighbourhood's nodes
+    int source_slot = 0;  ///< number of the source's node in the neighbourhood
     int target_slot = 0;
-    int ordinal = 0;  ///< among the channels between these two
+    int ordinal = 0;  ///< number among the channels between these two nodes
   };
   struct Template {
     Profile profile;
@@ -91,8 +92,8 @@ class Hardware {
   SimWorld& world_;
   Options options_;
   StepDriver* driver_ = nullptr;
-  std::array<Template, 2> templates_;                  ///< of one node, of two
-  bool listed_ = false;                                ///< the profile names every node itself
+  std::array<Template, 2> templates_;                  ///< for one node, and for two nodes
+  bool listed_ = false;                                ///< the profile itself names every node
   std::unordered_map<std::string, int> memory_index_;  ///< by the name without its node
   std::vector<std::unique_ptr<SimChannel>> channels_;
   std::unordered_map<std::uint64_t, int> channel_numbers_;

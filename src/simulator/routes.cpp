@@ -62,7 +62,7 @@ bool whole_fits(const std::vector<int>& path, const Profile& profile, std::int64
 }
 
 /// Returns the path with the fewest hops whose instances fit; among several, the one whose
-/// narrowest channel is widest. Empty if there is none.
+/// narrowest channel is widest. Empty if there is no such path.
 std::vector<int> shortest_that_fits(const PlanQuery& query, const Profile& profile,
                                     std::int64_t bytes) {
   struct Reached {
@@ -170,7 +170,8 @@ Result<Route> Routes::make(const RouteQuery& query) {
   return route;
 }
 
-/// The layout is converted on the hop on which the plan along the same path first does so.
+/// Makes the route of a whole copy. The layout is converted on the hop on which the plan along the
+/// same path first converts it.
 Result<Route> Routes::make_whole(const PlanQuery& query, bool two_nodes, Plan along) {
   const Profile& profile = hardware_.profile(two_nodes);
   std::vector<int> path = memories_of(along);

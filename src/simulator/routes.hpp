@@ -26,7 +26,7 @@ struct Route {
   /// For a whole copy: profile numbers of the memories of its intermediate instances.
   std::vector<int> instances;
   std::int64_t bytes = 0;
-  std::uint64_t number = 0;  ///< of the class
+  std::uint64_t number = 0;  ///< number of the class
 };
 
 /// The copy for which a route is needed.
@@ -41,8 +41,8 @@ struct RouteQuery {
   bool whole = false;
 };
 
-/// Plans with the real planner on the profile of the end points' nodes, which is the same for all
-/// nodes, so that planning does not grow with the cluster. Threads: one.
+/// Plans copies with the real planner on the profile of the end points' nodes, which is the same
+/// for all nodes, so that planning does not grow with the cluster. Threads: one.
 class Routes {
  public:
   struct PerNode {
@@ -51,9 +51,9 @@ class Routes {
     std::int64_t other = 0;
   };
   struct Counters {
-    PerNode planned;  ///< plans made, by planner
+    PerNode planned;  ///< number of plans made, by planner
     std::int64_t cached = 0;
-    double planning_s = 0;  ///< wall time
+    double planning_s = 0;  ///< wall time of planning
     /// Plans that each node would have made with a cache of its own, in which the end points'
     /// memories are part of the key (Isometry 4.2 and table 6).
     std::map<int, PerNode> by_node;

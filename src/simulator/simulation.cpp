@@ -19,7 +19,8 @@ constexpr int steps_at_once = 1 << 14;
 /// Longest virtual time that is kept in nanoseconds without rounding anywhere: about 104 days.
 constexpr double seconds_max = 9007199;
 
-/// The world's queue names channels from 0 on; tasks lie below StepDriver::no_channel.
+/// Source numbers of tasks in the world's queue, which numbers channels from 0 on: tasks are below
+/// StepDriver::no_channel.
 int source_of(int task) { return -2 - task; }
 int task_of(int source) { return -2 - source; }
 
@@ -148,7 +149,7 @@ int Simulation::add(Task task, const When& when) {
     followed.first_follower = static_cast<int>(followers_.size()) - 1;
   }
   tasks_.push_back(task);
-  // Even what may begin at once waits for run().
+  // Even a task that may begin at once waits for run().
   if (task.waits == 0) {
     world_.expect(std::max(task.at_ns, world_.clock().now_ns()), source_of(number));
   }

@@ -27,8 +27,8 @@ namespace tranship {
 class Simulation {
  public:
   struct Options {
-    PlannerKind planner = PlannerKind::automatic;  ///< for copies without a planner of their own
-    /// Size in bytes from which `automatic` plans fully; 0: it decides by predicted cost.
+    PlannerKind planner = PlannerKind::automatic;  ///< for copies that name no planner
+    /// Size in bytes from which `automatic` plans fully; 0: `automatic` decides by predicted cost.
     std::int64_t full_from_bytes = 0;
     /// Copier threads of each node for whole copies, which share channels regardless of priority;
     /// 0: the scheduling of the real engine.
@@ -43,7 +43,7 @@ class Simulation {
   /// When a task may begin.
   struct When {
     std::vector<int> after;  ///< tasks that must have ended
-    double at_s = 0;         ///< virtual time before which it does not begin
+    double at_s = 0;         ///< virtual time, in seconds, before which the task does not begin
   };
 
   struct Copy {
@@ -52,10 +52,10 @@ class Simulation {
     std::shared_ptr<const Mapping> source_mapping;
     std::shared_ptr<const Mapping> target_mapping;
     int priority = 0;
-    std::optional<PlannerKind> planner;  ///< nothing: the simulation's planner
+    std::optional<PlannerKind> planner;  ///< none: the simulation's planner
     int lanes_max = 1;                   ///< largest number of paths used at the same time
     std::vector<std::string> through;    ///< memories to pass, including the ends; empty: any
-    bool whole = false;                  ///< hop after hop, with whole instances between
+    bool whole = false;                  ///< hop after hop, with whole instances between the hops
   };
   /// Adds a copy and plans it; returns the task's number.
   /// @error not_found or out_of_range for an unknown memory; invalid_argument for a task that it
@@ -88,7 +88,7 @@ class Simulation {
     std::int64_t tasks = 0;
     std::int64_t bytes = 0;  ///< bytes of the copies that have ended
     std::int64_t channels = 0;
-    std::int64_t peak_rss_bytes = 0;  ///< of the whole process
+    std::int64_t peak_rss_bytes = 0;  ///< peak of the whole process
     Routes::Counters routes;
   };
   Statistics statistics() const;
@@ -99,12 +99,12 @@ class Simulation {
     std::int64_t at_ns = 0;
     std::int64_t begin_ns = -1;
     std::int64_t end_ns = -1;
-    const Route* route = nullptr;  ///< of a copy
+    const Route* route = nullptr;  ///< for a copy
     NodePair nodes;
     std::int64_t compute_ns = 0;
-    int place = -1;  ///< of a computation
+    int place = -1;  ///< for a computation
     int priority = 0;
-    int waits = 0;            ///< tasks that it follows and that have not ended
+    int waits = 0;            ///< unfinished tasks that the task follows
     int first_follower = -1;  ///< index into followers_
     TaskState state = TaskState::waiting;
   };
@@ -114,7 +114,7 @@ class Simulation {
   };
   struct Processor {
     bool busy = false;
-    std::vector<int> waiting;  ///< a queue from `first` on
+    std::vector<int> waiting;  ///< a queue that begins at index `first`
     std::size_t first = 0;
   };
 

@@ -16,7 +16,7 @@ std::byte* token() {
 WholeCopies::WholeCopies(Hardware& hardware, Options options)
     : hardware_(hardware), options_(std::move(options)), pool_({}), instances_(pool_) {}
 
-/// Copies of a stopped run release their instances; no waiting copy gets them.
+/// Releases the instances of copies of a stopped run; no waiting copy gets them.
 WholeCopies::~WholeCopies() {
   for (auto& [number, state] : copies_) {
     for (std::size_t k = 0; k < state->buffers.size(); ++k) {

@@ -1,5 +1,5 @@
-// Copies of an engine with single-hop transfers only (Isometry 5.1 and 6.1): one hop after another,
-// with whole instances as intermediate buffers and a fixed number of copier threads.
+// Whole copies, as in an engine with single-hop transfers only (Isometry 5.1 and 6.1): one hop
+// after another, with whole instances as intermediate buffers and a fixed number of copier threads.
 #pragma once
 
 #include <cstdint>
@@ -25,20 +25,20 @@ class WholeCopies {
   /// Requests that a copier keeps in flight, so that one copier alone keeps its channel busy.
   static constexpr int requests_in_flight = 2;
 
-  /// One hop that begins now. The caller calls hop_ended() with it when it has ended.
+  /// One hop that begins now. The caller passes it to hop_ended() when it has ended.
   struct Hop {
     int copy = 0;
-    std::size_t number = 0;  ///< in the route's plans
+    std::size_t number = 0;  ///< index in the route's plans
   };
   struct Options {
-    int copiers = 0;  ///< of each node; 0: unlimited
+    int copiers = 0;  ///< copiers of each node; 0: unlimited
     std::function<void(const Hop&)> begin;
     std::function<void(int copy)> ended;
   };
   WholeCopies(Hardware& hardware, Options options);
   ~WholeCopies();
 
-  /// A copy, under a number that the caller chooses.
+  /// A copy, with a number that the caller chooses.
   struct Copy {
     int number = 0;
     int priority = 0;
@@ -71,7 +71,7 @@ class WholeCopies {
   Hardware& hardware_;
   Options options_;
   BufferPool pool_;
-  int memories_ = 0;  ///< of the pool
+  int memories_ = 0;  ///< number of memories in the pool
   BufferQueue instances_;
   std::vector<BufferWaiter*> granted_;
   std::unordered_map<int, std::unique_ptr<State>> copies_;

@@ -25,7 +25,7 @@ TEST(settings_come_from_the_environment) {
   EXPECT_EQ(config.threads, 3);
   EXPECT_EQ(config.slot_bytes, 65536);
   EXPECT_EQ(config.cache_folder, std::string("/home/me/.cache/tranship"));
-  EXPECT_EQ(config.listen, std::string());  // nothing listens on a network unasked
+  EXPECT_EQ(config.listen, std::string());  // by default nothing listens on a network
 }
 
 TEST(temporary_files_go_where_they_can_be_written) {

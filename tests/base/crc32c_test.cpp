@@ -1,4 +1,4 @@
-// Both implementations of the checksum agree with the standard.
+// Both implementations of the checksum, compared with the standard.
 #include "base/crc32c.hpp"
 
 #include <random>

@@ -41,14 +41,14 @@ TEST(ranges_never_overlap_and_released_ones_merge) {
   EXPECT(refused > 0);
   for (const Range& range : taken) heap.release(range);
   EXPECT_EQ(heap.bytes_free(), bytes);
-  EXPECT(heap.allocate(99000).has_value());  // the holes became one again
+  EXPECT(heap.allocate(99000).has_value());  // the holes were merged into one
 }
 
 TEST(only_segments_without_allocations_can_be_removed) {
   Heap heap(16);
   heap.add_segment(1, 64);
   heap.add_segment(2, 32);
-  const auto first = heap.allocate(20);  // the smallest hole that fits: in segment 2
+  const auto first = heap.allocate(20);  // best fit: the hole in segment 2
   REQUIRE(first.has_value());
   EXPECT_EQ(first->segment, 2);
   EXPECT(heap.remove_free_segments() == std::vector<int>{1});
@@ -77,5 +77,5 @@ TEST(a_moved_segment_keeps_its_allocations) {
   EXPECT_EQ(third->offset, 512);
   other.release(*second);
   other.release(*third);
-  EXPECT(other.allocate(2048).has_value());  // one hole again
+  EXPECT(other.allocate(2048).has_value());  // the holes were merged into one
 }

@@ -1,5 +1,5 @@
-// The staging client of the C API in several threads, with a server in the same process: for the
-// sanitizers.
+// The staging client of the C API in several threads, with a server in the same process, so that
+// sanitizers see both.
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr double patience = 60;
 
-/// A profile of a machine that was measured with all its channels between processes.
+/// Returns the text of a measured profile, which has all channels between processes.
 std::string profile_text() {
   const std::filesystem::directory_iterator measured(TRANSHIP_SOURCE_DIR "/machines/measured");
   const std::ifstream file(measured->path());
@@ -32,7 +32,7 @@ std::string profile_text() {
   return text.str();
 }
 
-/// A server, and a folder in which the C API finds a profile: nothing is measured here.
+/// A server, and a folder that holds a profile for the C API, so that nothing is measured here.
 class Service {
  public:
   Service() {

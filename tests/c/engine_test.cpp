@@ -1,5 +1,5 @@
-// The engine of the C API: copies with layout changes, files, plans, events, peers, and what is
-// refused.
+// The engine of the C API: copies with layout changes, files, plans, events, peers, and arguments
+// that are refused.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,7 +57,7 @@ class Opened {
   tranship_engine* engine_ = nullptr;
 };
 
-/// x = 6, y = 4, fields a (f8) and b (i4), in one of two orders.
+/// An array of x = 6 by y = 4 points with the fields a (f8) and b (i4), in one of two orders.
 struct Described {
   std::array<tranship_dimension, 2> dimensions{{{"x", 6}, {"y", 4}}};
   std::array<tranship_field, 2> fields{{{"a", "f8"}, {"b", "i4"}}};

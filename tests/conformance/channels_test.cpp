@@ -1,4 +1,4 @@
-// The suite over every channel of the tree.
+// The conformance suite, run over every channel of the engine.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -28,7 +28,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// Plain memory as an end of a channel.
+/// Plain memory as one end of a channel.
 struct MemoryEnd {
   Bytes content;
   Place set(const Bytes& bytes) {
@@ -37,7 +37,7 @@ struct MemoryEnd {
   }
 };
 
-/// A file of its own as an end of a channel, with `offset` bytes before the array.
+/// A file as one end of a channel, with `offset` bytes before the array.
 struct FileEnd {
   static constexpr std::int64_t offset = 137;
   std::string path;
@@ -74,7 +74,7 @@ struct FileEnd {
   }
 };
 
-/// An array exported by a fabric, seen through another fabric of this process.
+/// An array exported by one fabric, reached through another fabric of this process.
 struct RemoteEnd {
   RemoteEnd(FabricOptions::Transport transport, int carriers,
             const std::function<std::shared_ptr<BulkCarrier>()>& open_carrier) {
@@ -114,7 +114,7 @@ struct RemoteEnd {
     return {nullptr, array.get()};
   }
 
-  /// However short: so that no other way takes any.
+  /// Returns options by which carriers take every run, however short.
   static RemoteChannel::Options every_run_by_carrier() {
     RemoteChannel::Options way;
     way.carrier_threads = 2;
@@ -155,7 +155,7 @@ void file_conforms() {
             [&](const Bytes& bytes) { return memory.set(bytes); }, [&] { return memory.content; }});
 }
 
-/// Pinned memory, or that of a GPU, as an end of a channel.
+/// Pinned memory or GPU memory as one end of a channel.
 class GpuEnd {
  public:
   static constexpr int pinned = -1;
@@ -247,13 +247,13 @@ void gpus_conform(const std::string& name, const std::shared_ptr<Gpus>& gpus) {
 
 TEST(emulated_gpus_conform) { gpus_conform("emulated", Gpus::emulate(2)); }
 
-/// Where this machine has GPUs; tools/gpu-check runs it there.
+/// Runs only on a machine with GPUs; tools/gpu-check runs it there.
 TEST(gpus_of_this_machine_conform) {
   const auto gpus = Gpus::open();
   if (gpus.ok()) gpus_conform((*gpus)->list()[0].name, *gpus);
 }
 
-/// GPUDirect Storage with a library that stands for libcufile.
+/// Tests GPUDirect Storage with a stand-in for libcufile.
 TEST(files_to_gpus_conform) {
   const auto gpus = Gpus::emulate(1);
   GpuFileChannel::Options options;
@@ -305,6 +305,7 @@ TEST(ucx_conforms_over_shared_memory) {
   EXPECT_EQ(counter->reads.load(), 140);  // the suite has one large request more
   EXPECT_EQ(counter->writes.load(), 140);
   EXPECT_EQ(counter->failures.load(), 0);
-  EXPECT_EQ(counter->declined.load(), 2);  // the large transpose of single floats, both ways
+  // the large transpose of single floats, in both directions
+  EXPECT_EQ(counter->declined.load(), 2);
 }
 TEST(network_conforms) { remote_conforms("remote network", FabricOptions::Transport::network); }

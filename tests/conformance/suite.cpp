@@ -26,7 +26,7 @@ std::vector<std::byte> random_bytes(Random& random, std::int64_t count) {
   return bytes;
 }
 
-/// Submits requests with tags 0, 1, … and waits for all; false if one did not end in time.
+/// Submits requests with tags 0, 1, … and waits for all; returns false if one did not end in 20 s.
 bool carry(const Backend& backend, const std::vector<Request>& requests,
            std::map<std::uint64_t, Status>& ends) {
   Channel& channel = *backend.channel;
@@ -67,7 +67,7 @@ Layout shuffled_layout(Random& random, const IndexSpace& space) {
   return Layout(terms);
 }
 
-/// Boxes of random arrays in random layouts, one request each; neighbours stay untouched.
+/// Copies boxes of random arrays in random layouts, one request each; neighbours stay unchanged.
 void carries_any_nest(const Backend& backend) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     Random random(seed);
@@ -113,7 +113,7 @@ void carries_any_nest(const Backend& backend) {
   }
 }
 
-/// Pages in any order, some of them neighbours, as one request of indexed nests.
+/// Copies pages in any order, some of them adjacent, as one request of indexed nests.
 void carries_indexed_nests(const Backend& backend) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     Random random(seed);
@@ -159,7 +159,7 @@ void carries_indexed_nests(const Backend& backend) {
   }
 }
 
-/// Many requests at once end once each, whatever their order.
+/// Checks that each of many concurrent requests ends exactly once, in any order.
 void carries_many_at_once(const Backend& backend) {
   constexpr std::int64_t pieces = 40;
   constexpr std::int64_t piece_bytes = 3001;
@@ -184,7 +184,7 @@ void carries_many_at_once(const Backend& backend) {
   expect(backend.read_target() == content, backend, "many requests: wrong bytes");
 }
 
-/// A request far larger than any slot, scratch buffer or single read.
+/// Copies with a request far larger than any slot, scratch buffer or single read.
 void carries_large(const Backend& backend) {
   constexpr std::int64_t side = 1500;
   Random random(3);
@@ -207,7 +207,7 @@ void carries_large(const Backend& backend) {
   expect(backend.read_target() == expected, backend, "large transpose: wrong bytes");
 }
 
-/// idle() returns in time, and wake() ends it early.
+/// Checks that idle() returns in time, and that wake() ends it early.
 void sleeps_no_longer_than_told(const Backend& backend) {
   using Clock = std::chrono::steady_clock;
   auto begin = Clock::now();

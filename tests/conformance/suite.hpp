@@ -1,4 +1,4 @@
-// What every channel must do, whatever carries the bytes.
+// The conformance suite: what every channel must do, whatever carries the bytes.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace tranship::test {
 
-/// A channel under test and how to make its two ends.
+/// A channel under test, and functions that make its two ends.
 struct Backend {
   std::string name;
   Channel* channel = nullptr;
-  /// A source that holds `content`; it stays until the next call.
+  /// Returns a source that holds `content`, valid until the next call.
   std::function<Place(const std::vector<std::byte>& content)> make_source;
-  /// A target that holds `content`.
+  /// Returns a target that holds `content`.
   std::function<Place(const std::vector<std::byte>& content)> make_target;
-  /// What the target holds now.
+  /// Returns the bytes that the target holds now.
   std::function<std::vector<std::byte>()> read_target;
 };
 

@@ -1,6 +1,6 @@
-// Calls every member of the C++ face, and compares what it moved: face CONTACT. Built by
-// tests/python/test_cpp_api.py against the installed package, not with the other tests: the core
-// has names of its own in the same namespace.
+// Calls every member of the C++ interface, and compares what it moved: face CONTACT. Built by
+// tests/python/test_cpp_api.py against the installed package, and not with the other tests, because
+// the core has names of its own in the same namespace.
 #include <algorithm>
 #include <complex>
 #include <cstdint>
@@ -29,7 +29,7 @@ void expect(bool truth, int line) {
 }
 #define EXPECT(truth) expect(truth, __LINE__)
 
-/// Returns whether `call` throws this class, with a message; writes the hint.
+/// Returns whether `call` throws this class with a message; stores the hint.
 template <typename Failure, typename Call>
 bool throws(const Call& call, std::string* hint = nullptr) {
   try {
@@ -98,7 +98,7 @@ void check_instances(const ts::Engine& engine) {
   const ts::Event second = engine.copy(shared, target, {.priority = 1, .after = {&first}});
   second.wait();
   EXPECT(first.done() && second.done() && back == values);
-  second.cancel();  // of a copy that has ended: nothing
+  second.cancel();  // cancelling a copy that has ended does nothing
   const std::span<const double> inside = shared.elements<double>();
   EXPECT(inside.size() == 1200 && inside[1] == values[30]);
   EXPECT(second.plan().explain().find("node0/host0") != std::string::npos);

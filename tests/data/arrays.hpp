@@ -1,5 +1,5 @@
-// Arrays of random layouts, and slow obvious walks over them: what the laws of src/data are
-// checked against.
+// Arrays of random layouts, and slow, simple walks over them, with which the laws of src/data are
+// checked.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Views as text: what a process reads is what another one described, or an error.
+// Views as text: the reader gets the view that was described, or an error.
 #include "data/describe.hpp"
 
 #include <string>
@@ -12,7 +12,7 @@ using test::offset_of;
 
 namespace {
 
-/// Whether the view that is read lies where `view` does, counted from `origin`.
+/// Checks that the view that is read lies where `view` does, counted from `origin`.
 void expect_same(const View& view, bool named, std::int64_t origin) {
   const std::int64_t bytes = view.mapping->end_bytes() - origin;
   const auto read = described(describe(view, named, origin), bytes);
@@ -30,7 +30,7 @@ void expect_same(const View& view, bool named, std::int64_t origin) {
                                      offset_of(*view.mapping, f, point));
                          }
                        });
-  // One byte less than the array needs is too little.
+  // One byte less than the array needs is refused.
   EXPECT(!described(describe(view, named, origin), bytes - 1).ok());
 }
 

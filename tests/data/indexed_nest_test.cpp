@@ -1,4 +1,4 @@
-// The laws of indexed nests: they equal their copies entry by entry, and coalescing keeps bytes.
+// The laws of indexed nests: they equal a copy of each entry, and coalescing keeps the bytes.
 #include "data/indexed_nest.hpp"
 
 #include <algorithm>
@@ -69,7 +69,7 @@ Bytes random_bytes(Random& random, std::int64_t count) {
   return bytes;
 }
 
-/// What the target holds after a copy of each page by itself.
+/// Returns the content of the target after each page was copied by itself.
 Bytes copied_one_by_one(const Pages& pages, const Bytes& source, Bytes target) {
   for (std::size_t k = 0; k < pages.source.size(); ++k) {
     LoopNest nest = pages.nest;

@@ -1,4 +1,5 @@
-// Layouts as text: what is read is what was written, and what is wrong with a text is named.
+// Layouts as text: a layout is read as it was written, and an error names what is wrong with a
+// text.
 #include "data/layout.hpp"
 
 #include <string>

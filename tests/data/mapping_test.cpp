@@ -1,4 +1,4 @@
-// Mappings: every layout gives each byte of an array a place of its own.
+// Mappings: every layout gives each byte of an array its own offset.
 #include "data/mapping.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Slices: each index of a slice lies where the index that it stands for lies.
+// Slices: each index of a slice lies where the index of the array that it stands for lies.
 #include "data/slice.hpp"
 
 #include <vector>
@@ -17,7 +17,7 @@ std::shared_ptr<const Mapping> mapping_of(const char* layout) {
       .value();
 }
 
-/// Every slice of a dimension of `extent` indices: all ranges, steps and single indices.
+/// Returns every slice of a dimension of `extent` indices: all ranges, steps and single indices.
 std::vector<DimensionSlice> all_slices(std::int64_t extent) {
   std::vector<DimensionSlice> slices;
   for (std::int64_t start = 0; start < extent; ++start) {
@@ -34,7 +34,7 @@ std::vector<DimensionSlice> all_slices(std::int64_t extent) {
   return slices;
 }
 
-/// Where the point of the slice lies, by the definition of a slice.
+/// Returns the point of the array for a point of the slice, by the definition of a slice.
 Point point_in_whole(const Point& point, const View& view,
                      const std::vector<DimensionSlice>& slices) {
   Point whole{};

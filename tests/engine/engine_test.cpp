@@ -1,4 +1,4 @@
-// An engine in C++: copies between host arrays, regions, pages, errors, cancelling and closing.
+// The engine in C++: copies between host arrays, regions, pages, errors, cancelling and closing.
 #include "engine/engine.hpp"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A machine of host memory alone. The rate and the hand-off decide which copies are queued: here
-/// those of more than some kilobytes.
+/// Returns a machine of host memory alone. Its rate and hand-off time decide which copies are
+/// queued: here those of more than some kilobytes.
 Profile host_profile() {
   Profile profile;
   profile.memories = {{"node0/host0", MemoryKind::host, 1 << 24}};
@@ -66,7 +66,7 @@ Status copied(Engine& engine, const Array& source, const Array& target) {
 
 TEST(a_copy_between_host_arrays_ends_with_its_bytes) {
   const auto engine = open_engine();
-  for (const std::int64_t rows : {3, 2000}) {  // on the caller's thread, and by workers
+  for (const std::int64_t rows : {3, 2000}) {  // copied on the caller's thread, and by workers
     const Matrix source = counted(rows, 300);
     Matrix target(rows, 300);
     EXPECT(copied(*engine, source.array, target.array).ok());

@@ -1,4 +1,4 @@
-// What the tests of the fabric and of its channel share: a slow copier, a pair of fabrics in one
+// Helpers for the tests of the fabric and of its channel: a slow copier, a pair of fabrics in one
 // process, and a second process that can be killed.
 #pragma once
 
@@ -30,7 +30,7 @@ using namespace fabric;
 using Transport = FabricOptions::Transport;
 constexpr std::chrono::seconds patience{10};
 
-/// Element by element, for every nest: the oracle.
+/// Copies every nest element by element, as an oracle.
 inline void slow_copy(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
                       bool) {
   for (const LoopNest& nest : nests) {
@@ -59,7 +59,7 @@ inline FabricOptions options_for(Transport transport, int sockets = 1) {
   options.network_sockets = sockets;
   options.copy = slow_copy;
   options.slots_per_peer = 4;
-  options.slot_bytes = 16 * 1024;  // so that middling requests already go around the ring
+  options.slot_bytes = 16 * 1024;  // small, so that medium-sized requests already reuse slots
   return options;
 }
 
@@ -121,7 +121,7 @@ inline std::int64_t bytes_of(std::span<const LoopNest> nests) {
   return bytes;
 }
 
-/// Drives the channel until one request ended.
+/// Drives the channel until one request has ended; returns its status.
 inline Status finish_one(RemoteChannel& channel, std::chrono::milliseconds at_most = patience) {
   Finished finished[1];
   const auto end = std::chrono::steady_clock::now() + at_most;
@@ -165,7 +165,7 @@ inline LoopNest run_of(std::int64_t bytes) {
   return nest;
 }
 
-/// A directory that goes with the test.
+/// A directory that is removed with the test.
 struct TemporaryFolder {
   TemporaryFolder() {
     char name[] = "/tmp/tranship_test_XXXXXX";
@@ -179,15 +179,15 @@ struct TemporaryFolder {
   std::string path;
 };
 
-/// This test program once more, running the case fabric_child as an exporting process. Exports
-/// "plain" (child_bytes, pattern seed 1), "readonly" and "mapped".
+/// This test program run as an exporting process, with the case fabric_child. It exports "plain"
+/// (child_bytes bytes, pattern seed 1), "readonly" and "mapped".
 constexpr std::size_t child_bytes = 8 << 20;
 
 class Child {
  public:
   Child(const std::string& contact_file, Transport transport)
       : Child(contact_file, transport == Transport::network ? "network" : "automatic") {}
-  /// `how`: a transport, or "ucx" for one with that carrier.
+  /// Starts the child. how: A transport, or "ucx" for the automatic transport with that carrier.
   Child(const std::string& contact_file, const std::string& how) {
     pid_ = fork();
     if (pid_ == 0) {
@@ -202,7 +202,7 @@ class Child {
   }
   ~Child() { kill_now(); }
 
-  /// Stops it, and returns when all its threads stand still.
+  /// Stops the child; returns when all its threads stand still.
   void stop() const {
     ::kill(pid_, SIGSTOP);
     siginfo_t info{};
@@ -229,7 +229,8 @@ class Child {
   pid_t pid_ = 0;
 };
 
-/// This test program once more, writing to "plain" of `contact_file` until it is killed.
+/// This test program run as a requesting process, which writes to "plain" of `contact_file` until
+/// it is killed.
 class Requesting {
  public:
   Requesting(const std::string& contact_file, Transport transport) {
@@ -263,7 +264,7 @@ class Requesting {
 
 inline volatile sig_atomic_t child_asked_to_end = 0;
 
-/// The body of the case fabric_child. Does nothing when the program was not started by Child.
+/// Runs the case fabric_child. Does nothing if the program was not started by Child.
 inline void child_main() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> arguments;

@@ -1,4 +1,4 @@
-// UCX for tests, and a carrier that counts what it carries.
+// UCX for tests, and a carrier that counts its copies.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ inline UcxCarrier::Options ucx_options() {
   return options;
 }
 
-/// Skips the case where there is no UCX. One that is there and does not start is a failure.
+/// Opens UCX. Skips the case where UCX is not installed; a UCX that does not start is a failure.
 inline std::shared_ptr<UcxCarrier> ucx_or_skip() {
   auto opened = UcxCarrier::open(ucx_options());
   if (opened) return *opened;
@@ -35,11 +35,11 @@ struct CarrierCounter {
   std::atomic<int> reads{0};
   std::atomic<int> writes{0};
   std::atomic<int> failures{0};
-  std::atomic<int> declined{0};    ///< Copies of more runs than it takes.
-  std::atomic<int> registered{0};  ///< Registrations that there are now.
+  std::atomic<int> declined{0};    ///< Copies with more runs than runs_max.
+  std::atomic<int> registered{0};  ///< Registrations that exist now.
 };
 
-/// Another carrier, and a count of its copies.
+/// A carrier that passes copies to another carrier, and counts them.
 class CountedCarrier final : public BulkCarrier {
  public:
   CountedCarrier(std::shared_ptr<BulkCarrier> inner, std::shared_ptr<CarrierCounter> counter)

@@ -1,8 +1,10 @@
-// A library to preload: lets the n-th system call of a class fail, of those that Tranship makes.
+// A library to preload, which lets the n-th system call of a class fail, among those that Tranship
+// makes.
 //
-// A process arms it by fail_nth_arm() once it has started, so that nothing else of the process and
-// no other process is hit. Calls are counted if the caller's code lies in Tranship's module, its C
-// library or the C++ runtime library (std::thread, operator new, std::ofstream).
+// A process arms the library by fail_nth_arm() once it has started, so that no other part of the
+// process and no other process is affected. A call is counted if the caller's code lies in
+// Tranship's module, its C library or the C++ runtime library (std::thread, operator new,
+// std::ofstream).
 
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -37,12 +39,12 @@ enum class Class : int {
   none,
   threads,      // pthread_create: EAGAIN
   memory,       // mmap, mremap, large malloc and aligned_alloc: ENOMEM
-  descriptors,  // whatever makes a descriptor: EMFILE
+  descriptors,  // calls that make a descriptor: EMFILE
   memfd,        // memfd_create, ftruncate, fallocate, seals: ENOMEM, ENOSPC, EPERM
   reset,        // sockets: ECONNRESET, ECONNREFUSED, EADDRINUSE
   buffers,      // sockets: ENOBUFS
   interrupts,   // calls that wait: EINTR
-  partial,      // sockets and files: one byte moves, or half of what was asked for
+  partial,      // sockets and files: one byte moves, or half of the bytes
   full,         // files: ENOSPC
   broken,       // files: EIO
   advice,       // madvise: EINVAL
@@ -102,7 +104,7 @@ bool is_counted(const void* caller) {
   return false;
 }
 
-/// Whether this call of the class is to fail.
+/// Returns whether this call of the class is to fail.
 bool hit(Class what, const char* function, const void* caller) {
   if (armed.load(std::memory_order_relaxed) != static_cast<int>(what)) return false;
   if (!is_counted(caller)) return false;
@@ -133,7 +135,8 @@ bool refuse(Class what, int error, const char* function, const void* caller) {
 #pragma GCC visibility push(default)
 extern "C" {
 
-/// Lets the n-th call of a class fail, counted from now; with `every`, all later ones as well.
+/// Lets the n-th call of a class fail, counted from now; with `every`, all later calls as well.
+/// Returns the number of counted code ranges, or -1 for an unknown class.
 int fail_nth_arm(const char* name, long n, int every) {
   for (std::size_t k = 0; k < names.size(); ++k) {
     if (std::strcmp(names[k], name) != 0) continue;
@@ -153,7 +156,7 @@ void fail_nth_disarm() { armed = 0; }
 
 long fail_nth_calls() { return calls.load(); }
 
-/// The function that failed first; empty if none did.
+/// Returns the name of the function that failed first; empty if none did.
 const char* fail_nth_fired() { return failures.load() > 0 ? fired_at : ""; }
 
 // --- threads and memory
@@ -418,7 +421,8 @@ DATA_CALL(pread, (int descriptor, void* data, std::size_t bytes, off_t offset),
 DATA_CALL(pread64, (int descriptor, void* data, std::size_t bytes, off64_t offset),
           (descriptor, data, bytes, offset), (descriptor, data, bytes / 2, offset))
 
-// Eight bytes are an event counter, whose calls do not fail while it is open.
+// A write of eight bytes is taken for one to an event counter, which does not fail while it is
+// open.
 
 ssize_t write(int descriptor, const void* data, std::size_t bytes) {
   REAL(write);
@@ -489,7 +493,8 @@ ssize_t sendmsg(int socket, const msghdr* message, int flags) {
   return next(socket, message, flags);
 }
 
-/// A process whose table of descriptors is full gets the bytes without the descriptors.
+/// Takes the descriptors off a message, as the kernel does if the process's descriptor table is
+/// full.
 void lose_descriptors(msghdr* message, const void* caller) {
   cmsghdr* part = CMSG_FIRSTHDR(message);
   if (part == nullptr || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) return;

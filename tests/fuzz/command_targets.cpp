@@ -1,4 +1,5 @@
-// Commands in slots, on both sides of a link whose other side scribbles over the memory they share.
+// Commands in slots, on both sides of a link whose other side may overwrite the shared memory at
+// any time.
 #include <array>
 #include <deque>
 #include <vector>
@@ -17,7 +18,7 @@ namespace {
 
 using Wide = __int128;
 
-/// First and one-past-last byte that a nest touches, in numbers that cannot overflow.
+/// First byte and one past the last byte that a nest touches, in numbers that cannot overflow.
 struct Reach {
   Wide first = 0;
   Wide end = 0;
@@ -48,7 +49,7 @@ void run_commands(std::span<const std::byte> input) {
   Source source(input);
   const unsigned kind = source.byte();
   const std::int64_t slot_bytes = 4096 * (1 + kind % 2);
-  // Small ones are carried out; large ones try the arithmetic.
+  // Commands on small exports are carried out; large exports test the arithmetic.
   const auto wanted = source.get<std::uint64_t>();
   const bool small = kind % 4 < 2;
   const auto export_bytes = static_cast<std::int64_t>(small ? wanted % 8192 : wanted >> 1);
@@ -66,7 +67,7 @@ void run_commands(std::span<const std::byte> input) {
     check_inside(nest, !write, export_bytes);
   }
   if (!small) return;
-  // Exact sizes: AddressSanitizer sees each byte beyond them.
+  // The sizes are exact, so that AddressSanitizer sees an access beyond them.
   std::vector<std::byte> slot(static_cast<std::size_t>(slot_bytes));
   std::vector<std::byte> array(static_cast<std::size_t>(export_bytes));
   const auto& from = write ? slot : array;
@@ -78,7 +79,7 @@ namespace {
 
 constexpr SlotGeometry geometry{3, 4096};
 
-/// What a peer can do to the memory at any time: writes some words at a place of its choice.
+/// Writes some words at a place that the input chooses, as a peer may do to the memory at any time.
 void scribble(const SlotSegment& segment, Source& source) {
   const unsigned where = source.byte();
   const int slot = static_cast<int>(where) % geometry.slots;
@@ -100,7 +101,7 @@ void scribble(const SlotSegment& segment, Source& source) {
   lease.users.store(source.get<std::uint32_t>());
 }
 
-/// Three exports: one that may be written, one that may not, and one behind an attachment.
+/// Three exports: one that is writable, one that is not, and one behind an attachment.
 struct Exporter {
   struct Stub final : Attachment {};
 
@@ -125,7 +126,7 @@ struct Exporter {
     SlotServer::Options made;
     made.segment = segment;
     made.exports = table;
-    // The peer goes on scribbling while its command is carried out.
+    // The peer continues to overwrite the memory while its command is carried out.
     made.copy = [segment, &source](std::span<const LoopNest> nests, const std::byte* from,
                                    std::byte* to, bool cold) {
       scribble(segment, source);
@@ -159,7 +160,7 @@ struct Exporter {
 
 }  // namespace
 
-/// The exporting side: the input is what the peer writes, and when.
+/// Runs the exporting side: the input says what the peer writes, and when.
 void run_slots(std::span<const std::byte> input) {
   Source source(input);
   const SlotSegment segment = fresh_segment<geometry>();
@@ -175,7 +176,7 @@ void run_slots(std::span<const std::byte> input) {
       exporter.pending.pop_front();
       done(action < 128 ? Status{} : Status(Error{ErrorCode::io, "the disk is full"}));
     } else {
-      // A header that leads somewhere more often than chance would.
+      // The header names one of the exports more often than by chance.
       CommandHeader header = read_header(segment.command(slot));
       header.export_id = exporter.ids[action / 64];
       if (action % 2 == 0) std::memcpy(segment.command(slot), &header, sizeof header);
@@ -195,7 +196,7 @@ void run_slots(std::span<const std::byte> input) {
   exporter.readonly.check(true);
 }
 
-/// The requesting side: the exporter sends answers to no question, and answers of other kinds.
+/// Runs the requesting side: the exporter sends answers without a question, and of other kinds.
 void run_requester(std::span<const std::byte> input) {
   Source source(input);
   const SlotSegment segment = fresh_segment<geometry>();

@@ -1,4 +1,4 @@
-// Contact files and texts, which users pass from hand to hand.
+// Contact files and texts, which come from users.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ namespace tranship::fuzz {
 
 using namespace fabric;
 
-/// The first byte says whether the rest is a file or a text.
+/// Reads a contact; the first byte says whether the rest of the input is a file or a text.
 void run_contacts(std::span<const std::byte> input) {
   Source source(input);
   const bool is_file = source.byte() % 2 == 0;
@@ -26,7 +26,7 @@ void run_contacts(std::span<const std::byte> input) {
     CHECK(written, "a file in memory");
     text = "/proc/self/fd/" + std::to_string(file.get());
   } else if (text.find('/') != std::string::npos) {
-    return;  // the machine's own files are no input
+    return;  // a path would read the machine's own files
   }
   const auto contact = read_contact(text);
   if (!contact) return;

@@ -1,4 +1,4 @@
-// Frames and the messages inside them, as the reader of a socket takes them apart.
+// Frames and the messages inside them, as the reader of a socket parses them.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,14 +17,15 @@ namespace {
 
 constexpr std::int64_t bulk_bytes_max = 64 * 1024;
 
-/// A message as it lies in the input: what the reader must deliver.
+/// A message of the input, which the reader must deliver.
 struct Expected {
   FrameHeader header;
   std::span<const std::byte> body;
   std::span<const std::byte> bulk;
 };
 
-/// The slow, obvious parser. Stops at the first message that is not whole, or must be refused.
+/// Parses the input in a slow, simple way, up to the first message that is incomplete or not
+/// allowed.
 std::vector<Expected> expected_of(std::span<const std::byte> input) {
   std::vector<Expected> all;
   while (input.size() >= sizeof(FrameHeader)) {
@@ -48,7 +49,7 @@ bool equal(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
-/// A segment whose memory is kept from input to input.
+/// Returns a segment whose memory is reused from input to input.
 SlotSegment small_segment() {
   static const SlotGeometry geometry{2, 4096};
   static const auto memory = *SharedMemory::allocate({SlotSegment::bytes(geometry), false, false});
@@ -57,12 +58,13 @@ SlotSegment small_segment() {
 
 }  // namespace
 
-/// The first byte says into how many pieces the rest is cut on its way.
+/// Sends the input in pieces, whose length the first byte gives, and checks the frames that are
+/// read.
 void run_frames(std::span<const std::byte> input) {
   Source source(input);
   const std::size_t piece = 1 + 16 * source.byte();
   const auto bytes = source.rest();
-  if (bytes.size() > 32 * 1024) return;  // a socket holds it
+  if (bytes.size() > 32 * 1024) return;  // a socket holds 32 KiB
   const std::vector<Expected> expected = expected_of(bytes);
   std::array<int, 2> ends{};
   const int made = socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data());
@@ -76,7 +78,7 @@ void run_frames(std::span<const std::byte> input) {
     CHECK(left > 0, "a message without bytes of its own has no place");
     const std::int64_t length = offset + left;
     if (length > bulk_bytes_max) return {};
-    // exact: a sanitizer sees beyond
+    // The size is exact, so that a sanitizer sees an access beyond it.
     if (offset == 0) bulk.assign(static_cast<std::size_t>(length), std::byte{0});
     CHECK(std::ssize(bulk) == length, "another length");
     return {std::span(bulk).subspan(static_cast<std::size_t>(offset)), {}};
@@ -105,7 +107,7 @@ void run_frames(std::span<const std::byte> input) {
   close(ends[1]);
 }
 
-/// The first byte chooses the message.
+/// Decodes a message, whose type the first byte chooses.
 void run_messages(std::span<const std::byte> input) {
   Source source(input);
   const unsigned which = source.byte() % 8;

@@ -1,5 +1,5 @@
-// Drives the targets of the fuzzers without libFuzzer: inputs of the corpus, changed at random.
-// By hand: test_fuzz strange_ COUNT SEED
+// Runs the fuzzers' targets without libFuzzer: inputs of the corpus, changed at random. To run more
+// by hand: test_fuzz strange_ COUNT SEED
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t input_bytes_max = 4096;
 
-/// The current input, which a failure leaves behind in a file.
+/// The current input, which a failure writes to a file.
 Bytes current;
 
 void leave_input(int number) {
@@ -61,7 +61,7 @@ std::size_t place_in(const Bytes& bytes, Random& random) {
   return static_cast<std::size_t>(random.below(std::ssize(bytes)));
 }
 
-/// A value that programs stumble over, of 1, 2, 4 or 8 bytes.
+/// Writes a number that programs often handle wrongly, in 1, 2, 4 or 8 bytes, at a random place.
 void put_number(Bytes& bytes, Random& random) {
   static constexpr std::uint64_t numbers[]{
       0, 1, 2, 0x7f, 0xff, 0x7fff, 0x7fffffff, 0xffffffff, 1ull << 62, ~0ull, 4096, 1ull << 63};
@@ -71,7 +71,7 @@ void put_number(Bytes& bytes, Random& random) {
   std::memcpy(bytes.data() + place, &number, std::min(length, bytes.size() - place));
 }
 
-/// One change of those that fuzzers make.
+/// Changes the bytes in one of the ways in which fuzzers do.
 void change(Bytes& bytes, const std::vector<Bytes>& corpus, Random& random) {
   const auto some = [&] { return static_cast<std::ptrdiff_t>(place_in(bytes, random)); };
   const auto range = [&] {
@@ -129,14 +129,14 @@ void drive(const std::string& name, std::int64_t count) {
     for (std::int64_t changes = random.between(1, 6); changes > 0; --changes) {
       change(current, corpus, random);
     }
-    ::alarm(30);  // an input that takes so long hangs
+    ::alarm(30);  // an input that takes 30 s counts as a hang
     target->run(current);
   }
   ::alarm(0);
 }
 
 constexpr std::int64_t inputs = 20'000;
-/// Of the targets where each input is a connection of its own.
+/// Number of inputs for targets that open a connection for each input.
 constexpr std::int64_t connections = 4'000;
 
 }  // namespace

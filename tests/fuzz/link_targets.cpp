@@ -1,4 +1,4 @@
-// The socket of an exporter from its first byte, and links within a finished handshake.
+// The socket of an exporter from its first byte on, and links after a completed handshake.
 #include <sys/socket.h>
 
 #include <array>
@@ -20,8 +20,8 @@ namespace {
 
 using namespace tranship::test;
 
-/// Frames from the input: each a few bytes that choose its header, and then its body and bulk.
-/// Sometimes a field of the header is the input's own.
+/// Returns a frame from the input: a few bytes choose its header, then come its body and bulk.
+/// Sometimes the input gives a field of the header as it is.
 std::vector<std::byte> next_frame(Source& source, std::uint64_t& sequence) {
   FrameHeader header;
   const unsigned kind = source.byte();
@@ -48,7 +48,7 @@ std::vector<std::byte> next_frame(Source& source, std::uint64_t& sequence) {
   return frame;
 }
 
-/// A wire that listens on the network, on this thread.
+/// A wire that listens on the network, driven by the test's thread.
 struct Listener {
   std::vector<std::byte> place = std::vector<std::byte>(32 * 1024);
   std::size_t arrived = 0;
@@ -82,8 +82,8 @@ struct Listener {
 
 }  // namespace
 
-/// The first byte says whether the peer proves that it has the key before it says the rest, and
-/// whether the listener wants encryption, which no peer here can give it.
+/// Feeds a listener. The first byte says whether the peer proves that it has the key before it
+/// sends the rest, and whether the listener wants encryption, which no peer here can offer.
 void run_socket(std::span<const std::byte> input) {
   static Listener in_the_clear(false);
   static Listener encrypted(true);
@@ -115,7 +115,7 @@ void run_socket(std::span<const std::byte> input) {
 
 namespace {
 
-/// A whole exporter, with its threads.
+/// An exporter with its threads.
 struct Exporter {
   std::vector<std::byte> array = std::vector<std::byte>(5000);
   std::vector<std::byte> readonly = std::vector<std::byte>(5000);
@@ -149,7 +149,7 @@ struct Exporter {
   }
 };
 
-/// Sends bytes with so many descriptors of a memory.
+/// Sends bytes with `count` copies of a descriptor.
 bool send_with(const FileDescriptor& socket, std::span<const std::byte> bytes, int descriptor,
                std::size_t count) {
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int) * 8)> control{};
@@ -187,8 +187,9 @@ std::vector<std::byte> greeting_frame(LinkMode mode) {
 
 }  // namespace
 
-/// The first byte chooses the way to the exporter, and whether a greeting comes first. At the end
-/// comes a frame that must end the connection, so that all before it has been read.
+/// Feeds a link. The first byte chooses the local socket or the network, and whether a greeting
+/// comes first. At the end comes data that must end the connection, so that all before it has been
+/// read.
 void run_link(std::span<const std::byte> input) {
   static Exporter exporter;
   static const auto bell = *SharedMemory::allocate({4096, false, false});
@@ -215,7 +216,7 @@ void run_link(std::span<const std::byte> input) {
     std::array<std::byte, 4096> dropped{};
     (void)recv(socket.get(), dropped.data(), dropped.size(), MSG_DONTWAIT);
   }
-  const std::vector<std::byte> end(128 * 1024);  // ends whatever frame has begun, and is none
+  const std::vector<std::byte> end(128 * 1024);  // ends a begun frame, and is no frame itself
   (void)send(socket.get(), end.data(), end.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   (void)shutdown(socket.get(), SHUT_WR);
   std::array<std::byte, 16 * 1024> dropped{};

@@ -28,7 +28,7 @@ struct Guarded {
   }
 };
 
-/// Slots that hold nothing yet; the same memory each time.
+/// Returns empty slots, in the same memory each time.
 template <SlotGeometry geometry>
 SlotSegment fresh_segment() {
   static const auto memory = *SharedMemory::allocate({SlotSegment::bytes(geometry), false, false});

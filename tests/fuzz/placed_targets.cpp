@@ -1,5 +1,5 @@
-// Bytes that a peer sends over a network, which the receiving side places: in slots, or straight in
-// arrays. The peer says what it likes, in any order.
+// Bytes that a peer sends over a network, and that the receiving side places in slots or directly
+// in arrays. The peer sends anything, in any order.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -27,7 +27,7 @@ bool inside(const std::byte* first, std::size_t bytes, const std::byte* room,
 }
 
 /// Writes up to `left` bytes where the wire would, and checks that they lie in a slot or the array.
-/// Returns how many.
+/// Returns the number of bytes written.
 std::size_t write_into(const ReceiveBuffer& buffer, const SlotSegment& segment, Guarded* array,
                        std::int64_t left) {
   const std::size_t bytes = std::min(buffer.bytes.size(), static_cast<std::size_t>(left));
@@ -42,7 +42,8 @@ std::size_t write_into(const ReceiveBuffer& buffer, const SlotSegment& segment, 
   return bytes;
 }
 
-/// All bytes of a message, as the wire asks for their places; it may break off at any of them.
+/// Sends all bytes of a message, in the places that the wire would ask for; may stop at any of
+/// them.
 template <typename Place>
 void send_bulk(const Place& place, const SlotSegment& segment, Guarded* array, std::int64_t bytes,
                Source& source) {
@@ -56,7 +57,7 @@ void send_bulk(const Place& place, const SlotSegment& segment, Guarded* array, s
   }
 }
 
-/// A command of one to three runs, some of whose words are then changed.
+/// Returns a command of one to three runs, some of whose words are then changed.
 std::vector<std::byte> some_command(Source& source, const std::array<std::uint64_t, 4>& ids) {
   CommandWriter writer(geometry.straight_bytes);
   const unsigned kind = source.byte();
@@ -182,7 +183,7 @@ void run_requesting(Source& source) {
         const bool read = action % 8 == 0;
         transfer.operation = read ? Operation::read : Operation::write;
         ++tag;
-        if ((tag % 2 == 1) != read) ++tag;  // those of reads are odd
+        if ((tag % 2 == 1) != read) ++tag;  // reads have odd tags
         transfer.request.tag = tag;
         transfer.remote.plain = action < 192;
         transfer.request.nests = {&nests[action / 16 % 2], 1};

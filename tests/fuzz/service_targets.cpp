@@ -1,4 +1,5 @@
-// A staging server asked by several clients, and a client answered by servers, in any words.
+// A staging server that gets arbitrary requests from several clients, and a client that gets
+// arbitrary replies.
 #include <algorithm>
 #include <deque>
 #include <string>
@@ -16,7 +17,7 @@ using namespace tranship::staging;
 
 constexpr std::size_t reply_bytes = 16384;
 
-/// A server whose memory is plain, and whose disk loses what it is given.
+/// A server with plain memory, and a disk that loses what is written to it.
 struct Server {
   explicit Server(unsigned kind)
       : full(kind % 3 == 0   ? Full::block
@@ -68,7 +69,7 @@ struct Server {
 
 }  // namespace
 
-/// The first byte chooses the server; then come questions: who asks, how long it is, and its bytes.
+/// Feeds a server, whose kind the first byte chooses. Then come requests: client, length and bytes.
 void run_service(std::span<const std::byte> input) {
   Source source(input);
   Server server(source.byte());
@@ -103,7 +104,7 @@ void run_service(std::span<const std::byte> input) {
 
 namespace {
 
-/// Servers that answer with whatever the input says.
+/// Servers whose replies come from the input.
 class StrangeServers final : public Servers {
  public:
   explicit StrangeServers(Source& source) : source_(source) {}
@@ -156,7 +157,7 @@ void check_held(const LeasedBox& held, const Box& box) {
 
 }  // namespace
 
-/// The first byte chooses what the client does.
+/// Runs calls of a client, which bytes of the input choose, beginning with the first.
 void run_answers(std::span<const std::byte> input) {
   Source source(input);
   StrangeServers servers(source);

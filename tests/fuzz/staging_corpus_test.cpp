@@ -1,5 +1,5 @@
-// The first inputs of the fuzzers of the staging service: well-formed words, made from its
-// protocol. After a change of the protocol: test_fuzz corpus_of_the_staging rewrite
+// The first inputs of the staging service's fuzzers: well-formed messages, made from its protocol.
+// After a change of the protocol run: test_fuzz corpus_of_the_staging rewrite
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -21,7 +21,7 @@ std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// A message as service_targets.cpp reads it off an input: a byte, its length, its bytes.
+/// Returns a message as service_targets.cpp reads it from an input: a byte, the length, the bytes.
 std::string framed(char first, std::span<const std::byte> message) {
   const auto length = static_cast<std::uint16_t>(message.size());
   return std::string(1, first) + text_of(std::as_bytes(std::span(&length, 1))) + text_of(message);
@@ -77,7 +77,7 @@ Inputs service_inputs() {
   return inputs;
 }
 
-/// The first byte of each input says what the client does (service_targets.cpp).
+/// Returns inputs whose first byte says what the client does first (service_targets.cpp).
 Inputs answers_inputs() {
   const Box box = *Box::make({0, -4}, {16, 12});
   VariableMetadata metadata{"i8", 8, box, Cells::around(box, 8, 1), {}, 0, 1, 1, 0, 0, {1, 1}};
@@ -98,7 +98,7 @@ Inputs answers_inputs() {
   Inputs inputs;
   inputs["get"] = '\0' + said(described, objects(4), done);
   inputs["data"] = '\x80' + said(described, data(8));
-  inputs["odd"] = '\x80' + said(described, data(17));  // a length that was once believed
+  inputs["odd"] = '\x80' + said(described, data(17));  // a length that was once accepted
   inputs["put"] = '\x01' + said(declared, protocol::RoomGranted{1, {0, 0, 2048}, {}},
                                 protocol::Ordered{1, {}}, done);
   inputs["inline"] = '\x02' + said(declared, with_orphans, done);

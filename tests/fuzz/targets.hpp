@@ -1,4 +1,4 @@
-// What a stranger or a broken peer can say, as functions of bytes: fuzzers search the bytes.
+// What a stranger or a broken peer may send, as functions of bytes, which fuzzers search.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace tranship::fuzz {
 
-/// Feeds the bytes to some part of the program that reads a peer's words. Stops the program
-/// (CHECK, a sanitizer) if that part does anything but accept or refuse them.
+/// Feeds the bytes to a part of the program that reads a peer's messages. Stops the program (CHECK,
+/// a sanitizer) if that part does anything but accept or refuse them.
 using Run = void (*)(std::span<const std::byte> input);
 
 struct Target {
@@ -18,7 +18,8 @@ struct Target {
   Run run;
 };
 
-/// All targets. Each has a folder of inputs in tests/fuzz/corpus that reach its depths.
+/// Returns all targets. Each has a folder of inputs in tests/fuzz/corpus that reach deep into its
+/// code.
 std::span<const Target> targets();
 
 void run_frames(std::span<const std::byte> input);
@@ -33,7 +34,7 @@ void run_service(std::span<const std::byte> input);
 void run_answers(std::span<const std::byte> input);
 void run_contacts(std::span<const std::byte> input);
 
-/// Takes values off an input; behind its end all values are zero.
+/// Takes values from an input; after its end all values are zero.
 class Source {
  public:
   explicit Source(std::span<const std::byte> input) : left_(input) {}
@@ -47,7 +48,7 @@ class Source {
     return value;
   }
   unsigned byte() { return get<unsigned char>(); }
-  /// As many bytes as are left, up to `count`.
+  /// Returns the next `count` bytes, or as many as are left.
   std::span<const std::byte> take(std::size_t count) {
     const auto taken = left_.first(count < left_.size() ? count : left_.size());
     left_ = left_.subspan(taken.size());

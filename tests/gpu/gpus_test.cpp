@@ -1,4 +1,4 @@
-// Emulated GPUs: what the channels and the engine take for granted of any Gpus.
+// Emulated GPUs: what the channels and the engine expect of every Gpus.
 #include "gpu/gpus.hpp"
 
 #include <sys/wait.h>
@@ -46,7 +46,8 @@ bool mentions(const Error& error, const char* text) {
   return error.text().find(text) != std::string::npos;
 }
 
-/// rows * width elements of 4 bytes, transposed: the target's fastest loop is the source's slowest.
+/// Plans the transpose of rows * width elements of 4 bytes: the target's fastest loop is the
+/// source's slowest.
 std::vector<gpu::KernelPlan> transposing(std::int64_t rows, std::int64_t width,
                                          const std::byte* source, const std::byte* target) {
   LoopNest nest;
@@ -121,7 +122,7 @@ TEST(memory_of_a_gpu_ends) {
   REQUIRE(!more.ok());
   EXPECT(more.error().code == ErrorCode::out_of_memory);
   EXPECT(mentions(more.error(), "free arrays") && mentions(more.error(), "4096"));
-  device_memory(*gpus, 1, 8192);  // the other GPU has its own
+  device_memory(*gpus, 1, 8192);  // the other GPU has memory of its own
   gpus->release(0, *most);
   device_memory(*gpus, 0, 8192);
 }
@@ -255,7 +256,7 @@ TEST(marks_are_reached_when_asked_twice) {
   const GpuStream stream = stream_on(*gpus, 1);
   auto event = gpus->make_event(1);
   REQUIRE(event.ok());
-  EXPECT_EQ(gpus->reached(*event).value(), true);  // as CUDA's events that were never recorded
+  EXPECT_EQ(gpus->reached(*event).value(), true);  // like a CUDA event that was never recorded
   for (int round = 0; round < 2; ++round) {
     REQUIRE(gpus->record(*event, stream).ok());
     EXPECT_EQ(gpus->reached(*event).value(), false);
@@ -287,7 +288,7 @@ TEST(ipc_handles_open_the_same_memory) {
 
   auto again = guest->open_ipc_handle(owner->ipc_handle(memory).value(), 0);
   REQUIRE(again.ok());
-  EXPECT(*again + 1000 == *opened);  // opened once
+  EXPECT(*again + 1000 == *opened);  // the handle was opened once
   guest->close_ipc_handle(*again);
   EXPECT(guest->where(*opened).kind == MemoryKind::device);
   guest->close_ipc_handle(*opened);
@@ -320,8 +321,8 @@ TEST(ipc_handles_cross_processes) {
   EXPECT(memory[67] == std::byte{99});
 }
 
-/// A build without CUDA and a machine without a driver say which of the two it is, and what to do;
-/// where there are GPUs they are described.
+/// The error of Gpus::open() says whether the build lacks CUDA or the machine a driver, and what to
+/// do; where there are GPUs they are described.
 TEST(opening_says_what_is_missing) {
   const auto gpus = Gpus::open();
   if (gpus.ok()) {

@@ -249,6 +249,6 @@ TEST(a_neighbourhood_costs_microseconds) {
   for (int k = 0; k < rounds; ++k) channels += nodes_of(cluster, {k, 99999}).channels.size();
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
   EXPECT_EQ(channels, 150u * rounds);
-  // Some 20 us in a release build; the limit leaves room for sanitizers and busy machines.
+  // It takes some 20 us in a release build; the limit leaves room for sanitizers and busy machines.
   EXPECT(spent.count() / rounds < 2e-3);
 }

@@ -183,7 +183,7 @@ TEST(numbers_that_cannot_be_meant_are_refused) {
     Profile profile = small_machine();
     change(profile);
     expect_refused(profile.check(), words);
-    // What JSON can say is refused there too, and for the same reason.
+    // If JSON can express the value, the JSON is refused as well, for the same reason.
     if (profile.to_json().find("null") == std::string::npos) {
       expect_refused(profile.to_json(), words);
     }

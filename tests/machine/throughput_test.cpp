@@ -19,7 +19,8 @@ double log_of(std::int64_t bytes) {
   return std::log2(static_cast<double>(std::max<std::int64_t>(bytes, 1)));
 }
 
-/// The definition: samples on a full grid, raised to be monotone, and interpolated in two steps.
+/// The function by its definition: samples on a full grid, raised to be monotone, and interpolated
+/// in two steps.
 class SlowThroughput {
  public:
   explicit SlowThroughput(const std::vector<Sample>& samples) {
@@ -127,7 +128,7 @@ TEST(throughput_never_falls_with_size_or_run) {
 
 TEST(slow_large_requests_are_raised_to_what_smaller_ones_make) {  // Isometry, footnote 2
   const Throughput rates({{1024, 4, 3e9},
-                          {65536, 4, 1e9},  // measured lower
+                          {65536, 4, 1e9},  // measured lower than for smaller requests
                           {1024, 4096, 2e9},
                           {65536, 4096, 8e9}});
   EXPECT_EQ(rates.at(65536, 4), 3e9);
@@ -139,7 +140,7 @@ TEST(throughput_interpolates_on_logarithmic_scales) {
   const Throughput rates({{1, 1, 1e6}, {100, 1, 1e8}});
   EXPECT(near(rates.at(10, 1), 1e7));
   const Throughput runs({{1, 64, 1e6}, {1, 128, 1e8}});
-  EXPECT(near(runs.at(1, 32), 5e5));  // below the shortest: its time
+  EXPECT(near(runs.at(1, 32), 5e5));  // the time of the shortest run measured
 }
 
 TEST(the_shortest_run_for_a_rate_is_found_by_trying_all) {

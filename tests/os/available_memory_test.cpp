@@ -1,4 +1,4 @@
-// What a process may still take, as made-up machines say it.
+// The memory that a process may still take, read from the files of made-up machines.
 #include "os/available_memory.hpp"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ using namespace tranship;
 
 namespace {
 
-/// A folder with files, which goes with the test.
+/// A folder with a machine's files, which is removed with the test.
 struct Machine {
   std::filesystem::path root;
 
@@ -58,7 +58,7 @@ TEST(a_control_group_and_those_around_it_limit_a_process) {
   machine.write("groups/batch/memory.stat", "anon 1\ninactive_file 5000\nactive_file 500\n");
   EXPECT_EQ(machine.available().bytes, 35500);
   EXPECT_EQ(machine.available().limited_by, "the control group /batch");
-  machine.write("groups/batch/job/memory.max", "500\n");  // more is taken than there may be
+  machine.write("groups/batch/job/memory.max", "500\n");  // more is in use than the limit allows
   EXPECT_EQ(machine.available().bytes, 0);
 }
 

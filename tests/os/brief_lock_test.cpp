@@ -1,4 +1,4 @@
-// Locks of what is held for moments.
+// Locks that are held only for moments.
 #include "os/brief_lock.hpp"
 
 #include <chrono>

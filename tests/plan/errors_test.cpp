@@ -1,4 +1,4 @@
-// Errors of plan(): each is a value with a hint.
+// Errors of plan(): each has a hint.
 #include <string>
 #include <vector>
 
@@ -39,7 +39,7 @@ PlanQuery query_of(int source, int target) {
   return query;
 }
 
-/// Checks that the error has this code, and its text all of these words.
+/// Checks that every planner's error has this code, and that its text has all of these words.
 void expect_error(const PlanQuery& asked, const Profile& profile, ErrorCode code,
                   const std::vector<std::string>& words) {
   for (const auto kind : {PlannerKind::automatic, PlannerKind::full, PlannerKind::simple,
@@ -92,7 +92,7 @@ TEST(a_memory_without_a_budget_is_not_passed) {
     REQUIRE(!made.ok());
     EXPECT(made.error().text().find("node0/host2") != std::string::npos);
   }
-  // The ends need none.
+  // The memories of the ends need no budget.
   profile.memories[1].buffer_bytes_max = 1 << 20;
   profile.memories[0].buffer_bytes_max = 0;
   profile.memories[2].buffer_bytes_max = 0;

@@ -65,14 +65,14 @@ PlanQuery query_of(const Profile& profile, const Ends& ends, const Array& array)
   return query;
 }
 
-/// Four million points of eight numbers: the instances of Isometry's section 6.
+/// Returns 4 Mi points of eight 4-byte numbers: the instances of Isometry's section 6.
 Array evaluation_array() {
   Array array{{{"x", 4 << 20}}, {}};
   for (int k = 0; k < 8; ++k) array.fields.push_back({"f" + std::to_string(k), "i4", 4});
   return array;
 }
 
-/// Rounds to six digits: the last ones depend on the compiler.
+/// Rounds to six digits, because the last digits depend on the compiler.
 void round_numbers(Json& json) {
   for (Json& item : json) {
     if (item.is_structured()) round_numbers(item);

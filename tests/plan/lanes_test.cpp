@@ -232,7 +232,7 @@ TEST(the_largest_flow_is_that_of_the_best_corner) {
       limits.push_back(random.chance(0.1) ? 0 : 1 + 4 * unit(random));
       for (double& value : row) value = random.chance(0.4) ? 0 : 0.1 + unit(random);
     }
-    // Something limits each variable.
+    // Some limit bounds each variable.
     for (std::size_t c = 0; c < columns; ++c) rows[0][c] = 0.1 + unit(random);
     const std::vector<double> flow = largest_flow(rows, limits);
     double sum = 0;
@@ -265,7 +265,8 @@ TEST(lanes_carry_nearly_what_all_paths_together_could) {
     several += made->lanes.size() > 1 ? 1 : 0;
     const double share = made->bytes_per_second / largest_rate(profile, 0, 1);
     least = std::min(least, share);
-    // Paths of less than a fifth of the first one's rate are left alone, and some add up.
+    // The planner ignores paths with less than a fifth of the first path's rate, and several add
+    // up.
     below += share < 0.75 ? 1 : 0;
     if (!only.empty()) std::printf("%.3f\n%s", share, explain(*made, profile).c_str());
     if (share <= 1 + 1e-9 && keeps_to_limits(*made, profile)) continue;

@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::uint64_t small_machines = 5000;
 constexpr std::uint64_t large_machines = 200;
-/// With "all" on the command line: a hundred thousand transfers, in half a minute.
+/// Number of machines with "all" on the command line: a hundred thousand transfers, in half a
+/// minute.
 constexpr std::uint64_t large_machines_all = 1000;
 constexpr std::uint64_t transfers_each = 100;
 
@@ -70,7 +71,7 @@ void for_seeds(const char* test, std::uint64_t count, Body body) {
   for (std::uint64_t number = 0; number < count; ++number) body(Seed{test, number, ""}, false);
 }
 
-/// Counts how much longer than the best the plans take.
+/// Counts by how much plans are slower than the best ones.
 class Gaps {
  public:
   void add(double gap) {
@@ -127,7 +128,7 @@ TEST(a_plan_costs_what_it_says_and_keeps_to_its_budget) {
     if (only)
       std::printf("%s%s\n", explain(*made, one.profile).c_str(), describe(one, way).c_str());
     if (!within_budget(one, *made)) fail(seed, "more buffers than allowed: " + describe(one, way));
-    // Between blocks and tiles that do not divide one another, runs are not all equally long.
+    // Where blocks and tiles do not divide one another, runs have different lengths.
     if (!divides(one, made->tile)) return;
     ++compared;
     const double seconds = seconds_of(one, way, made->slots);
@@ -180,11 +181,11 @@ TEST(one_conversion_between_the_orders_of_the_ends_is_enough) {
   int ways = 0;
   for_seeds("one_conversion", small_machines / 5, [&](const Seed& seed, bool) {
     const Case one = small_case(seed.number);
-    // Of three dimensions and the fields there are too many orders.
+    // Three dimensions and several fields have too many orders to try.
     const auto made = plan(one.query, one.profile);
     if (!made || (one.rank > 2 && one.fields > 1)) return;
     const auto best = fastest(one, made->seconds * (1 + 1e-9), Orders::ends);
-    if (!best) return;  // the planner's tile does not divide, and is the better for it
+    if (!best) return;  // no tile that divides the region is as fast as the planner's
     ++ways;
     const auto better = fastest(one, best->seconds * (1 - 1e-9), Orders::all);
     if (better) {

@@ -12,15 +12,15 @@ namespace {
 
 std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// A component of an order within a tile, and whether it goes on into the next one.
+/// A component of an order within a tile. `ends`: no run continues beyond it.
 struct Component {
   int dimension = -1;
   std::int64_t size = 1;
   bool ends = false;
 };
 
-/// The layout vector of an order within a tile. `array`: the extents of the array that it is the
-/// order of; null for a buffer, which is as large as the tile.
+/// Returns the layout vector of an order within a tile. array: The extents of the array in that
+/// order; null for a buffer, which is as large as the tile.
 std::vector<Component> components(const Case& one, const Sequence& order, const Point& tile,
                                   const Point* array) {
   std::vector<Component> all;
@@ -43,7 +43,7 @@ std::vector<Component> components(const Case& one, const Sequence& order, const 
   return all;
 }
 
-/// Bytes of the longest common prefix of two layout vectors.
+/// Returns the bytes of the longest common prefix of two layout vectors.
 std::int64_t prefix_bytes(const Case& one, std::vector<Component> a, std::vector<Component> b,
                           bool same_fields) {
   std::int64_t unit = one.field_bytes();
@@ -52,7 +52,7 @@ std::int64_t prefix_bytes(const Case& one, std::vector<Component> a, std::vector
   std::size_t next_b = 0;
   const auto skip = [](std::vector<Component>& of, std::size_t& next) {
     while (next < of.size() && of[next].size == 1) {
-      if (of[next].ends) of.resize(next);  // nothing follows
+      if (of[next].ends) of.resize(next);  // no run continues beyond this component
       ++next;
     }
   };
@@ -80,7 +80,7 @@ std::int64_t prefix_bytes(const Case& one, std::vector<Component> a, std::vector
   return unit * points;
 }
 
-/// PREFIX of one hop in a tile. `from_array`, `to_array`: the hop reads or writes an end.
+/// The orders on both sides of a hop. `from_array`, `to_array`: the hop reads or writes an end.
 struct HopLayouts {
   const Sequence* from = nullptr;
   const Sequence* to = nullptr;
@@ -89,10 +89,10 @@ struct HopLayouts {
 };
 
 struct Runs {
-  std::int64_t all = 0;     ///< contiguous on both sides
-  std::int64_t source = 0;  ///< on the source's side alone
+  std::int64_t all = 0;     ///< bytes contiguous on both sides
+  std::int64_t source = 0;  ///< bytes contiguous on the source's side alone
   std::int64_t target = 0;
-  std::int64_t common = 0;  ///< in both orders, gaps of the arrays aside
+  std::int64_t common = 0;  ///< bytes in both orders, without regard to gaps
 };
 
 Runs runs_of(const Case& one, const HopLayouts& hop, const Point& tile) {
@@ -109,14 +109,14 @@ Runs runs_of(const Case& one, const HopLayouts& hop, const Point& tile) {
   return runs;
 }
 
-/// Time of one tile in a channel, its latency aside.
+/// Returns the time of one tile in a channel, without its latency.
 double tile_seconds(const Case& one, const ChannelSpec& channel, const Runs& runs,
                     const Point& tile) {
   std::int64_t bytes = one.point_bytes;
   for (int k = 0; k < one.rank; ++k) bytes *= tile[at(k)];
   const auto size = static_cast<double>(bytes);
   if (!channel.gathers) return size / channel.throughput.at(bytes, std::min(runs.all, bytes));
-  // Only the runs on the device count; short ones in memory cost a copy by the host's own channel.
+  // Only the runs on the device count; short runs in memory cost a copy by the host's own channel.
   const bool reads = channel.kind == ChannelKind::file_read;
   const std::int64_t on_device = std::min(reads ? runs.source : runs.target, bytes);
   const std::int64_t in_memory = std::min(reads ? runs.target : runs.source, runs.common);
@@ -131,12 +131,12 @@ double tile_seconds(const Case& one, const ChannelSpec& channel, const Runs& run
   return seconds;
 }
 
-/// What the hops so far take.
+/// The time that the hops so far take, by its parts.
 struct Sum {
   double wait_s = 0;
   double fill_s = 0;
   double beat_s = 0;
-  std::vector<double> used_s;  ///< by resource
+  std::vector<double> used_s;  ///< time used, by resource
 
   explicit Sum(std::size_t resources) : used_s(resources, 0) {}
 
@@ -162,7 +162,7 @@ double tile_bytes_of(const Case& one, const Point& tile) {
   return bytes;
 }
 
-/// Every order that a buffer may have: number 0 is the source's, 1 the target's.
+/// Returns every order that a buffer may have: number 0 is the source's, 1 the target's.
 std::vector<Sequence> all_orders(const Case& one) {
   std::vector<Sequence> orders{one.source, one.target};
   for (Sequence& order : orders) {
@@ -184,7 +184,8 @@ std::vector<Sequence> all_orders(const Case& one) {
   return orders;
 }
 
-/// Searches depth first over channels and orders for one tile; prunes what costs too much already.
+/// Searches depth first over channels and orders for one tile; prunes paths that already cost too
+/// much.
 class TileSearch {
  public:
   TileSearch(const Case& one, const std::vector<Sequence>& orders, Orders allowed,
@@ -198,7 +199,7 @@ class TileSearch {
     runs_.resize(count * count);
   }
 
-  /// Replaces `best` if there is a faster path.
+  /// Replaces `best` and lowers `seconds` if there is a faster path.
   void run(double& seconds, std::optional<Way>& best) {
     seconds_ = &seconds;
     best_ = &best;
@@ -208,7 +209,7 @@ class TileSearch {
   }
 
  private:
-  /// Orders by number: the source's array, the target's array, then the buffers'.
+  /// Returns an order by its number: the source's array, the target's array, then the buffers'.
   const Sequence& order(std::size_t number) const {
     if (number == 0) return one_.source;
     return number == 1 ? one_.target : orders_[number - 2];
@@ -261,7 +262,7 @@ class TileSearch {
     *best_ = way;
   }
 
-  /// On to a buffer in `memory`, in each of the orders.
+  /// Continues to a buffer in `memory`, in each of the orders.
   void pass(int memory, std::size_t from, const Sum& sum) {
     const Memory& where = one_.profile.memories[at(memory)];
     const auto bytes = static_cast<std::int64_t>(tile_bytes_);
@@ -298,7 +299,7 @@ class TileSearch {
   double tiles_ = 1;
   std::vector<std::optional<Runs>> runs_;
   std::vector<char> visited_;
-  std::vector<std::int64_t> slots_bytes_;  ///< by memory
+  std::vector<std::int64_t> slots_bytes_;  ///< bytes of the slots, by memory
   std::int64_t slots_bytes_all_ = 0;
   std::vector<int> channels_;
   std::vector<std::size_t> buffers_;
@@ -307,7 +308,7 @@ class TileSearch {
   std::optional<Way>* best_ = nullptr;
 };
 
-/// Every box whose extents divide the region's, the largest first.
+/// Returns every box whose extents divide the region's, the largest first.
 std::vector<Point> divisor_boxes(const Case& one) {
   std::vector<Point> boxes(1);
   for (int k = 0; k < one.rank; ++k) {

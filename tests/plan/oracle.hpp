@@ -1,6 +1,6 @@
-// An exhaustive planner to compare with: every acyclic path with at most one self-loop, every order
-// of every buffer, every box of divisor extents as the tile, each with its predicted time. Written
-// from Isometry 4.2 and the comments of plan.hpp and profile.hpp.
+// An exhaustive planner to compare with: it tries every acyclic path with at most one self-loop,
+// every order of every buffer, and every box of divisor extents as the tile, and predicts the time
+// of each. Written from Isometry 4.2 and the comments of plan.hpp and profile.hpp.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace tranship::oracle {
 struct Part {
   int dimension = -1;       ///< -1: the fields
   std::int64_t block = 0;   ///< indices in the block; 0: all that the blocks leave
-  bool gap_before = false;  ///< it does not begin where what comes before ends (strided views)
+  bool gap_before = false;  ///< the part does not begin where the one before ends (strided views)
   bool operator==(const Part&) const = default;
 };
 
@@ -27,7 +27,7 @@ struct Sequence {
   bool operator==(const Sequence&) const = default;
 };
 
-/// A transfer on a machine, with what its ends look like in the oracle's own words.
+/// A transfer on a machine, with its ends described in the oracle's types.
 struct Case {
   Profile profile;
   PlanQuery query;
@@ -46,15 +46,15 @@ struct Case {
 /// A path of the transfer, with the orders of its buffers and its tile.
 struct Way {
   std::vector<int> channels;
-  std::vector<Sequence> buffers;  ///< one fewer than channels
+  std::vector<Sequence> buffers;  ///< one buffer fewer than channels
   Point tile{};
   double seconds = 0;
 };
 
-/// Which orders the buffers may have.
+/// The orders that buffers may have.
 enum class Orders {
   all,
-  ends,  ///< the source's up to one hop, the target's after it
+  ends,  ///< the source's order up to one hop, the target's after it
 };
 
 /// Returns the fastest path of less than `seconds_max`, or nothing if there is none.
@@ -64,14 +64,14 @@ std::optional<Way> fastest(const Case& one, double seconds_max, Orders orders);
 /// while its neighbour does.
 double seconds_of(const Case& one, const Way& way, int slots);
 
-/// Returns the bytes of a buffer for such a tile, with the padding of blocks (no larger than the
-/// tile).
+/// Returns the bytes of a buffer for such a tile, with the padding of blocks (which are at most as
+/// large as the tile).
 std::int64_t slot_bytes(const Case& one, const Sequence& order, const Point& tile);
 
 /// Returns whether blocks and tile divide one another in each dimension, so that PREFIX is exact.
 bool divides(const Case& one, const Point& tile);
 
-/// Returns the case and the path as text, for failures.
+/// Returns the case and the path as text, for failure messages.
 std::string describe(const Case& one);
 std::string describe(const Case& one, const Way& way);
 

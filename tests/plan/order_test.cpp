@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t seeds = 4000;
 
-/// One value of an array: its offset there, and in another mapping of the same tile.
+/// One value of an array: its offset in the array, and in another mapping of the same tile.
 struct Element {
   std::int64_t offset = 0;
   std::int64_t other = 0;
@@ -90,7 +90,7 @@ void shuffle(Random& random, std::vector<T>& all) {
   }
 }
 
-/// An array and a tile of it that keeps to its blocks.
+/// An array, and a tile of it whose extents are multiples of the array's blocks.
 struct Sample {
   IndexSpace space;
   FieldSpace fields;
@@ -122,7 +122,7 @@ std::shared_ptr<const Mapping> laid_out(Random& random, const Sample& sample) {
   shuffle(random, terms);
   for (std::size_t k = 0; k < sample.space.size(); ++k) {
     if (sample.blocks[k] < 2) continue;
-    // Somewhere before the rest of its dimension.
+    // A block's term lies anywhere before the last term of its dimension.
     const auto rest = std::find(terms.begin(), terms.end(), Term{sample.space[k].name, 0});
     const auto place = random.between(0, rest - terms.begin());
     terms.insert(terms.begin() + place, Term{sample.space[k].name, sample.blocks[k]});
@@ -132,7 +132,7 @@ std::shared_ptr<const Mapping> laid_out(Random& random, const Sample& sample) {
   return Mapping::make(sample.space, fields, Layout(terms)).value();
 }
 
-/// A view whose dimensions lie in any order and with gaps between them.
+/// Returns a view whose dimensions lie in any order, with gaps between them.
 std::shared_ptr<const Mapping> strided(Random& random, const Sample& sample) {
   std::vector<int> order(sample.space.size());
   std::iota(order.begin(), order.end(), 0);
@@ -256,7 +256,7 @@ TEST(enlarging_gives_the_least_box_with_such_runs) {
 }
 
 TEST(the_runs_of_a_reversed_view_are_single_values) {
-  // Its neighbours in memory come in the other sequence than in any dense buffer.
+  // Neighbours in memory come in the opposite order to that of any dense buffer.
   const IndexSpace space{{"x", 100}};
   const auto mapping = Mapping::make_strided(space, {{{"f", "f4", 4}, 99 * 4, {-4}}}).value();
   EXPECT_EQ(Order::of(*mapping).run_bytes({100}), 4);

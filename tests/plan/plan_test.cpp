@@ -25,7 +25,7 @@ ChannelSpec channel(const char* name, ChannelKind kind, int source, int target, 
   return spec;
 }
 
-/// Two nodes as in Isometry's Figure 4, with Table 5's rates; memories in the order of the enum.
+/// Returns two nodes as in Isometry's Figure 4, with Table 5's rates; memories in the enum's order.
 enum { fbm, zcm, reg, sys, disk, far_reg, far_fbm };
 Profile two_nodes() {
   Profile p;
@@ -72,7 +72,7 @@ Plan planned(PlanQuery q, PlannerKind kind, const Profile& profile) {
 }  // namespace
 
 TEST(the_simple_planner_converts_in_a_memcpy_channel) {
-  // Isometry 4.4: FBM > REG > REG > REG* > FBM* for the transpose of section 4.3.
+  // Isometry 4.4 gives FBM > REG > REG > REG* > FBM* for the transpose of section 4.3.
   const Profile profile = two_nodes();
   const auto made =
       planned(query(fbm, far_fbm, "F, x, y", "F, y, x"), PlannerKind::simple, profile);
@@ -101,7 +101,7 @@ TEST(without_conversion_the_shortest_path_is_taken) {
 }
 
 TEST(the_baselines_convert_in_the_last_and_the_first_hop) {
-  // Isometry 6.3.
+  // The case is that of Isometry 6.3.
   const Profile profile = two_nodes();
   const auto q = query(fbm, far_fbm, "F, x, y", "F, y, x");
   const auto spsl = planned(q, PlannerKind::spsl, profile);
@@ -221,7 +221,8 @@ TEST(the_cache_goes_by_shape_and_is_bounded) {
   const auto q = query(sys, sys, "F, x, y", "F, y, x");
   EXPECT(!cache.find(q));
   cache.add(q, std::make_shared<const Plan>(plan(q, profile).value()));
-  EXPECT(cache.find(query(sys, sys, "F, x, y", "F, y, x")) != nullptr);  // another mapping object
+  // an equal query, with other mapping objects
+  EXPECT(cache.find(query(sys, sys, "F, x, y", "F, y, x")) != nullptr);
   EXPECT(!cache.find(query(sys, sys, "F, y, x", "F, y, x")));
   for (int side = 1; side < 40; ++side) {
     const auto other = query(sys, sys, "F, x, y", "F, y, x", side);

@@ -25,7 +25,8 @@ void shuffle(Random& random, std::vector<T>& all) {
 
 double unit(Random& random) { return static_cast<double>(random.below(1 << 20)) / (1 << 20); }
 
-/// Rises with request and run, from a share of the peak that may be tiny or nearly all.
+/// Returns random rates, which rise with request and run, from a share of the peak that may be tiny
+/// or nearly all.
 Throughput random_throughput(Random& random, double peak) {
   std::vector<std::int64_t> requests{std::int64_t{16384} << random.below(3)};
   while (requests.size() < 5 && random.chance(0.6))
@@ -101,7 +102,7 @@ Profile small_machine(Random& random, bool tight) {
   return profile;
 }
 
-/// What both ends have in common.
+/// The extents and fields that both ends have in common.
 struct Shape {
   std::vector<std::int64_t> extents;
   FieldSpace fields;
@@ -139,7 +140,7 @@ Shape small_shape(Random& random) {
   }
 }
 
-/// One end of a transfer, in both words.
+/// One end of a transfer, as a view and in the oracle's types.
 struct End {
   View view;
   Sequence sequence;
@@ -148,7 +149,7 @@ struct End {
 
 const char* const names[] = {"x", "y", "z", "w", "v", "u", "t", "s"};
 
-/// A random order of the dimensions and, as -1, of the fields.
+/// Returns a random order of the dimensions and of the fields (-1).
 std::vector<int> random_order(Random& random, int rank) {
   std::vector<int> order;
   for (int k = -1; k < rank; ++k) order.push_back(k);
@@ -162,7 +163,7 @@ IndexSpace space_of(const std::vector<std::int64_t>& extents) {
   return space;
 }
 
-/// A view with gaps between its steps, as NumPy makes them.
+/// Returns a view with gaps between its steps, as NumPy makes them.
 End strided_end(Random& random, const Shape& shape, const std::vector<int>& order) {
   End end;
   std::vector<Mapping::StridedField> fields;
@@ -184,7 +185,7 @@ End strided_end(Random& random, const Shape& shape, const std::vector<int>& orde
         field.strides[at(k)] = points * (record > 0 ? record : field.field.bytes);
       }
     }
-    // With fields apart by a gap, a record is as much longer.
+    // Fields that lie apart by a gap lengthen the record by the same factor.
     if (k < 0 && gap) {
       record *= points;
       points = 1;
@@ -197,7 +198,7 @@ End strided_end(Random& random, const Shape& shape, const std::vector<int>& orde
   return end;
 }
 
-/// A layout, perhaps in blocks, of an array that may be larger than the region.
+/// Returns an end with a layout, perhaps in blocks, of an array that may be larger than the region.
 End laid_out_end(Random& random, const Shape& shape, const std::vector<int>& order) {
   End end;
   std::vector<std::int64_t> extents = shape.extents;
@@ -263,7 +264,7 @@ void add_circumstances(Random& random, Case& one, bool tight) {
   }
 }
 
-/// A node of a cluster, by the numbers of its memories.
+/// The memories of a node of the cluster, by number.
 struct Node {
   int host = 0;
   int pinned = 0;
@@ -271,7 +272,7 @@ struct Node {
   std::vector<int> devices;
 };
 
-/// Lays out a cluster of two nodes.
+/// Builds the profile of a cluster of two nodes.
 class TwoNodes {
  public:
   explicit TwoNodes(Random& random) : random_(random) {}
@@ -280,7 +281,7 @@ class TwoNodes {
     profile_.host = "random";
     profile_.planning_s = 1e-4;
     profile_.handoff_s = 1e-5;
-    // Mostly small nodes: the time to plan grows with the number of paths.
+    // Most nodes are small, because the time to plan grows with the number of paths.
     int devices = 1;
     while (devices < 5 && random_.chance(0.3)) ++devices;
     const Node nodes[] = {add_node("node0/", devices), add_node("node1/", devices)};
@@ -319,7 +320,7 @@ class TwoNodes {
     channel.source = source;
     channel.target = target;
     channel.gathers = kind == ChannelKind::file_read || kind == ChannelKind::file_write;
-    // Links of a kind are mostly alike.
+    // Channels of a kind mostly have equal throughput.
     ChannelSpec& like = of_kind_[kind];
     if (like.throughput.empty() || random_.chance(0.1)) {
       like.throughput = random_throughput(random_, rate * std::exp2(2 * unit(random_) - 1));
@@ -365,7 +366,7 @@ class TwoNodes {
 
   Random& random_;
   Profile profile_;
-  std::map<ChannelKind, ChannelSpec> of_kind_;  ///< the last one made
+  std::map<ChannelKind, ChannelSpec> of_kind_;  ///< the last channel made of each kind
 };
 
 Shape large_shape(Random& random) {

@@ -1,4 +1,4 @@
-// Random machines and transfers for the planner's laws: the same number gives the same case.
+// Random machines and transfers for the planner's laws: the same seed gives the same case.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace tranship::oracle {
 
-/// Three to six memories with channels of every kind, and a transfer of at most a mebibyte: small
-/// enough to try every path.
+/// Returns three to six memories with channels of every kind, and a transfer of at most a mebibyte:
+/// small enough to try every path.
 Case small_case(std::uint64_t seed);
 
-/// Two nodes with up to five GPUs each, disks and a network: 16 memories at most.
+/// Returns two nodes with up to five GPUs each, disks and a network: 16 memories at most.
 Profile large_machine(std::uint64_t seed);
 
-/// A transfer of up to gigabytes there, of one to four dimensions.
+/// Returns a transfer of up to gigabytes on a large machine, of one to four dimensions.
 PlanQuery large_query(std::uint64_t seed, const Profile& profile);
 
 }  // namespace tranship::oracle

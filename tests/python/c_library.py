@@ -21,7 +21,7 @@ CODES = [
 
 
 class CArray(c.Structure):
-    """tranship_array"""
+    """The struct `tranship_array`."""
 
     _fields_ = [
         ("data", c.c_void_p),
@@ -35,7 +35,7 @@ class CArray(c.Structure):
 
 
 class CVariable(c.Structure):
-    """tranship_variable"""
+    """The struct `tranship_variable`."""
 
     _fields_ = [
         ("type", c.c_char * 16),
@@ -47,7 +47,7 @@ class CVariable(c.Structure):
 
 
 class CEntry(c.Structure):
-    """tranship_entry"""
+    """The struct `tranship_entry`."""
 
     _fields_ = [
         ("name", c.c_char_p),
@@ -87,7 +87,7 @@ FUNCTIONS: dict[str, list[Any]] = {
 
 
 def compiler_words(*options: str) -> list[str]:
-    """The words that `tranship config` prints for a compiler."""
+    """Returns the words that `tranship config` prints for a compiler."""
     done = subprocess.run(
         [sys.executable, "-m", "tranship.cli", "config", *options],
         capture_output=True,
@@ -98,7 +98,7 @@ def compiler_words(*options: str) -> list[str]:
 
 
 def compiled(command: Sequence[str | Path], program: Path) -> Path:
-    """Runs a compiler's command, which must print nothing, and returns the program."""
+    """Runs a compiler, which must print nothing, and returns the path of the program."""
     done = subprocess.run(
         [*map(str, command), "-o", str(program)],
         capture_output=True,
@@ -129,13 +129,13 @@ def load() -> Any:
 
 
 def last_error(library: Any) -> str:
-    """The message and the hint of this thread's last failure."""
+    """Returns the message and the hint of this thread's last failure."""
     words: list[bytes] = [library.tranship_last_error(), library.tranship_last_hint()]
     return "; ".join(word.decode() for word in words if word)
 
 
 class CError(Exception):
-    """A code other than ok, and its message and hint."""
+    """The error of a call that returned a code other than ok, with its message and hint."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(f"{code}: {text}")
@@ -143,9 +143,9 @@ class CError(Exception):
 
 
 def c_array(values: np.ndarray[Any, Any], lower: Sequence[int] = ()) -> CArray:
-    """Describes a NumPy array where it lies, with its strides."""
+    """Returns the `tranship_array` of a NumPy array: its memory, shape and strides."""
     made = CArray(values.ctypes.data, values.dtype.str[1:].encode(), values.ndim)
-    made.values = values  # keeps the memory as long as the struct that points to it
+    made.values = values  # The struct keeps the array's memory alive.
     for k in range(values.ndim):
         made.extents[k] = values.shape[k]
         made.strides[k] = values.strides[k]
@@ -154,7 +154,7 @@ def c_array(values: np.ndarray[Any, Any], lower: Sequence[int] = ()) -> CArray:
 
 
 class CStaging:
-    """A tranship_staging: methods are its functions, and errors are raised as CError."""
+    """A `tranship_staging`; its functions are methods, and their errors are raised as CError."""
 
     def __init__(self, library: Any, contact: Path | str) -> None:
         self.library = library

@@ -1,4 +1,4 @@
-"""What the Python tests share: a profile measured once, engines, and processes that export."""
+"""Fixtures of the Python tests: a profile measured once, engines, and exporting processes."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
-    """Ctrl-C is heard here and in every process that a test starts; a shell that runs the tests in
-    the background has it ignored, and that is inherited."""
+    """Sets Python's handler of SIGINT, so that Ctrl-C interrupts this process and its children.
+
+    A shell that runs the tests in the background ignores SIGINT, and children inherit that.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where this run keeps profiles, so that it neither uses nor changes the user's."""
+    """Returns the folder of this run's profiles; the user's profiles are not read or changed."""
     folder = tmp_path_factory.mktemp("cache")
     os.environ["TRANSHIP_CACHE_FOLDER"] = str(folder)
     return folder
@@ -47,7 +49,7 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def profile(cache_folder: Path) -> str:
-    """This machine's profile from small samples; engines opened without one find it, too."""
+    """Returns this machine's profile, measured with small samples and saved as the default one."""
     measured = profiles.calibrate(sample_bytes=1 << 20)
     path = profiles.cache_path()
     assert path is not None and path.parent == cache_folder
@@ -57,7 +59,7 @@ def profile(cache_folder: Path) -> str:
 
 @pytest.fixture(scope="session")
 def queueing_profile(profile: str) -> str:
-    """The same, with a hand-off that takes no time: no copy runs on the caller's thread."""
+    """Returns the profile with a hand-off of 0 s: no copy runs on the caller's thread."""
     content = json.loads(profile)
     content["handoff_s"] = 0.0
     return json.dumps(content)
@@ -65,26 +67,26 @@ def queueing_profile(profile: str) -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def measured(profile: str) -> None:
-    """Every test finds a profile, and so does every process that a test starts."""
+    """Measures the profile before the first test, for all tests and the processes they start."""
 
 
 @pytest.fixture(scope="session")
 def engine(profile: str) -> Iterator[ts.Engine]:
-    """An engine that plans as usual: small copies run on the caller's thread."""
+    """Yields an engine with the measured hand-off: small copies run on the caller's thread."""
     with ts.Engine(contact=True, profile=profile, threads=2) as opened:
         yield opened
 
 
 @pytest.fixture(scope="session")
 def queueing_engine(queueing_profile: str) -> Iterator[ts.Engine]:
-    """An engine that hands every copy to its workers, however small."""
+    """Yields an engine that hands every copy to its workers, however small."""
     with ts.Engine(contact=True, profile=queueing_profile, threads=2) as opened:
         yield opened
 
 
 @pytest.fixture(params=["direct", "queued"])
 def any_engine(request: pytest.FixtureRequest) -> ts.Engine:
-    """Both, one after the other."""
+    """Returns `engine` or `queueing_engine`: a test runs once with each."""
     name = "engine" if request.param == "direct" else "queueing_engine"
     opened: ts.Engine = request.getfixturevalue(name)
     return opened
@@ -97,7 +99,7 @@ def exporter(tmp_path: Path) -> Iterator[Callable[..., Exporter]]:
 
     def start(*arguments: str, **environment: str) -> Exporter:
         contact = tmp_path / f"contact-{len(started)}"
-        reachable = {"TRANSHIP_LISTEN": "127.0.0.1:0"}  # over a network, too
+        reachable = {"TRANSHIP_LISTEN": "127.0.0.1:0"}  # The exporter also listens on TCP.
         started.append(Exporter(contact, list(arguments), reachable | environment))
         return started[-1]
 
@@ -108,7 +110,7 @@ def exporter(tmp_path: Path) -> Iterator[Callable[..., Exporter]]:
 
 @pytest.fixture
 def serve(profile: str, tmp_path: Path) -> Iterator[Servers]:
-    """Starts staging servers, which end with the test."""
+    """Yields a `Servers`, whose staging servers end with the test."""
     servers = Servers(tmp_path)
     yield servers
     servers.end()

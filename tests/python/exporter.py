@@ -1,8 +1,9 @@
-"""A process for the tests of other processes: it exports arrays and answers lines on stdin.
+"""A program that exports arrays to the process of a test, and executes commands from stdin.
 
-Exports "plain", "shared" (memory of the engine), "fixed" (read-only) and "grid" (an instance in
-blocks), each of `--bytes` bytes, filled with 0, 1, 2, … as u1; with `--gpu` also "device", in the
-memory of GPU 1. Commands: ``sum NAME``, ``dump NAME FILE``, ``withdraw NAME``, ``exit``.
+The exports are "plain", "shared" (memory of the engine), "fixed" (read-only) and "grid" (an
+instance in blocks), each of `--bytes` bytes, filled with 0, 1, 2, … as u1; with `--gpu` also
+"device", in the memory of GPU 1.
+Commands: ``sum NAME``, ``dump NAME FILE``, ``withdraw NAME``, ``exit``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ PR_SET_DUMPABLE = 4
 
 
 def in_memory(array: Any) -> np.ndarray[Any, Any]:
-    """The array, or a copy of what lies on a GPU."""
+    """Returns a NumPy array itself, and a GPU array as a copy in host memory."""
     return np.asarray(array if isinstance(array, np.ndarray) else array.numpy())
 
 

@@ -1,4 +1,4 @@
-"""Starting and ending processes that export arrays (exporter.py)."""
+"""Processes that run exporter.py: starting, stopping and ending them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support import stop
 
 
 class Exporter:
-    """A process that exports arrays until it is told to stop, or killed."""
+    """A process that exports arrays until it is ended or killed."""
 
     def __init__(self, contact: Path, arguments: list[str], environment: dict[str, str]) -> None:
         script = Path(__file__).parent / "exporter.py"
@@ -29,27 +29,27 @@ class Exporter:
         assert line == "ready\n", f"the exporting process did not start: {line!r}"
 
     def ask(self, command: str) -> str:
-        """Sends one line and returns the answer."""
+        """Sends one command to the process and returns its answer, a line."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
         return self.process.stdout.readline().strip()
 
     def stop(self) -> None:
-        """SIGSTOP, and waits until it stands still."""
+        """Sends SIGSTOP and waits until all threads of the process are stopped."""
         stop(self.process)
 
     def go_on(self) -> None:
-        """SIGCONT, after `stop`."""
+        """Sends SIGCONT, which ends the effect of `stop`."""
         self.process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL, and waits until it is gone."""
+        """Sends SIGKILL and waits until the process has exited."""
         self.process.kill()
         self.process.wait(timeout=10)
 
     def end(self) -> None:
-        """Closes it if it still lives."""
+        """Kills the process if it still runs, and closes its pipes."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait(timeout=10)

@@ -1,4 +1,4 @@
-"""Helpers of the tests on GPUs, real and emulated."""
+"""Helpers of the tests on real and emulated GPUs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EMULATED = 0 if REAL else 2
 
 
 def gpu_count() -> int:
-    """How many GPUs an engine of the tests has."""
+    """Returns the number of GPUs that an engine of the tests has."""
     with ts.Engine(emulated_gpus=EMULATED, threads=1) as engine:
         return len(_core.list_gpus(engine._core)[0])
 
@@ -28,12 +28,14 @@ two_gpus = pytest.mark.skipif(REAL and gpu_count() < 2, reason="needs two GPUs")
 
 
 RATES = {"memcpy": 1e10, "file_read": 3e9, "file_write": 2e9, "gpu_peer": 3e11, "gpu_copy": 4e12}
-"""As real GPUs have them, in bytes a second; the links to the host are in between."""
+"""Bytes per second, as with real GPUs; other kinds, such as the links to the host, get 5e10."""
 
 
 def two_gpu_profile() -> str:
-    """The memories and channels of this machine with emulated GPUs, and rates that do not depend
-    on what else runs here."""
+    """Returns this machine's profile with two emulated GPUs and fixed rates.
+
+    Measured rates would depend on what else runs on the machine.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSHIP_EMULATED_GPUS", "2")
         profile = json.loads(ts.profiles.calibrate(sample_bytes=1 << 20, processes=False))
@@ -47,7 +49,7 @@ def two_gpu_profile() -> str:
 
 
 class Foreign:
-    """What a GPU library's array looks like: the CUDA array interface and nothing else."""
+    """An array as GPU libraries have it: the CUDA array interface and nothing else."""
 
     def __init__(self, owner: Any, **changes: Any) -> None:
         self.owner = owner
@@ -56,7 +58,7 @@ class Foreign:
 
 
 def on_gpu(engine: ts.Engine, values: np.ndarray[Any, Any], device: int = 0) -> ts.DeviceArray:
-    """The values in memory of a GPU."""
+    """Returns an array in the memory of a GPU with these values."""
     made = engine.empty(values.shape, values.dtype, memory=f"device{device}")
     assert isinstance(made, ts.DeviceArray)
     engine.copy(values, made).wait(timeout=10)
@@ -64,21 +66,21 @@ def on_gpu(engine: ts.Engine, values: np.ndarray[Any, Any], device: int = 0) -> 
 
 
 def filled(engine: ts.Engine, values: np.ndarray[Any, Any], memory: str) -> Any:
-    """The values in memory of the engine's own."""
+    """Returns an array that the engine allocates in `memory`, with these values."""
     array = engine.empty(values.shape, values.dtype, memory=memory)
     engine.copy(values, array).wait(timeout=10)
     return array
 
 
 def content(engine: ts.Engine, array: Any) -> np.ndarray[Any, Any]:
-    """A copy in host memory."""
+    """Returns a copy of an array in host memory."""
     target = np.zeros(array.shape, array.dtype)
     engine.copy(array, target).wait(timeout=10)
     return target
 
 
 def copy_neighbours_that_are_pinned_apart(engine: ts.Engine, bytes_of_each: int) -> None:
-    """Copies pieces of memory that follow each other, each pinned by itself, to a GPU and back.
+    """Copies adjacent pieces of memory, each pinned by a call of its own, to a GPU and back.
 
     CUDA refuses a command that leaves the pinned range or the allocation that it starts in.
     """
@@ -99,7 +101,7 @@ def copy_neighbours_that_are_pinned_apart(engine: ts.Engine, bytes_of_each: int)
 
 
 def copy_an_array_that_is_pinned_in_part(engine: ts.Engine) -> None:
-    """Copies an array of which only the first half is pinned to a GPU and back, turned."""
+    """Copies a transposed array, of which only the first half is pinned, to a GPU and back."""
     values = np.random.default_rng(4).random((64, 2048))
     whole = values.copy()
     device = filled(engine, np.zeros(values.shape[::-1]), "device0")
@@ -112,7 +114,7 @@ def copy_an_array_that_is_pinned_in_part(engine: ts.Engine) -> None:
 
 
 def copy_a_turned_slice(engine: ts.Engine, data: st.DataObject, places: tuple[str, ...]) -> None:
-    """Draws an array, a slice and a transpose of it, and copies that from one place to another."""
+    """Draws an array and a transposed slice of it, and copies that from one memory to another."""
     shape = tuple(data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=4)))
     kind = data.draw(st.sampled_from(["u1", "f2", "i4", "f8", "c16", "V3"]))
     order = data.draw(st.permutations(range(len(shape))))

@@ -1,7 +1,8 @@
-"""A small, obvious mirror of the data model, to which the core is compared.
+"""A small, obvious implementation of the data model, with which the core is compared.
 
-It knows layouts, offsets and how to copy element by element, and nothing of loop nests, plans or
-channels. Slow, and meant to be: read it and see that it is right.
+The oracle computes offsets from layouts and copies element by element, without lowering, plans or
+channels. It is slow on purpose: a reader sees that it is right. `run_nests` executes the loop nests
+of the core.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class Term:
-    """One term of a layout: the fields (no dimension), a dimension, or a block of one."""
+    """One term of a layout: the fields (no dimension), a dimension, or a block of a dimension."""
 
     dimension: str | None
     block: int | None = None
 
 
 def parse(layout: str) -> list[Term]:
-    """`"x:4, F, x"` as terms, fastest first. Without F the fields come first."""
+    """Returns the terms of a layout such as `"x:4, F, x"`; without F the fields come first."""
     terms = []
     for text in layout.split(","):
         name, _, block = text.strip().partition(":")
@@ -36,7 +37,7 @@ def parse(layout: str) -> list[Term]:
 
 
 def term_extents(terms: Sequence[Term], extents: Mapping[str, int], fields: int) -> list[int]:
-    """How many values each term takes; a dimension's unblocked term counts its blocks."""
+    """Returns how many values each term takes; a dimension's last term counts its blocks."""
     counts = []
     for term in terms:
         if term.dimension is None:
@@ -52,9 +53,9 @@ def term_extents(terms: Sequence[Term], extents: Mapping[str, int], fields: int)
 def term_values(
     terms: Sequence[Term], point: Mapping[str, Offsets | int]
 ) -> list[Offsets | int | None]:
-    """The value of each term at `point`: blocks take an index's lower digits, wherever they stand.
+    """Returns the value of each term at `point`, and None for the fields.
 
-    None for the fields.
+    Blocks take the lower digits of an index, wherever they stand in the layout.
     """
     rest = dict(point)
     digits: dict[int, Offsets | int] = {}
@@ -71,7 +72,7 @@ def term_values(
 
 @dataclass(frozen=True)
 class Grid:
-    """An index space, a field space (names to bytes) and a layout."""
+    """An index space, a field space (names and their sizes in bytes) and a layout."""
 
     extents: Mapping[str, int]
     fields: Mapping[str, int]
@@ -79,13 +80,13 @@ class Grid:
 
     @property
     def size_bytes(self) -> int:
-        """All bytes, with the padding of edge blocks."""
+        """Size in bytes, including the padding of blocks at the edges."""
         terms = parse(self.layout)
         counts = term_extents(terms, self.extents, 1)
         return prod(counts) * sum(self.fields.values())
 
     def offset(self, point: Mapping[str, Offsets | int], field: str) -> Offsets | int:
-        """Bytes from the start to `field` at `point` (numbers, or arrays of them)."""
+        """Returns the offset in bytes of `field` at `point`; its indices are numbers or arrays."""
         terms = parse(self.layout)
         counts = term_extents(terms, self.extents, 1)
         values = term_values(terms, point)
@@ -99,7 +100,7 @@ class Grid:
         return outer * record_bytes + inner_count * before + inner * self.fields[field]
 
     def offsets(self) -> dict[str, Offsets]:
-        """For each field, the offset of every point, in an array of the grid's shape."""
+        """Returns for each field the offsets of all points, an array of the grid's shape."""
         shape = tuple(self.extents.values())
         indices = np.indices(shape, dtype=np.int64)
         point = dict(zip(self.extents, indices, strict=True))
@@ -110,7 +111,7 @@ class Grid:
 
 
 def linear(values: Sequence[Any], counts: Sequence[int]) -> Any:
-    """Digits, fastest first, as one number."""
+    """Returns the number whose digits are `values`, the fastest first, in the bases `counts`."""
     total: Any = 0
     weight = 1
     for value, count in zip(values, counts, strict=True):
@@ -120,7 +121,7 @@ def linear(values: Sequence[Any], counts: Sequence[int]) -> Any:
 
 
 def strided_offsets(array: np.ndarray[Any, Any], base: int) -> dict[str, Offsets]:
-    """The same for a NumPy array: bytes from address `base` to every element of each field."""
+    """Returns for each field of a NumPy array the bytes from address `base` to every element."""
     first = array.__array_interface__["data"][0] - base
     index = np.indices(array.shape, dtype=np.int64)
     points = np.full(array.shape, first, np.int64)
@@ -140,7 +141,7 @@ def copy_elements(
     target_offsets: Offsets,
     element_bytes: int,
 ) -> None:
-    """Moves every element, byte by byte. Both offsets have the same shape."""
+    """Copies every element, byte by byte; the two arrays of offsets have the same shape."""
     assert source_offsets.shape == target_offsets.shape
     for byte in range(element_bytes):
         target[target_offsets + byte] = source[source_offsets + byte]
@@ -151,7 +152,7 @@ Nest = tuple[int, int, int, Sequence[Loop]]
 
 
 def nest_points(nest: Nest) -> Iterator[tuple[int, int]]:
-    """(source offset, target offset) of every piece that a loop nest moves."""
+    """Yields (source offset, target offset) of every piece that a loop nest copies."""
     _, source, target, loops = nest
     for turn in np.ndindex(*(extent for extent, _, _ in loops)):
         yield (
@@ -167,7 +168,7 @@ def run_nests(
     source_base: int = 0,
     target_base: int = 0,
 ) -> int:
-    """Executes loop nests in Python; returns the number of bytes moved."""
+    """Executes loop nests in Python; returns the number of bytes copied."""
     moved = 0
     for nest in nests:
         length = nest[0]

@@ -1,4 +1,4 @@
-"""Arrays of every kind, each with the bytes behind it and where its elements lie in them."""
+"""Strategies for arrays of every kind, with the memory of each and its elements' offsets."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TYPES = ("u1", "i2", "f4", "<f8", ">f4", ">i2", "c8", "c16", "b1", "f2", "S3", "
 
 @dataclass
 class Place:
-    """What a test hands to the engine, and how the oracle sees it.
+    """An array that a test passes to the engine, with its memory and offsets for the oracle.
 
     Attributes:
-        array: an Instance, NumPy array, File or array of a peer.
+        array: an instance, NumPy array, File or array of a peer.
         offsets: for each field, bytes from the start of the memory to every element, in the order
             of the dimensions `extents`.
-        memory: all bytes now, the padding around the elements included.
+        memory: function that returns all bytes now, the padding around the elements included.
         named: whether the dimensions have names of their own.
     """
 
@@ -40,48 +40,48 @@ class Place:
 
 @dataclass
 class World:
-    """What places are made with."""
+    """The folder, engines and exports with which places are made."""
 
     folder: Path
     owner: ts.Engine
-    """exports the arrays that are reached as another process's"""
+    """Engine that exports the arrays of kind "remote"."""
     peer: ts.Peer
-    """the owner, as the engine under test sees it"""
+    """The owner, as a peer of the engine under test."""
     numbers: Iterator[int]
-    """shared by worlds with the same folder or owner"""
+    """Numbers for unused names; worlds with the same folder or owner share the iterator."""
 
     exported: list[str] = field(default_factory=list)
 
     def withdraw(self) -> None:
-        """Ends all exports."""
+        """Withdraws all exports."""
         while self.exported:
             self.owner.withdraw(self.exported.pop())
 
     def name(self, ending: str = "") -> str:
-        """A name that was not used yet."""
+        """Returns a name that has not been used yet."""
         return f"array{next(self.numbers)}{ending}"
 
 
 def random_bytes(draw: st.DrawFn, count: int) -> Bytes:
-    """Bytes from a seed: Hypothesis need not look at each."""
+    """Draws a seed and returns random bytes of it; Hypothesis shrinks the seed, not the bytes."""
     return np.random.default_rng(draw(st.integers(0, 2**16))).integers(0, 256, count, np.uint8)
 
 
 def grid_of(draw: st.DrawFn, extents: Mapping[str, int], fields: Mapping[str, str]) -> Grid:
-    """Any layout of these."""
+    """Draws a layout of these dimensions and fields; returns the grid."""
     sizes = {name: np.dtype(kind).itemsize for name, kind in fields.items()}
     return Grid(extents, sizes, draw(layouts(extents)))
 
 
 def shuffled(draw: st.DrawFn, items: Mapping[str, Any]) -> dict[str, Any]:
-    """The same mapping in another order."""
+    """Draws an order of the items; returns the mapping in that order."""
     return {name: items[name] for name in draw(st.permutations(list(items)))}
 
 
 def in_order(
     offsets: Mapping[str, Offsets], now: list[str], wanted: list[str]
 ) -> dict[str, Offsets]:
-    """With the dimensions in another order."""
+    """Returns the offsets with the dimensions in the order `wanted` instead of `now`."""
     axes = [now.index(name) for name in wanted]
     return {name: one.transpose(axes) for name, one in offsets.items()}
 
@@ -89,7 +89,7 @@ def in_order(
 def instance_place(
     draw: st.DrawFn, extents: Mapping[str, int], fields: Mapping[str, str], shuffle: bool
 ) -> Place:
-    """An instance, perhaps with its dimensions in another order, at any offset of its buffer."""
+    """Draws an instance at any offset of its buffer; `shuffle` permutes its dimensions."""
     mine = shuffled(draw, extents) if shuffle else dict(extents)
     kinds = shuffled(draw, fields)
     grid = grid_of(draw, mine, kinds)
@@ -101,7 +101,7 @@ def instance_place(
 
 
 def structured(draw: st.DrawFn, fields: Mapping[str, str]) -> np.dtype[Any]:
-    """A dtype of these fields, in any order, with gaps; a plain one for a field alone."""
+    """Draws a dtype of these fields, in any order and with gaps; a single field has no names."""
     if list(fields) == ["f0"]:
         return np.dtype(fields["f0"])
     names = draw(st.permutations(list(fields)))
@@ -124,7 +124,7 @@ def structured(draw: st.DrawFn, fields: Mapping[str, str]) -> np.dtype[Any]:
 def numpy_array(
     draw: st.DrawFn, shape: tuple[int, ...], dtype: np.dtype[Any], source: bool
 ) -> tuple[np.ndarray[Any, Any], Bytes]:
-    """A view of a larger array: axes in any order, steps, backwards, broadcast; and its bytes."""
+    """Draws a permuted, stepped, reversed or broadcast view of an array; returns both."""
     order = draw(st.permutations(range(len(shape))))
     steps = [draw(st.sampled_from([1, 1, 1, 2, 3, -1, -2])) for _ in shape]
     margins = [draw(st.integers(0, 2)) for _ in shape]
@@ -152,7 +152,7 @@ def numpy_array(
 def numpy_place(
     draw: st.DrawFn, extents: Mapping[str, int], fields: Mapping[str, str], source: bool
 ) -> Place:
-    """A NumPy array of any strides."""
+    """Draws a NumPy array of any strides."""
     dtype = structured(draw, fields)
     array, memory = numpy_array(draw, tuple(extents.values()), dtype, source)
     base = memory.__array_interface__["data"][0]
@@ -166,7 +166,7 @@ def raw_place(
     world: World,
     source: bool,
 ) -> Place:
-    """A binary file with any layout behind a header of any length."""
+    """Draws a binary file with any layout behind a header of 0, 1, 100 or 4096 bytes."""
     grid = grid_of(draw, extents, fields)
     start = draw(st.sampled_from([0, 0, 1, 100, 4096]))
     path = world.folder / world.name(".bin")
@@ -191,7 +191,7 @@ def npy_place(
     world: World,
     source: bool,
 ) -> Place:
-    """A .npy file as NumPy writes it, in C or Fortran order."""
+    """Draws a .npy file, in C or Fortran order."""
     kinds = shuffled(draw, fields)
     dtype = np.dtype(list(kinds.items())) if list(kinds) != ["f0"] else np.dtype(kinds["f0"])
     shape = tuple(extents.values())
@@ -209,13 +209,13 @@ def npy_place(
 
 
 def bytes_of(file: ts.File) -> np.ndarray:
-    """What the file holds once it is whole."""
+    """Flushes a file and returns its bytes."""
     file.flush()
     return np.fromfile(file.path, np.uint8)
 
 
 def remote_place(draw: st.DrawFn, world: World, inner: Place) -> Place:
-    """An array that another engine exports."""
+    """Exports a place from the world's owner; returns it as an array of a peer."""
     name = world.name()
     world.owner.export(name, inner.array)
     world.exported.append(name)
@@ -224,12 +224,12 @@ def remote_place(draw: st.DrawFn, world: World, inner: Place) -> Place:
 
 @dataclass(frozen=True)
 class Wish:
-    """What kind of place is wanted."""
+    """The kind of place that a test asks for."""
 
     kind: str
     source: bool
     shuffle: bool
-    """whether the dimensions may have another order than that of the extents"""
+    """Whether the dimensions may have another order than the extents."""
 
 
 def place(
@@ -239,7 +239,7 @@ def place(
     world: World,
     wish: Wish,
 ) -> Place:
-    """An array of the wished kind with these extents and fields and random contents."""
+    """Draws an array of the wished kind with these extents and fields and random contents."""
     if wish.kind == "remote":
         kind = draw(st.sampled_from(["instance", "numpy", "raw"]))
         inner = Wish(kind, wish.source, False)
@@ -254,7 +254,7 @@ def place(
 
 @st.composite
 def typed_fields(draw: st.DrawFn) -> dict[str, str]:
-    """One field, or up to four of mixed types."""
+    """Draws one field, or two to four fields of mixed types."""
     if draw(st.booleans()):
         return {"f0": draw(st.sampled_from(TYPES))}
     names = draw(st.lists(st.sampled_from("abcd"), min_size=2, max_size=4, unique=True))

@@ -1,4 +1,4 @@
-"""Somebody between two processes, who passes on what they send: he reads it, and changes it."""
+"""A TCP relay between two processes, which inspects and corrupts what they send."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import threading
 
 
 class Relay:
-    """Listens on a port of the loopback, and joins whoever connects with `target`.
+    """A listener on a loopback port, which connects each client with `target`.
 
     Args:
-        target: HOST:PORT.
-        marker: Bytes that it looks for.
-        bytes_between_flips: It changes one bit in so many bytes, on average; 0: none.
-        spared: Bytes of each connection and direction, at its start, that it leaves alone.
+        target: Address, HOST:PORT, to which the bytes go.
+        marker: Bytes that the relay looks for; `saw_marker` says whether they passed.
+        bytes_between_flips: Mean number of bytes for each bit that is flipped; 0: no flips.
+        spared: Bytes at the start of each connection and direction that are not changed.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Relay:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Lets nobody in any more."""
+        """Closes the listening socket: no new connections are accepted."""
         self.listener.close()
 
     def _distance(self) -> int:
@@ -74,7 +74,7 @@ class Relay:
                 target.sendall(changed)
         except OSError:
             pass
-        for end in (source, target):  # whoever waits in the other direction learns of it
+        for end in (source, target):  # The thread of the other direction ends, too.
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 

@@ -1,12 +1,12 @@
-"""Many threads share an engine: chains of copies between all kinds of memory, each byte checked.
+"""Stress test of many threads that share an engine: chains of copies, with every byte checked.
 
     python tests/python/soak.py [--seconds 60] [--seed N] [--threads 8] [--gpus emulated|real|none]
 
 Each thread copies random values along a chain of arrays (NumPy arrays, memory of `Engine.empty`,
-pinned and GPU memory, bytearrays, files), with events, priorities, pages, pairs and cancels. Beside
-that, threads copy with engines that are closed under them. At the end every copy has ended, every
-value is right, and nothing is left: no array is held, no thread, descriptor or buffer remains. The
-process ends with 1 and the seed if that is not so; threads that stand still are shown.
+pinned and GPU memory, bytearrays, files), with events, priorities and cancels; other threads copy
+pairs and pages, or copy with engines that are closed meanwhile. At the end every copy must have
+ended, every value must be right, and no array, thread, descriptor, segment or buffer may be left.
+Otherwise the program prints the seed, and the stacks of stuck threads, and exits with status 1.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ import tranship as ts
 from support import eventually, open_files, shared_segments, threads_of_process
 
 WAIT_S = 60.0
-"""No copy of the soak takes so long, unless it never ends."""
+"""Timeout of a copy, in seconds: every copy that ends at all ends sooner."""
 GRACE_S = 90.0
-"""How long after the end of the time all threads must have ended."""
+"""Seconds after the end of the run by which all threads must have ended."""
 KINDS = ("numpy", "numpy", "empty", "bytearray", "file", "pinned", "device0", "device1")
 
 
 class Wrong(Exception):
-    """A copy has ended well, and its target is not what its source was."""
+    """The error of a copy that ended without an error but with a wrong target."""
 
 
 class Place:
-    """An array of a shape somewhere: what a copy takes, and how its values are set and read."""
+    """An array in some memory: what a copy takes, and functions that read and write its values."""
 
     def __init__(self, kind: str, core: Any, read: Callable[[], Any], write: Callable[[Any], None]):
         self.kind = kind
@@ -55,7 +55,7 @@ class Place:
 
 
 class Soak:
-    """What the threads share."""
+    """The state that all threads share: engine, folder, kinds of memory, counts, failures."""
 
     def __init__(self, options: argparse.Namespace, folder: Path):
         self.seed: int = options.seed
@@ -86,12 +86,12 @@ class Soak:
             self.counts[what] += number
 
     def watch(self, array: Any) -> None:
-        """Counts an array until nobody refers to it."""
+        """Tracks an array in `alive` until nothing refers to it."""
         ref = weakref.ref(array, lambda gone: self.alive.pop(id(gone), None))
         self.alive[id(ref)] = ref
 
     def run(self, name: str, body: Callable[[random.Random], None], number: int) -> None:
-        """Repeats `body` until the time is over; what it raises ends the soak."""
+        """Repeats `body` until the time is over; an exception of it ends the soak."""
         rnd = random.Random(f"{self.seed} {name} {number}")
         turn = 0
         try:
@@ -102,10 +102,10 @@ class Soak:
             with self.lock:
                 self.failures.append(f"{name} {number}, turn {turn}:\n{traceback.format_exc()}")
 
-    # --- places ---
+    # --- arrays ---
 
     def place(self, rnd: random.Random, engine: ts.Engine, shape: list[int], kind: str) -> Place:
-        """An array of bytes somewhere, its dimensions in any order in memory."""
+        """Makes an array of bytes in memory of one kind, its dimensions in a random order."""
         order = rnd.sample(range(len(shape)), len(shape))
         back = tuple(int(k) for k in np.argsort(order))
         extents = tuple(shape[k] for k in order)
@@ -140,7 +140,7 @@ class Soak:
 
         return Place("file", written, read, lambda v: np.ascontiguousarray(v).tofile(path))
 
-    # --- what the threads do ---
+    # --- bodies of the threads ---
 
     def shape(self, rnd: random.Random) -> list[int]:
         left = int(10 ** rnd.uniform(0, 6.3))
@@ -151,7 +151,7 @@ class Soak:
         return [*shape, left]
 
     def chain(self, rnd: random.Random) -> None:
-        """Values travel along some arrays; sometimes the last copy is cancelled."""
+        """Copies values along a chain of arrays; sometimes cancels the last copy."""
         self.travel(rnd, self.engine, rnd.choices(self.kinds, k=rnd.choice([2, 2, 3, 4])))
 
     def travel(self, rnd: random.Random, engine: ts.Engine, kinds: list[str]) -> None:
@@ -191,7 +191,7 @@ class Soak:
             self.cancel(rnd, events)
             return
         if rnd.random() < 0.5:
-            del events[:-1]  # nobody waits for those before
+            del events[:-1]  # Nothing waits for the earlier events.
         for event in events:
             event.wait(WAIT_S)
         if not np.array_equal(places[-1].read(), values):
@@ -206,7 +206,7 @@ class Soak:
                 self.count("cancelled")
 
     def pairs(self, rnd: random.Random) -> None:
-        """Several copies that end together, and pages."""
+        """Copies by `copy_all` or `copy_pages` and checks the target."""
         kinds = [kind for kind in self.kinds if kind not in ("file", "bytearray")]
         rows, width = rnd.randint(1, 40), rnd.choice([1, 7, 64, 4096])
         source = self.place(rnd, self.engine, [rows, width], rnd.choice(kinds))
@@ -228,7 +228,7 @@ class Soak:
             raise Wrong(f"{rows} rows of {width}: {source.kind} to {target.kind}")
 
     def closed_under_us(self, rnd: random.Random) -> None:
-        """An engine is closed while two threads copy with it: they get Closed, or are done."""
+        """Closes an engine while two threads copy with it: their copies end or raise Closed."""
         engine = ts.Engine(threads=1)
         closing = threading.Event()
         failures: list[str] = []
@@ -263,7 +263,7 @@ class Soak:
 
 
 def soak(options: argparse.Namespace) -> list[str]:
-    """Runs it; what is wrong, as texts."""
+    """Runs the threads; returns a text for each failure."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if options.memory else None) as folder:
         shared = Soak(options, Path(folder))
         bodies = [("closing", shared.closed_under_us), ("pairs", shared.pairs)]
@@ -288,7 +288,7 @@ def soak(options: argparse.Namespace) -> list[str]:
 
 
 def left_over(shared: Soak) -> list[str]:
-    """What is still held although nobody uses it."""
+    """Returns a text for each kind of resource that is held although nothing uses it."""
     gc.collect()
     left = []
     if not eventually(lambda: gc.collect() is not None and not shared.alive, 10):
@@ -308,11 +308,11 @@ def main() -> int:
     options = parser.parse_args()
     if options.gpus != "real":
         os.environ["TRANSHIP_EMULATED_GPUS"] = "2" if options.gpus == "emulated" else "0"
-    # A thread that needs nothing of the interpreter: it ends us if its lock is never given back.
+    # The timer does not need the interpreter lock: it ends the process if a thread keeps the lock.
     faulthandler.dump_traceback_later(options.seconds + 2 * GRACE_S, exit=True)
     replay = f"python tests/python/soak.py --seconds {options.seconds:g} --seed {options.seed}"
     print(replay, flush=True)
-    ts.Engine(threads=1).close()  # measures the machine, and loads what stays loaded
+    ts.Engine(threads=1).close()  # Measures the profile and loads libraries.
     threads, files, segments = threads_of_process(), open_files(), shared_segments()
     failures = soak(options)
     gc.collect()
@@ -327,7 +327,7 @@ def main() -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     if failures:
-        os._exit(1)  # threads that stand still keep no others from being told
+        os._exit(1)  # An ordinary exit could wait for threads that are stuck.
     return 0
 
 

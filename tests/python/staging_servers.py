@@ -1,4 +1,4 @@
-"""Servers of the staging service, as processes of `tranship serve`."""
+"""Staging servers in processes of `tranship serve`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PATIENCE = 20.0
 
 
 class Servers:
-    """Starts servers in a folder, and ends them; `prefix` comes before their command."""
+    """Staging servers with contact files in one folder; `prefix` comes before their command."""
 
     def __init__(self, folder: Path, prefix: Sequence[str] = ()) -> None:
         self.folder = folder
@@ -20,7 +20,7 @@ class Servers:
         self.processes: list[subprocess.Popen[str]] = []
 
     def __call__(self, *options: str) -> Path:
-        """Starts a server, or a group, and returns its contact file."""
+        """Starts a server or a group, waits until it serves, and returns its contact file."""
         contact = self.folder / f"staging-{len(self.processes)}.contact"
         process = self.start("--contact", str(contact), *options)
         assert process.stdout is not None
@@ -28,7 +28,7 @@ class Servers:
         return contact
 
     def start(self, *options: str) -> subprocess.Popen[str]:
-        """Starts a process and waits for nothing."""
+        """Starts a process of `tranship serve` without waiting until it serves."""
         process = subprocess.Popen(
             [*self.prefix, sys.executable, "-m", "tranship.cli", "serve", *options],
             stdout=subprocess.PIPE,
@@ -39,7 +39,7 @@ class Servers:
         return process
 
     def end(self) -> None:
-        """Ends all of them in good order."""
+        """Ends all servers by SIGTERM and checks how they ended."""
         for process in self.processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""What Hypothesis draws: grids, boxes, and arrays of every kind with the bytes behind them."""
+"""Strategies of Hypothesis for index spaces, field spaces, layouts, grids and boxes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ POINTS_MAX = 600
 
 @st.composite
 def extent_maps(draw: st.DrawFn, *, extents_min: int = 0, rank_min: int = 0) -> dict[str, int]:
-    """Up to seven named dimensions with few points in all."""
+    """Draws the extents of up to seven named dimensions, with few points in all."""
     rank = draw(st.integers(rank_min, 7))
     extents: dict[str, int] = {}
     points = 1
@@ -27,7 +27,7 @@ def extent_maps(draw: st.DrawFn, *, extents_min: int = 0, rank_min: int = 0) -> 
 
 
 def field_maps() -> st.SearchStrategy[dict[str, int]]:
-    """One to four fields of mixed sizes."""
+    """Returns a strategy for one to four fields of mixed sizes, in bytes."""
     sizes = st.sampled_from([1, 2, 3, 4, 8, 16])
     names = st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=1, max_size=4, unique=True)
     return names.flatmap(lambda drawn: st.fixed_dictionaries({name: sizes for name in drawn}))
@@ -35,7 +35,7 @@ def field_maps() -> st.SearchStrategy[dict[str, int]]:
 
 @st.composite
 def layouts(draw: st.DrawFn, extents: Mapping[str, int]) -> str:
-    """Any order of the fields, the dimensions and up to two blocks of each."""
+    """Draws a layout: the fields, the dimensions and up to two blocks of each, in any order."""
     terms = ["F", *extents]
     for name in extents:
         if draw(st.integers(0, 2)) == 0:
@@ -47,14 +47,14 @@ def layouts(draw: st.DrawFn, extents: Mapping[str, int]) -> str:
 
 @st.composite
 def grids(draw: st.DrawFn, *, extents_min: int = 0) -> Grid:
-    """A grid with up to seven dimensions."""
+    """Draws a grid with up to seven dimensions."""
     extents = draw(extent_maps(extents_min=extents_min))
     return Grid(extents, draw(field_maps()), draw(layouts(extents)))
 
 
 @st.composite
 def grid_pairs(draw: st.DrawFn) -> tuple[Grid, Grid]:
-    """Two grids that differ in layout and in the order of their fields."""
+    """Draws two grids that differ in layout and in the order of their fields."""
     one = draw(grids())
     order = draw(st.permutations(list(one.fields)))
     fields = {name: one.fields[name] for name in order}
@@ -63,7 +63,7 @@ def grid_pairs(draw: st.DrawFn) -> tuple[Grid, Grid]:
 
 @st.composite
 def boxes(draw: st.DrawFn, extents: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """A half-open range in each dimension, mostly not empty."""
+    """Draws a half-open range in each dimension, empty only where the extent is 0."""
     box = {}
     for name, extent in extents.items():
         low = draw(st.integers(0, max(extent - 1, 0)))

@@ -1,4 +1,4 @@
-"""Helpers of the Python tests: waiting, scripts in processes of their own, what is open."""
+"""Helpers of the Python tests: waiting, scripts in other processes, open resources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tranship_bench import benches
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
-    """Whether `condition` becomes true within `seconds`."""
+    """Waits until `condition` is true; returns whether it became true within `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -31,24 +31,24 @@ def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
 
 @functools.cache
 def stop(process: subprocess.Popen[str]) -> None:
-    """SIGSTOP to a child, and waits until the last of its threads stands still."""
+    """Sends SIGSTOP to a child and waits until the last of its threads is stopped."""
     process.send_signal(signal.SIGSTOP)
     flags = os.WSTOPPED | os.WNOHANG
     assert eventually(lambda: os.waitid(os.P_PID, process.pid, flags) is not None)
 
 
 def run_small(name: str) -> tuple[int, list[dict[str, Any]]]:
-    """Exit status and lines of a benchmark in small size; it runs once."""
+    """Runs a benchmark in small size once; returns its exit status and result lines."""
     lines: list[dict[str, Any]] = []
     return benches.run(name, size="small", report=lines.append), lines
 
 
 FORKS_ON_PURPOSE = ["-W", "ignore:This process:DeprecationWarning"]
-"""Python 3.12 and later warn of a fork beside threads, which is what some scripts are about."""
+"""Options against the warning of Python 3.12 and later about a fork in a threaded process."""
 
 
 def run_script(text: str, *arguments: object, seconds: float = 60.0) -> str:
-    """Runs Python text in a process of its own; it must end well, and says what it printed."""
+    """Runs Python text in another process, which must succeed; returns what it printed."""
     done = subprocess.run(
         [sys.executable, *FORKS_ON_PURPOSE, "-c", textwrap.dedent(text), *map(str, arguments)],
         capture_output=True,
@@ -61,31 +61,31 @@ def run_script(text: str, *arguments: object, seconds: float = 60.0) -> str:
 
 
 def threads_of_process() -> set[str]:
-    """Numbers of the threads of this process."""
+    """Returns the ids of the threads of this process."""
     return set(os.listdir("/proc/self/task"))
 
 
 def open_files() -> dict[str, str]:
-    """Descriptors of this process and what they refer to."""
+    """Returns the file descriptors of this process and what they refer to."""
     found = {}
     for name in os.listdir("/proc/self/fd"):
         try:
             found[name] = os.readlink(f"/proc/self/fd/{name}")
         except OSError:
-            continue  # the descriptor of the listing itself
+            continue  # The descriptor of the listing itself is closed by now.
     return found
 
 
 def shared_segments() -> set[str]:
-    """Names in /dev/shm."""
+    """Returns the names in /dev/shm."""
     folder = Path("/dev/shm")
     return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
 
 class Slow:
-    """A copy that takes a tenth of a second or so, and that says how it ended.
+    """A copy that takes about 0.1 s, with a check of how it ended.
 
-    A transpose of single bytes that lie apart on both sides: no channel is fast at that.
+    The copy transposes single bytes that lie apart on both sides: every channel is slow at that.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Wrong types and values: each error names the argument and its value, and says what to give."""
+"""Wrong types and values: each error names the argument, its value and what is expected."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_options_of_copies(engine: ts.Engine, value: Any) -> None:
         refused(lambda: engine.copy(a, b, planner=value), "planner=")
 
 
-# None of it may raise what the binding or Python says of a wrong type.
+# Each call must raise the package's own error, not that of the binding or of Python.
 CALLS: dict[str, Callable[[ts.Engine, ts.Peer, Any], Any]] = {
     "source": lambda engine, _, x: engine.copy(x, np.zeros(3)),
     "target": lambda engine, _, x: engine.copy(np.zeros(3), x),
@@ -97,7 +97,7 @@ def test_nothing_of_the_binding_is_shown(
     failed = 0
     for value in WRONG:
         if name == "dimension" and isinstance(value, list | dict):
-            continue  # no key of a dictionary
+            continue  # A list or dict cannot be a key of a dictionary.
         try:
             CALLS[name](engine, peer, value)
         except ts.Error as error:
@@ -187,7 +187,7 @@ def test_simulations() -> None:
 
 
 class Frame:
-    """What pandas and others have: values that are made when they are asked for."""
+    """An object that makes its values on request, as a pandas DataFrame does."""
 
     def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
         return np.zeros((3, 4))
@@ -223,7 +223,7 @@ def test_xarray_and_dask(engine: ts.Engine) -> None:
         engine.copy(one, out, region={"x": (0, 2)}).wait()
         assert np.array_equal(out[:2], values[:2]) and not out[2].any()
     turned = ts.Instance(extents={"y": 4, "x": 3})
-    engine.copy(array, turned).wait()  # by name, whatever the order
+    engine.copy(array, turned).wait()  # Dimensions match by name, in any order.
     assert np.array_equal(np.asarray(turned), values.T)
     into = xarray.DataArray(np.zeros((3, 4)), dims=("x", "y"))
     engine.copy(values, into).wait()

@@ -1,4 +1,4 @@
-"""Arrays as users have them: what goes in as it is, and what each kind promises."""
+"""Kinds of arrays that users have: which are accepted as they are, and what each supports."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_buffers_that_are_not_numpy(any_engine: ts.Engine) -> None:
 
 
 class OnlyDlpack:
-    """What a library without the buffer protocol hands over."""
+    """An array of a library that has DLPack but no buffer protocol."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array

@@ -1,4 +1,4 @@
-"""Every benchmark runs small, compares its data and reports the one result form."""
+"""Every benchmark runs in small size, verifies its data and reports the one result form."""
 
 from __future__ import annotations
 

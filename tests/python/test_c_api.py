@@ -1,4 +1,4 @@
-"""The staging client in C and Fortran: arrays go both ways between it and Python; errors."""
+"""The staging client in C and Fortran: arrays between it and Python, both ways; its errors."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def staging(library: Any, server: ts.StagingServer) -> Iterator[CStaging]:
 
 
 def random_values(shape: tuple[int, ...], kind: str, seed: int = 0) -> np.ndarray[Any, Any]:
-    """Random bytes as elements; truth values are 0 or 1."""
+    """Returns elements of random bytes; booleans are 0 or 1."""
     random = np.random.default_rng(seed)
     if kind == "b1":
         return random.integers(0, 2, shape).astype("b1")
@@ -152,7 +152,7 @@ def test_the_codes_are_the_same_in_every_language(library: Any) -> None:
 
 
 def plates(side: int, steps: int) -> list[np.ndarray[Any, Any]]:
-    """Computes what the examples compute, in one process."""
+    """Returns the plate after each step, as the examples compute it, from one process."""
     field = np.zeros((side, side))
     field[0] = 100.0
     found = [field]
@@ -165,7 +165,7 @@ def plates(side: int, steps: int) -> list[np.ndarray[Any, Any]]:
 
 
 def run_simulation(program: Path, analysis: Path, profile: str) -> None:
-    """Runs three processes of a simulation and an analysis, and checks what both sides see."""
+    """Runs three processes of a simulation and an analysis, and checks what each side reads."""
     expected = plates(256, 20)
     cwd = program.parent
     with ts.StagingServer(cwd / "staging.contact", profile=profile) as server:
@@ -241,7 +241,7 @@ def test_arrays_of_fortran(checks: list[str], tmp_path: Path, profile: str) -> N
 
 
 numbers = iter(range(1, 1 << 30))
-"""Versions that no test has used yet."""
+"""Iterator of versions that no test has used yet."""
 
 
 @given(data=st.data())
@@ -276,7 +276,7 @@ def test_dense_arrays_need_no_strides(
     array.order = 1 if order == "F" else 0
     name = f"dense {order} {len(shape)}"
     staging.call("put", name.encode(), 1, array, PATIENCE)
-    assert np.array_equal(python.get(name, 1), values)  # an index means the same in every language
+    assert np.array_equal(python.get(name, 1), values)  # Indices mean the same in all languages.
     expected, values[:] = values.copy(), 0
     staging.call("get", name.encode(), 1, array, PATIENCE)
     assert np.array_equal(values, expected)
@@ -457,7 +457,7 @@ def test_a_request_returns_what_it_failed_with(staging: CStaging) -> None:
     staging.library.tranship_request_free(request)
     begin = time.monotonic()
     staging.call("get_async", b"plane", 7, c_array(np.zeros((2, 2))), 0.3, request)
-    staging.library.tranship_request_free(request)  # waits for the end
+    staging.library.tranship_request_free(request)  # Freeing a request waits for its end.
     assert 0.25 < time.monotonic() - begin < PATIENCE
 
 
@@ -486,7 +486,7 @@ def test_threads_share_a_connection(python: ts.Staging, staging: CStaging) -> No
             staging.call("get", b"thread %d" % k, version, c_array(target), PATIENCE)
             if not (target == k + version).all():
                 failures.append(f"{k} {version}")
-            code = staging.library.tranship_get(None, b"", 0, None, 0.0)  # its own error
+            code = staging.library.tranship_get(None, b"", 0, None, 0.0)  # This thread's error.
             if CODES[code] != "invalid_argument":
                 failures.append(CODES[code])
 
@@ -498,11 +498,11 @@ def test_threads_share_a_connection(python: ts.Staging, staging: CStaging) -> No
     assert failures == []
 
 
-# Refusals
+# Refused calls
 
 
 def changed(**changes: Any) -> CArray:
-    """A correct array with one fault."""
+    """Returns the struct of a correct array with the given members changed."""
     array = c_array(np.zeros((2, 3)))
     array.strides[:] = [0] * 8
     for name, value in changes.items():
@@ -562,7 +562,7 @@ def test_a_definition(library: Any, server: ts.StagingServer, python: ts.Staging
         with pytest.raises(CError, match=r"invalid_argument: .*type is \"x9\""):
             one.call("define", b"plate", b"x9", domain, 2)
         one.close()
-        whole = python.get_async("plate", 1, timeout=PATIENCE)  # all of the domain
+        whole = python.get_async("plate", 1, timeout=PATIENCE)  # It waits for the whole domain.
         other.call("put", b"plate", 1, c_array(values, (0, 0)), PATIENCE)
         assert np.array_equal(whole.result(PATIENCE), np.ones((8, 6)))
 
@@ -664,7 +664,7 @@ def test_a_process_that_ends_without_close_counts_as_dead(
     words = compiler_words("--cflags", "--libs")
     source = ROOT / "tests" / "c" / "program.c"
     program = compiled(["cc", *STRICT, source, *words], tmp_path / "program")
-    for _ in range(5):  # the server sees a close, however soon the process ends after it
+    for _ in range(5):  # The server must see a close even if the process exits at once.
         subprocess.run([program, server.contact, name, how], check=True, timeout=PATIENCE)
         with CStaging(library, server.contact) as reader:
             with pytest.raises(CError) as caught:
@@ -703,7 +703,7 @@ def test_c_and_python_share_the_kept_profile(
     assert profiles.of_this_machine() == profiles.load(path)
     subprocess.run(command, check=True, timeout=60)
     assert path.read_text() == measured
-    path.write_text(measured[:100])  # a torn file: the machine is measured again
+    path.write_text(measured[:100])  # A truncated file: the machine is measured again.
     subprocess.run(command, check=True, timeout=60)
     assert profiles.load(path) != measured
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]

@@ -1,4 +1,4 @@
-"""The commands on real small data: what they print, write, refuse, and how they end."""
+"""The commands on small files: what they print, write and refuse, and their exit codes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ HOP_KEYS = {
 
 @dataclass
 class Outcome:
-    """How a command ended and what it printed."""
+    """The exit code of a command and what it printed."""
 
     code: int
     out: str
@@ -59,7 +59,7 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture
 def tranship(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command line in this process."""
+    """Returns a function that runs a command line in this process."""
 
     def run(*words: object) -> Outcome:
         capsys.readouterr()
@@ -74,21 +74,21 @@ def tranship(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working folder."""
+    """Returns an empty folder, which is the working folder of the test."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def random_file(folder: Path) -> np.ndarray:
-    """in.npy, of sizes that divide by nothing."""
+    """Writes in.npy, of 301 x 257 random float64; returns its array."""
     array = np.random.default_rng(7).random((301, 257))
     np.save("in.npy", array)
     return array
 
 
 def process(*words: object, **options: Any) -> subprocess.Popen[str]:
-    """A command in a process of its own."""
+    """Starts a command in another process."""
     return subprocess.Popen(
         [sys.executable, "-m", "tranship.cli", *map(str, words)],
         stdout=subprocess.PIPE,
@@ -99,7 +99,7 @@ def process(*words: object, **options: Any) -> subprocess.Popen[str]:
 
 
 def assert_refused(outcome: Outcome, message: str, hint: str, code: int = 2) -> None:
-    """One line says what is wrong and another what to do; stdout is empty."""
+    """Checks that one line says what is wrong and one what to do, and that stdout is empty."""
     lines = outcome.err.splitlines()
     assert outcome.out == ""
     assert len(lines) == 2, outcome.err
@@ -156,7 +156,7 @@ def test_errors_of_the_system_are_one_line(tranship: Run, folder: Path) -> None:
     assert outcome.err.startswith("error: ") and "hint: " in outcome.err
 
 
-# What is typed
+# Parsing of extents, fields and layouts
 
 
 def test_extents_fields_and_layouts_are_read() -> None:
@@ -693,14 +693,14 @@ def test_config_names_the_variable_that_cannot_be_read(
     assert_refused(tranship("config"), "TRANSHIP_THREADS", "write a number")
 
 
-# bench, figures and demo: what they are given and what they hand back
+# bench, figures and demo: options and exit codes
 
 ROW = {"bench": "fake", "case": "a case", "variant": "tranship", "median_s": 0.25, "gbps": 4.0}
 
 
 @pytest.fixture
 def fake_bench(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Two benches, of which one fails."""
+    """Replaces the benchmarks with two, of which one fails; returns the list of their runs."""
     calls: list[dict[str, Any]] = []
 
     def run(name: str, **options: Any) -> int:

@@ -1,4 +1,4 @@
-"""What is closed answers with Closed: in every order, beside calls that run, and at the end."""
+"""Closed objects raise Closed: in every order, beside running calls, and at exit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import tranship as ts
 from support import Slow, eventually, run_script
 
 SOON_S = 5.0
-"""Calls that another thread's close ends have ended by then, on a busy machine too."""
+"""Seconds within which a close ends the calls of other threads, on a busy machine too."""
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def server(profile: str) -> Iterator[ts.StagingServer]:
 
 
 class Beside:
-    """A call on a thread of its own, and how it ended."""
+    """A call that runs on another thread, with the exception by which it ended."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self.failure: BaseException | None = None
@@ -43,7 +43,7 @@ class Beside:
             self.failure = failure
 
     def ends(self, *kinds: type[BaseException] | None) -> None:
-        """It has ended soon, by one of these errors, or well if None is among them."""
+        """Checks that the call ends soon, by one of these errors, or well if None is among them."""
         self._thread.join(SOON_S)
         assert not self._thread.is_alive(), "the call did not end"
         assert (self.failure and type(self.failure)) in kinds, repr(self.failure)
@@ -94,7 +94,7 @@ def test_a_staging_whose_engine_is_closed(server: ts.StagingServer, profile: str
     staging.put("x", 1, np.ones(3))
     engine.close()
     calls = calls_of(staging)
-    all_closed(calls[:-2])  # those two say that nothing more will come, which is true
+    all_closed(calls[:-2])  # The last two end without an error: no version follows.
     staging.close()
     all_closed(calls)
 
@@ -197,7 +197,7 @@ def test_events_of_a_closed_engine(queueing_profile: str) -> None:
 
 @pytest.mark.parametrize("leave", ["close", "exception", "engine"])
 def test_closing_beside_calls(server: ts.StagingServer, queueing_profile: str, leave: str) -> None:
-    """A put that copies, a get that copies and one that waits end soon; the server is whole."""
+    """Puts and gets that copy or wait end soon; the server has whole versions only."""
     slow = Slow()
     engine = ts.Engine(profile=queueing_profile, threads=1)
     staging = ts.Staging(server.contact, engine=engine)
@@ -319,7 +319,7 @@ EXIT = """
 def test_the_interpreter_ends_in_the_middle(
     serve: Servers, queueing_profile: str, tmp_path: Path, name: str
 ) -> None:
-    """With status 0, soon, and without a word."""
+    """The process exits with status 0, within 15 s, and prints no error."""
     path = tmp_path / "profile.json"
     path.write_text(queueing_profile)
     contact = serve("--memory", "512MiB", "--full", "discard-oldest")

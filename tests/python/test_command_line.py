@@ -1,4 +1,4 @@
-"""The command line as a program: its start, the completion of the shell, and its tables."""
+"""The command line as a program: its start, shell completion and tables."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def test_every_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def on_terminal(*words: str, columns: int = 80, **environment: str) -> list[str]:
-    """What a command shows on a terminal so wide."""
+    """Runs a command on a terminal of so many columns; returns the lines that it shows."""
     main_end, end = pty.openpty()
     fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     command = [sys.executable, "-m", "tranship", *words]
     process = subprocess.Popen(command, stdout=end, stderr=end, env={**os.environ, **environment})
     os.close(end)
     out = b""
-    with contextlib.suppress(OSError):  # the end of the other side
+    with contextlib.suppress(OSError):  # Linux reports EIO when the command has exited.
         while data := os.read(main_end, 65536):
             out += data
     os.close(main_end)
@@ -92,7 +92,7 @@ def test_tables_fit_a_terminal(profile: str) -> None:
     for words in commands:
         gpus = "2" if len(words) == 1 else "0"
         shown = on_terminal(*words, TRANSHIP_EMULATED_GPUS=gpus)
-        lines = [line.rstrip() for line in shown]  # a heading's spaces come before its colour ends
+        lines = [line.rstrip() for line in shown]  # Headings end with padding.
         assert not [line for line in lines if len(line) > 80], words
         text = " ".join(lines)
         assert "…" not in text and "..." not in text
@@ -134,7 +134,7 @@ def test_a_reader_of_stdout_that_exits() -> None:
 
 
 class Terminal(io.StringIO):
-    """A stderr that is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True

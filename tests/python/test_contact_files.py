@@ -1,4 +1,4 @@
-"""A contact file belongs to the process that wrote it, as long as that lives."""
+"""A contact file belongs to the process that wrote it, as long as that process runs."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ KINDS = ["engine", "server"]
 
 
 def open_owner(kind: str, contact: Path) -> Any:
-    """An engine or a server in this process."""
+    """Opens an engine or a staging server in this process."""
     return ts.Engine(contact=contact) if kind == "engine" else ts.StagingServer(contact)
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Any:
-    """Starts a process that writes a contact file, and ends it after the test."""
+    """Returns a function that starts the owner of a contact file; owners end with the test."""
     processes: list[subprocess.Popen[str]] = []
 
     def begin(kind: str, contact: Path) -> subprocess.Popen[str]:

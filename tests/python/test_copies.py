@@ -1,4 +1,4 @@
-"""One call between any two arrays: every combination of kinds, against the oracle."""
+"""`Engine.copy` between any two arrays: every combination of kinds, against the oracle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def worlds(
     queueing_profile: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[list[tuple[ts.Engine, World]]]:
-    """Engines under test: on the caller's thread, queued, and queued over the network."""
+    """Yields engines that copy on the caller's thread, queued, and queued over the network."""
     folder = tmp_path_factory.mktemp("files")
     numbers = itertools.count()
     network = ts.Engine(profile=queueing_profile, threads=1, transport="network")
@@ -44,7 +44,7 @@ def worlds(
 
 
 def expected_memory(source: Place, target: Place, box: tuple[slice, ...], kinds: Any) -> Bytes:
-    """What the target's memory must hold after a copy of `box`."""
+    """Returns what the target's memory must hold after a copy of `box`."""
     memory = target.memory()
     contents = source.memory()
     for name, kind in kinds.items():
@@ -56,7 +56,7 @@ def expected_memory(source: Place, target: Place, box: tuple[slice, ...], kinds:
 def region_of(
     draw: st.DrawFn, extents: dict[str, int], named: bool
 ) -> tuple[dict[str, tuple[int, int]] | None, tuple[slice, ...]]:
-    """A region as the call takes it (dimensions that are whole may be left out), and as slices."""
+    """Draws a region, as an argument of `copy` (whole dimensions may be left out) and as slices."""
     if not draw(st.booleans()):
         return None, (slice(None),) * len(extents)
     box = draw(boxes(extents))

@@ -1,4 +1,4 @@
-"""Several copies at once: the parts of arrays, between all memories."""
+"""Lists of copies (`copy_all`): the parts of arrays, between all memories."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ON_GPUS = ("pinned", "device0", "device1")
 
 @pytest.fixture(scope="module")
 def gpus() -> Iterator[ts.Engine]:
-    """An engine with two emulated GPUs."""
+    """Yields an engine with two emulated GPUs."""
     with ts.Engine(emulated_gpus=2, threads=2) as opened:
         yield opened
 
 
 def cuts(data: st.DataObject, extent: int) -> list[slice]:
-    """An extent in parts."""
+    """Draws a division of an extent into one to four slices."""
     inner = data.draw(st.sets(st.integers(1, extent - 1), max_size=3)) if extent > 1 else set()
     edges = [0, *sorted(inner), extent]
     return [slice(a, b) for a, b in pairwise(edges)]
@@ -46,7 +46,7 @@ def test_objects_become_one_array(gpus: ts.Engine, data: st.DataObject) -> None:
     places = data.draw(st.sampled_from([PLACES, ON_GPUS, ("device0",)]))
     sources = [filled(gpus, values[box], data.draw(st.sampled_from(places))) for box in boxes]
     target: Any = gpus.empty(shape, kind, memory=data.draw(st.sampled_from(places)))
-    if order == "F":  # the parts are turned on the way
+    if order == "F":  # The copies transpose the parts.
         target = gpus.empty(shape[::-1], kind, memory=data.draw(st.sampled_from(places)))
         target = target.transpose()
     pairs = [(source, target[box]) for source, box in zip(sources, boxes, strict=True)]

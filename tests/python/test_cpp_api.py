@@ -1,4 +1,4 @@
-"""The C++ face and the engine in C: examples built outside the tree with the installed package."""
+"""The C++ API and the engine in C: examples built outside the tree with the package."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ installed = pytest.mark.skipif(
 
 
 def cmake() -> str:
-    """The CMake program: the system's, or that of the build environment."""
+    """Returns the CMake program of the Python environment, or else the system's."""
     beside = Path(sys.executable).with_name("cmake")
     found = str(beside) if beside.exists() else shutil.which("cmake")
     if found is None:
@@ -56,7 +56,7 @@ def cmake() -> str:
 
 @pytest.fixture(autouse=True)
 def quick_engines(profile: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A kept profile for the programs, so that none of them measures the machine."""
+    """Saves a profile for the programs, so that none of them measures the machine."""
     monkeypatch.setenv("TRANSHIP_CACHE_FOLDER", str(tmp_path / "cache"))
     kept = ts.profiles.cache_path()
     assert kept is not None
@@ -65,14 +65,14 @@ def quick_engines(profile: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 def expected_file() -> bytes:
-    """The file of the example: all positions, all masses, all ids."""
+    """Returns the bytes of the example's file: all positions, all masses, all ids."""
     ids = np.arange(COUNT, dtype="i4")
     fields = (0.25 * ids, (1 + ids % 7).astype("f4"), ids)
     return b"".join(field.tobytes() for field in fields)
 
 
 def check_particles(program: Path, profile: str) -> None:
-    """Runs the C++ example beside a server, and compares its file and its variable."""
+    """Runs the C++ example beside a server, and checks its file and its variable."""
     with ts.StagingServer(profile=profile) as server:
         done = subprocess.run(
             [program, server.contact],

@@ -1,4 +1,4 @@
-"""Pictures of machines and plans: no arrow runs through a box, and no label covers another."""
+"""Drawings of machines and plans: no arrow runs through a box, and no label covers another."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytest.importorskip("matplotlib")
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Scene]:
-    """The scenes that were drawn, with their labels."""
+    """Returns the list of the scenes that the test draws."""
     seen: list[Scene] = []
     draw = Scene.draw
 
@@ -49,7 +49,7 @@ def check(scene: Scene, labels_may_touch: int = 0) -> None:
 
 
 def ends_of(scene: Scene) -> list[tuple[str, str]]:
-    """Which boxes each arrow joins, by where it begins and ends."""
+    """Returns the boxes that each arrow joins, by the positions of its two ends."""
 
     def nearest(point: tuple[float, float]) -> str:
         def distance(name: str) -> float:

@@ -1,4 +1,4 @@
-"""Connections over TCP that are encrypted, and messages with a checksum, with a relay between."""
+"""Encrypted connections over TCP, and messages with a checksum, through a relay."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BYTES = 1 << 20
 
 @pytest.fixture
 def over_network(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """All processes that are started from now on connect over TCP, with these settings."""
+    """Returns a function that has processes started later use TCP, with these settings."""
 
     def configure(**settings: str) -> None:
         common = {"TRANSPORT": "network", "LISTEN": "127.0.0.1:0", "KEY": KEY}
@@ -73,7 +73,7 @@ def test_one_side_alone_does_not_encrypt(serve: Servers, over_network: Callable[
         ts.Staging(encrypted, timeout=PATIENCE)
     with pytest.raises(ts.Error, match=r"does not encrypt its connections.*TRANSHIP_TLS=1 there"):
         ts.Staging(in_the_clear, tls=True, timeout=PATIENCE)
-    for address, tls in ((encrypted, True), (in_the_clear, False)):  # neither minds
+    for address, tls in ((encrypted, True), (in_the_clear, False)):  # The kinds match.
         with ts.Staging(address, tls=tls) as staging:
             staging.put("x", 1, np.arange(4.0))
             assert np.array_equal(staging.get("x", 1), np.arange(4.0))
@@ -133,7 +133,7 @@ def test_an_encrypted_process_that_dies_is_lost_soon(
         begin = time.monotonic()
         with pytest.raises(ts.PeerLost):
             engine.copy(marked(2), there).wait(timeout=PATIENCE)
-        assert time.monotonic() - begin < 5.0  # 2 s, and a busy machine
+        assert time.monotonic() - begin < 5.0  # The limit is 2 s; the rest is for a busy machine.
 
 
 def test_an_encrypted_process_that_stands_still_is_not_lost(

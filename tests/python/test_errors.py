@@ -1,4 +1,4 @@
-"""Bad input: the right exception, a text that says what to do, and an untouched target."""
+"""Bad input: the right exception, a message that says what to do, an unchanged target."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_unknown_planners_settings_and_profiles(engine: ts.Engine, profile: str)
 
 
 def test_a_profile_without_the_memory_of_a_copy(profile: str, tmp_path: Path) -> None:
-    """A profile from elsewhere may not know files: that is no route, and says what to do."""
+    """A copy of a file with a profile without file channels raises NoRoute, with a hint."""
     content = json.loads(profile)
     content["channels"] = [one for one in content["channels"] if one["kind"] == "memcpy"]
     np.save(tmp_path / "f.npy", np.zeros(4))
@@ -364,7 +364,7 @@ FULL_DISK = """
 
 
 def test_a_full_disk_is_an_error_when_opening_and_when_writing(tmp_path: Path) -> None:
-    """A limit on file sizes stands in for the disk: it fails at the same calls."""
+    """The limit on file sizes stands for a full disk: the same system calls fail."""
     lines = run_script(FULL_DISK, tmp_path).splitlines()
     assert len(lines) == 7
     opened, written = lines[:2], lines[2:6:2]

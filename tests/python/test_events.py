@@ -56,7 +56,7 @@ def test_after_orders_copies(any_engine: ts.Engine) -> None:
 
 
 def test_a_chain_of_copies(any_engine: ts.Engine) -> None:
-    """Each needs what the one before has written."""
+    """Each copy reads what the copy before it has written."""
     rows = np.zeros((40, 100_000), np.uint8)
     rows[0] = np.arange(100_000, dtype=np.int64).astype(np.uint8)
     event = any_engine.copy(rows[0], rows[1])

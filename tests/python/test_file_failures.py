@@ -1,4 +1,4 @@
-"""The system refuses a call while a file is made: an error, and nothing under the name."""
+"""A system call fails while a file is made: an error, and no file of that name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAKE = """
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The failing calls, compiled."""
+    """Returns the path of the compiled library that makes system calls fail."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None or not sys.platform.startswith("linux"):
         pytest.skip("needs a C compiler and Linux")
@@ -57,7 +57,7 @@ def make(
     layout: str = "d1, d0",
     durable: bool = True,
 ) -> str:
-    """Makes or changes the file in a process in which a call fails; what it says."""
+    """Makes or changes the file in a process in which a call fails; returns its output."""
     done = subprocess.run(
         [
             sys.executable,

@@ -1,5 +1,7 @@
-"""Arrays on GPUs: what other libraries hand over, memory of our own, streams. GPUs are emulated in
-host memory here, so that all of this runs where there is none."""
+"""Arrays on GPUs: those of other libraries, memory of the engine, streams.
+
+The GPUs are emulated in host memory, so that the tests run on machines without GPUs.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from tranship.topology import gpu_lines, rdma_lines
 
 
 def gpu_channels() -> Iterator[tuple[str, str, str]]:
-    """Kind and ends of what a machine with two GPUs has besides."""
+    """Yields kind, source and target of the channels that two GPUs add to a profile."""
     yield "memcpy", "node0/host0", "node0/pinned0"
     yield "memcpy", "node0/pinned0", "node0/host0"
     yield "memcpy", "node0/pinned0", "node0/pinned0"
@@ -40,7 +42,7 @@ def gpu_channels() -> Iterator[tuple[str, str, str]]:
 
 @pytest.fixture(scope="module")
 def gpu_profile(profile: str) -> str:
-    """This machine's profile with two GPUs in place of its own; their rates are made up."""
+    """Returns this machine's profile with two emulated GPUs and invented rates for them."""
     content = json.loads(profile)
     real = {m["name"] for m in content["memories"] if m["kind"] in ("pinned", "device")}
     content["memories"] = [m for m in content["memories"] if m["name"] not in real]
@@ -60,7 +62,7 @@ def gpu_profile(profile: str) -> str:
 
 @pytest.fixture(scope="module")
 def gpus(gpu_profile: str) -> Iterator[ts.Engine]:
-    """An engine with two emulated GPUs."""
+    """Yields an engine with two emulated GPUs."""
     with ts.Engine(profile=gpu_profile, emulated_gpus=2, threads=2) as opened:
         yield opened
 
@@ -157,7 +159,7 @@ def test_an_array_is_pinned_where_it_lies(gpus: ts.Engine) -> None:
     assert str(gpus.plan(values, device)).startswith("node0/host0")
     with gpus.pin(values) as held:
         assert gpus.plan(values, device).path == "node0/pinned0 > node0/device0"
-        with gpus.pin(values[10:20]):  # it is pinned already, and stays so
+        with gpus.pin(values[10:20]):  # The memory is pinned already, and stays pinned.
             pass
         assert gpus.plan(values, device).path == "node0/pinned0 > node0/device0"
         gpus.copy(values[:, ::2], device[:, ::2]).wait(timeout=10)
@@ -234,7 +236,7 @@ def test_read_only_arrays_are_not_written(gpus: ts.Engine) -> None:
 
 
 class Refusing:
-    """A tensor whose library gives no interface."""
+    """A tensor whose library refuses to give the CUDA array interface."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -292,7 +294,7 @@ CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6, "bfloat": 4}
 
 
 class Exported:
-    """A library's tensor with DLPack alone, made by hand; counts how often it was given back."""
+    """A tensor that has DLPack alone; `given_back` counts the calls of its deleter."""
 
     def __init__(
         self,
@@ -487,7 +489,7 @@ def test_a_gpu_that_is_not_there(gpus: ts.Engine) -> None:
 
 @pytest.fixture(scope="module")
 def no_gpus(profile: str) -> Iterator[ts.Engine]:
-    """An engine that uses no GPU, wherever it runs."""
+    """Yields an engine that uses no GPU, on any machine."""
     with ts.Engine(profile=profile, gpus=False, emulated_gpus=0, threads=1) as opened:
         yield opened
 

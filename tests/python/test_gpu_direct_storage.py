@@ -1,6 +1,9 @@
-"""Files to and from GPUs without host memory between: emulated GPUs, and a library that stands for
-libcufile, which is built with the C++ tests. With TRANSHIP_TEST_GPUS=real: a GPU, and libcufile
-itself, in its compatibility mode where the kernel has no nvidia-fs."""
+"""Files to and from GPUs without host memory between.
+
+The tests use emulated GPUs and a library that stands for libcufile and is built with the C++ tests.
+With TRANSHIP_TEST_GPUS=real they use a GPU and libcufile itself, in its compatibility mode where
+the kernel has no nvidia-fs.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,11 @@ EMULATED_GPUS = 0 if REAL else 1
 
 @pytest.fixture(scope="module")
 def library() -> str:
-    """The newest one that was built; or the real one."""
+    """Returns the newest library that was built, or libcufile itself for a real GPU."""
     if REAL:
         os.environ.setdefault("CUFILE_FORCE_COMPAT_MODE", "true")
         return "libcufile.so.0"
-    plain = [  # what is built with a sanitizer loads only into programs that are, too
+    plain = [  # Libraries with a sanitizer load only into programs with one.
         path
         for path in BUILDS.glob("*/tests/libfake_cufile.so")
         if not path.parts[-3].startswith("sanitize")
@@ -39,7 +42,7 @@ def library() -> str:
 
 
 def calibrated(library: str) -> tuple[dict[str, Any], list[str]]:
-    """A profile, and what was said while it was measured."""
+    """Returns a measured profile and the messages of the calibration."""
     overrides = {
         "TRANSHIP_EMULATED_GPUS": str(EMULATED_GPUS),
         "TRANSHIP_GPU_DIRECT_STORAGE": library,
@@ -56,7 +59,7 @@ def calibrated(library: str) -> tuple[dict[str, Any], list[str]]:
 
 @pytest.fixture(scope="module")
 def engine(library: str) -> Iterator[ts.Engine]:
-    """Its profile finds the straight way faster than any other."""
+    """Yields an engine whose profile makes the direct channels the fastest."""
     content, said = calibrated(library)
     refused = [what for what in said if "is left out" in what]
     if REAL and refused:
@@ -66,7 +69,7 @@ def engine(library: str) -> Iterator[ts.Engine]:
     ]
     assert [c["name"] for c in straight] == ["file_read to device0", "file_write from device0"]
     for channel in straight:
-        assert len(channel["samples"]) > 3  # it was measured
+        assert len(channel["samples"]) > 3  # The channel was measured.
         channel["samples"] = [[size, run, 1e13] for size, run, _ in channel["samples"]]
         channel["latency_s"] = 0.0
     for resource in content["resources"]:
@@ -125,7 +128,7 @@ def test_a_library_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_profile_of_another_setting(engine: ts.Engine, tmp_path: Path) -> None:
-    """Without the library, its channels in a profile lead nowhere."""
+    """Without the library, a copy ignores the library's channels of a profile."""
     np.save(tmp_path / "in.npy", np.arange(1000.0))
     with ts.Engine(
         profile=json.dumps(json.loads(engine.profile)), emulated_gpus=EMULATED_GPUS, threads=2

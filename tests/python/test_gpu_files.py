@@ -1,4 +1,4 @@
-"""Files read and written from GPU memory, on emulated GPUs: what arrives, and on which way."""
+"""Files read and written from memory of emulated GPUs: the data, and the paths of the plans."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SIDE = 1024
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[ts.Engine]:
-    """With two emulated GPUs, in a profile that was measured with them."""
+    """Yields an engine with two emulated GPUs and a profile that has them."""
     with ts.Engine(emulated_gpus=2, profile=two_gpu_profile(), lanes=1) as opened:
         yield opened
 
 
 def filled(engine: ts.Engine, array: np.ndarray) -> ts.DeviceArray:
-    """The array on the first GPU."""
+    """Returns a copy of the array on the first GPU."""
     device = engine.empty(array.shape, array.dtype, memory="device0")
     engine.copy(array, device).wait()
     return device
@@ -31,12 +31,12 @@ def filled(engine: ts.Engine, array: np.ndarray) -> ts.DeviceArray:
 
 @pytest.fixture
 def matrix() -> np.ndarray:
-    """Rows of random numbers: 4 MiB."""
+    """Returns a matrix of 4 MiB of random float64."""
     return np.random.default_rng(3).random((SIDE, SIDE // 2))
 
 
 def hop_texts(plan: ts.Plan) -> list[str]:
-    """The memories of a plan."""
+    """Returns the names of the memories of a plan's path."""
     return str(plan).replace("node0/", "").split(" > ")
 
 

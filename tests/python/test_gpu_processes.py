@@ -1,5 +1,7 @@
-"""GPU arrays of other processes, and memory that is shared with them. GPUs are emulated, unless
-TRANSHIP_TEST_GPUS is "real"."""
+"""GPU arrays of other processes, and memory that is shared with them.
+
+GPUs are emulated, unless TRANSHIP_TEST_GPUS is "real".
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,13 @@ VALUES = np.resize(np.arange(256, dtype=np.uint8), BYTES)
 
 @pytest.fixture(params=["automatic", "network"])
 def transport(request: pytest.FixtureRequest) -> str:
-    """Opened in this process, or reached through the exporter's slots."""
+    """Returns the transport: "automatic" opens the peer's GPU memory, "network" uses TCP."""
     return str(request.param)
 
 
 @pytest.fixture
 def server(exporter: Start) -> Exporter:
-    """A process that exports an array on its second GPU."""
+    """Starts a process that exports an array on its second GPU."""
     return exporter(
         "--gpu",
         "--bytes",
@@ -40,7 +42,7 @@ def server(exporter: Start) -> Exporter:
 
 @pytest.fixture
 def client(transport: str) -> Iterator[ts.Engine]:
-    """An engine with two GPUs."""
+    """Yields an engine with two GPUs."""
     with ts.Engine(emulated_gpus=EMULATED, transport=transport, threads=2) as opened:
         yield opened
 
@@ -75,13 +77,13 @@ def test_it_is_a_hop_between_gpus_on_one_machine(
     remote = client.connect(server.contact)["device"]
     target = client.empty(BYTES, "u1", memory="device0")
     path = client.plan(remote, target).explain().splitlines()[0]
-    # A second GPU may lie on the way where it was measured faster.
+    # The path may lead over a second GPU where that was measured to be faster.
     begin = "node1/host0 > node0/pinned0 > " if transport == "network" else "node0/device1 > "
     assert path.startswith(begin) and path.endswith("> node0/device0")
 
 
 def test_a_kernel_ends_a_path_over_another_gpu(server: Exporter, tmp_path: Path) -> None:
-    """It runs on the GPU that the peer's array is open for."""
+    """The kernel runs on the GPU on which the peer's array is opened."""
     with ts.Engine(emulated_gpus=EMULATED, threads=2) as usual:
         profile = json.loads(usual.profile)
     for channel in profile["channels"]:
@@ -106,12 +108,12 @@ def test_a_killed_exporter_is_named(server: Exporter, client: ts.Engine, moment:
         client.copy(remote, target).wait(timeout=20)
     server.kill()
     with pytest.raises(ts.PeerLost, match=str(server.process.pid)):
-        for _ in range(200):  # until the death is noticed
+        for _ in range(200):  # Copies succeed until the exit of the peer is noticed.
             client.copy(remote, target).wait(timeout=20)
 
 
 def memory_of_others() -> int:
-    """Mappings of shared memory that lie in this process."""
+    """Returns the number of mappings of shared memory in this process."""
     return Path("/proc/self/maps").read_text().count("/memfd:tranship")
 
 
@@ -122,7 +124,7 @@ def test_a_withdrawn_array_is_not_touched_again(
     client.copy(remote, client.empty(BYTES, "u1", memory="device0")).wait(timeout=20)
     opened = memory_of_others()
     assert server.ask("withdraw device") == "done"
-    # Whoever withdraws may free the memory: nobody has it open any more.
+    # The exporter may free the memory after `withdraw`: no other process has it open.
     assert memory_of_others() == opened - (1 if EMULATED and transport == "automatic" else 0)
     source = filled(client, np.zeros(BYTES, "u1"), "device0")
     with pytest.raises(ts.NotFound, match=r"no longer|withdr"):
@@ -131,7 +133,7 @@ def test_a_withdrawn_array_is_not_touched_again(
 
 
 def assert_pinned_at_once(event: ts.Event) -> None:
-    """The copy goes from the GPU to pinned memory without pageable memory between."""
+    """Checks that a copy from a GPU to pinned memory does not pass through pageable memory."""
     path = str(event.plan)
     assert path.startswith("node0/device0 >") and path.endswith("> node0/pinned0")
     assert "host0" not in path
@@ -163,7 +165,7 @@ def test_an_engine_reads_its_own_gpu(transport: str) -> None:
 
 
 def test_a_gpu_that_this_process_does_not_see(server: Exporter, transport: str) -> None:
-    """One GPU a process, as job schedulers give them: it lies on the exporter's second one."""
+    """The process sees one GPU, as job schedulers arrange; the array lies on another one."""
     with ts.Engine(emulated_gpus=1, transport=transport, threads=2) as engine:
         remote = engine.connect(server.contact)["device"]
         target = filled(engine, np.zeros(BYTES, "u1"), "device0")

@@ -1,4 +1,4 @@
-"""The guides' code, run as they say."""
+"""The code of the guides and the README, run as they say."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def run_shell(commands: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def run_block(word: str, profile: str, folder: Path) -> dict[str, Any]:
-    """Runs the guide's block with this word beside a server; returns what it has defined."""
+    """Runs the guide's block with this word beside a server; returns the names that it defines."""
     (text,) = (text for text in blocks("couple-two-codes.md", "python") if word in text)
     names: dict[str, Any] = {}
     with chdir(folder), ts.StagingServer("staging.contact", profile=profile):
@@ -164,7 +164,7 @@ def test_couple_codes_in_c_and_fortran(profile: str, tmp_path: Path) -> None:
         assert [int(step) for step, _ in lines] == list(range(21))
         assert np.allclose([float(total) for _, total in lines], expected, rtol=1e-12)
     assert np.load(tmp_path / "plate.npy").shape == (256, 256)
-    # the same puts, begun and waited for
+    # The guide replaces this put by one that is begun and waited for.
     put = 'check(tranship_put(staging, "heat", step, &block, patience));'
     assert put in simulation
     (tmp_path / "simulation.c").write_text(simulation.replace(put, request), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The checker of histories refuses what must be refused; and a short history of real servers."""
+"""The checker of histories rejects wrong histories, and accepts a short one of real servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C ends whatever a program waits for, soon, and by KeyboardInterrupt."""
+"""Ctrl-C ends every call that waits, within SOON_S, by KeyboardInterrupt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from staging_servers import Servers
 import tranship as ts
 
 SOON_S = 1.0
-"""0.2 s is promised; the rest is the interpreter's end on a busy machine."""
+"""Seconds; 0.2 s is promised, and the rest is for the interpreter's exit on a busy machine."""
 
 WAITS = {
     "a get without data": """
@@ -158,5 +158,5 @@ def test_control_c_ends_the_wait(serve: Servers, name: str) -> None:
         assert "KeyboardInterrupt" in errors and "Fatal" not in errors, errors
     finally:
         process.kill()
-    with ts.Staging(contact, threads=1) as staging:  # the server is as before
+    with ts.Staging(contact, threads=1) as staging:  # The server still answers.
         assert isinstance(staging.ls(), list)

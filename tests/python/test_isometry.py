@@ -1,4 +1,4 @@
-"""The simulated benchmarks run small, agree with the paper, and say so in their lines."""
+"""The simulated benchmarks run in small size; their lines say that they agree with the paper."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 @pytest.fixture(scope="module")
 def small_lines():
-    """The lines of a benchmark in small size, by its name."""
+    """Returns a function from a benchmark's name to its lines in small size."""
     return lambda name: run_small(name)[1]
 
 
@@ -146,7 +146,7 @@ def test_a_benchmark_without_expectations():
 
 
 def judged(entries):
-    """The lines of a benchmark that expects `entries`, and what it says at its end."""
+    """Returns a benchmark with the expectations `entries` and one result, and its lines."""
     lines = []
     made = simulated.SimulatedBench(
         "isometry-figure10", size="small", machine="m", report=lines.append
@@ -225,14 +225,14 @@ def test_figures_are_drawn_from_the_lines(small_lines, tmp_path):
     assert {path.stem.split("-")[1] for path in drawn} == {name.split("-")[1] for name in NAMES}
 
 
-# What is measured, on emulated GPUs and with another process for another node
+# Measured figures, with emulated GPUs and with a second process as the other node
 
 MEASURED = [name for name, _ in benches.list_benches() if name.endswith("-measured")]
 
 
 @functools.cache
 def run_measured(name):
-    """Exit status and lines of a measured figure in small size, with two emulated GPUs."""
+    """Runs a measured figure in small size with two emulated GPUs; returns status and lines."""
     lines = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSHIP_EMULATED_GPUS", "2")

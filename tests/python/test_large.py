@@ -1,4 +1,4 @@
-"""More than 2 GiB and more than 2**32 elements, without as much memory."""
+"""Copies of more than 2 GiB and of more than 2**32 elements, within little memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def put(path: Path, at: int, content: bytes) -> None:
 
 @pytest.mark.large
 def test_more_elements_than_32_bits_count(queueing_engine: ts.Engine) -> None:
-    """From one byte that is broadcast; nothing in the target is spared."""
+    """The source is one byte that is broadcast; every element of the target must be written."""
     if os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 6 << 30:
         pytest.skip("needs 6 GiB of free memory")
     target = np.zeros(ELEMENTS, np.uint8)
@@ -50,7 +50,7 @@ def test_more_than_two_gibibytes_from_a_file(queueing_engine: ts.Engine, tmp_pat
 
 @pytest.mark.large
 def test_a_staged_object_of_more_than_three_gibibytes(profile: str) -> None:
-    """Put whole and in rows of odd length; got whole and in part."""
+    """An object of rows of odd length is put whole, and got whole and in part."""
     if os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 12 << 30:
         pytest.skip("needs 12 GiB of free memory")
     rows, columns = 3 * 1024 + 1, (1 << 20) + 7
@@ -93,7 +93,7 @@ def test_writing_far_into_a_file(any_engine: ts.Engine, tmp_path: Path) -> None:
 
 
 def test_far_apart_in_memory(any_engine: ts.Engine) -> None:
-    """Pages that are not touched cost nothing."""
+    """The elements lie far apart; pages that no element touches take no memory."""
     memory = np.zeros(ELEMENTS, np.uint8)
     any_engine.copy(np.arange(1, 18, dtype=np.uint8), memory[:: 1 << 28]).wait(timeout=20)
     assert memory[:: 1 << 28].tolist() == list(range(1, 18))

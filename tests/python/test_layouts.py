@@ -1,4 +1,4 @@
-"""The laws of layouts and of lowering, against the oracle."""
+"""The laws of layouts and lowering, checked against the oracle."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_layouts_of_one_dimension_exhaustively() -> None:
 
 
 def check_offsets_of_the_core(grid: Grid) -> None:
-    """Lowers to a dense array of the same fields: where the core takes each element from."""
+    """Checks the offsets of the core: a copy to a dense array takes each element from there."""
     source = random_bytes(grid.size_bytes, 1)
     dense = Grid(grid.extents, grid.fields, ", ".join(["F", *grid.extents]))
     target = np.zeros(dense.size_bytes, np.uint8)
@@ -84,7 +84,7 @@ def test_lowering_and_copying_equals_indexing(pair: tuple[Grid, Grid], data: st.
 
 @given(strategies.grid_pairs())
 def test_coalescing_changes_nothing_but_the_number_of_pieces(pair: tuple[Grid, Grid]) -> None:
-    """Every byte goes where its element's goes, exactly once, in no more pieces than elements."""
+    """The nests write every byte to the oracle's offset, once, in no more pieces than elements."""
     one, other = pair
     points = int(np.prod(list(one.extents.values()), dtype=np.int64))
     assume(points > 0)

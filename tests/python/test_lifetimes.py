@@ -1,4 +1,4 @@
-"""What is left behind: nothing. Closing, collecting, forking, exiting, leaks."""
+"""Nothing is left behind after closing, collecting, forking and exiting."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from support import Slow, eventually, open_files, run_script, shared_segments, t
 
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
-    """Threads, descriptors and shared memory are as before each test of this file."""
+    """Checks after each test that no thread, descriptor or shared memory of it is left."""
     gc.collect()
     threads, files, segments = threads_of_process(), open_files(), shared_segments()
     yield
@@ -95,7 +95,7 @@ COLLECT_WHILE_COPYING = """
 
 
 def test_an_engine_that_is_collected_while_it_copies(queueing_profile: str, tmp_path: Path) -> None:
-    """Nobody holds the events nor the arrays: the engine alone does, and lets go of them."""
+    """Only the engine refers to the events and arrays, and it releases them."""
     path = tmp_path / "profile.json"
     path.write_text(queueing_profile)
     assert run_script(COLLECT_WHILE_COPYING, path, seconds=30) == "collected\n"
@@ -127,7 +127,7 @@ def test_a_process_may_exit_while_it_copies(queueing_profile: str, tmp_path: Pat
 def in_child(body: object) -> int:
     """Runs `body` in a fork of this process and returns its exit status."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads: the point
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of forks with threads.
         child = os.fork()
     if child == 0:
         status = 99
@@ -212,7 +212,7 @@ def test_a_fork_while_copying(queueing_profile: str) -> None:
 
 
 def test_everything_of_a_parent_is_closed_in_a_fork(queueing_profile: str) -> None:
-    """Each call says so at once, whatever the parent's threads do, and the parent goes on."""
+    """In the child each call raises Closed at once; the parent's copies go on."""
     slow = Slow()
     server = ts.StagingServer(memory=1 << 26, profile=queueing_profile, threads=1)
     staging = ts.Staging(server.contact, profile=queueing_profile, threads=1)
@@ -302,7 +302,7 @@ FORK_AND_EXIT = """
 def test_forks_exit_in_the_middle_of_their_parents_work(
     queueing_profile: str, tmp_path: Path
 ) -> None:
-    """By an ordinary exit, with what the interpreter calls then."""
+    """A forked child ends by `sys.exit`, and so runs the interpreter's exit handlers."""
     path = tmp_path / "profile.json"
     path.write_text(queueing_profile)
     assert run_script(FORK_AND_EXIT, path, seconds=60) == ""
@@ -347,7 +347,7 @@ def test_arrays_are_kept_while_they_are_copied(queueing_profile: str) -> None:
         target = np.zeros((4096, 4096), np.uint8)
         source = np.ones((4096, 4096), np.uint8)
         count = sys.getrefcount(source)
-        before = None  # copies that keep the one that is looked at from ending at once
+        before = None  # Earlier copies delay the copy under test.
         for _ in range(8):
             before = engine.copy(np.ones_like(source).T, np.empty_like(source), after=before)
         event = engine.copy(source.T, target, after=before)
@@ -377,7 +377,7 @@ def filled(memory: mmap.mmap) -> mmap.mmap:
 def test_buffers_stay_exported_while_they_are_copied(
     queueing_profile: str, kind: str, direction: str
 ) -> None:
-    """Python refuses to resize or close what a copy uses, and no longer than that."""
+    """Python refuses to resize or close a buffer while a copy uses it, and not afterwards."""
     make, shrink = BUFFERS[kind]
     with ts.Engine(profile=queueing_profile, threads=1) as engine:
         slow = Slow()
@@ -428,7 +428,7 @@ def test_an_array_is_not_resized_while_it_is_copied(queueing_profile: str) -> No
 
 
 def test_owners_are_let_go_of_while_the_interpreter_is_busy(queueing_profile: str) -> None:
-    """No call of the package is needed: the interpreter itself lets go of what workers dropped."""
+    """The interpreter releases the arrays of ended copies without any call of the package."""
     with ts.Engine(profile=queueing_profile, threads=1) as engine:
         source, target = np.ones((4096, 4096), np.uint8), np.zeros((4096, 4096), np.uint8)
         event = engine.copy(source.T, target)

@@ -1,4 +1,4 @@
-"""The profiles that come with the package: they load, keep what they are fitted to, are drawn."""
+"""The package's profiles: they load, match the data they are fitted to, and can be drawn."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def make() -> ModuleType:
     spec = importlib.util.spec_from_file_location("machines_make", SCRIPT)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # `dataclasses` looks the module up.
     spec.loader.exec_module(module)
     return module
 
@@ -65,12 +65,12 @@ def peak(profile: dict[str, Any], source: str, target: str) -> float:
 
 
 def rate_at(one: dict[str, Any], run: int) -> float:
-    """Of a channel whose requests' size does not matter, at a run that was sampled."""
+    """Returns the rate of a channel at a sampled length of runs, for any size of request."""
     return next(rate for _, length, rate in one["samples"] if length == run)
 
 
 def run_for(one: dict[str, Any], rate: float) -> int:
-    """The shortest run that makes the rate, from what a piece costs."""
+    """Returns the shortest run, in bytes, that reaches the rate, from the fixed cost of a run."""
     best = max(r for _, _, r in one["samples"])
     _, run, at_run = one["samples"][0]
     overhead_s = run * (1 / at_run - 1 / best)
@@ -118,7 +118,7 @@ def test_peaks_of_sapling_are_table_5(sapling: dict[str, Any]) -> None:
 
 
 def test_the_worked_example_of_isometry_comes_out(sapling: dict[str, Any]) -> None:
-    """Section 4.3: x_in = 2K and y_in = 1K of 16-byte elements, which fill 32 MB."""
+    """Isometry, section 4.3: x_in = 2K and y_in = 1K of 16-byte elements, which fill 32 MB."""
     read = channel(sapling, "device0", "node0/pinned0")
     write = channel(sapling, "registered0", "node0/device0")
     for one, factor in ((read, 2048), (write, 1024)):
@@ -155,7 +155,7 @@ def test_topologies_read_well(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["h200-1", "sapling", "h200-8"])
 def test_topologies_can_be_drawn(name: str, tmp_path: Path) -> None:
-    """A graph where arrows can be told apart, a table where they cannot."""
+    """A topology is a graph where its arrows can be told apart, and else a table."""
     from tranship.drawing.topology import draw_topology
 
     path = tmp_path / "machine.svg"
@@ -183,7 +183,7 @@ def test_an_unknown_machine_is_refused_with_the_names() -> None:
 
 
 def test_little_memory_for_buffers_costs_no_channel() -> None:
-    """Samples between processes take one hop, and so need no buffers."""
+    """The samples between processes take one hop, and so need no intermediate buffers."""
     little = {"TRANSHIP_BUFFER_BYTES": "1MiB"}
     measured = json.loads(profiles.calibrate(sample_bytes=16 << 20, overrides=little))
     names = {one["name"] for one in measured["channels"]}

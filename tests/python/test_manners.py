@@ -24,7 +24,7 @@ def engine(profile: str) -> Iterator[ts.Engine]:
 
 @pytest.fixture
 def waiting(queueing_profile: str) -> Iterator[ts.Event]:
-    """A copy into a file that takes its time, on an engine of its own."""
+    """Yields the event of a copy of 64 MiB, on an engine of its own."""
     with ts.Engine(profile=queueing_profile, threads=1) as engine:
         source = np.zeros(1 << 23)
         yield engine.copy(source, np.empty_like(source))
@@ -246,4 +246,4 @@ def test_context_managers(profile: str, tmp_path: Path) -> None:
     for make in opened:
         with make() as one:
             assert "closed" not in repr(one)
-        one.close()  # may be repeated
+        one.close()  # Closing twice is allowed.

@@ -1,4 +1,4 @@
-"""A server in a network namespace of its own: a network that can be cut, which loopback cannot."""
+"""Servers in another network namespace: unlike the loopback, that network can be cut."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def namespace() -> Iterator[NetworkNamespace]:
 def far_server(
     namespace: NetworkNamespace, profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Path]]:
-    """Starts servers in the namespace, which listen on its address."""
+    """Yields a `Servers`, whose servers run in the namespace and listen on its address."""
     monkeypatch.setenv("TRANSHIP_LISTEN", f"{namespace.there}:0")
     monkeypatch.setenv("TRANSHIP_KEY", KEY)
     servers = Servers(tmp_path, namespace.prefix)
@@ -40,14 +40,14 @@ def far_server(
 
 
 def cut(namespace: NetworkNamespace, down: bool) -> None:
-    """Takes the interface of the namespace's side down, or up again."""
+    """Takes the namespace's network interface down or up."""
     state = "down" if down else "up"
     command = ["ip", "-n", namespace.name, "link", "set", namespace.interface, state]
     subprocess.run(command, check=True)
 
 
 def drawn(rng: np.random.Generator) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
-    """Of 4 bytes to some megabytes, in one to three dimensions."""
+    """Draws an array of 4 bytes to some megabytes, of one to three dimensions."""
     rank = int(rng.integers(1, 4))
     shape = rng.integers(1, int(10 ** (rng.uniform(0, 6) / rank)) + 2, rank)
     return rng.integers(0, 1 << 31, tuple(shape), np.int32)

@@ -19,7 +19,7 @@ PLACES = ("host", "pinned", "device0", "device1")
 
 @pytest.fixture(scope="module")
 def gpus() -> Iterator[ts.Engine]:
-    """An engine with two emulated GPUs."""
+    """Yields an engine with two emulated GPUs."""
     with ts.Engine(emulated_gpus=2, threads=2) as opened:
         yield opened
 
@@ -96,7 +96,7 @@ def test_what_follows_all_pages_sees_all_pages(gpus: ts.Engine) -> None:
     values = np.random.default_rng(3).random((64, 1 << 14))
     device, back = filled(gpus, values * 0, "device0"), np.zeros_like(values)
     pages = np.random.default_rng(4).permutation(64)
-    first = gpus.copy_pages(values, device, pages, pages)  # pageable: a copy for each run
+    first = gpus.copy_pages(values, device, pages, pages)  # Pageable memory: one copy for each run.
     gpus.copy(device, back, after=first).wait(timeout=20)
     assert first.done()
     assert np.array_equal(back, values)

@@ -1,4 +1,4 @@
-"""`tranship plan` on machines that are not here, and the cost query of an engine."""
+"""`tranship plan` for other machines, by their profiles, and the cost query of an engine."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ EXAMPLE = [
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    """The command's code, stdout and stderr."""
+    """Runs a command; returns its exit code, stdout and stderr."""
     code = main(list(words))
     out, err = capsys.readouterr()
     return code, out, err
 
 
 def planned(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    """The plan that the command prints as JSON."""
+    """Runs a command with `--json`; returns the plan that it prints."""
     code, out, err = run(capsys, *words, "--json")
     assert code == 0, err
     plan: dict[str, Any] = json.loads(out)

@@ -1,4 +1,4 @@
-"""Arrays of other processes: read, written, sliced; peers that die, contacts that are stale."""
+"""Arrays of other processes: reads, writes, slices; peers that die, stale contacts."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ from support import eventually, run_script
 
 Start = Callable[..., Exporter]
 LOST_S = 2.0
-"""A peer's death is noticed within this time."""
+"""Seconds within which the death of a peer is noticed."""
 
 LARGE_BYTES = 1 << 27
 
 
 @pytest.fixture(params=["straight", "slots", "network", "sockets", "ucx"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """By threads that reach into the other process, through shared slots, over one TCP socket and
-    over several, by UCX."""
+    """Returns the way to the other process.
+
+    "straight": threads that copy from and to its memory; "slots": shared slots; "network" and
+    "sockets": one TCP socket or four; "ucx": UCX.
+    """
     if request.param == "ucx":
         pytest.importorskip("libucx", reason="UCX is not installed: pip install libucx-cu12")
-        monkeypatch.setenv("TRANSHIP_UCX", "shared")  # of both processes
+        monkeypatch.setenv("TRANSHIP_UCX", "shared")  # The exporter inherits this.
     if request.param == "sockets":
         monkeypatch.setenv("TRANSHIP_TCP_SOCKETS", "4")
     return str(request.param)
@@ -43,7 +46,7 @@ def transport(way: str) -> str:
 
 @pytest.fixture
 def client(way: str, transport: str, queueing_profile: str) -> Iterator[ts.Engine]:
-    """An engine that reaches others in one way."""
+    """Yields an engine that reaches other processes in one way."""
     with ts.Engine(
         profile=queueing_profile,
         threads=2,
@@ -136,7 +139,7 @@ def test_a_withdrawal_waits_for_copies_into_mapped_memory(
         assert other.ask("withdraw shared") == "done"
         assert time.perf_counter() - begin > 3 * one_s
         for event in events:
-            with contextlib.suppress(ts.NotFound):  # withdrawn before its end was looked at
+            with contextlib.suppress(ts.NotFound):  # The export may be withdrawn by now.
                 event.wait(timeout=one_s)
 
 
@@ -196,7 +199,7 @@ def test_a_peer_killed_during_a_transfer(
     mine = np.ones(LARGE_BYTES, np.uint8)
     ends = (mine, array) if writes else (array, mine)
     event = client.copy(*ends)
-    for _ in range(20):  # so that it certainly lasts until after the kill
+    for _ in range(20):  # The chain lasts until after the kill.
         event = client.copy(*ends, after=event)
     time.sleep(0.02)
     other.process.kill()
@@ -209,8 +212,10 @@ def test_a_peer_killed_during_a_transfer(
 
 
 def test_a_stopped_peer_that_is_killed(exporter: Start, client: ts.Engine, transport: str) -> None:
-    """It cannot answer, so that transfers are certainly under way when it dies: of those that do
-    not need it at least the last of many."""
+    """A stopped peer does not answer, so that transfers are under way when it is killed.
+
+    Copies that need no answer may have ended, but not the last one of eight.
+    """
     other = exporter("--bytes", str(LARGE_BYTES), TRANSHIP_TRANSPORT=transport)
     array = client.connect(other.contact)["plain"]
     other.stop()
@@ -335,7 +340,7 @@ NO_READV = """
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter names x86-64 system calls")
 def test_without_permission_for_process_vm_readv(exporter: Start, tmp_path: Path) -> None:
-    """As in a container that forbids it: copies go another way, or say what to do."""
+    """Where a container forbids process_vm_readv, copies take another way or fail with a hint."""
     count = 3_000_000
     other = exporter("--bytes", str(count))
     assert run_script(NO_READV, other.contact, count) == "copied\n"
@@ -363,6 +368,6 @@ def test_an_engine_may_connect_to_itself(profile: str) -> None:
         try:
             peer = engine.connect(engine.contact)
         except ts.InvalidArgument:
-            return  # refused, and said so
+            return  # An engine may refuse itself.
         engine.copy(peer["mine"], target).wait(timeout=5)
         assert np.array_equal(values, target)

@@ -1,4 +1,4 @@
-"""On real GPUs alone: streams, graphs and arrays of other libraries, and what a driver refuses."""
+"""Real GPUs only: streams, graphs, arrays of other libraries, and refusals of the driver."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ pytestmark = pytest.mark.skipif(not found, reason="this machine has no GPU")
 
 ROWS, COLUMNS = 1024, 768
 BUSY_CYCLES = 200_000_000
-"""Of a kernel that keeps a stream busy for some 0.1 s."""
+"""GPU cycles of a kernel that keeps a stream busy for about 0.1 s."""
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[ts.Engine]:
-    """An engine on the GPUs of this machine."""
+    """Yields an engine with the GPUs of this machine."""
     with ts.Engine() as opened:
         yield opened
 
@@ -47,12 +47,12 @@ def cupy() -> Any:
 
 
 def numbers(factor: float = 1) -> np.ndarray[Any, Any]:
-    """A matrix of which no two elements are equal."""
+    """Returns a matrix of which no two elements are equal."""
     return (np.arange(ROWS * COLUMNS, dtype="f4") * factor).reshape(ROWS, COLUMNS)
 
 
 def pinned(engine: ts.Engine, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The values in pinned memory."""
+    """Returns an array in pinned memory with these values."""
     array = engine.empty(values.shape, values.dtype, memory="pinned")
     array[:] = values
     return array
@@ -66,7 +66,7 @@ def test_any_slice_of_any_transpose(engine: ts.Engine, data: st.DataObject) -> N
 
 
 def filled_late(torch: Any) -> tuple[Any, Any]:
-    """A tensor of zeros that gets its numbers in a stream, after that has been busy a while."""
+    """Returns a tensor of zeros and a stream that fills it after BUSY_CYCLES of other work."""
     tensor = torch.zeros(ROWS, COLUMNS, device="cuda")
     filled = torch.from_numpy(numbers()).cuda()
     stream = torch.cuda.Stream()
@@ -92,7 +92,7 @@ def test_a_stream_goes_on_after_its_copy(engine: ts.Engine, torch: Any) -> None:
     with torch.cuda.stream(stream):
         torch.cuda._sleep(BUSY_CYCLES)
     event = engine.copy(source, tensor.t(), stream=stream)
-    assert not event.done()  # the caller was not held up
+    assert not event.done()  # The call did not wait for the stream.
     with torch.cuda.stream(stream):
         doubled = tensor * 2
     stream.synchronize()
@@ -109,7 +109,7 @@ def test_after_takes_a_stream(engine: ts.Engine, torch: Any) -> None:
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_graph_holds_copies(engine: ts.Engine, torch: Any, turned: bool) -> None:
-    """Of one hop: inside the GPU, and from pinned memory."""
+    """A CUDA graph holds copies of one hop: from pinned memory, and inside the GPU."""
     host = pinned(engine, numbers())
     first = torch.zeros(ROWS, COLUMNS, device="cuda")
     second = torch.zeros((COLUMNS, ROWS) if turned else (ROWS, COLUMNS), device="cuda")
@@ -120,7 +120,7 @@ def test_a_graph_holds_copies(engine: ts.Engine, torch: Any, turned: bool) -> No
         stream = torch.cuda.current_stream()
         engine.copy(host, first, stream=stream)
         engine.copy(first, into, stream=stream)
-    assert not second.any()  # it was captured, not run
+    assert not second.any()  # The copies were captured, not run.
     for factor in (1, 3):
         host[:] = numbers(factor)
         graph.replay()
@@ -148,7 +148,7 @@ def test_an_array_of_cupy_names_its_stream(engine: ts.Engine, cupy: Any) -> None
     target = np.zeros((ROWS, COLUMNS), "f4")
     with cupy.cuda.Stream(non_blocking=True):
         array = cupy.zeros((ROWS, COLUMNS), "f4")
-        for _ in range(200):  # keeps the stream busy
+        for _ in range(200):  # The additions keep the stream busy.
             array += 1
         engine.copy(array, target).wait(timeout=20)
     assert (target == 200).all()
@@ -217,7 +217,7 @@ def test_too_much_memory_is_refused_and_nothing_is_lost(engine: ts.Engine) -> No
 
 @pytest.mark.skipif(len(found) < 2, reason="needs two GPUs")
 def test_a_gpu_that_this_process_does_not_see(exporter: Any) -> None:
-    """One GPU a process, as job schedulers give them: the array lies on the second one."""
+    """The process sees one GPU, as job schedulers arrange; the array lies on another one."""
     server: Exporter = exporter("--gpu", "--bytes", str(1 << 20))
     printed = run_script(
         """

@@ -1,4 +1,4 @@
-"""The remote-GPU experiment on emulated GPUs: what it reports, and what becomes of failures."""
+"""The remote-GPU experiment on emulated GPUs: its results, and its failures."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_sum_is_repeated():
 
 
 class FakeEvent:
-    """An event of a GPU library: the second recorded is 2 ms after the first."""
+    """A GPU event of a library; each event is 2 ms after the one recorded before it."""
 
     recorded = 0
 
@@ -110,7 +110,7 @@ class FakeEvent:
 
 
 class FakeView:
-    """What a GPU library makes of an array of ours; `shift` is that of one that copied."""
+    """A library's view of a DeviceArray; with a `shift` of the address it poses as a copy."""
 
     shift = 0
 
@@ -129,7 +129,7 @@ def fake_add(left, right, out):
 
 
 def fake_library(name):
-    """The few names of CuPy or PyTorch that are used, computing with NumPy."""
+    """Returns a module with the names of CuPy or PyTorch that are used, on top of NumPy."""
     events = {"Event": FakeEvent}
     if name == "cupy":
         elapsed = {"get_elapsed_time": lambda begin, end: begin.elapsed_time(end)}
@@ -143,7 +143,7 @@ def fake_library(name):
 
 @pytest.fixture
 def real_gpus(monkeypatch):
-    """Emulated GPUs that pass for real ones, so that a library computes on them."""
+    """Makes emulated GPUs pass for real ones, so that a library computes on them."""
     gpu = {"emulated": False, "name": "a GPU", "memory_bytes": 1 << 32}
     monkeypatch.setattr(remote_gpu_sum, "first_gpu", lambda engine: gpu)
     monkeypatch.setitem(sys.modules, "cupy", None)
@@ -324,7 +324,7 @@ def test_rdma_is_found_by_its_port(tmp_path):
 
 def namespaces_listed():
     if shutil.which("ip") is None:
-        return ""  # then there are none
+        return ""  # Without `ip` there are no namespaces.
     done = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
     return done.stdout
 
@@ -342,7 +342,7 @@ def test_verbs_are_a_part_of_ucx(tmp_path):
 def test_namespaces_are_gone_afterwards():
     with namespaces() as link:
         if not link.prefix:
-            assert link.words.startswith("loopback (")  # and the reason why there are none
+            assert link.words.startswith("loopback (")  # The reason is in parentheses.
             return
         assert link.prefix[-1] in namespaces_listed()
         done = subprocess.run([*link.prefix, "ip", "-brief", "address"], capture_output=True)
@@ -378,7 +378,7 @@ def test_tcp_between_namespaces():
 
 def test_a_server_started_by_other_words(tmp_path, capsys):
     script = tmp_path / "there"
-    script.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n')  # as ssh hands words to a shell
+    script.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n')  # ssh joins words for a shell, too.
     script.chmod(0o755)
     there = {"launch": f"{script} machine", "addresses": "127.0.0.1,127.0.0.1"}
     code, lines = run(limit=10, **there)

@@ -49,8 +49,8 @@ def blast_of_32(exact):
 
 
 def test_exact_solution_has_the_known_constant(exact):
-    # Published for gamma = 1.4 (for one: Kamm and Timmes 2007, "On efficient generation of
-    # numerically robust Sedov solutions").
+    # The value for gamma = 1.4 is published, for one by Kamm and Timmes 2007, "On efficient
+    # generation of numerically robust Sedov solutions".
     assert exact.alpha == pytest.approx(0.851072, abs=2e-6)
     assert exact.radius(1.0) == pytest.approx(1.0328, abs=1e-4)
     assert exact.time(exact.radius(0.37)) == pytest.approx(0.37, rel=1e-14)
@@ -60,7 +60,7 @@ def test_exact_solution_has_the_known_constant(exact):
 def test_exact_profiles_hold_the_energy_of_the_blast(gamma):
     solution = SedovSolution.solve(gamma, energy=1.0)
     time = 0.5
-    # An independent quadrature, of the physical profiles.
+    # Energy and mass are integrated independently, from the physical profiles.
     radii = np.linspace(0.0, solution.radius(time), 200_001)
     density, velocity, pressure = solution.profiles(radii, time)
     integrand = 4 * math.pi * radii**2 * (pressure / (gamma - 1) + density * velocity**2 / 2)
@@ -94,8 +94,8 @@ def test_octant_starts_with_an_eighth_of_the_energy(cells):
 def test_mass_and_energy_are_conserved(blast_of_32):
     blast, _, state = blast_of_32
     mass, energy = sedov.totals(blast, state)
-    # The far field is at rest until the shock arrives; what drifts is rounding and the first
-    # precursor of the captured shock.
+    # The far field is at rest until the shock arrives; the totals change only by rounding and by
+    # the first precursor of the captured shock.
     assert mass == pytest.approx(1.0, rel=1e-10)
     assert energy == pytest.approx(0.125, rel=1e-10)
 
@@ -140,7 +140,7 @@ def test_octant_is_symmetric_to_the_splitting_error(blast_of_32):
 
 
 class PlainEngine:
-    """An engine whose copies are assignments, and whose peers are its own exports."""
+    """An engine whose copies are assignments; its own exports stand for its peers."""
 
     def __init__(self):
         self.exports = {}

@@ -1,4 +1,4 @@
-"""Simulated clusters from Python."""
+"""The Python API of simulated clusters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def channel(name: str, kind: str, ends: tuple[str, str], rate: float) -> dict[st
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """Four equal nodes of a host and a device; round numbers, so that times can be told by hand."""
+    """Writes a profile of four equal nodes with a host and a GPU; its rates are round numbers."""
     memories = [
         {"name": f"node{node}/{memory}0", "kind": memory, "buffer_bytes_max": 1 << 30}
         for node in range(2)

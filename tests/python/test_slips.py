@@ -1,4 +1,4 @@
-"""Slips that anybody makes once: each is an error that says what to do, never a wrong answer."""
+"""Common mistakes: each is an error that says what to do, never a wrong result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def server(profile: str) -> Iterator[ts.StagingServer]:
 
 @pytest.fixture(scope="module")
 def staging(server: ts.StagingServer) -> Iterator[ts.Staging]:
-    """A client of a server that has version 0 and 5 of a variable."""
+    """Yields a client of a server that has the versions 0 and 5 of a variable."""
     with ts.Staging(server.contact, threads=1) as client:
         client.put("x", 0, FIELD)
         client.put("x", 5, FIELD + 5)
@@ -233,7 +233,7 @@ def test_shapes_may_be_numpys(engine: ts.Engine) -> None:
 
 
 def run(*words: object) -> tuple[int, str]:
-    """A command's exit code and what it says."""
+    """Runs a command in another process; returns its exit code and output."""
     done = subprocess.run(
         [sys.executable, "-m", "tranship.cli", *map(str, words)],
         capture_output=True,

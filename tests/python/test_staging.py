@@ -1,4 +1,4 @@
-"""The staging service between processes: what is put is got byte for byte, or an error says why."""
+"""The staging service between processes: gets return the bytes that were put, or an error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if sys.stdin.readline() == "close\\n":
 
 @pytest.fixture(params=[1, 3])
 def staging(serve: Servers, request: pytest.FixtureRequest) -> Iterator[ts.Staging]:
-    """A client of one server, and of a group."""
+    """Yields a client of one server, and of a group."""
     contact = serve("--memory", "256MiB", "--servers", str(request.param))
     with ts.Staging(contact, threads=2) as client:
         yield client
@@ -71,7 +71,7 @@ def test_round_trip(staging: ts.Staging) -> None:
 
 def test_any_strides_on_either_side(staging: ts.Staging) -> None:
     rng = np.random.default_rng(1)
-    for n in (12, 400):  # inside a message, and by a copy of its own
+    for n in (12, 400):  # The small object is sent inside a message, the large one copied.
         whole = rng.random((2 * n, 3 * n))
         part = whole[::2, ::-3].T
         staging.put(f"strided {n}", 1, part, (-5, 10**12))
@@ -169,7 +169,7 @@ def test_the_death_of_a_writer_is_told_from_its_end(serve: Servers) -> None:
         with pytest.raises(ts.PeerLost, match="has died"):
             reader.get("energy", 2, timeout=PATIENCE)
         assert time.monotonic() - begin < 5
-        assert np.array_equal(reader.get("energy", 1), np.full((4, 8), 1.0))  # what is whole stays
+        assert np.array_equal(reader.get("energy", 1), np.full((4, 8), 1.0))  # Version 1 stays.
 
 
 def wait_in_vain(client: ts.Staging) -> None:

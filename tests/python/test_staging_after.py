@@ -1,4 +1,4 @@
-"""Puts of arrays that copies are still writing."""
+"""Puts of arrays that copies still write: `put(..., after=event)`."""
 
 from __future__ import annotations
 

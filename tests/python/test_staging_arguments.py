@@ -1,4 +1,4 @@
-"""Objects of the staging service behave as their types suggest; wrong arguments are named."""
+"""Objects of the staging service behave as their types suggest; errors name wrong arguments."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_get_of_an_unknown_variable_lists_those_that_exist(staging: ts.Staging
         assert "the variables are" in raised.value.hint
         assert "grid" in raised.value.hint
         assert "the variables are" not in raised.value.message
-    with pytest.raises(ts.Timeout) as raised:  # the variable exists, the version does not
+    with pytest.raises(ts.Timeout) as raised:  # Only the version is missing.
         staging.get("grid", 99, (0, 0), (4, 4), timeout=0.1)
     assert "the variables are" not in str(raised.value)
 
@@ -191,7 +191,7 @@ def test_representations_say_what_there_is(tmp_path: Path) -> None:
 
 
 class Alone:
-    """A communicator whose other process is played by the test."""
+    """A communicator of two processes, of which the test plays the other one."""
 
     def __init__(self, rank: int) -> None:
         self.rank = rank

@@ -20,7 +20,7 @@ SIZE = 3
 
 
 class Group:
-    """What the members of a communicator share; they are threads here."""
+    """The state that the members of a communicator share; the members are threads."""
 
     def __init__(self) -> None:
         self.barrier = threading.Barrier(SIZE, timeout=PATIENCE)
@@ -29,7 +29,7 @@ class Group:
 
 
 class Member:
-    """One process's view of a communicator, with mpi4py's names."""
+    """One member of a communicator, with the method names of mpi4py."""
 
     def __init__(self, group: Group, rank: int) -> None:
         self.group = group
@@ -63,7 +63,7 @@ class Member:
 
 
 def on_all(work: Callable[[Member], Any]) -> list[Any]:
-    """What `work` returns on each of the ranks, or raises."""
+    """Runs `work` on each rank; returns its results or exceptions, by rank."""
     group = Group()
     with ThreadPoolExecutor(SIZE) as threads:
         futures = [threads.submit(work, Member(group, rank)) for rank in range(SIZE)]
@@ -82,14 +82,14 @@ def test_the_first_finds_the_server_for_all(contact: Path, tmp_path: Path) -> No
     threading.Timer(0.3, lambda: os.link(contact, late)).start()
 
     def work(comm: Member) -> int:
-        # Only the first one sees the file.
+        # Only rank 0 sees the contact file.
         path = late if comm.rank == 0 else tmp_path / "nowhere"
         with ts.Staging(path, comm=comm, timeout=PATIENCE, threads=1) as staging:
             staging.define("field", "f8", (0,), (4 * SIZE,))
             staging.put("field", 1, np.full(4, float(comm.rank)), (4 * comm.rank,))
             total = staging.get("field", 1).sum()
         assert comm.barriers == 1
-        staging.close()  # may be repeated, by one alone
+        staging.close()  # One rank alone may repeat it.
         return int(total)
 
     assert on_all(work) == [12] * SIZE
@@ -105,7 +105,7 @@ def test_a_variable_ends_with_the_last_of_its_writers(contact: Path) -> None:
             staging.put("field", 1, np.zeros(1), (comm.rank,))
             if comm.rank == SIZE - 1:
                 time.sleep(0.3)
-                assert not seen.done()  # all others wait in close()
+                assert not seen.done()  # The other ranks wait in close().
             staging.close()
 
         assert on_all(work) == [None] * SIZE
@@ -140,7 +140,7 @@ def test_all_hear_why_a_later_one_failed(contact: Path) -> None:
         assert isinstance(other, ts.InvalidArgument)
         assert str(other) == f"rank 1 of the communicator: {failed}"
     with ts.Staging(contact, threads=1) as staging:
-        assert staging.servers()[0]["clients"] == 1  # those that had come have left
+        assert staging.servers()[0]["clients"] == 1  # Clients of other ranks are closed.
 
 
 def test_who_fails_does_not_wait_for_the_others(contact: Path) -> None:

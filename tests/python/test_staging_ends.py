@@ -1,4 +1,4 @@
-"""What servers of the staging service remember, and what they forget."""
+"""State that staging servers keep or drop after deaths, deletions and refused puts; checksums."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ time.sleep(60)
 
 
 def killed_writer(contact: Path, work: str) -> None:
-    """Lets another process put something, and kills it."""
+    """Starts another process that puts by the statement `work`, and kills it."""
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, str(contact), work], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -38,7 +38,7 @@ def killed_writer(contact: Path, work: str) -> None:
 
 
 def ended(staging: ts.Staging, name: str) -> None:
-    """Waits until nobody is connected who puts to the variable."""
+    """Waits until no writer of the variable is connected."""
     for _ in range(1000):
         if all(one["producers"] == 0 for one in staging.ls() if one["name"] == name):
             return
@@ -66,7 +66,7 @@ def test_a_death_is_not_forgotten_when_another_writer_ends_well(
         assert versions == [1]
         with pytest.raises(ts.PeerLost, match="has died"):
             reader.get("x", 2, (0,), (8,), timeout=PATIENCE)
-        # Until somebody deletes the variable.
+        # The variable stays in this state until it is deleted.
         reader.delete("x")
         with ts.Staging(contact) as third:
             third.put("x", 1, np.ones(4))
@@ -124,7 +124,7 @@ def test_a_deleted_variable_may_be_put_anew_as_something_else(serve: Servers, se
             assert not first.ls()
             with pytest.raises(ts.Timeout, match="nothing has been put"):
                 first.get("x", 1, timeout=0.1)
-            # Both know it from before; it is of another type now, and of other dimensions.
+            # Both clients remember the deleted variable; the new one has another type and rank.
             line = np.arange(1000 + 5000 * round_, dtype="i4")
             for who in (first, second):
                 who.put("x", 0, line)
@@ -140,7 +140,7 @@ def test_a_deleted_variable_may_be_put_anew_as_something_else(serve: Servers, se
 def test_no_put_makes_a_variable_unreadable(serve: Servers) -> None:
     contact = serve("--servers", "2", "--memory", "16MiB")
     with ts.Staging(contact) as staging:
-        ends = [(0,) * 8, (255,) * 8]  # the box around both has 2^64 points
+        ends = [(0,) * 8, (255,) * 8]  # The box around the corners has 2^64 points.
         for corner in ends:
             staging.put("far", 0, np.full((1,) * 8, 5.0), corner)
         for corner in ends:
@@ -212,7 +212,7 @@ def test_what_is_gone_is_remembered_in_bounded_memory(serve: Servers) -> None:
         for version in range(12_000):
             if version == 6_000:
                 before = resident(server)
-            staging.put("x", 7 * version, block)  # they do not follow each other
+            staging.put("x", 7 * version, block)  # The versions are not consecutive.
         assert resident(server) - before < 6_000 * 16
         for number in range(12_000):
             if number == 8_000:
@@ -225,7 +225,7 @@ def test_what_is_gone_is_remembered_in_bounded_memory(serve: Servers) -> None:
 
 
 def memory_files(pid: int) -> list[str]:
-    """The memory of a server that its clients map."""
+    """Returns the paths of a server's shared memory, which its clients map."""
     found = []
     for entry in os.scandir(f"/proc/{pid}/fd"):
         if "memfd:" in os.readlink(entry.path) and os.stat(entry.path).st_size >= 1 << 20:
@@ -248,7 +248,7 @@ def test_a_checksum_covers_an_object_from_put_to_get(serve: Servers, count: int)
         assert np.array_equal(staging.get("every second", 1), values[:, ::2])
         out = np.empty((count, 2)).T
         assert np.array_equal(staging.get("x", 1, out=out), values)
-        # One of its elements changes in the server's memory.
+        # A byte of each object is changed in the server's memory.
         changed = 0
         pattern = values[1, 40:60].tobytes()
         for path in memory_files(serve.processes[0].pid):
@@ -266,6 +266,7 @@ def test_a_checksum_covers_an_object_from_put_to_get(serve: Servers, count: int)
             staging.get("x", 1)
         with pytest.raises(ts.Error, match="its checksum is another"):
             staging.get("turned", 1, out=np.empty((count, 2)).T)
-        assert (staging.get("x", 0) != values).any()  # nobody asked for a checksum
-        assert (staging.get("x", 1, (1, 0), (2, 900)) != values[1:2, :900]).any()  # a part
+        assert (staging.get("x", 0) != values).any()  # The put had no checksum.
+        # A get of a part does not compare the checksum.
+        assert (staging.get("x", 1, (1, 0), (2, 900)) != values[1:2, :900]).any()
         assert np.array_equal(staging.get("every second", 1), values[:, ::2])

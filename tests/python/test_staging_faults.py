@@ -1,4 +1,4 @@
-"""What goes wrong around a staging service: others go on, and whoever cannot is told why."""
+"""Faults of staging clients and servers: other clients go on, and errors say why not."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ with ts.Staging(sys.argv[1], name="reader") as staging:
         staging.get("large", int(sys.argv[2]), (0, 0), out.shape, out)
 """
 LARGE = (4096, 2048)
-"""64 MiB of float64, which take far longer than a question."""
+"""Shape of 64 MiB of float64, whose copy takes far longer than a request without data."""
 ATTEMPTS = 20
 
 
 def restart(serve: Servers, contact: Path, *options: str) -> None:
-    """Kills the server that was started last, and starts another one with its contact file."""
+    """Kills the server started last, starts another one with its contact file, and waits for it."""
     serve.processes[-1].kill()
     serve.processes[-1].wait(PATIENCE)
     process = serve.start("--contact", str(contact), *options)
@@ -61,7 +61,7 @@ def test_a_restarted_server_has_new_clients_and_tells_old_ones(serve: Servers) -
     restart(serve, contact)
     with ts.Staging(contact) as new:
         with pytest.raises(ts.Timeout, match="nothing has been put"):
-            new.get("energy", 1, (0,), (4,), timeout=0.1)  # it is empty
+            new.get("energy", 1, (0,), (4,), timeout=0.1)  # The new server is empty.
         new.put("energy", 1, np.full(4, 7.0))
         with pytest.raises(ts.PeerLost, match=r"process \d+ on .* was lost"):
             waiting.result(PATIENCE)
@@ -75,7 +75,7 @@ def test_a_restarted_server_has_new_clients_and_tells_old_ones(serve: Servers) -
 
 
 def test_an_old_contact_file_does_not_lead_to_another_server(serve: Servers) -> None:
-    """Of another machine nobody sees that the process is gone: there may be one at its address."""
+    """An exited server of another machine may have a successor at its address, unnoticed."""
     address = f"127.0.0.1:{free_port()}"
     config = serve.folder / "staging.toml"
     key = "1f" * 32
@@ -84,7 +84,7 @@ def test_an_old_contact_file_does_not_lead_to_another_server(serve: Servers) -> 
     text = contact.read_text()
     assert address in text
     elsewhere = contact.with_name("elsewhere.contact")
-    assert key not in text  # whoever was given one has it from elsewhere
+    assert key not in text  # The key comes from the settings.
     moved = re.sub(r"(?m)^address .*$", f"address tcp:{address}", text)
     elsewhere.write_text(re.sub(r"(?m)^boot .*$", "boot of-yesterday", moved))
     with pytest.raises(ts.Error, match="has another key"):
@@ -95,12 +95,12 @@ def test_an_old_contact_file_does_not_lead_to_another_server(serve: Servers) -> 
     with ts.Staging(contact) as client:
         client.put("energy", 1, np.arange(4.0))
         assert np.array_equal(client.get("energy", 1), np.arange(4.0))
-    with ts.Staging(address, key=key) as client:  # by its address alone, anybody
+    with ts.Staging(address, key=key) as client:  # An address has no identity to check.
         assert np.array_equal(client.get("energy", 1), np.arange(4.0))
 
 
 def stopped_while_it_reads(reader: subprocess.Popen[str], writer: ts.Staging, version: int) -> bool:
-    """Stops a reader; whether a lease keeps the version that it reads."""
+    """Stops a reader; returns whether its lease keeps the version that it reads."""
     time.sleep(random.uniform(0.0, 0.02))
     stop(reader)
     writer.discard("large", version)
@@ -112,7 +112,7 @@ def test_a_reader_killed_within_a_get_leaves_nothing_behind(
     serve: Servers, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRANSHIP_TRANSPORT", transport)
-    contact = serve("--memory", "96MiB")  # for one of the large ones
+    contact = serve("--memory", "96MiB")  # The memory holds one large version.
     block = np.random.default_rng(1).random(LARGE)
     with ts.Staging(contact) as writer, ts.Staging(contact) as other:
         for version in range(ATTEMPTS):
@@ -145,7 +145,7 @@ def test_what_a_server_grants_too_late_is_given_back(
     serve: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRANSHIP_PEER_TIMEOUT_MS", "60000")
-    monkeypatch.setenv("TRANSHIP_SLOTS_PER_PEER", "2")  # fewer than questions on their way
+    monkeypatch.setenv("TRANSHIP_SLOTS_PER_PEER", "2")  # There are fewer slots than requests.
     contact = serve("--memory", "16MiB")
     half = np.arange(1 << 20, dtype="f8")
     few = np.arange(1 << 14, dtype="f8")  # 128 KiB
@@ -164,7 +164,7 @@ def test_what_a_server_grants_too_late_is_given_back(
                     future.result(PATIENCE)
         finally:
             serve.processes[0].send_signal(signal.SIGCONT)
-        # Neither room for a put nor the lease of the get is left, though their client is there.
+        # Room of the puts and lease of the get are released, though their client is connected.
         other.put("energy", 3, half, timeout=PATIENCE)
         other.discard("energy", 1)
         other.put("energy", 4, half, timeout=PATIENCE)
@@ -175,7 +175,7 @@ def test_what_a_server_grants_too_late_is_given_back(
 def test_a_server_that_stands_still_for_ten_seconds_costs_nothing(
     serve: Servers, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Calls with longer timeouts wait, and go on when it does, with right data."""
+    """Calls with longer timeouts wait until the server goes on, and get the right data."""
     monkeypatch.setenv("TRANSHIP_TRANSPORT", transport)
     contact = serve("--memory", "256MiB")
     enough = threading.Event()

@@ -1,4 +1,4 @@
-"""DataSpaces-GPU's evaluation: simulated workflows small, and those of real processes."""
+"""DataSpaces-GPU's evaluation in small size: workflows simulated, and of real processes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_readers_cut_the_domain_otherwise_and_take_whole_slabs(count):
     met = grid.meeting(readers.box(0))
     assert len(met) > 1
     for rank, common in met:
-        # Of all dimensions but the first, it is the whole object.
+        # The common box is the whole object in all dimensions but the first.
         assert common.shape[1:] == grid.box(rank).shape[1:]
 
 
@@ -126,7 +126,7 @@ CELLS = (16, 256, 256)
 
 
 def simulated(sender, receiver, *, gpus=1, servers=1):
-    """Seconds of one put and of one get of a process."""
+    """Returns the simulated seconds of the slowest process for one put and for one get."""
     grid = Grid((gpus * CELLS[0], *CELLS[1:]), (gpus, 1, 1))
     load = workflows.Workload(MACHINE, gpus, servers, grid, ("energy",), 1)
     found = workflows.simulate(load, workflows.Pair(sender, receiver))
@@ -134,7 +134,7 @@ def simulated(sender, receiver, *, gpus=1, servers=1):
 
 
 def copied(*pairs):
-    """Seconds of copies one after another, without a service."""
+    """Returns the simulated seconds of copies one after another, without the staging service."""
     run = Run(MACHINE, STYLE, nodes=3)
     before = []
     for pair in pairs:

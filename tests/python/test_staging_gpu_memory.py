@@ -1,5 +1,7 @@
-"""Staging servers whose objects lie on GPUs. GPUs are emulated, unless TRANSHIP_TEST_GPUS is
-"real"."""
+"""Staging servers whose objects lie on GPUs.
+
+GPUs are emulated, unless TRANSHIP_TEST_GPUS is "real".
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ Start = Callable[..., Path]
 
 @pytest.fixture
 def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Starts servers that have GPUs."""
+    """Yields a `Servers`, whose servers have GPUs and listen on TCP."""
     if EMULATED:
         monkeypatch.setenv("TRANSHIP_EMULATED_GPUS", str(EMULATED))
     monkeypatch.setenv("TRANSHIP_LISTEN", "127.0.0.1:0")
@@ -30,7 +32,7 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
 @pytest.fixture(params=["automatic", "network", "no GPUs"])
 def client(request: pytest.FixtureRequest) -> Iterator[ts.Engine]:
-    """On the same machine: one that opens the server's memory, and two that do not."""
+    """Yields engines of this machine: one opens the server's GPU memory, two do not."""
     kind = str(request.param)
     options: dict[str, Any] = {"transport": "network"} if kind == "network" else {}
     options |= {"gpus": False, "emulated_gpus": 0} if kind == "no GPUs" else {}
@@ -39,7 +41,7 @@ def client(request: pytest.FixtureRequest) -> Iterator[ts.Engine]:
 
 
 def places(engine: ts.Engine) -> list[str]:
-    """Memories of the engine's own."""
+    """Returns the memories in which the engine allocates arrays."""
     has_gpus = "device0" in str(engine.profile)
     return ["host", "device0", "device1"] if has_gpus else ["host"]
 

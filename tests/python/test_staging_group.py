@@ -1,4 +1,4 @@
-"""Several staging servers: they share the objects of a variable, and one may die."""
+"""Groups of staging servers: objects on several servers, full servers, servers that die."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIDE = 64
 
 
 def start_group(serve: Servers, *options: str) -> Path:
-    """Each server as a process of its own, started in no particular order."""
+    """Starts each server of a group in its own process, not in the order of ranks."""
     contact = serve.folder / "group.contact"
     words = ("--contact", str(contact), "--servers", str(COUNT), *options)
     for rank in (2, 0, 1):
@@ -38,7 +38,7 @@ def rank_of(process: subprocess.Popen[str]) -> int:
 
 
 def blocks(version: int) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
-    """The blocks of a domain of 4 x 4, each of 32 KiB."""
+    """Yields corner and values of the 4 x 4 blocks of a domain, each of 32 KiB."""
     for a in range(0, 4 * SIDE, SIDE):
         for b in range(0, 4 * SIDE, SIDE):
             yield (a, b), np.full((SIDE, SIDE), version * 1e6 + a * 1000 + b)
@@ -58,7 +58,7 @@ def test_a_group_is_one_service(serve: Servers) -> None:
         for version in range(3):
             domain = put_all(writer, "energy", version)
             assert np.array_equal(reader.get("energy", version), domain)
-            # Across cells, and of one.
+            # The first box spans several cells, the second lies in one.
             assert np.array_equal(reader["energy"]["latest", 20:200, 60:70], domain[20:200, 60:70])
             assert np.array_equal(reader["energy"][version, 3:9, 4:5], domain[3:9, 4:5])
         info = reader.ls()[0]
@@ -75,7 +75,7 @@ def test_a_group_is_one_service(serve: Servers) -> None:
 
 
 def test_objects_lie_on_all_servers(serve: Servers) -> None:
-    """More than one server's memory is put, and all of it is there."""
+    """More data are put than one server's memory holds, and all versions can be read."""
     contact = start_group(serve, "--memory", "2MiB")
     with ts.Staging(contact) as client:
         domains = [put_all(client, "energy", version) for version in range(6)]  # 3 MiB
@@ -87,9 +87,9 @@ def used(staging: ts.Staging) -> list[int]:
     return [one["memory_used"] for one in staging.servers()]
 
 
-@pytest.mark.parametrize("elements", [1024, 32 * 1024])  # inside a message, and by a copy
+@pytest.mark.parametrize("elements", [1024, 32 * 1024])  # 8 KiB: in a message; 256 KiB: by a copy
 def test_a_full_server_is_helped_out(serve: Servers, elements: int) -> None:
-    """All versions of one box have one primary: 1 MiB there, and then 1 MiB on the other server."""
+    """All versions of one box have one primary; after 1 MiB, they go to the overflow server."""
     contact = serve("--servers", "2", "--memory", "1MiB")
     count = (1 << 20) // (8 * elements)
 
@@ -110,7 +110,7 @@ def test_a_full_server_is_helped_out(serve: Servers, elements: int) -> None:
         for version in range(2 * count):
             assert next(versions) == version
             assert np.array_equal(reader.get("x", version), block(version))
-        # Room on the other one is enough, and told to who waits.
+        # Room on the overflow server is enough for a waiting put, which is notified.
         waiting = writer.put_async("x", 2 * count, block(2 * count), timeout=PATIENCE)
         time.sleep(0.1)
         assert not waiting.done()
@@ -119,7 +119,7 @@ def test_a_full_server_is_helped_out(serve: Servers, elements: int) -> None:
         assert np.array_equal(reader.get("x", "latest"), block(2 * count))
         with pytest.raises(ts.NotFound, match="was discarded"):
             reader.get("x", 2 * count - 1)
-        # What overlaps is ordered as before, wherever it lies.
+        # Versions keep their order, on whichever server they lie.
         reader.discard("x", 0)
         reader.discard("x", count)
         half = -np.ones(elements // 2)
@@ -161,7 +161,7 @@ def test_an_overflow_server_that_dies_takes_its_objects_and_nothing_else(serve: 
         with pytest.raises(ts.PeerLost):
             staging.get("x", 3, timeout=PATIENCE)
         assert np.array_equal(staging.get("x", 1, (0,), (100,)), block[:100] + 1)
-        staging.put("x", 4, block + 4, timeout=PATIENCE)  # on the third server
+        staging.put("x", 4, block + 4, timeout=PATIENCE)  # This version lies on the third server.
         assert np.array_equal(staging.get("x", 4, (0,), (len(block),)), block + 4)
 
 
@@ -297,7 +297,7 @@ def test_a_group_starts_beside_the_contact_file_of_a_dead_one(serve: Servers) ->
     assert contact.exists()
     words = ("--contact", str(contact), "--servers", "2")
     serve.start(*words, "--rank", "1")
-    time.sleep(0.5)  # it has found the file that was left
+    time.sleep(0.5)  # It has found the old contact file by now.
     serve.start(*words, "--rank", "0")
     end = time.monotonic() + PATIENCE
     while True:
@@ -305,7 +305,7 @@ def test_a_group_starts_beside_the_contact_file_of_a_dead_one(serve: Servers) ->
             with ts.Staging(contact, timeout=PATIENCE) as client:
                 assert len(client.servers()) == 2
             break
-        except ts.PeerLost:  # the file that was left, still
+        except ts.PeerLost:  # The client has read the old contact file.
             assert time.monotonic() < end
 
 
@@ -322,7 +322,7 @@ def test_a_group_of_which_one_has_ended_is_given_up() -> None:
 def test_the_rank_is_the_launchers() -> None:
     slurm = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4"}
     assert rank_of_launcher(4, slurm) == 3
-    assert rank_of_launcher(2, slurm) is None  # one task of four starts a group of its own
+    assert rank_of_launcher(2, slurm) is None  # A task of four starts a whole group.
     assert rank_of_launcher(1, slurm) == 0
     assert rank_of_launcher(2, {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}) == 1
     assert rank_of_launcher(2, {}) is None
@@ -368,7 +368,7 @@ def test_a_defined_variable_ends_when_all_its_writers_have_come(serve: Servers) 
         with pytest.raises(ts.InvalidArgument, match="is not within the domain"):
             one.put("heat", 3, half, (SIDE + 1, 0))
         one.close()
-        whole = reader.get_async("heat", 2, timeout=PATIENCE)  # all of the domain
+        whole = reader.get_async("heat", 2, timeout=PATIENCE)  # It waits for the whole domain.
         versions = reader["heat"].versions(timeout=PATIENCE)
         time.sleep(0.1)
         assert not whole.done()

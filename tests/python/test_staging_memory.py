@@ -1,4 +1,4 @@
-"""Whose memory a staging server's is, and what happens when its machine has no more."""
+"""Memory of a staging server: when pages are taken, and what happens when none are left."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def servers(profile: str, tmp_path: Path) -> Iterator[Servers]:
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that a process holds, shared memory included."""
+    """Returns the resident bytes of a process, shared memory included."""
     lines = Path("/proc", str(pid), "status").read_text().splitlines()
     fields = dict(line.split(":", 1) for line in lines)
     return sum(int(fields[key].split()[0]) for key in ("RssAnon", "RssShmem")) * 1024
@@ -43,7 +43,7 @@ def test_a_tebibyte_of_room_takes_memory_only_when_it_is_written(servers: Server
     pid = servers.processes[0].pid
     before = resident(pid)
     pieces, piece = 256, 4 * GiB
-    array = np.broadcast_to(np.uint8(1), (piece,))  # takes no memory here
+    array = np.broadcast_to(np.uint8(1), (piece,))  # The broadcast takes no memory.
     raised: list[BaseException] = []
     with ts.Engine(threads=1) as engine, ts.Staging(contact) as other:
         slow = Slow()
@@ -66,7 +66,7 @@ def test_a_tebibyte_of_room_takes_memory_only_when_it_is_written(servers: Server
             time.sleep(0.05)
         assert not raised and used(other) == pieces * piece
         assert resident(pid) - before < GiB
-        with pytest.raises(ts.Timeout, match="is full"):  # room is what is limited
+        with pytest.raises(ts.Timeout, match="is full"):  # The limit counts room, not pages.
             other.put("y", 1, np.zeros(1 << 20), timeout=0.1)
         event.cancel()
         client.close()
@@ -83,7 +83,7 @@ def test_a_tebibyte_of_room_takes_memory_only_when_it_is_written(servers: Server
 
 
 def memory_group(limit: int) -> Path | None:
-    """A new control group, or none where none can be made."""
+    """Returns a new control group with a limit in bytes, or None where none can be made."""
     own = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
     root = Path("/sys/fs/cgroup")
     for _, controllers, name in own:
@@ -128,7 +128,7 @@ def test_a_server_whose_control_group_is_full_says_so_and_goes_on(
 ) -> None:
     contact = servers("--memory", "4GiB")
     (group / "cgroup.procs").write_text(str(servers.processes[0].pid))
-    array = np.arange(8 * MiB, dtype="f8")  # 64 MiB, a segment of the server each
+    array = np.arange(8 * MiB, dtype="f8")  # 64 MiB: each array takes one segment of the server.
     with ts.Engine() as engine, ts.Staging(contact, engine=engine) as client:
         put = 0
         with pytest.raises(ts.Error, match=r"control group .* left") as refused:
@@ -138,11 +138,11 @@ def test_a_server_whose_control_group_is_full_says_so_and_goes_on(
         assert refused.value.code == "out_of_memory"
         assert 2 <= put <= 10
         held = used(client)
-        slow = Slow()  # granted before there is memory, refused when it wants its pages
+        slow = Slow()  # The put gets room at first, and fails when pages are taken.
         with pytest.raises(ts.Error, match="control group"):
             client.put("y", 1, array, after=slow.start(engine), timeout=PATIENCE)
         assert used(client) == held
         assert (client.get("x", put - 1) == array).all()
         client.discard("x", 0)
-        client.put("y", 1, array, timeout=PATIENCE)  # into memory that was taken before
+        client.put("y", 1, array, timeout=PATIENCE)  # Version 0 has left its pages.
         assert (client.get("y", 1) == array).all()

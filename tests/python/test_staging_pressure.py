@@ -1,5 +1,4 @@
-"""Staging servers under pressure: a reader that is slower than the writer for long, and machines
-without memory."""
+"""Staging servers with a reader that is slower than the writer, and on machines without memory."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ BLOCK = 32 * 1024
 HELD = 8
 VERSIONS = 60
 PAUSE_S = 0.02
-"""What the reader does between two versions; the writer does nothing."""
+"""Seconds that the reader pauses between two versions; the writer does not pause."""
 
 
 def block(version: int) -> np.ndarray:
@@ -27,7 +26,7 @@ def block(version: int) -> np.ndarray:
 
 
 class Writer:
-    """Puts all versions as fast as it may, on a thread of its own."""
+    """A thread with a client that puts all versions without pauses."""
 
     def __init__(self, contact: Path) -> None:
         self.put = 0
@@ -96,7 +95,7 @@ def test_spill_lets_the_writer_go_and_the_reader_sees_all(serve: Servers) -> Non
         for version in reader["x"].versions(lower=(0,), upper=(BLOCK,), timeout=PATIENCE):
             assert np.array_equal(reader.get("x", version), block(version))
             if version == HELD:
-                writer.join()  # it waits for nobody
+                writer.join()  # The writer does not wait for the reader.
             read.append(version)
         assert writer.put == VERSIONS
         assert reader.servers()[0]["memory_used"] <= 2 << 20
@@ -119,7 +118,7 @@ def test_a_machine_without_memory_says_so(serve: Servers) -> None:
     contact = serve("--memory", "4GiB")
     with ts.Staging(contact) as staging:
         staging.put("x", 1, block(1))
-        # From now on the system gives the server 32 MiB more, and its segments have 64.
+        # The server may now take 32 MiB more address space; a segment has 64 MiB.
         process = serve.processes[0].pid
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[0])
         limit = pages * resource.getpagesize() + (32 << 20)

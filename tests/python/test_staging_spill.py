@@ -1,4 +1,4 @@
-"""Staging servers whose memory is smaller than what is put: the rest lies on disk."""
+"""Staging servers that spill: more data are put than fit their memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def spilled(staging: ts.Staging) -> int:
 def test_several_times_the_memory_is_put_and_read_back(serve: Servers, tmp_path: Path) -> None:
     contact = serve("--memory", "4MiB", "--full", "spill", "--spill", str(tmp_path))
     with ts.Staging(contact) as writer, ts.Staging(contact) as reader:
-        for version in range(40):  # 20 MiB, and small ones beside them
+        for version in range(40):  # 20 MiB in all, and small objects between.
             writer.put("field", version, block(version))
             writer.put("small", version, np.full(100, float(version)))
         assert writer.servers()[0]["memory_used"] <= 4 << 20
@@ -55,7 +55,7 @@ def test_several_times_the_memory_is_put_and_read_back(serve: Servers, tmp_path:
             reader.get("field", 7)
         assert np.array_equal(reader.get("field", 39), block(39))
         assert spilled(reader) <= block(39).nbytes
-    assert not [one for one in tmp_path.iterdir() if "spill" in one.name]  # it has no name
+    assert not [one for one in tmp_path.iterdir() if "spill" in one.name]  # The file has no name.
 
 
 def test_a_version_may_be_larger_than_the_memory(serve: Servers) -> None:
@@ -68,7 +68,7 @@ def test_a_version_may_be_larger_than_the_memory(serve: Servers) -> None:
             whole = staging.get("wide", version, (0,), (16 * BLOCK,))
             expected = np.concatenate([block(version, k) for k in range(16)])
             assert np.array_equal(whole, expected)
-        # Readers of more than the memory, at once: nobody waits in a circle.
+        # Concurrent gets of more than the memory must not deadlock.
         futures = [
             staging.get_async("wide", k % 2, (0,), (16 * BLOCK,), timeout=PATIENCE)
             for k in range(8)
@@ -135,14 +135,14 @@ def test_what_is_being_read_is_not_discarded_on_disk_either(serve: Servers) -> N
 
 
 def fills_up(staging: ts.Staging, pattern: str) -> None:
-    """Puts until the disk is full, reads all of it, and goes on when there is room again."""
+    """Puts until the disk is full, discards versions, puts again, and reads all that are left."""
     count = 0
     with pytest.raises(ts.Timeout, match=pattern):
         for version in range(100):
             staging.put("field", version, block(version), timeout=1.5)
             count += 1
     assert 6 <= count < 20
-    for version in range(count - 3, count):  # in memory, some of them
+    for version in range(count - 3, count):  # Some of these are in memory.
         assert np.array_equal(staging.get("field", version, timeout=PATIENCE), block(version))
     for version in range(3):
         staging.discard("field", version)
@@ -159,7 +159,7 @@ def test_a_limit_of_what_may_be_spilled(serve: Servers) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 4 MiB."""
+    """Yields the mount point of a file system of 4 MiB."""
     folder = tmp_path / "small"
     folder.mkdir()
     libc = ctypes.CDLL(None, use_errno=True)

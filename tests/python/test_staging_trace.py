@@ -1,4 +1,4 @@
-"""Traces of several processes on one timeline: what puts and gets did, and where they waited."""
+"""Traces of several processes on one timeline: the steps and waits of puts and gets."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ with ts.Staging(sys.argv[1], name="reader") as staging:
     staging.get("few", 1, timeout=20)
 """
 ROUNDED_US = 0.002
-"""Times are written in nanoseconds, as fractions."""
+"""Rounding of times, in microseconds: traces have nanoseconds, as fractions."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Every engine of this test and of its processes writes its trace here."""
+    """Returns the folder to which each engine of the test and its processes writes its trace."""
     folder = tmp_path / "traces"
     monkeypatch.setenv("TRANSHIP_TRACE_FOLDER", str(folder))
     return folder
@@ -49,7 +49,7 @@ def start_reader(contact: Path) -> subprocess.Popen[str]:
 
 
 def run_workflow(serve: Servers, servers: int) -> None:
-    """A reader waits for what a writer puts in two objects, and for a small one."""
+    """Runs a reader that waits for a version of two objects, and for a small one, of a writer."""
     contact = serve("--servers", str(servers))
     reader = start_reader(contact)
     with ts.Staging(contact, name="writer") as writer:
@@ -73,7 +73,7 @@ def end(span: dict[str, Any]) -> float:
 
 
 def inside(spans: list[dict[str, Any]], outer: dict[str, Any]) -> list[str]:
-    """What is drawn below a span."""
+    """Returns the names of the spans inside a span."""
     return [
         span["name"]
         for span in spans
@@ -85,7 +85,7 @@ def inside(spans: list[dict[str, Any]], outer: dict[str, Any]) -> list[str]:
 
 
 def assert_nested(spans: list[dict[str, Any]]) -> None:
-    """Two spans of a row lie one after the other, or one inside the other."""
+    """Checks that two spans of a thread are disjoint, or one inside the other."""
     open_ends: dict[int, list[float]] = {}
     for span in sorted(spans, key=lambda span: (span["ts"], -span["dur"])):
         ends = open_ends.setdefault(span["tid"], [])
@@ -117,8 +117,8 @@ def test_processes_are_shown_on_one_clock(serve: Servers, folder: Path, servers:
     (get,) = (span for span in reader if span["name"] == "get energy")
     assert {"copy", "wait for a notice"} <= set(inside(reader, get))
     assert get["args"]["version"] == "1" and get["args"]["bytes"] == 300 * 200 * 8
-    # It began before the first put and ended after the last commit had begun: on other clocks it
-    # would not.
+    # The get began before the first put and ended after the last commit had begun, which shows only
+    # if the clocks are aligned.
     commits = [span["ts"] for span in writer if span["name"] == "ask commit"]
     assert get["ts"] < puts[0]["ts"] and len(commits) == 2 and max(commits) < end(get)
     answers = [span for name in trace.processes.values() for span in spans_of(trace, name)]
@@ -136,7 +136,7 @@ def test_processes_are_shown_on_one_clock(serve: Servers, folder: Path, servers:
 def test_arrows_lead_from_puts_to_the_gets_that_read_them(serve: Servers, folder: Path) -> None:
     run_workflow(serve, 1)
     trace = merge_traces([folder])
-    assert trace.arrows == 3  # two objects of one get, and one of the other
+    assert trace.arrows == 3  # Two objects of one get, one of the other.
     numbers = {name: number for number, name in trace.processes.items()}
     heads = [event for event in trace.events if event["ph"] == "f"]
     tails = {event["id"]: event for event in trace.events if event["ph"] == "s"}
@@ -194,7 +194,7 @@ def test_a_program_shows_what_it_does_besides(profile: str, tmp_path: Path) -> N
 
 
 def one_span(name: str, host: str, wall_ns: int, begin_us: float) -> str:
-    """A trace as an engine of some machine writes it."""
+    """Returns a trace of one span, as an engine of some machine writes it."""
     process = {"number": 7, "program": name, "host": host, "boot": f"boot of {host}"}
     return json.dumps(
         {
@@ -209,7 +209,7 @@ def one_span(name: str, host: str, wall_ns: int, begin_us: float) -> str:
 
 
 def test_machines_are_brought_together_by_the_time_of_day(tmp_path: Path) -> None:
-    # At noon the first had run for 5 s, the second for 1000 s; their spans begin 3 s apart.
+    # At noon the first machine had run for 5 s, the second for 1000 s; the spans begin 3 s apart.
     noon = 43_200 * 10**9
     (tmp_path / "a.json").write_text(one_span("first", "a", noon - 5 * 10**9, 6e6))
     (tmp_path / "b.json").write_text(one_span("second", "b", noon - 1000 * 10**9, 1004e6))

@@ -1,4 +1,4 @@
-"""What was put and got of each variable, how fast and by which paths."""
+"""Statistics of each variable: counts, bytes, rates and paths of puts and gets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GET_PATH = "node0/shared0 > node0/host0"
 
 
 def move_some(staging: ts.Staging) -> None:
-    """Ten puts inside messages, and a large one in two objects; a few gets of each."""
+    """Puts ten small versions and a large one of two objects, and gets some of each."""
     for k in range(10):
         staging.put("few", k, np.full(4, 1.0 * k))
     for _ in range(3):
@@ -70,8 +70,8 @@ def test_gets_of_boxes_on_several_servers_are_counted(serve: Servers) -> None:
     names = [f"v{k}" for k in range(12)]
     with ts.Staging(serve("--servers", "3")) as staging:
         for name in names:
-            staging.put(name, 1, np.ones((64, 200)), (0, 0))  # the cells
-            staging.put(name, 2, np.ones((64, 200)), (32, 100))  # in four of them
+            staging.put(name, 1, np.ones((64, 200)), (0, 0))  # This put sets the size of cells.
+            staging.put(name, 2, np.ones((64, 200)), (32, 100))  # This box meets four cells.
             staging.get(name, 2, (32, 100), (96, 300))
         listed = {one["name"]: one["gets"] for one in staging.ls()}
     assert {name: listed[name]["count"] for name in names} == dict.fromkeys(names, 1)
@@ -98,7 +98,7 @@ def test_many_variables_and_paths_still_fit_the_messages(profile: str, tmp_path:
         ts.Staging(contact, profile=profile, slot_bytes=4096) as staging,
     ):
         for name in names:
-            for version in range(120):  # more than one message lists
+            for version in range(120):  # One message does not list so many.
                 staging.put(name, version, np.ones(2))
         listed = staging.ls()
     assert [one["name"] for one in listed] == names
@@ -154,6 +154,6 @@ def test_rates_are_those_since_the_last_look(serve: Servers) -> None:
     assert looks[0].count("put rate") == 2 and "kB/s" in looks[0]
     for line in looks[1].splitlines():
         (variable,) = json.loads(line)["variables"]
-        # One of 8000 bytes every 10 ms and what it takes; a busy machine is slower.
+        # A put of 8000 bytes starts 10 ms after the one before it ended, later on a busy machine.
         assert 8_000 < variable["puts"]["bytes_per_second"] <= 800_000
         assert variable["gets"]["bytes_per_second"] == 0

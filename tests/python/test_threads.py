@@ -1,4 +1,4 @@
-"""Many threads copying at once through one engine."""
+"""Concurrent copies of many threads through one engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ THREADS = 12
 
 
 def run_threads(body: Callable[[int], None]) -> None:
-    """Runs `body(number)` in many threads at once and raises what any of them raised."""
+    """Runs `body(number)` in THREADS threads at once; raises an exception that one raised."""
     failures: list[BaseException] = []
     barrier = threading.Barrier(THREADS)
 

@@ -1,4 +1,4 @@
-"""The tools that watch over words and write the reference of the headers."""
+"""The tools that check terms and that write the reference of the headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A copy converts layouts, never types: what does not fit is refused, however deep it lies."""
+"""A copy converts layouts, never types: types that differ at any depth are refused."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ NESTED: list[Any] = [
 
 
 def filled(kind: Any, shape: tuple[int, ...] = (5, 7)) -> np.ndarray:
-    """Random bytes; numbers that compare equal to themselves."""
+    """Returns an array of random bytes without NaN."""
     dtype = np.dtype(kind)
     count = int(np.prod(shape)) * dtype.itemsize
     array = np.random.default_rng(dtype.itemsize).integers(0, 120, count, np.uint8)
@@ -100,7 +100,7 @@ def test_types_are_named_without_loss(kind: Any) -> None:
 
 
 def same_bytes(a: np.ndarray, b: np.ndarray) -> bool:
-    """Of all elements, without padding."""
+    """Returns whether all elements have the same bytes, padding aside."""
     if a.dtype.names is None:
         return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
     return all(same_bytes(a[name], b[name]) for name in a.dtype.names)
@@ -194,7 +194,7 @@ LOSSY: dict[str, Callable[[], Any]] = {
 
 
 class Wrapped:
-    """An array that has the array interface alone."""
+    """An object that has NumPy's array interface alone."""
 
     def __init__(self, **more: object) -> None:
         self.array = np.ones(3)
@@ -202,7 +202,7 @@ class Wrapped:
 
 
 class Lazy(Wrapped):
-    """As PyTorch's views: what is conjugated or negated when it is read."""
+    """A view as PyTorch has them, whose values are conjugated or negated when they are read."""
 
     def __init__(self, flag: str, dlpack: bool) -> None:
         super().__init__()
@@ -270,7 +270,7 @@ def test_types_without_bytes_and_fields_over_each_other(engine: ts.Engine) -> No
 
 
 def test_buffers_of_other_byte_orders(engine: ts.Engine) -> None:
-    """The buffers of ctypes say their byte order."""
+    """Buffers of ctypes declare their byte order."""
     numbers = (ctypes.c_double * 3)(1, 2, 3)
     target = np.zeros(3)
     engine.copy(numbers, target).wait(timeout=5)
@@ -320,7 +320,7 @@ RUNS = 400
 
 
 def random_kind(chance: random.Random, depth: int) -> np.dtype[Any]:
-    """A leaf, or a structure."""
+    """Draws a type: a leaf, or a structure of types."""
     if depth == 0 or chance.random() < 0.4:
         return np.dtype(chance.choice(LEAVES))
     parts: list[Any] = []
@@ -332,7 +332,7 @@ def random_kind(chance: random.Random, depth: int) -> np.dtype[Any]:
 
 
 def changed(chance: random.Random, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The same type, or one that differs somewhere."""
+    """Draws the same type or one that differs somewhere."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         shape = shape if chance.random() < 0.9 else (*shape, 2)
@@ -349,7 +349,7 @@ def changed(chance: random.Random, dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def assigned(source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """What NumPy's assignment makes of the target, field by field, by name at the top."""
+    """Returns the target after NumPy's assignment, by field name at the top level."""
     result = target.copy()
     if source.dtype.names is None or result.dtype.names is None:
         result[...] = source
@@ -383,7 +383,7 @@ def test_random_types_give_what_numpy_gives_or_an_error(any_engine: ts.Engine, s
 
 
 def filled_all(kind: np.dtype[Any], seed: int) -> np.ndarray:
-    """Every leaf filled with small numbers that NumPy converts without complaint."""
+    """Returns an array whose leaves have small numbers that NumPy converts without warnings."""
     array = np.zeros((3, 4), kind)
     numbers = np.random.default_rng(seed)
 

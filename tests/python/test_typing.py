@@ -1,4 +1,4 @@
-"""A user's program passes the strict type checker against the package's own types."""
+"""A user's program passes the strict type checker with the package's type hints."""
 
 from __future__ import annotations
 

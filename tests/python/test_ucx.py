@@ -1,4 +1,4 @@
-"""UCX as a carrier of bytes: over shared memory, since no machine here has a card for RDMA."""
+"""UCX as a carrier: over shared memory, since no test machine has a network card for RDMA."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ needs_ucx = pytest.mark.skipif(
 def test_long_runs_are_carried_without_the_other_process(
     exporter: Start, queueing_profile: str
 ) -> None:
-    """A process that stands still answers nothing: what is copied meanwhile went beside it."""
+    """A stopped process answers nothing: a copy that ends meanwhile did not involve it."""
     other = exporter("--bytes", str(COUNT), TRANSHIP_UCX="shared")
     with ts.Engine(profile=queueing_profile, threads=2, peer_threads=0, ucx="shared") as engine:
         plain = engine.connect(other.contact)["plain"]

@@ -1,4 +1,4 @@
-"""Numbers for people: the right unit, three digits, no exponents."""
+"""Numbers in output: the right unit, three digits, no exponents."""
 
 from __future__ import annotations
 

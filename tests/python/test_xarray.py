@@ -1,4 +1,4 @@
-"""Staged variables as xarray.DataArray: every value, and no get of more than was asked for."""
+"""Staged variables as xarray.DataArray: all values are right, and gets are not too large."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_any_index_is_as_of_the_values(client: Counted, key: Any, chunked: bool)
 
 
 def test_only_the_part_that_is_read_need_be_there(staging: Counted) -> None:
-    staging.put("energy", 4, DOMAIN[:6], LOWER)  # its other half never comes
+    staging.put("energy", 4, DOMAIN[:6], LOWER)  # The other half is never put.
     array = staging.to_xarray("energy", 4, timeout=0.2)
     assert np.array_equal(array[1:6, 3], DOMAIN[1:6, 3])
     with pytest.raises(ts.Timeout, match="version 4"):
@@ -179,7 +179,7 @@ def test_chunks_are_gets_of_their_own_on_several_threads(staging: Counted) -> No
     meeting = threading.Barrier(3, timeout=PATIENCE)
 
     def meet(block: Any) -> Any:
-        meeting.wait()  # broken unless three threads come
+        meeting.wait()  # It raises unless three threads meet.
         return block
 
     met = array.copy(data=array.data.map_blocks(meet, dtype=array.dtype, meta=np.empty((0, 0, 0))))
@@ -200,7 +200,7 @@ def test_gets_of_several_threads_are_under_way_at_once(staging: Counted) -> None
     got: list[Any] = []
     waiting = threading.Thread(target=lambda: got.append(array.compute(num_workers=2)))
     waiting.start()
-    staging.put("energy", 21, DOMAIN[1:2], (21, 100, 0))  # whichever is asked for first
+    staging.put("energy", 21, DOMAIN[1:2], (21, 100, 0))  # Either get may come first.
     staging.put("energy", 21, DOMAIN[:1], lower)
     waiting.join(PATIENCE)
     assert np.array_equal(got[0], DOMAIN[:2])

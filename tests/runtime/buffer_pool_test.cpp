@@ -1,4 +1,4 @@
-// The pool of buffers: all or nothing, within its limits, and without making memory again.
+// The buffer pool: it gives all or nothing, keeps its limits, and reuses memory.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t page = BufferPool::page_bytes;
 
-/// Counts what a pool makes and gives back; numbers instead of addresses.
+/// Counts the memory that a pool makes and frees; uses numbers as addresses.
 struct Counted {
   std::map<std::uintptr_t, std::int64_t> live;
   std::uintptr_t next = 1 << 20;
@@ -62,9 +62,9 @@ TEST(the_pool_gives_all_or_nothing_and_reuses) {
     pool.release(1, first[1]);
     EXPECT(pool.acquire({{0, 6 * page}}, second));
     EXPECT_EQ(second[0].address, first[0].address);
-    EXPECT_EQ(one.made + other.made, 2);  // nothing was taken for what did not fit
+    EXPECT_EQ(one.made + other.made, 2);  // the refused request took nothing
     pool.release(0, second[0]);
-    EXPECT(pool.acquire({{0, 10 * page}}, second));  // what was kept goes to make room
+    EXPECT(pool.acquire({{0, 10 * page}}, second));  // memory that was kept is freed to make room
     EXPECT_EQ(one.live.size(), 1u);
     pool.release(0, second[0]);
   }

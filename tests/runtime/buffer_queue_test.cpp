@@ -1,4 +1,4 @@
-// The queue of who waits for buffers, against a slow and obvious one.
+// The queue of transfers that wait for buffers, compared with a slow, simple one.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -33,7 +33,7 @@ bool compete(const BufferWaiter& a, const BufferWaiter& b) {
   return false;
 }
 
-/// Looks at all waiters again and again until nobody can be served.
+/// A queue that goes through all waiters again and again until none can be served.
 struct Oracle {
   std::vector<std::int64_t> used = std::vector<std::int64_t>(memories, 0);
   std::vector<BufferWaiter*> waiting;
@@ -79,7 +79,7 @@ struct Oracle {
 std::unique_ptr<BufferWaiter> random_waiter(Random& random, std::uint64_t age) {
   auto waiter = std::make_unique<BufferWaiter>();
   for (auto left = random.below(5); left > 0; --left) {
-    // Pages one by one: of larger ones, no hole might be large enough although there is room.
+    // Each request has one page: a larger one might fit no hole, although there is enough room.
     waiter->buffer_requests.push_back({static_cast<int>(random.below(memories)), page});
   }
   waiter->priority = static_cast<int>(random.below(3));
@@ -136,7 +136,7 @@ TEST(buffers_go_by_priority_and_age_and_nobody_is_overtaken) {
     for (int memory = 0; memory < memories; ++memory) EXPECT_EQ(pool.bytes_in_use(memory), 0);
   }
   EXPECT(granted_in_all > 5000);
-  EXPECT(waited > 5000);  // else nothing was tested
+  EXPECT(waited > 5000);  // otherwise nothing was tested
 }
 
 TEST(buffers_can_come_back_one_by_one) {
@@ -153,7 +153,7 @@ TEST(buffers_can_come_back_one_by_one) {
   EXPECT_EQ(granted.size(), 1u);
   queue.give_back(first, 0, granted);
   EXPECT_EQ(granted.size(), 2u);
-  queue.give_back(first, 0, granted);  // a second time does nothing
+  queue.give_back(first, 0, granted);  // giving it back again does nothing
   EXPECT_EQ(pool.bytes_in_use(0), 2 * page);
   queue.give_back(first, granted);
   queue.give_back(second, granted);

@@ -1,4 +1,4 @@
-// Plans of several lanes, made by hand: who carries a tile does not matter, that each arrives does.
+// Plans of several lanes, made by hand: every tile must arrive, whichever lane carries it.
 #include <array>
 #include <cstring>
 #include <memory>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t tile_bytes = 4096;
 
-/// Three memories: 0 to 2 directly, and through 1, with rates of the caller's.
+/// Three memories with channels from 0 to 2, directly and through 1, at the caller's rates.
 struct ThreeMemories {
   explicit ThreeMemories(const std::vector<double>& rates) : world({}) {
     StepDriver::Options options;
@@ -50,7 +50,7 @@ struct ThreeMemories {
     return one;
   }
 
-  /// Lane 0 is the direct channel, lane 1 the two hops.
+  /// Returns a transfer with the direct channel as lane 0, and the two hops as lane 1.
   std::shared_ptr<Transfer> transfer(std::int64_t bytes) {
     auto plan = std::make_shared<Plan>();
     plan->hops = {hop(0, 0, 2, bytes, bytes), hop(1, 0, 1, bytes, tile_bytes),
@@ -76,7 +76,7 @@ struct ThreeMemories {
     return made;
   }
 
-  std::array<double, 2> lane_rates{0, 0};  ///< as the plan predicts them
+  std::array<double, 2> lane_rates{0, 0};  ///< the rates that the plan predicts
   int slots = 3;
   SimWorld world;
   std::vector<std::unique_ptr<SimChannel>> channels;
@@ -94,7 +94,7 @@ TEST(lanes_share_the_tiles_as_fast_as_they_are) {
   REQUIRE(machine.driver->run());
   REQUIRE(one->completion->status().ok());
   EXPECT(machine.target == machine.source);
-  // 1 to 3, but for the tiles that are under way at the end.
+  // The lanes' shares are 1 to 3, except for the tiles under way at the end.
   EXPECT(std::abs(one->descriptors[0].ended - 100) <= 4);
   EXPECT_EQ(one->descriptors[0].ended + one->descriptors[1].ended, 400);
   EXPECT_EQ(one->descriptors[1].ended, one->descriptors[2].ended);
@@ -115,7 +115,7 @@ TEST(a_lane_that_begins_tiles_fast_does_not_keep_them_from_one_that_ends_them_so
   };
   const double least = 20 * tile_bytes / 1e9;
   EXPECT(seconds({1e9, 1e9}) < 1.1 * least);
-  // Where nothing is known of the lanes' rates, the slots fill first, and the rest is late.
+  // If the plan gives no rates of the lanes, the slots fill first, and the rest is late.
   EXPECT(seconds({0, 0}) > 1.2 * least);
 }
 

@@ -51,7 +51,7 @@ class GatedChannel : public Channel {
   Capabilities capabilities_;
 };
 
-/// A machine of one memory and one channel, on threads.
+/// A machine of one memory and one channel, driven by threads.
 struct Machine {
   explicit Machine(int width = 1) : channel(width) {
     profile.memories = {{"node0/host0", MemoryKind::host, 1 << 20}};
@@ -109,7 +109,7 @@ TEST(a_waiting_thread_helps) {
   const auto one = machine.transfer(30'000'001);
   machine.driver->submit(one, {});
   machine.driver->help(*one, std::chrono::steady_clock::now() + patience);
-  EXPECT_EQ(one->tiles_begun, one->plan->tiles);  // nothing is left to begin
+  EXPECT_EQ(one->tiles_begun, one->plan->tiles);  // no tile is left to begin
   EXPECT(one->completion->wait(patience).ok());
   EXPECT(machine.target == machine.source);
 }
@@ -125,7 +125,7 @@ TEST(closing_waits_for_a_thread_that_helps) {
     left = true;
   });
   while (machine.channel.submitted < 2)
-    std::this_thread::yield();  // the worker's, and the helper's
+    std::this_thread::yield();  // a request of the worker, and one of the helper
   machine.driver->stop({ErrorCode::closed, "closed"});
   EXPECT(!machine.driver->wait_ended(std::chrono::milliseconds(20)));
   EXPECT(!one->completion->done());
@@ -165,7 +165,7 @@ TEST(what_a_transfer_follows_may_end_after_its_driver_is_gone) {
   }
 }
 
-/// Remembers which threads carried requests.
+/// A channel that records which threads carried requests.
 class NotingChannel : public Channel {
  public:
   explicit NotingChannel(int width) { capabilities_.width = width; }
@@ -176,7 +176,8 @@ class NotingChannel : public Channel {
       std::lock_guard lock(mutex_);
       threads_.insert(std::this_thread::get_id());
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(200));  // others have time to come
+    // time for other threads to arrive
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
     move_bytes(request.nests, request.source.address, request.target.address);
     return {};
   }
@@ -244,7 +245,7 @@ TEST(cancel_ends_a_transfer_that_waits_or_runs) {
   REQUIRE(!status.ok());
   EXPECT(status.error().code == ErrorCode::cancelled);
   EXPECT(machine.channel.submitted < running->plan->tiles);
-  machine.driver->cancel(running);  // after the end: nothing
+  machine.driver->cancel(running);  // cancelling after the end does nothing
 }
 
 TEST(what_follows_a_failure_fails_and_says_why) {
@@ -297,7 +298,7 @@ TEST(callbacks_run_once_whenever_they_are_added) {
 
 namespace {
 
-/// Carries nothing; its thread is there to ask events.
+/// A channel that carries nothing; its thread polls events.
 class IdleChannel : public Channel {
  public:
   IdleChannel() { capabilities_.synchronous = false; }

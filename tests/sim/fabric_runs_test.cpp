@@ -1,7 +1,7 @@
-// Random lives of processes that export memory to each other: handshakes, links, slots, leases and
-// fences under stalls, silence, partitions, broken connections, deaths and restarts. No byte is
-// touched by a process that does not own it any more, and every operation ends. A failing seed
-// prints the command that replays it.
+// Random runs of processes that export memory to each other: handshakes, links, slots, leases and
+// fences under stalls, silence, partitions, broken connections, deaths and restarts. No process
+// touches a byte that it does not own any more, and every operation ends. A failing seed prints the
+// command that replays it.
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
@@ -42,7 +42,7 @@ TEST(fabric_runs) {
     return;
   }
   EXPECT(open_descriptors() == descriptors);
-  if (last - first >= 10000) {  // the runs try what they are to try
+  if (last - first >= 10000) {  // long runs must cover every kind of event
     EXPECT(counts.written > 10000 && counts.read > 10000 && counts.mapped > 5000);
     EXPECT(counts.outlived > 200 && counts.straight > 10000);
     EXPECT(counts.executed > 10000 && counts.loans > 10000);

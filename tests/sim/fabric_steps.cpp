@@ -1,4 +1,4 @@
-// What happens in a simulated world, and what is judged at its end.
+// The events of a simulated world, and the checks at its end.
 #include <algorithm>
 #include <cstring>
 
@@ -54,7 +54,7 @@ void FabricWorld::step_process(Process& process) {
 
 void FabricWorld::step_core(Process& process) {
   if (process.closed) {
-    // It exits once its operations have ended.
+    // The process exits once its operations have ended.
     const bool idle = process.tasks.empty() && process.departing.empty();
     if (idle && !network_.node(process.node).dead) network_.kill(process.node);
     return;
@@ -253,7 +253,7 @@ std::string FabricWorld::unfinished() {
   return "";
 }
 
-/// Nothing disturbs anybody any more: all that was begun ends.
+/// Ends all disturbances, and runs until every operation has ended.
 void FabricWorld::settle() {
   quiet_ = true;
   network_.part(0, 1, 0);
@@ -271,7 +271,7 @@ void FabricWorld::settle() {
   }
 }
 
-/// What was said over links that stand has come.
+/// Checks that all that was sent over links that still stand has arrived.
 void FabricWorld::judge_links() {
   for (const auto& process : processes_) {
     if (!process->alive || process->closing) continue;

@@ -11,7 +11,7 @@ bool ready(std::future<T>& future) {
   return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
-/// Part of a task: a limit that some have.
+/// The common part of tasks, some of which have a time limit.
 class Limited : public Task {
  public:
   explicit Limited(FabricWorld& world) {
@@ -48,7 +48,7 @@ class Connect final : public Limited {
       }
       link_->peer = *peer;
       link_->link = process.core->link(*peer);
-      if (!link_->link) return true;  // closed meanwhile
+      if (!link_->link) return true;  // the link was closed meanwhile
       if (stale_) world.fail("connected to another process than the contact says");
       process.links.push_back(link_);
       world.add(link_);
@@ -76,7 +76,7 @@ class Connect final : public Limited {
     link_->from = from_;
     link_->connection = process.wire->last_made();
     const auto& ends = world.network().connection(link_->connection)->ends;
-    // A process that was started anew listens where the one before did, and is not that one.
+    // A restarted process listens where its predecessor did, and is another process.
     if (ends[1].node != to_) stale_ = true;
     link_->to = to_;
     return false;
@@ -117,7 +117,7 @@ class Lookup final : public Limited {
       return true;
     }
     SimLink::Found found{*array, &region_, 0};
-    // It may be of an older generation, whose id is not in use any more.
+    // The array may be of an older generation, whose id is not in use any more.
     if ((*array)->remote().id == region_.id) found.generation = region_.generation;
     link_->arrays.push_back(found);
     return true;
@@ -129,7 +129,7 @@ class Lookup final : public Limited {
   std::optional<FabricCore::Calling> calling_;
 };
 
-/// A part of a region, for as long as an operation lasts.
+/// A task that holds a part of a region while it lasts.
 class OnPart : public Limited {
  public:
   OnPart(FabricWorld& world, std::shared_ptr<SimLink> link, std::size_t found, int part)
@@ -157,7 +157,7 @@ class OnPart : public Limited {
     if (!current()) return;
     mine().value = value_;
   }
-  /// Whether it was written is not known.
+  /// Records that the part may or may not have been written.
   void in_doubt() {
     if (current()) mine().certain = false;
   }
@@ -208,7 +208,7 @@ class SlotTransfer final : public OnPart {
   bool begin(FabricWorld& world, Requester& requester) {
     queue_ = std::make_shared<FinishedQueue>();
     const std::int64_t there = part_ * Region::part_bytes;
-    // Two runs, so that there is something between them.
+    // The nest has two runs, so that other events can come between them.
     nest_.element_bytes = Region::part_bytes / 2;
     nest_.rank = 1;
     nest_.loops[0] = {2, nest_.element_bytes, nest_.element_bytes};
@@ -249,15 +249,15 @@ class SlotTransfer final : public OnPart {
   std::shared_ptr<FinishedQueue> queue_;
 };
 
-/// Copies into or out of mapped memory: whatever happens meanwhile, each piece is checked.
+/// A copy into or out of mapped memory, in pieces between which other events may come.
 class MappedCopy {
  public:
-  /// Returns false if the array cannot be used any more.
+  /// Takes a lease. Returns false if the array cannot be used any more.
   bool begin(const SimLink& link, const SimLink::Found& found) {
     use_ = link.link->requester->use(found.array->remote());
     return use_ != nullptr;
   }
-  /// Copies some bytes; returns whether that was all.
+  /// Copies up to 8 bytes; returns whether the copy is complete.
   bool step(FabricWorld& world, std::span<std::byte> local, std::byte* there, bool write) {
     const std::size_t bytes = std::min<std::size_t>(8, local.size() - copied_);
     (void)world;
@@ -296,7 +296,7 @@ class MappedTransfer final : public OnPart {
       lost_before_ = lost;
       return false;
     }
-    // Some copies end with their link, others know nothing of it.
+    // Some copies end with their link, others do not notice its loss.
     if (lost && world.random().chance(0.2)) {
       if (write_) in_doubt();
       return end();
@@ -329,7 +329,7 @@ class MappedTransfer final : public OnPart {
   bool outlived_ = false;
 };
 
-/// Takes a part of a pool, writes to it in either way, and commits it.
+/// Takes a part of a pool, writes to it through the mapping or the slots, and commits it.
 class Loan final : public OnPart {
  public:
   Loan(FabricWorld& world, std::shared_ptr<SimLink> link, std::size_t found)
@@ -363,7 +363,7 @@ class Loan final : public OnPart {
     (void)requester.progress();
     if (!call_->ended.load()) {
       if (!late(world) || !requester.abandon(*call_)) return false;
-      // What it was given stays its own until the link is lost.
+      // The part stays lent to this requester until the link is lost.
       return true;
     }
     asked_ = false;
@@ -376,7 +376,7 @@ class Loan final : public OnPart {
       world.counts().loans += phase_ == Phase::committing ? 1 : 0;
       return true;
     }
-    if (answer_.serial == 0) return true;  // the pool is used up
+    if (answer_.serial == 0) return true;  // the pool has no free part
     part_ = answer_.part;
     value_ = answer_.serial;
     world.remember(value_, *link_, found_);
@@ -425,7 +425,7 @@ class Loan final : public OnPart {
       if (!late(world)) return false;
       requester.cancel(*queue_, 0);
       world.lend_local(local_.data(), false);
-      // The question goes after the command, which may still be carried out.
+      // The question follows the command, which may still be carried out.
       phase_ = Phase::returning;
       return false;
     }
@@ -475,7 +475,7 @@ class Withdraw final : public Task {
     withdrawal_.reset();
     if (!*ended) {
       ++world.counts().refused_withdrawals;
-      return false;  // again
+      return false;  // the withdrawal is tried again
     }
     ++world.counts().withdrawn;
     region_.withdrawing = false;

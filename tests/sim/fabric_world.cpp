@@ -31,7 +31,7 @@ FabricWorld::FabricWorld(std::uint64_t seed, Counts& counts)
   }
 }
 
-/// Operations that were under way in killed processes are let go of at the very end.
+/// Marks all processes as dead; operations of killed processes are released only with the world.
 FabricWorld::~FabricWorld() {
   for (const auto& process : processes_) process->alive = false;
 }
@@ -158,7 +158,7 @@ void FabricWorld::check_filled(const Region& region, int part, std::uint64_t val
   }
 }
 
-/// Its process uses the memory for something else from now on.
+/// Lets the region's process use its memory for something else from now on.
 void FabricWorld::give_on(Region& region) {
   ++region.generation;
   region.exported = false;
@@ -208,7 +208,7 @@ void FabricWorld::check_served(const Region& region, std::int64_t offset, std::u
   }
 }
 
-/// Local memory of an operation, a region, or a slot's.
+/// Checks an access to an address, which may be an operation's local memory, a region or a slot.
 void FabricWorld::check_address(const std::byte* address, const std::byte* source, bool write) {
   auto next = local_.upper_bound(address);
   if (next != local_.begin()) {
@@ -229,7 +229,7 @@ const Region* FabricWorld::region_at(const std::byte* address) const {
   return address < begin + Region::bytes ? region : nullptr;
 }
 
-/// Words that come over a network without a copy of this side's.
+/// Checks words that arrive over a network without this side's copy function.
 void FabricWorld::check_written(const std::byte* source, const std::byte* target,
                                 std::size_t bytes) {
   for (std::size_t k = 0; k < bytes; k += 8) {

@@ -1,5 +1,6 @@
-// Processes on virtual time that export memory, and read and write each other's: the real sessions,
-// handshakes, slots, leases and fences, one step at a time, in an order that a seed decides.
+// Simulated processes that export memory, and read and write each other's, on virtual time. The
+// sessions, handshakes, slots, leases and fences are the real ones; they run one step at a time, in
+// an order that a seed decides.
 #pragma once
 
 #include <array>
@@ -20,43 +21,43 @@ using namespace fabric;
 
 class FabricWorld;
 
-/// Memory of a process, which it exports, and later uses for something else. Each time it is given
-/// on it gets another generation: an access for an earlier one fails the run.
+/// Memory that a process exports, and later uses for something else. Each time that it is reused
+/// its generation rises: an access for an earlier generation fails the run.
 struct Region : Attachment {
   static constexpr std::int64_t part_bytes = 32;
   static constexpr int parts = 8;
   static constexpr std::int64_t bytes = part_bytes * parts;
   static constexpr std::uint64_t fresh = 0xe0e0e0e0e0e0e0e0;   ///< Content of a new export.
-  static constexpr std::uint64_t secret = 0xeeeeeeeeeeeeeeee;  ///< Of what is not given away.
+  static constexpr std::uint64_t secret = 0xeeeeeeeeeeeeeeee;  ///< Content of memory not lent.
 
   int process = 0;
   std::string name;
-  std::shared_ptr<SharedMemory> shared;  ///< Null: peers cannot map it.
+  std::shared_ptr<SharedMemory> shared;  ///< Null: peers cannot map the region.
   std::vector<std::byte> own;
   std::byte* data = nullptr;
-  bool attached = false;  ///< Reached by `execute` alone.
-  bool pool = false;      ///< Its parts are lent to requesters that ask for them.
+  bool attached = false;  ///< Only `execute` reaches the memory.
+  bool pool = false;      ///< The region's parts are lent to requesters that ask.
   std::uint64_t generation = 1;
-  std::uint64_t id = 0;  ///< Of the export.
+  std::uint64_t id = 0;  ///< The export's id.
   bool exported = false;
   bool withdrawing = false;
   struct Part {
-    bool busy = false;        ///< An operation uses it.
-    std::uint64_t value = 0;  ///< What was written last; 0: nothing.
+    bool busy = false;        ///< An operation uses the part.
+    std::uint64_t value = 0;  ///< The value written last; 0: none.
     bool certain = true;      ///< `value` is known.
-    // of a pool
+    // The next two fields are those of a pool's part.
     RequesterId owner;
-    std::uint64_t serial = 0;  ///< Of the loan; 0: it is free.
+    std::uint64_t serial = 0;  ///< The loan's number; 0: the part is free.
   };
   std::array<Part, parts> part{};
 
   std::byte* part_data(int index) const { return data + index * part_bytes; }
 };
 
-/// A connection, as its requester sees it.
+/// A link, as its requester sees it.
 struct SimLink {
   int from = 0;
-  int to = 0;  ///< The process that it reached.
+  int to = 0;  ///< The process that the connection reached.
   ConnectionId connection = 0;
   PeerId peer;
   std::shared_ptr<Link> link;
@@ -68,14 +69,14 @@ struct SimLink {
     std::uint64_t generation = 0;
   };
   std::vector<Found> arrays;
-  std::int64_t told = 0;  ///< Notes that were sent.
+  std::int64_t told = 0;  ///< Number of notes that were sent.
 };
 
-/// Something that a process does, over many steps.
+/// An operation of a process that takes many steps.
 class Task {
  public:
   virtual ~Task() = default;
-  /// Returns whether it has ended.
+  /// Takes one step; returns whether the task has ended.
   virtual bool step(FabricWorld& world) = 0;
   virtual std::string name() const = 0;
   std::int64_t began_ns = 0;
@@ -86,18 +87,20 @@ struct Process {
   std::shared_ptr<FabricCore> core;
   SimWire* wire = nullptr;
   bool alive = true;
-  bool inside = false;  ///< One of its steps is going on.
+  bool inside = false;  ///< A step of this process is under way.
   bool closing = false;
   std::int64_t closing_since_ns = never_ns;
   bool closed = false;
-  bool keeps_memory = false;  ///< Its engine closed, and said that a peer still uses it.
+  bool keeps_memory = false;  ///< The engine closed while a peer still used its memory.
   std::int64_t stalled_until_ns = 0;
-  std::int64_t copies_stalled_until_ns = 0;  ///< Its operations, while it answers others.
+  std::int64_t copies_stalled_until_ns = 0;  ///< Time until which copies make no progress.
   std::vector<std::unique_ptr<Region>> regions;
   std::vector<std::shared_ptr<SimLink>> links;
   std::vector<std::unique_ptr<Task>> tasks;
-  std::vector<std::unique_ptr<Task>> departing;  ///< Their copies may stand still.
-  std::vector<std::unique_ptr<Task>> left;       ///< Of a killed process: they never end.
+  /// Tasks that disconnect; their copies may stand still.
+  std::vector<std::unique_ptr<Task>> departing;
+  /// Tasks of a killed process, which never end.
+  std::vector<std::unique_ptr<Task>> left;
   struct Execution {
     Request request;
     std::vector<LoopNest> nests;
@@ -105,14 +108,14 @@ struct Process {
     std::int64_t copied = 0;
   };
   std::vector<Execution> executions;
-  std::map<std::uint64_t, std::int64_t> requesters_lost;  ///< And at which step.
+  std::map<std::uint64_t, std::int64_t> requesters_lost;  ///< Step of the loss, by requester.
   std::set<std::uint64_t> requesters_gone;
-  std::map<std::uint64_t, std::int64_t> notes;  ///< That came, by requester.
+  std::map<std::uint64_t, std::int64_t> notes;  ///< Notes that arrived, by requester.
 };
 
 class FabricWorld {
  public:
-  /// What may happen besides delays; a seed chooses.
+  /// What may happen besides delays, mostly as probabilities; the seed chooses them.
   struct Chances {
     double stall = 0;
     double silence = 0;
@@ -130,15 +133,17 @@ class FabricWorld {
     std::int64_t links = 0;
     std::int64_t written = 0;
     std::int64_t read = 0;
-    std::int64_t mapped = 0;    ///< Copies into mapped memory that ended well.
-    std::int64_t outlived = 0;  ///< Copies that went on after their link was lost.
+    std::int64_t mapped = 0;    ///< Copies into mapped memory that succeeded.
+    std::int64_t outlived = 0;  ///< Copies that continued after their link was lost.
     std::int64_t straight = 0;  ///< Pieces that came over a network past the slots.
     std::int64_t executed = 0;
     std::int64_t loans = 0;
     std::int64_t failed = 0;
     std::int64_t withdrawn = 0;
-    std::int64_t refused_withdrawals = 0;  ///< A peer still used it.
-    std::int64_t fenced = 0;               ///< Requesters that were gone later than they were lost.
+    /// Withdrawals refused because a peer still used the array.
+    std::int64_t refused_withdrawals = 0;
+    /// Requesters that were gone later than they were lost.
+    std::int64_t fenced = 0;
     std::int64_t resumed = 0;
     std::int64_t killed = 0;
     std::int64_t closed = 0;
@@ -148,10 +153,10 @@ class FabricWorld {
   FabricWorld(std::uint64_t seed, Counts& counts);
   ~FabricWorld();
 
-  /// Returns what was wrong, or nothing.
+  /// Runs the world to its end; returns what was wrong, or an empty text.
   std::string run();
 
-  // for tasks
+  // The following members serve tasks.
   Random& random() { return random_; }
   std::int64_t now_ns() const { return clock_->now_ns(); }
   Process& process(int index) { return *processes_[static_cast<std::size_t>(index)]; }
@@ -161,19 +166,21 @@ class FabricWorld {
   bool quiet() const { return quiet_; }
   void fail(const std::string& what);
   std::uint64_t new_value() { return ++last_value_; }
-  /// A requester is about to read or write a part of a region that it was given.
+  /// Fails the run unless a requester may still read or write a part of a region, which it is about
+  /// to do.
   void check_touch(const SimLink& link, const SimLink::Found& found, const char* what);
   void check_loan(const SimLink& link, const Region& region, int part, std::uint64_t serial);
-  /// Remembers for which link an operation writes a value; the process that stores it looks it up.
+  /// Records for which link an operation writes a value; the process that stores the value looks
+  /// the link up.
   void remember(std::uint64_t value, const SimLink& link, const SimLink::Found& found);
-  /// Local memory of operations: it may be touched while they last. It stays there until the world
-  /// ends, so that what comes later never lies at the same address.
+  /// Local memory of an operation, which may be touched while the operation lasts. The memory stays
+  /// allocated until the world ends, so that no later memory lies at the same address.
   using Local = std::array<std::byte, Region::part_bytes>;
   Local& new_local() { return local_memory_.emplace_back(); }
   void lend_local(const std::byte* begin, bool lent);
   void add(const std::shared_ptr<SimLink>& link) { links_.push_back(link); }
   void give_on(Region& region);
-  /// Other processes take some steps in the middle of one of this process's.
+  /// Lets other processes take some steps in the middle of a step of one process.
   void others_step();
   bool can_run(const Process& process) const;
   void copy(std::span<const LoopNest> nests, const std::byte* source, std::byte* target);
@@ -199,7 +206,7 @@ class FabricWorld {
   void kill(Process& process);
   void start_close(Process& process);
   void finish_close(Process& process);
-  /// What is left to wait for; nothing if all has ended.
+  /// Returns what has not ended yet, as text; empty if all has ended.
   std::string unfinished();
   void settle();
   void close_all();
@@ -226,14 +233,14 @@ class FabricWorld {
     std::uint64_t generation = 0;
   };
   std::vector<std::weak_ptr<SimLink>> links_;
-  std::map<std::uint64_t, Writer> writers_;  ///< By what they write.
+  std::map<std::uint64_t, Writer> writers_;  ///< Writers by the value that they write.
   std::map<const std::byte*, bool> local_;
-  std::map<const std::byte*, Region*> regions_;  ///< By where they begin.
+  std::map<const std::byte*, Region*> regions_;  ///< Regions by the address of their first byte.
   std::uint64_t last_value_ = 0;
   std::int64_t steps_ = 0;
   int depth_ = 0;
   bool quiet_ = false;
-  bool ending_ = false;  ///< All that was broken has ended, and the processes close.
+  bool ending_ = false;  ///< Every disturbance has ended, and the processes close.
   std::string wrong_;
 };
 

@@ -1,5 +1,5 @@
-// Random machines, layouts, priorities, cancels and failures on virtual time: every transfer ends,
-// no buffer is lost, no byte is wrong. A failing seed prints the command that replays it.
+// Random machines, layouts, priorities, cancellations and failures on virtual time: every transfer
+// ends, no buffer is lost, and no byte is wrong. A failing seed prints the command that replays it.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -95,7 +95,7 @@ std::shared_ptr<Copy> random_copy(Random& random, const Profile& profile) {
   query.planner = static_cast<PlannerKind>(random.below(5));
   query.lanes_max = static_cast<int>(random.between(1, 3));
   auto made = plan(query, profile);
-  if (!made) return nullptr;  // no route, or no room for a tile: values, not failures
+  if (!made) return nullptr;  // no route, or no room for a tile, is a valid result
   auto copy = std::make_shared<Copy>();
   copy->source.resize(static_cast<std::size_t>(query.source.mapping->end_bytes()));
   for (auto& byte : copy->source) byte = static_cast<std::byte>(random.next());
@@ -119,7 +119,7 @@ std::shared_ptr<Copy> random_copy(Random& random, const Profile& profile) {
   return copy;
 }
 
-/// One simulated machine with its channels and driver.
+/// A simulated machine with its channels and its driver.
 struct Simulation {
   Simulation(Random& random, const Profile& profile) : world(profile.resources) {
     const bool failing = random.chance(0.3);
@@ -151,7 +151,7 @@ struct Simulation {
   std::unique_ptr<StepDriver> driver;
 };
 
-/// What the runs covered, so that the test fails if it stops testing.
+/// What the runs covered, so that the test fails if it no longer tests these cases.
 struct Covered {
   std::int64_t right = 0;
   std::int64_t failed = 0;
@@ -160,7 +160,7 @@ struct Covered {
   std::int64_t laned = 0;      ///< several lanes
 };
 
-/// What was wrong, or nothing.
+/// Runs one seed; returns what was wrong, or an empty text.
 std::string run_seed(std::uint64_t seed, Covered& covered) {
   Random random(seed);
   const Profile profile = random_machine(random);
@@ -230,7 +230,7 @@ TEST(seeded_runs) {
 }
 
 TEST(priority_goes_first) {
-  // One channel; six long copies of low priority, then a short one of high priority.
+  // One channel has six long copies of low priority, then a short copy of high priority.
   Random random(1);
   Profile profile;
   profile.memories = {{"node0/host0", MemoryKind::host, 0}};
@@ -264,7 +264,8 @@ TEST(priority_goes_first) {
   while (!high->completion->done()) REQUIRE(simulation.driver->step());
   const std::int64_t waited_ns = simulation.world.clock().now_ns() - begin_ns;
   EXPECT(!low.back()->completion->done());
-  // Its own 262 us and at most what was in flight before it, of 25 ms of others.
+  // The short copy may take its own 262 us and the time of what was in flight before it, out of 25
+  // ms.
   EXPECT(waited_ns < 5'000'000);
   EXPECT(simulation.driver->run());
 }

@@ -53,8 +53,8 @@ std::vector<ConnectionId> SimNetwork::of(int node) const {
   return ids;
 }
 
-/// What one side has sent and the other has not received: all of it comes, or a part that had gone
-/// out already. From now on the sender's memory is not looked at.
+/// Ends what one side has sent and the other has not received: all of it arrives (`whole`), or only
+/// a part that had already left. From now on the sender's memory is not read.
 void SimNetwork::stop_sending(Connection& connection, int side, bool whole) {
   auto& messages = connection.ends[Connection::at(1 - side)].incoming;
   auto kept = static_cast<std::int64_t>(messages.size());
@@ -85,7 +85,7 @@ void SimNetwork::kill(int index) {
     if (!connection->open(side)) continue;
     connection->ends[Connection::at(side)].closed = true;
     stop_sending(*connection, side, false);
-    // A child may hold its sockets open: then the process alone is seen to end.
+    // A child may hold the sockets open: then only the death of the process is noticed.
     const bool held = connection->local && random_.chance(0.3);
     if (held) connection->ends[Connection::at(1 - side)].dropped = false;
   }
@@ -222,13 +222,14 @@ bool SimWire::advance(Connection& connection) {
   if (connection.local) {
     lose(connection, ended);
   } else {
-    connection.broken = true;  // it may be that the other side comes back
+    connection.broken = true;  // the other side may resume the connection
     end.deadline_ns = network_.now_ns() + SimNetwork::reconnect_ns;
   }
   return true;
 }
 
-/// A broken connection over a network: the client tries, the server lets it, the client reads so.
+/// Resumes a broken connection over a network: the client tries, the server accepts, the client
+/// reads so.
 void SimWire::go_on(Connection& connection) {
   const int side = SimNetwork::side_of(connection, node_);
   End& end = connection.ends[Connection::at(side)];
@@ -258,7 +259,7 @@ bool SimWire::deliver(Connection& connection) {
   const int side = SimNetwork::side_of(connection, node_);
   End& end = connection.ends[Connection::at(side)];
   bool any = false;
-  // What a process of this machine has sent lies here when it ends.
+  // Within a machine, what a process has sent before its death can be read at once.
   const int other = connection.ends[Connection::at(1 - side)].node;
   const bool here = connection.local && network_.node(other).dead;
   while (connection.open(side) && !end.incoming.empty()) {
@@ -294,7 +295,7 @@ bool SimWire::place_some(Connection& connection) {
   return true;
 }
 
-/// Returns false if more of the message is to come.
+/// Delivers the first message. Returns false if more of it is to come.
 bool SimWire::deliver_front(Connection& connection) {
   const int side = SimNetwork::side_of(connection, node_);
   End& end = connection.ends[Connection::at(side)];
@@ -306,7 +307,7 @@ bool SimWire::deliver_front(Connection& connection) {
   end.placed = 0;
   SimNetwork::Message message = std::move(end.incoming.front());
   end.incoming.pop_front();
-  message.owner.reset();  // as when the other side has acknowledged it
+  message.owner.reset();  // as after the other side's acknowledgement
   handlers_.message(connection.id, message.header, message.body, message.descriptors);
   return true;
 }

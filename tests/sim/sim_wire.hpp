@@ -1,5 +1,5 @@
-// Connections between simulated processes: messages that take time, sides that fall silent,
-// connections that break and go on, or are lost.
+// Connections between simulated processes: messages that take time, sides that fall silent, and
+// connections that break and are resumed, or are lost.
 #pragma once
 
 #include <array>
@@ -25,23 +25,23 @@ constexpr std::int64_t microsecond_ns = 1000;
 constexpr std::int64_t millisecond_ns = 1000 * 1000;
 constexpr std::int64_t second_ns = 1000 * millisecond_ns;
 
-/// What joins the processes of a world. Side 0 of a connection is the one that connected.
-/// Threads: one.
+/// The network that joins the processes of a world. Side 0 of a connection is the side that
+/// connected. Used by one thread.
 class SimNetwork {
  public:
-  /// A process as others reach it.
+  /// A process as other processes reach it.
   struct Node {
     std::string name;
     int machine = 0;
     bool listens = true;
     bool dead = false;
-    FileDescriptor ended;  ///< Stands for its pidfd: readable once the process has ended.
+    FileDescriptor ended;  ///< Stands for the process's pidfd: readable once it has ended.
   };
 
   struct Message {
     MessageHeader header;
     std::vector<std::byte> body;
-    std::span<const std::byte> bulk;  ///< In the sender's memory, or in `kept`.
+    std::span<const std::byte> bulk;  ///< Bytes in the sender's memory, or in `kept`.
     std::shared_ptr<const void> owner;
     std::vector<std::byte> kept;
     std::vector<FileDescriptor> descriptors;
@@ -50,22 +50,24 @@ class SimNetwork {
   struct End {
     int node = 0;
     bool announced = false;
-    bool closed = false;   ///< By this side.
-    bool lost = false;     ///< This side was notified.
-    bool dropped = false;  ///< The other side is gone: what comes is read, and then its end.
-    std::int64_t deadline_ns = never_ns;  ///< While broken.
-    std::int64_t silent_until_ns = 0;     ///< Nothing comes to this side before.
-    bool reported = false;                ///< That the process at the other end is dead.
+    bool closed = false;  ///< This side has closed the connection.
+    bool lost = false;    ///< This side was notified of the loss.
+    /// The other side is gone: this side reads what has arrived, then the end.
+    bool dropped = false;
+    std::int64_t deadline_ns = never_ns;  ///< Time limit for resuming while broken.
+    std::int64_t silent_until_ns = 0;     ///< No message arrives at this side before.
+    /// The death of the process at the other end was reported.
+    bool reported = false;
     std::deque<Message> incoming;
-    std::size_t placed = 0;  ///< Bytes of the first message's bulk that have come.
+    std::size_t placed = 0;  ///< Bytes of the first message's bulk that have arrived.
   };
   struct Connection {
     ConnectionId id = 0;
     bool local = false;
     bool broken = false;
-    bool disturbed = false;  ///< It was reset once.
-    bool tries = false;      ///< The client is trying to go on.
-    bool answering = false;  ///< The server goes on, and the client has not read so.
+    bool disturbed = false;  ///< The connection was reset at least once.
+    bool tries = false;      ///< The client is trying to resume.
+    bool answering = false;  ///< The server has resumed, and the client has not read so yet.
     std::array<End, 2> ends;
     bool open(int side) const { return !ends[at(side)].closed && !ends[at(side)].lost; }
     static std::size_t at(int side) { return static_cast<std::size_t>(side); }
@@ -75,36 +77,36 @@ class SimNetwork {
 
   int add(std::string name, int machine);
   Node& node(int index) { return *nodes_[static_cast<std::size_t>(index)]; }
-  /// The last process of that name.
+  /// Returns the last process of that name.
   int find(const std::string& name) const;
 
   Connection& make(int from, int to);
   Connection* connection(ConnectionId id);
-  /// The side of a connection that a process has.
+  /// Returns the side of a connection that a process has.
   static int side_of(const Connection& connection, int node) {
     return connection.ends[0].node == node ? 0 : 1;
   }
   std::vector<ConnectionId> of(int node) const;
   std::size_t connections() const { return connections_.size(); }
 
-  // what happens
-  /// A process has ended: what it has sent comes as far as it had gone out.
+  /// Ends a process: a part of what it has sent still arrives, as far as it had left the sender.
   void kill(int node);
-  /// Over a network: the connection breaks. On a machine: it ends for both sides.
+  /// Resets a connection: over a network it breaks, within a machine it ends for both sides.
   void reset(Connection& connection);
   void stop_sending(Connection& connection, int side, bool whole);
-  /// What a side has sent is copied: its memory is not looked at any more.
+  /// Copies the bulk that a side has sent, so that its memory is not read any more.
   static void keep_bulk(Connection& connection, int side);
-  /// Nothing crosses between two machines for so long.
+  /// Lets nothing cross between two machines until `until_ns`.
   void part(int machine, int other, std::int64_t until_ns);
   bool parted(const Connection& connection) const;
 
-  /// Called with each piece that is written into memory of a process, and with where it came from.
+  /// Called with each piece that is written into a process's memory: its source, its target and its
+  /// size.
   std::function<void(const std::byte* source, std::byte* target, std::size_t bytes)> on_written;
 
   Random& random() { return random_; }
   std::int64_t now_ns() const { return clock_.now_ns(); }
-  std::int64_t resumed = 0;  ///< Connections that went on after they broke.
+  std::int64_t resumed = 0;  ///< Connections that were resumed after they broke.
   static constexpr std::int64_t reconnect_ns = second_ns;
 
  private:
@@ -115,7 +117,7 @@ class SimNetwork {
   std::map<std::pair<int, int>, std::int64_t> parted_;
 };
 
-/// One process's wire.
+/// The wire of one process.
 class SimWire final : public Wire {
  public:
   SimWire(SimNetwork& network, int node, Handlers handlers)

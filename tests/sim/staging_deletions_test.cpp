@@ -1,5 +1,5 @@
-// Clients delete a variable while others put to it and get it: what was deleted does not come back,
-// what was put afterwards is there, and nothing is left behind.
+// Clients delete a variable while others put to it and get it: deleted objects do not come back,
+// objects that were put afterwards are there, and nothing is left behind.
 #include <cstdio>
 #include <cstring>
 #include <optional>
@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t seeds = test::seed_count(2000);
 constexpr std::int64_t patience_ns = 2'000'000'000;
 
-/// When something was done, in steps; it did not return well if it has no end.
+/// Steps at which a call began and returned; `end` stays at its default if it did not succeed.
 struct Done {
   std::int64_t begin = 0;
   std::int64_t end = INT64_MAX;
@@ -27,14 +27,14 @@ struct Done {
 };
 
 struct Record {
-  std::vector<Done> puts;  ///< the number of each is its value
+  std::vector<Done> puts;  ///< the index of a put is the value of its elements
   std::vector<Done> deletions;
   std::vector<std::string> wrong;
   std::int64_t read = 0;
   int active = 0;
 };
 
-/// Of one or two dimensions, small or larger than a cell, anywhere.
+/// Returns a box of one or two dimensions, smaller or larger than a cell, at any place.
 Box random_box(Random& random) {
   const std::int64_t lower = random.between(-300, 300);
   if (random.chance(0.3)) return *Box::make({lower, 0}, {lower + 2, random.between(1, 6)});
@@ -59,7 +59,7 @@ std::optional<std::int64_t> read(StagingWorld& world, Catalog& catalog, const Ge
   return value;
 }
 
-/// Puts an object, and looks for it at once.
+/// Puts an object, and gets it at once.
 void put_and_get(StagingWorld& world, int client, Catalog& catalog, Record& record) {
   const auto number = std::ssize(record.puts);
   const PutRequest put{"x", number, random_box(world.random()), "i8", 8, {}};
@@ -89,7 +89,7 @@ void put_and_get(StagingWorld& world, int client, Catalog& catalog, Record& reco
   if (!value) record.wrong.emplace_back("an object that nobody deleted is not there");
 }
 
-/// What was put before a deletion began is not there after its end.
+/// Checks that an object put before a deletion began is not there after the deletion's end.
 void look_back(StagingWorld& world, Catalog& catalog, Record& record) {
   if (record.puts.empty()) return;
   const auto number = world.random().below(std::ssize(record.puts));
@@ -125,7 +125,7 @@ void work(StagingWorld& world, int client, SimulatedServers& servers, Record& re
     }
   }
   --record.active;
-  // The last one deletes what is left, and begins anew.
+  // The last client deletes what is left, and empties the record.
   if (record.active == 0) {
     (void)catalog.remove("x");
     if (!catalog.list()->empty()) record.wrong.emplace_back("a deleted variable is listed");

@@ -1,4 +1,4 @@
-// What puts and gets leave on servers that were slow to answer, or that helped each other out.
+// What puts and gets leave on servers that reply late, and on overflow servers.
 #include <set>
 #include <vector>
 
@@ -38,7 +38,7 @@ Result<std::int64_t> get(Catalog& catalog, const GetRequest& request, std::int64
   return held->version;
 }
 
-/// Whether the server knows of objects of other servers.
+/// Returns whether the server lists objects of other servers.
 bool knows_of_others(SimulatedServers& servers, int server, std::int64_t version, const Box& box) {
   const protocol::QueryVersion request{{"energy", VersionChoice::exact, version, box, {}}};
   ReplyBuffer reply;
@@ -96,10 +96,11 @@ TEST(who_helped_out_hears_that_a_version_was_discarded) {
   options.memory_bytes = 8192;
   options.versions_max = 2;
   StagingWorld world(options);
-  const Box box = box_of(0, 1000);  // a server has memory for one
+  const Box box = box_of(0, 1000);  // each server has memory for one such object
   std::int64_t next = 0;
   std::set<int> primaries;
-  // Each version comes from a client of its own, which has not met the helper before.
+  // Each version comes from a client of its own, which has no connection to the overflow server
+  // yet.
   const auto put_one = [&](StagingWorld& w, int client, SimulatedServers& servers) {
     while (next < client && w.step(client)) continue;
     Catalog catalog(servers);

@@ -1,5 +1,5 @@
-// Random groups of servers, writers and readers, with deaths of any of them at any step: no gap, no
-// hang, no wrong byte. A failing seed prints the command that replays it.
+// Random groups of servers, writers and readers, any of which may die at any step: no gap, no hang,
+// no wrong byte. A failing seed prints the command that replays it.
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -21,32 +21,34 @@ constexpr std::uint64_t seeds = test::seed_count(10000);
 constexpr std::int64_t patience_ns = 2'000'000'000;
 constexpr std::int64_t never_ended = INT64_MAX;
 
-/// A put. Its number is the value of all its elements.
+/// A put. Its index is the value of all its elements.
 struct Put {
   std::int64_t version = 0;
   Box box;
-  std::int64_t begin = 0;          ///< step
-  std::int64_t end = never_ended;  ///< step at which it returned well
+  std::int64_t begin = 0;          ///< step at which it began
+  std::int64_t end = never_ended;  ///< step at which it returned successfully
   int primary = 0;
   bool may_count = false;  ///< it may have been committed
 };
 
-/// What all clients of a run know together, to judge what each of them sees.
+/// What all clients of a run did, with which each client's results are checked.
 struct Record {
   std::vector<Put> puts;
-  std::map<std::int64_t, std::int64_t> discarded;         ///< step at which it began, by version
-  std::set<std::pair<std::int64_t, std::int64_t>> above;  ///< of two puts that overlap
+  /// step at which a discard began, by version
+  std::map<std::int64_t, std::int64_t> discarded;
+  /// pairs of puts that overlap, the upper one first
+  std::set<std::pair<std::int64_t, std::int64_t>> above;
   std::vector<std::string> wrong;
   int writers = 0;
-  int closed = 0;              ///< of the writers
-  int whole = 0;               ///< gets that returned data
-  std::int64_t came_back = 0;  ///< objects, from disk
+  int closed = 0;              ///< number of writers that have closed
+  int whole = 0;               ///< number of gets that returned data
+  std::int64_t came_back = 0;  ///< number of objects that came back from disk
   bool spills = false;
   bool reads_fail = false;
   bool answers_late = false;
-  bool may_stay_full = true;  ///< memory, or the disk, as long as anybody's patience lasts
+  bool may_stay_full = true;  ///< memory or the disk may stay full longer than any client waits
   std::int64_t versions_kept = 0;
-  bool keeps_to_versions = false;  ///< and discards nothing otherwise
+  bool keeps_to_versions = false;  ///< only `versions_kept` makes servers discard versions
 
   void complain(const std::string& text) { wrong.push_back(text); }
 };
@@ -81,18 +83,19 @@ Box random_box(Random& random, int rank, std::int64_t longest) {
   return *Box::make(lower, upper);
 }
 
-/// One run's choices.
+/// The random choices of a run.
 struct Run {
   int rank = 1;
   std::int64_t longest = 1;
   std::int64_t element_bytes = 8;
   std::int64_t versions = 3;
   bool discards = false;
-  int writers = 0;             ///< that all of them say there will be
-  std::int64_t calls_max = 8;  ///< of each client
+  int writers = 0;             ///< number of writers that all of them declare
+  std::int64_t calls_max = 8;  ///< most calls of each client
 };
 
-/// A put may fail because of deaths, of versions that are gone, and of memory that stays full.
+/// Judges a put that failed: deaths, versions that are gone and memory that stays full are valid
+/// reasons.
 void judge_failed_put(const StagingWorld& world, Record& record, const Error& error) {
   if (error.code != ErrorCode::timeout || record.may_stay_full || record.answers_late) return;
   if (world.all_alive() && !world.any_client_died()) {
@@ -100,7 +103,7 @@ void judge_failed_put(const StagingWorld& world, Record& record, const Error& er
   }
 }
 
-/// Puts, in small steps between which anything may happen.
+/// Puts an object, in small steps between which anything may happen.
 void put(StagingWorld& world, int client, Catalog& catalog, Record& record, const Run& run) {
   Random& random = world.random();
   const auto number = std::ssize(record.puts);
@@ -108,7 +111,7 @@ void put(StagingWorld& world, int client, Catalog& catalog, Record& record, cons
                            random_box(random, run.rank, run.longest), "i8", run.element_bytes};
   record.puts.push_back({request.version, request.box, world.steps(), never_ended, 0});
   const auto points = static_cast<std::size_t>(request.box.points());
-  const auto mark = [&] {  // unless the client has died meanwhile: then nothing has returned
+  const auto mark = [&] {  // a client that has died meanwhile has not returned
     if (world.step(client)) record.puts[static_cast<std::size_t>(number)].end = world.steps();
   };
   const std::int64_t end_ns = world.now_ns() + patience_ns;
@@ -141,7 +144,7 @@ void put(StagingWorld& world, int client, Catalog& catalog, Record& record, cons
   if (catalog.commit(*room)) mark();
 }
 
-/// Whether puts that had returned before `step` cover the box, on servers that live.
+/// Returns whether puts that had returned before `step` cover the box, while all servers live.
 bool covered_before(const StagingWorld& world, const Record& record, std::int64_t version,
                     const Box& box, std::int64_t step) {
   bool whole = true;
@@ -155,7 +158,7 @@ bool covered_before(const StagingWorld& world, const Record& record, std::int64_
   return whole && world.all_alive();
 }
 
-/// Versions above one of which something may have been committed.
+/// Returns the number of later versions of which something may have been committed.
 std::int64_t later_versions(const Record& record, std::int64_t version) {
   std::set<std::int64_t> later;
   for (const Put& put : record.puts) {
@@ -186,7 +189,7 @@ void judge_failure(const StagingWorld& world, Record& record, const GetRequest& 
     record.complain("a get failed: " + error.text());
     return;
   }
-  // Unless time was up, it claims that nothing will come any more: what came meanwhile counts.
+  // Any error but a timeout claims that no more data will come, so later puts count as well.
   const std::int64_t by = error.code == ErrorCode::timeout ? began : world.steps();
   if (request.choice == VersionChoice::exact && !gone &&
       covered_before(world, record, request.version, request.box, by)) {
@@ -194,7 +197,7 @@ void judge_failure(const StagingWorld& world, Record& record, const GetRequest& 
   }
 }
 
-/// `values` is the box, dense, the first dimension fastest as each_point() goes.
+/// Checks the values of a get: `values` is the dense box, in the order of each_point().
 void judge_values(Record& record, const GetRequest& request, std::int64_t version,
                   std::int64_t began, const std::vector<std::int64_t>& values) {
   ++record.whole;
@@ -208,7 +211,8 @@ void judge_values(Record& record, const GetRequest& request, std::int64_t versio
     for (std::int64_t other = 0; other < std::ssize(record.puts); ++other) {
       const Put& put = record.puts[static_cast<std::size_t>(other)];
       if (other == number || put.version != version || !holds(put.box, point)) continue;
-      // Both are there for this get, so one is above the other: everywhere, and for everybody.
+      // Both puts are visible to this get, so one is above the other: everywhere, and for every
+      // client.
       if (put.end < began && got.end < put.begin) record.complain("an older object was seen");
       if (!seen.contains(other) && put.end >= began) continue;
       record.above.emplace(number, other);
@@ -235,7 +239,7 @@ std::int64_t index_in(const Box& box, const Point& strides, const Point& point) 
   return index;
 }
 
-/// Copies what is held, in small steps. Fails if the client or a server died meanwhile.
+/// Copies the leased objects, in small steps. Fails if the client or a server died meanwhile.
 Status copy_out(StagingWorld& world, int client, const LeasedBox& held, const Box& box,
                 std::vector<std::int64_t>& dense) {
   const Point strides = strides_of(box);
@@ -258,7 +262,7 @@ Status copy_out(StagingWorld& world, int client, const LeasedBox& held, const Bo
   return well ? Status{} : Status(Error{ErrorCode::peer_lost, "somebody died"});
 }
 
-/// All that is held, as each_point() goes.
+/// Returns the values of the leased objects, in the order of each_point().
 Result<std::vector<std::int64_t>> take(StagingWorld& world, int client, Catalog& catalog,
                                        const LeasedBox& held, const Box& box, std::int64_t end_ns) {
   std::vector<std::int64_t> dense(static_cast<std::size_t>(box.points()), -1);
@@ -274,7 +278,7 @@ Result<std::vector<std::int64_t>> take(StagingWorld& world, int client, Catalog&
   return values;
 }
 
-/// Returns its version, if it got one.
+/// Gets a box, and checks it. Returns its version, or nothing if the get failed.
 std::optional<std::int64_t> get(StagingWorld& world, int client, Catalog& catalog, Record& record,
                                 const GetRequest& request) {
   const std::int64_t began = world.steps();
@@ -346,7 +350,7 @@ void read(StagingWorld& world, int client, SimulatedServers& servers, Record& re
   world.close(client);
 }
 
-/// What is left when all clients have gone.
+/// Checks what is left when all clients have gone.
 void judge_end(const StagingWorld& world, Record& record) {
   for (int k = 0; k < world.servers(); ++k) {
     if (!world.alive(k)) continue;
@@ -365,7 +369,7 @@ void judge_end(const StagingWorld& world, Record& record) {
   }
 }
 
-/// Memory of a few objects, and a disk that may be small, or fail.
+/// Chooses memory for a few objects, and a disk that may be small or fail.
 void let_spill(Random& random, StagingWorld::Options& options, Record& record) {
   options.memory_bytes = random.chance(0.7) ? 4096 : 8192;
   options.servers = static_cast<int>(random.between(1, 3));
@@ -404,7 +408,7 @@ Record run_of(std::uint64_t seed) {
       options.versions_max > 0 && !run.discards && options.full != Full::discard_oldest;
   if (record.keeps_to_versions) run.versions = 5;
   if (options.memory_bytes == 16384 && options.full == Full::discard_oldest) {
-    record.versions_kept = 1;  // versions may go
+    record.versions_kept = 1;  // a full server may discard versions
   }
   StagingWorld world(options);
   std::vector<StagingWorld::Script> scripts;

@@ -53,7 +53,7 @@ Result<std::span<const std::byte>> SimulatedServers::ask(int server,
 Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
                                                              const fabric::MessageWriter& question,
                                                              staging::ReplyBuffer& reply) {
-  if (!world_.step(client_)) return dead();  // the question travels
+  if (!world_.step(client_)) return dead();  // the request travels
   auto& there = world_.servers_[static_cast<std::size_t>(server)];
   if (!there.alive) return lost(server);
   auto& client = *world_.clients_[static_cast<std::size_t>(client_)];
@@ -68,14 +68,14 @@ Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
   if (!reply.bytes) reply.bytes = std::make_unique<std::byte[]>(4096);
   auto length = there.service->answer(static_cast<staging::ClientConnection>(client_),
                                       question.bytes(), {reply.bytes.get(), 4096});
-  if (!world_.step(client_)) return dead();  // the answer travels
+  if (!world_.step(client_)) return dead();  // the reply travels
   if (!there.alive) return lost(server);
   if (client.cut_off) return cut();
   if (!length) return length.error();
   return std::span<const std::byte>(reply.bytes.get(), *length);
 }
 
-/// A client that tells has the turn, and keeps it.
+/// Leaves a request that gets no reply; the client keeps the turn.
 void SimulatedServers::tell(int server, const fabric::MessageWriter& question) {
   const auto& client = *world_.clients_[static_cast<std::size_t>(client_)];
   auto& there = world_.servers_[static_cast<std::size_t>(server)];
@@ -135,7 +135,7 @@ bool StagingWorld::can_run(const Client& client) const {
          now_ns_ >= client.until_ns;
 }
 
-/// Who goes on; -1: all have ended. Time passes when all wait.
+/// Returns the client that goes on; -1: all have ended. Time passes when all wait.
 int StagingWorld::choose() {
   while (true) {
     std::vector<int> ready;
@@ -150,7 +150,7 @@ int StagingWorld::choose() {
     if (move_something()) continue;
     answer_late();
     now_ns_ = next_ns;
-    deliver_partings(true);  // servers notice deaths long before anybody's patience ends
+    deliver_partings(true);  // servers notice deaths long before any client's patience ends
   }
 }
 
@@ -203,7 +203,7 @@ void StagingWorld::deliver_partings(bool all) {
       continue;
     }
     const Parting parting = partings_[k];
-    // One connection's events come in their order.
+    // The events of one connection arrive in order.
     const bool first =
         std::none_of(partings_.begin(), partings_.begin() + static_cast<std::ptrdiff_t>(k),
                      [&](const Parting& one) {
@@ -227,7 +227,7 @@ void StagingWorld::deliver_partings(bool all) {
   }
 }
 
-/// Carries out a move of some server, if there is one.
+/// Carries out a move of some server; returns false if there is none.
 bool StagingWorld::move_something() {
   std::vector<Server*> busy;
   for (Server& server : servers_) {
@@ -238,7 +238,8 @@ bool StagingWorld::move_something() {
   return true;
 }
 
-/// The first of a server's moves, which may fail. A write that fails leaves a part behind.
+/// Carries out the first of a server's moves, which may fail. A move that fails leaves a part
+/// behind.
 void StagingWorld::carry_out(Server& server) {
   const staging::Move move = server.moves.front();
   server.moves.pop_front();
@@ -266,7 +267,8 @@ void StagingWorld::carry_out(Server& server) {
   server.service->ended(move, fails ? Status(failure) : Status{});
 }
 
-/// What happens to somebody at this step.
+/// Lets clients and servers die, connections end and moves end at this step, by their
+/// probabilities.
 void StagingWorld::fate() {
   if (random_.chance(options_.client_death)) {
     const auto k = static_cast<int>(random_.below(std::ssize(clients_)));

@@ -21,7 +21,7 @@ namespace tranship::test {
 
 class StagingWorld;
 
-/// A client's way to the servers of a world.
+/// A client's connections to the servers of a world.
 class SimulatedServers final : public staging::Servers {
  public:
   SimulatedServers(StagingWorld& world, int client) : world_(world), client_(client) {}
@@ -42,8 +42,8 @@ class SimulatedServers final : public staging::Servers {
   int client_;
 };
 
-/// Clients are threads of which one at a time runs: whoever has the turn. Each ask, wait and step
-/// of a copy passes it on.
+/// A simulated service. Clients are threads of which one at a time runs, the one that has the turn.
+/// Each request, wait and step of a copy passes the turn on.
 class StagingWorld {
  public:
   struct Options {
@@ -54,36 +54,36 @@ class StagingWorld {
     std::int64_t cell_bytes = staging::Cells::bytes_least;
     staging::Full full = staging::Full::block;
     std::int64_t spill_bytes = staging::spill_bytes_unlimited;
-    double client_death = 0;  ///< at each step
+    double client_death = 0;  ///< probability at each step
     double server_death = 0;
-    double link_loss = 0;      ///< a client's connections are lost, and its process goes on
-    double write_failure = 0;  ///< of a move to disk
+    double link_loss = 0;      ///< probability that a client loses its connections and lives on
+    double write_failure = 0;  ///< probability for each move to disk
     double read_failure = 0;
-    double late = 0;  ///< a question is answered when nobody waits for it any more
+    double late = 0;  ///< probability that a request is late: its client waits no more
   };
   using Script = std::function<void(StagingWorld&, int client, SimulatedServers&)>;
 
   explicit StagingWorld(Options options);
 
-  /// Runs one script for each client to its end. Returns false if they did not end within
-  /// `steps_max` steps: something hangs.
+  /// Runs one script for each client. Returns false if they did not end within `steps_max` steps,
+  /// because something hangs.
   bool run(std::vector<Script> scripts, std::int64_t steps_max);
 
-  // for scripts
-  /// Lets others go on. Returns false if this client has died meanwhile.
+  // The following members serve scripts.
+  /// Passes the turn on. Returns false if this client has died meanwhile.
   bool step(int client);
-  /// An object's memory; nothing if its server has died.
+  /// Returns the memory of an object; null if its server has died.
   std::byte* memory(int server, const Range& range);
-  /// The client writes to a range from now on, whatever becomes of its connections, until it says
-  /// so, or dies. That anybody else gets the range meanwhile is an offence.
+  /// Records that the client writes to a range, whatever becomes of its connections, until
+  /// end_writing() or its death. Giving the range to anybody else meanwhile is an offence.
   void begin_writing(int client, int server, const Range& range);
   void end_writing(int client);
   const std::vector<std::string>& offences() const { return offences_; }
-  /// Whether the client's connections were lost.
+  /// Returns whether the client's connections were lost.
   bool cut_off(int client) const { return clients_[at(client)]->cut_off; }
-  /// Says that the client has ended in good order.
+  /// Records that the client has ended without an error.
   void close(int client);
-  /// Servers answer what has been asked of them, whether or not anybody waits for it.
+  /// Carries out all late requests, for which no client waits any more.
   void answer_late();
   Random& random() { return random_; }
   std::int64_t now_ns() const { return now_ns_; }
@@ -101,8 +101,8 @@ class StagingWorld {
     std::unique_ptr<staging::Service> service;
     std::vector<std::vector<std::byte>> segments;
     std::vector<std::byte> disk;
-    std::deque<staging::Move> moves;  ///< that have not been carried out
-    /// Of each client, in order: what nobody waits for any more.
+    std::deque<staging::Move> moves;  ///< moves that have not been carried out
+    /// Late requests by client, in order: no client waits for their replies any more.
     std::map<int, std::deque<std::vector<std::byte>>> late;
     bool alive = true;
   };
@@ -111,10 +111,10 @@ class StagingWorld {
     bool alive = true;
     bool ended = false;
     bool cut_off = false;
-    int writes_at = -1;  ///< the server in whose memory it writes; -1: in none
+    int writes_at = -1;  ///< server to whose memory the client writes; -1: none
     Range writes;
-    std::set<int> greeted;    ///< servers
-    std::set<int> connected;  ///< servers that see it go
+    std::set<int> greeted;    ///< servers that have had its hello
+    std::set<int> connected;  ///< servers that notice when the client leaves
     std::uint64_t notices = 0;
     bool waits = false;
     std::uint64_t seen = 0;
@@ -146,10 +146,10 @@ class StagingWorld {
   std::int64_t steps_max_ = 0;
   bool hangs_ = false;
   bool any_client_died_ = false;
-  std::int64_t came_back_ = 0;  ///< times that an object came back from disk
+  std::int64_t came_back_ = 0;  ///< number of objects that came back from disk
   std::vector<Server> servers_;
   std::vector<std::unique_ptr<Client>> clients_;
-  std::vector<Parting> partings_;  ///< that servers have not noticed yet
+  std::vector<Parting> partings_;  ///< departures that servers have not noticed yet
   std::vector<std::string> offences_;
   std::binary_semaphore ended_{0};
 };

@@ -67,7 +67,7 @@ TEST(times_come_out_in_order) {
   }
   while (queue.pop()) oracle.pop();
   EXPECT(oracle.empty());
-  queue.push(0, 1);  // past: taken as now
+  queue.push(0, 1);  // a time in the past counts as now
   EXPECT(queue.pop()->time_ns >= now);
 }
 
@@ -91,14 +91,14 @@ TEST(a_slow_channel_leaves_a_fast_wire_to_others) {
   std::array<Finished, 1> finished;
   while (fast.poll(finished) == 0) REQUIRE(world.advance().has_value());
   EXPECT(world.clock().now_ns() <
-         400'000);  // its own 0.11 ms, and the wire's 0.2 ms for the others
+         400'000);  // its own 0.11 ms, and 0.2 ms of the wire for the others
 }
 
 TEST(channels_of_a_resource_without_capacity_take_turns) {
   SimWorld world({{"cores", 0}});
   SimChannel a(world, {spec_of(1e9, {0}), nullptr, {}, 0, 0, 0, 0});
   SimChannel b(world, {spec_of(2e9, {0}), nullptr, {}, 0, 0, 0, 0});
-  // 50 requests of 1 ms and 50 of half a millisecond, never two at once.
+  // There are 50 requests of 1 ms and 50 of 0.5 ms, never two at once.
   const double seconds = run_all(world, {&a, &b}, 1'000'000, 50);
   EXPECT(std::abs(seconds - 0.075) < 0.001);
 }

@@ -52,7 +52,7 @@ TEST(hops_between_nodes_overlap) {
   copy.planner = PlannerKind::full;
   const int task = add(*simulation, copy);
   REQUIRE(simulation->run({}).ok());
-  EXPECT(near(took(*simulation, task), 0.2, 0.05));  // the wire's time alone
+  EXPECT(near(took(*simulation, task), 0.2, 0.05));  // the time of the wire alone
   const std::string plan = simulation->plan_json(task).value();
   EXPECT(says(plan, "node2/device0 > node2/registered0 > node3/registered0 > node3/device0"));
 }
@@ -67,7 +67,7 @@ TEST(whole_copies_go_hop_after_hop_where_their_instances_fit) {
   copy.through = {"node0/device0", "node0/registered0", "node1/registered0", "node1/device0"};
   const int small = add(*simulation, copy, {{large}, 0});
   REQUIRE(simulation->run({}).ok());
-  // 200 MB do not fit the registered memory: over the hosts, 0.05 s + 0.4 s + 0.05 s.
+  // 200 MB exceed the registered memory, so they go through host memory: 0.05 s + 0.4 s + 0.05 s.
   EXPECT(near(took(*simulation, large), 0.5, 0.01));
   EXPECT(says(simulation->plan_json(large).value(), "node0/host0"));
   EXPECT(near(took(*simulation, small), 0.006, 0.05));
@@ -80,7 +80,7 @@ TEST(instances_wait_for_room_and_come_back) {
   std::vector<int> tasks;
   for (int k = 0; k < 4; ++k) tasks.push_back(add(*simulation, copy));
   REQUIRE(simulation->run({}).ok());
-  // One instance fits each host's budget of 1 GiB: the next copy reads when the wire is done.
+  // Each host's budget of 1 GiB holds one instance, so the next copy reads when the wire is done.
   EXPECT(near(simulation->end_s(tasks[0]), 1.5, 0.01));
   EXPECT(near(simulation->end_s(tasks[3]), 4 * 1.5, 0.11));
   for (std::size_t k = 1; k < tasks.size(); ++k) {
@@ -99,9 +99,9 @@ TEST(copiers_share_a_channel_and_bound_what_is_in_progress) {
     if (!simulation->run({})) return -1.0;
     return simulation->end_s(last);
   };
-  EXPECT(near(last_end(1, 0), 0.4, 0.02));  // in its turn
-  EXPECT(near(last_end(1, 5), 0.2, 0.02));  // after the one that is being copied
-  EXPECT(near(last_end(4, 5), 0.4, 0.02));  // all share the channel, whatever their priority
+  EXPECT(near(last_end(1, 0), 0.4, 0.02));  // the copy waits for its turn
+  EXPECT(near(last_end(1, 5), 0.2, 0.02));  // it goes next after the copy under way
+  EXPECT(near(last_end(4, 5), 0.4, 0.02));  // all copies share the channel, whatever their priority
 }
 
 TEST(priority_goes_first_without_copiers) {
@@ -119,7 +119,7 @@ TEST(channels_over_one_wire_share_it) {
   const int one = add(*simulation, copy_of("node0/registered0", "node2/registered0", 100 * MB));
   const int two = add(*simulation, copy_of("node1/registered0", "node2/registered0", 100 * MB));
   REQUIRE(simulation->run({}).ok());
-  EXPECT(near(simulation->end_s(one), 0.2, 0.05));  // both into node2's card
+  EXPECT(near(simulation->end_s(one), 0.2, 0.05));  // both go into node2's card
   EXPECT(near(simulation->end_s(two), 0.2, 0.05));
 }
 
@@ -155,7 +155,7 @@ TEST(a_run_can_be_broken_off_and_taken_up) {
   copy.whole = true;
   for (int k = 0; k < 100; ++k) add(*left, copy);
   EXPECT(!left->run([] { return false; }).ok());
-  left.reset();  // gives everything back
+  left.reset();  // the simulation frees the copies that have not ended
 }
 
 TEST(plans_are_made_once_for_a_class_of_copies) {
@@ -176,7 +176,7 @@ TEST(plans_are_made_once_for_a_class_of_copies) {
   EXPECT_EQ(there.full + there.simple + there.other, 1);
   EXPECT(statistics.routes.planning_s > 0);
   for (int task = 0; task < simulation->tasks(); task += 2) {
-    EXPECT(near(simulation->end_s(task), 0.064, 0.1));  // the older of each pair goes first
+    EXPECT(near(simulation->end_s(task), 0.064, 0.1));  // the older copy of each pair goes first
     EXPECT(near(simulation->end_s(task + 1), 0.128, 0.1));
   }
 }

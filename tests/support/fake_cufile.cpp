@@ -1,4 +1,4 @@
-// A library with the functions of libcufile, for emulated GPUs: their memory is the host's.
+// A library with the functions of libcufile, for emulated GPUs, whose memory is host memory.
 #include <fcntl.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ Outcome cuFileDriverOpen() { return {0, 0}; }
 
 Outcome cuFileHandleRegister(void** handle, Description* description) {
   if (std::getenv("FAKE_CUFILE_REFUSES") != nullptr) return {5007, 0};
-  // Without O_DIRECT, which asks for aligned memory.
+  // The file is opened again without O_DIRECT, which requires aligned memory.
   const std::string path = "/proc/self/fd/" + std::to_string(description->handle.descriptor);
   const int flags = fcntl(description->handle.descriptor, F_GETFL) & O_ACCMODE;
   const int copy = open(path.c_str(), flags | O_CLOEXEC);
@@ -42,7 +42,7 @@ void cuFileHandleDeregister(void* handle) {
 }
 
 ssize_t cuFileRead(void* handle, void* base, std::size_t bytes, off_t file, off_t memory) {
-  // Through the page cache, in two parts: callers have to go on after the first.
+  // Reads through the page cache, and of more than 4096 bytes only half: callers have to continue.
   const int descriptor = static_cast<int>(reinterpret_cast<std::intptr_t>(handle) - 1);
   const std::size_t part = bytes > 4096 ? bytes / 2 : bytes;
   return pread(descriptor, static_cast<char*>(base) + memory, part, file);

@@ -33,7 +33,7 @@ bool run_case(const Case& one) {
     ++skipped;
     std::printf("SKIPPED %s: %s\n", one.name, why.what());
   } catch (const CaseEnded&) {
-    // recorded where it happened
+    // The failure was recorded where it happened.
   } catch (const std::exception& error) {
     record_failure(one.name, 0, std::string("exception: ") + error.what());
   }

@@ -1,4 +1,4 @@
-// A peer that speaks the socket by hand, and says what it likes.
+// A peer that speaks the socket's protocol by hand, and may send anything.
 #pragma once
 
 #include <arpa/inet.h>
@@ -25,7 +25,7 @@ using namespace fabric;
 
 constexpr Key known_key{std::byte{7}, std::byte{9}};
 
-/// Listens on a free port of the loopback, and says where.
+/// Listens on a free port of the loopback interface; `address` receives HOST:PORT.
 inline FileDescriptor listen_raw(std::string& address) {
   FileDescriptor made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in at{};
@@ -40,7 +40,7 @@ inline FileDescriptor listen_raw(std::string& address) {
   return made;
 }
 
-/// Connects to "HOST:PORT". When it is closed the connection is reset, so that no port stays taken.
+/// Connects to "HOST:PORT". Closing the socket resets the connection, so that no port stays taken.
 inline FileDescriptor connect_raw(const std::string& address) {
   sockaddr_in to{};
   to.sin_family = AF_INET;
@@ -55,7 +55,7 @@ inline FileDescriptor connect_raw(const std::string& address) {
   return made;
 }
 
-/// Whether the other side ends the connection within the time, whatever it says before.
+/// Returns whether the other side ends the connection within the time, whatever it sends before.
 inline bool ends_within(const FileDescriptor& socket, std::chrono::milliseconds time) {
   const auto end = std::chrono::steady_clock::now() + time;
   std::array<std::byte, 4096> dropped{};
@@ -79,7 +79,7 @@ inline FileDescriptor connect_raw_locally(const std::string& name) {
   return made;
 }
 
-/// False if the other side has closed.
+/// Sends all bytes. Returns false if the other side has closed.
 inline bool send_all(const FileDescriptor& socket, std::span<const std::byte> bytes) {
   return bytes.empty() || send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
                               static_cast<ssize_t>(bytes.size());
@@ -90,7 +90,7 @@ std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
-/// Reads a step of the handshake. False if the other side has closed.
+/// Reads a message of the handshake. Returns false if the other side has closed.
 template <typename T, typename Progress>
 bool receive(const FileDescriptor& socket, T& value, const Progress& progress) {
   std::size_t got = 0;
@@ -106,9 +106,8 @@ bool receive(const FileDescriptor& socket, T& value, const Progress& progress) {
   return true;
 }
 
-/// Proves that it has a key, and says which session it wants to go on
-/// with, or to carry bulk for; the answer is in `ready`. False if the other side ends the
-/// connection.
+/// Proves that the peer has `key`, and names the session to resume (`session`) or to carry bulk for
+/// (`joins`); `ready` receives the answer. Returns false if the other side ends the connection.
 template <typename Progress>
 bool prove(const FileDescriptor& socket, const Key& key, const SessionToken& session,
            ServerReady& ready, const Progress& progress, const SessionToken& joins = {}) {

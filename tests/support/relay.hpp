@@ -1,4 +1,4 @@
-// Somebody between two processes, who passes on what they send, and changes it or cuts it off.
+// A relay between two processes, which passes on what they send, and changes it or cuts it off.
 #pragma once
 
 #include <arpa/inet.h>
@@ -25,24 +25,25 @@
 
 namespace tranship::test {
 
-/// Listens on a port of the loopback, and joins whoever connects with a target.
-/// Owns a thread, which ends with it.
+/// Listens on a port of the loopback interface, and joins each connection with one to the target.
+/// Owns a thread, which ends with the relay.
 class Relay {
  public:
   struct Options {
     std::string target;               ///< HOST:PORT
-    std::vector<std::byte> marker{};  ///< Bytes that it looks for.
+    std::vector<std::byte> marker{};  ///< The bytes that saw_marker() reports.
     std::uint64_t seed = 1;
-    std::int64_t bytes_between_flips = 0;  ///< One bit in so many bytes, on average; 0: none.
-    std::int64_t spared_bytes = 0;         ///< Of each connection and direction, at its start.
+    std::int64_t bytes_between_flips = 0;  ///< The mean distance between flipped bits; 0: no flips.
+    std::int64_t spared_bytes = 0;         ///< Unchanged bytes at the start of each direction.
     int flips_max = 1 << 30;
-    std::int64_t bytes_between_cuts = 0;  ///< Ends all connections after so many; 0: never.
-    /// Ends this connection, counted from 0, once all have passed a megabyte, and lets nobody in
-    /// any more.
+    /// Mean number of bytes after which all connections end; 0: never.
+    std::int64_t bytes_between_cuts = 0;
+    /// Number, from 0, of a connection that ends once a megabyte has passed over all connections;
+    /// later ones are closed at once. -1: none.
     int doomed = -1;
-    int sockets_max = 1 << 30;  ///< Lets in so many, and ends those of others at once.
-    /// Ends this connection, counted from 0, instead of passing on its target's answer from this
-    /// byte on; -1: none.
+    int sockets_max = 1 << 30;  ///< Number of connections to accept; later ones end at once.
+    /// Number, from 0, of a connection that ends where its target's answer would exceed
+    /// `answered_bytes` bytes; -1: none.
     int unanswered = -1;
     std::int64_t answered_bytes = 0;
   };
@@ -63,18 +64,18 @@ class Relay {
   const std::string& address() const { return address_; }
   int flips() const { return flips_; }
   int connections() const { return connections_; }
-  /// Bytes of both directions of a connection, counted from 0.
+  /// Returns the bytes of both directions of a connection, counted from 0.
   std::int64_t passed(int connection) const {
     return passed_[static_cast<std::size_t>(connection)];
   }
   bool saw_marker() const { return saw_marker_; }
-  /// From now on passes on nothing of this connection, counted from 0; -1: everything of all.
+  /// Stops passing on what comes over this connection, counted from 0; -1: stops none.
   void hold(int connection) { held_ = connection; }
 
  private:
   struct Direction {
     std::vector<std::byte> waiting{};
-    std::vector<std::byte> tail{};  ///< The last bytes that went by, as long as the marker.
+    std::vector<std::byte> tail{};  ///< The last bytes that passed, as many as the marker has.
     std::int64_t passed = 0;
   };
   struct Joined {
@@ -116,7 +117,7 @@ class Relay {
     }
   }
 
-  /// False when one side has ended.
+  /// Passes on some bytes of one direction. Returns false when one side has ended.
   bool pass_on(Joined& joined, std::size_t from) {
     if (joined.number == held_) return true;
     Direction& direction = joined.directions[from];

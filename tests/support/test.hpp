@@ -1,5 +1,5 @@
-// The smallest test framework that runs from a bare machine: GoogleTest and its kin are not on the
-// package index. TEST(name) registers a case; EXPECT records a failure, REQUIRE ends the case.
+// A small test framework without dependencies, because GoogleTest and similar frameworks are not on
+// the package index. TEST(name) registers a case; EXPECT records a failure, REQUIRE ends the case.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,24 @@ constexpr bool sanitized = true;
 constexpr bool sanitized = false;
 #endif
 
-/// How many seeds of `usual` a test draws: sanitizers make a run some twenty times slower.
+/// Returns how many of `usual` seeds a test draws: sanitizers make a run some twenty times slower.
 constexpr std::uint64_t seed_count(std::uint64_t usual) { return sanitized ? usual / 20 : usual; }
 
 struct CaseEnded : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-/// Ends a case whose library or hardware is not here. The report counts and names it.
+/// Ends a case whose library or hardware is missing. The report counts and names the case.
 struct CaseSkipped : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 bool add_case(const char* name, std::function<void()> body);
-/// The command line's argument of that number, or nothing.
+/// Returns the command-line argument of that number, or an empty text.
 std::string argument(int number);
 void record_failure(const char* file, int line, const std::string& text);
 
-/// A function, so that what `a` and `b` refer to lives until they have been compared.
+/// Records a failure unless `a` equals `b`. It is a function, so that temporaries live
+/// until they have been compared.
 template <typename A, typename B>
 void expect_equal(const A& a, const B& b, const char* expression, const char* file, int line) {
   if (a == b) return;

@@ -144,7 +144,7 @@ def navigation() -> list[Any]:
     """Returns the navigation of mkdocs.yml, whose other parts only its generator can read."""
 
     class Loader(yaml.SafeLoader):
-        """Reads objects of Python as nothing."""
+        """A YAML loader that reads Python objects as None."""
 
     Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda loader, tag, node: None)
     return yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader)["nav"]
@@ -162,7 +162,7 @@ def missing_paths(name: str, line: str) -> list[str]:
 
 
 def beginnings(path: str) -> list[Path]:
-    """Returns the files and folders whose path begins with this one."""
+    """Returns the files and folders whose path begins with this string."""
     parent, name = (ROOT / path).parent, Path(path).name
     return [p for p in parent.glob("*") if p.name.startswith((f"{name}.", f"{name}_"))]
 
@@ -225,7 +225,7 @@ def assemble(folder: Path) -> list[str]:
 
 
 def main() -> int:
-    """Assembles the site's pages; 1 if a link leads nowhere."""
+    """Assembles the site's pages; returns 1 if a link leads nowhere."""
     folder = Path(sys.argv[1]).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     broken = assemble(folder)

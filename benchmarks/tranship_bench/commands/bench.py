@@ -178,7 +178,7 @@ def bench(
         raise CommandError(f"--size {size} is neither small nor full", "take one of the two")
     try:
         benches = importlib.import_module("tranship_bench.benches")
-    except ImportError as error:  # of the module of timing loops, most likely
+    except ImportError as error:  # most likely of the module of timing loops
         raise CommandError(
             f"the benchmarks cannot be loaded: {error.__cause__ or error}",
             "install them again, beside this version: pip install ./benchmarks",
@@ -286,8 +286,9 @@ def print_line(row: dict[str, Any]) -> None:
 
 
 def notes_text(row: dict[str, Any]) -> str:
-    """Returns what must not be mistaken: emulated GPUs; of a simulated result, that it is one, its
-    ratio, and what was expected."""
+    """Returns the notes of a result: emulated GPUs; for a simulated result, that it is simulated,
+    its ratio, and what was expected.
+    """
     if not row.get("simulated"):
         return "emulated GPUs" if is_emulated(row) else ""
     words = ["simulated"]

@@ -1,8 +1,9 @@
 """DataSpaces-GPU's evaluation (Euro-Par 2023, section 5), simulated on Perlmutter's nodes.
 
 Each benchmark is one figure. Real plans and the scheduler run on virtual time, objects lie where
-the service's own placement puts them, and questions to servers take their time. Lines say so:
-``"simulated": true``. ``checked`` means that every simulated task ended and that the bytes add up.
+the service's own placement puts them, and requests to servers take simulated time. Each result line
+says so: ``"simulated": true``. ``checked`` means that every simulated task ended and that the bytes
+add up.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ BENCHES: dict[str, tuple[str, Body]] = {
 
 
 def run(name: str, *, size: Literal["small", "full"], machine: str | None, report: Report) -> None:
-    """Runs one of them.
+    """Runs one simulated benchmark of DataSpaces-GPU.
 
     Raises:
-        OffError: a result is not what is expected of it; its lines are reported.
-        IncompleteError: a simulated task did not end.
+        OffError: A result is not as expected; its lines are reported.
+        IncompleteError: A simulated task did not end.
     """
     bench = SimulatedBench(name, size=size, machine=machine, report=report)
     BENCHES[name][1](bench)

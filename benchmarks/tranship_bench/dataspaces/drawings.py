@@ -49,13 +49,13 @@ def draw(bench: str, lines: list[Line], path: Path) -> Path:
 
 
 def points(lines: list[Line], x: str, y: str) -> Points:
-    """Numbers of lines, by what they rise with."""
+    """Returns the values `x` and `y` of lines, in ascending order of `x`."""
     values: list[dict[str, Any]] = sorted((line["values"] for line in lines), key=lambda v: v[x])
     return [each[x] for each in values], [each[y] for each in values]
 
 
 def curves(axes: Axes, lines: list[Line], x: str) -> None:
-    """The mean time of a process by design."""
+    """Draws the mean time of a process as one curve for each design."""
     for design in unique([line["variant"] for line in lines]):
         part = [line for line in lines if line["variant"] == design]
         across, seconds = points(part, x, "mean_s")
@@ -76,13 +76,13 @@ def curves(axes: Axes, lines: list[Line], x: str) -> None:
 
 
 def ticks(axes: Axes, values: list[float], text: Callable[[float], str]) -> None:
-    """One for each value."""
+    """Sets one labelled tick for each value."""
     axes.set_xticks(values, [text(value) for value in values], fontsize=8)
     axes.minorticks_off()
 
 
 def draw_figure9a(figure: Figure, lines: list[Line]) -> None:
-    """Puts and gets by the bytes of a process."""
+    """Draws the times of puts and gets by the bytes of a process."""
     for axes, way in zip(figure.subplots(1, 2), ("put", "get"), strict=True):
         part = [line for line in lines if line["case"].startswith(way)]
         curves(axes, part, "bytes_each")
@@ -99,7 +99,7 @@ def draw_figure9a(figure: Figure, lines: list[Line]) -> None:
 
 
 def cuts(lines: list[Line], sizes: list[float]) -> str:
-    """What the direct design saves at both ends."""
+    """Returns, as text, how much time the direct design saves at the smallest and largest size."""
     found = {line["values"]["bytes_each"]: line for line in lines if line["variant"] == "direct"}
     texts = []
     for size in (sizes[0], sizes[-1]):
@@ -112,7 +112,7 @@ def cuts(lines: list[Line], sizes: list[float]) -> str:
 
 
 def draw_figure9b(figure: Figure, lines: list[Line]) -> None:
-    """How many times as fast as one thread of the host, by size and number of objects."""
+    """Draws the speedup over one host thread by size, in one panel for each number of objects."""
     counts = sorted({line["values"]["objects"] for line in lines})
     grid = figure.subplots(1, len(counts), squeeze=False, sharey=True)[0]
     variants = [name for name in unique([line["variant"] for line in lines]) if name[:4] != "host"]
@@ -148,12 +148,12 @@ def draw_figure9b(figure: Figure, lines: list[Line]) -> None:
 
 
 def mebibytes(size: float) -> str:
-    """On an axis."""
+    """Returns a number of bytes in MiB, as text for an axis."""
     return f"{int(size) >> 20}"
 
 
 def draw_figure10(figure: Figure, lines: list[Line]) -> None:
-    """Times by GPUs on the paper's machine, and those of 8 GPUs beside all others."""
+    """Draws the times by GPUs on the paper's machine, and all times relative to those of 8 GPUs."""
     first = lines[0]["machine"]
     put, get, relative = figure.subplots(1, 3)
     for axes, way in ((put, "put"), (get, "get")):
@@ -171,7 +171,7 @@ def draw_figure10(figure: Figure, lines: list[Line]) -> None:
 
 
 def draw_relative(axes: Axes, lines: list[Line]) -> None:
-    """The iteration of this engine, over that on 8 GPUs, with the target."""
+    """Draws the engine's iteration time relative to that on 8 GPUs, with the target."""
     own = [line for line in lines if line["variant"].startswith("tranship")]
     for k, machine in enumerate(unique([line["machine"] for line in own])):
         part = [line for line in own if line["machine"] == machine]
@@ -203,7 +203,7 @@ def draw_relative(axes: Axes, lines: list[Line]) -> None:
 
 
 def gpu_axis(axes: Axes, lines: list[Line]) -> None:
-    """The numbers of GPUs, upright where there are many."""
+    """Labels an axis with the numbers of GPUs, rotated because there are many."""
     ticks(axes, sorted({line["values"]["gpus"] for line in lines}), lambda count: f"{count}")
     axes.tick_params(axis="x", rotation=60)
 

@@ -1,4 +1,4 @@
-"""Grids of equal boxes: how writers cut a domain, and how readers cut the same one otherwise."""
+"""Grids of equal boxes: the decomposition of a domain among writers, and another among readers."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ class Box:
 
     @property
     def shape(self) -> Corner:
-        """Its extents."""
+        """Returns the extents."""
         return tuple(b - a for a, b in zip(self.lower, self.upper, strict=True))
 
     @property
     def cells(self) -> int:
-        """How many there are."""
+        """Returns the number of cells."""
         return math.prod(self.shape)
 
     @property
     def corners(self) -> tuple[list[int], list[int]]:
-        """As the core takes it."""
+        """Returns the two corners as lists, the form that the core takes."""
         return list(self.lower), list(self.upper)
 
     def common(self, other: Box) -> Box | None:
-        """What both share; nothing if they share no cell."""
+        """Returns the box of the cells that both boxes contain; None if there is no such cell."""
         lower = tuple(max(a, b) for a, b in zip(self.lower, other.lower, strict=True))
         upper = tuple(min(a, b) for a, b in zip(self.upper, other.upper, strict=True))
         shares = all(a < b for a, b in zip(lower, upper, strict=True))
         return Box(lower, upper) if shares else None
 
     def slices(self, origin: Corner | None = None) -> tuple[slice, ...]:
-        """As NumPy takes it, counted from `origin`."""
+        """Returns the box as NumPy slices, counted from `origin`."""
         start = origin or (0,) * len(self.lower)
         bounds = zip(self.lower, self.upper, start, strict=True)
         return tuple(slice(a - o, b - o) for a, b, o in bounds)
@@ -57,23 +57,23 @@ class Grid:
 
     @property
     def count(self) -> int:
-        """How many boxes."""
+        """Returns the number of boxes."""
         return math.prod(self.parts)
 
     def cut(self, dimension: int, number: int) -> int:
-        """Where part `number` of a dimension begins."""
+        """Returns the index at which part `number` of a dimension begins."""
         return number * self.cells[dimension] // self.parts[dimension]
 
     def box(self, rank: int) -> Box:
-        """The box of one process."""
+        """Returns the box of one process."""
         return self._box_at(tuple(self._place(rank)))
 
     def boxes(self) -> list[Box]:
-        """All of them, by rank."""
+        """Returns all boxes, by rank."""
         return [self._box_at(at) for at in itertools.product(*map(range, self.parts))]
 
     def meeting(self, box: Box) -> list[tuple[int, Box]]:
-        """The ranks whose boxes share cells with `box`, and what they share."""
+        """Returns the ranks whose boxes share cells with `box`, each with the shared box."""
         ranges = [
             self._parts_between(k, *pair) for k, pair in enumerate(zip(*box.corners, strict=True))
         ]
@@ -85,17 +85,17 @@ class Grid:
         return found
 
     def otherwise(self) -> Grid:
-        """As many boxes, but cut finer along the first dimension and coarser along the last.
+        """Returns a grid of as many boxes, finer along the first dimension, coarser along the last.
 
-        Each of them meets several of this grid's, and takes whole slabs of each; if the last
-        dimension is not cut, both are the same.
+        Each box meets several boxes of this grid, and takes whole slabs of each; if the last
+        dimension is not cut, the two grids are equal.
         """
         factor = next(iter(prime_factors(self.parts[-1])), 1)
         first, *middle, last = self.parts
         return Grid(self.cells, (first * factor, *middle, last // factor))
 
     def _parts_between(self, dimension: int, low: int, high: int) -> list[int]:
-        """Those that hold an index from `low` to below `high`."""
+        """Returns the parts of a dimension that hold an index from `low` to below `high`."""
         number = low * self.parts[dimension] // self.cells[dimension]
         # Cuts are rounded down: the index may lie in the next part.
         while self.cut(dimension, number + 1) <= low:
@@ -122,7 +122,7 @@ class Grid:
 
 
 def prime_factors(count: int) -> list[int]:
-    """In rising order."""
+    """Returns the prime factors in ascending order."""
     factors = []
     divisor = 2
     while count > 1:
@@ -134,7 +134,7 @@ def prime_factors(count: int) -> list[int]:
 
 
 def cube_of(count: int, dimensions: int = 3) -> Corner:
-    """`count` as a product that is as near to a cube as its factors allow, the largest first."""
+    """Returns factors of `count` that are as near to a cube as possible, the largest first."""
     sides = [1] * dimensions
     for factor in reversed(prime_factors(count)):
         sides[sides.index(min(sides))] *= factor

@@ -1,4 +1,4 @@
-"""Where the processes of a staging workflow sit on a cluster, and what messages cost there."""
+"""Positions of a staging workflow's processes on a cluster, and the costs of messages there."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ GPUS_EACH = 4
 SERVERS_EACH = 4
 
 LANES = 4
-"""The engine's default."""
+"""Paths that a copy may take at once: the engine's default."""
 
 SERVICE_S = 21.4e-6
-"""What a question takes of a server: the most that `tranship bench staging-questions` measured on
-two shared cores, a put with eight clients (benchmarks/results/staging-questions-…2026-11-22.jsonl).
+"""Seconds of a server's work on one request: the most that `tranship bench staging-questions`
+measured on two shared cores, a put with eight clients
+(benchmarks/results/staging-questions-…2026-11-22.jsonl).
 """
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Writers, readers and servers on nodes of their own: a process a GPU, four servers a node.
+    """Writers, readers and servers on separate nodes: one process for each GPU, 4 servers a node.
 
     Attributes:
         gpus: Number of writers, on the first nodes, and of readers, on the next nodes.
-        servers: on the last ones.
-        apart: each process has host memory and a card of its own, and reaches no other's; else all
-            of a node share its host memory, and may use all of its cards.
+        servers: Number of servers, on the last nodes.
+        apart: Whether each process has host memory and a network card of its own, and reaches no
+            other; else all processes of a node share its host memory and all of its cards.
     """
 
     gpus: int
@@ -41,12 +42,12 @@ class Cluster:
 
     @property
     def lanes(self) -> int:
-        """Paths that a copy may take at once: a process that sees one GPU and card has one."""
+        """Returns how many paths a copy may take at once: one if each process has its own card."""
         return 1 if self.apart else LANES
 
     @property
     def nodes(self) -> int:
-        """All of them."""
+        """Returns the number of nodes."""
         return 2 * nodes_of(self.gpus, GPUS_EACH) + nodes_of(self.servers, SERVERS_EACH)
 
     def writer(self, rank: int) -> Place:
@@ -72,7 +73,7 @@ class Place:
     """A process on a node: the memories that it uses, and its own core.
 
     Attributes:
-        node: such as "node3".
+        node: Name of the node, such as "node3".
         number: Number of the process on its node, and of its GPU.
         host_number: Number of the host memory that the process uses.
     """
@@ -83,30 +84,30 @@ class Place:
 
     @property
     def device(self) -> str:
-        """Its GPU's memory."""
+        """Returns the name of the memory of the process's GPU."""
         return f"{self.node}/device{self.number}"
 
     @property
     def pinned(self) -> str:
-        """Pinned memory, which the cards know: where a server keeps objects."""
+        """Returns the name of the pinned memory, which the cards reach; it holds objects."""
         return f"{self.node}/pinned{self.host_number}"
 
     @property
     def host(self) -> str:
-        """Pageable memory."""
+        """Returns the name of the pageable memory."""
         return f"{self.node}/host{self.host_number}"
 
     @property
     def core(self) -> str:
-        """Where what it does by itself runs, one thing after another."""
+        """Returns the name of the process's core, which carries out one task after another."""
         return f"{self.node}/process{self.number}"
 
 
 class Channels:
-    """Rates of a profile's channels, for what the simulator has no copy for.
+    """Throughput and latency of a profile's channels, for costs that no simulated copy covers.
 
     Raises:
-        NotFound: the machine lacks a channel that is asked for.
+        NotFound: The profile lacks a channel whose rate is needed.
     """
 
     def __init__(self, machine: str) -> None:
@@ -117,13 +118,13 @@ class Channels:
         """Whether each process of a node has host memory of its own."""
 
     def message_s(self) -> float:
-        """From one node's host to another's: a small message's latency and time on the wire."""
+        """Returns the seconds of a small message to another node: latency and time on the wire."""
         channel = self._find("remote_write", "node0/pinned0", "node1/pinned0")
         request, _, rate = max(least_of(channel), key=lambda sample: sample[1])
         return float(channel["latency_s"]) + request / rate
 
     def line_rate(self, line_bytes: int) -> float:
-        """Bytes a second of one thread that copies line by line within the host."""
+        """Returns the bytes per second of one thread that copies line by line within the host."""
         samples = least_of(self._find("memcpy", "node0/host0", "node0/host0"))
         known = [sample for sample in samples if sample[1] <= line_bytes]
         return float(max(known or samples[:1], key=lambda sample: sample[1])[2])
@@ -140,12 +141,12 @@ class Channels:
 
 
 def nodes_of(processes: int, each: int) -> int:
-    """Nodes for so many processes."""
+    """Returns the number of nodes that hold `processes`, `each` of them on a node."""
     return -(-processes // each)
 
 
 def least_of(channel: dict[str, Any]) -> list[list[float]]:
-    """The samples of a channel's smallest requests."""
+    """Returns the samples of a channel's smallest requests."""
     samples: list[list[float]] = channel["samples"]
     least = min(sample[0] for sample in samples)
     return [sample for sample in samples if sample[0] == least]
@@ -153,5 +154,5 @@ def least_of(channel: dict[str, Any]) -> list[list[float]]:
 
 @cache
 def profile_of(machine: str) -> str:
-    """A profile's text."""
+    """Returns the text of a machine profile."""
     return profiles.load(machine)

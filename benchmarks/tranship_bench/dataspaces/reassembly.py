@@ -1,4 +1,4 @@
-"""Figure 9b: the objects of a get put together, without what brings them."""
+"""Figure 9b: the objects of a get are assembled; their transfer is not simulated."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Design = Callable[["Together"], float]
 
 
 class Together:
-    """The objects of one get, on the GPU or in the memory of one process.
+    """Objects of one get, all on the GPU or all in the memory of one process.
 
     Args:
         machine: Machine profile.
-        size: Bytes of the box that the objects make together.
+        size: Bytes of the box that the objects fill together.
         objects: Number of objects, cut as near to cubes as possible.
     """
 
@@ -36,13 +36,13 @@ class Together:
         self.place: Place = Cluster(1, 1, self.channels.apart).reader(0)
 
     def on_host(self) -> float:
-        """One thread, one line at a time."""
+        """Returns the seconds of one host thread that assembles the objects line by line."""
         line = self.boxes[0].shape[-1] * ELEMENT_BYTES
         count = sum(box.cells for box in self.boxes) * ELEMENT_BYTES
         return count / self.channels.line_rate(line)
 
     def launches(self, *, waiting: bool) -> float:
-        """A launch an object: each after the one before has ended, or all at once."""
+        """Returns the seconds of one launch for each object, one after the other or all at once."""
         run = Run(self.machine, STYLE, nodes=2)
         before: list[int] = []
         for box in self.boxes:
@@ -51,13 +51,13 @@ class Together:
         return run.finish()
 
     def one_launch(self) -> float:
-        """All objects in one."""
+        """Returns the seconds of one launch for all objects."""
         run = Run(self.machine, STYLE, nodes=2)
         self.launch(run, sum(box.cells for box in self.boxes), [])
         return run.finish()
 
     def launch(self, run: Run, cells: int, after: list[int]) -> int:
-        """A copy within the GPU."""
+        """Adds a copy within the GPU to a run and returns its number."""
         device = self.place.device
         return run.copy((device, device), vector(cells), after=after, through=[device, device])
 
@@ -71,7 +71,7 @@ DESIGNS: dict[str, Design] = {
 
 
 def figure9b(bench: SimulatedBench) -> None:
-    """8 MiB to 1 GiB of 8 to 512 objects."""
+    """Simulates the assembly of 8 MiB to 1 GiB from 8 to 512 objects."""
     machine = bench.machine(MACHINE)
     for objects in bench.choose(OBJECTS, OBJECTS[:1]):
         for size in bench.choose(SYNTHETIC_BYTES, SYNTHETIC_BYTES[:2]):

@@ -1,20 +1,20 @@
 """Puts and gets of the staging service as simulated tasks, in the designs of the paper.
 
-Senders (section 4.1), each after a request for room to the server and before the commit:
+Senders (section 4.1); the request for room to the server precedes, and the commit follows, each:
 
-- *baseline*: the GPU's array to pageable memory; when it is there, over the network.
+- *baseline*: the GPU's array to pageable memory; after that, over the network.
 - *pipeline*: the same, and the request to the server runs while the GPU's array is copied.
-- *strong baseline*: as the baseline, through pinned memory that the cards know.
+- *strong baseline*: as the baseline, through pinned memory that the cards can reach.
 - *direct*: from the GPU into the server's memory.
-- *tranship*: the planner's own way.
+- *tranship*: the path that the planner chooses.
 
-Receivers (section 4.2), each after requests to the servers about where the objects are:
+Receivers (section 4.2); requests to the servers for the locations of the objects precede each:
 
-- *baseline*: all objects to host memory, put together there line by line by one thread, to the GPU.
-- *strong baseline*: the same through pinned memory, put together by all threads.
+- *baseline*: all objects to host memory, assembled there line by line by one thread, to the GPU.
+- *strong baseline*: the same through pinned memory, assembled by all threads.
 - *hybrid*: each object to pinned memory, from there to the GPU, put in its place by a launch.
 - *direct*: each object to the GPU, put in its place by a launch.
-- *tranship*: the planner's own way to the GPU, and one launch for all objects.
+- *tranship*: the path to the GPU that the planner chooses, and one launch for all objects.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Tasks = list[int]
 
 @dataclass(frozen=True)
 class Piece:
-    """What a get takes of one object."""
+    """The part of one object that a get takes."""
 
     server: int
     box: Box
@@ -49,10 +49,10 @@ class Workflow:
     """Puts and gets of variables over one domain, as tasks of a run.
 
     Args:
-        run: what they are added to.
-        cluster: where the processes are.
-        channels: rates of its profile.
-        grid: how the writers cut the domain; the readers cut it otherwise.
+        run: Run to which the tasks are added.
+        cluster: Positions of the processes.
+        channels: Rates of the cluster's profile.
+        grid: Decomposition among the writers; the readers use `grid.otherwise()`.
     """
 
     def __init__(self, run: Run, cluster: Cluster, channels: Channels, grid: Grid) -> None:
@@ -67,25 +67,25 @@ class Workflow:
     # messages
 
     def ask(self, client: Place, server: int, after: Sequence[int]) -> Tasks:
-        """A question to a server, and its answer."""
+        """Adds a request to a server and its reply."""
         asked = self.run.compute(client.core, self.message_s, after=after)
         place = self.cluster.server(server)
         answered = self.run.compute(place.core, SERVICE_S, after=[asked])
         return [self.run.compute(client.core, self.message_s, after=[answered])]
 
     def ask_each(self, client: Place, servers: Sequence[int], after: Sequence[int]) -> Tasks:
-        """One after another, as the client does it."""
+        """Adds requests to several servers, one after another, as the client sends them."""
         tasks = list(after)
         for server in servers:
             tasks = self.ask(client, server, tasks)
         return tasks
 
     def primaries(self, variable: str) -> list[list[int]]:
-        """Of each writer's object the server that holds it, then the others that know of it."""
+        """Returns, for each writer's object, its primary and then the other index servers."""
         return self.owners(variable, self.grid)
 
     def owners(self, variable: str, grid: Grid) -> list[list[int]]:
-        """The same for the boxes of another grid; the service itself says so."""
+        """Returns the servers of each box of a grid, from the service's own placement."""
         key = (variable, grid)
         if key not in self._owners:
             self._owners[key] = _core.staging_places(
@@ -101,7 +101,7 @@ class Workflow:
     # puts
 
     def put(self, design: str, rank: int, variable: str, after: Sequence[int]) -> Tasks:
-        """One writer's object; what ends it."""
+        """Adds the put of one writer's object and returns the tasks that end it."""
         writer = self.cluster.writer(rank)
         primary, *others = self.primaries(variable)[rank]
         server = self.cluster.server(primary)
@@ -118,7 +118,7 @@ class Workflow:
     def put_data(
         self, design: str, writer: Place, server: Place, shape: Shape, after: Tasks
     ) -> Tasks:
-        """The bytes of an object that has room."""
+        """Adds the transfer of an object for which the server has reserved room."""
         if design == TRANSHIP:
             return [self.send(writer.device, server.pinned, shape, after)]
         if design == "direct":
@@ -130,7 +130,7 @@ class Workflow:
     # gets
 
     def pieces(self, rank: int, variable: str) -> list[Piece]:
-        """What a reader takes from which server."""
+        """Returns the pieces that a reader takes, each with its server."""
         primaries = self.primaries(variable)
         return [
             Piece(primaries[writer][0], box)
@@ -138,19 +138,19 @@ class Workflow:
         ]
 
     def get(self, design: str, rank: int, variable: str, after: Sequence[int]) -> Tasks:
-        """One reader's box; what ends it."""
+        """Adds the get of one reader's box and returns the tasks that end it."""
         reader = self.cluster.reader(rank)
         found = self.ask_each(reader, self.owners(variable, self.readers)[rank], after)
         pieces = self.pieces(rank, variable)
         got = self.get_data(design, reader, pieces, self.readers.box(rank), found)
-        # Each server that lent objects is told that they have been read.
+        # A message to each server that lent objects releases them.
         lenders = sorted({piece.server for piece in pieces})
         return self.ask_each(reader, lenders, got)
 
     def get_data(
         self, design: str, reader: Place, pieces: list[Piece], box: Box, after: Tasks
     ) -> Tasks:
-        """The bytes of a box whose objects have been found."""
+        """Adds the transfers of a box whose objects have been located."""
         if design in ("baseline", "strong baseline"):
             return self.through_host(design, reader, pieces, box, after)
         tasks = []
@@ -175,7 +175,7 @@ class Workflow:
     def through_host(
         self, design: str, reader: Place, pieces: list[Piece], box: Box, after: Tasks
     ) -> Tasks:
-        """All objects to pinned memory, as the cards need it, put together, and to the GPU."""
+        """Adds copies of all objects to pinned memory, their assembly, and the copy to the GPU."""
         received = []
         for piece in pieces:
             source = self.cluster.server(piece.server).pinned
@@ -192,22 +192,22 @@ class Workflow:
         return [self.hop(reader.host, reader.device, whole, together)]
 
     def line_by_line_s(self, box: Box) -> float:
-        """One thread copies an object's part to its place, a line at a time (4.2)."""
+        """Returns the seconds in which one thread copies a box line by line (section 4.2)."""
         line = box.shape[-1] * ELEMENT_BYTES
         return box.cells * ELEMENT_BYTES / self.channels.line_rate(line)
 
     # copies
 
     def hop(self, source: str, target: str, shape: Shape, after: Sequence[int]) -> int:
-        """Over the one channel between two memories."""
+        """Adds a copy over the one channel between two memories."""
         return self.run.copy((source, target), shape, after=after, through=[source, target])
 
     def send(self, source: str, target: str, shape: Shape, after: Sequence[int]) -> int:
-        """Between nodes, as the planner has it."""
+        """Adds a copy between nodes, over the path that the planner chooses."""
         return self.run.copy((source, target), shape, after=after, lanes=self.cluster.lanes)
 
 
 @cache
 def vector(cells: int) -> Shape:
-    """What goes as one run: a whole object, or whole slabs of it."""
+    """Returns the shape of data that go as one run: a whole object, or whole slabs of it."""
     return Shape({"x": cells}, {"value": "f8"})

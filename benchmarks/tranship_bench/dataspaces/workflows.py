@@ -20,39 +20,39 @@ from .transfers import ELEMENT_BYTES, TRANSHIP, Workflow
 __all__ = ["figure9a", "figure10"]
 
 MACHINE = "perlmutter-processes"
-"""Each process has a GPU and a card of its own, as in the paper."""
+"""Profile in which each process has a GPU and a card of its own, as in the paper."""
 SHARED_MACHINE = "perlmutter"
-"""The same nodes, where a process may use all cards."""
+"""Profile of the same nodes in which a process may use all cards."""
 INTERVAL_S = 2.0
-"""Between iterations: none waits for the one before it (Table 1)."""
+"""Seconds between the begins of iterations: no iteration waits for the last one (Table 1)."""
 ITERATIONS = 10
 
 SYNTHETIC_GPUS = 64
 SYNTHETIC_SERVERS = 32
-"""Table 1."""
+"""Number of servers in Table 1."""
 SYNTHETIC_BYTES = tuple((8 << k) << 20 for k in range(8))
 
 SHOCK_VARIABLES = ("energy", "pressure", "mass")
 SHOCK_CELLS = 256
 """Cells of a process along each side (Table 2)."""
 SHOCK_SERVERS = {8: 4, 27: 16, 64: 32, 128: 64, 256: 128}
-"""Table 2; beyond it, in the same ratio."""
+"""Number of servers by number of GPUs (Table 2); for more GPUs, in the same ratio."""
 FURTHER = (512, 1024, 2048, 4096, 8192, 16384)
 FURTHER_ITERATIONS = 1
-"""All iterations take the same virtual time."""
+"""Iterations on more GPUs than in the paper: all take the same virtual time."""
 
 Seconds = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A way to put and a way to get that are simulated together."""
+    """A design of puts and a design of gets that are simulated together."""
 
     sender: str
     receiver: str
 
     def design(self, way: str) -> str:
-        """What lines of a put, of a get or of both call it."""
+        """Returns the name in result lines of the put, of the get, or of the two together."""
         both = self.sender if self.sender == self.receiver else f"{self.sender}, {self.receiver}"
         return {"put": self.sender, "get": self.receiver}.get(way, both)
 
@@ -69,14 +69,14 @@ OWN = PAIRS[-1]
 
 @dataclass(frozen=True)
 class Workload:
-    """What a case asks for.
+    """The parameters of one case.
 
     Attributes:
         machine: Machine profile.
         gpus: Number of GPUs of the writers, and of the readers.
-        servers: processes that keep the objects.
+        servers: Number of processes that keep the objects.
         grid: Domain, as the writers decompose it.
-        variables: put and got one after another by each process.
+        variables: Names of the variables, which each process puts and gets one after another.
         iterations: Number of iterations.
     """
 
@@ -89,13 +89,13 @@ class Workload:
 
     @property
     def bytes(self) -> int:
-        """Put in an iteration, and got."""
+        """Returns the bytes that are put in an iteration; as many are got."""
         return math.prod(self.grid.cells) * ELEMENT_BYTES * len(self.variables)
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds of each iteration: until the last process was done, and the mean of all."""
+    """Seconds of each iteration: until the last process has ended, and the processes' mean."""
 
     slowest: list[float]
     mean: list[float]
@@ -108,18 +108,18 @@ class Timed:
 
     @property
     def slowest_s(self) -> float:
-        """The median over iterations."""
+        """Returns the median over iterations of the slowest process's seconds."""
         return statistics.median(self.slowest)
 
     @property
     def mean_s(self) -> float:
-        """The same of the means."""
+        """Returns the median over iterations of the mean process's seconds."""
         return statistics.median(self.mean)
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """One workload with one pair of designs."""
+    """The results of one workload with one pair of designs."""
 
     put: Timed
     get: Timed
@@ -134,7 +134,7 @@ class Simulated:
 
 
 def simulate(load: Workload, pair: Pair) -> Simulated:
-    """All iterations: everybody puts, and when all is there, everybody gets."""
+    """Simulates all iterations: all writers put, and after the last put all readers get."""
     channels = Channels(load.machine)
     cluster = Cluster(load.gpus, load.servers, channels.apart)
     run = Run(load.machine, STYLE, nodes=cluster.nodes)
@@ -168,12 +168,12 @@ def simulate(load: Workload, pair: Pair) -> Simulated:
 
 
 def timed(phases: list[Seconds]) -> Timed:
-    """What all processes took in each of some phases."""
+    """Returns the slowest and the mean seconds of the processes in each phase."""
     return Timed([float(each.max()) for each in phases], [float(each.mean()) for each in phases])
 
 
 def figure9a(bench: SimulatedBench) -> None:
-    """Table 1: one variable, 8 MiB to 1 GiB of each writer."""
+    """Simulates Table 1: one variable, 8 MiB to 1 GiB of each writer."""
     machine = bench.machine(MACHINE)
     gpus = bench.pick(SYNTHETIC_GPUS, 8)
     parts = cube_of(gpus)
@@ -191,14 +191,14 @@ def figure9a(bench: SimulatedBench) -> None:
 
 
 def figure10(bench: SimulatedBench) -> None:
-    """Table 2: 256^3 cells of three variables of each GPU, on 8 to 16,384 GPUs."""
+    """Simulates Table 2: 256^3 cells of three variables of each GPU, on 8 to 16,384 GPUs."""
     scale(bench, bench.machine(MACHINE), PAIRS)
     if bench.chosen_machine is None:
         scale(bench, bench.machine(SHARED_MACHINE), (OWN,))
 
 
 def scale(bench: SimulatedBench, machine: str, pairs: Iterable[Pair]) -> None:
-    """All sizes on one machine."""
+    """Simulates all numbers of GPUs on one machine."""
     first: dict[tuple[Pair, str], Timed] = {}
     for gpus in bench.choose((*SHOCK_SERVERS, *FURTHER), (8, 64)):
         parts = cube_of(gpus)
@@ -220,7 +220,7 @@ def scale(bench: SimulatedBench, machine: str, pairs: Iterable[Pair]) -> None:
 
 
 def less_than(found: dict[Pair, Simulated], pair: Pair, way: str) -> dict[str, float]:
-    """By which part the mean process needs less time than with the other designs."""
+    """Returns by which fraction the mean process takes less time than with the other designs."""
     mine = found[pair].time(way).mean_s
     return {
         f"less_than_{other.design(way).replace(' ', '_')}": 1 - mine / one.time(way).mean_s
@@ -238,7 +238,7 @@ def emit(
     one: Simulated,
     values: dict[str, float],
 ) -> None:
-    """The line of a case: seconds until the last process was done, and the mean of all."""
+    """Reports the line of a case: seconds until the last process has ended, and the mean of all."""
     time = one.time(way)
     variant = pair.design(way)
     if pair == OWN and load.machine == SHARED_MACHINE:

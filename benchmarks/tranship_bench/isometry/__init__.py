@@ -1,10 +1,11 @@
 """Isometry's evaluation (ICS'18, section 6), simulated on profiles of the paper's clusters.
 
 Each benchmark is one figure or table. Real plans, descriptors, workers and priorities run on
-virtual time; the channels are the profile's throughput functions. Lines say so: ``"simulated":
-true``, and their ``machine`` is the profile. ``checked`` means that every simulated transfer ended
-and that the bytes add up. What the paper measured stands in ``benchmarks/NAME/expected.json``; a
-line that is about it has ``expected``, and ``within`` says whether it agrees.
+virtual time; the channels are the profile's throughput functions. Result lines say so:
+``"simulated": true``, and their ``machine`` is the profile. ``checked`` means that every simulated
+transfer ended and that the bytes add up. The paper's measurements are in
+``benchmarks/NAME/expected.json``; a line with a number to compare has ``expected``, and ``within``
+says whether the two agree.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ BENCHES: dict[str, tuple[str, Body]] = {
 
 
 def run(name: str, *, size: Literal["small", "full"], machine: str | None, report: Report) -> None:
-    """Runs one of them.
+    """Runs one simulated benchmark of Isometry.
 
     Raises:
-        OffError: a result is not what is expected of it; its lines are reported.
-        IncompleteError: a simulated transfer did not end.
+        OffError: A result is not as expected; its lines are reported.
+        IncompleteError: A simulated transfer did not end.
     """
     bench = SimulatedBench(name, size=size, machine=machine, report=report)
     BENCHES[name][1](bench)

@@ -1,9 +1,8 @@
 """The three applications of section 6.5 as transfer patterns with compute tasks.
 
-The paper says what kinds of transfers they make (Table 6 and its text), but neither sizes nor
-times. The sizes here follow from what the applications do; each compute time is a number that
-stands for one partition's work on one node, as the paper counts it, and every application says
-whether it was fitted and to what.
+The paper names their kinds of transfers (Table 6 and its text), but neither sizes nor times. The
+sizes here follow from what the applications do; each compute time stands for one partition's work
+on one node, as the paper counts it. The field `fitted` of an application gives the time's source.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ class Application:
     Attributes:
         name: Name as the paper writes it.
         machine: Machine of the paper's run.
-        stage: host memory of the whole instances that Legion makes for it with Realm.
-        compute_s: time to compute a partition on a node, an iteration.
+        stage: Host memory of the whole instances that Legion makes for it with Realm.
+        compute_s: Seconds that a node computes on a partition in each iteration.
         fitted: Source of `compute_s`: what it was fitted to, or how it was estimated.
-        build: adds the tasks of some iterations on some nodes to a run.
+        build: Function that adds the tasks of some iterations on some nodes to a run.
     """
 
     name: str
@@ -44,7 +43,7 @@ class Application:
 
 
 def iteration_s(run: Run, endings: Endings) -> float:
-    """Mean time of an iteration after the first, which fills the pipeline."""
+    """Returns the mean seconds of an iteration after the first, which fills the pipeline."""
     ends = [max(run.end_s(task) for task in tasks) for tasks in endings]
     return (ends[-1] - ends[0]) / (len(ends) - 1)
 
@@ -57,11 +56,11 @@ EDGES_BYTES = 64 * MEBI
 
 
 def build_pagerank(run: Run, nodes: int, iterations: int, compute_s: float) -> Endings:
-    """Every partition needs the new ranks of all others: each GPU sends its own to every GPU.
+    """Adds PageRank's tasks: each GPU sends the new ranks of its partition to every GPU.
 
     The edges that the GPU's memory has no room for come from pinned memory of its own node in every
-    iteration. Both are large transfers in one layout, as Table 6 says; a node has 15 remote GPUs
-    and itself as ends, which are the 16 paths that the paper counts.
+    iteration. Ranks and edges are large transfers in one layout, as in Table 6; a node has 15
+    remote GPUs and itself as ends, which are the 16 paths that the paper counts.
     """
     values, edges = vector_shape(VALUES_BYTES), vector_shape(EDGES_BYTES)
     endings: Endings = []
@@ -75,7 +74,7 @@ def build_pagerank(run: Run, nodes: int, iterations: int, compute_s: float) -> E
             )
         arrived = [[task] for task in computed]
         for source in range(nodes):
-            # Each node begins with its right neighbour, so that no node is everyone's first.
+            # Each node begins with its right neighbour, so that no node is the first target of all.
             for step in range(1, nodes):
                 target = (source + step) % nodes
                 ends = (memory("FBM", source), memory("FBM", target))
@@ -100,15 +99,15 @@ IMAGE_SHAPE = {"c": 3, "w": 224, "h": 224}
 
 
 def images() -> Shape:
-    """A batch: channels fastest (NHWC) in system memory, width fastest (NCHW) on the GPU."""
+    """Returns a batch: channels fastest (NHWC) in system memory, width fastest on the GPU."""
     return Shape({**IMAGE_SHAPE, "n": IMAGES}, source_layout="F,c,w,h,n", target_layout="F,w,h,c,n")
 
 
 def build_vgg(run: Run, nodes: int, iterations: int, compute_s: float) -> Endings:
-    """Data parallel training: every node owns a part of each layer's parameters.
+    """Adds data-parallel training: every node owns a part of each layer's parameters.
 
-    A batch of images comes from system memory, with a conversion from NHWC to NCHW, and with
-    it the labels; the loss goes back. Then each node sends its gradients of every other node's
+    A batch of images comes from system memory, with a conversion from NHWC to NCHW, together
+    with the labels; the loss goes back. Then each node sends its gradients of every other node's
     part, layer after layer from the last, and gets the new parameters of that part.
     """
     endings: Endings = []
@@ -122,7 +121,7 @@ def build_vgg(run: Run, nodes: int, iterations: int, compute_s: float) -> Ending
 
 
 def vgg_passes(run: Run, node: int, compute_s: float, after: list[int]) -> int:
-    """The forward and the backward pass of a node; the task that ends them."""
+    """Adds a node's forward and backward pass; returns the task that ends the two."""
     system, gpu = memory("SYS", node), memory("FBM", node)
     loaded = run.copy((system, gpu), images(), after=after)
     labels = run.copy((system, gpu), vector_shape(4 * IMAGES), after=after)
@@ -132,7 +131,7 @@ def vgg_passes(run: Run, node: int, compute_s: float, after: list[int]) -> int:
 
 
 def exchange_layers(run: Run, ready: list[list[int]]) -> list[list[int]]:
-    """Every node sends every other one its part of each layer; what each node waits for."""
+    """Adds copies of each layer's parts between all nodes; returns each node's tasks to await."""
     nodes = len(ready)
     arrived: list[list[int]] = [list(tasks) for tasks in ready]
     for _, parameters in reversed(VGG_LAYERS):
@@ -157,7 +156,7 @@ CIRCUIT_GPUS = ("device0", "device1")
 
 
 def build_circuit(run: Run, nodes: int, iterations: int, compute_s: float) -> Endings:
-    """A piece of the circuit on both GPUs of each node; node 0, the master, holds what is shared.
+    """Adds a circuit simulation: a piece on both GPUs of each node, and the shared state on node 0.
 
     Every node computes currents and distributes charges: to its two neighbours (ghost nodes of
     the circuit) and to the master. The master updates the shared circuit nodes and sends
@@ -177,7 +176,7 @@ def build_circuit(run: Run, nodes: int, iterations: int, compute_s: float) -> En
 
 
 def circuit_phase(run: Run, seconds: float, after: list[list[int]]) -> list[list[int]]:
-    """A task on every GPU of every node."""
+    """Adds a compute task on every GPU of every node."""
     return [
         [run.compute(f"node{node}/{gpu}", seconds, after=tasks) for gpu in CIRCUIT_GPUS]
         for node, tasks in enumerate(after)
@@ -185,7 +184,7 @@ def circuit_phase(run: Run, seconds: float, after: list[list[int]]) -> list[list
 
 
 def send_charges(run: Run, currents: list[list[int]]) -> list[list[int]]:
-    """To the neighbours and to the master; what each node waits for."""
+    """Adds copies to the neighbours and the master; returns each node's tasks to await."""
     nodes = len(currents)
     charged = [list(tasks) for tasks in currents]
     for node in range(nodes):
@@ -200,7 +199,7 @@ def send_charges(run: Run, currents: list[list[int]]) -> list[list[int]]:
 
 
 def send_state(run: Run, updated: list[list[int]]) -> list[list[int]]:
-    """From the master to all others; what each node waits for."""
+    """Adds copies from the master to all others; returns each node's tasks to await."""
     arrived = [list(tasks) for tasks in updated]
     for node in range(1, len(updated)):
         for source in CIRCUIT_GPUS:
@@ -214,7 +213,7 @@ def send_state(run: Run, updated: list[list[int]]) -> list[list[int]]:
 
 
 def shared_shape(node: int) -> Shape:
-    """What the pieces of a node share with others."""
+    """Returns the shape of the state that the pieces of a node share with others."""
     return vector_shape(SHARED_BYTES[node % len(SHARED_BYTES)])
 
 

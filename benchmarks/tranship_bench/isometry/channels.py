@@ -1,4 +1,4 @@
-"""Table 5: what each channel of the cluster makes, one direct copy at a time."""
+"""Table 5: the rate of each channel of the cluster, with one direct copy at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
 
 
 def channel_rates(machine: str, source: str, target: str, count: int) -> float:
-    """Simulated seconds of one direct copy of `count` bytes."""
+    """Returns the simulated seconds of one direct copy of `count` bytes."""
     ends = (memory(source), memory(target))
     run = Run(machine, Style("direct copy", planner="simple"))
     run.copy(ends, vector_shape(count), through=list(ends))
@@ -33,7 +33,7 @@ def channel_rates(machine: str, source: str, target: str, count: int) -> float:
 
 
 def table5(bench: SimulatedBench) -> None:
-    """A direct copy over every pair of memories of every row."""
+    """Simulates a direct copy over every pair of memories of every row."""
     machine = bench.machine("sapling")
     count = instance_shape().bytes
     for kind, sources, targets in ROWS:

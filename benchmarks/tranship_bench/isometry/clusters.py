@@ -1,4 +1,4 @@
-"""Clusters of 2 to 100,000 GPUs: what simulating them takes."""
+"""Clusters of 2 to 100,000 GPUs: the cost of simulating them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Pattern = Callable[[Run, int], None]
 
 
 def place(gpu: int) -> str:
-    """A GPU of the cluster by its number."""
+    """Returns the memory of a GPU, by the GPU's number."""
     return f"node{gpu // GPUS_EACH}/device{gpu % GPUS_EACH}"
 
 
 def shift(run: Run, gpus: int) -> None:
-    """Every GPU sends to the one in its place on the next node; within one node, to the next."""
+    """Adds copies from each GPU to its counterpart on the next node; within a node, to the next."""
     step = GPUS_EACH if gpus > GPUS_EACH else 1
     shape = vector_shape(MESSAGE_BYTES)
     for gpu in range(gpus):
@@ -31,7 +31,7 @@ def shift(run: Run, gpus: int) -> None:
 
 
 def halo(run: Run, gpus: int) -> None:
-    """Every GPU sends to both neighbours in a ring: most of it stays within the nodes."""
+    """Adds copies from every GPU to both neighbours in a ring; most stay within the nodes."""
     shape = vector_shape(HALO_BYTES)
     for gpu in range(gpus):
         for target in sorted({(gpu + 1) % gpus, (gpu - 1) % gpus}):
@@ -39,11 +39,11 @@ def halo(run: Run, gpus: int) -> None:
 
 
 def scale(bench: SimulatedBench) -> None:
-    """Both patterns over the range of sizes."""
+    """Simulates both patterns over the range of sizes."""
     machine = bench.machine("h200-8")
     sizes = bench.choose((2, 8, 16, 80, 800, 8_000, 100_000), (2, 8, 16, 160))
     patterns: tuple[tuple[str, Pattern], ...] = (("shift", shift), ("halo", halo))
-    # The peak of memory is that of the process: from small to large, it is each size's own.
+    # The peak of memory is the whole process's: in ascending order, it belongs to each size.
     for gpus in sizes:
         for name, pattern in patterns:
             run = Run(machine, TRANSHIP, nodes=-(-gpus // GPUS_EACH))

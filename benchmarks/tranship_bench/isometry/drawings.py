@@ -1,6 +1,6 @@
 """Pictures of the simulated benchmarks, drawn from their result lines alone.
 
-The paper's numbers are those that the lines expect; they are drawn as black marks.
+Black marks show the paper's numbers, which are the expected values in the lines.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["DRAWINGS", "MEASURED", "draw", "draw_beside"]
 
 MEASURED = "-measured"
-"""How the names of measured figures end."""
+"""Suffix of the names of measured figures."""
 
 INK = "#1f2933"
 MUTED = "#64707d"
@@ -55,12 +55,12 @@ def draw(bench: str, lines: list[Line], path: Path) -> Path:
 
 
 def draw_beside(bench: str, lines: list[Line], simulated: list[Line], path: Path) -> Path:
-    """Draws a measured benchmark, below the paper's machine as it was simulated.
+    """Draws a measured benchmark below the simulation of the paper's machine.
 
     Args:
         bench: Name of the measured benchmark.
-        lines: its lines.
-        simulated: lines of the simulated benchmark of the same figure; there may be none.
+        lines: Lines of the measured benchmark.
+        simulated: Lines of the simulated benchmark of the same figure; there may be none.
         path: Path of the picture.
     """
     from matplotlib import pyplot
@@ -78,7 +78,7 @@ def draw_beside(bench: str, lines: list[Line], simulated: list[Line], path: Path
 
 
 def draw_into(figure: FigureBase, bench: str, lines: list[Line]) -> None:
-    """A picture with its title."""
+    """Draws a picture with its title."""
     words, _, drawing = DRAWINGS[bench]
     machines = ", ".join(dict.fromkeys(line["machine"] for line in lines))
     conditions = lines[0]["conditions"]
@@ -93,7 +93,7 @@ def draw_into(figure: FigureBase, bench: str, lines: list[Line]) -> None:
 
 
 def expected_of(line: Line, measure: str) -> float | None:
-    """The paper's number for a measure of a line, if it has one."""
+    """Returns the paper's number for a measure of a line; None if there is none."""
     for verdict in line.get("expected", ()):
         if verdict["measure"] == measure:
             return float(verdict["value"])
@@ -101,19 +101,19 @@ def expected_of(line: Line, measure: str) -> float | None:
 
 
 def tidy_axes(axes: Axes, grid: str) -> None:
-    """Few lines, behind what matters."""
+    """Reduces the frame and draws a light grid behind the data."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis=grid, alpha=0.3, linewidth=0.6)  # type: ignore[arg-type]
     axes.set_axisbelow(True)
 
 
 def unique(values: Sequence[Any]) -> list[Any]:
-    """Each once, in order of appearance."""
+    """Returns each value once, in the order of first appearance."""
     return list(dict.fromkeys(values))
 
 
 def arrow_text(case: str) -> str:
-    """ "FBM to FBM*" with an arrow, on two lines."""
+    """Returns a case such as "FBM to FBM*" with an arrow, on two lines."""
     source, _, target = case.partition(" to ")
     return f"{source}\n\N{RIGHTWARDS ARROW} {target}"
 
@@ -121,7 +121,7 @@ def arrow_text(case: str) -> str:
 def grouped_bars(
     axes: Axes, lines: list[Line], colours: dict[str, str], note: Callable[[Line], str]
 ) -> None:
-    """A group for each case, a bar in GB/s for each variant, and a note over each bar."""
+    """Draws a group for each case, a bar in GB/s for each variant, and a note over each bar."""
     cases = unique([line["case"] for line in lines])
     variants = unique([line["variant"] for line in lines])
     width = 0.84 / len(variants)
@@ -154,7 +154,7 @@ def grouped_bars(
 
 
 def mark_legend(axes: Axes, words: str, **where: Any) -> None:
-    """A legend with an entry for the paper's marks."""
+    """Draws a legend with an entry for the paper's marks."""
     from matplotlib.lines import Line2D
 
     handles, labels = axes.get_legend_handles_labels()
@@ -163,7 +163,7 @@ def mark_legend(axes: Axes, words: str, **where: Any) -> None:
 
 
 def draw_table5(figure: FigureBase, lines: list[Line]) -> None:
-    """A bar for each pair of memories, the paper's number as a mark on it."""
+    """Draws a bar for each pair of memories, with the paper's number as a mark on it."""
     axes = figure.subplots()
     kinds = unique([line["variant"] for line in lines])
     y = 0.0
@@ -201,7 +201,7 @@ def draw_table5(figure: FigureBase, lines: list[Line]) -> None:
 
 
 def split_by_disk(lines: list[Line]) -> tuple[list[Line], list[Line]]:
-    """Lines that end or begin on no disk, and those that do."""
+    """Returns the lines that neither begin nor end on a disk, and the others."""
     return (
         [line for line in lines if "DSK" not in line["case"]],
         [line for line in lines if "DSK" in line["case"]],
@@ -211,7 +211,7 @@ def split_by_disk(lines: list[Line]) -> tuple[list[Line], list[Line]]:
 def panels(
     figure: FigureBase, parts: tuple[list[Line], list[Line]]
 ) -> list[tuple[Axes, list[Line]]]:
-    """An axes for each part that is not empty, as wide as it has cases."""
+    """Returns axes for each part that is not empty, with widths by the number of cases."""
     filled = [part for part in parts if part]
     widths = [len({line["case"] for line in part}) for part in filled]
     axes = figure.subplots(1, len(filled), squeeze=False, width_ratios=widths)[0]
@@ -219,7 +219,7 @@ def panels(
 
 
 def draw_figure7(figure: FigureBase, lines: list[Line]) -> None:
-    """Throughput of all scenarios; lines show what the network and the disk can do."""
+    """Draws the throughput of all scenarios; lines show the rates of the network and the disk."""
     bare = [line for line in lines if line["variant"] == "direct copy"]
     batches = [line for line in lines if line["variant"] != "direct copy"]
     variants = unique([line["variant"] for line in batches])
@@ -248,7 +248,7 @@ def draw_figure7(figure: FigureBase, lines: list[Line]) -> None:
 
 
 def scale_rates(axes: Axes, lines: list[Line], room: float = 1.3) -> None:
-    """From nothing, so that lengths compare; logarithmic where rates are too far apart for it."""
+    """Sets an axis from zero, so that bars compare; logarithmic if the rates differ too much."""
     rates = [line["gbps"] for line in lines]
     if max(rates) > LOGARITHMIC_FROM * min(rates):
         axes.set_yscale("log")
@@ -261,22 +261,22 @@ def scale_rates(axes: Axes, lines: list[Line], room: float = 1.3) -> None:
 
 
 def is_simulated(lines: list[Line]) -> bool:
-    """Whether nothing was moved for them."""
+    """Returns whether the lines are of a simulation."""
     return bool(lines[0].get("simulated"))
 
 
 def star_text(lines: list[Line]) -> str:
-    """What a star behind a memory means."""
+    """Returns the meaning of a star behind a memory."""
     return "* another node" if is_simulated(lines) else "* another process of this machine"
 
 
 def ratio_note(line: Line) -> str:
-    """How many times as fast as the baseline."""
+    """Returns a line's ratio to its baseline as text; "" if it has none."""
     return f"{line['ratio']:.2f}" if "ratio" in line else ""
 
 
 def draw_figure8(figure: FigureBase, lines: list[Line]) -> None:
-    """Normalised completion times by the number of transfers in progress."""
+    """Draws the normalised completion times by the number of transfers in progress."""
     curves = [line for line in lines if "in_progress" in facts_of(line)]
     best = {line["conditions"]["group"]: line for line in lines if "largest" in line["case"]}
     groups = unique([line["conditions"]["group"] for line in curves])
@@ -326,25 +326,25 @@ LOW_BYTES = 128 << 20
 
 
 def mebibytes(count: int) -> str:
-    """A size in a title."""
+    """Returns a number of bytes in MiB, as text for a title."""
     return f"{count / (1 << 20):.4g} MiB"
 
 
 def facts_of(line: Line) -> dict[str, Any]:
-    """The further numbers of a line: measured lines have them among their conditions."""
+    """Returns the further numbers of a line; measured lines have them among their conditions."""
     facts: dict[str, Any] = line.get("values") or line["conditions"]
     return facts
 
 
 def priority_colours(variants: Sequence[str]) -> dict[str, str]:
-    """Shades for Realm's threads, a colour of its own for first come, ours for priorities."""
+    """Returns shades for Realm's threads, and separate colours for first come and priorities."""
     shades = iter(SHADES)
     fixed = {"tranship": OURS, "tranship, first come": PLANNER_COLOURS["simple"]}
     return {name: fixed.get(name) or next(shades) for name in variants}
 
 
 def draw_completions(axes: Axes, lines: list[Line], colours: dict[str, str]) -> None:
-    """A curve for each variant, with the range over the moments of arrival."""
+    """Draws a curve for each variant, with the range over the moments of arrival."""
     for variant, colour in colours.items():
         part = [line for line in lines if line["variant"] == variant]
         x = [facts_of(line)["in_progress"] for line in part]
@@ -382,7 +382,7 @@ def draw_completions(axes: Axes, lines: list[Line], colours: dict[str, str]) -> 
 
 
 def draw_planners(figure: FigureBase, lines: list[Line]) -> None:
-    """Throughput by planner, with each planner's number."""
+    """Draws the throughput by planner, with each planner's number."""
     for axes, part in panels(figure, split_by_disk(lines)):
         grouped_bars(axes, part, PLANNER_COLOURS, lambda line: rate_text(line["gbps"]))
         scale_rates(axes, part, 1.2)
@@ -402,7 +402,7 @@ def draw_planners(figure: FigureBase, lines: list[Line]) -> None:
 
 
 def rate_text(gbps: float) -> str:
-    """Three digits."""
+    """Returns a rate with three digits."""
     return f"{gbps:.3g}"
 
 
@@ -413,7 +413,7 @@ NODE_WIDTH = 5.2
 
 
 def graph_places(names: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Where memories stand: the second node mirrors the first."""
+    """Returns the positions of memories; the second node mirrors the first."""
     found = {}
     for name in names:
         word = word_of(name)
@@ -423,7 +423,7 @@ def graph_places(names: Sequence[str]) -> dict[str, tuple[float, float]]:
 
 
 def draw_figure10(figure: FigureBase, lines: list[Line]) -> None:
-    """The transfer graph, and the path of each planner on it."""
+    """Draws the transfer graph, and the path of each planner on it."""
     axes = figure.subplots()
     axes.set_axis_off()
     axes.set_aspect("equal")
@@ -456,12 +456,12 @@ def draw_figure10(figure: FigureBase, lines: list[Line]) -> None:
 
 
 def is_loop(edge: dict[str, Any]) -> bool:
-    """Whether a channel leads from a memory to itself."""
+    """Returns whether a channel leads from a memory to itself."""
     return bool(edge["source"] == edge["target"])
 
 
 def flip(name: str) -> str:
-    """The same memory of the other node: the two are alike."""
+    """Returns the same memory of the other node; the two nodes are alike."""
     node, _, rest = name.partition("/")
     return f"{'node1' if node == 'node0' else 'node0'}/{rest}"
 
@@ -469,7 +469,7 @@ def flip(name: str) -> str:
 def draw_step(
     axes: Axes, source: tuple[float, float], target: tuple[float, float], colour: str, above: bool
 ) -> None:
-    """One hop of a path: an arrow that bends away from the other path."""
+    """Draws one hop of a path: an arrow that bends away from the other path."""
     from matplotlib.patches import FancyArrowPatch
 
     arrow = FancyArrowPatch(
@@ -490,7 +490,7 @@ def draw_step(
 def label_step(
     axes: Axes, ends: tuple[tuple[float, float], tuple[float, float]], gbps: float, colour: str
 ) -> None:
-    """The rate of a hop beside its middle."""
+    """Draws the rate of a hop beside its middle."""
     (ax, ay), (bx, by) = ends
     lift = 0.62 if abs(ay - by) < 0.1 else -0.32
     x = (ax + bx) / 2
@@ -508,7 +508,7 @@ def label_step(
 
 
 def draw_graph_nodes(axes: Axes, places: dict[str, tuple[float, float]], loops: set[str]) -> None:
-    """A circle for each memory, two where it has a channel to itself, and a frame a node."""
+    """Draws a circle for each memory, two if it has a channel to itself, and a frame a node."""
     from matplotlib.patches import Circle, FancyBboxPatch
 
     for name, (x, y) in places.items():
@@ -537,7 +537,7 @@ def draw_graph_nodes(axes: Axes, places: dict[str, tuple[float, float]], loops: 
 
 
 def draw_figure12(figure: FigureBase, lines: list[Line]) -> None:
-    """Time an iteration by number of nodes, and below it what this engine cuts."""
+    """Draws the time of an iteration by number of nodes, and below it what this engine saves."""
     names = unique([line["conditions"]["application"] for line in lines])
     grid = figure.subplots(2, len(names), squeeze=False, height_ratios=(3, 2))
     for column, name in enumerate(names):
@@ -553,7 +553,7 @@ def draw_figure12(figure: FigureBase, lines: list[Line]) -> None:
 
 
 def node_axis(axes: Axes, counts: Sequence[int]) -> None:
-    """Numbers of nodes, each twice the one before."""
+    """Labels an axis with numbers of nodes, each twice the one before."""
     axes.set_xscale("log", base=2)
     axes.set_xticks(list(counts), [str(count) for count in counts])
     axes.minorticks_off()
@@ -561,7 +561,7 @@ def node_axis(axes: Axes, counts: Sequence[int]) -> None:
 
 
 def draw_times(axes: Axes, lines: list[Line]) -> None:
-    """Both engines, and the compute time that both pay."""
+    """Draws the times of both engines, and the compute time that is common to both."""
     counts = sorted({line["values"]["nodes"] for line in lines})
     for variant, colour in (("Realm-style", REALM), ("tranship", OURS)):
         part = [line for line in lines if line["variant"] == variant]
@@ -580,7 +580,7 @@ def draw_times(axes: Axes, lines: list[Line]) -> None:
 
 
 def draw_cuts(axes: Axes, lines: list[Line]) -> None:
-    """What of the communication and of the whole is saved; the paper's numbers as marks."""
+    """Draws the savings in communication and in all; marks show the paper's numbers."""
     part = [line for line in lines if "overall_cut" in line["values"]]
     for measure, words, marker in (
         ("overhead_cut", "communication overhead", "o"),
@@ -618,7 +618,7 @@ def draw_cuts(axes: Axes, lines: list[Line]) -> None:
 
 
 def draw_figure13(figure: FigureBase, lines: list[Line]) -> None:
-    """Bars of the transfers' time, with the step from each to the next."""
+    """Draws bars of the transfers' time, with the step from each to the next."""
     axes = figure.subplots()
     colours = (OURS, "#7fb3cc", "#f3c9a8", REALM)
     best = lines[0]["median_s"]
@@ -647,7 +647,7 @@ def draw_figure13(figure: FigureBase, lines: list[Line]) -> None:
 
 
 def draw_table6(figure: FigureBase, lines: list[Line]) -> None:
-    """The table, with the paper's numbers in brackets."""
+    """Draws the table, with the paper's numbers in brackets."""
     axes = figure.subplots()
     axes.set_axis_off()
     columns = (
@@ -686,7 +686,7 @@ def draw_table6(figure: FigureBase, lines: list[Line]) -> None:
 
 
 def draw_scale(figure: FigureBase, lines: list[Line]) -> None:
-    """What simulating takes, by the number of GPUs."""
+    """Draws the cost of a simulation by the number of GPUs."""
     grid = figure.subplots(2, 2)
     measures = (
         ("wall_s", 1.0, "wall time of the simulation, s"),
@@ -718,7 +718,7 @@ def draw_scale(figure: FigureBase, lines: list[Line]) -> None:
 
 
 def draw_figure11(figure: FigureBase, lines: list[Line]) -> None:
-    """GPU to GPU of another process, beside sending by hand."""
+    """Draws the copies between the GPUs of two processes, beside copies by hand."""
     axes = figure.subplots()
     by_hand = {line["variant"]: REALM for line in lines}
     grouped_bars(axes, lines, {**by_hand, "tranship": OURS}, ratio_note)

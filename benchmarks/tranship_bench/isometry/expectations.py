@@ -1,4 +1,4 @@
-"""What the paper measured, from the expected.json of a benchmark, and whether a line agrees."""
+"""The paper's measurements, from the expected.json of a benchmark, and the check of lines."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Expectation:
 
     Attributes:
         case: Case of the lines that are compared; empty: every case.
-        variant: Variant of the lines, likewise.
-        measure: a key of the line, or of its "values".
+        variant: Variant of the lines that are compared; empty: every variant.
+        measure: Key of the line, or of its "values".
         value: Number of the paper, or one that follows from its numbers.
         tolerance: Fraction of `value` by which a line may differ.
-        bound: "near": off to either side; "at least", "at most": off to one side alone.
+        bound: "near": a line may be off to either side; "at least", "at most": to one side alone.
         machine: Profile for which the value holds.
         size: Size of the benchmark for which the value holds; "any": both.
-        reason: why that value, and why that tolerance.
+        reason: Reason for the value and for the tolerance.
     """
 
     case: str
@@ -46,7 +46,7 @@ class Expectation:
     reason: str
 
     def concerns(self, line: Line, size: str) -> bool:
-        """Whether it is about a line."""
+        """Returns whether the expectation applies to a line of a size."""
         return (
             self.case in ("", line["case"])
             and self.variant in ("", line["variant"])
@@ -55,14 +55,14 @@ class Expectation:
         )
 
     def holds(self, measured: float) -> bool:
-        """Whether a measured number agrees."""
+        """Returns whether a measured number agrees."""
         slack = abs(self.value) * self.tolerance
         low = measured >= self.value - slack
         high = measured <= self.value + slack
         return (low or self.bound == "at most") and (high or self.bound == "at least")
 
     def as_line(self) -> dict[str, Any]:
-        """What the result line says of it."""
+        """Returns the expectation's entry in a result line."""
         return {
             "measure": self.measure,
             "value": self.value,
@@ -71,7 +71,7 @@ class Expectation:
         }
 
     def text(self, line: Line, measured: float) -> str:
-        """How a line is off."""
+        """Returns a description of how a line deviates."""
         return (
             f"{line['case']}, {line['variant']}: {self.measure} is {measured:.4g}, expected "
             f"{self.bound} {self.value:.4g} (tolerance {self.tolerance:.1%})"
@@ -79,23 +79,24 @@ class Expectation:
 
 
 def measure_of(line: Line, measure: str) -> float | None:
-    """A number of a line by its name; None if the line has none of that name."""
+    """Returns a number of a line by its name; None if the line has no such number."""
     values: dict[str, Any] = line.get("values", {})
     found = line.get(measure, values.get(measure))
     return float(found) if isinstance(found, int | float) else None
 
 
 def folders() -> list[Path]:
-    """Returns where the files are looked for: in the installed package, then the source tree."""
+    """Returns the folders that are searched: in the installed package, then the source tree."""
     package = Path(__file__).resolve().parents[1]
     return [package / "expected", package.parent]
 
 
 def expectations_of(bench: str) -> list[Expectation]:
-    """What a benchmark expects.
+    """Returns the expectations of a benchmark.
 
     Raises:
-        NotFound: its expected.json is nowhere. Error: it does not read as it should.
+        NotFound: The benchmark has no expected.json.
+        Error: The file is malformed.
     """
     paths = [folder / bench / "expected.json" for folder in folders()]
     path = next((path for path in paths if path.is_file()), None)
@@ -109,7 +110,7 @@ def expectations_of(bench: str) -> list[Expectation]:
 
 
 def parse(text: str, path: Path) -> list[Expectation]:
-    """The entries of an expected.json."""
+    """Returns the entries of an expected.json."""
     try:
         content = json.loads(text)
         entries = content["expect"]
@@ -123,7 +124,7 @@ def parse(text: str, path: Path) -> list[Expectation]:
 
 
 def read_entry(entry: dict[str, Any], content: dict[str, Any]) -> Expectation:
-    """One entry; the machine may be named once for all of them."""
+    """Returns one entry; a machine that the file names once applies to all entries."""
     bound = entry.get("bound", "near")
     size = entry.get("size", "any")
     if bound not in BOUNDS or size not in SIZES:

@@ -1,8 +1,9 @@
 """Figures 7, 9 and 11 measured on this machine: real files, processes and GPUs of this engine.
 
-Cases are named as in the simulated figures. Another process stands for the other node, so what the
-paper sends over InfiniBand crosses the memory of one machine here, or NVLink. Cases whose
-memories are not here are left out, and stderr says which and why. All data are compared.
+Cases are named as in the simulated figures. Another process stands for the other node, so data that
+the paper sends over InfiniBand cross the memory of one machine here, or NVLink. Cases whose
+memories are missing are left out; a note on stderr names each case and the reason. All data are
+compared.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ Ends = tuple[str, str]
 
 
 def form_of(bench: Bench) -> Form:
-    """An instance: 64 MiB in full size, half of the paper's."""
+    """Returns the form of an instance: 64 MiB in full size, half of the paper's."""
     return Form(bench.pick(FULL_POINTS, SMALL_POINTS))
 
 
 @dataclass
 class Batch:
-    """Instances to be transferred at once, from one memory to another."""
+    """Instances that are transferred at once, from one memory to another."""
 
     world: World
     ends: Ends
@@ -61,10 +62,10 @@ class Batch:
 
     @classmethod
     def make(cls, world: World, ends: Ends, forms: tuple[Form, Form], number: int) -> Batch:
-        """With filled sources.
+        """Returns a batch whose sources are filled.
 
         Raises:
-            LackingError: a memory is not here.
+            LackingError: A memory is missing.
         """
         world.need(*ends)
         source = world.here(ends[0], forms[0], number)
@@ -81,12 +82,12 @@ class Batch:
         return sum(store.form.bytes for store in self.source.stores)
 
     def prepare(self) -> None:
-        """Before each repetition."""
+        """Spoils the target and drops source files from the cache, before each repetition."""
         self.target.spoil()
         self.source.forget()
 
     def transfer(self, planner: Any = "automatic") -> None:
-        """All at once, until the last is where it should be."""
+        """Copies all instances at once and waits until the last has reached its target."""
         pairs = zip(self.source.views, self.target.views, strict=True)
         events = [
             self.world.engine.copy(source, target, planner=planner) for source, target in pairs
@@ -100,12 +101,12 @@ class Batch:
         return self.world.engine.plan(self.source.views[0], self.target.views[0], planner=planner)
 
     def variant(self, name: str, work: Callable[[], object], **conditions: Any) -> Variant:
-        """A way to carry the batch."""
+        """Returns a variant that carries the batch by `work`."""
         facts = {"instances": len(self.source.views), **conditions}
         return Variant(name, timed(work), self.target.holds, self.prepare, facts)
 
     def close(self) -> None:
-        """Gives files and exports back."""
+        """Releases files and exports."""
         self.source.close()
         self.target.close()
 
@@ -133,7 +134,7 @@ class WholeHops:
 
     @property
     def path(self) -> str:
-        """The memories that an instance passes through."""
+        """Returns the names of the memories that an instance passes through."""
         source, target = self.batch.ends
         near = [self.batch.world.stage] if self.near else []
         far = [f"{SHARED}*"] if self.far else []
@@ -154,11 +155,11 @@ class WholeHops:
         return hops
 
     def hop(self, source: Any, target: Any) -> None:
-        """One copy of a whole instance."""
+        """Copies one whole instance."""
         self.batch.world.engine.copy(source, target).wait(timeout=WAIT_S)
 
     def transfer(self) -> None:
-        """All instances; as many at a time as there are slots."""
+        """Transfers all instances, as many at a time as there are slots."""
         free = list(range(self.slots))
 
         def carry(number: int) -> None:
@@ -173,7 +174,7 @@ class WholeHops:
         self.batch.target.flush()
 
     def close(self) -> None:
-        """Gives the instances between back."""
+        """Releases the intermediate instances."""
         for stage in (self.near, self.far):
             if stage is not None:
                 stage.close()
@@ -182,10 +183,10 @@ class WholeHops:
 def each_case(
     bench: Bench, world: World, cases: list[Ends], measure: Callable[[Ends], None]
 ) -> None:
-    """Measures what can be; says what cannot, and why.
+    """Measures the possible cases; a note names each other case and the reason.
 
     Raises:
-        SkippedError: nothing can be.
+        SkippedError: No case can be measured.
     """
     missing = 0
     for ends in cases:
@@ -199,7 +200,7 @@ def each_case(
 
 
 def figure7(bench: Bench) -> None:
-    """Several hops at once, beside sequential hops of whole instances."""
+    """Measures several hops at once, beside sequential hops of whole instances."""
     number = bench.pick(FULL_NUMBER, SMALL_NUMBER)
     form = form_of(bench)
     with open_world(bench) as world:
@@ -233,17 +234,17 @@ def figure7(bench: Bench) -> None:
 
 
 def figure9a(bench: Bench) -> None:
-    """The planners in one layout."""
+    """Measures the planners in one layout."""
     compare_planners(bench, PLAIN_PLANNERS, soa=False)
 
 
 def figure9b(bench: Bench) -> None:
-    """The planners with a conversion from AOS to SOA."""
+    """Measures the planners with a conversion from AOS to SOA."""
     compare_planners(bench, ALL_PLANNERS, soa=True)
 
 
 def compare_planners(bench: Bench, planners: tuple[str, ...], *, soa: bool) -> None:
-    """All pairs of memories with all planners: full beside simple, the others beside full."""
+    """Measures all pairs of memories: full beside simple, the other planners beside full."""
     with open_world(bench) as world:
 
         def measure(ends: Ends) -> None:
@@ -260,7 +261,7 @@ def compare_planners(bench: Bench, planners: tuple[str, ...], *, soa: bool) -> N
 
 
 def planned(batch: Batch, planner: str) -> Variant:
-    """The batch as a planner carries it."""
+    """Returns the variant that carries the batch by a planner's path."""
     plan = batch.plan(planner)
     return batch.variant(
         planner, lambda: batch.transfer(planner), path=str(plan), predicted_s=predicted_s(plan)
@@ -280,7 +281,7 @@ def points_for(
     batches: dict[int, Batch],
     soa: bool,
 ) -> int:
-    """So many points that a planner's transfer takes no longer than it may; makes the batch."""
+    """Returns how many points keep a planner's transfer within the time limit; makes the batch."""
     points = form_of(bench).points
     while True:
         if points not in batches:
@@ -292,7 +293,7 @@ def points_for(
 
 
 def measure_rates(bench: Bench, case: str, ways: list[tuple[Batch, Variant]]) -> None:
-    """Repeats ways that carry unequal numbers of bytes in turns; ratios are of rates."""
+    """Repeats variants of unequal numbers of bytes in turns; ratios are of rates."""
     seconds: dict[str, list[float]] = {way.name: [] for _, way in ways}
     for turn in range(bench.pick(2, 1) + 1):
         for _, way in ways:
@@ -310,11 +311,11 @@ BY_HAND = "by hand: whole, fields packed one by one"
 
 
 def figure11(bench: Bench) -> None:
-    """GPU to GPU of another process, in one layout and converted, beside sending by hand.
+    """Measures GPU to GPU of another process, in one layout and converted, beside copies by hand.
 
-    The paper compares with MVAPICH2-GPU; no MPI is used here. By hand means what a program does
-    without this engine's conversions: one strided copy for each field packs an instance in pinned
-    memory, which is sent whole, and the other process copies it to its GPU.
+    The paper compares with MVAPICH2-GPU; no MPI is used here. Copies by hand are those of a
+    program without this engine's conversions: one strided copy for each field packs an instance in
+    pinned memory, which is sent whole, and the other process copies it to its GPU.
     """
     number = bench.pick(FULL_NUMBER, SMALL_NUMBER)
     with open_world(bench) as world:
@@ -344,7 +345,7 @@ def figure11(bench: Bench) -> None:
 
 
 class PackedHops(WholeHops):
-    """Whole hops whose first one packs the fields one by one, if the layouts differ."""
+    """Whole hops of which the first packs the fields one by one, if the layouts differ."""
 
     def __init__(self, batch: Batch, soa: bool) -> None:
         self.soa = soa
@@ -356,7 +357,7 @@ class PackedHops(WholeHops):
             self.far = batch.world.there(SHARED, form, 1) if self.far else None
 
     def hop(self, source: Any, target: Any) -> None:
-        """The fields apart where they have to be packed: into the pinned instance."""
+        """Copies field by field if the hop packs into the pinned instance; else all at once."""
         if not self.soa or self.near is None or target is not self.near.views[0]:
             super().hop(source, target)
             return

@@ -1,7 +1,7 @@
-"""Figure 8 measured: how soon a transfer of high priority ends on this machine.
+"""Figure 8 measured: the time until a transfer of high priority ends on this machine.
 
-Beside this engine's priorities run its own first-come order, and Realm's way: copier threads that
-take the next hop of the highest priority, and move whole instances until they are done.
+This engine's priorities run beside its first-come order and beside Realm's scheme: copier threads
+that take the next hop of the highest priority and move whole instances to the end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ THREADS = (1, 2, 4)
 HELD = 2
 """Transfers whose whole instances fit pinned memory, as in the simulated figure."""
 LOW_TARGETS = 4
-"""Instances that the transfers of low priority move, in turns: more would take more memory."""
+"""Instances that the transfers of low priority move in turns; limited to save memory."""
 HIGH_PRIORITY = 10
 
 BASELINE = "Realm-style, 1 thread"
@@ -38,7 +38,7 @@ GROUPS: dict[str, tuple[Ends, ...]] = {
     "direct": (("ZCM", "FBM"), ("SYS", "SYS*")),
     "multi-hop": (("FBM", "SYS*"), ("DSK", "SYS*")),
 }
-"""Ends of each group; the second where there is no GPU."""
+"""Source and target of each group; the second pair applies where there is no GPU."""
 
 Hop = Callable[[], object]
 
@@ -53,7 +53,7 @@ class Queued:
 
 @dataclass
 class Transfer:
-    """Hops through a slot, one after the other."""
+    """Hops through one slot, one after the other."""
 
     hops_of: Callable[[int], list[Hop]]
     priority: int
@@ -67,7 +67,7 @@ class Copiers:
     """Realm's copier threads (5.1, 6.2).
 
     A transfer gets memory for its instances in the order of submission; its hops then wait for
-    threads by priority. A hop that was begun is ended.
+    threads by priority. A hop that has begun is not interrupted.
     """
 
     def __init__(self, threads: int, slots: int) -> None:
@@ -82,7 +82,7 @@ class Copiers:
             thread.start()
 
     def submit(self, hops_of: Callable[[int], list[Hop]], priority: int = 0) -> Future[None]:
-        """Hops by the slot whose instances they go through."""
+        """Submits a transfer; `hops_of` returns its hops for the slot that holds its instances."""
         with self._changed:
             self._order += 1
             transfer = Transfer(hops_of, priority, self._order)
@@ -123,7 +123,7 @@ class Copiers:
                 transfer.done.set_result(None)
 
     def close(self) -> None:
-        """Ends the threads, after what was submitted."""
+        """Stops the threads after all submitted transfers have ended."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -140,7 +140,7 @@ class Race:
     number: int
 
     def engine(self, at: float, priority: int) -> float:
-        """By this engine; the seconds of the high-priority transfer."""
+        """Runs the race on this engine; returns the seconds of the high-priority transfer."""
         copy = self.low.world.engine.copy
         sources, targets = self.low.source.views, self.low.target.views
         picks = [k % len(sources) for k in range(self.number)]
@@ -155,7 +155,7 @@ class Race:
         return elapsed
 
     def copiers(self, at: float, threads: int, hops: tuple[WholeHops, WholeHops]) -> float:
-        """By copier threads."""
+        """Runs the race on copier threads; returns the seconds of the high-priority transfer."""
         multi = hops[0].near is not None or hops[0].far is not None
         copiers = Copiers(threads, HELD if multi else self.number + 1)
         try:
@@ -176,15 +176,15 @@ class Race:
             copiers.close()
 
     def prepare(self) -> None:
-        """Before each repetition."""
+        """Prepares both batches, before each repetition."""
         self.low.prepare()
         self.high.prepare()
 
     def check(self, case: str) -> None:
-        """After each repetition: the low ones that ran, and the high one.
+        """Compares the low-priority instances that ran, and the high-priority one.
 
         Raises:
-            MismatchError: something arrived changed.
+            MismatchError: Data arrived changed.
         """
         if not self.high.target.holds() or not self.low.target.holds():
             raise MismatchError(f"{case}: what arrived differs from what was sent")
@@ -194,7 +194,7 @@ Style = Callable[[Race, float], float]
 
 
 def figure8(bench: Bench) -> None:
-    """Direct (8a) and over several hops (8b)."""
+    """Measures direct transfers (8a) and transfers over several hops (8b)."""
     with open_world(bench) as world:
         for group, choices in GROUPS.items():
             for ends in choices:
@@ -207,7 +207,7 @@ def figure8(bench: Bench) -> None:
 
 
 def measure_group(bench: Bench, world: World, group: str, ends: Ends) -> None:
-    """All sizes of the urgent transfer beside all numbers of others."""
+    """Measures all sizes of the urgent transfer beside all numbers of other transfers."""
     low_form = Form(bench.pick(LOW_POINTS, SMALL_POINTS))
     numbers = NUMBERS if bench.full else NUMBERS[:2]
     for number in numbers:
@@ -225,7 +225,7 @@ def measure_group(bench: Bench, world: World, group: str, ends: Ends) -> None:
 
 
 def styles(hops: tuple[WholeHops, WholeHops]) -> dict[str, Style]:
-    """Copier threads, first come first served, and priorities."""
+    """Returns the styles: copier threads, first come first served, and priorities."""
     found: dict[str, Style] = {}
     for threads in THREADS:
         name = f"Realm-style, {threads} thread{'s' if threads > 1 else ''}"
@@ -236,7 +236,7 @@ def styles(hops: tuple[WholeHops, WholeHops]) -> dict[str, Style]:
 
 
 def measure_mix(bench: Bench, group: str, race: Race, hops: tuple[WholeHops, WholeHops]) -> None:
-    """Lines of all styles for one mix."""
+    """Reports the lines of all styles for one mix."""
     source, target = race.low.ends
     size = race.high.bytes >> 10
     case = f"{group}, {source} to {target}, {size} KiB, {race.number} in progress"

@@ -1,6 +1,6 @@
-"""The process that stands for the other node: makes instances, exports them, compares them.
+"""The process in place of the other node: makes instances, exports them, compares them.
 
-It reads a request from each line of its input, as JSON, and answers with a line.
+The process reads one JSON request from each line of its input and writes one line in reply.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .real_places import Form, Stores
 
 
 class Neighbourhood(Service):
-    """What it does."""
+    """The requests that the process carries out, one method for each."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self.groups: dict[str, Stores] = {}
-        # The first process takes the first GPU; where there are more, this one has its own.
+        # The first process takes the first GPU; if there are more GPUs, this process has its own.
         self.device = min(1, len(_core.list_gpus(engine._core)[0]) - 1)
 
     def make_stores(
@@ -43,11 +43,11 @@ class Neighbourhood(Service):
         return {}
 
     def stores_hold(self, name: str) -> dict[str, Any]:
-        """Compares instances with what they should hold."""
+        """Compares instances with their expected content."""
         return {"same": self.groups[name].holds()}
 
     def flush_stores(self, name: str) -> dict[str, Any]:
-        """Waits until they are on the disk."""
+        """Waits until the instances are on the disk."""
         self.groups[name].flush()
         return {}
 
@@ -58,7 +58,7 @@ class Neighbourhood(Service):
         return {}
 
     def drop_stores(self, name: str) -> dict[str, Any]:
-        """Ends their export."""
+        """Ends the export of instances."""
         stores = self.groups.pop(name)
         for k in range(len(stores.views)):
             self.engine.withdraw(f"{name}-{k}")

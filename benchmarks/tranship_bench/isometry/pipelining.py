@@ -27,16 +27,18 @@ BANDWIDTHS = (
 )
 
 IN_TURN = Style.realm(stage="pinned0", held=1, name="Realm-style, an instance at a time")
-"""The whole instances on the way take the pinned memory of both nodes: the next transfer waits
-until they are released. This is the paper's 2.2: 3180 / (1 / (1/6418 + 1/2701 + 1/5941))."""
+"""Style in which intermediate whole instances fill the pinned memory of both nodes: the next
+transfer waits until they are released. This is the paper's 2.2:
+3180 / (1 / (1/6418 + 1/2701 + 1/5941)).
+"""
 
 OVERLAPPED = Style.realm(stage="pinned0", name="Realm-style, instances overlap")
-"""The same where pinned memory holds two instances: a node's hops may then run while the other
-node makes the last hop of the instance before. Kept beside the other as the lower bound."""
+"""The same style with pinned memory for two instances: a node's hops may then run while the other
+node makes the last hop of the previous instance. It gives the lower bound beside `IN_TURN`."""
 
 
 def figure7(bench: SimulatedBench) -> None:
-    """8 GB as 64 instances, submitted at once, in all scenarios."""
+    """Simulates 8 GB as 64 instances, submitted at once, in all scenarios."""
     machine = bench.machine("sapling")
     shape = instance_shape()
     number = bench.pick(64, 8)

@@ -1,4 +1,4 @@
-"""The paper's words for memories, the arrays that its benchmarks move, and Realm's ways."""
+"""The paper's names of memories, the arrays that its benchmarks move, and Realm's paths."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORDS = {
     "FBM": "device0",
     "DSK": "file0",
 }
-"""Memories as the paper names them (Table 1), and as profiles do."""
+"""Names of memories in the paper (Table 1), each with its name in profiles."""
 
 INSTANCE_POINTS = 4 << 20
 INSTANCE_FIELDS = 8
@@ -34,7 +34,7 @@ INSTANCE_FIELDS = 8
 
 @dataclass(frozen=True)
 class Shape:
-    """What a copy moves: the extents, the fields, and the layouts of the two sides.
+    """The shape of a copy: the extents, the fields, and the layouts of source and target.
 
     The default layouts are "F" and then the dimensions in order: an array of structures.
     """
@@ -46,7 +46,7 @@ class Shape:
 
     @property
     def bytes(self) -> int:
-        """Size of the array."""
+        """Returns the bytes of the array."""
         point = sum(np.dtype(kind).itemsize for kind in self.fields.values())
         return math.prod(self.extents.values()) * point
 
@@ -58,56 +58,56 @@ class Shape:
 
     @property
     def converts(self) -> bool:
-        """Whether the two sides differ in layout."""
+        """Returns whether source and target differ in layout."""
         return self.layouts[0] != self.layouts[1]
 
 
 def instance_shape(*, converts: bool = False, points: int = INSTANCE_POINTS) -> Shape:
-    """An instance of the paper's microbenchmarks (6.1, 6.3): one dimension, 8 integers a point.
+    """Returns an instance of the microbenchmarks (6.1, 6.3): one dimension, 8 integers a point.
 
     Args:
-        converts: from an array of structures to a structure of arrays.
-        points: extent of the dimension; 4 Mi make 128 MiB.
+        converts: Whether the copy converts an array of structures to a structure of arrays.
+        points: Extent of the dimension; 4 Mi points are 128 MiB.
     """
     fields = {f"f{k}": "i4" for k in range(INSTANCE_FIELDS)}
     return Shape({"x": points}, fields, "F,x", "x,F" if converts else "F,x")
 
 
 def vector_shape(count: int) -> Shape:
-    """A plain vector of `count` bytes, rounded up to whole floats."""
+    """Returns a plain vector of `count` bytes, rounded up to whole floats."""
     return Shape({"x": -(-count // 4)})
 
 
 def memory(word: str, node: int = 0) -> str:
-    """The profile's name: "FBM" on node 0 is "node0/device0"; a star stands for the next node."""
+    """Returns a memory's name in profiles: "FBM" is "node0/device0"; a star adds 1 to `node`."""
     bare = word.rstrip("*")
     return f"node{node + (bare != word)}/{WORDS[bare]}"
 
 
 def node_of(name: str) -> str:
-    """The node of a memory."""
+    """Returns the node of a memory."""
     return name.partition("/")[0]
 
 
 def kind_of(name: str) -> str:
-    """Its kind: the name without node and number."""
+    """Returns the kind of a memory: the name without node and number."""
     return name.partition("/")[2].rstrip("0123456789")
 
 
 def word_of(name: str) -> str:
-    """The paper's word for a memory of a profile."""
+    """Returns the paper's name for a memory of a profile."""
     kinds = {place.rstrip("0123456789"): word for word, place in WORDS.items()}
     return kinds[kind_of(name)]
 
 
 def staged_path(ends: tuple[str, str], stage: str, *, converts: bool = False) -> list[str]:
-    """The memories that Legion goes through with Realm (6.1): host memory next to each end.
+    """Returns the memories of a copy by Legion with Realm (6.1): host memory next to each end.
 
     Args:
-        ends: source and target.
-        stage: host memory that holds the whole instances on the way, such as "host0".
+        ends: Source and target.
+        stage: Host memory that holds the intermediate whole instances, such as "host0".
         converts: Whether the layout changes in a copy within host memory, where the path has a host
-            memory; an instance more is made for it.
+            memory; the conversion needs one more instance.
     """
     source, target = ends
     path = [source]

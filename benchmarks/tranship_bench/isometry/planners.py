@@ -32,17 +32,17 @@ ALL_PLANNERS = ("simple", "full", "spsl", "spdl")
 
 
 def figure9a(bench: SimulatedBench) -> None:
-    """8 GB as 64 instances in the same layout on both sides."""
+    """Simulates 8 GB as 64 instances, in the same layout in source and target."""
     compare(bench, PLAIN_PLANNERS, instance_shape())
 
 
 def figure9b(bench: SimulatedBench) -> None:
-    """The same from an array of structures to a structure of arrays."""
+    """Simulates the same from an array of structures to a structure of arrays."""
     compare(bench, ALL_PLANNERS, instance_shape(converts=True))
 
 
 def compare(bench: SimulatedBench, planners: tuple[str, ...], shape: Shape) -> None:
-    """All pairs of memories with all planners: full beside simple, the others beside full."""
+    """Simulates all pairs of memories: full beside simple, the other planners beside full."""
     machine = bench.machine("sapling")
     number = bench.pick(64, 8)
     small = [pair for pair in PAIRS if pair in (("SYS", "SYS*"), ("SYS", "DSK"), ("FBM", "DSK"))]
@@ -65,7 +65,7 @@ def compare(bench: SimulatedBench, planners: tuple[str, ...], shape: Shape) -> N
 
 
 def transfer_graph(machine: str) -> list[dict[str, Any]]:
-    """Channels inside node 0 and from it to node 1, among the memories that the paper names."""
+    """Returns the channels inside node 0 and from node 0 to node 1 between the paper's memories."""
     channels = json.loads(profiles.load(machine))["channels"]
     edges = []
     for channel in channels:
@@ -78,7 +78,7 @@ def transfer_graph(machine: str) -> list[dict[str, Any]]:
 
 
 def figure10(bench: SimulatedBench) -> None:
-    """One instance between the system memories of two nodes: the paths of both planners."""
+    """Simulates one instance between the system memories of two nodes, by both planners."""
     machine = bench.machine("sapling")
     ends = (memory("SYS"), memory("SYS*"))
     graph = transfer_graph(machine)

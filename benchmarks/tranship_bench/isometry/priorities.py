@@ -1,4 +1,4 @@
-"""Figure 8: how soon a transfer of high priority ends while others are in progress."""
+"""Figure 8: the time until a transfer of high priority ends while others are in progress."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class Mix:
 
     @property
     def name(self) -> str:
-        """What lines call it."""
+        """Returns the case's name in result lines."""
         size = instance_shape(points=self.high_points).bytes >> 20
         source, target = self.ends
         return f"{self.group}, {source} to {target}, {size} MiB, {self.number} in progress"
 
 
 def styles(group: str) -> list[Style]:
-    """Copier threads that take the highest priority first, and this engine.
+    """Returns the styles: copier threads that take the highest priority first, and this engine.
 
     Over several hops, a transfer of high priority also waits until there is memory for its
-    instances: they are made in the order of the program, since priorities are known to the
-    copier threads alone.
+    instances: they are made in the order of the program, since only the copier threads observe
+    priorities.
     """
     held = HELD if group == "multi-hop" else 0
     threads = [
@@ -61,7 +61,7 @@ def styles(group: str) -> list[Style]:
 
 
 def completion_s(machine: str, style: Style, mix: Mix, at: float) -> float:
-    """From the launch of the high-priority transfer to its end."""
+    """Returns the seconds from the launch of the high-priority transfer to its end."""
     ends = (memory(mix.ends[0]), memory(mix.ends[1]))
     run = Run(machine, style)
     before = run.batch(ends, instance_shape(points=LOW_POINTS), mix.number)
@@ -73,7 +73,7 @@ def completion_s(machine: str, style: Style, mix: Mix, at: float) -> float:
 
 
 def arrivals(machine: str, mix: Mix) -> list[float]:
-    """Moments spread evenly over the time of the first transfer of low priority."""
+    """Returns moments spread evenly over the time of the first transfer of low priority."""
     ends = (memory(mix.ends[0]), memory(mix.ends[1]))
     alone = Run(machine, styles(mix.group)[0])
     alone.copy(ends, instance_shape(points=LOW_POINTS))
@@ -82,7 +82,7 @@ def arrivals(machine: str, mix: Mix) -> list[float]:
 
 
 def measure_mix(bench: SimulatedBench, machine: str, mix: Mix) -> Line:
-    """Lines of all styles for one mix; returns this engine's, which comes last."""
+    """Reports the lines of all styles for one mix; returns this engine's, which comes last."""
     moments = arrivals(machine, mix)
     baseline_s = 0.0
     line: Line = {}
@@ -109,7 +109,7 @@ def measure_mix(bench: SimulatedBench, machine: str, mix: Mix) -> Line:
 
 
 def figure8(bench: SimulatedBench) -> None:
-    """Direct (8a) and over several hops (8b), and which case is cut most."""
+    """Simulates direct (8a) and multi-hop transfers (8b); reports the case with the largest cut."""
     machine = bench.machine("sapling")
     numbers = bench.choose((1, 2, 4, 8, 16, 32), (4,))
     for group, ends in (("direct", ("ZCM", "FBM")), ("multi-hop", ("FBM", "FBM*"))):

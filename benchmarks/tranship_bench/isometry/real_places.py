@@ -40,7 +40,7 @@ GPU_WORDS = ("FBM", "ZCM")
 
 
 class LackingError(Exception):
-    """A memory of the case is not here; the text says which and why."""
+    """A memory of the case is missing; the text names the memory and the reason."""
 
 
 @lru_cache(maxsize=2)
@@ -51,7 +51,7 @@ def first_content(points: int) -> Array:
 
 @dataclass(frozen=True)
 class Form:
-    """How many points an instance has, and how they lie: AOS, or SOA."""
+    """Number of points of an instance, and its layout: AOS or SOA."""
 
     points: int
     soa: bool = False
@@ -63,16 +63,16 @@ class Form:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """In memory, C order."""
+        """Returns the shape in memory, in C order."""
         return (FIELDS, self.points) if self.soa else (self.points, FIELDS)
 
     @property
     def layout(self) -> str:
-        """Fastest first."""
+        """Returns the layout, the fastest term first."""
         return "F, x, c" if self.soa else "F, c, x"
 
     def content(self, number: int) -> Array:
-        """Returns instance `number` as it lies in memory; every process can make it."""
+        """Returns instance `number` in its memory order; every process can make it."""
         array = first_content(self.points) + np.uint32(number)
         return np.ascontiguousarray(array.T) if self.soa else array
 
@@ -83,13 +83,13 @@ class Group(Protocol):
     views: list[Any]
 
     def spoil(self) -> None:
-        """So that copies that do nothing are found out."""
+        """Spoils all instances, so that copies that do nothing are detected."""
 
     def holds(self) -> bool:
-        """Whether each instance holds its content."""
+        """Returns whether each instance holds its content."""
 
     def flush(self) -> None:
-        """Waits until they are where they should be."""
+        """Waits until all instances have reached their memory, such as the disk."""
 
 
 class Store:
@@ -117,7 +117,7 @@ class Store:
         self.view = self.array.transpose((1, 0)) if form.soa else self.array
 
     def fill(self, number: int) -> None:
-        """With the content of instance `number`, not by an engine's copy."""
+        """Fills the instance with content `number`, without a copy of the engine."""
         content = self.form.content(number)
         if self.file is not None:
             write_file(self.path, content, content.nbytes)
@@ -127,7 +127,7 @@ class Store:
             np.copyto(self.array, content)
 
     def spoil(self) -> None:
-        """Fills it with the pattern."""
+        """Fills the instance with the pattern."""
         if self.file is not None:
             spoil_file(self.path)
         elif self.side is not None:
@@ -136,9 +136,10 @@ class Store:
             spoil(self.array)
 
     def holds(self, number: int) -> bool:
-        """Whether it holds the content of instance `number`; a file on the disk, not in the cache.
+        """Returns whether the instance holds content `number`.
 
-        GPU memory is read by bare copies of the driver.
+        Files are read from the disk, not from the page cache; GPU memory is read by bare copies of
+        the driver.
         """
         content = self.form.content(number)
         if self.file is not None:
@@ -148,12 +149,12 @@ class Store:
         return same(self.array, content)
 
     def flush(self) -> None:
-        """Waits for the disk."""
+        """Waits until the instance is on the disk."""
         if self.file is not None:
             self.file.flush()
 
     def close(self) -> None:
-        """Removes its file."""
+        """Removes the instance's file."""
         if self.file is not None:
             self.path.unlink(missing_ok=True)
 
@@ -177,38 +178,38 @@ class Stores:
         self.views = [store.view for store in self.stores]
 
     def fill(self) -> None:
-        """Each with its own content."""
+        """Fills each instance with its own content."""
         for k, store in enumerate(self.stores):
             store.fill(k)
 
     def forget(self) -> None:
-        """Drops files from the page cache: reading them finds the disk."""
+        """Drops files from the page cache, so that reads reach the disk."""
         for store in self.stores:
             if store.file is not None:
                 forget(store.path)
 
     def spoil(self) -> None:
-        """All of them."""
+        """Spoils all instances."""
         for store in self.stores:
             store.spoil()
 
     def holds(self) -> bool:
-        """Whether each has its content."""
+        """Returns whether each instance has its content."""
         return all(store.holds(k) for k, store in enumerate(self.stores))
 
     def flush(self) -> None:
-        """All of them."""
+        """Waits until all instances are on the disk."""
         for store in self.stores:
             store.flush()
 
     def close(self) -> None:
-        """Removes their files."""
+        """Removes the instances' files."""
         for store in self.stores:
             store.close()
 
 
 class Neighbour(Program):
-    """A process with an engine, in the place of another node, and the connection to it."""
+    """A process with an engine in place of another node, and the connection to it."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(
@@ -219,7 +220,7 @@ class Neighbour(Program):
         self.peer: Peer = engine.connect(self.answer()["contact"])
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """As Program does, from any thread."""
+        """Sends a request and waits for its answer; any thread may call it."""
         with self._asking:
             return super().ask(do, **arguments)
 
@@ -242,19 +243,19 @@ class FarStores:
         self.views = [other.peer[f"{self.name}-{k}"] for k in range(count)]
 
     def spoil(self) -> None:
-        """All of them."""
+        """Spoils all instances."""
         self.other.ask("spoil_stores", name=self.name)
 
     def holds(self) -> bool:
-        """As the other process finds them."""
+        """Returns whether each instance has its content, as the other process compares it."""
         return bool(self.other.ask("stores_hold", name=self.name)["same"])
 
     def flush(self) -> None:
-        """All of them."""
+        """Waits until all instances are on the disk."""
         self.other.ask("flush_stores", name=self.name)
 
     def move(self, number: int, target: FarStores, target_number: int) -> None:
-        """The other process copies one of its instances into another, and waits."""
+        """Has the other process copy one of its instances into another, and waits."""
         self.other.ask(
             "move",
             source=self.name,
@@ -264,14 +265,14 @@ class FarStores:
         )
 
     def close(self) -> None:
-        """Ends their export."""
+        """Ends the export of the instances."""
         self.views = []
         self.other.ask("drop_stores", name=self.name)
 
 
 @dataclass
 class World:
-    """What a measured figure moves data between: an engine here, one there, and a folder."""
+    """The ends of measured transfers: an engine here, one in another process, and a folder."""
 
     engine: Engine
     other: Neighbour
@@ -281,26 +282,30 @@ class World:
     made: int = 0
 
     def name(self) -> Path:
-        """Where the files of new instances would lie; their name in the other process."""
+        """Returns a new path for instances, which is also their name in the other process."""
         self.made += 1
         return self.folder / f"instances{self.made}"
 
     def need(self, *words: str) -> None:
-        """@error LackingError if one of the memories is not here."""
+        """Checks that the memories exist.
+
+        Raises:
+            LackingError: One of the memories is missing.
+        """
         for word in words:
             if word.rstrip("*") in GPU_WORDS and self.gpus == 0:
                 raise LackingError(f"{word} is memory of a GPU: {self.no_gpus_because}")
 
     def here(self, word: str, form: Form, count: int) -> Stores:
-        """Instances of this process."""
+        """Returns new instances of this process."""
         self.need(word)
         return Stores(self.engine, word, form, count, self.name())
 
     def there(self, word: str, form: Form, count: int) -> FarStores:
-        """Instances of the other process.
+        """Returns new instances of the other process.
 
         Raises:
-            LackingError: that process cannot make or export them.
+            LackingError: That process cannot make or export the instances.
         """
         self.need(word)
         try:
@@ -309,19 +314,19 @@ class World:
             raise LackingError(f"{word}: {error}") from error
 
     def group(self, word: str, form: Form, count: int) -> Stores | FarStores:
-        """Instances of either, by the star."""
+        """Returns new instances of this process, or of the other one if the word ends in a star."""
         place = self.there if word.endswith("*") else self.here
         return place(word, form, count)
 
     @property
     def stage(self) -> str:
-        """The memory of whole instances next to GPUs and files."""
+        """Returns the memory of intermediate whole instances next to GPUs and files."""
         return "ZCM" if self.gpus else "SYS"
 
 
 @contextmanager
 def open_world(bench: Bench) -> Iterator[World]:
-    """Two processes, with lines that say what their GPUs are."""
+    """Yields two processes, with lines that describe their GPUs."""
     with (
         tempfile.TemporaryDirectory(prefix="tranship-bench-") as folder,
         Engine() as engine,

@@ -13,18 +13,18 @@ __all__ = ["figure12", "figure13", "table6"]
 ITERATIONS = 4
 
 FULL_FROM_BYTES = 16_000_000
-"""The paper's threshold between the planners (4.4). Table 6 counts with it; elsewhere predicted
-cost decides."""
+"""The paper's threshold in bytes between the planners (4.4). Table 6 counts with it; elsewhere
+predicted cost decides."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """An application on a number of nodes, an iteration.
+    """One iteration of an application on a number of nodes.
 
     Attributes:
-        iteration_s: all of it.
-        overhead_s: Seconds that are not computing, as the paper counts communication.
-        bytes: moved.
+        iteration_s: Seconds of the iteration.
+        overhead_s: Seconds without computing, which the paper counts as communication.
+        bytes: Bytes moved.
     """
 
     iteration_s: float
@@ -33,7 +33,7 @@ class Measured:
 
 
 def measure(application: Application, machine: str, nodes: int, style: Style) -> Measured:
-    """Simulates some iterations; the mean of all but the first."""
+    """Simulates some iterations and returns the mean of all but the first."""
     run = Run(machine, style, nodes=nodes)
     endings = application.build(run, nodes, ITERATIONS, application.compute_s)
     run.finish()
@@ -42,12 +42,12 @@ def measure(application: Application, machine: str, nodes: int, style: Style) ->
 
 
 def realm_style(application: Application) -> Style:
-    """The application with Realm's own DMA threads, one a node."""
+    """Returns the style with Realm's own DMA threads, one a node."""
     return Style.realm(stage=application.stage)
 
 
 def figure12(bench: SimulatedBench) -> None:
-    """Weak scaling of the three applications: this engine beside Realm-style transfers."""
+    """Simulates weak scaling of the three applications, this engine beside Realm's style."""
     for application in APPLICATIONS:
         machine = bench.machine(application.machine)
         largest = 64 if application.name == "Circuit" else 16
@@ -59,7 +59,7 @@ def figure12(bench: SimulatedBench) -> None:
 def scale_application(
     bench: SimulatedBench, application: Application, machine: str, nodes: int
 ) -> None:
-    """The lines of one application on one number of nodes."""
+    """Reports the lines of one application on one number of nodes."""
     realm = measure(application, machine, nodes, realm_style(application))
     ours = measure(application, machine, nodes, TRANSHIP)
     for style, found in (("Realm-style", realm), ("tranship", ours)):
@@ -86,7 +86,7 @@ def scale_application(
 
 
 def figure13(bench: SimulatedBench) -> None:
-    """PageRank on 16 nodes: the transfers, with optimisations taken away one after the other."""
+    """Simulates PageRank on 16 nodes: transfers alone, with fewer and fewer optimisations."""
     application = replace(APPLICATIONS[0], compute_s=0.0)
     machine = bench.machine(application.machine)
     nodes = bench.pick(16, 4)
@@ -125,7 +125,7 @@ class Planned:
 
 
 def table6(bench: SimulatedBench) -> None:
-    """Paths planned on 16 nodes, and that later iterations plan no new ones."""
+    """Counts paths planned on 16 nodes, and verifies that later iterations plan no new ones."""
     nodes = bench.pick(16, 4)
     for application in APPLICATIONS:
         machine = bench.machine(application.machine)
@@ -135,7 +135,7 @@ def table6(bench: SimulatedBench) -> None:
 
 
 def planned_run(application: Application, machine: str, nodes: int, iterations: int) -> Run:
-    """A simulated run of some iterations."""
+    """Returns a simulated run of some iterations."""
     run = Run(machine, replace(TRANSHIP, full_from_bytes=FULL_FROM_BYTES), nodes=nodes)
     application.build(run, nodes, iterations, application.compute_s)
     run.finish()
@@ -143,7 +143,7 @@ def planned_run(application: Application, machine: str, nodes: int, iterations: 
 
 
 def plans_made(run: Run) -> int:
-    """By all planners."""
+    """Returns the number of plans by all planners."""
     statistics = run.simulation.statistics
     names = ("planned_full", "planned_simple", "planned_other")
     return sum(int(statistics[name]) for name in names)
@@ -152,7 +152,7 @@ def plans_made(run: Run) -> int:
 def count_paths(
     bench: SimulatedBench, application: Application, runs: tuple[Run, Run], nodes: int
 ) -> None:
-    """The lines of the master and of the node that planned most besides."""
+    """Reports the lines of the master and of the other node that planned most."""
     first, later = runs
     own = first.simulation.statistics["planned_by_node"]
     paper = paths_by_node(first)
@@ -186,7 +186,7 @@ def count_paths(
 
 
 def paths_by_node(run: Run) -> dict[str, Planned]:
-    """The paper's count."""
+    """Returns the numbers of paths by node, counted as in the paper."""
     largest: dict[tuple[tuple[str, str], tuple[str, str]], int] = {}
     for ends, shape in run.copies.values():
         key = (ends, shape.layouts)

@@ -1,4 +1,4 @@
-"""What simulated benchmarks share: runs that are verified, and lines held against the paper."""
+"""Parts that simulated benchmarks share: verified runs, and lines compared with the paper."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["TRANSHIP", "IncompleteError", "OffError", "Run", "SimulatedBench", "
 
 
 class OffError(Exception):
-    """A simulated result is not what the paper or the design asks for; all lines are reported."""
+    """A simulated result differs from the paper's or the design's value; all lines are reported."""
 
 
 class IncompleteError(Exception):
@@ -33,15 +33,15 @@ class Style:
 
     Attributes:
         name: Name in result lines.
-        planner: who chooses the path, unless `stage` does.
+        planner: Planner that chooses the path, unless `stage` is set.
         stage: Host memory next to each end that the path goes through, as with Legion.
-        whole: each hop is a transfer of its own that starts when the one before has ended, through
-            instances as large as the array.
-        copier_threads: most hops in progress on a node, without regard to channels; 0: no limit.
-        held: copies that memory has room for: as the host runtime makes whole instances in the
-            order of the program, a copy starts when all but `held - 1` before it have ended;
-            0: no limit.
-        full_from_bytes: "automatic" plans fully from this size on; 0: by predicted cost.
+        whole: Whether each hop is a transfer of its own that starts when the previous one has
+            ended, through instances as large as the array.
+        copier_threads: Most hops in progress on a node, over all channels; 0: no limit.
+        held: Number of copies that memory has room for: as the host runtime makes whole instances
+            in the order of the program, a copy starts when all but `held - 1` before it have
+            ended; 0: no limit.
+        full_from_bytes: Size from which "automatic" plans fully; 0: by predicted cost.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Style:
         held: int = 0,
         name: str = "Realm-style",
     ) -> Style:
-        """Sequential hops of whole instances, moved by copier threads (sections 5.1, 6.1)."""
+        """Returns sequential hops of whole instances, moved by copier threads (5.1, 6.1)."""
         return cls(name, "simple", stage, whole=True, copier_threads=threads, held=held)
 
 
@@ -96,9 +96,9 @@ class Run:
         through: list[str] | None = None,
         lanes: int = 1,
     ) -> int:
-        """A copy from `ends[0]` to `ends[1]`; its number.
+        """Adds a copy from `ends[0]` to `ends[1]` and returns its number.
 
-        `through` forces the path, `lanes` are most paths that it may use at once.
+        `through` forces the path; `lanes` is the largest number of paths in use at once.
         """
         if through is None and self.style.stage:
             through = staged_path(ends, self.style.stage, converts=shape.converts)
@@ -127,19 +127,19 @@ class Run:
     def compute(
         self, place: str, seconds: float, *, after: Sequence[int] = (), at: float = 0.0
     ) -> int:
-        """A task of `seconds` at a place; its number."""
+        """Adds a task of `seconds` at a place and returns its number."""
         self.count += 1
         return int(self.simulation.compute(place, seconds, after=list(after), at=at))
 
     def batch(self, ends: tuple[str, str], shape: Shape, number: int) -> list[int]:
-        """`number` copies of the same kind, as far as the style allows at once."""
+        """Adds `number` copies of one kind, as many at once as the style allows."""
         tasks: list[int] = []
         for _ in range(number):
             tasks.append(self.copy(ends, shape, after=self.room_after(tasks)))
         return tasks
 
     def room_after(self, tasks: Sequence[int]) -> list[int]:
-        """What a copy that comes after `tasks` must wait for until memory has room for it."""
+        """Returns the tasks that free memory for a copy that comes after `tasks`."""
         held = self.style.held
         return [tasks[-held]] if 0 < held <= len(tasks) else []
 
@@ -163,15 +163,15 @@ class Run:
         return float(times[:, 1].max())
 
     def seconds_of(self, task: int) -> float:
-        """From the start of a task to its end."""
+        """Returns the seconds from the start of a task to its end."""
         return self.end_s(task) - float(self.simulation.begin_s(task))
 
     def end_s(self, task: int) -> float:
-        """When a task ended."""
+        """Returns the time at which a task ended."""
         return float(self.simulation.end_s(task))
 
     def path_of(self, task: int) -> list[str]:
-        """The memories that a copy passed through."""
+        """Returns the memories that a copy passed through."""
         hops = self.simulation.plan(task)["hops"]
         return [hops[0]["source"], *(hop["target"] for hop in hops)]
 
@@ -193,21 +193,21 @@ class SimulatedBench:
         self._off: list[str] = []
 
     def machine(self, paper: str) -> str:
-        """The profile to simulate: the user's, or else the paper's."""
+        """Returns the profile to simulate: the user's, or else the paper's."""
         chosen = self.chosen_machine or paper
         self._machines.add(chosen)
         return chosen
 
     def pick(self, full: int, small: int) -> int:
-        """A number for the full size and one for the small."""
+        """Returns the number for the size that runs."""
         return full if self.size == "full" else small
 
     def choose(self, full: Iterable[Any], small: Iterable[Any]) -> list[Any]:
-        """Cases for the full size and for the small."""
+        """Returns the cases for the size that runs."""
         return list(full if self.size == "full" else small)
 
     def say(self, text: str) -> None:
-        """Talks to the user, on stderr."""
+        """Prints a note for the user on stderr."""
         print(f"bench {self.name}: {text}", file=sys.stderr)
 
     def emit(
@@ -222,17 +222,17 @@ class SimulatedBench:
         values: dict[str, float] | None = None,
         conditions: dict[str, Any] | None = None,
     ) -> Line:
-        """Reports a line of runs that ended and whose bytes add up, and judges it.
+        """Reports a line of runs that ended and whose bytes add up, and checks the expected values.
 
         Args:
-            case: what was moved.
-            variant: how.
-            machine: the profile that was simulated.
-            count: bytes; 0 where the line is not about a rate.
-            seconds: simulated, unless the conditions say otherwise.
-            against: the baseline's name and its median seconds.
-            values: further numbers.
-            conditions: what to know about the line.
+            case: Description of the data that were moved.
+            variant: Name of the style or design.
+            machine: Profile that was simulated.
+            count: Bytes moved; 0 where the line is not about a rate.
+            seconds: Simulated seconds, unless the conditions say otherwise.
+            against: Name of the baseline and its median seconds.
+            values: Further numbers.
+            conditions: Conditions of the line.
         """
         median_s = statistics.median(seconds)
         line: Line = {
@@ -258,7 +258,7 @@ class SimulatedBench:
         return line
 
     def judge(self, line: Line) -> None:
-        """Says in the line what was expected of it, and whether it is so."""
+        """Writes into the line what was expected of it, and whether the line agrees."""
         verdicts: list[dict[str, Any]] = []
         for each in self._expectations:
             measured = measure_of(line, each.measure)
@@ -277,7 +277,7 @@ class SimulatedBench:
         """Ends the benchmark.
 
         Raises:
-            OffError: lines were off, or none was about something that is expected.
+            OffError: A line was off, or an expectation applied to no line.
         """
         missing = [
             f"no line shows {each.measure} of {each.case or 'any case'}, {each.variant or 'any'}"

@@ -1,4 +1,4 @@
-// Small transfers straight between two processes' memories.
+// Small transfers directly between the memories of two processes.
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -12,23 +12,24 @@
 namespace tranship::fabric {
 namespace {
 
-// The kernel pins each page that it copies, so that on one thread this way loses to the slots as
-// requests grow.
+// The kernel pins each page that it copies, so that on one thread a direct transfer becomes slower
+// than the slots as requests grow.
 constexpr std::int64_t direct_bytes_max = 16 * 1024;
 constexpr std::int64_t direct_runs_max = 16;
-/// Runs from which on several threads gain more than the kernel's work for each run costs.
+/// Shortest run, in bytes, for which several threads gain more than the kernel's work for each run
+/// costs.
 constexpr std::int64_t long_run_bytes = 16 * 1024;
-/// Requests from which on a thread that has to be woken is worth it.
+/// Smallest request, in bytes, that is worth waking another thread for.
 constexpr std::int64_t long_request_bytes = 256 * 1024;
 constexpr std::size_t batch_runs_max = 64;
 
-/// Collects runs and moves as many at once as a system call takes.
+/// Collects runs, and moves as many at once as a system call accepts.
 class Mover {
  public:
   Mover(pid_t pid, bool write, std::byte* local, std::uint64_t remote)
       : pid_(pid), write_(write), local_base_(local), remote_base_(remote) {}
 
-  /// False if not every byte was moved.
+  /// Moves the runs of a nest. Returns false if not every byte was moved.
   bool move(const LoopNest& nest) {
     return for_each_run(nest, [&](std::int64_t source, std::int64_t target) {
       return add(source, target, nest.element_bytes);
@@ -110,14 +111,14 @@ bool Requester::in_use() const {
   });
 }
 
-/// What begin_use() has counted, until it is destroyed.
+/// A use that begin_use() has counted; its destructor ends the use.
 struct Requester::Use {
   explicit Use(std::shared_ptr<SharedMemory> m, Lease& l) : memory(std::move(m)), lease(l) {}
   ~Use() { lease.users.fetch_sub(1, std::memory_order_seq_cst); }
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
 
-  std::shared_ptr<SharedMemory> memory;  ///< That the lease lies in.
+  std::shared_ptr<SharedMemory> memory;  ///< The memory in which the lease lies.
   Lease& lease;
 };
 
@@ -159,8 +160,8 @@ std::optional<Status> Requester::move_directly(const Transfer& transfer) {
   bool all = true;
   for (const LoopNest& nest : request.nests) all = all && mover.move(nest);
   all = all && mover.flush();
-  // Anything but a complete copy is left to a command: it is carried out again, from the start,
-  // or fails with a reason.
+  // Unless the copy is complete, it is left to a command, which carries it out again from the
+  // start, or fails with a reason.
   if (!all) return std::nullopt;
   return Status{};
 }

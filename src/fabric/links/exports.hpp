@@ -27,7 +27,8 @@ struct ExportedArray {
   bool writable = true;
   /// The shared memory that the place lies in, which peers on this machine map; null: none.
   std::shared_ptr<SharedMemory> memory;
-  /// By which a process of this machine opens an attachment by itself; opaque to the fabric.
+  /// The handle by which a process of this machine opens an attachment by itself; opaque to the
+  /// fabric.
   std::string ipc_handle{};
 };
 
@@ -52,8 +53,7 @@ class Export {
   int users_ = 0;  ///< guarded by the table's mutex
 };
 
-/// The exports by name and id, at most exports_max.
-/// Threads: all. Cost: a mutex and a scan or an index.
+/// The exports by name and id; at most exports_max.
 class ExportTable {
  public:
   /// @error invalid_argument if a value is not usable or the name is taken; out_of_memory if full
@@ -62,16 +62,16 @@ class ExportTable {
   std::shared_ptr<const Export> find(const std::string& name) const;
   std::vector<std::string> names() const;
 
-  /// Finds the export and counts the caller as its user until release().
+  /// Finds an export and counts the caller as its user until release().
   std::shared_ptr<Export> use(std::uint64_t id);
   void release(Export& one);
 
-  /// Takes an export out of the table: use() finds it no longer, and find() neither. Null if there
-  /// is none of that name.
+  /// Removes an export from the table: use() and find() no longer return it. Null if there is no
+  /// export of that name.
   std::shared_ptr<Export> remove(const std::string& name);
 
-  /// The same, and keeps the name until end_withdrawal(): add() refuses it, and a further call
-  /// returns the same export.
+  /// Removes an export as remove() does, and reserves its name until end_withdrawal(): add()
+  /// refuses the name, and a further call returns the same export.
   std::shared_ptr<Export> begin_withdrawal(const std::string& name);
   void end_withdrawal(const Export& one);
 
@@ -81,10 +81,10 @@ class ExportTable {
  private:
   std::shared_ptr<Export> take(const std::string& name);
 
-  mutable std::mutex mutex_;  ///< guards what follows
+  mutable std::mutex mutex_;  ///< guards all following members
   std::condition_variable unused_;
   std::vector<std::shared_ptr<Export>> slots_;                  ///< by index; empty where free
-  std::map<std::string, std::shared_ptr<Export>> withdrawing_;  ///< Peers still use them.
+  std::map<std::string, std::shared_ptr<Export>> withdrawing_;  ///< Removed, but still in use.
   std::uint64_t generation_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Keeps memory from its next user while a lost requester may still touch it.
+// Fences around memory that a lost requester may still access.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ class LeaseGrants {
   explicit LeaseGrants(SlotSegment segment) : segment_(std::move(segment)) {}
 
   void grant(int index, std::uint64_t export_id);
-  /// From now on no copy begins under this lease.
+  /// Ends a lease: no copy begins under it any more.
   void end(int index);
   void end_all();
   bool in_use(int index) const;
@@ -45,17 +45,17 @@ class Fences {
   struct Fence {
     RequesterId requester;
     bool cleanly = false;
-    LeaseGrants leases;                  ///< None over a network.
+    LeaseGrants leases;                  ///< Empty over a network.
     std::shared_ptr<SlotServer> server;  ///< Null: none was started.
-    FileDescriptor pidfd;                ///< None: its process cannot be watched.
+    FileDescriptor pidfd;                ///< Empty: the requester's process cannot be watched.
     std::string label;
   };
 
-  /// Ends the requester's leases, and raises a fence if copies of it are under way. Returns whether
-  /// it raised one.
+  /// Ends the requester's leases, and raises a fence if copies of the requester are under way.
+  /// Returns whether a fence was raised.
   bool raise(Fence fence);
 
-  /// Removes the fences whose requesters can touch nothing any more, and calls `lifted` with each.
+  /// Removes the fences whose requesters can access nothing any more, and calls `lifted` with each.
   void look(const std::function<void(const Fence&)>& lifted);
 
   bool in_use(int export_index) const;

@@ -64,7 +64,7 @@ void Link::withdraw(std::uint64_t export_id) {
       auto array = weak.lock();
       if (array && array->remote().id == export_id) concerned.push_back(std::move(array));
     }
-    // An honest peer does not withdraw more while a lookup lasts.
+    // A well-behaved peer does not withdraw more exports while a lookup lasts.
     const bool room = withdrawn_.size() < static_cast<std::size_t>(exports_max);
     if (lookups_ > 0 && room) withdrawn_.insert(export_id);
   }

@@ -1,4 +1,4 @@
-// An array of another process, as a request's attachment.
+// Arrays of other processes, as attachments of requests.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace tranship::fabric {
 
-/// A process that this one connected to.
+/// A process to which this one has connected.
 struct PeerId {
   std::uint64_t value = 0;
   auto operator<=>(const PeerId&) const = default;
@@ -26,28 +26,27 @@ struct PeerId {
 
 class RemoteArray;
 
-/// A connection as its requests see it. Lives as long as an array of it does; after the connection
-/// has ended every request fails with the reason.
-/// Threads: all; the public fields do not change once other threads have the link.
+/// A connection, as its requests see it. Lives as long as any array of it; after the connection has
+/// ended, every request fails with the reason.
 struct Link : std::enable_shared_from_this<Link> {
   PeerId peer;
   std::string label;  ///< the peer in messages: host, pid, contact
-  std::string way;    ///< how bytes travel, and why not in a faster way
+  std::string way;    ///< how bytes travel, and why no faster way is used
   Identity identity;
   LinkMode mode = LinkMode::network;
   bool direct = false;                           ///< process_vm_writev works
-  std::shared_ptr<BulkCarrier::Peer> carrier{};  ///< Moves bytes beside the wire; null: none does.
+  std::shared_ptr<BulkCarrier::Peer> carrier{};  ///< Moves bytes outside the wire; null: none.
   CopyNests copy;
   std::shared_ptr<SharedMemory> bell_memory;
   std::shared_ptr<Requester> requester;
 
   Bell& bell() const { return *reinterpret_cast<Bell*>(bell_memory->data()); }
 
-  /// Begins a lookup, which lasts until the last reference to what it returns is gone: a withdrawal
+  /// Begins a lookup, which lasts until the last reference to the result is released: a withdrawal
   /// that is announced between the reply and add_array() is remembered until then.
   std::shared_ptr<void> begin_lookup();
-  /// Makes the array that a lookup found. `memory`: Descriptor of the memory that the array lies
-  /// in, which is mapped once for all arrays; may be none.
+  /// Makes the array that a lookup found. memory: Descriptor of the memory in which the array lies,
+  /// which is mapped once for all arrays; may be none.
   std::shared_ptr<RemoteArray> add_array(const std::string& name, LookupReply reply,
                                          FileDescriptor memory);
   /// Marks the arrays of an export as withdrawn.
@@ -56,15 +55,15 @@ struct Link : std::enable_shared_from_this<Link> {
  private:
   std::shared_ptr<SharedMemory> map_once(FileDescriptor descriptor, std::int64_t bytes);
 
-  std::mutex mutex_;  ///< guards what follows
+  std::mutex mutex_;  ///< guards all following members
   std::vector<std::weak_ptr<RemoteArray>> arrays_;
   std::vector<std::weak_ptr<SharedMemory>> memories_;  ///< the peer's, each mapped here once
-  int lookups_ = 0;                                    ///< Whose arrays are not in `arrays_` yet.
-  /// Exports whose end was announced during lookups, which may have found them.
+  int lookups_ = 0;                                    ///< Lookups without an array in `arrays_`.
+  /// Exports that were withdrawn during lookups, which may have found them.
   std::set<std::uint64_t> withdrawn_;
 };
 
-/// One array that a peer exports. Immutable but for the withdrawn flag. Threads: all.
+/// One array that a peer exports. Immutable except for the withdrawn flag. Threads: all.
 class RemoteArray : public Attachment {
  public:
   struct Fields {
@@ -73,10 +72,10 @@ class RemoteArray : public Attachment {
     bool writable = false;
     RemoteExport remote;
     std::shared_ptr<Link> link;
-    std::shared_ptr<SharedMemory> memory;  ///< mapped here, if the array lies in such
+    std::shared_ptr<SharedMemory> memory;  ///< memory mapped here, if the array is in shared memory
     std::byte* mapped = nullptr;
-    std::string ipc_handle;                          ///< of ExportedArray; empty over a network
-    std::shared_ptr<BulkCarrier::Memory> carried{};  ///< Null: no carrier reaches it.
+    std::string ipc_handle;                          ///< as in ExportedArray; empty over a network
+    std::shared_ptr<BulkCarrier::Memory> carried{};  ///< Null: no carrier reaches the array.
   };
 
   explicit RemoteArray(Fields fields) : fields_(std::move(fields)) {}
@@ -87,21 +86,22 @@ class RemoteArray : public Attachment {
   bool writable() const { return fields_.writable; }
   PeerId peer() const { return fields_.link->peer; }
 
-  /// Where this process has the array's bytes mapped; null if it has not. Writing through it needs
-  /// no help from the peer; whether it still exports the array is what withdrawn() says.
+  /// Returns where this process has mapped the array's bytes; null if they are not mapped. A write
+  /// through the mapping needs no help from the peer; withdrawn() says whether the peer still
+  /// exports the array.
   std::byte* mapped() const { return fields_.mapped; }
-  /// The shared memory that mapped() lies in; null if it lies in none.
+  /// Returns the shared memory that contains mapped(); null if there is none.
   const std::shared_ptr<SharedMemory>& memory() const { return fields_.memory; }
   const std::string& ipc_handle() const { return fields_.ipc_handle; }
 
-  /// What moves its bytes beside the wire; null if nothing does.
+  /// Returns the carrier's access to the array's memory, outside the wire; null if there is none.
   const std::shared_ptr<BulkCarrier::Memory>& carried() const { return fields_.carried; }
 
-  /// The peer said that it exports the array no longer.
+  /// Returns whether the peer has announced that it no longer exports the array.
   bool withdrawn() const { return withdrawn_.load(std::memory_order_acquire); }
   void set_withdrawn();
-  /// Calls `then` once, when the peer says so: at once if it has; otherwise on a thread of the
-  /// fabric's, without any lock. At most one.
+  /// Calls `then` once, after the peer's announcement: at once if it has arrived; otherwise on a
+  /// thread of the fabric, without any lock. At most one function can be set.
   void when_withdrawn(std::function<void()> then);
 
   const RemoteExport& remote() const { return fields_.remote; }
@@ -111,7 +111,7 @@ class RemoteArray : public Attachment {
  private:
   Fields fields_;
   std::atomic<bool> withdrawn_{false};
-  std::mutex mutex_;  ///< guards what follows, and the change of the flag
+  std::mutex mutex_;  ///< guards the following members, and the change of the flag
   std::function<void()> when_withdrawn_;
 };
 

@@ -13,21 +13,23 @@ namespace {
 
 constexpr std::int64_t piece_bytes_min = 64 * 1024;
 constexpr std::int64_t pieces_wanted = 8;
-/// How long a caller sleeps at most before it looks again.
+/// Longest time that a caller sleeps before it checks again.
 constexpr std::chrono::milliseconds call_sleep_max{50};
 
-/// How long a caller looks before it sleeps. With cores to spare it outlasts the answerer's
-/// wake-up, so that it need not be woken itself.
+/// Returns how long a caller polls before it sleeps. With spare cores, this is longer than the
+/// wake-up of the answering thread, so that the caller itself need not be woken.
 std::chrono::microseconds call_watch() {
   return std::chrono::microseconds(cores_to_spare() ? 200 : 10);
 }
 
-/// Reads a value that the peer may change at any time, so that all that follows sees the same.
+/// Reads a value that the peer may change at any time exactly once, so that all later code uses the
+/// same value.
 std::uint32_t read_once(const std::uint32_t& value) {
   return *static_cast<const volatile std::uint32_t*>(&value);
 }
 
-/// Large enough to pay for the hand-over, small enough that both processes soon have work.
+/// Returns the bytes of a piece: large enough to pay for the hand-over, small enough that both
+/// processes soon have work.
 std::int64_t piece_bytes(std::int64_t request_bytes, std::int64_t at_most) {
   const std::int64_t share = (request_bytes / pieces_wanted + 4095) / 4096 * 4096;
   return std::min(at_most, std::max(piece_bytes_min, share));
@@ -81,13 +83,13 @@ Status Requester::submit(const Transfer& transfer, std::shared_ptr<FinishedQueue
   return {};
 }
 
-/// Whether each piece goes from memory to memory, past the slots of both sides.
+/// Returns whether each piece goes from memory to memory, without the slots of either side.
 bool Requester::straight(const Transfer& transfer) const {
   const auto& nests = transfer.request.nests;
   return options_.keep_bulk && transfer.remote.plain && nests.size() == 1 && nests[0].rank == 0;
 }
 
-/// The most that one slot's command moves.
+/// Returns the most bytes that one slot's command moves.
 std::int64_t Requester::bytes_max(const Transfer& transfer) const {
   const SlotGeometry& geometry = options_.segment.geometry();
   return straight(transfer) ? geometry.straight_bytes : geometry.slot_bytes;
@@ -209,9 +211,9 @@ bool Requester::progress() {
   return any;
 }
 
-/// Whether the next command could arrive before one that was submitted earlier, and whose caller no
-/// longer waits for it: a connection over a network may have several sockets. The bytes of a
-/// cancelled copy would be written over what a later command wrote, or over memory of another use.
+/// Returns whether the next command could arrive before an earlier one whose caller no longer waits
+/// for it, since a connection over a network may have several sockets. The bytes of a cancelled
+/// copy would then overwrite those of a later command, or memory that has another use.
 bool Requester::overtakes() const {
   if (!options_.keep_bulk || !unattended()) return false;
   const int slots = options_.segment.geometry().slots;
@@ -229,7 +231,7 @@ bool Requester::fill_slot() {
   }
   const SlotSegment& segment = options_.segment;
   if (pending == nullptr || used_ == segment.geometry().slots || overtakes()) return false;
-  // With all free, the one that was filled last is in the caches of both sides.
+  // If all slots are free, the one that was filled last is in the caches of both sides.
   if (used_ == 0) head_ = (head_ + segment.geometry().slots - 1) % segment.geometry().slots;
   slots_[static_cast<std::size_t>(head_)].pending = pending;
   CommandHeader header;
@@ -287,7 +289,7 @@ SlotBytes Requester::fill_transfer(Pending& pending, CommandHeader& header) {
   return {};
 }
 
-/// What is to be written, packed into the slot under the head, or where it lies.
+/// Returns the bytes to write: packed into the slot under the head, or in the caller's memory.
 SlotBytes Requester::pack(Slot& slot, const Transfer& transfer) {
   const std::byte* source = transfer.request.source.address;
   if (options_.keep_bulk && goes_straight(options_.segment.geometry(), slot.local, Side::source)) {
@@ -295,12 +297,13 @@ SlotBytes Requester::pack(Slot& slot, const Transfer& transfer) {
     slot.sending = sending;
     return {writer_.bytes(), source + slot.local[0].source_offset, std::move(sending)};
   }
-  // Into the cache, whatever the transfer's size: the exporting process reads it back at once.
+  // The copy goes through the cache whatever the transfer's size: the exporting process reads it at
+  // once.
   options_.copy(slot.local, source, options_.segment.data(head_), false);
   return {writer_.bytes()};
 }
 
-/// Prepares for what is to be read.
+/// Sets where the bytes of a read go if they bypass the slot.
 void Requester::expect(Slot& slot, const Transfer& transfer) {
   if (!options_.keep_bulk || !goes_straight(options_.segment.geometry(), slot.local, Side::target))
     return;
@@ -324,7 +327,7 @@ ReceiveBuffer Requester::place(int number, std::int64_t offset, std::int64_t lef
   return {{slot.straight + offset, static_cast<std::size_t>(left)}, std::move(lock)};
 }
 
-/// The caller's memory is neither read nor written any more, for this transfer or (null) for any.
+/// Ends all access to the caller's memory, for one transfer or (null) for all.
 void Requester::let_go(const Pending* pending) {
   if (!options_.keep_bulk) return;
   bool sending = false;
@@ -367,7 +370,7 @@ bool Requester::take_answer() {
   return true;
 }
 
-/// Brings what was read to where it belongs, if it is not there.
+/// Copies the bytes of a read from the slot to the target, unless they were received there.
 Status Requester::unpack(const Slot& slot, int number, const Request& request) {
   if (slot.straight_bytes == 0) {
     options_.copy(slot.local, options_.segment.data(number), request.target.address, request.cold);
@@ -378,7 +381,7 @@ Status Requester::unpack(const Slot& slot, int number, const Request& request) {
   return {};
 }
 
-/// The slot's answer has been taken: nothing of the caller's memory belongs to it any more.
+/// Ends all access to the caller's memory for a slot whose answer has been taken.
 void Requester::release(Slot& slot) {
   if (!options_.keep_bulk) return;
   {
@@ -386,7 +389,8 @@ void Requester::release(Slot& slot) {
     slot.straight_bytes = 0;
     slot.straight = nullptr;
   }
-  // A peer that answers before it has the bytes would have them read after the caller has returned.
+  // If a peer answers before it has received the bytes, they are copied now, since they would
+  // otherwise be read after the caller has returned.
   if (!slot.sending.expired()) options_.keep_bulk();
 }
 
@@ -439,7 +443,7 @@ void Requester::end_if_done(Pending& pending) {
   operations_.fetch_sub(1, std::memory_order_release);
 }
 
-/// Slots that the peer has stay its own until it answers, or is lost.
+/// Ends a request early. Slots that the peer owns stay in use until it answers, or is lost.
 void Requester::end_early(Pending& pending, const Error& error) {
   let_go(&pending);
   pending.status = error;

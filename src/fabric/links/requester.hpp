@@ -1,4 +1,4 @@
-// The requesting end of a link: cuts requests into slots and keeps the slots moving.
+// The requesting end of a link: divides requests among slots and keeps the slots moving.
 #pragma once
 
 #include <atomic>
@@ -38,34 +38,34 @@ class FinishedQueue {
 /// An exported array, as its requester sees it.
 struct RemoteExport {
   std::uint64_t id = 0;
-  int index = 0;              ///< of its lease
-  std::uint64_t address = 0;  ///< in the exporting process; 0: not reachable without a command
+  int index = 0;              ///< index of its lease
+  std::uint64_t address = 0;  ///< in the exporting process; 0: reachable by a command only
   std::int64_t bytes = 0;
-  bool plain = false;  ///< Plain memory there.
+  bool plain = false;  ///< The export is plain memory.
 };
 
-/// Packs pieces of requests into free slots (write) or asks for packed slots and unpacks them
+/// Packs pieces of requests into free slots (write), or asks for packed slots and unpacks them
 /// (read), on the caller's thread, while the exporting process works on earlier slots. Slots are
-/// used in ring order, beginning with the last one again whenever all are free; requests, in order
-/// of submission. Over a network, long runs go straight out of the caller's memory, and into it.
-/// Owns the bookkeeping; shares the segment. Threads: all (one mutex, held while a slot is packed).
-/// Cost: allocates only when more requests are outstanding than ever before.
+/// used in ring order, starting again with the last one whenever all are free; requests, in order
+/// of submission. Over a network, long runs are sent from and received into the caller's memory
+/// without slots. Owns the bookkeeping; shares the segment. Threads: all (one mutex, held while a
+/// slot is packed). Cost: allocates only when more requests are outstanding than ever before.
 class Requester {
  public:
   struct Options {
     SlotSegment segment;
     CopyNests copy;
-    /// Announces a submitted slot to the exporting process, with the bytes that go along.
+    /// Announces a submitted slot to the exporting process, with the bytes that accompany it.
     std::function<void(int slot, std::size_t command_bytes, const SlotBytes& bytes)> publish;
-    /// Over a network: copies the bytes that are still to be sent, so that their memory is not read
-    /// any more. Empty: the peer is on this machine.
+    /// Over a network: copies the bytes that are still to be sent, so that their memory is no
+    /// longer read. Empty: the peer is on this machine.
     std::function<void()> keep_bulk;
-    /// Over a network: waits for the bell, and reads messages on the caller's thread meanwhile.
+    /// Over a network: waits for the bell, and meanwhile reads messages on the caller's thread.
     /// Empty: the caller only waits for the bell.
     std::function<void(std::uint32_t seen, std::chrono::nanoseconds at_most)> attend;
-    pid_t direct_pid = 0;  ///< the exporting process, if its memory may be touched directly
+    pid_t direct_pid = 0;  ///< the exporting process, if its memory may be accessed directly
     std::string peer;      ///< for messages
-    /// Whether the peer sees this side's leases. Over a network it revokes keys instead.
+    /// Whether the peer can see this side's leases. Over a network, the peer revokes keys instead.
     bool leases = true;
   };
 
@@ -77,35 +77,36 @@ class Requester {
     Operation operation = Operation::write;
   };
 
-  /// Queues `transfer` and starts what fits. The end goes to `queue`.
-  /// @error the reason if the peer was lost
+  /// Queues `transfer` and starts as much of it as fits. Its end is reported to `queue`.
   Status submit(const Transfer& transfer, std::shared_ptr<FinishedQueue> queue);
 
-  /// Returns whether the peer still exports the array, as its lease shows: sooner than the notice
-  /// of a withdrawal arrives. Only for peers on this machine.
+  /// Returns whether the peer still exports the array, from its lease, which shows a withdrawal
+  /// sooner than the notice arrives. Only for peers on this machine.
   bool stands(const RemoteExport& remote) const;
 
-  /// Counts the caller as a user of memory that it reaches by itself, until the last reference to
-  /// the result is released: withdraw() at the peer waits for it, and so does the next use of the
-  /// memory. Null if the peer exports the array no longer, or is lost. Only for peers on this
+  /// Counts the caller as a user of memory that it accesses by itself, until the last reference to
+  /// the result is released: withdraw() at the peer waits for that, and so does the next use of the
+  /// memory. Null if the peer no longer exports the array, or is lost. Only for peers on this
   /// machine.
   std::shared_ptr<void> use(const RemoteExport& remote) const;
 
-  /// The same for as long as the caller says, and no longer than this object.
+  /// Counts the caller as a user as use() does, until end_use(), which must be called during the
+  /// lifetime of this object. Returns false where use() returns null.
   bool begin_use(const RemoteExport& remote) const;
   void end_use(const RemoteExport& remote) const;
 
   /// Carries out a small transfer at once by process_vm_writev or process_vm_readv.
-  /// Returns nothing if that way is not open for it: use submit().
+  /// Returns nothing if the transfer cannot be carried out in this way: use submit().
   std::optional<Status> direct(const Transfer& transfer);
   bool direct_possible(const Transfer& transfer) const;
 
-  /// The same for requests of any size in long runs: worth it on several threads.
+  /// Carries out a transfer of any size in long runs as direct() does: worthwhile on several
+  /// threads.
   std::optional<Status> direct_at_length(const Transfer& transfer);
   bool direct_at_length_possible(const Transfer& transfer) const;
 
   /// Has a carrier move a transfer, which ends early if `cancelled` is set or the peer is lost.
-  /// Returns nothing if a command has to do it, or to report why it cannot be done.
+  /// Returns nothing if a command must do it, or must report why it cannot be done.
   std::optional<Status> carried(const Transfer& transfer, BulkCarrier::Memory& memory,
                                 const std::atomic<bool>& cancelled);
 
@@ -122,63 +123,64 @@ class Requester {
   /// @error invalid_argument if it does not fit a slot; the reason if the peer was lost
   Status start(Call& call);
 
-  /// Gives up the answer of a call. Returns false if the call has ended.
+  /// Abandons the answer of a call. Returns false if the call has ended.
   bool abandon(Call& call);
 
-  /// Sends a question and waits for the answer. What the peer does with a question that has been
-  /// sent is not undone by a timeout.
+  /// Sends a question and waits for the answer. A timeout does not undo what the peer does with a
+  /// question that has been sent.
   /// @error as Fabric::ask()
   Result<std::size_t> call(std::span<const std::byte> question, std::span<std::byte> reply,
                            std::chrono::milliseconds timeout, Bell& bell,
                            const std::function<bool()>& interrupted = {});
 
-  /// Sends a question whose answer is dropped, after all that was submitted before, as soon as a
-  /// slot is free, unless the link ends before that.
-  /// @error invalid_argument if it does not fit a slot; the reason if the peer was lost
+  /// Sends a question whose answer is dropped, after all earlier submissions, as soon as a slot is
+  /// free, unless the link ends first.
+  /// @error invalid_argument if the question does not fit a slot; the reason if the peer was lost
   Status tell(std::span<const std::byte> question);
   /// Returns whether questions of tell() are under way: no thread waits for their answers, and the
-  /// progress thread has to call progress().
+  /// progress thread must call progress().
   bool unattended() const { return unattended_.load(std::memory_order_acquire) != 0; }
 
-  /// Takes answers and fills free slots until neither is possible. Returns whether any was.
+  /// Takes answers and fills free slots until neither is possible. Returns whether it did either.
   bool progress();
 
-  /// Ends the transfer whose end goes to `queue` with this tag at once, as cancelled, if it has not
-  /// ended: nothing touches its local memory any more. Slots that the peer has are free when it
-  /// has answered.
+  /// Ends at once, as cancelled, the transfer with this tag whose end is reported to `queue`, if it
+  /// has not ended: its local memory is no longer accessed. Slots that the peer owns become free
+  /// when it has answered.
   void cancel(const FinishedQueue& queue, std::uint64_t tag);
 
   /// Over a network: returns where to write the bytes of a slot's answer from `offset` on, of which
-  /// `left` are still to come; empty if the answer may bring none.
+  /// `left` are still to come; empty if the answer may not bring any bytes.
   ReceiveBuffer place(int slot, std::int64_t offset, std::int64_t left);
 
-  /// Ends everything outstanding, and everything to come, with `error`.
+  /// Ends all outstanding and all future requests with `error`.
   void fail(Error error);
 
   /// Returns whether a copy of this process is under way in the peer's memory, by use() or
-  /// directly. After fail() no new one begins.
+  /// directly. After fail() no new copy begins.
   bool in_use() const;
 
   bool lost() const { return lost_flag_.load(std::memory_order_acquire); }
   Error lost_error() const;
   bool outstanding() const { return operations_.load(std::memory_order_acquire) != 0; }
-  /// Counts answers: a number that does not move while something is outstanding is a stuck peer.
+  /// Returns the number of answers: if it stays the same while a request is outstanding, the peer
+  /// is stuck.
   std::uint64_t answers() const { return answers_.load(std::memory_order_relaxed); }
 
-  /// Returns whether callers that wait for an answer read it from the network by themselves, with
+  /// Returns whether callers that wait for an answer read it from the network themselves, with
   /// attend().
   bool attended() const { return options_.attend != nullptr; }
   void attend(std::uint32_t seen, std::chrono::nanoseconds at_most) const {
     options_.attend(seen, at_most);
   }
 
-  /// Carries out a small transfer over a network on the caller's thread. Returns nothing if others
-  /// are queued before it, or if the answer takes longer than `at_most`; part of the target may be
-  /// written then, with its final bytes: use submit().
+  /// Carries out a small transfer over a network on the caller's thread. Returns nothing if other
+  /// requests are queued before it, or if the answer takes longer than `at_most`; then use
+  /// submit(). Part of the target may have been written by then, with its final bytes.
   std::optional<Status> carry_here(const Transfer& transfer, std::chrono::nanoseconds at_most,
                                    const Bell& bell);
 
-  /// Makes the exporting process look at the slots. Only for peers on this machine.
+  /// Makes the exporting process check the slots. Only for peers on this machine.
   void ring() const { options_.publish(0, 0, {}); }
 
   const SlotSegment& segment() const { return options_.segment; }
@@ -188,10 +190,10 @@ class Requester {
   struct Use;
   struct Pending {
     Transfer transfer;
-    Call* call = nullptr;           ///< null: a transfer, or a call whose caller waits no longer
-    bool to_send = false;           ///< a call's question lies in no slot yet
+    Call* call = nullptr;           ///< null: a transfer, or a call whose caller no longer waits
+    bool to_send = false;           ///< a call's question is not yet in a slot
     std::vector<std::byte> told{};  ///< the question of tell()
-    bool unattended = false;        ///< its answer is dropped
+    bool unattended = false;        ///< the answer is dropped
     PieceCursor cursor;
     int slots_out = 0;
     Status status;
@@ -200,11 +202,12 @@ class Requester {
   };
   struct Slot {
     Pending* pending = nullptr;
-    std::vector<LoopNest> local;        ///< between the slot and the requester's array
-    std::weak_ptr<const void> sending;  ///< Stands while the caller's memory may be read for it.
-    bool bulk = false;  ///< Its command has bytes that later commands may overtake on the way.
-    // changed under both mutexes, placed under the second: of an answer that goes past the slot
-    std::int64_t straight_bytes = 0;  ///< 0: it does not.
+    std::vector<LoopNest> local;        ///< nests between the slot and the requester's array
+    std::weak_ptr<const void> sending;  ///< Not expired while the caller's memory may be read.
+    bool bulk = false;                  ///< The command has bytes that later commands may overtake.
+    // For an answer that bypasses the slot: changed under both mutexes; `placed`, under
+    // placing_mutex_.
+    std::int64_t straight_bytes = 0;  ///< 0: the answer uses the slot.
     std::byte* straight = nullptr;    ///< Null: the answer is dropped.
     bool placed = false;
   };

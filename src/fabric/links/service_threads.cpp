@@ -13,9 +13,10 @@ namespace tranship::fabric {
 namespace {
 
 constexpr std::chrono::milliseconds sleep_max{250};
-/// Longer than a requester needs for its next question, even if its data are in no cache.
+/// Shortest time for which a thread watches: longer than a requester needs for its next question,
+/// even if its data are in no cache.
 constexpr std::chrono::microseconds watch_least{50};
-/// How often a thread serves the same requester again before it looks at others.
+/// How often a thread serves the same requester again before it checks others.
 constexpr int turns_max = 16;
 
 /// Returns how many threads may watch: requesters need the other cores.
@@ -69,7 +70,7 @@ Result<ServiceThreads::Seat> ServiceThreads::add(std::shared_ptr<SlotServer> ser
   return Seat{*seat, doorbell_};
 }
 
-/// Returns the first free seat.
+/// Returns the first free seat, or an error.
 Result<int> ServiceThreads::free_seat() {
   const int used = seats_used_.load();
   for (int seat = 0; seat < used; ++seat) {
@@ -124,7 +125,7 @@ void ServiceThreads::run() {
   }
 }
 
-/// Serves one requester whose bit is set. Returns false if there is none.
+/// Serves one requester whose bit is set. Returns false if no bit is set.
 bool ServiceThreads::serve_ready(Worker& worker) {
   const int seats = seats_used_.load();
   const auto seat = take_ready(worker, seats);
@@ -134,9 +135,9 @@ bool ServiceThreads::serve_ready(Worker& worker) {
   return true;
 }
 
-/// Takes a bit that is set, of the worker's next seat and those after it in a ring. A thread that
-/// has waited wakes another one if it sees a second bit: the requester that set it may have seen
-/// this thread watch, or woken it.
+/// Takes a set bit, of the worker's next seat or those after it in a ring. A thread that has waited
+/// wakes another one if it finds a second bit: the requester that set it may have seen this thread
+/// watching, or may have woken this thread.
 std::optional<int> ServiceThreads::take_ready(Worker& worker, int seats) {
   const int words = (seats + SeatBits::seats_a_word - 1) / SeatBits::seats_a_word;
   const int first = worker.next;
@@ -162,14 +163,14 @@ std::optional<int> ServiceThreads::take_ready(Worker& worker, int seats) {
   return taken;
 }
 
-/// Looks at all requesters: a bit may have been cleared by a peer that misbehaves.
+/// Checks all requesters: a misbehaving peer may have cleared a bit.
 void ServiceThreads::serve_all(Worker& worker) {
   const int seats = seats_used_.load();
   for (int seat = 0; seat < seats; ++seat) (void)serve(worker, seat, After::leave);
-  count(0, 0);  // writes what requesters read, in case that a peer has changed it
+  count(0, 0);  // restores the counts that requesters read, in case a peer has changed them
 }
 
-/// Returns whether to look at all requesters: true for one thread, four times a second.
+/// Returns whether to check all requesters: true for one thread, four times a second.
 bool ServiceThreads::time_to_look_at_all() {
   const auto now = Clock::now().time_since_epoch();
   Clock::rep due = look_at_all_.load(std::memory_order_relaxed);
@@ -178,22 +179,22 @@ bool ServiceThreads::time_to_look_at_all() {
   return look_at_all_.compare_exchange_strong(due, next);
 }
 
-/// Returns whether the calling thread serves the requester from now on. If another thread does,
-/// that thread looks at the requester's bit once more when it has released its claim.
+/// Returns whether the calling thread now serves the requester. If another thread does, that thread
+/// checks the requester's bit once more when it has released its claim.
 bool ServiceThreads::claim(int seat) {
   Place& place = place_of(seat);
   while (!place.claim()) {
-    if (!place.is_served()) return false;  // the seat is free, or is being given up
+    if (!place.is_served()) return false;  // the seat is free, or is being released
     bell().ready.set(seat);
     if (place.is_served() || !bell().ready.take(seat)) {
-      std::this_thread::yield();  // to the thread that is about to end its claim
+      std::this_thread::yield();  // lets the thread that is about to release its claim run
       return false;
     }
   }
   return true;
 }
 
-/// Returns whether the requester had submitted anything.
+/// Serves a requester. Returns whether the requester had submitted anything.
 bool ServiceThreads::serve(Worker& worker, int seat, After after) {
   if (!claim(seat)) return false;
   Place& place = place_of(seat);
@@ -217,9 +218,9 @@ bool ServiceThreads::serve(Worker& worker, int seat, After after) {
   return any;
 }
 
-/// Watches the slots of the requester that this thread serves: most ask again soon, and neither
-/// side has to ring then. Returns whether it has submitted something; false as soon as another
-/// requester has rung.
+/// Watches the slots of the requester that this thread serves: most requesters soon submit again,
+/// and then neither side has to ring. Returns whether it has submitted something; false as soon as
+/// another requester has rung.
 bool ServiceThreads::linger(Worker& worker, SlotServer& server) {
   if (others_ready() || !begin_watching()) return false;
   const auto longest = (Clock::now() + watch_time(worker)).time_since_epoch().count();
@@ -239,13 +240,14 @@ bool ServiceThreads::linger(Worker& worker, SlotServer& server) {
     (void)Bell::look_until(Clock::time_point(Clock::duration(end)), !cores_to_spare(), look);
   }
   count(-1, 0);
-  // A requester that has rung meanwhile may have seen this thread watch, and woken none.
+  // Another requester that has rung meanwhile may have seen this thread watching, and so has not
+  // woken a thread.
   if (submitted && others_ready()) bell().wake_one();
   worker.served = submitted;
   return submitted;
 }
 
-/// Returns whether a requester that no thread serves has rung.
+/// Returns whether a requester that is not being served has rung.
 bool ServiceThreads::others_ready() const {
   const int seats = seats_used_.load();
   for (int word = 0; word * SeatBits::seats_a_word < seats; ++word) {
@@ -278,8 +280,8 @@ void ServiceThreads::wait(Worker& worker, std::uint32_t seen) {
   count(0, -1);
 }
 
-/// Watches the bell for a while, if this thread has had work of late and few others watch. Returns
-/// whether it rang.
+/// Watches the bell for a while, if this thread has recently had work and few others watch. Returns
+/// whether the bell rang.
 bool ServiceThreads::watch(const Worker& worker, std::uint32_t seen) {
   const auto longest = watch_time(worker);
   if (longest <= longest.zero() || !begin_watching()) return false;

@@ -1,4 +1,4 @@
-// Threads that carry out the commands of many requesters.
+// Threads that carry out the commands of all requesters.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ namespace tranship::fabric {
 
 class SlotServer;
 
-/// A bit for each seat. Threads: all.
+/// A set of seats, with one bit for each. Threads: all.
 class SeatBits {
  public:
   static constexpr int seats_max = 65536;
@@ -42,20 +42,21 @@ class SeatBits {
   std::array<std::atomic<std::uint64_t>, seats_max / seats_a_word> words_{};
 };
 
-/// The words by which requesters wake service threads; all of them map it. A peer that scribbles
-/// over it can delay requests or cause needless looks, and nothing else: every sleep is bounded,
-/// every requester is looked at four times a second, and the counts are rewritten on each change.
+/// The words by which requesters wake service threads; all requesters map them. A peer that
+/// overwrites them can delay requests or cause needless checks, but nothing else: every sleep is
+/// bounded, every requester is checked four times a second, and the counts are rewritten on each
+/// change.
 struct ServiceDoorbell {
   /// Bytes of a cache line. Words that different threads write lie in different lines.
   static constexpr std::size_t line = 64;
 
   alignas(line) Bell bell;
-  /// Number of threads that look at the bell without sleeping.
+  /// Number of threads that poll the bell without sleeping.
   alignas(line) std::atomic<std::uint32_t> watching;
   std::atomic<std::uint32_t> sleeping;  ///< Number of threads that sleep on the bell.
   alignas(line) SeatBits ready;         ///< Requesters that have submitted commands.
-  /// Requesters whose slots a thread watches, so that they need not ring. The thread looks once
-  /// more after it has cleared the bit.
+  /// Requesters whose slots a thread watches, so that they need not ring. The thread checks the
+  /// slots once more after it has cleared the bit.
   alignas(line) SeatBits served;
 
   /// Announces a submitted slot; call it after the slot's state was set.
@@ -72,16 +73,16 @@ struct ServiceDoorbell {
 };
 
 /// A bounded number of threads that serve all requesters. A thread that is awake serves the next
-/// requester that has rung; a sleeping thread is woken only if none is watching. So few threads
-/// work, and their data stay in their caches.
+/// requester that has rung; a sleeping thread is woken only if no thread is watching. So few
+/// threads work, and their data stay in their caches.
 /// Owns its threads. Threads: add() and remove() from all.
 class ServiceThreads {
  public:
   struct Options {
     /// 0: there are no threads, and the owner calls serve_now().
     int threads_max = 8;
-    /// How long a thread stays awake after it has answered a call: a requester that got memory for
-    /// a copy calls again soon.
+    /// How long a thread stays awake after it has answered a call: a requester that has received
+    /// memory for a copy soon calls again.
     std::chrono::microseconds spin = spin_default;
   };
   /// A requester's bit in the doorbell.
@@ -95,10 +96,11 @@ class ServiceThreads {
   explicit ServiceThreads(Options options);
   ~ServiceThreads();
 
+  /// Adds a requester.
   /// @error out_of_memory if there is no memory, thread or seat left
   Result<Seat> add(std::shared_ptr<SlotServer> server);
 
-  /// Ends the service of a requester; no thread touches its slots after the return.
+  /// Ends the service of a requester; no thread accesses its slots after the return.
   void remove(const Seat& seat);
 
   /// Without threads: serves the requesters that have rung. Returns whether one was served.
@@ -108,19 +110,19 @@ class ServiceThreads {
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// Where one requester is served, by one thread at a time: the one that has claimed it. Claiming
-  /// takes no lock.
+  /// Service state of one requester, which one thread serves at a time: the thread that has claimed
+  /// it. Claiming takes no lock.
   class alignas(ServiceDoorbell::line) Place {
    public:
-    std::shared_ptr<SlotServer> server;  ///< Changed while no thread can claim the place.
+    std::shared_ptr<SlotServer> server;  ///< Changed only while no thread can claim the place.
 
     bool is_free() const { return state_.load() == 0; }
     bool is_served() const { return (state_.load() & serving) != 0; }
     void take() { state_.store(taken); }
     void give_back() { state_.store(0); }
-    /// From now on no thread can claim the place.
+    /// Makes the place unclaimable from now on.
     void leave() { state_.fetch_or(leaving); }
-    /// Returns whether the calling thread, and no other, serves the requester from now on.
+    /// Returns whether the calling thread, and no other, now serves the requester.
     bool claim() {
       std::uint32_t expected = taken;
       return state_.compare_exchange_strong(expected, taken | serving);
@@ -138,9 +140,9 @@ class ServiceThreads {
   using Block = std::array<Place, block_places>;
   /// State of one thread.
   struct Worker {
-    std::vector<std::byte> question;  ///< A call's, while it is answered.
-    Clock::time_point called{};       ///< When a requester that it served last called.
-    int next = 0;                     ///< The seat at which it looks first.
+    std::vector<std::byte> question;  ///< Private copy of a call's question while it is answered.
+    Clock::time_point called{};       ///< Time of the last call of a requester that it served.
+    int next = 0;                     ///< The seat that it checks first.
     bool served = false;              ///< It has served a requester since it last waited.
     bool waited = false;              ///< It has served no requester since it last waited.
   };
@@ -174,21 +176,21 @@ class ServiceThreads {
   Options options_;
   int watching_max_;
   std::shared_ptr<SharedMemory> doorbell_;  ///< Made with the first seat.
-  SeatBits served_;                         ///< As the doorbell has it, out of others' reach.
+  SeatBits served_;                         ///< The doorbell's `served`, as peers cannot change it.
   std::atomic<bool> stopping_{false};
-  std::atomic<int> seats_used_{0};          ///< No seat beyond was ever taken.
-  std::atomic<Clock::rep> look_at_all_{0};  ///< When all requesters are to be looked at.
+  std::atomic<int> seats_used_{0};          ///< Every seat that was ever taken is below it.
+  std::atomic<Clock::rep> look_at_all_{0};  ///< When all requesters are to be checked.
   std::atomic<int> leaving_{0};             ///< Seats that remove() waits for.
   /// Blocks of places; each is made when its first seat is taken.
   std::array<std::atomic<Block*>, SeatBits::seats_max / block_places> blocks_{};
-  mutable std::mutex mutex_;  ///< guards what follows
+  mutable std::mutex mutex_;  ///< guards all following members
   std::condition_variable left_;
   std::vector<std::unique_ptr<Block>> made_;  ///< Owns the blocks.
   int taken_ = 0;
   int watching_ = 0;
   int sleeping_ = 0;
   std::vector<std::thread> threads_;
-  Worker here_;  ///< serve_now()'s
+  Worker here_;  ///< The worker of serve_now().
 };
 
 }  // namespace tranship::fabric

@@ -24,7 +24,7 @@ void send_parts(Wire& wire, ConnectionId connection, const SlotSegment& segment,
   WireMessage message = head;
   message.bulk = parts.bulk;
   if (!parts.bulk.empty()) {
-    // A slot is filled again when its answer has come.
+    // A slot is filled again only when its answer has arrived.
     message.bulk_stays = bytes.array == nullptr;
     message.owner = message.bulk_stays ? segment.memory() : bytes.owner;
   }

@@ -1,4 +1,4 @@
-// The slots of a link over a network: both sides have their own, and messages copy one across.
+// The slots of a link over a network: each side has its own, and messages copy a slot across.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 
 namespace tranship::fabric {
 
-/// Returns whether the bytes go straight out of or into the array on that side, without a slot:
-/// they are those of one nest that is dense there.
+/// Returns whether the bytes go directly out of or into the array on that side, without a slot:
+/// whether they belong to one nest that is dense there.
 bool goes_straight(const SlotGeometry& geometry, std::span<const LoopNest> nests, Side side);
 
-/// The bytes that go along with a slot's command or answer: of the slot, or of an array.
+/// The bytes that accompany a slot's command or answer, in the slot or in an array.
 struct SlotBytes {
   std::int64_t bytes = 0;
-  const std::byte* array = nullptr;             ///< Null: they lie in the slot.
+  const std::byte* array = nullptr;             ///< Null: the bytes are in the slot.
   std::shared_ptr<const void> owner = nullptr;  ///< Held while the array may be read.
 };
 
@@ -33,15 +33,15 @@ void send_answered(Wire& wire, ConnectionId connection, const SlotSegment& segme
 /// Returns false if a well-behaved requester does not send such a message.
 bool take_submitted(const SlotSegment& segment, int slot, std::span<const std::byte> body);
 
-/// Does the same with a message of send_answered().
+/// Copies a message of send_answered() into this side's slot, as take_submitted() does.
 bool take_answered(const SlotSegment& segment, int slot, std::span<const std::byte> body);
 
-/// Returns whether a message may bring bytes for a slot now: to a requester for submitted slots, to
+/// Returns whether a message may now bring bytes for a slot: to a requester for submitted slots, to
 /// an exporter for all others.
 bool takes_bytes(const SlotSegment& segment, bool requester, int slot);
 
-/// Returns where to write bytes of a slot's command from `offset` on: in the slot, around which
-/// they wrap. For bytes whose array is not available any more.
+/// Returns where to write bytes of a slot's command from `offset` on: in the slot, where they wrap
+/// around. Used when the bytes' array is no longer available.
 std::span<std::byte> place_in_slot(const SlotSegment& segment, int slot, std::int64_t offset);
 
 /// Returns the command inside the body of a message of send_submitted(); empty for other bodies.

@@ -11,7 +11,7 @@
 namespace tranship::fabric {
 namespace {
 
-/// Nests of a command that is carried out at once.
+/// Most nests of a command that is carried out at once.
 constexpr std::uint32_t quick_nests_max = 16;
 
 }  // namespace
@@ -22,7 +22,8 @@ SlotServer::SlotServer(Options options)
 
 bool SlotServer::waits(int slot) const {
   if (options_.segment.state(slot) != SlotState::submitted) return false;
-  // Again, beside finish(): a slot that was being carried out until now is not carried out twice.
+  // The state is checked again, and together with finish(): a slot whose command has just been
+  // carried out must not be carried out twice.
   std::lock_guard lock(finishing_mutex_);
   return options_.segment.state(slot) == SlotState::submitted &&
          !work_[static_cast<std::size_t>(slot)].busy;
@@ -34,8 +35,8 @@ bool SlotServer::filled_before(int slot, int other) const {
   return static_cast<std::int64_t>(ahead) > 0;
 }
 
-/// Over a network commands come over several sockets, those with bulk later than others that were
-/// submitted after them: of what is there, the one that was filled first.
+/// Returns the earliest filled slot among those that have arrived over a network: commands with
+/// bulk may arrive over other sockets, and later than commands that were submitted after them.
 std::optional<int> SlotServer::next_of_any() const {
   std::optional<int> first;
   for (int slot = 0; slot < options_.segment.geometry().slots; ++slot) {
@@ -44,8 +45,8 @@ std::optional<int> SlotServer::next_of_any() const {
   return first;
 }
 
-/// The slot to carry out next: the one after the last, or the last one again, which the requester
-/// fills when all its slots are free. If both wait, the one that was filled first.
+/// Returns the slot to carry out next: the one after the last, or the last one again, which the
+/// requester fills when all its slots are free. If both wait, the one that was filled first.
 std::optional<int> SlotServer::next() const {
   if (options_.network) return next_of_any();
   const SlotSegment& segment = options_.segment;
@@ -53,7 +54,7 @@ std::optional<int> SlotServer::next() const {
   const int last = (head + segment.geometry().slots - 1) % segment.geometry().slots;
   const bool after = waits(head);
   if (!waits(last)) return after ? std::optional(head) : std::nullopt;
-  // What was filled before the last one is seen by now.
+  // Slots that were filled before the last one are visible by now.
   if (!after && !waits(head)) return last;
   return filled_before(head, last) ? head : last;
 }
@@ -74,7 +75,7 @@ bool SlotServer::serve(bool& more, std::vector<std::byte>& question) {
 bool SlotServer::serve_quickly() {
   const std::unique_lock lock(serving_mutex_, std::try_to_lock);
   if (!lock) return false;
-  std::vector<std::byte> none;  // nothing quick is a question
+  std::vector<std::byte> none;  // no quick command is a call
   for (int k = 0; k < options_.segment.geometry().slots; ++k) {
     const auto slot = next();
     if (stopping_.load(std::memory_order_relaxed) || !slot) return true;
@@ -84,7 +85,7 @@ bool SlotServer::serve_quickly() {
   return !next();
 }
 
-/// Whether a command moves few bytes of plain memory, or none that are not where they belong.
+/// Returns whether a command moves few bytes, or a single run, of plain memory.
 bool SlotServer::quick(int slot) const {
   const CommandHeader header = read_header(options_.segment.command(slot));
   const bool small = header.bytes <= options_.segment.geometry().inside_bytes &&
@@ -96,14 +97,14 @@ bool SlotServer::quick(int slot) const {
   return !one || held(std::move(one))->array().place.attachment == nullptr;
 }
 
-/// The most that a command moves.
+/// Returns the most bytes that a command moves.
 std::int64_t SlotServer::bytes_max() const {
   const SlotGeometry& geometry = options_.segment.geometry();
   return options_.network ? std::max(geometry.slot_bytes, geometry.straight_bytes)
                           : geometry.slot_bytes;
 }
 
-/// Keeps an export in use until the last reference is released.
+/// Returns a reference that keeps an export in use until it is released.
 std::shared_ptr<const Export> SlotServer::held(std::shared_ptr<Export> one) const {
   const Export* raw = one.get();
   return {raw, [exports = options_.exports, one = std::move(one)](const Export*) {
@@ -172,7 +173,7 @@ Status SlotServer::start(int slot, std::vector<std::byte>& question, bool& pendi
   return status;
 }
 
-/// Copies between a slot and an array, unless the bytes go straight.
+/// Copies between a slot and an array, unless the bytes bypass the slot.
 Status SlotServer::move(int slot, const std::shared_ptr<Export>& one, bool& pending) {
   const SlotSegment& segment = options_.segment;
   Work& work = work_[static_cast<std::size_t>(slot)];

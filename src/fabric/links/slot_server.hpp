@@ -19,20 +19,21 @@
 
 namespace tranship::fabric {
 
-/// A process that connected to this one.
+/// A process that has connected to this one.
 struct RequesterId {
   std::uint64_t value = 0;
   auto operator<=>(const RequesterId&) const = default;
 };
 
-/// The host copier: channels/host has the fast one.
+/// The host copier; channels/host has the fast one. cold: Whether the whole transfer does not fit
+/// the caches.
 using CopyNests = std::function<void(std::span<const LoopNest> nests, const std::byte* source,
                                      std::byte* target, bool cold)>;
-/// Carries a request between memory and an attachment; may finish later, on any thread.
+/// Carries out a request between memory and an attachment; may finish later, on any thread.
 using ExecuteRequest = std::function<void(const Request&, std::function<void(Status)>)>;
 
-/// Answers a call of a requester into `reply`, and returns how many bytes that took. The question
-/// is a private copy. Called on a service thread, which serves nothing else meanwhile.
+/// Answers a call of a requester into `reply`, and returns the length of the answer in bytes. The
+/// question is a private copy. Called on a service thread, which serves nothing else meanwhile.
 using AnswerCall = std::function<Result<std::size_t>(
     RequesterId requester, std::span<const std::byte> question, std::span<std::byte> reply)>;
 
@@ -49,24 +50,24 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
     ExecuteRequest execute;
     AnswerCall answer;
     RequesterId id;
-    /// Announces an answered slot to the requester, with the bytes that go along.
+    /// Announces an answered slot to the requester, with the bytes that accompany it.
     std::function<void(int slot, const SlotBytes& bytes)> answered;
-    bool network = false;   ///< Long runs go straight between arrays, without slots.
+    bool network = false;   ///< Long runs bypass the slots.
     std::string requester;  ///< for messages
   };
 
   explicit SlotServer(Options options);
 
-  /// Carries out submitted commands, at most once around the ring; `more` is set if some are left.
-  /// Returns whether there were any. `question`: Scratch memory of the caller, for calls.
+  /// Carries out submitted commands, at most one for each slot; sets `more` if some are left.
+  /// Returns whether there were any. question: Scratch memory of the caller, for calls.
   bool serve(bool& more, std::vector<std::byte>& question);
 
   /// Carries out submitted commands that are short, if no other thread is in serve(). Returns
-  /// whether nothing is left for serve().
+  /// whether no command is left for serve().
   bool serve_quickly();
 
   /// Over a network: returns where to write the bytes of a command from `offset` on, of which
-  /// `left` are still to come; empty if the command may bring none. Progress thread.
+  /// `left` are still to come; empty if the command may not bring any bytes. Progress thread only.
   ReceiveBuffer place(int slot, std::span<const std::byte> command, std::int64_t offset,
                       std::int64_t left);
 
@@ -74,15 +75,15 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   /// are dropped.
   void stop() { stopping_.store(true); }
 
-  /// Whether serve() would find a command. Threads: all.
+  /// Returns whether serve() would find a command. Threads: all.
   bool waiting() const { return !stopping_.load(std::memory_order_relaxed) && next(); }
 
-  /// Returns whether `execute` holds commands of this requester. After stop(), when no thread is in
-  /// serve().
+  /// Returns whether `execute` holds commands of this requester. Call it after stop(), when no
+  /// thread is in serve().
   bool executing() const;
 
   const SlotSegment& segment() const { return options_.segment; }
-  /// When the last call was answered.
+  /// Returns when the last call was answered.
   std::chrono::steady_clock::time_point called() const {
     return std::chrono::steady_clock::time_point(
         std::chrono::steady_clock::duration(called_.load(std::memory_order_relaxed)));
@@ -93,8 +94,8 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
     Command command;
     std::vector<std::int64_t> scratch;
     std::size_t reply_bytes = 0;
-    std::shared_ptr<const Export> read_straight;  ///< The array that the answer is sent from.
-    bool busy = false;                            ///< Under finishing_mutex_.
+    std::shared_ptr<const Export> read_straight;  ///< The array from which the answer is sent.
+    bool busy = false;                            ///< Guarded by finishing_mutex_.
   };
 
   std::optional<int> next() const;
@@ -113,15 +114,15 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   void finish(int slot, const Status& status);
 
   Options options_;
-  mutable std::mutex finishing_mutex_;  ///< A slot's `busy` and state change together.
-  mutable std::mutex serving_mutex_;    ///< guards what follows
-  std::vector<Work> work_;              ///< By slot; one that `execute` holds is its own.
+  mutable std::mutex finishing_mutex_;  ///< Guards each slot's `busy` together with its state.
+  mutable std::mutex serving_mutex_;    ///< guards work_ and head_
+  std::vector<Work> work_;              ///< By slot; `execute` may hold an entry's command.
   std::atomic<int> head_{0};            ///< The slot after the one that was carried out last.
-  Command placing_;                     ///< The progress thread's own, as is:
+  Command placing_;                     ///< For the progress thread only, as is placing_scratch_.
   std::vector<std::int64_t> placing_scratch_;
   std::atomic<std::chrono::steady_clock::rep> called_{0};
   std::atomic<bool> stopping_{false};
-  mutable std::mutex executing_mutex_;  ///< guards what follows
+  mutable std::mutex executing_mutex_;  ///< guards executing_
   int executing_ = 0;                   ///< commands that `execute` holds
 };
 

@@ -13,7 +13,8 @@ Error broken(const char* what) {
                                            what + "; it was refused and nothing was touched"};
 }
 
-/// Reads one nest of the remote side from `words`; packed strides follow from `packed_offset`.
+/// Reads one nest of the remote side from `words`; the packed side's strides follow from
+/// `packed_offset`.
 Status read_nest(std::span<const std::int64_t>& words, Operation operation,
                  std::int64_t packed_offset, std::int64_t slot_bytes, LoopNest& nest) {
   if (words.size() < 3) return broken("it ends inside a nest");

@@ -1,4 +1,4 @@
-// What a requester asks of an exporting process: a packed slot and where its bytes belong.
+// Commands of a requester: a packed slot, and where its bytes belong in the exporting process.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ enum class Operation : std::uint32_t {
   call = 3,  ///< the slot holds a question for the exporting process, and then its answer
 };
 
-/// The fixed part of a command as it lies in a slot; nests follow as 64-bit words: element bytes,
+/// The fixed part of a command, as it lies in a slot; nests follow as 64-bit words: element bytes,
 /// offset, rank, then (extent, stride) for each loop. The packed side is implied: dense, in the
 /// order of the loops, nest after nest.
 struct CommandHeader {
@@ -35,7 +35,7 @@ constexpr std::size_t command_words_max =
     static_cast<std::size_t>(command_bytes_max - static_cast<std::int64_t>(sizeof(CommandHeader))) /
     sizeof(std::int64_t);
 
-/// Words that a nest of `rank` loops takes.
+/// Returns the number of words of a nest of `rank` loops.
 constexpr std::size_t command_words(int rank) { return 3 + 2 * static_cast<std::size_t>(rank); }
 
 /// Collects the nests of one slot. Reused from slot to slot; never allocates after construction.
@@ -43,12 +43,12 @@ class CommandWriter {
  public:
   explicit CommandWriter(std::int64_t bytes_max);
 
-  /// Begins anew, with room for so many packed bytes.
+  /// Starts a new command, with room for `bytes_max` packed bytes.
   void reset(std::int64_t bytes_max);
 
-  /// Adds one piece. `local` gets the nest between the requester's array and the packed slot,
+  /// Adds one piece. Sets `local` to the nest between the requester's array and the packed slot,
   /// with the packed side as target (write) or source (read).
-  /// Returns false, and changes nothing, if the slot has no room for it.
+  /// Returns false, and changes nothing, if the slot has no room for the piece.
   bool add(const LoopNest& piece, Operation operation, LoopNest& local);
 
   std::int64_t bytes() const { return bytes_; }
@@ -64,22 +64,21 @@ class CommandWriter {
   std::vector<std::int64_t> words_;
 };
 
-/// A command checked against everything that it may touch.
+/// A command whose values have been checked against the array and the slot.
 struct Command {
   CommandHeader header;
   std::vector<LoopNest> nests;  ///< from the slot into the array (write) or back (read)
 };
 
-/// Reads the fixed part from memory that a peer may be changing at the same time.
+/// Reads the fixed part of a command from memory that a peer may change at the same time.
 CommandHeader read_header(const std::byte* source);
 
-/// Takes a private copy of the command's words and checks each value: nothing that a peer writes
+/// Takes a private copy of the command's words and checks each value: no value that a peer writes
 /// can lead outside [0, export_bytes) of the array or [0, slot_bytes) of the slot.
-/// @error invalid_argument if a value is impossible; out_of_range if it lies outside
 Status read_nests(const std::byte* source, std::int64_t slot_bytes, std::int64_t export_bytes,
                   std::vector<std::int64_t>& scratch, Command& command);
 
-/// First and one-past-last byte that `nest` touches on the given side, from that side's base.
+/// First and one-past-last byte that a nest touches on one side, relative to that side's base.
 struct Extent {
   std::int64_t first = 0;
   std::int64_t end = 0;

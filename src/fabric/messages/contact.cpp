@@ -16,7 +16,7 @@ constexpr const char* contact_magic = "tranship-contact";
 constexpr const char* contact_version = "2";
 constexpr const char* local_prefix = "unix:@";
 constexpr const char* network_prefix = "tcp:";
-/// A contact file is a few lines: what is longer is something else.
+/// Largest contact file, in bytes; a contact file has a few lines.
 constexpr std::size_t contact_bytes_max = 8192;
 constexpr std::size_t local_name_max = 100;
 
@@ -27,7 +27,8 @@ bool looks_like_host_and_port(const std::string& text) {
          text.find_first_of("/,@") == std::string::npos;
 }
 
-/// Reads "unix:@NAME,tcp:HOST:PORT", either part of it, or HOST:PORT. False if it is none of them.
+/// Parses "unix:@NAME,tcp:HOST:PORT", either part of it, or HOST:PORT. Returns false for other
+/// text.
 bool parse(const std::string& text, Contact& contact) {
   std::istringstream parts(text);
   std::string part;
@@ -56,7 +57,8 @@ std::string content_of(const Contact& contact) {
   return text.str();
 }
 
-/// Reads the file; nothing if it is no contact file. Other versions' files have no address.
+/// Parses the content of a contact file; nothing if it is none. Files of other versions have no
+/// address.
 std::optional<Contact> parse_file(const std::string& content) {
   std::istringstream lines(content);
   std::string magic;
@@ -81,7 +83,7 @@ std::optional<Contact> parse_file(const std::string& content) {
   return contact;
 }
 
-/// The beginning of a regular file; nothing, with errno, if there is none to be read.
+/// Returns the beginning of a regular file; nothing, with errno set, if it cannot be read.
 std::optional<std::string> read_whole(const std::string& path, int flags) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
   struct stat info {};
@@ -102,7 +104,7 @@ Error failed(const std::string& path, const char* what) {
           "the contact file " + path + " could not be " + what + ": " + std::strerror(errno)};
 }
 
-/// Whether the file that is there may be replaced.
+/// Checks that the existing file may be replaced.
 Status check_replaceable(const std::string& path) {
   const auto content = read_whole(path, O_NOFOLLOW);
   const auto there = content ? parse_file(*content) : std::nullopt;
@@ -122,7 +124,7 @@ Status check_replaceable(const std::string& path) {
   return {};
 }
 
-/// Puts the written file in place; replaces only what may be replaced.
+/// Moves the written file into place; replaces only a file that may be replaced.
 Status put_in_place(const std::string& temporary, const std::string& path) {
   if (link(temporary.c_str(), path.c_str()) == 0) {
     (void)unlink(temporary.c_str());

@@ -11,7 +11,7 @@
 namespace tranship::fabric {
 
 /// How to reach a process. Its text, which Engine::contact and the staging messages carry, is
-/// "unix:@NAME", "tcp:HOST:PORT" or both, joined by a comma; it holds no key.
+/// "unix:@NAME", "tcp:HOST:PORT" or both, joined by a comma; the text contains no key.
 struct Contact {
   std::string local{};       ///< Abstract Unix-domain address, without its leading NUL.
   std::string network{};     ///< HOST:PORT; empty: the process listens on no network.
@@ -23,12 +23,12 @@ struct Contact {
   std::string text() const;
 };
 
-/// Writes a contact file, with mode 0600, whole or not at all. Replaces the contact file of a
+/// Writes a contact file with mode 0600, completely or not at all. Replaces the contact file of a
 /// process that has exited; follows no link.
 /// @error invalid_argument if the file is another running process's, or no contact file; io
 Status write_contact(const std::string& path, const Contact& contact);
 
-/// Removes the contact file if it is still the one that `contact` was written to.
+/// Removes the contact file if it is still the file of `contact`.
 void remove_contact(const std::string& path, const Contact& contact);
 
 /// Reads a contact file, or takes `text` as a contact's text or HOST:PORT if there is no such file.

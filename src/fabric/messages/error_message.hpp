@@ -1,4 +1,4 @@
-// Errors as messages and slots carry them: a code, a message and a hint.
+// Errors in messages and slots: a code, a message and a hint.
 #pragma once
 
 #include <cstddef>
@@ -13,27 +13,27 @@ namespace tranship::fabric {
 class MessageReader;
 class MessageWriter;
 
-/// Largest text of an error in a slot, in bytes; longer ones are cut.
+/// Largest text of an error in a slot, in bytes; longer texts are cut.
 constexpr std::size_t slot_error_bytes_max = 1024;
 
-/// Returns a peer's text made fit to be shown: of bounded length, without control characters.
+/// Returns a peer's text in a form fit for display: of bounded length, without control characters.
 std::string plain_text(const std::string& text);
 
-/// Returns the code by which an error is sent: 0 means success, so that codes begin with 1.
+/// Returns the code by which an error is sent; codes begin with 1, since 0 means success.
 std::uint32_t wire_code_of(ErrorCode code);
-/// Returns the error code that a peer sent as `wire`, which is not 0. Values that this version
-/// lacks become the nearest one.
+/// Returns the error code that a peer sent as `wire`, which is not 0. Codes that this version does
+/// not have are replaced by the nearest one.
 ErrorCode error_code_of(std::uint32_t wire);
 
 /// Adds an error, or success, to a message: its code, its message, its hint.
 void put(MessageWriter& out, const std::optional<Error>& error);
-/// Reads it back, with texts made fit to be shown.
+/// Reads an error that put() added, with texts fit for display.
 void get(MessageReader& in, std::optional<Error>& error);
 
 /// Returns the text of an error in a slot: the message, a line feed, the hint; cut to
 /// slot_error_bytes_max.
 std::string slot_text_of(const Error& error);
-/// Returns the error that a peer left in a slot, with texts made fit to be shown.
+/// Returns the error that a peer left in a slot, with texts fit for display.
 Error error_of_slot(std::uint32_t wire_code, const std::string& text);
 
 }  // namespace tranship::fabric

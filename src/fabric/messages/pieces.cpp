@@ -13,7 +13,7 @@ using Steps = std::array<std::int64_t, LoopNest::loops_max>;
 
 std::size_t rank_of(const LoopNest& nest) { return static_cast<std::size_t>(nest.rank); }
 
-/// Where a loop comes in its side's memory order; a broadcast loop comes last.
+/// Returns a loop's sort key in its side's memory order; a broadcast loop comes last.
 std::int64_t order_key(std::int64_t stride) {
   return stride == 0 ? std::numeric_limits<std::int64_t>::max() : std::llabs(stride);
 }
@@ -26,11 +26,11 @@ std::int64_t volume(const LoopNest& part, const Steps& step) {
 
 struct Growth {
   bool along_target = true;
-  std::int64_t run_bytes = 0;    ///< stop when the run along this side has so many
-  std::int64_t piece_bytes = 0;  ///< never beyond this in all
+  std::int64_t run_bytes = 0;    ///< growth stops when the run along this side has so many bytes
+  std::int64_t piece_bytes = 0;  ///< limit of the whole piece
 };
 
-/// Grows the steps along one side's memory order.
+/// Enlarges a piece along one side's memory order.
 void grow(const LoopNest& part, const Growth& growth, Steps& step) {
   std::array<std::size_t, LoopNest::loops_max> order{};
   for (std::size_t k = 0; k < rank_of(part); ++k) order[k] = k;

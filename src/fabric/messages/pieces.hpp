@@ -1,4 +1,4 @@
-// Cuts the nests of a request into pieces that fit a slot.
+// Division of a request's nests into pieces that fit a slot.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace tranship::fabric {
 
-/// Walks the nests of a request, piece after piece. A piece is a sub-box of one nest with long
-/// contiguous runs on both sides as far as its size allows (a transpose is cut into squarish
-/// tiles), so that neither side reads or writes memory in crumbs. Loops of a piece are sorted by
-/// the source's stride: packed bytes lie in the order of the source's memory, packing copies runs,
-/// and unpacking, from a slot in the cache, does the rest. Measured, that balances the two sides
-/// best: waiting for memory is what packing costs, and packing in runs keeps that short.
-/// Owns nothing: the nests must outlive it. Cost: a few operations a piece, no allocation.
+/// A cursor over a request's nests, piece by piece. A piece is a sub-box of one nest with long
+/// contiguous runs on both sides as far as its size allows (a transpose is cut into nearly square
+/// tiles), so that neither side reads or writes short runs. Loops of a piece are sorted by the
+/// source's stride: packed bytes are in the order of the source's memory; packing copies runs, and
+/// unpacking, from a slot in the cache, does the reordering. By measurement this balances the two
+/// sides best: packing is limited by waits for memory, which runs keep short.
+/// Owns nothing: the nests must outlive it. Cost: a few operations for each piece, no allocation.
 class PieceCursor {
  public:
   struct Options {
     std::int64_t piece_bytes = 0;
-    std::int64_t run_bytes = 512;  ///< runs worth having on both sides before a piece grows on
+    std::int64_t run_bytes = 512;  ///< runs to reach on both sides before a piece grows further
   };
 
   PieceCursor() = default;
@@ -27,7 +27,7 @@ class PieceCursor {
 
   bool finished() const { return finished_; }
 
-  /// The piece under the cursor; offsets count from the request's bases.
+  /// Returns the current piece; its offsets are relative to the request's bases.
   const LoopNest& piece() const { return piece_; }
 
   void advance();
@@ -41,8 +41,8 @@ class PieceCursor {
   Options options_;
   std::size_t nest_index_ = 0;
   bool finished_ = true;
-  bool remainder_due_ = false;  ///< an element longer than a piece leaves a shorter end
-  LoopNest part_;               ///< the nest, or its elements cut to pieces
+  bool remainder_due_ = false;  ///< an element longer than a piece leaves a shorter last part
+  LoopNest part_;               ///< the nest, or the nest with its elements cut to pieces
   LoopNest remainder_;
   LoopNest piece_;
   std::array<std::int64_t, LoopNest::loops_max> step_{};

@@ -17,7 +17,7 @@
 
 namespace tranship::fabric {
 
-/// Largest address of a carrier, and largest key to registered memory, in bytes.
+/// Largest address of a carrier, and largest key of registered memory, in bytes.
 constexpr std::size_t carrier_address_bytes_max = 4096;
 constexpr std::size_t carrier_key_bytes_max = 4096;
 constexpr std::size_t carrier_kind_bytes_max = 128;
@@ -35,11 +35,11 @@ enum class MessageType : std::uint32_t {
   names,         ///< Requester: asks for the names of all exports.
   names_reply,   ///< Exporter: the names.
   withdrawn,     ///< Exporter: an export has ended.
-  goodbye,       ///< Either: closes cleanly, and touches no memory of the other any more.
+  goodbye,       ///< Either: closes cleanly, and no longer accesses memory of the other side.
   submitted,     ///< Requester, over a network: a slot's command, and its bytes.
-  answered,      ///< Exporter, over a network: how a slot's command ended, and its bytes.
+  answered,      ///< Exporter, over a network: a slot's result, and its bytes.
   notice,        ///< Exporter: the body of Fabric::notify().
-  acknowledge,   ///< Either, over a network: numbers of received messages; the wire's own.
+  acknowledge,   ///< Either, over a network: numbers of received messages; sent by the wire.
 };
 
 struct MessageHeader {
@@ -78,7 +78,7 @@ class MessageWriter {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads the values of a message. Past the end of the message every value is zero, and ok() is
+/// Reads the values of a message. Past the end of the message, every value is zero and ok() is
 /// false.
 class MessageReader {
  public:
@@ -111,7 +111,7 @@ class MessageReader {
     return {reinterpret_cast<const char*>(value.data()), value.size()};
   }
   bool ok() const { return ok_; }
-  /// Nothing is left to be read.
+  /// Returns whether nothing is left to read.
   bool at_end() const { return bytes_.empty(); }
 
  private:
@@ -136,20 +136,20 @@ struct Hello {
 
 struct Welcome {
   Greeting greeting;
-  std::optional<Error> error{};  ///< Why the requester is refused; none: it is not.
+  std::optional<Error> error{};  ///< Why the requester is refused; none: it is not refused.
   Identity identity;
   LinkMode mode = LinkMode::network;
   SlotGeometry geometry;
   std::int32_t seat = 0;  ///< Number of the requester's bit in the doorbell.
   std::uint64_t probe_address = 0;
   std::uint64_t probe_value = 0;
-  std::string carrier;  ///< Kind of the carrier that moves bytes beside the wire; empty: none does.
+  std::string carrier;  ///< Kind of the carrier that moves bytes outside the wire; empty: none.
   std::vector<std::byte> carrier_address{};
 };
 
 struct Ready {
   LinkMode mode = LinkMode::network;
-  std::uint32_t carrier = 0;  ///< 1: the requester takes keys for the carrier that was offered.
+  std::uint32_t carrier = 0;  ///< 1: the requester accepts keys for the offered carrier.
 };
 
 struct Accepted {
@@ -157,17 +157,17 @@ struct Accepted {
 };
 
 struct LookupReply {
-  std::optional<Error> error{};  ///< Why there is no array; none: the rest describes it.
+  std::optional<Error> error{};  ///< Why the lookup failed; none: the rest describes the array.
   std::uint64_t id = 0;
   std::int32_t index = 0;
   std::int64_t bytes = 0;
   std::uint32_t writable = 0;
-  std::uint32_t plain = 0;  ///< 1: plain memory, which a network's bytes enter without slots.
+  std::uint32_t plain = 0;  ///< 1: plain memory, into which bytes from a network go without slots.
   std::string description;
   std::uint64_t address = 0;       ///< 0: not plain memory
-  std::int64_t memory_bytes = 0;   ///< Size of the memory whose descriptor comes along; 0: none.
+  std::int64_t memory_bytes = 0;   ///< Size of the memory of the accompanying descriptor; 0: none.
   std::int64_t memory_offset = 0;  ///< Offset of the array in that memory, in bytes.
-  std::string ipc_handle;          ///< As ExportedArray has it; empty over a network.
+  std::string ipc_handle;          ///< As in ExportedArray; empty over a network.
   std::vector<std::byte> carrier_key{};  ///< Empty: the carrier does not reach the array.
   std::uint64_t carrier_address = 0;
 };
@@ -179,8 +179,8 @@ std::vector<std::byte> encode(const Accepted& accepted);
 std::vector<std::byte> encode(const LookupReply& reply);
 std::vector<std::byte> encode_text(const std::string& text);
 
-/// Reads a message. Returns false if it is not one. A Greeting is read from the beginning of a
-/// hello or a welcome of any version.
+/// Reads a message. Returns false if the bytes are no such message. A Greeting is read from the
+/// beginning of a hello or a welcome of any version.
 bool decode(std::span<const std::byte> bytes, Greeting& greeting);
 bool decode(std::span<const std::byte> bytes, Hello& hello);
 bool decode(std::span<const std::byte> bytes, Welcome& welcome);

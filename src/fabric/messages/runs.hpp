@@ -1,4 +1,4 @@
-// The contiguous runs of a nest, one after another.
+// Iteration over the contiguous runs of a nest.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ inline std::int64_t runs_of(std::span<const LoopNest> nests) {
   return runs;
 }
 
-/// Calls `visit(source offset, target offset)` for each run of `nest.element_bytes` until it
-/// returns false. Returns whether it never did.
+/// Calls `visit(source offset, target offset)` for each run of `nest.element_bytes` until a call
+/// returns false. Returns whether no call did.
 template <typename Visit>
 bool for_each_run(const LoopNest& nest, Visit&& visit) {
   std::array<std::int64_t, LoopNest::loops_max> position{};

@@ -17,15 +17,14 @@ namespace tranship::fabric {
 constexpr int exports_max = 4096;
 constexpr int slots_max = 64;
 
-/// Which side owns a slot.
+/// The owner of a slot.
 enum class SlotState : std::uint32_t {
   free = 0,       ///< The requester may fill it.
   submitted = 1,  ///< The exporter carries out its command.
   done = 2,       ///< The requester may take the answer.
 };
 
-/// State of a slot, and how its command ended. The text of an error lies in the slot's command
-/// area.
+/// State and result of a slot's command. The text of an error lies in the slot's command area.
 struct SlotControl {
   std::atomic<std::uint32_t> state{0};
   std::uint32_t error_code = 0;  ///< 0: success; otherwise 1 + ErrorCode
@@ -35,7 +34,7 @@ struct SlotControl {
 };
 static_assert(sizeof(SlotControl) == 64);
 
-/// Lets a requester touch exported memory without a command (process_vm_writev). The requester
+/// Lets a requester access exported memory without a command (process_vm_writev). The requester
 /// increments `users`, checks that `export_id` is still set, copies, and decrements `users`. A
 /// withdrawal clears `export_id` and waits until `users` is 0.
 struct Lease {
@@ -50,8 +49,8 @@ struct SlotGeometry {
   /// Largest payload, in bytes, that is sent inside a message over a network, and so through the
   /// slot. The sender may reuse its memory at once.
   std::int64_t inside_bytes = 8 * 1024;
-  /// Most bytes that one command moves over a network straight between two arrays, without slots:
-  /// few messages for many bytes, and none so long that other messages wait.
+  /// Most bytes that one command moves over a network directly between two arrays, without slots:
+  /// few messages for many bytes, but no message so long that others wait.
   std::int64_t straight_bytes = std::int64_t{1} << 20;
 
   bool valid() const {
@@ -111,8 +110,8 @@ class SlotSegment {
   static constexpr std::int64_t header_bytes =
       (static_cast<std::int64_t>(sizeof(SlotHeader)) + 4095) / 4096 * 4096;
 
-  /// A key for the thread sanitizer. Both ends of a link may be in one process (in tests), which
-  /// then has a state at two addresses.
+  /// Returns an address that identifies a slot to the thread sanitizer: both ends of a link may be
+  /// in one process (in tests), which then has a state at two addresses.
   static void* order_key(int slot) {
     static std::array<char, slots_max> keys{};
     return &keys[static_cast<std::size_t>(slot)];

@@ -106,7 +106,7 @@ Status FabricCore::open_wire() {
     wire_ = std::move(*opened);
   }
   contact_ = wire_->contact();
-  if (options_.key) contact_.key.reset();  // peers have it from their own settings
+  if (options_.key) contact_.key.reset();  // peers have the key in their own settings
   return {};
 }
 
@@ -203,7 +203,7 @@ Status FabricCore::open_attendance() {
   return no_descriptors();
 }
 
-/// Sets whether messages of the wire wake the progress thread.
+/// Sets whether messages on the wire wake the progress thread.
 void FabricCore::watch_wire(const Wire& wire, bool watched) {
   epoll_event event{};
   if (watched) event.events = EPOLLIN;
@@ -211,8 +211,8 @@ void FabricCore::watch_wire(const Wire& wire, bool watched) {
   (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, wire.event_descriptor(), &event);
 }
 
-/// Handles messages while a caller attends to the wire. All else is left to the progress thread,
-/// which is woken if a fence was raised: it sleeps for too long otherwise.
+/// Handles messages while a caller attends to the wire. All other work is left to the progress
+/// thread, which is woken if a fence was raised, since it would otherwise sleep too long.
 bool FabricCore::step_for_caller() {
   std::lock_guard lock(step_mutex_);
   if (phase_ == Phase::closed) return false;
@@ -248,12 +248,12 @@ void FabricCore::attend(std::uint32_t seen, std::chrono::nanoseconds at_most) {
       if (events[k].data.u64 == inbox_event) (void)!read(attention_.get(), &rung, sizeof rung);
     }
   }
-  watch_wire(*wire, true);  // close() may have let go of its own reference meanwhile
+  watch_wire(*wire, true);  // close() may have released its own reference meanwhile
   attended_.store(false, std::memory_order_seq_cst);
 }
 
 void FabricCore::on_process_ended(ConnectionId connection) {
-  // A goodbye that the process has sent before it exited is read first.
+  // A goodbye that the process sent before it exited is read first.
   for (int tries = 0; tries < 1000 && wire_->progress(); ++tries) continue;
   Session* session = find(connection);
   if (session == nullptr) return;
@@ -266,8 +266,9 @@ Session* FabricCore::find(ConnectionId connection) {
   return found == sessions_.end() || found->second->lost ? nullptr : found->second.get();
 }
 
-/// Watches the process at the other end. Its pidfd becomes readable when it exits, even if children
-/// of it hold its sockets. Without a pidfd, memory that it may touch would stay fenced for ever.
+/// Watches the process at the other end. Its pidfd becomes readable when it exits, even if its
+/// children hold its sockets. Without a pidfd, memory that the process may access would stay fenced
+/// forever.
 Status FabricCore::watch_process(Session& session, const WirePeer& peer) {
   if (peer.pidfd < 0) return {};
   session.pidfd = FileDescriptor(fcntl(peer.pidfd, F_DUPFD_CLOEXEC, 0));
@@ -312,8 +313,8 @@ void FabricCore::lose(Session& session, Error error) {
   ring();
 }
 
-/// Ends the service of a lost requester. It counts as gone, and the memory that it wrote to may be
-/// used for something else, once nothing can touch memory of this process for it any more; until
+/// Ends the service of a lost requester. The requester counts as gone, and the memory that it wrote
+/// to may have another use, once nothing can access memory of this process for it any more; until
 /// then a fence stands.
 void FabricCore::stop_serving(Session& session, bool cleanly) {
   session.server->stop();
@@ -345,7 +346,7 @@ bool FabricCore::copying() const {
   });
 }
 
-/// Goes to the next phase of closing when that is due.
+/// Enters the next phase of closing when it is due.
 void FabricCore::go_on_closing() {
   const bool late = now() >= phase_end_;
   switch (phase_) {
@@ -386,8 +387,9 @@ void FabricCore::say_goodbye() {
   send_goodbyes(false);
 }
 
-/// Sends a goodbye to each peer to which no answer is under way: a peer that reads a goodbye waits
-/// for no answers any more. `late`: Sends it to all peers, so that they learn of the close.
+/// Sends a goodbye to each peer to which no answer is under way: a peer that reads a goodbye no
+/// longer waits for answers. late: Sends a goodbye to all peers, so that they are informed of the
+/// close.
 void FabricCore::send_goodbyes(bool late) {
   for (auto& [id, session] : sessions_) {
     const bool quiet = !session->link || !session->link->requester->in_use();
@@ -409,7 +411,7 @@ void FabricCore::end_sessions() {
 }
 
 /// Ends the last phase. If a peer still copies into or out of an exported array, close() returns an
-/// error: the memory may not be used for something else yet.
+/// error: the memory may not have another use yet.
 void FabricCore::end_fences() {
   phase_ = Phase::closed;
   if (fences_.empty()) return;

@@ -22,9 +22,9 @@
 
 namespace tranship::fabric {
 
-/// What a FabricCore uses of the world, so that a simulated one can take its place.
+/// The external facilities of a FabricCore, which a simulation can replace.
 struct FabricSeams {
-  /// Makes the wire, whose messages go to the handlers.
+  /// Makes the wire, which calls the handlers with its messages.
   std::function<Result<std::shared_ptr<Wire>>(Wire::Handlers)> make_wire;
   std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
   /// False: there are no threads, and the owner calls step() and serve().
@@ -35,11 +35,11 @@ struct FabricSeams {
 /// Returns the seams of real processes: sockets, wall time and threads.
 FabricSeams real_seams(const FabricOptions& options);
 
-/// Implements Fabric. Methods under "any thread" post tasks to the progress thread and wait for
-/// them, for a bounded time; everything else runs on that thread, so that sessions need no lock.
-/// Each method that waits consists of parts that do not, so that a simulated world can take the
-/// same steps on virtual time. Owns the sessions; each has a handshake (handshake.hpp) and, for a
-/// requester, what it may touch (export_grants.hpp).
+/// The implementation of Fabric. Methods under "any thread" post tasks to the progress thread and
+/// wait for them, for a bounded time; all others run on that thread, so that sessions need no lock.
+/// Each method that waits consists of parts that do not wait, so that a simulation can take the
+/// same steps in virtual time. Owns the sessions; each has a handshake (handshake.hpp) and, for a
+/// requester, its grants (export_grants.hpp).
 class FabricCore : public std::enable_shared_from_this<FabricCore> {
  public:
   explicit FabricCore(FabricOptions options);
@@ -51,12 +51,12 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
     std::shared_ptr<std::promise<Result<PeerId>>> promise;
     std::future<Result<PeerId>> result;
   };
-  /// A message whose reply is awaited.
+  /// A message that awaits its reply.
   struct Calling {
     std::uint64_t id = 0;
     std::shared_ptr<Link> link;
     std::future<Reply> reply;
-    std::shared_ptr<void> lookup;  ///< Of a lookup: held until its array is made.
+    std::shared_ptr<void> lookup;  ///< For a lookup: held until its array is made.
   };
   /// An export that is being withdrawn.
   struct Withdrawal {
@@ -80,22 +80,22 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   /// Makes the array that a reply to a lookup describes.
   Result<std::shared_ptr<RemoteArray>> found(PeerId peer, const std::string& name, Reply reply);
   Result<Withdrawal> start_withdraw(const std::string& name);
-  /// Returns how the withdrawal ended; nothing while it goes on.
+  /// Returns the result of a withdrawal; nothing while it goes on.
   std::optional<Status> look(Withdrawal& withdrawal);
   Departure start_disconnect(PeerId peer);
   std::optional<Status> look(Departure& departure);
 
   // the progress thread, or the owner of a core without threads
-  /// Does what is due, without waiting. Returns whether there was anything.
+  /// Does the work that is due, without waiting. Returns whether there was any.
   bool step();
   /// Does the part of step() that handles messages.
   bool step_wire();
   bool finished() const { return phase_ == Phase::closed; }
-  /// Handles that the process at the other end of a connection on this machine has exited.
+  /// Handles the exit of the process at the other end of a connection on this machine.
   void on_process_ended(ConnectionId connection);
-  /// Without threads: carries out what requesters have submitted.
+  /// Without threads: carries out the submitted commands. Returns whether there were any.
   bool serve() { return service_threads_->serve_now(); }
-  /// Return what is left of sessions, seats and fences, for tests of leaks.
+  /// Return the numbers of remaining sessions, seats and fences, for tests of leaks.
   std::size_t sessions() const { return sessions_.size(); }
   int seats() const { return service_threads_->taken(); }
   bool fenced() const { return !fences_.empty(); }
@@ -116,27 +116,28 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   Status tell(PeerId peer, std::span<const std::byte> question);
   Status notify(RequesterId requester, std::vector<std::byte> body);
   Status close();
-  /// Begins to close: step() does the rest, until finished().
+  /// Begins to close: step() does the rest, until finished() returns true.
   void start_close();
   std::shared_ptr<Link> link(PeerId peer) const;
-  /// Returns why there is no such link.
+  /// Returns the error of a link that does not exist.
   Error no_link(PeerId peer) const;
   ExportTable& exports() { return *exports_; }
   Bell& bell() const { return *reinterpret_cast<Bell*>(bell_memory_->data()); }
   /// Rings the bell, and wakes the caller that attends to the wire.
   void ring();
-  /// Waits until the bell has rung. The caller reads messages from the network by itself meanwhile,
+  /// Waits until the bell has rung. Meanwhile the caller reads messages from the network itself,
   /// instead of being woken by the progress thread, unless another caller does so already.
   void attend(std::uint32_t seen, std::chrono::nanoseconds at_most);
-  /// Returns the addresses at which this process listens; empty if it does not.
+  /// Returns the addresses at which this process listens; empty if there are none.
   std::string address() const { return contact_.text(); }
-  /// From now on also accepts connections over a network that prove to have `key`.
+  /// Accepts connections over a network that prove to have `key`, from now on, in addition to
+  /// others.
   void accept_key(const Key& key);
   bool closed() const { return closed_.load(); }
 
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
-  /// The steps in which a core closes.
+  /// The phases in which a core closes.
   enum class Phase { open, ending_copies, saying_goodbye, lifting_fences, closed };
 
   // any thread
@@ -216,7 +217,7 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   std::atomic<bool> closed_{false};
   std::mutex close_mutex_;
   bool contact_written_ = false;
-  Status close_status_;  ///< What close() returns; written by the progress thread.
+  Status close_status_;  ///< Result of close(); written by the progress thread.
   HandshakeTerms terms_;
 
   mutable std::mutex links_mutex_;
@@ -224,19 +225,19 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
   std::atomic<std::uint64_t> last_peer_{0};
   std::atomic<std::uint64_t> last_call_{0};
 
-  std::optional<Key> learned_key_;  ///< The key of the last contact file that had one.
+  std::optional<Key> learned_key_;  ///< Key of the last contact file that had one.
 
-  /// Shared with links, which send by it. Set and reset under links_mutex_.
+  /// Shared with links, which send over it. Set and reset under links_mutex_.
   std::shared_ptr<Wire> wire_;
   std::unique_ptr<ServiceThreads> service_threads_;
 
   std::mutex attending_mutex_;         ///< Held by the caller that attends to the wire.
-  std::atomic<bool> attended_{false};  ///< A caller does; `attention_` wakes it.
+  std::atomic<bool> attended_{false};  ///< A caller attends to the wire; `attention_` wakes it.
   FileDescriptor attention_;
-  FileDescriptor attendance_;  ///< What that caller sleeps on: the wire, and attention_.
+  FileDescriptor attendance_;  ///< That caller sleeps on this epoll of the wire and attention_.
 
-  // the progress thread's own, and that of the caller that attends to the wire meanwhile
-  std::mutex step_mutex_;  ///< guards what follows
+  // used by the progress thread, and by the caller that attends to the wire
+  std::mutex step_mutex_;  ///< guards all following members
   std::map<ConnectionId, std::unique_ptr<Session>> sessions_;
   Fences fences_;
   FileDescriptor epoll_;

@@ -27,7 +27,8 @@ ExportGrants::Found ExportGrants::look_up(std::span<const std::byte> body) {
   }
   const Export& one = *found.held;
   describe(one, found);
-  // The export may have been withdrawn meanwhile, and its leases ended before this one was granted.
+  // The export may have been withdrawn meanwhile, with its leases ended before this one was
+  // granted.
   if (exports_->find(name) != found.held) {
     leases_.end(one.index());
     registrations_.erase(one.index());
@@ -57,8 +58,8 @@ void ExportGrants::describe(const Export& one, Found& found) {
   reply.memory_offset = array.place.address - array.memory->data();
 }
 
-/// Each requester has a key of its own to an export, which is revoked when the requester is lost.
-/// What the carrier cannot reach goes through slots.
+/// Grants the requester its own key to an export, which is revoked when the requester is lost.
+/// Memory that the carrier cannot reach goes through slots.
 void ExportGrants::grant_key(const Export& one, LookupReply& reply) {
   const ExportedArray& array = one.array();
   if (array.bytes == 0) return;

@@ -1,4 +1,4 @@
-// What one requester may touch of this process's exports.
+// The access of one requester to this process's exports.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace tranship::fabric {
 
-/// Answers a requester's lookups, and grants it what it needs to reach the arrays by itself: leases
-/// on this machine, and keys for a carrier. Owns both until they are ended.
+/// Answers a requester's lookups, and grants it direct access to the arrays: leases on this
+/// machine, and keys for a carrier. Owns both until they are ended.
 /// Threads: one.
 class ExportGrants {
  public:
@@ -23,29 +23,29 @@ class ExportGrants {
   ExportGrants(std::shared_ptr<const ExportTable> exports, LinkMode mode, LeaseGrants leases)
       : exports_(std::move(exports)), mode_(mode), leases_(std::move(leases)) {}
 
-  /// From now on lookups also grant keys for this carrier.
+  /// Makes later lookups also grant keys for this carrier.
   void set_carrier(std::shared_ptr<BulkCarrier> carrier) { carrier_ = std::move(carrier); }
 
   struct Found {
     LookupReply reply;
     /// Keeps `memory` open until the reply is sent.
     std::shared_ptr<const Export> held{};
-    int memory = -1;  ///< Descriptor of the memory that the array lies in; -1: it is not mapped.
+    int memory = -1;  ///< Descriptor of the memory that contains the array; -1: it is not mapped.
   };
   /// Answers the body of a lookup message.
   Found look_up(std::span<const std::byte> body);
 
-  /// From now on the requester begins no copy of its own under this export's lease.
+  /// Ends the lease of an export: the requester begins no direct copy under it any more.
   void end_lease(int index) { leases_.end(index); }
-  /// Revokes the key to the export, unless a copy of the requester is under way, which the lease
-  /// counts. Returns whether one is.
+  /// Revokes the key to the export, unless a direct copy of the requester, which its lease counts,
+  /// is under way. Returns whether one is.
   bool revoke(int index, std::uint64_t id);
 
-  /// Revokes all keys, and hands over the leases: the requester is lost.
+  /// Revokes all keys, and hands over the leases, for a lost requester.
   LeaseGrants end();
 
  private:
-  /// An export that the requester has a carrier's key for.
+  /// An export for which the requester has a carrier's key.
   struct CarriedExport {
     std::uint64_t id = 0;
     std::unique_ptr<BulkCarrier::Registration> registration;
@@ -58,7 +58,7 @@ class ExportGrants {
   LinkMode mode_ = LinkMode::network;
   LeaseGrants leases_;
   std::shared_ptr<BulkCarrier> carrier_;
-  /// By export. They end before others are given the memory.
+  /// Registrations by export. Each ends before its memory has another use.
   std::map<int, CarriedExport> registrations_;
 };
 

@@ -106,7 +106,7 @@ Result<Reply> RequesterHandshake::on_welcome(std::span<const std::byte> body,
   return Reply{{MessageType::ready, encode(Ready{mode_, agreement_.carrier ? 1U : 0U})}};
 }
 
-/// Returns an error that the exporter sent, with its name.
+/// Returns an error that the exporter sent, prefixed with the exporter's name.
 Error RequesterHandshake::from_peer(const Error& error) const {
   return {error.code, label_ + ": " + error.message, error.hint};
 }
@@ -121,7 +121,7 @@ Status RequesterHandshake::check_identity(const Identity& identity) {
                "use the contact file of that one"};
 }
 
-/// Maps the slots that the exporter serves, or makes this side's of a link over a network.
+/// Maps the slots that the exporter serves, or, over a network, makes this side's own slots.
 Status RequesterHandshake::take_slots(const Welcome& welcome,
                                       std::span<FileDescriptor> descriptors) {
   const std::int64_t bytes = SlotSegment::bytes(welcome.geometry);
@@ -151,8 +151,8 @@ Status RequesterHandshake::take_slots(const Welcome& welcome,
   return {};
 }
 
-/// Takes the carrier that the exporter offers, if this side has one of the same kind; the link's
-/// way says why not.
+/// Accepts the carrier that the exporter offers, if this side has one of the same kind; otherwise
+/// the link's `way` says why not.
 void RequesterHandshake::join_carrier(const Welcome& welcome) {
   std::string& way = agreement_.way;
   if (!terms_.carrier) {

@@ -19,13 +19,13 @@
 
 namespace tranship::fabric {
 
-/// What a process brings to each of its handshakes. Outlives them.
+/// The properties of a process that all its handshakes use. Outlives them.
 struct HandshakeTerms {
   Greeting greeting;
   Identity identity;
-  SlotGeometry geometry;     ///< Of the slots that this process serves.
-  int bell_descriptor = -1;  ///< Of the bell that an exporter on this machine rings.
-  /// Peers on this machine read this value to find out whether they may read this process's memory.
+  SlotGeometry geometry;     ///< Geometry of the slots that this process serves.
+  int bell_descriptor = -1;  ///< Descriptor of the bell that an exporter on this machine rings.
+  /// Value that peers on this machine read to find out whether they may read this process's memory.
   std::uint64_t probe_value = 0;
   std::shared_ptr<BulkCarrier> carrier{};  ///< Null: there is none.
   std::string no_carrier{};                ///< Why there is no carrier, for messages; may be empty.
@@ -43,18 +43,18 @@ struct HandshakeMessage {
   std::vector<int> descriptors{};
 };
 
-/// The handshake of one session: a state machine over its messages. It sends nothing by itself, and
-/// has no clock. Threads: one.
+/// The handshake of one session: a state machine driven by its messages, which sends nothing itself
+/// and has no clock. Threads: one.
 class Handshake {
  public:
   virtual ~Handshake() = default;
 
-  /// Takes a message, and returns the reply to send; nothing if none is due.
+  /// Handles a message, and returns the reply to send; nothing if none is due.
   /// @error why the connection has to end
   virtual Result<std::optional<HandshakeMessage>> on_message(
       MessageType type, std::span<const std::byte> body, std::span<FileDescriptor> descriptors) = 0;
 
-  /// The process at the other end, as far as it is known, for messages.
+  /// Returns the process at the other end, as far as it is known, for messages.
   const std::string& label() const { return label_; }
 
  protected:
@@ -66,29 +66,29 @@ class Handshake {
   std::string label_;
 };
 
-/// The side that connects. Sends a hello, maps the slots that the welcome brings (or makes its own,
-/// over a network), says that it is ready, and has a link once it is accepted.
+/// The connecting side. Sends a hello, maps the slots of the welcome (or, over a network, makes its
+/// own), sends ready, and has a link once it is accepted.
 class RequesterHandshake : public Handshake {
  public:
   struct Options {
-    std::string contact;  ///< What the caller of connect() named, for messages.
-    Identity expected{};  ///< The process that wrote the contact file; empty: any will do.
+    std::string contact;  ///< The contact that the caller of connect() gave, for messages.
+    Identity expected{};  ///< The process that wrote the contact file; empty: any process.
     bool local = false;   ///< The peer is on this machine.
-    pid_t pid = 0;        ///< The peer's, as the kernel reports it; 0: unknown.
+    pid_t pid = 0;        ///< The peer's process, as the kernel reports it; 0: unknown.
   };
-  /// What a link is made of.
+  /// The parts of a link.
   struct Agreement {
     std::string label;
-    std::string way;  ///< How bytes travel, and why not in a faster way, for messages.
+    std::string way;  ///< How bytes travel, and why no faster way is used, for messages.
     Identity identity;
     LinkMode mode = LinkMode::network;
     SlotSegment segment;
-    ServiceThreads::Seat seat{};  ///< Where the exporter serves this requester; on one machine.
-    pid_t direct_pid = 0;  ///< The peer's, if its memory may be touched directly; otherwise 0.
+    ServiceThreads::Seat seat{};  ///< Seat of this requester at the exporter; on one machine.
+    pid_t direct_pid = 0;  ///< The peer, if its memory may be accessed directly; otherwise 0.
     std::shared_ptr<BulkCarrier::Peer> carrier{};  ///< Null: all bytes go through slots.
   };
 
-  /// `agreed` is called once, when the exporter has accepted.
+  /// agreed: Called once, when the exporter has accepted.
   RequesterHandshake(const HandshakeTerms& terms, Options options,
                      std::function<void(Agreement)> agreed);
 
@@ -116,23 +116,23 @@ class RequesterHandshake : public Handshake {
   Agreement agreement_;
 };
 
-/// The side that is connected to. Answers a hello with a welcome, which describes the slots or says
-/// why the requester is refused, and accepts the requester once it is ready.
+/// The accepting side. Answers a hello with a welcome, which describes the slots or says why the
+/// requester is refused, and accepts the requester once it is ready.
 class ExporterHandshake : public Handshake {
  public:
-  /// A requester that asks to be served.
+  /// A requester that asks for service.
   struct Applicant {
     std::string label;
     LinkMode mode = LinkMode::network;
     SlotSegment segment;
-    std::shared_ptr<SharedMemory> bell;  ///< Rung when a slot was served; null over a network.
+    std::shared_ptr<SharedMemory> bell;  ///< Rung after a slot was served; null over a network.
   };
   struct Options {
     LinkMode mode = LinkMode::network;
-    std::optional<Error> refusal{};  ///< Sent to the requester instead of a welcome.
-    /// Has the slots of a requester served, and returns where.
+    std::optional<Error> refusal{};  ///< Sent to the requester in the welcome.
+    /// Has the slots of a requester served, and returns its seat.
     std::function<Result<ServiceThreads::Seat>(const Applicant&)> admit;
-    /// Called when the requester is ready. `carried`: It takes keys for this process's carrier.
+    /// Called when the requester is ready. carried: The requester accepts keys for the carrier.
     std::function<void(bool carried)> ready;
   };
 

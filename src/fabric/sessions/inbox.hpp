@@ -9,9 +9,9 @@
 
 namespace tranship::fabric {
 
-/// Takes tasks from any thread and runs them on the progress thread, in order. May outlive the
-/// fabric: what is posted after close() is dropped.
-/// Threads: post() from all, everything else from the progress thread.
+/// A queue of tasks from any thread, which the progress thread runs in order. May outlive the
+/// fabric: tasks that are posted after close() are dropped.
+/// Threads: post() from all, all other functions from the progress thread.
 class Inbox {
  public:
   Inbox();
@@ -19,7 +19,7 @@ class Inbox {
   Inbox(const Inbox&) = delete;
   Inbox& operator=(const Inbox&) = delete;
 
-  /// Returns false, and drops the task, after close().
+  /// Posts a task. Returns false, and drops the task, after close().
   bool post(std::function<void()> task);
 
   /// Runs the posted tasks. Returns whether there were any.

@@ -60,8 +60,8 @@ ReceiveBuffer FabricCore::place(ConnectionId connection, const MessageHeader& he
   return {};
 }
 
-/// Handles a requester's message. Before it is admitted, and for unknown messages, there is no
-/// reply.
+/// Handles a requester's message. There is no reply before the requester is admitted, nor to
+/// unknown messages.
 void FabricCore::serve(Session& session, const MessageHeader& header,
                        std::span<const std::byte> body) {
   if (!session.server) return;
@@ -179,7 +179,7 @@ Result<FabricCore::Connecting> FabricCore::start_connect(const Contact& contact,
     if (there.key) learned_key_ = there.key;
     if (!there.key) there.key = options_.key ? options_.key : learned_key_;
   }
-  // The transport that was asked for is used, or the connection fails: no other one replaces it.
+  // The requested transport is used, or the connection fails: it is never replaced by another.
   if (options_.transport == FabricOptions::Transport::network) there.local.clear();
   const auto connection = wire->connect(there);
   if (!connection) return connection.error();
@@ -215,7 +215,7 @@ Result<PeerId> FabricCore::connect(const Contact& contact, const std::string& te
                "check the address, and that the process there runs"};
 }
 
-/// Ends copies in the peer's memory before the goodbye is sent. If that takes longer than
+/// Ends copies in the peer's memory before the goodbye is sent. If this takes longer than
 /// peer_timeout, the peer keeps a fence around the memory.
 FabricCore::Departure FabricCore::start_disconnect(PeerId peer) {
   Departure departure{peer, link(peer), after_ns(options_.peer_timeout), {}};
@@ -337,8 +337,8 @@ Result<std::shared_ptr<RemoteArray>> FabricCore::found(PeerId peer, const std::s
   return link->add_array(name, std::move(reply), std::move(answer->memory));
 }
 
-/// Asks the progress thread whether a requester, connected or behind a fence, still copies by
-/// itself into or out of an export. `end`: Ends the leases first, so that no copy begins any more.
+/// Asks the progress thread whether a requester, connected or behind a fence, still copies directly
+/// into or out of an export. end: Ends the leases first, so that no new copy begins.
 Result<std::future<bool>> FabricCore::ask_busy(const Export& one, bool end) {
   auto promise = std::make_shared<std::promise<bool>>();
   auto future = promise->get_future();
@@ -348,7 +348,7 @@ Result<std::future<bool>> FabricCore::ask_busy(const Export& one, bool end) {
     bool busy = fences_.in_use(index);
     for (auto& [connection, session] : sessions_) {
       if (session->lost || !session->server) continue;
-      // Bytes of the array that are still to be sent are sent from a copy.
+      // Bytes of the array that are still to be sent are copied, and sent from the copy.
       if (session->mode == LinkMode::network) wire_->keep_bulk(connection);
       if (end) {
         session->grants.end_lease(index);

@@ -17,15 +17,15 @@
 
 namespace tranship::fabric {
 
-/// A reply, and the descriptor of memory that came with it.
+/// A reply, and the descriptor of memory that accompanied it.
 struct Answer {
   std::vector<std::byte> body;
   FileDescriptor memory;
 };
 using Reply = Result<Answer>;
 
-/// A connection: of a requester (`client`), or to one that this process serves. Owned by the
-/// progress thread.
+/// A connection: one that this process has made (`client`), or one of a requester that it serves.
+/// Owned by the progress thread.
 struct Session {
   using Clock = std::chrono::steady_clock;
 
@@ -34,12 +34,12 @@ struct Session {
   bool lost = false;
   bool leaving = false;           ///< This process disconnects, and has sent a goodbye.
   bool said_goodbye = false;      ///< This process closes, and has sent a goodbye.
-  Clock::time_point leaves_by{};  ///< How long it waits until the peer has read the goodbye.
+  Clock::time_point leaves_by{};  ///< Time until which it waits for the peer to read the goodbye.
   std::shared_ptr<std::promise<bool>>
       left;  ///< Kept when the peer has closed its end, for disconnect().
   std::unique_ptr<Handshake> handshake;
   std::string label;
-  FileDescriptor pidfd;  ///< Of the process at the other end, if it is on this machine.
+  FileDescriptor pidfd;  ///< Process at the other end, if it is on this machine.
   LinkMode mode = LinkMode::network;
   Clock::time_point began{};
   SlotSegment segment;

@@ -1,4 +1,4 @@
-// Connections that become links: the handshakes' messages, and what stands once they agree.
+// Connections that become links: messages of the handshakes, and the resulting links.
 #include "fabric/links/slot_messages.hpp"
 #include "fabric/sessions/core.hpp"
 
@@ -91,7 +91,7 @@ void FabricCore::send(Session& session, const HandshakeMessage& message) {
   send(session, message.type, 0, message.body, message.descriptors);
 }
 
-/// Has the service threads look at a requester's slots when it rings.
+/// Gives a requester a seat, so that the service threads serve its slots when it rings.
 Result<ServiceThreads::Seat> FabricCore::admit(Session& session,
                                                const ExporterHandshake::Applicant& applicant) {
   const bool shared = applicant.mode == LinkMode::shared;

@@ -1,4 +1,4 @@
-// The bytes of one connection: as they are on the socket, or encrypted.
+// The byte stream of one connection, plain or encrypted.
 #pragma once
 
 #include <sys/socket.h>
@@ -10,8 +10,8 @@
 
 namespace tranship::fabric {
 
-/// A socket that never blocks, and what encrypts its bytes, if anything does. A small value: owns a
-/// share of the encryption, and not the socket.
+/// A socket that never blocks, with its optional encryption. A small value, which shares ownership
+/// of the encryption and does not own the socket.
 /// Threads: all.
 class ByteStream {
  public:
@@ -21,11 +21,12 @@ class ByteStream {
 
   explicit operator bool() const { return socket_ >= 0; }
 
-  /// As sendmsg(2). If an encrypted stream takes nothing now, the next message must begin with the
-  /// same bytes; it carries no descriptors.
+  /// Sends as sendmsg(2) does. If an encrypted stream accepts nothing now, the next message must
+  /// begin with the same bytes; it carries no descriptors.
   ssize_t send(const msghdr& message) const;
-  /// As recvmsg(2). With `only_buffered` it hands out what has been read from the socket before and
-  /// lies decrypted or encrypted in this process: no event of the socket announces that again.
+  /// Receives as recvmsg(2) does. only_buffered: Returns only bytes that have already been read
+  /// from the socket and are buffered in this process, decrypted or encrypted: no event of the
+  /// socket announces them again.
   ssize_t receive(msghdr& message, bool only_buffered = false) const;
 
  private:

@@ -18,7 +18,7 @@ namespace {
 /// Most bytes that one turn reads, so that no connection delays the others.
 constexpr std::size_t turn_bytes_max = std::size_t{8} << 20;
 /// Bytes that are read beyond a message's bulk: enough for the head of the next message, and little
-/// of its bulk, which has to be copied from there.
+/// of its bulk, which would have to be copied from the buffer.
 constexpr std::size_t beyond_bulk_bytes = 1024;
 constexpr std::size_t control_bytes = CMSG_SPACE(sizeof(int) * descriptors_max);
 
@@ -180,7 +180,7 @@ bool FrameWriter::flush_locked() {
   return !queue_.empty();
 }
 
-/// Settles the header of the first frame, which the stream may keep from now on.
+/// Completes the header of the first frame; the stream may keep a copy of it from now on.
 void FrameWriter::begin_front() {
   Frame& frame = queue_.front();
   begun_ = true;
@@ -192,7 +192,7 @@ void FrameWriter::begin_front() {
   frame.header.header_checksum = checksum_of(frame.header);
 }
 
-/// Writes some of the first frame. False if the stream takes nothing now.
+/// Writes a part of the first frame. Returns false if the stream accepts nothing now.
 bool FrameWriter::write_front() {
   if (!begun_) begin_front();
   Frame& frame = queue_.front();
@@ -227,7 +227,7 @@ bool FrameWriter::write_front() {
     std::memcpy(CMSG_DATA(header), numbers.data(), length);
   }
   const ssize_t written = stream_.send(message);
-  if (written <= 0) return false;  // reading from the socket reports how it has failed
+  if (written <= 0) return false;  // a read of the socket reports how it has failed
   if (written_ == 0) frame.descriptors.clear();
   written_ += static_cast<std::size_t>(written);
   return true;
@@ -235,7 +235,8 @@ bool FrameWriter::write_front() {
 
 FrameReader::Outcome FrameReader::read(const ByteStream& stream, const Handlers& handlers,
                                        bool& any) {
-  // At the end of a turn what the stream has buffered is read, too: no event would come for it.
+  // At the end of a turn, bytes that the stream has buffered are read, too: no event would announce
+  // them.
   for (std::size_t total = 0;;) {
     std::size_t count = 0;
     const bool only_buffered = total >= turn_bytes_max;
@@ -255,7 +256,7 @@ void FrameReader::reset() {
   descriptors_.clear();
 }
 
-/// Where the rest of the current message's bulk belongs, as far as there is room in one place.
+/// Returns where the rest of the current message's bulk belongs, as far as one place has room.
 ReceiveBuffer FrameReader::place(const Handlers& handlers) const {
   const std::uint64_t offset = header_->bulk_bytes - bulk_left_;
   ReceiveBuffer placement =
@@ -265,7 +266,7 @@ ReceiveBuffer FrameReader::place(const Handlers& handlers) const {
   return placement;
 }
 
-/// Reads once: first what belongs to the place of the current message's bulk, then into the buffer.
+/// Reads once: first into the place of the current message's bulk, then into the buffer.
 FrameReader::Outcome FrameReader::receive(const Source& source, const Handlers& handlers,
                                           std::size_t& count) {
   if (begin_ == end_) begin_ = end_ = 0;
@@ -304,7 +305,7 @@ FrameReader::Outcome FrameReader::receive(const Source& source, const Handlers& 
   return Outcome::drained;
 }
 
-/// Bytes of the bulk lie where they belong.
+/// Counts bytes of the bulk that have been written to their place.
 void FrameReader::bulk_came(std::span<const std::byte> bytes) {
   if (checksums_) bulk_checksum_ = crc32c(bytes, bulk_checksum_);
   bulk_left_ -= bytes.size();
@@ -340,7 +341,7 @@ FrameReader::Outcome FrameReader::take_frames(const Handlers& handlers) {
     body_read_ += body;
     begin_ += body;
     if (body_read_ < body_.size()) return Outcome::drained;
-    // Before anybody is asked for a place, which the body may name.
+    // This check precedes `place`, which may read the body.
     if (checksums_ && header_->body_checksum != body_checksum_) return Outcome::damaged;
     while (bulk_left_ > 0 && begin_ < end_) {
       const ReceiveBuffer placement = place(handlers);

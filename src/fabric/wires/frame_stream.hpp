@@ -1,4 +1,4 @@
-// Writes and reads the messages of one socket.
+// Writing and reading of the messages of one socket.
 #pragma once
 
 #include <atomic>
@@ -24,10 +24,10 @@ namespace tranship::fabric {
 /// Threads: all.
 class FrameWriter {
  public:
-  /// `resumes`: messages are numbered and kept until they are acknowledged.
+  /// resumes: Whether messages are numbered and kept until they are acknowledged.
   explicit FrameWriter(bool resumes) : resumes_(resumes) {}
 
-  /// Queues a message, and writes as much as the socket takes if `now`.
+  /// Queues a message; writes as much as the socket accepts if `now`.
   /// Returns false, and queues nothing, if more than queue_bytes_max wait for the other side.
   bool send(const WireMessage& message, bool now);
 
@@ -35,28 +35,28 @@ class FrameWriter {
   /// since the last acknowledgement.
   void acknowledge(std::uint64_t after);
 
-  /// Whether messages carry checksums; before the first attach().
+  /// Sets whether messages carry checksums. Call it before the first attach().
   void set_checksums(bool on);
-  /// From now on writes to this stream, beginning with what `received` says did not come.
+  /// Writes to this stream from now on, starting with the first message after `received`.
   void attach(ByteStream stream, std::uint64_t received);
   /// Writes nothing until the next attach().
   void detach();
-  /// Copies the bulk of all messages that may still be written, so that its memory is not read any
-  /// more. Returns false if there is no memory for that: then nothing more is written at all.
+  /// Copies the bulk of all messages that may still be written, so that its memory is no longer
+  /// read. Returns false if there is no memory for the copy: then nothing more is written at all.
   bool keep_bulk();
-  /// Drops the messages that were written: the connection is not resumed.
+  /// Drops the messages that have been written, for a connection that is not resumed.
   void forget_written();
 
-  /// Writes as much as the socket takes. Returns whether something is left.
+  /// Writes as much as the socket accepts. Returns whether something is left.
   bool flush();
   bool idle() const;
   /// Returns whether the other side has acknowledged all messages; for a writer that does not
-  /// resume, whether all are written.
+  /// resume, whether all have been written.
   bool delivered() const;
   /// Returns the bytes of the messages that are still to be written, without taking a lock.
   std::size_t backlog() const { return backlog_.load(std::memory_order_relaxed); }
 
-  /// Drops the messages up to this number: the other side has received them.
+  /// Drops the messages up to this number, which the other side has received.
   void acknowledged(std::uint64_t sequence);
   /// Sets the number of the last message that arrived, which the next messages carry.
   void set_received(std::uint64_t sequence);
@@ -68,12 +68,12 @@ class FrameWriter {
     FrameHeader header;
     std::vector<std::byte> body;
     std::span<const std::byte> bulk;
-    std::shared_ptr<const void> owner;  ///< Of the memory of `bulk`.
+    std::shared_ptr<const void> owner;  ///< Owner of the memory of `bulk`.
     bool bulk_stays = false;            ///< As in WireMessage.
     std::vector<FileDescriptor> descriptors;
-    std::vector<std::byte> kept;  ///< The bulk, once it may not be read where it lay.
+    std::vector<std::byte> kept;  ///< Copy of the bulk, once its memory may not be read.
     std::size_t bytes() const { return sizeof header + body.size() + bulk.size(); }
-    /// Memory that waits here: the bulk lies elsewhere.
+    /// Returns the bytes that are queued here, without the bulk, which lies elsewhere.
     std::size_t queued_bytes() const { return sizeof header + body.size(); }
   };
 
@@ -86,12 +86,12 @@ class FrameWriter {
 
   bool resumes_;
   std::atomic<std::size_t> backlog_{0};
-  mutable std::mutex mutex_;  ///< guards what follows
+  mutable std::mutex mutex_;  ///< guards all following members
   ByteStream stream_;
   bool checksums_ = false;
   std::deque<Frame> queue_;
-  bool begun_ = false;       ///< The stream was given the first frame: its header is settled.
-  std::size_t written_ = 0;  ///< Bytes of the first frame that the stream has taken.
+  bool begun_ = false;       ///< The stream has part of the first frame: its header is final.
+  std::size_t written_ = 0;  ///< Bytes of the first frame that the stream has accepted.
   std::size_t queued_bytes_ = 0;
   std::deque<Frame> unacknowledged_;
   std::uint64_t last_sequence_ = 0;
@@ -108,7 +108,7 @@ class FrameReader {
     std::function<ReceiveBuffer(const MessageHeader&, std::span<const std::byte> body,
                                 std::int64_t offset, std::int64_t left)>
         place;
-    /// False ends reading: the connection was closed meanwhile.
+    /// Returning false ends reading: the connection was closed meanwhile.
     std::function<bool(const FrameHeader&, std::span<const std::byte> body,
                        std::span<FileDescriptor> descriptors)>
         frame;
@@ -117,25 +117,25 @@ class FrameReader {
 
   explicit FrameReader(bool takes_descriptors) : takes_descriptors_(takes_descriptors) {}
 
-  /// Whether messages carry checksums: then `place` is called for none whose header or body was
-  /// changed on the way, and `frame` for none of whose bytes any was. Changed bytes may lie where
-  /// `place` said until the message comes once more.
+  /// Sets whether messages carry checksums. Then `place` is called for no message whose header or
+  /// body was changed on the way, and `frame` for none of which any byte was. Changed bytes may lie
+  /// where `place` said until the message is sent again.
   void set_checksums(bool on) { checksums_ = on; }
 
-  /// Reads until the socket has no more, or `bytes_max` bytes were read; `any` says whether there
-  /// was something. `ended`: the other side has closed; `broken`: the socket failed, errno says
-  /// how; `damaged`: a checksum is wrong; `refused`: what came is no message; `stopped`: a handler
-  /// said so.
+  /// Reads until the socket has no more, or 8 MiB were read and the stream has no more in its
+  /// buffers; sets `any` if there was something. `ended`: the other side has closed; `broken`: the
+  /// socket failed, see errno; `damaged`: a checksum is wrong; `refused`: the bytes are no message;
+  /// `stopped`: a handler returned false.
   Outcome read(const ByteStream& stream, const Handlers& handlers, bool& any);
 
-  /// Forgets what has been read of a message that is not whole.
+  /// Discards the part of an incomplete message that has been read.
   void reset();
 
  private:
-  /// Where a turn reads from.
+  /// The source of a turn's bytes.
   struct Source {
     const ByteStream& stream;
-    bool only_buffered = false;  ///< The turn is over but for what the stream has in its buffers.
+    bool only_buffered = false;  ///< The turn is over, except for the stream's buffered bytes.
   };
   Outcome receive(const Source& source, const Handlers& handlers, std::size_t& count);
   ReceiveBuffer place(const Handlers& handlers) const;
@@ -149,13 +149,13 @@ class FrameReader {
   bool takes_descriptors_;
   bool checksums_ = false;
   std::vector<std::byte> buffer_ = std::vector<std::byte>(64 * 1024);
-  std::size_t begin_ = 0;  ///< Of what has been read and not yet taken.
+  std::size_t begin_ = 0;  ///< Range of the bytes in the buffer that have not been taken.
   std::size_t end_ = 0;
-  std::optional<FrameHeader> header_;  ///< Of the message that is being read.
+  std::optional<FrameHeader> header_;  ///< Header of the message that is being read.
   std::vector<std::byte> body_;
   std::size_t body_read_ = 0;
   std::size_t bulk_left_ = 0;
-  std::uint32_t body_checksum_ = 0;  ///< Of what has come of the current message's body.
+  std::uint32_t body_checksum_ = 0;  ///< Of the received part of the current message's body.
   std::uint32_t bulk_checksum_ = 0;
   std::deque<FileDescriptor> descriptors_;
 };

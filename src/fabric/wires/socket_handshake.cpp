@@ -1,4 +1,4 @@
-// How both ends of a network connection authenticate, and how a broken connection is resumed.
+// Authentication of both ends of a network connection, and resumption of a broken one.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -12,7 +12,7 @@
 namespace tranship::fabric {
 namespace {
 
-/// How long a client may take to authenticate.
+/// Time limit for a client's authentication.
 constexpr std::chrono::seconds proof_max{5};
 constexpr std::chrono::milliseconds reconnect_interval{50};
 
@@ -51,7 +51,7 @@ Error other_version() {
           "what listens there is another version of tranship: install the same on both sides"};
 }
 
-/// Whether bytes begin like a handshake of TLS: a record of type 22, version 3.x.
+/// Returns whether bytes begin like a TLS handshake: a record of type 22, version 3.x.
 bool is_tls(std::span<const std::byte> bytes) {
   return bytes.size() >= 2 && bytes[0] == std::byte{22} && bytes[1] == std::byte{3};
 }
@@ -77,7 +77,7 @@ Result<ConnectionId> SocketWire::connect_to_network(const Contact& contact) {
   return add_network_client(std::move(connection), std::move(*socket));
 }
 
-/// A socket that is being connected, and what it is for.
+/// Adds a client's connection over a socket that is being connected.
 ConnectionId SocketWire::add_network_client(ConnectionPointer connection, FileDescriptor socket) {
   connection->socket = std::move(socket);
   connection->phase = Phase::connecting;
@@ -89,7 +89,7 @@ ConnectionId SocketWire::add_network_client(ConnectionPointer connection, FileDe
   return id;
 }
 
-/// The first step of either side, once the socket is connected.
+/// Starts the handshake of either side, once the socket is connected.
 void SocketWire::start_handshake(Connection& connection) {
   connection.greeting.clear();
   if (connection.deadline == Clock::time_point::max()) {
@@ -105,7 +105,7 @@ void SocketWire::start_handshake(Connection& connection) {
   if (connection.client) (void)secure(find(connection.id));  // the client begins
 }
 
-/// Goes on with the handshake of TLS; true when it is done.
+/// Continues the TLS handshake. Returns true when it is complete.
 bool SocketWire::secure(const ConnectionPointer& connection) {
   const auto step = connection->tls->shake_hands();
   if (step == TlsStream::Step::failed) {
@@ -122,7 +122,8 @@ bool SocketWire::secure(const ConnectionPointer& connection) {
   return true;
 }
 
-/// Nothing is ever said in the clear instead: the other side learns why, and this one's caller.
+/// Handles a failed TLS handshake: the connection never falls back to unencrypted messages, and
+/// both the other side and this side's caller get the reason.
 void SocketWire::not_secured(const ConnectionPointer& connection) {
   const auto greeting = connection->tls->greeting_in_the_clear();
   if (!greeting.empty() && !connection->client) {
@@ -146,9 +147,9 @@ void SocketWire::not_secured(const ConnectionPointer& connection) {
                              wrong_key(connection->address).hint});
 }
 
-/// Sends a client, unencrypted, the reason why it is refused, and ends its connection.
+/// Sends a client, unencrypted, the reason for its refusal, and ends its connection.
 void SocketWire::refuse(Connection& connection, std::uint32_t why) {
-  std::array<std::byte, 4096> dropped{};  // what is left unread would end the connection first
+  std::array<std::byte, 4096> dropped{};  // unread bytes would reset the connection first
   while (recv(connection.socket.get(), dropped.data(), dropped.size(), MSG_DONTWAIT) > 0) continue;
   ServerHello answer;
   answer.options = why;
@@ -168,13 +169,13 @@ void SocketWire::start_proofs(Connection& connection) {
   (void)write_step(connection, bytes_of(connection.hello));
 }
 
-/// Goes on with the proofs as far as the socket lets it.
+/// Continues the proofs as far as the socket allows.
 void SocketWire::go_on(const ConnectionPointer& connection) {
   Connection& one = *connection;
   if (one.phase == Phase::connecting) {
     if (const int error = socket_error(one.socket); error != 0) {
       const Error why{ErrorCode::peer_lost, std::strerror(error)};
-      // If nothing listens there any more, the process has exited.
+      // If nothing listens at the address any more, the process has exited.
       return error == ECONNREFUSED ? lose(connection, why) : stay_detached(connection, why);
     }
     {
@@ -208,14 +209,15 @@ void SocketWire::go_on(const ConnectionPointer& connection) {
   }
 }
 
-/// A connection that was open before is tried again, within its limit; a new one is lost.
+/// Detaches a connection that was open before, which is then tried again within its time limit;
+/// ends a new one.
 void SocketWire::stay_detached(const ConnectionPointer& connection, const Error& why) {
   if (connection->token == SessionToken{} || !connection->client) return lose(connection, why);
   broken(connection, why.text());
   connection->next_try = Clock::now() + reconnect_interval;
 }
 
-/// Reads a step of so many bytes; true when it is whole.
+/// Reads a step of `bytes` bytes. Returns true when it is complete.
 bool SocketWire::read_step(Connection& connection, std::size_t bytes, bool& failed) {
   const std::size_t before = connection.greeting.size();
   connection.greeting.resize(bytes);
@@ -230,7 +232,8 @@ bool SocketWire::read_step(Connection& connection, std::size_t bytes, bool& fail
   return connection.greeting.size() == bytes;
 }
 
-/// A step is shorter than any socket's buffer, which is empty: it is taken whole or not at all.
+/// Writes a step, which the socket accepts completely or not at all: it is shorter than any
+/// socket's buffer, which is empty.
 bool SocketWire::write_step(Connection& connection, std::span<const std::byte> bytes) {
   iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()};
   msghdr message{};
@@ -272,7 +275,7 @@ bool SocketWire::take_hello(Connection& connection) {
 bool SocketWire::take_server_hello(Connection& connection) {
   const auto held = find(connection.id);
   const auto answer = value_of<ServerHello>(connection.greeting);
-  // What was open before is tried again: the answer may have been changed on the way.
+  // A connection that was open before is tried again: the answer may have been changed on the way.
   if (answer.magic != ClientHello::magic_value) {
     stay_detached(held, {ErrorCode::invalid_argument, "what listens there is not tranship"});
     return false;
@@ -326,13 +329,13 @@ bool SocketWire::take_proof(const ConnectionPointer& connection) {
   connection->announced = true;
   opened(*connection, 0);
   // No message goes over a bulk socket before the client has sent one over it: this answer may be
-  // lost, and the client would not use the socket.
+  // lost, and then the client would not use the socket.
   if (connection->bulk_of == 0) options_.handlers.arrived(connection->id);
   return connection->phase == Phase::open;
 }
 
-/// The session of a client, as far as it may be taken up: what is closed only lingers for what was
-/// sent. Null: there is none.
+/// Returns the session of a client if it can be resumed: a closed one only waits for its sent
+/// messages to leave. Null: there is none.
 SocketWire::ConnectionPointer SocketWire::session_of(const SessionToken& token) const {
   std::lock_guard lock(mutex_);
   for (const auto& [id, other] : connections_) {
@@ -342,7 +345,7 @@ SocketWire::ConnectionPointer SocketWire::session_of(const SessionToken& token) 
   return nullptr;
 }
 
-/// A client wants to go on with a session.
+/// Handles a client that resumes a session.
 bool SocketWire::take_session(const ConnectionPointer& connection, const ClientProof& given) {
   const ConnectionPointer old = session_of(given.session);
   ServerReady ready;
@@ -359,7 +362,7 @@ bool SocketWire::take_session(const ConnectionPointer& connection, const ClientP
   return false;
 }
 
-/// A client wants to send bulk of a session over a socket of its own.
+/// Handles a client that opens a further socket for a session's bulk.
 bool SocketWire::take_bulk_socket(const ConnectionPointer& connection, const ClientProof& given) {
   const ConnectionPointer link = session_of(given.joins);
   const bool joins = link && link->bulk_of == 0 &&
@@ -378,7 +381,8 @@ bool SocketWire::take_bulk_socket(const ConnectionPointer& connection, const Cli
   return false;
 }
 
-/// From now on messages with bulk go over it. False if its connection has ended meanwhile.
+/// Makes messages with bulk use the socket from now on. Returns false if its connection has ended
+/// meanwhile.
 bool SocketWire::add_bulk_socket(const ConnectionPointer& connection) {
   const auto link = find(connection->bulk_of);
   if (!link || link->phase == Phase::closing) return false;
@@ -419,21 +423,22 @@ bool SocketWire::take_ready(Connection& connection) {
     close(connection.id);
     return false;
   }
-  connection.writer.acknowledge(0);  // lets the other side use it, too
+  connection.writer.acknowledge(0);  // lets the other side use the socket, too
   connect_next_bulk_socket(link);
   return true;
 }
 
-/// Makes a connection's bulk sockets one after another, so that each client takes one of the few
-/// places of unauthenticated connections. The link works without those that cannot be made.
+/// Makes a connection's bulk sockets one after another, so that each client takes only one of the
+/// few places for unauthenticated connections. The link works without sockets that cannot be made.
 void SocketWire::connect_next_bulk_socket(const ConnectionPointer& link) {
   if (link->bulk_sockets_left == 0 || link->phase != Phase::open) return;
   {
     std::lock_guard lock(mutex_);
-    if (!link->bulk_sockets_joining.empty()) return;  // the next one follows that one
+    if (!link->bulk_sockets_joining.empty()) return;  // the next socket follows that one
   }
   --link->bulk_sockets_left;
-  // The same machine, where a name has several, and without a look-up, which may take long.
+  // The socket goes to the same machine, in case a name has several, and without a look-up, which
+  // may take long.
   auto socket = connect_over_network(remote_address(link->socket));
   if (!socket) return;
   auto bulk = std::make_shared<Connection>(false);
@@ -449,7 +454,7 @@ void SocketWire::connect_next_bulk_socket(const ConnectionPointer& link) {
   add_network_client(std::move(bulk), std::move(*socket));
 }
 
-/// Resumes the session of a client that has connected again, over the new socket.
+/// Resumes over the new socket the session of a client that has connected again.
 void SocketWire::resume(const ConnectionPointer& old, const ConnectionPointer& fresh,
                         std::uint64_t received) {
   old->writer.detach();

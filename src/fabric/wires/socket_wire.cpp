@@ -21,16 +21,17 @@ namespace {
 constexpr std::uint64_t local_tag = ~std::uint64_t{0};
 constexpr std::uint64_t network_tag = local_tag - 1;
 constexpr std::chrono::milliseconds tick_interval{20};
-/// How long the messages of a closed connection may take to leave.
+/// Time limit for the messages of a closed connection to leave.
 constexpr std::chrono::milliseconds linger_max{300};
-/// A connection that breaks sooner has had a short life; so many of them without a message that
-/// came through are the last. One that damages every message would be made anew for ever.
+/// Shortest life of a connection that is not short; after short_lives_max short lives in a row
+/// without a received message, the connection is lost. A path that damages every message would
+/// otherwise be reconnected forever.
 constexpr std::chrono::seconds long_life{1};
 constexpr int short_lives_max = 50;
-/// Messages after whose receipt the sender is told of it, if no other message says it. What comes
-/// over a bulk socket has little to go back with, and the sender keeps an array in use.
+/// Messages after which an acknowledgement is sent if no other message carries it. A bulk socket
+/// has few messages in the other direction, and the sender keeps an array in use until then.
 constexpr std::uint64_t acknowledge_every = 32;
-/// A listener's queue may be full for a moment.
+/// Time limit for a listener's queue to have room again.
 constexpr std::chrono::milliseconds full_queue_max{1000};
 
 Error read_nothing() {
@@ -178,18 +179,18 @@ void SocketWire::send(ConnectionId id, const WireMessage& message) {
   if (!connection->local) connection = way_of(connection, message);
   // The thread of progress() writes long messages, while the caller prepares the next one.
   const bool now = message.bulk.empty();
-  // The other side has read nothing for long: the connection ends, which
-  // does not go on without this message.
+  // If the queue is full, the other side has not read for long: the connection ends, since it
+  // cannot go on without this message.
   if (!connection->writer.send(message, now)) return give_up(*connection);
   if (connection->writer.idle() || connection->phase != Phase::open) return;
   std::lock_guard lock(mutex_);
   watch(*connection, EPOLLIN | EPOLLOUT);
 }
 
-/// Which socket a message goes over. An answer goes where its question came, whose bytes it
-/// acknowledges; what else has bulk goes where least is to be written, over a socket that stands if
-/// there is one. A sender whose message depends on an earlier one with bulk waits for that one's
-/// answer, or for in_order().
+/// Returns the socket for a message. An answer goes over the socket of its question, whose bytes it
+/// acknowledges; other messages with bulk go over the bulk socket with the least to write, if
+/// possible one that is open. A sender whose message depends on an earlier one with bulk waits for
+/// that one's answer, or for in_order().
 SocketWire::ConnectionPointer SocketWire::way_of(const ConnectionPointer& connection,
                                                  const WireMessage& message) {
   std::lock_guard lock(mutex_);
@@ -211,7 +212,7 @@ SocketWire::ConnectionPointer SocketWire::way_of(const ConnectionPointer& connec
       });
 }
 
-/// Remembers which bulk socket has brought a question.
+/// Remembers which bulk socket has brought a command.
 void SocketWire::note_way(const Connection& connection, const FrameHeader& frame) {
   if (frame.type != MessageType::submitted || frame.slot >= slots_max) return;
   std::lock_guard lock(mutex_);
@@ -225,7 +226,7 @@ void SocketWire::note_way(const Connection& connection, const FrameHeader& frame
   }
 }
 
-/// A connection and its bulk sockets, also those that are still being made.
+/// Returns a connection and its bulk sockets, including those that are still being made.
 std::vector<SocketWire::ConnectionPointer> SocketWire::all_sockets(
     const ConnectionPointer& connection) const {
   std::lock_guard lock(mutex_);
@@ -236,7 +237,7 @@ std::vector<SocketWire::ConnectionPointer> SocketWire::all_sockets(
   return all;
 }
 
-/// Whether messages go over a bulk socket of `link`.
+/// Returns whether messages go over a bulk socket of `link`.
 bool SocketWire::has_joined(const ConnectionPointer& connection,
                             const ConnectionPointer& link) const {
   std::lock_guard lock(mutex_);
@@ -274,7 +275,7 @@ WirePeer SocketWire::peer(ConnectionId id) const {
           connection->address};
 }
 
-/// Looks for events of a connection's socket; adds it to epoll the first time, which may fail.
+/// Watches a connection's socket for events; the first call adds it to epoll, which may fail.
 bool SocketWire::watch(Connection& connection, std::uint32_t events) {
   if (connection.events == events) return true;
   epoll_event event{};
@@ -290,8 +291,8 @@ void SocketWire::flush(Connection& connection) {
   (void)connection.writer.flush();
   if (connection.phase != Phase::open && connection.phase != Phase::closing) return;
   std::lock_guard lock(mutex_);
-  // Looked at behind the lock: a thread that has queued a message since then, and found the
-  // socket watched, would wait for ever to be written.
+  // The writer is checked under the lock: otherwise a message that another thread has queued
+  // meanwhile, finding the socket watched, might wait forever.
   watch(connection, connection.writer.idle() ? EPOLLIN : EPOLLIN | EPOLLOUT);
 }
 
@@ -308,8 +309,8 @@ void SocketWire::accept_all(const FileDescriptor& listener, bool local) {
   }
 }
 
-/// Refuses a client for which no descriptor is left: accepts it with the spare one and closes that,
-/// so that the client notices, and the listener does not report the client for ever.
+/// Refuses a client for which no descriptor is left: accepts it with the spare descriptor and
+/// closes that, so that the client is informed, and the listener does not report it forever.
 void SocketWire::refuse_one(const FileDescriptor& listener) {
   spare_.reset();
   FileDescriptor refused(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -357,7 +358,7 @@ bool SocketWire::progress() {
         handle(*connection, event.events);
       }
     } catch (const std::bad_alloc&) {
-      // A connection whose message has no room ends; the others go on.
+      // A connection whose message does not fit into memory ends; the others continue.
       if (connection) lose(connection, {ErrorCode::out_of_memory, "no memory for its messages"});
     }
   }
@@ -374,14 +375,14 @@ void SocketWire::handle(Connection& connection, std::uint32_t events) {
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read(held);
   } else if (connection.phase != Phase::detached) {
     go_on(held);
-    // What came behind the last step may have been read with it: the socket has no event for it.
+    // Bytes after the last step may have been read with it: the socket has no event for them.
     if (held->phase == Phase::open) read(held);
   }
 }
 
 void SocketWire::read(const ConnectionPointer& connection) {
   if (connection->phase == Phase::closing) {
-    // Messages are not read any more, but the end of the other side counts.
+    // Messages are no longer read, but the other side's end of the connection is noticed.
     std::array<std::byte, 4096> dropped{};
     const ssize_t length = recv(connection->socket.get(), dropped.data(), dropped.size(), 0);
     if (length == 0 || (length < 0 && errno != EAGAIN)) remove(connection->id);
@@ -399,7 +400,7 @@ void SocketWire::read(const ConnectionPointer& connection) {
   bool any = false;
   const auto outcome = connection->reader.read(connection->stream(), handlers, any);
   const int number = errno;
-  if (connection->phase != Phase::open) return;  // a handler has closed it
+  if (connection->phase != Phase::open) return;  // a handler has closed the connection
   if (any && !connection->local) {
     connection->writer.acknowledge(connection->bulk_of == 0 ? acknowledge_every : 1);
     if (!connection->writer.idle()) flush(*connection);
@@ -420,7 +421,7 @@ void SocketWire::read(const ConnectionPointer& connection) {
 bool SocketWire::on_frame(Connection& connection, const FrameHeader& frame,
                           std::span<const std::byte> body, std::span<FileDescriptor> descriptors) {
   if (!connection.local) {
-    // The client has opened this bulk socket, and would make it anew: messages may go over it.
+    // The client has opened this bulk socket, and would make it again: messages may go over it.
     if (connection.bulk_of != 0 && !connection.client) {
       const auto held = find(connection.id);
       if (!held) return false;
@@ -445,7 +446,8 @@ bool SocketWire::on_frame(Connection& connection, const FrameHeader& frame,
   return connection.phase == Phase::open;
 }
 
-/// A connection on one machine breaks with its process. Over a network it may be made anew.
+/// Handles a broken connection: on one machine it is lost, as its process has exited; over a
+/// network it may be made again.
 void SocketWire::broken(const ConnectionPointer& connection, const std::string& why) {
   if (connection->overflowed) return lose(connection, read_nothing());
   if (connection->local || !connection->announced) {
@@ -474,7 +476,8 @@ void SocketWire::broken(const ConnectionPointer& connection, const std::string& 
   connection->next_try = now;
 }
 
-/// Messages may have been lost with a bulk socket that carried some: its connection ends with it.
+/// Ends a connection. If a bulk socket has carried messages, some may be lost with it: then its
+/// link ends, too.
 void SocketWire::lose(const ConnectionPointer& connection, const Error& error) {
   const bool tell = connection->announced && connection->bulk_of == 0;
   for (const auto& one : all_sockets(connection)) {
@@ -486,7 +489,7 @@ void SocketWire::lose(const ConnectionPointer& connection, const Error& error) {
   const auto link = connection->bulk_of != 0 ? find(connection->bulk_of) : nullptr;
   if (!link) return;
   if (has_joined(connection, link)) return lose(link, error);
-  if (connection->client) connect_next_bulk_socket(link);  // it goes on without this one
+  if (connection->client) connect_next_bulk_socket(link);  // the link continues without this socket
 }
 
 void SocketWire::close(ConnectionId id) {
@@ -496,7 +499,7 @@ void SocketWire::close(ConnectionId id) {
 }
 
 void SocketWire::close_socket(const ConnectionPointer& connection) {
-  if (connection->phase == Phase::closing) return;  // what was sent is going out
+  if (connection->phase == Phase::closing) return;  // the sent messages are leaving
   const ConnectionId id = connection->id;
   if (connection->phase != Phase::open || !connection->writer.flush()) {
     connection->writer.detach();
@@ -504,14 +507,14 @@ void SocketWire::close_socket(const ConnectionPointer& connection) {
     remove(id);
     return;
   }
-  // Its memory may be freed before the other side has read the bytes.
+  // The memory of bulk may be freed before the other side has read the bytes.
   connection->writer.forget_written();
   (void)connection->writer.keep_bulk();
   connection->phase = Phase::closing;
   connection->deadline = Clock::now() + linger_max;
 }
 
-/// What time alone brings: ends of patience, and new tries to connect.
+/// Handles elapsed time limits, and due attempts to reconnect.
 bool SocketWire::tick() {
   std::vector<ConnectionPointer> all;
   {
@@ -541,8 +544,8 @@ bool SocketWire::tick() {
 }
 
 void SocketWire::drain() {
-  // Close the listeners now, since arrays of peers may keep this object alive: clients that connect
-  // are refused at once.
+  // The listeners are closed now, since arrays of peers may keep this object alive: clients that
+  // connect are then refused at once.
   local_listener_.reset();
   network_listener_.reset();
   std::vector<ConnectionId> ids;
@@ -574,7 +577,7 @@ void SocketWire::drop_oldest_pending() {
     std::lock_guard lock(mutex_);
     for (const auto& [id, connection] : connections_) {
       if (connection->announced) continue;
-      oldest = connection;  // ids count up
+      oldest = connection;  // ids increase
       break;
     }
   }

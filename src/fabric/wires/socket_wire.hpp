@@ -19,12 +19,12 @@ namespace tranship::fabric {
 /// A wire over sockets.
 /// On one machine it listens on an abstract Unix-domain address, and accepts processes of the same
 /// user, and of the users in `users`, as the kernel reports them. Over a network both sides prove
-/// by challenge and response that they have the key, before any message; a connection that breaks
-/// is made anew within `reconnect`, and resumes where it broke. With `tls` everything on a network
-/// is encrypted, and peers that do not encrypt are refused. A connection over a network may have
-/// further sockets for messages with bulk, for when one does not fill the link; small messages do
-/// not wait behind bulk then. Each socket is made anew by itself. Connections that have not
-/// authenticated yet share a few places, each for a limited time.
+/// by challenge and response that they have the key, before any message; a broken connection is
+/// made again within `reconnect`, and resumes where it broke. With `tls` all bytes on a network are
+/// encrypted, and peers that do not encrypt are refused. A connection over a network may have
+/// further sockets for messages with bulk, in case one socket does not fill the link; then small
+/// messages do not wait behind bulk. Each socket is reconnected separately. Connections that have
+/// not yet authenticated share a few places, each for a limited time.
 class SocketWire final : public Wire {
  public:
   struct Options {
@@ -32,12 +32,12 @@ class SocketWire final : public Wire {
     std::string listen;        ///< HOST:PORT on which to listen for others; empty: on none.
     Key key{};                 ///< Authenticates peers over a network.
     std::vector<uid_t> users;  ///< Other users of this machine that may connect.
-    /// How long a broken network connection may take to be made anew.
+    /// Time limit for a broken network connection to be made again.
     std::chrono::milliseconds reconnect{1000};
-    /// A machine whose kernel does not answer for this time counts as lost.
+    /// Time after which a machine whose kernel does not answer counts as lost.
     std::chrono::seconds silence{60};
     bool tls = false;        ///< Connections over a network are encrypted by TLS 1.3.
-    bool checksums = false;  ///< Their messages carry checksums; one side's wish is enough.
+    bool checksums = false;  ///< Network messages carry checksums; one side's setting is enough.
     /// Sockets of each connection that this side makes over a network, 1 to sockets_max.
     int sockets = 1;
     Handlers handlers;
@@ -45,6 +45,7 @@ class SocketWire final : public Wire {
 
   static constexpr int sockets_max = 16;
 
+  /// Opens a wire.
   /// @error as listen_locally() and listen_on_network(); io
   static Result<std::unique_ptr<SocketWire>> open(Options options);
   ~SocketWire() override;
@@ -66,14 +67,14 @@ class SocketWire final : public Wire {
   using Clock = std::chrono::steady_clock;
   enum class Phase {
     connecting,      ///< The client's TCP connection is being made.
-    securing,        ///< The handshake of TLS goes on.
+    securing,        ///< The TLS handshake is in progress.
     awaiting_hello,  ///< The listener has received nothing yet.
     awaiting_server_hello,
     awaiting_proof,
     awaiting_ready,
     open,
-    detached,  ///< The socket has broken; a new one may come.
-    closing    ///< Closed by close(); queued messages still leave.
+    detached,  ///< The socket has broken; it may be replaced by a new one.
+    closing    ///< Closed by close(); queued messages are still sent.
   };
   struct Connection {
     explicit Connection(bool is_local) : local(is_local), writer(!is_local), reader(is_local) {}
@@ -82,9 +83,9 @@ class SocketWire final : public Wire {
     bool client = false;
     bool announced = false;  ///< `arrived` was called, or this process has connected.
     std::atomic<Phase> phase{Phase::open};
-    std::atomic<bool> overflowed{false};  ///< A message was not taken.
+    std::atomic<bool> overflowed{false};  ///< The queue has refused a message.
     FileDescriptor socket;
-    std::shared_ptr<TlsStream> tls;  ///< Encrypts what goes over the socket; null: nothing does.
+    std::shared_ptr<TlsStream> tls;  ///< Encryption of the socket's bytes; null: none.
     SocketPeer peer;
     std::string address;
     std::uint32_t events = 0;  ///< The events that epoll reports.
@@ -92,28 +93,28 @@ class SocketWire final : public Wire {
     Clock::time_point next_try{};
     Key key{};
     ClientHello hello;
-    ServerHello answer;               ///< To the client's hello.
-    std::vector<std::byte> greeting;  ///< What has been read of the current step.
+    ServerHello answer;               ///< Answer to the client's hello.
+    std::vector<std::byte> greeting;  ///< Bytes of the current step that have been read.
     SessionToken token{};
     std::uint64_t received = 0;
     Clock::time_point opened_at{};
-    std::uint64_t resumed_from = 0;  ///< What the other side had received when it was opened.
-    int short_lives = 0;  ///< Times in a row that it broke at once and nothing had come through.
+    std::uint64_t resumed_from = 0;  ///< Messages that the other side had received when it opened.
+    int short_lives = 0;  ///< Consecutive times that it broke at once, with nothing received.
     std::string trouble;  ///< Why the connection broke.
     FrameWriter writer;
     FrameReader reader;
-    /// Of a bulk socket: the connection whose bulk it carries. 0: it is no bulk socket.
+    /// For a bulk socket: the connection whose bulk it carries. 0: no bulk socket.
     ConnectionId bulk_of = 0;
-    /// Of a client's connection: bulk sockets that are still to be made, one after another.
+    /// For a client's connection: bulk sockets that are still to be made, one after another.
     int bulk_sockets_left = 0;
     /// The bulk sockets of this connection that carry messages. Guarded by mutex_.
     std::vector<std::shared_ptr<Connection>> bulk_sockets;
-    /// Bulk sockets in their handshake, or over which the client has sent nothing. Guarded by
+    /// Bulk sockets in their handshake, or over which the client has not sent yet. Guarded by
     /// mutex_.
     std::vector<std::shared_ptr<Connection>> bulk_sockets_joining;
-    /// The socket that brought each slot's unanswered command, by slot. Guarded by mutex_.
+    /// The bulk socket that brought each unanswered command, by slot. Guarded by mutex_.
     std::map<std::uint32_t, std::shared_ptr<Connection>> brought_by;
-    /// The connection that its messages belong to.
+    /// Returns the connection to which the messages of this socket belong.
     ConnectionId link() const { return bulk_of != 0 ? bulk_of : id; }
     ByteStream stream() const { return {socket.get(), tls}; }
   };
@@ -147,7 +148,7 @@ class SocketWire final : public Wire {
   void remove(ConnectionId id);
   bool tick();
 
-  // socket_handshake.cpp: proofs, and connections that are made anew
+  // socket_handshake.cpp: proofs, and reconnected connections
   Result<ConnectionId> connect_to_network(const Contact& contact);
   ConnectionId add_network_client(ConnectionPointer connection, FileDescriptor socket);
   void start_handshake(Connection& connection);
@@ -182,7 +183,7 @@ class SocketWire final : public Wire {
   FileDescriptor network_listener_;
   FileDescriptor spare_;  ///< Closed to accept and refuse a client when no descriptor is left.
   Clock::time_point next_tick_{};
-  mutable std::mutex mutex_;  ///< guards what follows
+  mutable std::mutex mutex_;  ///< guards all following members
   std::map<ConnectionId, ConnectionPointer> connections_;
   ConnectionId last_id_ = 0;
   Key key_{};  ///< Authenticates processes that connect over a network.

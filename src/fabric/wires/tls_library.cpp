@@ -7,11 +7,11 @@
 namespace tranship::fabric {
 namespace {
 
-/// Leaves OpenSSL's tables alone when the process ends: its threads may still use them then.
+/// Flag that keeps OpenSSL's tables when the process ends, since its threads may still use them.
 constexpr std::uint64_t init_no_atexit = 0x00080000;
 
-/// Finds all functions, or none. Those of libcrypto are found through libssl, which needs it: both
-/// are of one version.
+/// Finds all functions, or none. Those of libcrypto are found through libssl, which depends on
+/// libcrypto, so that both have one version.
 std::optional<TlsLibrary> find_functions(void* library) {
   TlsLibrary found{};
   bool complete = true;

@@ -8,8 +8,8 @@
 
 namespace tranship::fabric {
 
-/// The functions, as OpenSSL 1.1.1 and 3 declare them. All objects of OpenSSL are void pointers
-/// here, so that no header of it is needed.
+/// Functions of OpenSSL, as 1.1.1 and 3 declare them. All objects of OpenSSL are void pointers
+/// here, so that none of its headers is needed.
 struct TlsLibrary {
   using WriteBytes = int (*)(void* bio, const char* data, int bytes);
   using ReadBytes = int (*)(void* bio, char* data, int bytes);
@@ -62,8 +62,8 @@ struct TlsLibrary {
   const char* (*err_reason_error_string)(unsigned long error);
 };
 
-/// Loads libssl the first time.
-/// @error unsupported if the machine has none with TLS 1.3
+/// Returns the functions of libssl, which the first call loads.
+/// @error unsupported if the machine has no libssl with TLS 1.3
 Result<const TlsLibrary*> tls_library();
 
 }  // namespace tranship::fabric

@@ -11,7 +11,7 @@
 namespace tranship::fabric {
 namespace {
 
-// Numbers of OpenSSL's headers, which are part of its binary interface.
+// Numbers from OpenSSL's headers, which are part of its binary interface.
 constexpr int control_mode = 33;
 constexpr int control_session_cache = 44;
 constexpr int control_version_min = 123;
@@ -29,11 +29,11 @@ constexpr int bio_type_source_sink = 0x0400;
 
 /// Largest plaintext of one record (RFC 8446, 5.1).
 constexpr std::size_t record_bytes_max = 16 * 1024;
-/// Plaintext that is encrypted before the socket is asked to take it.
+/// Plaintext that is encrypted before the socket is asked to accept it.
 constexpr std::size_t batch_bytes_max = 128 * 1024;
 constexpr std::size_t in_bytes_max = 128 * 1024;
 constexpr char identity_of_all[] = "tranship";
-/// A suite of TLS 1.3 with the hash that OpenSSL assumes for keys that were given from outside.
+/// TLS 1.3 suites with the hash that OpenSSL assumes for external keys.
 constexpr char suites[] = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
 
 unsigned give_key(const Key& psk, unsigned char* key, unsigned bytes_max) {
@@ -77,7 +77,7 @@ int TlsStream::bio_read(void* bio, char* data, int bytes) {
   return static_cast<int>(length);
 }
 
-/// Takes all: the stream sends it when a batch is complete.
+/// Accepts all bytes: the stream sends them when a batch is complete.
 int TlsStream::bio_write(void* bio, const char* data, int bytes) {
   const TlsLibrary& library = *tls_library().value();
   auto& stream = *static_cast<TlsStream*>(library.bio_get_data(bio));
@@ -104,8 +104,8 @@ const void* TlsStream::bio_method(const TlsLibrary& library) {
   return method;
 }
 
-/// What all connections share: TLS 1.3 alone, and no tickets are given out. No authority is
-/// trusted, so that a client refuses every certificate.
+/// Returns the context that all connections share: TLS 1.3 only, without session tickets. No
+/// authority is trusted, so that a client refuses every certificate.
 void* TlsStream::context(const TlsLibrary& library) {
   static void* const context = [&]() -> void* {
     void* made = library.context_new(library.method());
@@ -132,7 +132,7 @@ TlsStream::~TlsStream() {
 Result<std::shared_ptr<TlsStream>> TlsStream::make(const Options& options) {
   const auto library = tls_library();
   if (!library) return library.error();
-  // The key itself authenticates both sides; a key that is derived from it encrypts.
+  // The key itself authenticates both sides; a key derived from it is the pre-shared key of TLS.
   constexpr char purpose[] = "tranship tls 1.3 external psk";
   const auto psk = hmac_sha256(options.key, std::as_bytes(std::span(purpose)));
   if (!psk) return psk.error();
@@ -160,7 +160,7 @@ Result<std::shared_ptr<TlsStream>> TlsStream::make(const Options& options) {
   return stream;
 }
 
-/// Remembers why the stream has ended: it answers everything with that from now on.
+/// Ends the stream with an error, which all later calls return.
 int TlsStream::fail(int error) {
   if (error_ == 0) error_ = error;
   const unsigned long code = library_.err_get_error();
@@ -170,7 +170,7 @@ int TlsStream::fail(int error) {
   return error_;
 }
 
-/// Brings what the socket has. False if there is nothing.
+/// Reads from the socket. Returns false if there was nothing to read.
 bool TlsStream::receive() {
   if (!may_receive_ || ended_ || error_ != 0) return false;
   ssize_t length = 0;
@@ -182,13 +182,13 @@ bool TlsStream::receive() {
   ended_ = length == 0;
   in_begin_ = 0;
   in_end_ = length > 0 ? static_cast<std::size_t>(length) : 0;
-  // No record of TLS has the first letter of a greeting as its type.
+  // No TLS record has the first letter of a greeting as its type.
   const std::uint64_t magic = ClientHello::magic_value;
   in_the_clear_ = length > 0 && !secured_ && std::memcmp(in_.data(), &magic, 1) == 0;
   return length > 0;
 }
 
-/// Hands encrypted bytes to the socket. False if some are left, or the socket has failed.
+/// Writes encrypted bytes to the socket. Returns false if some are left, or the socket has failed.
 bool TlsStream::flush() {
   while (out_begin_ < out_.size()) {
     const ssize_t length = send(options_.socket, out_.data() + out_begin_, out_.size() - out_begin_,
@@ -216,7 +216,8 @@ TlsStream::Step TlsStream::shake_hands() {
     return Step::failed;
   }
   if (!flushed) return Step::waits;
-  // A peer with a certificate and without the key: refused above already, and here again.
+  // A peer with a certificate and without the key has been refused above already; this check is a
+  // second one.
   if (library_.ssl_session_reused(ssl_) != 1 || library_.ssl_version(ssl_) != version_1_3) {
     fail(EPROTO);
     return Step::failed;
@@ -268,7 +269,7 @@ ssize_t TlsStream::read(std::span<const iovec> pieces, bool only_buffered) {
       total += static_cast<std::size_t>(code);
     }
   }
-  if (!out_.empty() && taken_ == 0) (void)flush();  // answers of TLS itself
+  if (!out_.empty() && taken_ == 0) (void)flush();  // replies of TLS itself
   if (total > 0) return static_cast<ssize_t>(total);
   if (error_ == 0 && ended_) return 0;
   errno = error_ != 0 ? error_ : EAGAIN;
@@ -280,8 +281,8 @@ int TlsStream::encrypt(const std::byte* data, std::size_t bytes) {
   return library_.ssl_write(ssl_, data, static_cast<int>(bytes));
 }
 
-/// Encrypts up to a batch of what the pieces hold, in records that are as long as they may be;
-/// returns how many bytes, or 0 if the stream has failed.
+/// Encrypts up to a batch of the bytes in the pieces, in records of the largest size possible.
+/// Returns the number of bytes, or 0 if the stream has failed.
 std::size_t TlsStream::encrypt_batch(std::span<const iovec> pieces) {
   std::array<std::byte, record_bytes_max> record;
   std::size_t filled = 0;
@@ -296,7 +297,7 @@ std::size_t TlsStream::encrypt_batch(std::span<const iovec> pieces) {
     while (good && left > 0) {
       std::size_t length = std::min(left, record_bytes_max - filled);
       if (filled == 0 && left >= record_bytes_max) {
-        put(data, length);  // straight from where it lies
+        put(data, length);  // directly from the caller's memory
       } else {
         std::memcpy(record.data() + filled, data, length);
         filled += length;

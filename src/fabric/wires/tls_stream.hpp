@@ -18,16 +18,15 @@
 
 namespace tranship::fabric {
 
-/// Encrypts and decrypts what goes over a socket that never blocks. Both sides prove in the
-/// handshake that they have the key, which is an external pre-shared key (RFC 8446, 2.2) with a
-/// Diffie-Hellman exchange beside it: traffic that was recorded stays secret if the key leaks
-/// later. There are no certificates, session tickets or early data. Owns its buffers (some 300
-/// KiB), not the socket. Threads: all; a call waits for the encryption of at most 128 KiB by
-/// another one.
+/// Encryption of the bytes on a socket that never blocks. Both sides prove in the handshake that
+/// they have the key, which is an external pre-shared key (RFC 8446, 2.2) with an additional
+/// Diffie-Hellman exchange: recorded traffic stays secret if the key leaks later. There are no
+/// certificates, session tickets or early data. Owns its buffers (some 300 KiB), not the socket.
+/// Threads: all; a call waits while another one encrypts, at most 128 KiB.
 class TlsStream {
  public:
   enum class Side { client, server };
-  /// `waits`: for the other side, see wants_to_write(); `failed`: failure() says why.
+  /// `waits`: for the other side, see wants_to_write(); `failed`: see failure().
   enum class Step { done, waits, failed };
 
   struct Options {
@@ -38,23 +37,26 @@ class TlsStream {
     std::uint64_t records_per_key = std::uint64_t{1} << 22;
   };
 
+  /// Makes a stream, before its handshake.
   /// @error unsupported if there is no libssl with TLS 1.3, or it refuses; out_of_memory
   static Result<std::shared_ptr<TlsStream>> make(const Options& options);
   ~TlsStream();
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
 
-  /// Goes on with the handshake as far as the socket lets it.
+  /// Continues the handshake as far as the socket allows.
   Step shake_hands();
-  /// Whether the handshake waits until the socket takes more.
+  /// Returns whether the handshake waits until the socket accepts more bytes.
   bool wants_to_write() const;
-  /// OpenSSL's reason why the handshake has failed; empty: the other side ended the connection.
+  /// Returns OpenSSL's reason for the failure of the handshake; empty: the other side ended the
+  /// connection.
   std::string failure() const;
-  /// What came instead of TLS, if it begins like a greeting of this library's; else empty.
+  /// Returns the bytes received in place of TLS, if they begin like a greeting of this library;
+  /// else empty.
   std::span<const std::byte> greeting_in_the_clear() const;
 
-  /// Reads as recvmsg() does into `pieces`; returns what recv() returns, and sets errno. What was
-  /// changed on the way is an error, EBADMSG, and none of it is handed out.
+  /// Reads into `pieces` as recvmsg() does; returns as recv() does, and sets errno. Bytes that were
+  /// changed on the way are an error, EBADMSG, and none of them is returned.
   ssize_t read(std::span<const iovec> pieces, bool only_buffered);
   /// Writes as sendmsg() does. After EAGAIN the next call must begin with the same bytes.
   ssize_t write(std::span<const iovec> pieces);
@@ -79,20 +81,20 @@ class TlsStream {
   const TlsLibrary& library_;
   Options options_;
   Key psk_{};
-  mutable std::mutex mutex_;  ///< guards what follows
+  mutable std::mutex mutex_;  ///< guards all following members
   void* ssl_ = nullptr;
-  std::vector<std::byte> in_;  ///< Encrypted bytes that the socket has brought.
+  std::vector<std::byte> in_;  ///< Encrypted bytes that have been read from the socket.
   std::size_t in_begin_ = 0;
   std::size_t in_end_ = 0;
-  bool may_receive_ = true;     ///< Whether the socket may have more for the call that runs.
-  bool secured_ = false;        ///< The handshake is over.
+  bool may_receive_ = true;     ///< The socket may have more bytes for the current call.
+  bool secured_ = false;        ///< The handshake is complete.
   bool in_the_clear_ = false;   ///< The other side does not speak TLS.
   bool ended_ = false;          ///< The other side has closed its end.
-  std::vector<std::byte> out_;  ///< Encrypted bytes that the socket has not taken.
+  std::vector<std::byte> out_;  ///< Encrypted bytes that the socket has not accepted.
   std::size_t out_begin_ = 0;
-  std::size_t taken_ = 0;  ///< Bytes of the caller that lie encrypted in `out_`.
+  std::size_t taken_ = 0;  ///< Bytes of the caller that are in `out_`, encrypted.
   std::uint64_t records_ = 0;
-  int error_ = 0;  ///< errno of whatever ended this stream; 0: nothing has.
+  int error_ = 0;  ///< errno with which this stream ended; 0: it has not ended.
   std::string failure_;
 };
 

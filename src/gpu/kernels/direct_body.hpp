@@ -1,25 +1,27 @@
-// Boxes of a nest that both sides walk in the same order, or in long runs: their data need not pass
-// through shared memory. `list_rows` writes there where the runs of the box begin; behind a
-// barrier, `move_direct` moves units that are aligned on both sides, and `move_shifted` runs at any
-// alignment, in aligned vectors of the target, each put together of two of the source.
+// Kernel bodies for boxes of a nest that both sides walk in the same order, or in long runs, so
+// that their data need not pass through shared memory. `list_rows` writes to shared memory where
+// the runs of the box begin. After a barrier, `move_direct` moves units that are aligned on both
+// sides, and `move_shifted` moves runs at any alignment, in aligned vectors of the target, each
+// combined from two vectors of the source.
 #pragma once
 
 #include "gpu/kernels/kernel_body.hpp"
 
 namespace tranship::gpu {
 
-/// A run of a box: its first element, or its first byte.
+/// Addresses of a run of a box: of its first element, or of its first byte.
 struct Row {
   const std::byte* source;
   std::byte* target;
 };
 
-/// Where a block's box begins. Its loops are whole but for the last one, which an edge may cut.
+/// Where a block's box begins. All loops of the box are whole except the last, which an edge may
+/// cut.
 struct DirectPlace {
   const std::byte* source;
   std::byte* target;
-  std::uint32_t rows;          ///< inside
-  std::uint32_t row_elements;  ///< along loop 0; all of a box, if there are several rows
+  std::uint32_t rows;          ///< rows inside the nest
+  std::uint32_t row_elements;  ///< elements along loop 0; those of a whole box if rows > 1
   std::int64_t first;          ///< index of loop 0
 };
 
@@ -39,7 +41,7 @@ TRANSHIP_DEVICE DirectPlace locate_direct(const NestPlan& plan, std::uint32_t bl
   return place;
 }
 
-/// The first phase: where the runs of the box begin, once for all of their elements.
+/// First phase: writes where the runs of the box begin, once for all of their elements.
 TRANSHIP_DEVICE void list_rows(const NestPlan& plan, const DirectPlace& place, std::uint32_t thread,
                                Row* rows) {
   for (std::uint32_t row = thread; row < place.rows; row += kernel_threads) {
@@ -56,7 +58,7 @@ TRANSHIP_DEVICE void list_rows(const NestPlan& plan, const DirectPlace& place, s
   }
 }
 
-/// An element of the box, or a vector: its run, and its index along it.
+/// An element or vector of the box: its run, and its index along the run.
 struct InRow {
   std::uint32_t row;
   std::uint32_t index;
@@ -67,7 +69,7 @@ TRANSHIP_DEVICE InRow in_row(const NestPlan& plan, std::uint32_t number) {
   return {row, number - row * plan.target_steps[0].extent.divisor};
 }
 
-/// The second phase. Several elements are read before the first is written.
+/// Moves aligned units, as the second phase. Reads several elements before it writes the first.
 template <int element_bytes>
 TRANSHIP_DEVICE void move_direct(const NestPlan& plan, const DirectPlace& place, const Row* rows,
                                  std::uint32_t thread) {
@@ -95,7 +97,8 @@ TRANSHIP_DEVICE void move_direct(const NestPlan& plan, const DirectPlace& place,
   }
 }
 
-/// The 16 bytes that begin `bytes` bytes after the beginning of the first of two vectors.
+/// Returns the 16 bytes that begin `bytes` bytes after the beginning of `low`; `high` follows
+/// `low`.
 TRANSHIP_DEVICE Words<16> shift_vectors(const Words<16>& low, const Words<16>& high,
                                         std::uint32_t bytes) {
   std::uint32_t word[8];
@@ -117,7 +120,7 @@ TRANSHIP_DEVICE Words<16> shift_vectors(const Words<16>& low, const Words<16>& h
   return result;
 }
 
-/// Of a vector, the `bytes` bytes at `at`, a multiple of them.
+/// Returns `bytes` bytes of a vector, from byte `at` on, which is a multiple of `bytes`.
 template <int bytes>
 TRANSHIP_DEVICE Words<bytes> part_of(const Words<16>& words, std::int32_t at) {
   Words<bytes> part{};
@@ -132,8 +135,8 @@ TRANSHIP_DEVICE Words<bytes> part_of(const Words<16>& words, std::int32_t at) {
   return part;
 }
 
-/// Writes the bytes from `at` on, if there are so many before `end` and `at` is where they may
-/// begin; returns where they end.
+/// Writes `bytes` bytes from `at` on, if `wanted` is true and they end by `end`; returns the end of
+/// what has been written.
 template <int bytes>
 TRANSHIP_DEVICE std::int32_t write_bytes(std::byte* target, const Words<16>& words, std::int32_t at,
                                          std::int32_t end, bool wanted) {
@@ -142,7 +145,7 @@ TRANSHIP_DEVICE std::int32_t write_bytes(std::byte* target, const Words<16>& wor
   return at + bytes;
 }
 
-/// Writes the bytes from `begin` to `end` of a vector, not all of it, in as few accesses as can be.
+/// Writes the bytes from `begin` to `end` of a partial vector, in as few accesses as possible.
 TRANSHIP_DEVICE void write_part(std::byte* target, const Words<16>& words, std::int32_t begin,
                                 std::int32_t end) {
   std::int32_t at = begin;
@@ -159,13 +162,13 @@ TRANSHIP_DEVICE std::int32_t misaligned_bytes(const std::byte* address) {
   return static_cast<std::int32_t>(reinterpret_cast<std::uintptr_t>(address) % 16);
 }
 
-/// Where aligned vectors of the source may be read from.
+/// Range of addresses in which aligned vectors of the source may be read.
 struct SourceSpan {
   const std::byte* low;
   const std::byte* high;
 };
 
-/// A vector of the target: the bytes from `begin` to `end` of it belong to the run. `source` is the
+/// A vector of the target, whose bytes from `begin` to `end` belong to the run. `source` is the
 /// address of its byte 0, which may lie before the run.
 struct ShiftedVector {
   const std::byte* source;
@@ -174,11 +177,12 @@ struct ShiftedVector {
   std::int32_t end;
 };
 
-/// The two aligned vectors that hold the bytes of one of the target, as far as they hold any.
+/// The two aligned vectors of the source that hold the bytes of a vector of the target; a vector
+/// without any of these bytes is not read.
 struct VectorPair {
   Words<16> low;
   Words<16> high;
-  bool read;  ///< false: a vector reaches beyond the nest, and bytes must be moved alone
+  bool read;  ///< false: a vector reaches beyond the nest, and bytes must be moved singly
 };
 
 TRANSHIP_DEVICE VectorPair read_pair(const ShiftedVector& vector, const SourceSpan& span) {
@@ -209,8 +213,8 @@ TRANSHIP_DEVICE void write_pair(const ShiftedVector& vector, const VectorPair& p
   }
 }
 
-/// The end of a run that is not a whole vector of the target: before the first one, or behind the
-/// last one. Empty if there is none.
+/// Returns the end of a run that is not a whole vector of the target: before the first whole
+/// vector, or after the last (`behind`). Empty if there is none.
 TRANSHIP_DEVICE ShiftedVector end_of(const NestPlan& plan, const Row& row, bool behind) {
   const std::int32_t misaligned = misaligned_bytes(row.target);
   if (!behind) {
@@ -224,8 +228,8 @@ TRANSHIP_DEVICE ShiftedVector end_of(const NestPlan& plan, const Row& row, bool 
   return {row.source + at, row.target + at, 0, at < 0 ? 0 : over};
 }
 
-/// The second phase of runs at any alignment: their whole vectors, and then their ends, so that
-/// few threads wait for them.
+/// Second phase for runs at any alignment: moves their whole vectors, and then their ends, so that
+/// few threads wait for the ends.
 TRANSHIP_DEVICE void move_shifted(const NestPlan& plan, const DirectPlace& place, const Row* rows,
                                   const SourceSpan& span, std::uint32_t thread) {
   constexpr int together = 2;
@@ -241,7 +245,7 @@ TRANSHIP_DEVICE void move_shifted(const NestPlan& plan, const DirectPlace& place
       const InRow at = in_row(plan, number);
       const Row row = rows[at.row];
       const std::int32_t before = (16 - misaligned_bytes(row.target)) % 16;
-      // A row of the box begins as many vectors behind its run's beginning as the box does.
+      // The index of a row's vector in its run is relative to the first vector of the box.
       const std::int64_t from = before + std::int64_t{at.index} * 16;
       if (from + 16 > plan.run_bytes - place.first * 16) continue;
       vectors[r] = {row.source + from, row.target + from, 0, 16};
@@ -259,7 +263,7 @@ TRANSHIP_DEVICE void move_shifted(const NestPlan& plan, const DirectPlace& place
   }
 }
 
-/// The second phase of either kind; `source` is what the plan's offsets count from.
+/// Second phase for aligned or shifted runs; the plan's offsets are relative to `source`.
 template <int element_bytes, bool shifted>
 TRANSHIP_DEVICE void move_rows(const NestPlan& plan, const DirectPlace& place, const Row* rows,
                                const std::byte* source, std::uint32_t thread) {

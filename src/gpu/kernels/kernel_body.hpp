@@ -1,7 +1,7 @@
-// What one thread of one block does, for the GPU and, phase by phase, for the CPU. A block moves a
-// box of the nest: `load_box` and `store_box`, with a barrier between them, pass the box through
-// shared memory, where it lies in the source's order with a gap after each 128 bytes, so that reads
-// across it spread over the banks.
+// Kernel bodies: what one thread of one block does, on the GPU and, phase by phase, on the CPU. A
+// block moves a box of the nest: `load_box` and `store_box`, with a barrier between them, pass the
+// box through shared memory. There the box lies in the source's order with a gap after each 128
+// bytes, so that reads across it are spread over the banks.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,14 @@
 
 namespace tranship::gpu {
 
-/// What registers hold of `bytes` bytes of memory.
+/// `bytes` bytes of memory, as registers hold them.
 template <int bytes>
 struct alignas(bytes < 4 ? 4 : bytes) Words {
   static constexpr int count = bytes < 4 ? 1 : bytes / 4;
   std::uint32_t word[count];
 };
 
-/// One access to aligned memory.
+/// Reads aligned memory in one access.
 template <int bytes>
 TRANSHIP_DEVICE Words<bytes> read(const std::byte* address) {
   Words<bytes> words{};
@@ -75,7 +75,7 @@ TRANSHIP_DEVICE void write(std::byte* address, const Words<bytes>& words) {
 #endif
 }
 
-/// Makes `element` the one of that number in a vector; both counts are known to the compiler.
+/// Sets element `number` of a vector; the compiler knows both counts.
 template <int element_bytes, int vector_bytes>
 TRANSHIP_DEVICE void insert(Words<vector_bytes>& vector, int number,
                             const Words<element_bytes>& element) {
@@ -104,18 +104,19 @@ TRANSHIP_DEVICE Words<element_bytes> extract(const Words<vector_bytes>& vector, 
   return element;
 }
 
-/// Bytes of the gap after each 128 bytes of shared memory.
+/// Returns the bytes of the gap after each 128 bytes of shared memory.
 constexpr TRANSHIP_DEVICE std::uint32_t gap_bytes(int element_bytes) {
   return element_bytes < 4 ? 4u : static_cast<std::uint32_t>(element_bytes);
 }
 
-/// The second gap comes after so many bytes: as many times 128 bytes as gaps fill 128 bytes.
+/// Returns log2 of the bytes between second gaps: of the bytes after which the first gaps add up to
+/// 128 bytes.
 constexpr TRANSHIP_DEVICE int second_gap_log2(int element_bytes) {
   return element_bytes <= 4 ? 12 : element_bytes == 8 ? 11 : 10;
 }
 
-/// Where the byte `at` of a box lies in shared memory. The second gap keeps strides of whole
-/// multiples of 128 bytes apart.
+/// Returns where byte `at` of a box lies in shared memory. The second gap keeps strides of whole
+/// multiples of 128 bytes on different banks.
 template <int element_bytes>
 TRANSHIP_DEVICE std::uint32_t in_shared(std::uint32_t at) {
   constexpr std::uint32_t gap = gap_bytes(element_bytes);
@@ -123,7 +124,7 @@ TRANSHIP_DEVICE std::uint32_t in_shared(std::uint32_t at) {
   return at + (at >> 7) * gap + (at >> second) * gap;
 }
 
-/// Bytes of shared memory that a box of `bytes` takes, gaps included.
+/// Returns the bytes of shared memory that a box of `bytes` bytes takes, gaps included.
 inline std::uint32_t shared_size(std::uint32_t bytes, int element_bytes) {
   const std::uint32_t gap = gap_bytes(element_bytes);
   const int second = second_gap_log2(element_bytes);
@@ -144,7 +145,7 @@ TRANSHIP_DEVICE std::uint32_t divide(std::uint32_t number, const Divisor& by) {
 struct Place {
   const std::byte* source;
   std::byte* target;
-  /// Indices inside of each loop of the box, 16 bits each: no array, which would be in memory.
+  /// Indices inside the nest for each loop of the box, 16 bits each: an array would be in memory.
   std::uint64_t limits;
   bool full;
 };
@@ -153,8 +154,8 @@ TRANSHIP_DEVICE std::uint32_t limit_of(const Place& place, int loop) {
   return static_cast<std::uint32_t>(place.limits >> (16 * loop)) & 0xffffu;
 }
 
-/// Goes to the block's box along one loop, and leaves in `block` its number along the loops behind;
-/// returns the box's first index.
+/// Moves `place` to the block's box along one loop, and leaves in `block` its number along the
+/// following loops; returns the box's first index.
 template <typename AnyPlace>
 TRANSHIP_DEVICE std::int64_t enter_loop(const NestPlan& plan, int loop, std::uint32_t& block,
                                         AnyPlace& place) {
@@ -185,7 +186,7 @@ TRANSHIP_DEVICE Place locate(const NestPlan& plan, std::uint32_t block, const st
   return place;
 }
 
-/// Indices of one element of a box in the target's order.
+/// The indices of one element of a box, in the target's order.
 template <int loops>
 struct Indices {
   std::uint32_t at[loops];
@@ -215,7 +216,7 @@ TRANSHIP_DEVICE bool inside(const Indices<loops>& indices, const Place& place) {
   return all;
 }
 
-/// A vector of the source, the elements of which may lie beyond the edge.
+/// Reads a vector of the source, whose elements may lie beyond the edge.
 template <int element_bytes, int vector_bytes, int loops, bool full>
 TRANSHIP_DEVICE Words<vector_bytes> read_vector(const NestPlan& plan, const Place& place,
                                                 std::uint32_t vector) {
@@ -254,7 +255,7 @@ TRANSHIP_DEVICE Words<vector_bytes> read_vector(const NestPlan& plan, const Plac
   return words;
 }
 
-/// The first phase: from the source, in its order, to shared memory.
+/// First phase: copies the box from the source, in its order, to shared memory.
 template <int element_bytes, int vector_bytes, int loops, bool full>
 TRANSHIP_DEVICE void load_box(const NestPlan& plan, const Place& place, std::uint32_t thread,
                               std::byte* shared) {
@@ -284,7 +285,8 @@ TRANSHIP_DEVICE void load_box(const NestPlan& plan, const Place& place, std::uin
   }
 }
 
-/// The next element in the target's order: its indices, and its number in shared memory.
+/// Moves on to the next element in the target's order: its indices, and its number in shared
+/// memory.
 template <int loops>
 TRANSHIP_DEVICE void advance(const NestPlan& plan, Indices<loops>& indices, std::int32_t& at) {
   bool carry = true;
@@ -298,7 +300,7 @@ TRANSHIP_DEVICE void advance(const NestPlan& plan, Indices<loops>& indices, std:
   }
 }
 
-/// The elements of a vector of the target, from shared memory.
+/// Returns the elements of a vector of the target, read from shared memory.
 template <int element_bytes, int vector_bytes, int loops>
 TRANSHIP_DEVICE Words<vector_bytes> gather(const NestPlan& plan, Indices<loops> indices,
                                            const std::byte* shared) {
@@ -313,7 +315,7 @@ TRANSHIP_DEVICE Words<vector_bytes> gather(const NestPlan& plan, Indices<loops> 
     return in_shared<element_bytes>(static_cast<std::uint32_t>(number) * element_bytes);
   };
   if (plan.shared_step != 0) {
-    // The usual way for small elements: one addition for each.
+    // The usual case of small elements: one addition for each.
     std::uint32_t byte = byte_of(at);
     TRANSHIP_UNROLL
     for (int j = 0; j < elements; ++j) {
@@ -336,7 +338,8 @@ TRANSHIP_DEVICE Words<vector_bytes> gather(const NestPlan& plan, Indices<loops> 
   return words;
 }
 
-/// The elements of a vector that lie inside, one by one; a vector within one loop only.
+/// Writes the elements of a vector that lie inside the nest, one by one; the vector lies within one
+/// loop.
 template <int element_bytes, int vector_bytes>
 TRANSHIP_DEVICE void write_some(std::byte* target, const Words<vector_bytes>& words,
                                 std::uint32_t inside_count) {
@@ -356,11 +359,11 @@ TRANSHIP_DEVICE std::int64_t target_offset(const NestPlan& plan, const Indices<l
   return offset;
 }
 
-/// The second phase: from shared memory to the target, in its order.
+/// Second phase: copies the box from shared memory to the target, in its order.
 template <int element_bytes, int vector_bytes, int loops, bool full>
 TRANSHIP_DEVICE void store_box(const NestPlan& plan, const Place& place, std::uint32_t thread,
                                const std::byte* shared) {
-  // A cut box whose vectors run over several loops is written element by element.
+  // A cut box whose vectors extend over several loops is written element by element.
   constexpr std::uint32_t elements = vector_bytes / element_bytes;
   const std::uint32_t count = static_cast<std::uint32_t>(plan.box_elements);
   if (!full && plan.straddles) {

@@ -13,9 +13,9 @@
 namespace tranship::gpu {
 namespace {
 
-/// An index within a box has 16 bits in the kernels.
+/// Largest box, in bytes: an index within a box has 16 bits in the kernels.
 constexpr std::int64_t box_bytes_max = 32768;
-/// Runs of this length on both sides need no shared memory.
+/// Shortest run, in bytes, that needs no shared memory if both sides have such runs.
 constexpr std::int64_t long_run_bytes = 128;
 constexpr std::int64_t row_bytes_min = 32;
 constexpr std::int64_t line_bytes = 128;
@@ -40,7 +40,7 @@ void join(Work& work) {
   work.loops = std::move(joined);
 }
 
-/// Cuts elements into units that one access moves, as an innermost loop.
+/// Divides elements into units that one access moves, which become an innermost loop.
 void cut_elements(Work& work, const std::byte* source, const std::byte* target,
                   std::int64_t bytes_max) {
   std::int64_t bits = work.element_bytes | address_bits(source, work.source_offset) |
@@ -54,13 +54,13 @@ void cut_elements(Work& work, const std::byte* source, const std::byte* target,
   work.element_bytes = unit;
 }
 
-/// Where a loop comes in the source's order; one that stays in place comes last.
+/// Returns the sort key of a loop in the source's order; a loop of stride 0 comes last.
 std::uint64_t source_key(const Loop& loop) {
   return loop.source_stride == 0 ? ~std::uint64_t{0}
                                  : static_cast<std::uint64_t>(std::llabs(loop.source_stride));
 }
 
-/// The loops by number, fastest in the source first.
+/// Returns the loops' numbers, fastest in the source first.
 std::vector<std::size_t> source_order(const std::vector<Loop>& loops) {
   std::vector<std::size_t> order(loops.size());
   for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
@@ -101,7 +101,7 @@ class BoxShape {
     }
   }
 
-  /// Fills what doubling left over, then makes the boxes along a loop equally long.
+  /// Extends the box where doubling has left room, then makes the boxes along a loop equally long.
   void balance(std::int64_t element_bytes) {
     for (std::size_t k = 0; k < extents_.size(); ++k) {
       std::int64_t& extent = extents_[k];
@@ -115,7 +115,7 @@ class BoxShape {
       extent = extent / step * step;
       const std::int64_t most = limits_.elements_max / (elements() / extent);
       const std::int64_t sector = std::max(step, 2 * vector);
-      // Along other loops, larger boxes were measured to cost more than cut ones.
+      // Along other loops, larger boxes were measured to be slower than cut ones.
       if (loops_.size() == 2 && k == 1) {
         extent = even_extent(loops_[k].extent, extent, extent >= 2 * sector ? sector : step, most);
         continue;
@@ -133,7 +133,7 @@ class BoxShape {
     return product;
   }
 
-  /// Elements that lie together on one side.
+  /// Returns the number of elements that are contiguous on one side.
   std::int64_t run(const std::vector<std::size_t>& order) const {
     std::int64_t product = 1;
     for (const std::size_t k : order) {
@@ -164,7 +164,7 @@ class BoxShape {
   std::vector<std::size_t> source_order_;
 };
 
-/// Puts the loops of the box first, each kind in the target's order.
+/// Sets the plan's loops: those of the box first, each group in the target's order.
 void set_loops(const Work& work, const std::vector<std::int64_t>& extents, KernelPlan& plan) {
   plan.element_bytes = static_cast<std::int32_t>(work.element_bytes);
   plan.source_vector_bytes = plan.element_bytes;
@@ -222,7 +222,8 @@ void set_target_steps(KernelPlan& plan) {
   }
 }
 
-/// The bytes that all boxes' first addresses on one side are a multiple of, up to a vector.
+/// Returns the or-ed byte distances between boxes' first addresses on one side, whose lowest bit is
+/// their alignment.
 std::int64_t block_bits(const KernelPlan& plan, bool source) {
   std::int64_t bits = 0;
   for (int k = 0; k < plan.rank; ++k) {
@@ -233,7 +234,8 @@ std::int64_t block_bits(const KernelPlan& plan, bool source) {
   return bits;
 }
 
-/// A kernel exists for vectors of one element, of a word and of 16 bytes.
+/// Returns the widest vector with a kernel: there are kernels for one element, 4 bytes and 16
+/// bytes.
 std::int32_t kernel_vector(std::int64_t bytes, std::int32_t element_bytes) {
   if (bytes >= vector_bytes_max) return vector_bytes_max;
   return bytes >= 4 ? std::max(4, element_bytes) : element_bytes;
@@ -263,8 +265,9 @@ void set_target_vector(KernelPlan& plan, const std::byte* target) {
   plan.straddles = plan.box[0] * plan.element_bytes % plan.target_vector_bytes != 0;
 }
 
-/// Vectors that begin at multiples of their reach in shared memory cross either no gap, or one for
-/// each 128 bytes: then their elements lie evenly.
+/// Sets the step between the elements of a target vector in shared memory. Vectors that begin at
+/// multiples of their reach in shared memory cross either no gap, or one for each 128 bytes: then
+/// their elements are equally spaced.
 void set_shared_step(KernelPlan& plan) {
   if (plan.straddles) return;
   const std::int32_t stride = plan.target_steps[0].shared_stride * plan.element_bytes;
@@ -276,7 +279,7 @@ void set_shared_step(KernelPlan& plan) {
   if (stride % line == 0 && second % reach == 0) plan.shared_step = stride + stride / line * gap;
 }
 
-/// Whether both sides walk memory in the same order: then a box gains nothing.
+/// Returns whether both sides walk memory in the same order: then a box gains nothing.
 bool same_order(const std::vector<Loop>& loops) {
   const std::vector<std::size_t> order = source_order(loops);
   std::size_t moving = 0;
@@ -284,7 +287,8 @@ bool same_order(const std::vector<Loop>& loops) {
   return std::is_sorted(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(moving));
 }
 
-/// Lets neighbouring blocks stay in a part of the fastest loop: its boxes become two loops.
+/// Keeps neighbouring blocks within a part of the fastest loop, by splitting its boxes into two
+/// loops.
 void group_blocks(KernelPlan& plan, std::int64_t group) {
   Loop& loop = plan.loops[0];
   const std::int64_t boxes = plan.boxes[0].divisor;
@@ -299,14 +303,14 @@ void group_blocks(KernelPlan& plan, std::int64_t group) {
   plan.boxes[0] = make_divisor(group);
 }
 
-/// How a nest is to be carried.
+/// How a nest is carried.
 struct Way {
   bool direct = false;
   KernelKind kind = KernelKind::box;
   KernelTuning tuning;
 };
 
-/// Blocks from which larger boxes are better than more of them.
+/// Smallest number of blocks for which larger boxes are better than more blocks.
 constexpr std::int64_t blocks_wanted = 4096;
 
 BoxLimits limits_of(const Work& work, const Way& way) {
@@ -360,7 +364,7 @@ KernelPlan make_plan(const Work& work, const std::byte* source, const std::byte*
   return plan;
 }
 
-/// The runs of a nest as whole vectors of the target, of which they have so many at most.
+/// Returns the runs of a nest as whole vectors of the target: as many as a run can have at most.
 Work in_vectors(const Work& runs) {
   Work work = runs;
   work.element_bytes = vector_bytes_max;
@@ -382,7 +386,7 @@ void set_runs(const Work& runs, std::span<KernelPlan> plans) {
   }
 }
 
-/// Whether runs are faster in vectors that are shifted than in units that are aligned.
+/// Returns whether runs are faster in shifted vectors than in aligned units.
 bool better_shifted(const Work& runs, const Work& units, const KernelTuning& tuning) {
   constexpr std::int64_t wide_bytes = 8;
   constexpr std::int64_t more_each = 32;
@@ -390,34 +394,36 @@ bool better_shifted(const Work& runs, const Work& units, const KernelTuning& tun
          runs.element_bytes >= tuning.shifted_run_bytes + more_each * units.element_bytes;
 }
 
-/// Rows of a box from which on margins around each of them are few.
+/// Smallest number of rows of a box for which a margin around each row costs little.
 constexpr std::int32_t rows_least = 16;
 
-/// Whether a box is moved in accesses so narrow that rows in aligned vectors are better.
+/// Returns whether a box would be moved in such narrow accesses that rows in aligned vectors are
+/// better.
 bool better_as_records(const KernelPlan& plan, const std::byte* target) {
   const SourceStep& fastest = plan.source_steps[0];
   if (plan.element_bytes > 4 ||
       fastest.extent.divisor * static_cast<std::uint32_t>(plan.element_bytes) < sector_bytes) {
     return false;
   }
-  // A few fields are a part of long runs on one side, and their columns are long on the other.
+  // A few fields are a part of long runs on one side, and their columns are long on the other side.
   for (int k = 0; k < plan.box_rank; ++k) {
     if (plan.box[k] < rows_least) return false;
   }
   if (plan.source_vector_bytes < vector_bytes_max || plan.target_vector_bytes < vector_bytes_max) {
     return true;
   }
-  // The runs of single bytes are short: each part of a sector that they end in costs the more.
+  // Runs of single bytes are short, so that each partial sector at their ends costs relatively
+  // more.
   std::int64_t bits = address_bits(target, plan.target_offset);
   for (int k = 1; k < plan.rank; ++k) bits |= plan.loops[k].target_stride;
   return plan.element_bytes == 1 && bits % sector_bytes != 0;
 }
 
-/// Elements from which narrow accesses are as wide as they need to be.
+/// Smallest element, in bytes, for which accesses of one element are wide enough.
 constexpr std::int32_t wide_element_bytes = 8;
 
-/// The fields of records whose columns lie off the alignment: a nest for each. Empty if the nest is
-/// something else, or a box moves it in wide accesses.
+/// Returns one nest for each field of records whose columns are misaligned. Empty if the nest is
+/// not of this form, or if a box moves it in wide accesses.
 std::vector<Work> misaligned_fields(const Work& work, const KernelPlan& plan) {
   const bool wide =
       plan.source_vector_bytes >= vector_bytes_max && plan.target_vector_bytes >= vector_bytes_max;
@@ -438,7 +444,7 @@ std::vector<Work> misaligned_fields(const Work& work, const KernelPlan& plan) {
   return fields;
 }
 
-/// Plans for a nest that may have too many loops: the shortest of the slower ones are walked here.
+/// Plans a nest that may have too many loops: of its slower loops, the shortest are walked here.
 void plan_work(const Work& work, const std::byte* source, const std::byte* target, const Way& way,
                std::vector<KernelPlan>& plans) {
   if (work.loops.size() <= kernel_loops_max) {
@@ -495,7 +501,7 @@ void plan_kernels(const LoopNest& nest, const std::byte* source, const std::byte
 
 namespace {
 
-/// Whether the nests begin as near each other as fields of a record that fits a box do.
+/// Returns whether the nests begin as close together as the fields of a record that fits a box.
 bool near_on_one_side(std::span<const LoopNest> nests) {
   const auto spread = [&](auto offset) {
     const auto [low, high] = std::minmax_element(

@@ -1,4 +1,4 @@
-// The device side of launch.hpp: kernels around the bodies, and their launches.
+// Device side of launch.hpp: the kernels around the bodies, and their launches.
 #include <cuda_runtime.h>
 
 #include "gpu/kernels/direct_body.hpp"
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kernel_threads)
              static_cast<std::uint32_t>(warps), threadIdx.x % warp_lanes);
 }
 
-/// What select_kernel() calls.
+/// Launches the kernel that select_kernel() selects.
 struct Launch {
   const KernelPlan& plan;
   const std::byte* source;
@@ -104,7 +104,7 @@ struct Launch {
 
   template <bool to_columns, bool across, bool shuffled>
   int records() const {
-    // Only the target is written to.
+    // Only the target is written.
     std::byte* from = const_cast<std::byte*>(source);
     records_kernel<to_columns, across, shuffled>
         <<<static_cast<unsigned>(plan.blocks), kernel_threads,

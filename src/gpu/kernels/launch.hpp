@@ -1,4 +1,4 @@
-// Starts kernels on a stream of a GPU, or runs the same index arithmetic on the CPU.
+// Launches of kernels in a stream of a GPU, and the same index arithmetic on the CPU.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,20 @@
 
 namespace tranship::gpu {
 
-/// On the current device; `stream` is a cudaStream_t. Returns a cudaError_t: 0 is success.
+/// Launches a kernel on the current device. stream: A cudaStream_t. Returns a cudaError_t: 0 is
+/// success.
 int launch(const KernelPlan& plan, const std::byte* source, std::byte* target, void* stream);
 
-/// `pieces` must be readable by the GPU until the kernel has ended.
+/// Launches a kernel for pieces. The GPU must be able to read `pieces` until the kernel has ended.
 int launch_pieces(const Piece* pieces, std::int64_t count, const std::byte* source,
                   std::byte* target, void* stream);
 
-/// The table's parts must be readable by the GPU until the kernel has ended.
+/// Launches a kernel for a list of nests. The GPU must be able to read the table's parts until the
+/// kernel has ended.
 int launch_list(const NestTable& table, const std::byte* source, std::byte* target, void* stream);
 
-/// The same accesses in the same order of blocks, in memory of the host: for tests, and for
-/// emulated GPUs.
+/// Makes the same accesses in the same order of blocks in host memory, for tests and for emulated
+/// GPUs.
 void run_on_host(const KernelPlan& plan, const std::byte* source, std::byte* target);
 void run_pieces_on_host(const Piece* pieces, std::int64_t count, const std::byte* source,
                         std::byte* target);

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kernel_threads)
   move_rows<element_bytes, shifted>(plan, place, rows, source, threadIdx.x);
 }
 
-/// What select_list() calls.
+/// Launches the kernel that select_list() selects.
 struct Launch {
   const NestTable& table;
   const std::byte* source;

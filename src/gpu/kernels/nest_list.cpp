@@ -12,7 +12,7 @@ namespace tranship::gpu {
 namespace {
 
 constexpr std::int64_t blocks_most = (std::int64_t{1} << 31) - 1;
-/// Bits of an address that decide which access is aligned.
+/// Bits of an address that determine its alignment.
 constexpr std::int64_t alignment_bits = vector_bytes_max - 1;
 
 struct ByShape {
@@ -33,14 +33,14 @@ bool same_shape(const LoopNest& a, const LoopNest& b) {
          std::equal(a.loops.begin(), a.loops.begin() + a.rank, b.loops.begin());
 }
 
-/// The nests of one shape, and the bits of all the addresses at which they begin.
+/// The nests of one shape, and the or-ed bits of all the addresses at which they begin.
 struct Alike {
   std::vector<const LoopNest*> nests;
   std::int64_t source_bits = 0;
   std::int64_t target_bits = 0;
   std::vector<KernelPlan> plans;
 
-  /// Plans one that begins wherever they begin.
+  /// Plans a nest of this shape for any of these addresses.
   void plan(const KernelTuning& tuning) {
     LoopNest any = *nests[0];
     any.source_offset = source_bits & alignment_bits;
@@ -55,7 +55,7 @@ struct Alike {
     }
   }
 
-  /// Whether a list has kernels for it.
+  /// Returns whether there are list kernels for all plans of this shape.
   bool listed() const {
     return std::all_of(plans.begin(), plans.end(), [](const KernelPlan& plan) {
       return plan.kind != KernelKind::box && plan.kind != KernelKind::records;
@@ -64,7 +64,7 @@ struct Alike {
 
   bool shifted() const { return plans[0].kind == KernelKind::shifted; }
 
-  /// The narrowest access.
+  /// Returns the bytes of the narrowest access.
   std::int32_t element_bytes() const {
     std::int32_t least = vector_bytes_max;
     for (const KernelPlan& plan : plans) least = std::min(least, plan.element_bytes);
@@ -74,7 +74,8 @@ struct Alike {
 
 using Shapes = std::map<const LoopNest*, Alike, ByShape>;
 
-/// Where such a nest begins says nothing of its lowest address.
+/// Returns whether a loop has a negative target stride: then the nest's first address is not its
+/// lowest.
 bool walks_backwards(const LoopNest& nest) {
   return std::any_of(nest.loops.begin(), nest.loops.begin() + nest.rank,
                      [](const Loop& loop) { return loop.target_stride < 0; });
@@ -99,7 +100,7 @@ Shapes shapes_of(std::span<const LoopNest> nests, const std::byte* source, const
   return shapes;
 }
 
-/// A nest of a list that is being made, and the blocks that it takes.
+/// A nest of a list under construction, and the number of its blocks.
 struct Entry {
   ListedNest nest;
   std::int64_t blocks;
@@ -115,7 +116,8 @@ void append(const Alike& alike, NestList& list, std::vector<Entry>& entries) {
   }
 }
 
-/// Nests that go into one band, from `first` on: so many that their blocks fill it well.
+/// Returns the end of the band that begins with entry `first`: its nests' numbers of blocks differ
+/// by an eighth at most.
 std::size_t band_end(const std::vector<Entry>& entries, std::size_t first, std::int64_t nests_max) {
   std::int64_t most = entries[first].blocks, least = most;
   std::size_t end = first;
@@ -127,7 +129,8 @@ std::size_t band_end(const std::vector<Entry>& entries, std::size_t first, std::
   return end;
 }
 
-/// Puts the nests in the order of the target, and in bands. False: they need too many blocks.
+/// Sorts the nests by target and divides them into bands. Returns false if they need too many
+/// blocks.
 bool complete(NestList& list, std::vector<Entry>& entries, std::int64_t nests_max) {
   const auto by_target = [](const Entry& a, const Entry& b) {
     return a.nest.target < b.nest.target;
@@ -199,7 +202,7 @@ void plan_lists(std::span<const LoopNest> nests, const std::byte* source, const 
     alike.plan(tuning);
     if (alike.listed()) narrowest = std::min(narrowest, alike.element_bytes());
   }
-  // Long runs of which others need narrower accesses are shifted, too.
+  // Long runs that would be moved in narrower accesses because of other nests are shifted, too.
   tuning.element_bytes_max = narrowest;
   std::vector<Entry> aligned, shifted;
   for (auto& [nest, alike] : shapes) {

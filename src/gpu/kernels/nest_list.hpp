@@ -1,4 +1,4 @@
-// Many nests in one launch, such as the parts of an array that come from as many objects.
+// Lists of many nests in one launch, such as the parts of an array that come from many objects.
 #pragma once
 
 #include <cstddef>
@@ -11,30 +11,30 @@
 namespace tranship::gpu {
 
 struct ListedNest {
-  std::int64_t source = 0;  ///< the plan's offsets are added
+  std::int64_t source = 0;  ///< the plan's offsets are added to it
   std::int64_t target = 0;
-  std::int32_t plan = 0;  ///< of its shape
+  std::int32_t plan = 0;  ///< number of the plan of its shape
 };
 
-/// Neighbours in the target that are moved side by side: sectors in which one of them ends and
-/// another begins are then written to memory once. Blocks go from nest to nest.
+/// Neighbours in the target that are moved side by side, so that a sector in which one nest ends
+/// and the next begins is written to memory once. Consecutive blocks belong to consecutive nests.
 struct alignas(8) NestBand {
-  std::uint32_t first_block = 0;  ///< of the launch
-  std::int32_t first_nest = 0;    ///< of the list
+  std::uint32_t first_block = 0;  ///< number in the launch
+  std::int32_t first_nest = 0;    ///< number in the list
   Divisor nests;
 };
 
-/// One launch. A block looks its nest up, and from there on does what it would do for one alone.
+/// The nests of one launch. A block finds its nest, and then does the same as for a single nest.
 struct NestList {
-  std::vector<NestPlan> plans;      ///< one of each shape, or several
-  std::vector<ListedNest> nests;    ///< by target
-  std::vector<NestBand> bands;      ///< by first block
+  std::vector<NestPlan> plans;      ///< one or several for each shape
+  std::vector<ListedNest> nests;    ///< sorted by target
+  std::vector<NestBand> bands;      ///< sorted by first block
   bool shifted = false;             ///< all plans are KernelKind::shifted, or none is
-  std::int32_t element_bytes = 16;  ///< of all plans
+  std::int32_t element_bytes = 16;  ///< narrowest access of all plans
   std::int64_t blocks = 0;
 };
 
-/// The same where the GPU reads it: table_of().
+/// A list as the GPU reads it, made by table_of().
 struct NestTable {
   const NestPlan* plans = nullptr;
   const ListedNest* nests = nullptr;
@@ -46,22 +46,22 @@ struct NestTable {
   std::int64_t blocks = 0;
 };
 
-/// Bytes that write_table() writes.
+/// Returns the number of bytes that write_table() writes.
 std::int64_t table_bytes(const NestList& list);
 void write_table(const NestList& list, std::byte* at);
 
-/// What write_table() has written, and what may have been copied to `at` since.
+/// Returns the table that write_table() has written, and that may have been copied to `at` since.
 NestTable table_of(const NestList& list, const std::byte* at);
 
-/// Runs that are misaligned need many registers: a kernel for both would be slow for the others.
+/// Two lists: misaligned runs need many registers, and one kernel for both would slow the others.
 struct NestLists {
   NestList aligned;
   NestList shifted;
 };
 
-/// Makes lists of the nests that run in the same order on both sides; what passes through shared
-/// memory, and what one launch cannot hold, is appended to `rest`. Nests of one shape are planned
-/// once.
+/// Makes lists of the nests that run in the same order on both sides. Nests that pass through
+/// shared memory are appended to `rest`; all nests go there if one launch cannot hold a list. Nests
+/// of one shape are planned once.
 void plan_lists(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
                 NestLists& lists, std::vector<LoopNest>& rest, const KernelTuning& tuning = {});
 

@@ -1,4 +1,4 @@
-// What one thread of one block does of a list of nests.
+// Kernel body for a list of nests: what one thread of one block does.
 #pragma once
 
 #include "gpu/kernels/direct_body.hpp"
@@ -6,7 +6,7 @@
 
 namespace tranship::gpu {
 
-/// The last band that begins at the block, or before it.
+/// Returns the last band that begins at the block or before it.
 TRANSHIP_DEVICE std::int32_t find_band(const NestBand* bands, std::int32_t count,
                                        std::uint32_t block) {
   std::int32_t first = 0;
@@ -17,10 +17,10 @@ TRANSHIP_DEVICE std::int32_t find_band(const NestBand* bands, std::int32_t count
   return first;
 }
 
-/// What a block of the launch moves.
+/// The part of a list that a block moves.
 struct ListedBlock {
   ListedNest nest;
-  std::uint32_t number;  ///< of the nest's blocks; it may have fewer
+  std::uint32_t number;  ///< number among the nest's blocks; the nest may have fewer
 };
 
 TRANSHIP_DEVICE ListedBlock find_block(const NestTable& table, std::uint32_t block) {

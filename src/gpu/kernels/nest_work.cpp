@@ -24,10 +24,11 @@ std::int64_t even_extent(std::int64_t extent, std::int64_t wished, std::int64_t 
   const auto filled = [&](std::int64_t box) {
     return static_cast<double>(extent) / static_cast<double>(ceil_divide(extent, box) * box);
   };
-  // Far from the wish, shorter runs or fewer blocks cost more than what is left over.
+  // Within a quarter of `wished`: farther off, shorter runs or fewer blocks cost more than is
+  // saved.
   const std::int64_t low = ceil_divide(3 * wished, 4 * step) * step;
   const std::int64_t high = std::min(most, 5 * wished / 4);
-  // Boxes off the wish must pay for it.
+  // Least gain in the filled share of the boxes for which another extent than `wished` is chosen.
   constexpr double gain = 0.02;
   std::int64_t best = wished;
   double most_filled = filled(wished) + gain;

@@ -1,4 +1,5 @@
-// Lists of contiguous pieces: so many warps for each piece that the GPU is busy with few of them.
+// Kernel body for lists of contiguous pieces: each piece gets enough warps to occupy the GPU even
+// with few pieces.
 #pragma once
 
 #include <algorithm>
@@ -8,12 +9,12 @@
 namespace tranship::gpu {
 
 constexpr std::int64_t warp_lanes = 32;
-constexpr std::int64_t piece_warps = kernel_threads / warp_lanes;  ///< of a block
-/// Warps that a launch should have, where pieces are too few: what the largest GPUs hold at once.
+constexpr std::int64_t piece_warps = kernel_threads / warp_lanes;  ///< warps of a block
+/// Warps that a launch should have even for few pieces: as many as the largest GPUs hold at once.
 constexpr std::int64_t warps_wanted = 16384;
 
 struct PieceShare {
-  std::int64_t warps = 1;  ///< of a piece; a power of two
+  std::int64_t warps = 1;  ///< warps of a piece; a power of two
   std::int64_t blocks = 1;
 };
 
@@ -24,7 +25,7 @@ inline PieceShare share_pieces(std::int64_t count) {
   return share;
 }
 
-/// The middle of a piece, from where both addresses are a multiple of `bytes`.
+/// Moves the middle of a piece, where both addresses are multiples of `bytes`.
 template <int bytes>
 TRANSHIP_DEVICE void move_vectors(const std::byte* source, std::byte* target, std::int64_t vectors,
                                   std::uint32_t warp, std::uint32_t warps, std::uint32_t lane) {
@@ -45,8 +46,8 @@ TRANSHIP_DEVICE void move_vectors(const std::byte* source, std::byte* target, st
   }
 }
 
-/// As move_vectors() with 16 bytes, where the source is misaligned: it is read in aligned vectors,
-/// each of them twice, the second time from the cache.
+/// Moves 16-byte vectors like move_vectors(), from a misaligned source, which is read in aligned
+/// vectors: each of them twice, the second time from the cache.
 TRANSHIP_DEVICE void move_misaligned(const std::byte* source, std::byte* target,
                                      std::int64_t vectors, std::uint32_t warp, std::uint32_t warps,
                                      std::uint32_t lane) {
@@ -80,7 +81,7 @@ TRANSHIP_DEVICE void move_bytes(const std::byte* source, std::byte* target, std:
   }
 }
 
-/// What one lane of the `warp`-th of `warps` warps moves of a piece.
+/// Moves one lane's share of a piece; the lane is in the `warp`-th of `warps` warps.
 TRANSHIP_DEVICE void move_piece(const Piece& piece, const std::byte* source, std::byte* target,
                                 std::uint32_t warp, std::uint32_t warps, std::uint32_t lane) {
   source += piece.source_offset;
@@ -89,7 +90,7 @@ TRANSHIP_DEVICE void move_piece(const Piece& piece, const std::byte* source, std
   const auto to = reinterpret_cast<std::uintptr_t>(target);
   std::int64_t begin = static_cast<std::int64_t>((~to + 1) % 16);
   const bool misaligned = (from ^ to) % 16 != 0;
-  // What is read in aligned vectors reaches up to 15 bytes to either side.
+  // Reads in aligned vectors reach up to 15 bytes beyond either end.
   if (misaligned) begin += 16;
   std::int64_t vectors = (piece.bytes - begin - (misaligned ? 16 : 0)) / 16;
   if (vectors <= 0) {

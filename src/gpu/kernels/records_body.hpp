@@ -1,9 +1,9 @@
-// What one thread of one block does for a RecordsPlan, for the GPU and, phase by phase, for the
-// CPU. Shared memory holds rows of whole records as they lie in memory, up to 16 bytes before
-// them included, so that misaligned rows are moved in aligned vectors and shifted by nobody: the
-// pitch of rows in shared memory is theirs in global memory modulo 16.
+// Kernel bodies for a RecordsPlan: what one thread of one block does, on the GPU and, phase by
+// phase, on the CPU. Shared memory holds rows of whole records as they lie in memory, including up
+// to 16 bytes before them, so that misaligned rows are moved in aligned vectors without shifting:
+// the pitch of rows in shared memory equals their pitch in global memory modulo 16.
 // To columns: `load_rows`, barrier, `store_runs`. To records: `load_runs`, barrier, `store_rows`.
-// From records to records of another order (a shuffle): `load_table` before the barrier as well.
+// From records to records of another order (a shuffle): also `load_table` before the barrier.
 #pragma once
 
 #include "gpu/kernels/kernel_body.hpp"
@@ -14,23 +14,24 @@ constexpr std::uint32_t vector_bytes = 16;
 constexpr std::uint32_t sector_bytes = 32;
 constexpr std::uint32_t warp_threads = 32;
 constexpr std::uint32_t warps_of_block = kernel_threads / warp_threads;
-/// Vectors of columns that a thread reads before it waits.
+/// Vectors of columns that a thread reads before it uses the first.
 constexpr int chunks_together = 4;
 
 /// Where a block's box begins.
 struct RecordsPlace {
-  std::byte* records;   ///< the first record of all in the block's outer indices
-  std::byte* rows;      ///< the first record in shared memory
-  std::byte* columns;   ///< what the fields' offsets count from
-  std::int64_t first0;  ///< the box's first index of loop 0, and of loop 1
+  std::byte* records;   ///< the first record of loops 0 and 1 in the block's outer indices
+  std::byte* rows;      ///< the record with which shared memory begins
+  std::byte* columns;   ///< address to which the fields' offsets are relative
+  std::int64_t first0;  ///< the box's first indices of loops 0 and 1
   std::int64_t first1;
   std::uint32_t outer;  ///< the block's number along the loops outside the box
-  std::uint32_t align;  ///< bytes before `rows` in its vector
-  /// To columns: all vectors that rows reach into are the array's. To records: so are all indices.
+  std::uint32_t align;  ///< bytes between the start of a 16-byte vector and `rows`
+  /// To columns: all vectors that rows reach into lie in the array. To records: all indices do.
   bool interior;
 };
 
-/// Takes the number of a box along a loop off a block's number.
+/// Divides a block's number into the number of a box along one loop, which it returns, and the
+/// rest.
 TRANSHIP_DEVICE std::int64_t take(std::uint32_t& block, const Divisor& boxes) {
   const std::uint32_t next = divide(block, boxes);
   const std::uint32_t index = block - next * boxes.divisor;
@@ -38,8 +39,9 @@ TRANSHIP_DEVICE std::int64_t take(std::uint32_t& block, const Divisor& boxes) {
   return index;
 }
 
-/// The sides as the plan sees them: which is the source does not matter for addresses. Neighbouring
-/// blocks are neighbours in the target.
+/// Returns where a block's box begins. records, columns: The sides as the plan names them; which
+/// one is the source does not matter for addresses. Neighbouring blocks are neighbours in the
+/// target.
 template <bool across, bool to_columns>
 TRANSHIP_DEVICE RecordsPlace locate_records(const RecordsPlan& plan, std::uint32_t block,
                                             std::byte* records, std::byte* columns) {
@@ -73,15 +75,15 @@ TRANSHIP_DEVICE RecordsPlace locate_records(const RecordsPlan& plan, std::uint32
   return place;
 }
 
-/// One aligned vector of a row in global memory, and the part of it that belongs to the row.
+/// One aligned vector of a row in global memory, and the bytes of it that belong to the row.
 struct RowVector {
   std::byte* address;
-  std::uint32_t image;  ///< in shared memory
+  std::uint32_t image;  ///< its byte in shared memory
   std::uint32_t begin;
-  std::uint32_t end;  ///< not above begin: nothing of it
+  std::uint32_t end;  ///< not above `begin`: no bytes
 };
 
-/// Tells the compiler what it does not see behind an address that was computed as a number.
+/// Tells the compiler that an address which was computed as a number is in global memory.
 TRANSHIP_DEVICE void assume_global([[maybe_unused]] const std::byte* address) {
 #ifdef __CUDA_ARCH__
   __builtin_assume(__isGlobal(address));
@@ -92,7 +94,8 @@ TRANSHIP_DEVICE std::uint32_t within_vector(std::int64_t bytes) {
   return bytes < 0 ? 0u : bytes > vector_bytes ? vector_bytes : static_cast<std::uint32_t>(bytes);
 }
 
-/// Rows are read as far as the array goes, and written where the box's own records are.
+/// Returns vector `number` of the box's rows. Rows are read as far as the array extends, and
+/// written only where the box's own records are.
 template <bool across, bool to_columns>
 TRANSHIP_DEVICE RowVector row_vector(const RecordsPlan& plan, const RecordsPlace& place,
                                      std::uint32_t number) {
@@ -127,7 +130,7 @@ TRANSHIP_DEVICE RowVector row_vector(const RecordsPlan& plan, const RecordsPlace
     exists = exists && index >= 0 && index < plan.extents[1];
   }
   if constexpr (to_columns) {
-    // Bytes beside the box are in the same row: one whole vector costs less than parts of it.
+    // Bytes beside the box lie in the same row: one whole vector costs less than its parts.
     first = array;
     end = array + (plan.extents[0] - 1) * plan.record_bytes + plan.record_span;
   }
@@ -136,7 +139,7 @@ TRANSHIP_DEVICE RowVector row_vector(const RecordsPlan& plan, const RecordsPlace
   return result;
 }
 
-/// A whole vector between registers and shared memory, where gaps may cut it.
+/// Writes a whole vector to shared memory, in parts where gaps may cut it.
 template <bool across>
 TRANSHIP_DEVICE void put_image(std::byte* shared, const Words<16>& words) {
   constexpr int piece = across ? 16 : 4;
@@ -160,11 +163,12 @@ TRANSHIP_DEVICE std::uint32_t count_row_vectors(const RecordsPlan& plan) {
   return rows * plan.row_vectors.divisor;
 }
 
-/// To columns, first: rows of records from the source to shared memory.
+/// To columns, first phase: copies rows of records from the source to shared memory.
 template <bool across>
 TRANSHIP_DEVICE void load_rows(const RecordsPlan& plan, const RecordsPlace& place,
                                std::uint32_t thread, std::byte* shared) {
-  // With margins, rows across are more than four vectors a thread: one wait is enough for all.
+  // With margins, rows across have more than four vectors for each thread: six are read at once, so
+  // that one wait for memory suffices.
   constexpr int together = across ? 6 : 4;
   const std::uint32_t count = count_row_vectors<across>(plan);
   for (std::uint32_t first = thread; first < count; first += together * kernel_threads) {
@@ -182,7 +186,7 @@ TRANSHIP_DEVICE void load_rows(const RecordsPlan& plan, const RecordsPlace& plac
         images[r] = vector.image;
         continue;
       }
-      // At the array's ends.
+      // A partial vector at an end of the array.
       for (std::uint32_t byte = vector.begin; byte < vector.end; ++byte) {
         write(shared + vector.image + byte, read<1>(vector.address + byte));
       }
@@ -194,7 +198,7 @@ TRANSHIP_DEVICE void load_rows(const RecordsPlan& plan, const RecordsPlace& plac
   }
 }
 
-/// To records, second: rows of records from shared memory to the target.
+/// To records, second phase: copies rows of records from shared memory to the target.
 template <bool across>
 TRANSHIP_DEVICE void store_rows(const RecordsPlan& plan, const RecordsPlace& place,
                                 std::uint32_t thread, const std::byte* shared) {
@@ -212,23 +216,23 @@ TRANSHIP_DEVICE void store_rows(const RecordsPlan& plan, const RecordsPlace& pla
   }
 }
 
-/// What all vectors of one field in a box have in common. Bytes count along a run, from the box's
-/// first element.
+/// Data common to all vectors of one field in a box. Byte positions are along a run, relative to
+/// the box's first element.
 struct FieldPlace {
   std::uint32_t field;
   std::int32_t first_chunk;
-  std::int32_t end_chunk;      ///< the next field's first
+  std::int32_t end_chunk;      ///< the next field's first chunk
   std::byte* column;           ///< the box's first element in the run of its first record
-  std::int64_t record_stride;  ///< from run to run
+  std::int64_t record_stride;  ///< bytes from run to run
   std::uint32_t runs;
   std::uint32_t vectors;
   std::int32_t low;     ///< where the array's run begins: 0 or less
-  std::int32_t high;    ///< where it ends, or some vectors after the box
-  std::int32_t end;     ///< of the box
-  std::uint32_t image;  ///< of the first record's element in shared memory
+  std::int32_t high;    ///< where the array's run ends, or some vectors after the box
+  std::int32_t end;     ///< where the box ends
+  std::uint32_t image;  ///< byte in shared memory of the first record's element
 };
 
-/// Moves on to the field that has a chunk, for chunks that only grow.
+/// Moves on to the field of a chunk; chunks only increase from call to call.
 template <bool across, bool to_columns>
 TRANSHIP_DEVICE void seek(const RecordsPlan& plan, const RecordsPlace& place, std::int32_t chunk,
                           FieldPlace& at) {
@@ -268,14 +272,14 @@ TRANSHIP_DEVICE void seek(const RecordsPlan& plan, const RecordsPlace& place, st
 /// One aligned vector of a run of a field.
 struct RunVector {
   std::byte* address;
-  std::int32_t begin;   ///< from the box's first element
-  std::uint32_t image;  ///< of the run's first element in shared memory
+  std::int32_t begin;   ///< byte position from the box's first element
+  std::uint32_t image;  ///< byte in shared memory of the run's first element
   bool exists;
   bool whole;
 };
 
-/// The vector that a lane has of a chunk. Two lanes share a sector; the pairs go over the runs,
-/// which lie side by side in the records.
+/// Returns the vector of a chunk that belongs to a lane. Two lanes share a sector; the pairs of
+/// lanes go over the runs, which lie side by side in the records.
 template <bool across, bool to_columns>
 TRANSHIP_DEVICE RunVector run_vector(const RecordsPlan& plan, const FieldPlace& at,
                                      std::int32_t chunk, std::uint32_t lane) {
@@ -290,7 +294,7 @@ TRANSHIP_DEVICE RunVector run_vector(const RecordsPlan& plan, const FieldPlace& 
     column += run * at.record_stride;
     result.image += run * static_cast<std::uint32_t>(plan.record_bytes);
   }
-  // Whole sectors, so that no block leaves a part of one to its neighbour.
+  // Runs are divided at whole sectors, so that no block shares a sector with its neighbour.
   const auto misaligned =
       static_cast<std::int32_t>(reinterpret_cast<std::uintptr_t>(column) % sector_bytes);
   result.begin = static_cast<std::int32_t>(vector * vector_bytes) - misaligned;
@@ -302,10 +306,10 @@ TRANSHIP_DEVICE RunVector run_vector(const RecordsPlan& plan, const FieldPlace& 
   return result;
 }
 
-/// Where units of a box lie in shared memory: those of one run.
+/// Where the units of one run of a box lie in shared memory.
 struct UnitPlace {
   std::uint32_t base;
-  std::uint32_t step;  ///< from element to element
+  std::uint32_t step;  ///< bytes from element to element
 };
 
 template <bool across>
@@ -313,7 +317,8 @@ TRANSHIP_DEVICE UnitPlace unit_place(const RecordsPlan& plan, std::uint32_t imag
   return {image, static_cast<std::uint32_t>(across ? plan.pitch_bytes : plan.record_bytes)};
 }
 
-/// The byte in shared memory of the part of an element that begins `part` bytes after it.
+/// Returns the byte in shared memory of the part of an element that begins `part` bytes after the
+/// element's beginning.
 template <bool across>
 TRANSHIP_DEVICE std::uint32_t unit_at(const UnitPlace& place, std::uint32_t element,
                                       std::uint32_t part) {
@@ -347,8 +352,8 @@ TRANSHIP_DEVICE void put_unit(const UnitPlace& place, std::byte* shared, std::ui
   }
 }
 
-/// Calls `visit(number in the vector, element, part of the element in bytes)` for its units;
-/// `first` is the first unit of the box's elements, which may be negative.
+/// Calls `visit(number in the vector, element, part of the element in bytes)` for the units of a
+/// vector. first: Number of its first unit among those of the box's elements; may be negative.
 template <int unit_bytes, typename Visit>
 TRANSHIP_DEVICE void for_units(const RecordField& field, std::int32_t first, const Visit& visit) {
   constexpr int units = 16 / unit_bytes;
@@ -357,7 +362,7 @@ TRANSHIP_DEVICE void for_units(const RecordField& field, std::int32_t first, con
     for (int j = 0; j < units; ++j) visit(j, static_cast<std::uint32_t>(first + j), 0u);
     return;
   }
-  // Below 0 the numbers mean nothing, and nobody uses them.
+  // Numbers below 0 mean nothing, and their results are not used.
   const auto positive = static_cast<std::uint32_t>(first < 0 ? 0 : first);
   std::uint32_t element = divide(positive, field.units);
   std::uint32_t part = positive - element * field.units.divisor;
@@ -372,18 +377,19 @@ TRANSHIP_DEVICE void for_units(const RecordField& field, std::int32_t first, con
   }
 }
 
-/// Whether a part of a run's vector is inside the run.
+/// Returns whether byte `byte` of a vector is inside the run.
 TRANSHIP_DEVICE bool inside_run(const FieldPlace& at, const RunVector& vector, int byte) {
   return vector.begin + byte >= at.low && vector.begin + byte < at.high;
 }
 
-/// What a run's vector takes from the box.
+/// The bytes of a run's vector, gathered from the box.
 struct Gathered {
   Words<16> words;
-  std::uint32_t moves;  ///< a bit for each unit
+  std::uint32_t moves;  ///< one bit for each unit that is written
 };
 
-/// The table of a shuffle, which differs from lane to lane, lies in shared memory.
+/// Gathers a run's vector from the box. The table of a shuffle lies in shared memory, since the
+/// index into it differs from lane to lane.
 template <int unit_bytes, bool across, bool shuffled>
 TRANSHIP_DEVICE Gathered gather_run(const RecordsPlan& plan, const RecordField& field,
                                     const RunVector& vector, const std::byte* shared) {
@@ -403,7 +409,7 @@ TRANSHIP_DEVICE Gathered gather_run(const RecordsPlan& plan, const RecordField& 
   return result;
 }
 
-/// One vector of a column, gathered from the box and written.
+/// Gathers one vector of a column from the box and writes it.
 template <int unit_bytes, bool across, bool shuffled>
 TRANSHIP_DEVICE void store_run(const RecordsPlan& plan, const FieldPlace& at,
                                const RunVector& vector, const std::byte* shared) {
@@ -419,7 +425,7 @@ TRANSHIP_DEVICE void store_run(const RecordsPlan& plan, const FieldPlace& at,
   }
 }
 
-/// A shuffle, first as well.
+/// Shuffle, first phase: copies the table to shared memory.
 TRANSHIP_DEVICE void load_table(const RecordsPlan& plan, std::uint32_t thread, std::byte* shared) {
   for (std::uint32_t k = thread; k < plan.fields[0].units.divisor; k += kernel_threads) {
     Words<2> entry{};
@@ -428,7 +434,7 @@ TRANSHIP_DEVICE void load_table(const RecordsPlan& plan, std::uint32_t thread, s
   }
 }
 
-/// To columns, second: every lane writes vectors of the fields' runs.
+/// To columns, second phase: every lane writes vectors of the fields' runs.
 template <bool across, bool shuffled>
 TRANSHIP_DEVICE void store_runs(const RecordsPlan& plan, const RecordsPlace& place,
                                 std::uint32_t thread, const std::byte* shared) {
@@ -449,7 +455,7 @@ TRANSHIP_DEVICE void store_runs(const RecordsPlan& plan, const RecordsPlace& pla
   }
 }
 
-/// A vector of a column on its way to the box.
+/// A vector of a column between its read and its write to the box.
 struct Held {
   Words<16> words;
   std::uint32_t field;
@@ -458,7 +464,7 @@ struct Held {
   bool exists;
 };
 
-/// Reads what a vector has of the array.
+/// Reads the bytes of a vector that lie in the array.
 TRANSHIP_DEVICE Words<16> read_run(const FieldPlace& at, const RunVector& vector) {
   if (vector.whole) return read<16>(vector.address);
   Words<16> words{};
@@ -469,7 +475,7 @@ TRANSHIP_DEVICE Words<16> read_run(const FieldPlace& at, const RunVector& vector
   return words;
 }
 
-/// Spreads a vector of a column over the box.
+/// Scatters a vector of a column over the box.
 template <int unit_bytes, bool across>
 TRANSHIP_DEVICE void scatter_run(const RecordsPlan& plan, const Held& held, std::byte* shared) {
   const RecordField& field = plan.fields[held.field];
@@ -486,7 +492,8 @@ TRANSHIP_DEVICE void scatter_run(const RecordsPlan& plan, const Held& held, std:
   });
 }
 
-/// To records, first: vectors of the fields' runs from the source, spread over the box.
+/// To records, first phase: reads vectors of the fields' runs from the source and scatters them
+/// over the box.
 template <bool across>
 TRANSHIP_DEVICE void load_runs(const RecordsPlan& plan, const RecordsPlace& place,
                                std::uint32_t thread, std::byte* shared) {

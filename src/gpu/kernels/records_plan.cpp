@@ -10,14 +10,15 @@ namespace tranship::gpu {
 namespace {
 
 constexpr std::int64_t record_bytes_max = 1024;
-/// Without asking for more, a block has so much.
+/// Shared memory, in bytes, that a block has without opting in to more.
 constexpr std::int64_t shared_bytes_max = 49152;
-/// Shorter runs are moved as well by a kernel for each nest.
+/// Shortest mean run, in bytes: shorter runs are moved as well by a kernel for each nest.
 constexpr std::int64_t run_bytes_least = 64;
-/// Shorter rows leave a block without work, where it has but one.
+/// Shortest row, in bytes, where a block has only one row: shorter rows give a block too little
+/// work.
 constexpr std::int64_t row_bytes_least = 2048;
 
-/// One side of a loop: what a byte offset grows by.
+/// One side of a copy: selects strides and offsets of the source, or of the target.
 struct Side {
   bool source = true;
   std::int64_t stride(const Loop& loop) const {
@@ -32,7 +33,7 @@ struct FieldWork {
   std::int64_t bytes = 0;
   std::int64_t record_at = 0;
   std::int64_t column_at = 0;
-  std::vector<std::int64_t> column_strides;  ///< of each loop of the records
+  std::vector<std::int64_t> column_strides;  ///< for each loop of the records
 };
 
 struct RecordLoop {
@@ -40,14 +41,14 @@ struct RecordLoop {
   std::int64_t stride = 0;
 };
 
-/// Nests seen as fields of records on one side.
+/// Nests as fields of records on one side.
 struct Records {
   bool to_columns = true;
   std::vector<RecordLoop> loops;  ///< fastest in the records first
   std::vector<FieldWork> fields;
-  std::int64_t first = 0;  ///< of the first field in the first record
-  std::int64_t span = 0;   ///< from there to the end of the last field
-  std::int64_t bytes = 0;  ///< that the fields have together
+  std::int64_t first = 0;  ///< offset of the first field in the first record
+  std::int64_t span = 0;   ///< bytes from there to the end of the last field
+  std::int64_t bytes = 0;  ///< bytes of all fields together
 };
 
 const Loop* find(const Work& work, const RecordLoop& wanted, const Side& side) {
@@ -57,7 +58,7 @@ const Loop* find(const Work& work, const RecordLoop& wanted, const Side& side) {
   return nullptr;
 }
 
-/// The loops that all the nests have, by extent and stride in the records.
+/// Returns the loops that all the nests have, by extent and stride in the records.
 std::vector<RecordLoop> shared_loops(std::span<const Work> works, const Side& side) {
   std::vector<RecordLoop> loops;
   for (const Loop& loop : works[0].loops) {
@@ -72,7 +73,8 @@ std::vector<RecordLoop> shared_loops(std::span<const Work> works, const Side& si
   return loops;
 }
 
-/// A nest's other loops count fields of equal width. False if there are too many of them.
+/// Adds the fields that a nest's other loops count, which have equal width. Returns false if there
+/// are too many fields.
 bool add_fields(const Work& work, const Side& side, Records& records) {
   const Side other{!side.source};
   FieldWork first{work.element_bytes, side.offset(work), other.offset(work), {}};
@@ -123,7 +125,7 @@ void join_loops(Records& records) {
   for (FieldWork& field : records.fields) field.column_strides.resize(kept + 1);
 }
 
-/// Whether the fields lie within records, one after the other.
+/// Computes the span of a record. Returns false if fields overlap or do not fit in a record.
 bool measure_records(Records& records) {
   std::sort(records.fields.begin(), records.fields.end(),
             [](const FieldWork& a, const FieldWork& b) { return a.record_at < b.record_at; });
@@ -138,14 +140,14 @@ bool measure_records(Records& records) {
   records.span = end - records.first;
   const std::int64_t stride = records.loops[0].stride;
   if (records.span > stride || stride > record_bytes_max) return false;
-  // What lies between the fields may be read, but not written.
+  // Bytes between the fields may be read, but not written.
   if (!records.to_columns) return records.bytes == stride;
   const auto sectors = static_cast<std::int64_t>(records.fields.size() * sector_bytes);
   return 2 * records.bytes >= stride || sectors >= stride;
 }
 
-/// Puts the loop along which all fields are contiguous first, or second if it is another than the
-/// records' own. False if there is none.
+/// Puts the loop along which all fields are contiguous first, or second if it is not the loop of
+/// the records. Returns false if there is none, or if its runs are too short.
 bool order_loops(Records& records) {
   const auto along = [&](std::size_t loop) {
     return std::all_of(records.fields.begin(), records.fields.end(), [&](const FieldWork& field) {
@@ -167,13 +169,13 @@ bool order_loops(Records& records) {
   return false;
 }
 
-/// The largest power of two, up to `most`, that divides all the numbers that were or-ed.
+/// Returns the largest power of two, up to `most`, that divides all the or-ed numbers.
 std::int64_t lowest_bit(std::int64_t bits, std::int64_t most) {
   bits |= most;
   return bits & -bits;
 }
 
-/// The loops that all the nests have with the strides of both sides.
+/// Returns the loops that all the nests have with the same strides on both sides.
 std::vector<Loop> equal_loops(std::span<const Work> works) {
   std::vector<Loop> loops;
   for (const Loop& loop : works[0].loops) {
@@ -185,14 +187,14 @@ std::vector<Loop> equal_loops(std::span<const Work> works) {
   return loops;
 }
 
-/// A part of a record that lies together on both sides.
+/// A part of a record that is contiguous on both sides.
 struct Part {
   std::int64_t source = 0;
   std::int64_t target = 0;
   std::int64_t bytes = 0;
 };
 
-/// The parts that a nest's loops within a record visit. False if there are too many.
+/// Adds the parts that a nest's loops visit within a record. Returns false if there are too many.
 bool add_parts(const Work& work, const std::vector<Loop>& loops, std::vector<Part>& parts) {
   std::vector<Part> own = {{work.source_offset, work.target_offset, work.element_bytes}};
   for (const Loop& loop : work.loops) {
@@ -210,7 +212,7 @@ bool add_parts(const Work& work, const std::vector<Loop>& loops, std::vector<Par
   return parts.size() <= shuffle_units_max;
 }
 
-/// Records on both sides: a view with one field, and the table that fills it.
+/// A copy from records to records: records with one field, and the parts that fill it.
 struct Shuffle {
   Records records;
   std::vector<Part> parts;
@@ -252,7 +254,7 @@ bool view_shuffle(std::span<const Work> works, Shuffle& shuffle) {
          2 * bytes >= record.bytes;
 }
 
-/// Turns records into a plan: numbers first, then the box, then what follows from both.
+/// Plans records: first the fixed numbers, then the box, then the numbers that depend on both.
 class Planner {
  public:
   Planner(const Records& records, const std::byte* record_side, const std::byte* column_side)
@@ -297,7 +299,7 @@ class Planner {
     return true;
   }
 
-  /// Units of the one field come from where the parts say.
+  /// Sets the table from the parts: for each unit of the one field, the byte that it comes from.
   bool set_table(const Shuffle& shuffle) {
     RecordField& record = out_.fields[0];
     std::int64_t bits = record.unit_bytes;
@@ -334,7 +336,8 @@ class Planner {
     }
   }
 
-  /// Bits of all the addresses where a column's runs begin; `run`: of its elements too.
+  /// Returns the or-ed bits of all the addresses at which a column's runs begin. run: Of the runs'
+  /// elements as well.
   std::int64_t column_bits(const RecordField& field, bool run) const {
     std::int64_t bits = address_bits(column_side_, field.column_offset);
     for (int k = 0; k < out_.rank; ++k) {
@@ -349,7 +352,7 @@ class Planner {
     return unit;
   }
 
-  /// Indices after which each field has moved on by whole sectors.
+  /// Returns the number of indices after which each field has advanced by whole sectors.
   std::int64_t sector_step() const {
     std::int64_t step = 1;
     for (int k = 0; k < out_.fields_count; ++k) {
@@ -365,7 +368,8 @@ class Planner {
     out_.box[0] = static_cast<std::int32_t>(std::min(extent, room * step));
   }
 
-  /// Long runs on both sides: a fixed length along the columns, the rest along the records.
+  /// Sets a box with long runs on both sides: a fixed length along the columns, the rest along the
+  /// records.
   void shape_across(std::int64_t box_bytes) {
     std::int32_t narrowest = out_.fields[0].bytes;
     for (int k = 1; k < out_.fields_count; ++k) {
@@ -408,14 +412,14 @@ class Planner {
     const std::int64_t vectors = ceil_divide(bytes + skew, vector_bytes);
     out_.row_vectors = make_divisor(vectors);
     if (!out_.across) return;
-    // An odd number of vectors: neighbouring rows lie in different banks.
+    // The pitch is an odd number of vectors, so that neighbouring rows lie in different banks.
     std::int64_t pitch = (vectors | 1) * vector_bytes;
     pitch += out_.record_strides[1] & (vector_bytes - 1);
     out_.pitch_bytes = static_cast<std::int32_t>(pitch);
   }
 
-  /// A few vectors more than all threads read at once cost another wait for memory: a box is made
-  /// smaller, by an eighth at most, where it has so many.
+  /// Shrinks the box, by an eighth at most, where it has a few more vectors than all threads read
+  /// at once: these would cost another wait for memory.
   void fill_rounds() {
     constexpr std::int32_t round = warps_of_block * chunks_together;
     const std::int32_t step = static_cast<std::int32_t>(sector_step());
@@ -438,7 +442,7 @@ class Planner {
       RecordField& field = out_.fields[k];
       const std::int64_t bytes = std::int64_t{out_.box[run_loop_]} * field.bytes;
       const std::int64_t bits = column_bits(field, false) | bytes;
-      // Towards columns, the margin stands for what is misaligned.
+      // Towards columns, the margin covers misaligned bytes.
       const std::int64_t skew = out_.to_columns ? 0 : sector_bytes - lowest_bit(bits, sector_bytes);
       const std::int64_t vectors = 2 * ceil_divide(bytes + skew, sector_bytes);
       field.run_vectors = static_cast<std::int32_t>(vectors);
@@ -478,7 +482,8 @@ class Planner {
   int run_loop_ = 0;
 };
 
-/// Takes loops and fields as `records` has them, if a kernel can.
+/// Appends a plan for loops and fields as `records` has them. Returns false if no kernel can carry
+/// them.
 bool plan_view(Records& records, const std::byte* source, const std::byte* target,
                const KernelTuning& tuning, std::vector<KernelPlan>& plans) {
   if (records.loops.empty() || records.loops.front().stride <= 0) return false;

@@ -1,5 +1,5 @@
-// Plans for nests that are the fields of one array of records, and for transposes that no vector
-// of the source and the target fits.
+// Plans for nests that are the fields of one array of records, and for transposes in which vectors
+// fit neither the source nor the target.
 #pragma once
 
 #include <span>
@@ -9,17 +9,17 @@
 
 namespace tranship::gpu {
 
-/// Appends one plan that carries all the nests, if on one side they are the fields of records.
-/// False, with nothing appended: they are not, or another kernel is as good.
+/// Appends one plan for all the nests, if on one side they are the fields of records. Returns
+/// false, with nothing appended, if they are not or if another kernel is as good.
 bool plan_records(std::span<const Work> works, const std::byte* source, const std::byte* target,
                   const KernelTuning& tuning, std::vector<KernelPlan>& plans);
 
 /// Appends one plan if the nests are the fields of records on both sides, in another order or with
-/// other gaps, blocks of several records' fields included.
+/// other gaps, including blocks of several records' fields.
 bool plan_shuffle(std::span<const Work> works, const std::byte* source, const std::byte* target,
                   const KernelTuning& tuning, std::vector<KernelPlan>& plans);
 
-/// The same for one nest, as records of one field: its elements in the source.
+/// Appends one plan for one nest, whose elements in the source are records of one field each.
 bool plan_transpose(const Work& work, const std::byte* source, const std::byte* target,
                     const KernelTuning& tuning, std::vector<KernelPlan>& plans);
 

@@ -1,4 +1,5 @@
-// The kernels' bodies run on the CPU: block after block, and thread after thread between barriers.
+// Runs of the kernels' bodies on the CPU: block after block, and thread after thread between
+// barriers.
 #include <vector>
 
 #include "base/check.hpp"
@@ -27,7 +28,7 @@ void move_block(const NestPlan& plan, std::uint32_t block, const std::byte* sour
   }
 }
 
-/// The addresses of a run; what select_kernel() calls.
+/// The addresses of a run on the host, for the kernel that select_kernel() selects.
 struct HostRun {
   const KernelPlan& plan;
   const std::byte* source;
@@ -90,7 +91,7 @@ struct HostRun {
   int records() const {
     std::vector<Words<16>> shared(static_cast<std::size_t>(plan.shared_bytes) / sizeof(Words<16>));
     auto* bytes = reinterpret_cast<std::byte*>(shared.data());
-    std::byte* from = const_cast<std::byte*>(source);  // only the target is written to
+    std::byte* from = const_cast<std::byte*>(source);  // only the target is written
     for (std::uint32_t block = 0; block < plan.blocks; ++block) {
       const RecordsPlace place = locate_records<across, to_columns>(
           plan.records, block, to_columns ? from : target, to_columns ? target : from);
@@ -104,7 +105,7 @@ struct HostRun {
   }
 };
 
-/// What select_list() calls.
+/// A run on the host of the list kernel that select_list() selects.
 struct HostList {
   const NestTable& table;
   const std::byte* source;

@@ -1,4 +1,4 @@
-// From the run-time numbers of a plan to the kernel that was compiled for them.
+// Selection of the compiled kernel for a plan's run-time numbers.
 #pragma once
 
 #include "base/check.hpp"
@@ -64,7 +64,7 @@ int select_kernel(const KernelPlan& plan, const Run& run) {
   return 1;
 }
 
-/// The same for a list: calls `run.list<...>()`.
+/// Calls `run.list<...>()` with the numbers of a list.
 template <typename Run>
 int select_list(const NestTable& table, const Run& run) {
   if (table.shifted) return run.template list<16, true>();

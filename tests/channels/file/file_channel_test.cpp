@@ -23,7 +23,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// Element by element: slow and obvious.
+/// Copies element by element, as an oracle.
 void slow_copy(std::span<const LoopNest> nests, const std::byte* source, std::byte* target, bool) {
   for (const LoopNest& nest : nests) {
     const std::int64_t points = nest.element_bytes > 0 ? nest.bytes() / nest.element_bytes : 0;
@@ -42,7 +42,7 @@ void slow_copy(std::span<const LoopNest> nests, const std::byte* source, std::by
   }
 }
 
-/// A folder that disappears with its content.
+/// A folder that is removed with its content.
 class Folder {
  public:
   explicit Folder(const std::string& parent) {
@@ -60,7 +60,8 @@ class Folder {
   std::string path_;
 };
 
-/// A disk (where O_DIRECT works, if this folder is on one) and memory (where it may not).
+/// Returns the current folder (where O_DIRECT works, if the folder is on a disk) and one in memory
+/// (where O_DIRECT may fail).
 std::vector<std::string> parents() {
   std::vector<std::string> all{std::filesystem::current_path().string()};
   if (access("/dev/shm", W_OK) == 0) all.push_back("/dev/shm");
@@ -75,7 +76,7 @@ FileChannelOptions options_of(int queue_depth, std::int64_t io_bytes) {
   return options;
 }
 
-/// Waits for `count` requests; their statuses by tag (tags are below `count`).
+/// Waits for `count` requests; returns their statuses by tag (tags are below `count`).
 std::vector<Status> collect(Channel& channel, std::size_t count) {
   std::vector<Status> statuses(count);
   std::array<Finished, 4> finished;
@@ -150,7 +151,7 @@ std::shared_ptr<File> open_file(const std::string& path, FileMode mode, std::int
 
 /// One side of random nests: a dense or gappy array in a random order of dimensions.
 struct Side {
-  std::int64_t bytes = 0;  ///< that the strides reach, members included
+  std::int64_t bytes = 0;  ///< bytes that the strides span, members included
   std::int64_t base = 0;
   std::vector<std::int64_t> strides;
   std::vector<std::int64_t> members;  ///< offset of each member
@@ -166,10 +167,11 @@ Side random_side(const std::vector<std::int64_t>& extents, const std::vector<std
   std::vector<std::size_t> order(extents.size() + 1);
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::shuffle(order.begin(), order.end(), random);
-  if (random() % 2 == 0) {  // records: the members innermost
+  if (random() % 2 == 0) {  // records: the members come first
     std::iter_swap(order.begin(), std::find(order.begin(), order.end(), extents.size()));
   }
-  // Distances between members take the widest, so that any order of dimensions is injective.
+  // The distance between members is the widest member, so that any order of dimensions is
+  // injective.
   const bool packed = order.front() == extents.size();
   std::int64_t widest = *std::max_element(widths.begin(), widths.end());
   std::int64_t reach = packed ? 0 : widest;
@@ -301,7 +303,8 @@ LoopNest run_of(std::int64_t bytes, std::int64_t source_offset, std::int64_t tar
   return nest;
 }
 
-/// Tiles of a row-major array, written at once; their rows share sectors with their neighbours'.
+/// Writes tiles of a row-major array concurrently, and reads them back; their rows share sectors
+/// with neighbouring tiles.
 void check_tiles(const std::string& path, std::int64_t columns, std::int64_t tile_columns,
                  std::int64_t row_count) {
   std::mt19937_64 random(1);
@@ -407,7 +410,7 @@ TEST(file_beyond_four_gigabytes_and_more_than_two_at_once) {
       carry(channel, request_of({&one, 1}, {as_address(far), file.get()}, {back.data(), nullptr}))
           .ok());
   EXPECT(back == memory);
-  // One byte of each 64 KiB, 2.5 GiB away from each other all in all.
+  // One byte in each 64 KiB, over 2.5 GiB.
   const std::int64_t stride = 1 << 16;
   const LoopNest column = rows(1, (std::int64_t{5} << 29) / stride, stride, 1);
   Bytes bytes(static_cast<std::size_t>(column.loops[0].extent), std::byte{7});
@@ -439,7 +442,7 @@ TEST(file_many_requests_and_empty_ones) {
       channel.submit(request_of({}, {memory.data(), nullptr}, {nullptr, file.get()}, 201)).ok());
   for (const Status& status : collect(channel, 202)) EXPECT(status.ok());
   EXPECT(content(folder.file("array")) == memory);
-  // As one request: the runs are assembled.
+  // All nests as one request: the runs are assembled.
   std::reverse(nests.begin(), nests.end());
   Bytes back(memory.size());
   EXPECT(carry(channel, request_of(nests, {nullptr, file.get()}, {back.data(), nullptr})).ok());
@@ -603,7 +606,7 @@ TEST(file_full_disk_is_an_error_at_open) {
   }
 }
 
-/// Files of this process end here until it is destroyed.
+/// Limits the size of the files of this process until the limit is destroyed.
 class SizeLimit {
  public:
   explicit SizeLimit(rlim_t bytes) {

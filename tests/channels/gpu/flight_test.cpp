@@ -1,4 +1,4 @@
-// What a copy on a GPU holds, and when it lets go.
+// What a flight (a copy on a GPU) holds, and when it releases it.
 #include <array>
 #include <chrono>
 #include <future>
@@ -19,7 +19,7 @@ Result<std::shared_ptr<GpuChannel>> copies() {
   return GpuChannel::open(std::move(options));
 }
 
-/// Says when it is let go of.
+/// Returns an owner that sets `gone` when it is released.
 std::shared_ptr<void> noting(bool& gone) {
   return {&gone, [&gone](void*) { gone = true; }};
 }
@@ -33,7 +33,7 @@ TEST(a_flight_that_nobody_refers_to_is_kept_until_it_has_ended) {
     REQUIRE(flight.ok());
     (*flight)->keep_alive({noting(gone), nullptr, nullptr});
   }
-  EXPECT(!gone);  // emulated events are reached when asked again
+  EXPECT(!gone);  // an emulated event counts as reached when it is asked for again
   std::array<Finished, 1> finished;
   EXPECT_EQ((*channel)->poll(finished), 0u);
   EXPECT(gone);
@@ -66,7 +66,7 @@ TEST(a_channel_that_closes_waits_for_its_flights) {
   EXPECT(orphan_gone);
   auto later = (*channel)->start({}, nullptr, {});
   REQUIRE(later.ok());
-  later->reset();  // is waited for
+  later->reset();  // the next close waits for this flight
 }
 
 TEST(a_flight_lets_go_of_owners_without_its_lock) {
@@ -76,7 +76,7 @@ TEST(a_flight_lets_go_of_owners_without_its_lock) {
   REQUIRE(flight.ok());
   std::thread other;
   bool answered = false;
-  // An owner that needs what another thread holds, who asks for the flight meanwhile.
+  // Releasing this owner waits for another thread, which asks for the flight's status meanwhile.
   std::shared_ptr<void> owner(&answered, [&, raw = flight->get()](void*) {
     std::promise<void> asked;
     auto future = asked.get_future();
@@ -87,7 +87,8 @@ TEST(a_flight_lets_go_of_owners_without_its_lock) {
     answered = future.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
   });
   (*flight)->hold({std::move(owner)});
-  while (!(*flight)->done()) continue;  // emulated events are reached when asked again
+  // an emulated event counts as reached when it is asked for again
+  while (!(*flight)->done()) continue;
   other.join();
   EXPECT(answered);
 }

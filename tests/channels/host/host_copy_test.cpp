@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::byte guard{0xa5};
 
-/// The slow and obvious copy.
+/// Copies element by element, as an oracle.
 void copy_slowly(const LoopNest& nest, const std::byte* source, std::byte* target, int loop) {
   if (loop == 0) {
     for (std::int64_t k = 0; k < nest.element_bytes; ++k) target[k] = source[k];
@@ -71,8 +71,9 @@ std::string describe(const std::vector<LoopNest>& nests, bool cold) {
   return out.str();
 }
 
-/// Copies `nests` both ways, with arrays of exactly the size that they reach (so that sanitizers
-/// see a step too far) at a random alignment, and compares every byte, guards included.
+/// Copies `nests` in both directions, with arrays of exactly the size that the nests reach (so that
+/// sanitizers see an access beyond it) at a random alignment, and compares every byte, guards
+/// included.
 void check_copy(Random& random, const std::vector<LoopNest>& nests, bool cold) {
   const Span from = span_of(nests, true);
   const Span to = span_of(nests, false);
@@ -106,7 +107,7 @@ std::vector<int> random_order(Random& random, int rank) {
   return order;
 }
 
-/// Strides of a dense array whose dimensions lie in `order`, sometimes with gaps in between.
+/// Returns the strides of a dense array whose dimensions lie in `order`, sometimes with gaps.
 std::vector<std::int64_t> random_strides(Random& random, std::int64_t element_bytes,
                                          const std::vector<std::int64_t>& extents,
                                          const std::vector<int>& order) {
@@ -160,7 +161,7 @@ std::int64_t random_element_bytes(Random& random) {
   return random.between(1, random.chance(0.7) ? 70 : 6000);
 }
 
-/// The fields of records, against one array for each field, in either direction.
+/// Returns nests between the fields of records and one array for each field, in either direction.
 std::vector<LoopNest> random_fields(Random& random, std::int64_t records, bool to_records) {
   static constexpr std::int64_t widths[] = {1, 2, 4, 8, 16, 12, 24, 3};
   const std::int64_t fields = random.between(2, 20);
@@ -328,7 +329,7 @@ TEST(kernels_of_every_instruction_set) {
 
 TEST(neighbours_whose_axes_match_crosswise) {
   Random random(6);
-  for (int k = 0; k < 200; ++k) {  // two fields of an array, transposed each in its own way
+  for (int k = 0; k < 200; ++k) {  // two fields of an array, each transposed in its own way
     const std::int64_t side = random.between(30, 70);
     const std::int64_t record = 16 * side;
     LoopNest first = nest_of(8, {{side, 16, 16}, {side, record, record}});

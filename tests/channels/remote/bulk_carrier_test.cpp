@@ -1,5 +1,5 @@
-// What the fabric promises of any carrier, tried with one that waits, fails and is revoked on
-// demand.
+// What the fabric promises with any carrier, tested with a carrier that waits, fails and is revoked
+// on demand.
 #include <map>
 #include <set>
 
@@ -14,14 +14,14 @@ namespace {
 
 constexpr std::int64_t array_bytes = 100'000;
 
-/// What the fake carriers of a test share: the "card".
+/// The state that the fake carriers of a test share: the "card".
 struct Card {
   std::mutex mutex;
   std::map<std::uint64_t, std::pair<std::byte*, std::int64_t>> registered;
   std::uint64_t last = 0;
   std::atomic<bool> held{false};      ///< Copies wait in the middle.
-  std::atomic<bool> stubborn{false};  ///< They do not stop when they are asked to.
-  std::atomic<bool> fails{false};     ///< They fail after half of their bytes.
+  std::atomic<bool> stubborn{false};  ///< Held copies ignore a request to stop.
+  std::atomic<bool> fails{false};     ///< Copies fail after half of their bytes.
   std::atomic<int> waiting{0};
   std::atomic<int> moved{0};
 
@@ -153,7 +153,7 @@ struct Play {
     request.tag = tag;
     return request;
   }
-  /// A copy that is in the middle of its way.
+  /// Begins a copy, and returns when it waits in the middle.
   void begin_held(std::uint64_t tag = 0) {
     card->held = true;
     REQUIRE(channel->submit(write_all(tag)).ok());
@@ -207,7 +207,7 @@ TEST(carriers_of_other_kinds_are_left_alone) {
   }
 }
 
-/// Half of the bytes may have arrived: the command brings all of them.
+/// Half of the bytes may have arrived; the command sends all of them.
 TEST(what_a_carrier_fails_to_move_goes_through_slots) {
   for (const auto transport : transports) {
     Play play(transport);
@@ -232,7 +232,7 @@ TEST(copies_of_a_carrier_can_be_cancelled) {
   }
 }
 
-/// The end of a cancelled copy is reported when nothing touches its memory any more, not before.
+/// The end of a cancelled copy is reported only when nothing touches its memory any more.
 TEST(cancelled_copies_in_flight_end_first) {
   Play play(Transport::automatic);
   play.card->stubborn = true;
@@ -262,7 +262,7 @@ TEST(withdraw_waits_for_the_copies_of_carriers) {
   EXPECT(late.error().code == ErrorCode::not_found);
 }
 
-/// Over a network the exporter does not see whether a peer copies: its key ends, and its copy
+/// Over a network the exporter does not see whether a peer copies: the key is revoked, and the copy
 /// fails.
 TEST(withdraw_revokes_keys_over_a_network) {
   Play play(Transport::network);
@@ -277,7 +277,7 @@ TEST(withdraw_revokes_keys_over_a_network) {
   EXPECT(play.remote == std::vector<std::byte>(array_bytes));
 }
 
-/// A requester that left in the middle of a copy is gone only when the copy has ended.
+/// A requester that left in the middle of a copy is reported as gone only when the copy has ended.
 TEST(lost_requesters_are_fenced_while_their_carriers_copy) {
   Play play(Transport::automatic);
   play.card->stubborn = true;
@@ -327,7 +327,7 @@ TEST(an_export_of_the_same_name_has_a_key_of_its_own) {
   EXPECT(play.remote == std::vector<std::byte>(array_bytes));
 }
 
-/// A withdrawal that ran out of time leaves a key behind, and a new export takes its place.
+/// A withdrawal that timed out leaves a key behind, and a new export takes the old one's place.
 TEST(an_export_in_the_place_of_another_has_a_key_of_its_own) {
   Play play(Transport::automatic);
   play.card->stubborn = true;

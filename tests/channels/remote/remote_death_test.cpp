@@ -65,7 +65,7 @@ TEST(remote_peer_killed_during_transfers) {
     for (int round = 0; round < 3; ++round) {
       Theatre theatre(transport, carriers);
       const pid_t pid = theatre.child.pid();
-      // three are outstanding; the kill comes at some point of the first
+      // Three requests are outstanding; the kill comes while the first is carried out.
       for (int k = 0; k < 3; ++k) REQUIRE(theatre.channel.submit(theatre.write_all()).ok());
       Finished none[4];
       for (int k = 0; k < 20 * round; ++k) (void)theatre.channel.poll(std::span(none, 0));
@@ -109,7 +109,7 @@ TEST(a_stopped_peer_is_not_lost_and_goes_on_where_it_was) {
     REQUIRE(theatre.channel.submit(theatre.write_all()).ok());
     const Status early = finish_one(theatre.channel, 3s);
     REQUIRE(!early);
-    EXPECT(early.error().code == ErrorCode::timeout);  // the test's own
+    EXPECT(early.error().code == ErrorCode::timeout);  // the time limit of finish_one()
     EXPECT(theatre.fabric->connected(theatre.peer));
     theatre.child.go_on();
     EXPECT(finish_one(theatre.channel).ok());
@@ -131,14 +131,15 @@ TEST(a_copy_to_a_stopped_peer_can_be_cancelled) {
     const Status status = finish_one(theatre.channel, 1s);
     REQUIRE(!status);
     EXPECT(status.error().code == ErrorCode::cancelled);
-    theatre.data.assign(theatre.data.size(), std::byte{});  // its memory is the caller's again
+    theatre.data.assign(theatre.data.size(), std::byte{});  // the memory is the caller's again
     theatre.child.go_on();
     EXPECT(carry(theatre.channel, theatre.write_all()).ok());
   }
 }
 
 TEST(remote_exporter_survives_a_dead_requester) {
-  // The child is connected to, and asks nothing; here a requester dies while it holds slots.
+  // The child only serves a connection and asks nothing; a requester of this process dies while it
+  // holds slots.
   for (const auto transport : transports) {
     TemporaryFolder folder;
     auto options = options_for(transport);

@@ -16,7 +16,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// A pair with one array exported, and an oracle for what is done to it.
+/// A pair of fabrics with one exported array, and an oracle for its content.
 struct Scene {
   explicit Scene(Transport transport, std::size_t bytes = 300'000)
       : pair(transport), remote(pattern(bytes, 1)), local(pattern(bytes, 2)) {
@@ -84,7 +84,7 @@ LoopNest random_nest(std::mt19937& random, std::int64_t bytes) {
   if (source_span > bytes || target_span > bytes) return run_of(1);
   nest.source_offset = pick(0, bytes - source_span);
   nest.target_offset = pick(0, bytes - target_span);
-  if (nest.rank > 0 && pick(0, 2) == 0) {  // one loop backwards
+  if (nest.rank > 0 && pick(0, 2) == 0) {  // one loop runs backwards
     Loop& loop = nest.loops[0];
     nest.target_offset += (loop.extent - 1) * loop.target_stride;
     loop.target_stride = -loop.target_stride;
@@ -275,7 +275,7 @@ TEST(remote_refuses_what_is_not_allowed) {
 }
 
 TEST(remote_exporter_refuses_a_lying_requester) {
-  // The channel's own checks are passed by: the command itself asks for what it may not.
+  // The test bypasses the channel's own checks: the command itself asks for what is not allowed.
   for (const auto transport : transports) {
     Scene scene(transport);
     const auto before = scene.remote;
@@ -305,7 +305,7 @@ TEST(remote_exporter_refuses_a_lying_requester) {
     const auto unknown = attempt(run_of(100'000), 12345);
     REQUIRE(!unknown);
     EXPECT(unknown.error().code == ErrorCode::not_found);
-    // the parts of a request that lay inside may have been written; nothing else
+    // The parts of a request inside the array may have been written, and nothing else.
     EXPECT(std::equal(before.begin() + 50'000, before.begin() + 250'000,
                       scene.remote.begin() + 50'000));
     const LoopNest nest = run_of(5000);
@@ -386,7 +386,7 @@ TEST(remote_withdraw_during_use) {
 
 namespace {
 
-/// Memory behind an attachment, which only `execute` reaches, on threads of its own.
+/// Memory behind an attachment, which only `execute` reaches, on its own threads.
 struct Vault : Attachment {
   std::vector<std::byte> data = pattern(100'000, 8);
 };

@@ -26,7 +26,7 @@ RemoteChannel::Options every_run() {
   return options;
 }
 
-/// A child that exports its arrays, and a fabric with a carrier that counts.
+/// A child that exports its arrays, and a fabric with a counting carrier.
 struct Stage {
   Stage() {
     auto options = options_for(Transport::automatic);
@@ -63,7 +63,7 @@ void expect_lost(const Status& status, pid_t pid) {
   EXPECT(status.error().text().find(std::to_string(pid)) != std::string::npos);
 }
 
-/// Descriptors of this process that are sockets of TCP.
+/// Returns the number of descriptors of this process that are TCP sockets.
 int tcp_sockets() {
   std::set<std::string> inodes;
   for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
@@ -143,7 +143,7 @@ TEST(ucx_refuses_what_leaves_the_array_or_may_not_be_written) {
   EXPECT_EQ(stage.counter->writes.load(), 0);
 }
 
-/// Puts and gets need no help of the other process: one that stands still delays no copy.
+/// UCX needs no help of the other process to put and get: a stopped peer delays no copy.
 TEST(ucx_reaches_a_stopped_peer) {
   Stage stage;
   stage.child->stop();
@@ -281,7 +281,7 @@ TEST(ucx_has_no_tcp_whatever_its_environment_says) {
   }
 }
 
-/// Loading is what takes them: a run of this case alone sees it.
+/// UCX could take the handlers only when it is loaded, so run this case alone to test it.
 TEST(ucx_leaves_the_handlers_of_signals_alone) {
   const std::array signals{SIGHUP, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
   std::array<struct sigaction, signals.size()> before{};
@@ -324,7 +324,7 @@ TEST(ucx_stops_a_copy_between_its_parts) {
   EXPECT((*memory)->move({{&all, 1}, back.data(), Operation::write}, [] { return false; }).ok());
 }
 
-/// RDMA that was asked for is there, or an error says why not.
+/// RDMA that was requested works, or an error says why it does not.
 TEST(ucx_without_cards_refuses_rdma) {
   (void)ucx_or_skip();
   if (rdma_card_is_up()) throw CaseSkipped("this machine has a card for RDMA");

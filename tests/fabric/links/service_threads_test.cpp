@@ -1,4 +1,4 @@
-// Few threads that serve many requesters, and the order in which a requester is served.
+// A few threads that serve many requesters, and the order in which requesters are served.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What a server does with a question.
+/// What a server answers to a question.
 using Answer = std::function<std::uint64_t(std::uint64_t question)>;
 
 /// A requester and its server in one process, without a connection.
@@ -107,7 +107,7 @@ TEST(few_threads_serve_many_requesters) {
   std::vector<std::uint64_t> last(links);
   for (std::size_t k = 0; k < links; ++k) {
     Client::Options options;
-    // Each link's questions come in their order, on one thread at a time.
+    // Each link's questions arrive in order, on one thread at a time.
     options.answer = [&, k](std::uint64_t question) {
       const std::lock_guard lock(mutex);
       served_by.insert(std::this_thread::get_id());
@@ -135,7 +135,7 @@ TEST(few_threads_serve_many_requesters) {
   std::vector<std::thread> running;
   for (int caller = 0; caller < callers; ++caller) running.emplace_back(work, caller);
   for (std::thread& thread : running) thread.join();
-  // A ring that is lost costs a quarter of a second.
+  // A lost ring of the doorbell costs a quarter of a second.
   EXPECT(std::chrono::steady_clock::now() - begin < 30s);
   EXPECT(served_by.size() <= 3);
   all.clear();
@@ -166,7 +166,7 @@ TEST(a_requester_whose_ring_is_lost_is_served_all_the_same) {
   Client unheard(threads, silent);
   Client busy(threads, {plus_one});
   std::atomic<bool> done{false};
-  std::thread others([&] {  // The threads have something to do all the time.
+  std::thread others([&] {  // other requests keep the threads busy
     while (!done.load()) EXPECT(busy.ask(1).ok());
   });
   const auto begin = std::chrono::steady_clock::now();
@@ -182,7 +182,7 @@ TEST(a_requester_that_asks_while_its_thread_turns_away_is_served) {
   Random random(7);
   int late = 0;
   for (std::uint64_t k = 0; k < 30000; ++k) {
-    // A thread that has nothing to do turns away after some 50 us.
+    // A thread that has nothing to do stops watching after some 50 us.
     const auto gap = std::chrono::microseconds(40 + random.below(25));
     const auto begin = std::chrono::steady_clock::now();
     while (std::chrono::steady_clock::now() - begin < gap) Bell::pause();
@@ -190,7 +190,7 @@ TEST(a_requester_that_asks_while_its_thread_turns_away_is_served) {
     EXPECT_EQ(link.ask(k).value(), k + 1);
     late += std::chrono::steady_clock::now() - asked > 150ms;
   }
-  EXPECT(late <= 1);  // one: a machine that stood still
+  EXPECT(late <= 1);  // one late answer is allowed: the machine may stall
 }
 
 TEST(who_asks_again_and_again_does_not_keep_the_thread_from_others) {
@@ -212,7 +212,7 @@ TEST(who_asks_again_and_again_does_not_keep_the_thread_from_others) {
     EXPECT_EQ(other.ask(k).value(), k + 1);
     late += std::chrono::steady_clock::now() - begin > 100ms;
   }
-  EXPECT(late <= 1);  // one: a machine that stood still
+  EXPECT(late <= 1);  // one late answer is allowed: the machine may stall
   done.store(true);
   asking.join();
 }
@@ -245,7 +245,7 @@ TEST(a_requester_with_nothing_in_flight_fills_the_slot_that_it_used_last) {
   EXPECT_EQ(link.slots_used().size(), std::size_t{1});
 }
 
-// The slot before the next may hold the oldest command, or the newest.
+// The slot before the next one may hold the oldest command in flight, or the newest.
 TEST(commands_are_carried_out_in_the_order_of_submission) {
   for (const int slots : {1, 2, 3, 4, 8}) {
     for (const bool takes_at_once : {false, true}) {
@@ -257,7 +257,7 @@ TEST(commands_are_carried_out_in_the_order_of_submission) {
         order.push_back(question);
         return question;
       };
-      // The slot of an answer that is taken at once is filled while others still wait.
+      // The slot of an answer that is taken at once is filled again while other commands wait.
       if (takes_at_once) options.answered = [](Requester& requester) { requester.progress(); };
       Client link(threads, options);
       std::uint64_t told = 0;
@@ -274,7 +274,7 @@ TEST(commands_are_carried_out_in_the_order_of_submission) {
   }
 }
 
-// The service threads look at the slot while its end is being noted.
+// The service threads look at a slot while the end of its command is being recorded.
 TEST(a_command_that_ends_on_another_thread_is_carried_out_once) {
   struct Stub final : Attachment {};
   constexpr std::int64_t bytes = 64;

@@ -1,4 +1,4 @@
-// Bytes that go over a network straight from memory to memory, past the slots.
+// Bytes that go over a network directly from memory to memory, without the slots.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t array_bytes = std::int64_t{5} << 20;
 
-/// Rows of one side that are dense on the other.
+/// Returns a nest of rows, which on each side are dense or have gaps as long as a row.
 LoopNest rows_of(std::int64_t rows, std::int64_t row_bytes, bool dense_source, bool dense_target) {
   LoopNest nest;
   nest.element_bytes = row_bytes;
@@ -39,7 +39,7 @@ LoopNest random_nest(Random& random) {
   return nest;
 }
 
-/// By the library's comparison, which sanitizers leave at its speed.
+/// Compares by memcmp, which sanitizers do not slow down.
 bool same(const std::vector<std::byte>& one, const std::vector<std::byte>& other) {
   return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size()) == 0;
 }
@@ -128,7 +128,7 @@ void withdraw_under_copies(int sockets) {
     Copy copy(*array, here.data(), round % 2 == 0);
     REQUIRE(pair.channel.submit(copy.request).ok());
     std::this_thread::sleep_for(std::chrono::microseconds(300 * round));
-    // The requester takes no answer meanwhile.
+    // The requester takes no answer while the array is withdrawn.
     EXPECT(pair.exporter->withdraw("a").ok());
     there.give_back();
     const Status status = finish_one(pair.channel);
@@ -153,7 +153,7 @@ void close_under_copies(int sockets) {
   }
 }
 
-/// Over one socket, and over several.
+/// Runs the test over one socket, and over four.
 template <typename Test>
 void with_sockets(const Test& test) {
   for (const int sockets : {1, 4}) test(sockets);
@@ -171,7 +171,7 @@ TEST(closing_ends_what_is_read_straight_from_memory) { with_sockets(close_under_
 
 namespace {
 
-/// A segment, and a server of one array behind it, whose answers are kept.
+/// A segment, and a server of one array, whose answers are kept.
 struct Served {
   explicit Served(bool network, bool writable = true) : segment(make_segment()) {
     const ExportedArray array{"a", "", {data.data(), nullptr}, std::ssize(data), writable, nullptr};
@@ -190,7 +190,7 @@ struct Served {
     return {*SharedMemory::allocate({SlotSegment::bytes(geometry), false, false}), geometry};
   }
 
-  /// Lays a command of one run into the slot; returns its bytes.
+  /// Writes a command of one run into the slot; returns the command's bytes.
   std::span<const std::byte> command(Operation operation, std::int64_t bytes) {
     CommandWriter writer(std::int64_t{1} << 30);
     LoopNest local;
@@ -223,15 +223,19 @@ TEST(a_peer_s_bytes_are_placed_only_as_its_command_says) {
   const auto write = served.command(Operation::write, 100000);
   const auto room = served.server->place(0, write, 1000, 99000);
   EXPECT(room.bytes.data() == served.data.data() + 1000 && room.bytes.size() == 99000);
-  EXPECT(served.server->place(0, write, 0, 99999).bytes.empty());      // fewer than it says
-  EXPECT(served.server->place(0, write, 1000, 100000).bytes.empty());  // more
-  EXPECT(served.server->place(1, write, 0, 100000).bytes.empty());     // no such slot
+  // fewer bytes than in the command
+  EXPECT(served.server->place(0, write, 0, 99999).bytes.empty());
+  // more bytes than in the command
+  EXPECT(served.server->place(0, write, 1000, 100000).bytes.empty());
+  EXPECT(served.server->place(1, write, 0, 100000).bytes.empty());  // no such slot
   EXPECT(served.server->place(0, write.first(write.size() - 8), 0, 100000).bytes.empty());
   const auto beyond = served.command(Operation::write, 3 << 20);
-  EXPECT(served.server->place(0, beyond, 0, 3 << 20).bytes.empty());  // more than one may move
+  // more bytes than one command may move
+  EXPECT(served.server->place(0, beyond, 0, 3 << 20).bytes.empty());
   served.segment.set_state(0, SlotState::submitted);
   const auto again = served.command(Operation::write, 100000);
-  EXPECT(served.server->place(0, again, 0, 100000).bytes.empty());  // it is being carried out
+  // the command is being carried out
+  EXPECT(served.server->place(0, again, 0, 100000).bytes.empty());
 }
 
 TEST(bytes_for_an_array_that_is_gone_stay_in_the_slot) {
@@ -286,7 +290,7 @@ TEST(an_answer_brings_what_was_asked_for) {
     segment.set_state(0, SlotState::done);
     (void)requester.progress();
   };
-  EXPECT(requester.place(0, 0, 100000).bytes.empty());  // nothing was asked for
+  EXPECT(requester.place(0, 0, 100000).bytes.empty());  // no request is in flight
   ask(1);
   EXPECT(requester.place(0, 0, 65536).bytes.data() == here.data());
   EXPECT(requester.place(0, 65536, 1).bytes.empty());
@@ -295,10 +299,10 @@ TEST(an_answer_brings_what_was_asked_for) {
   std::array<Finished, 1> finished;
   REQUIRE(queue->take(finished) == 1);
   const auto room = requester.place(0, 0, 65536).bytes;
-  EXPECT(room.data() == segment.data(0));  // the answer is dropped
+  EXPECT(room.data() == segment.data(0));  // the bytes go to the slot, and the answer is dropped
   answer();
   ask(2);
-  answer();  // that it ended well, and no bytes
+  answer();  // the answer reports success, but no bytes came
   REQUIRE(queue->take(finished) == 1);
   EXPECT(!finished[0].status && finished[0].status.error().code == ErrorCode::peer_lost);
 }

@@ -24,7 +24,7 @@ LoopNest example() {
   return nest;
 }
 
-/// What a peer may write into a slot: a header and words.
+/// A header and words, as a peer may write them into a slot.
 struct Forged {
   CommandHeader header{1, 1, 1, 0, 1, 0, 0};
   std::vector<std::int64_t> words;
@@ -101,23 +101,23 @@ TEST(forged_commands_are_refused) {
   EXPECT(!forged({4097, 0, 0}, 4097).ok());  // beyond the end
   EXPECT(!forged({8, -8, 0}, 8).ok());       // before the start
   EXPECT(!forged({8, 4089, 0}, 8).ok());
-  EXPECT(!forged({8, big, 0}, 8).ok());  // offset overflows
+  EXPECT(!forged({8, big, 0}, 8).ok());  // the offset overflows
   EXPECT(!forged({0, 0, 0}, 0).ok());
   EXPECT(!forged({-8, 0, 0}, -8).ok());
   EXPECT(!forged({big, 0, 0}, big).ok());
-  EXPECT(!forged({8, 0, -1}, 8).ok());  // rank
+  EXPECT(!forged({8, 0, -1}, 8).ok());  // a rank out of range
   EXPECT(!forged({8, 0, 25}, 8).ok());
-  EXPECT(!forged({8, 0, 1}, 8).ok());  // words missing
+  EXPECT(!forged({8, 0, 1}, 8).ok());  // missing words
   EXPECT(!forged({8, 0}, 8).ok());
-  EXPECT(!forged({8, 0, 1, 0, 8}, 0).ok());  // extents
+  EXPECT(!forged({8, 0, 1, 0, 8}, 0).ok());  // an extent out of range
   EXPECT(!forged({8, 0, 1, -1, 8}, -8).ok());
   EXPECT(!forged({8, 0, 1, big, 8}, 8).ok());
-  EXPECT(!forged({8, 0, 2, 65536, 0, 65536, 0}, 8).ok());  // more than a slot
-  EXPECT(!forged({8, 0, 1, 2, big}, 16).ok());             // strides
+  EXPECT(!forged({8, 0, 2, 65536, 0, 65536, 0}, 8).ok());  // more bytes than a slot has
+  EXPECT(!forged({8, 0, 1, 2, big}, 16).ok());             // a stride out of range
   EXPECT(!forged({8, 0, 1, 2, -8}, 16).ok());
   EXPECT(!forged({8, 0, 1, 3, std::numeric_limits<std::int64_t>::min()}, 24).ok());
   EXPECT(!forged({8, 0, 0, 7}, 8).ok());  // words left over
-  EXPECT(!forged({8, 0, 0}, 16).ok());    // bytes disagree
+  EXPECT(!forged({8, 0, 0}, 16).ok());    // `bytes` differs from the nest's
   EXPECT_EQ(to_string(forged({4097, 0, 0}, 4097).error().code), std::string("out_of_range"));
 }
 
@@ -147,12 +147,12 @@ TEST(forged_counts_are_refused) {
   std::vector<std::int64_t> ranks{8, 0, LoopNest::loops_max + 1};
   for (int k = 0; k <= LoopNest::loops_max; ++k) ranks.insert(ranks.end(), {1, 8});
   EXPECT(!forged(ranks, 8).ok());
-  Forged two;  // each fits the slot, and both do not
+  Forged two;  // each nest fits the slot, both together do not
   two.words = {40000, 0, 0, 40000, 0, 0};
   two.header.nest_count = 2;
   two.header.bytes = 80000;
   EXPECT(!two.read(1 << 20).ok());
-  // More words than a slot's command has room for, though they agree with each other.
+  // More words than a slot's command has room for, though the counts agree with each other.
   const std::size_t count = command_words_max / 3 * 3 + 3;
   std::vector<std::byte> memory(2 * command_bytes_max);
   CommandHeader header{1,

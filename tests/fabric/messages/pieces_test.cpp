@@ -11,7 +11,8 @@ using namespace tranship::fabric;
 
 namespace {
 
-/// Target byte to source byte, as the pieces move them; a byte moved twice is a failure.
+/// Returns the source byte of each target byte, as the pieces move them; fails if a byte is moved
+/// twice.
 std::map<std::int64_t, std::int64_t> moved_by(std::span<const LoopNest> nests) {
   std::map<std::int64_t, std::int64_t> moved;
   for (LoopNest nest : nests) {

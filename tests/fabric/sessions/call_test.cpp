@@ -1,4 +1,4 @@
-// Questions and answers between two processes' owners, and notices.
+// Questions and answers between two processes, and notices.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -37,7 +37,7 @@ std::span<const std::byte> bytes_of_text(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-/// Answers with the question backwards; "no" is refused, "slow" takes a while.
+/// Answers with the question reversed; refuses "no", and takes 300 ms for "slow".
 Result<std::size_t> backwards(RequesterId, std::span<const std::byte> question,
                               std::span<std::byte> reply) {
   if (text_of(question) == "no") return Error{ErrorCode::not_found, "there is no such thing"};
@@ -75,7 +75,7 @@ struct Talkers {
   PeerId peer;
 };
 
-constexpr std::size_t slot_bytes = 16 * 1024;  // of options_for()
+constexpr std::size_t slot_bytes = 16 * 1024;  // as in options_for()
 
 }  // namespace
 
@@ -152,7 +152,7 @@ TEST(calls_of_many_threads_go_beside_copies) {
         }
       });
     }
-    // Rows with gaps go by the slots.
+    // Rows with gaps go through the slots.
     LoopNest nest;
     nest.element_bytes = 8;
     nest.rank = 1;
@@ -187,7 +187,8 @@ TEST(what_is_told_arrives_in_order_though_all_slots_are_taken) {
                       asked.add(text_of(question));
                       return 0UL;
                     });
-    // More than there are slots are asked by callers that wait no longer when answers begin.
+    // More questions than there are slots, whose callers have stopped waiting when the answers
+    // begin.
     std::vector<std::thread> callers;
     constexpr int count = 12;
     for (int k = 0; k < count; ++k) {
@@ -211,7 +212,7 @@ TEST(what_is_told_arrives_in_order_though_all_slots_are_taken) {
     };
     const auto end = std::chrono::steady_clock::now() + patience;
     while (!all_came() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(5ms);
-    REQUIRE(all_came());  // though no questions are sent any more
+    REQUIRE(all_came());  // no further question is sent
     std::lock_guard lock(asked.mutex);
     const auto first = std::find_if(asked.texts.begin(), asked.texts.end(), told);
     int number = 0;
@@ -247,7 +248,8 @@ TEST(notices_come_in_order) {
     }
     REQUIRE(talkers.notices.wait_for(50));
     for (std::size_t k = 0; k < 50; ++k) EXPECT_EQ(talkers.notices.texts[k], std::to_string(k));
-    EXPECT(talkers.exporter->notify(RequesterId{12345}, {}).ok());  // it is dropped
+    // a notice for an unknown requester is dropped
+    EXPECT(talkers.exporter->notify(RequesterId{12345}, {}).ok());
   }
 }
 

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Entries of a folder whose names contain `part`.
+/// Returns the number of entries of a folder whose names contain `part`.
 std::size_t entries(const char* folder, const char* part = "") {
   std::size_t count = 0;
   DIR* open = opendir(folder);
@@ -32,7 +32,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// A socket that listens and never says a word; or says something else.
+/// A socket that listens and sends nothing of its own.
 struct Stranger {
   Stranger() {
     socket = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -188,7 +188,7 @@ TEST(a_stranger_at_the_door_disturbs_nobody) {
   EXPECT(write(stranger, words.data(), words.size()) > 0);
   EXPECT(pair.requester->names(pair.peer, patience).ok());
   char answer = 0;
-  EXPECT(read(stranger, &answer, 1) <= 0);  // no word, and the end
+  EXPECT(read(stranger, &answer, 1) <= 0);  // the connection ends without an answer
   close(stranger);
   EXPECT(pair.requester->names(pair.peer, patience).ok());
 }
@@ -331,7 +331,7 @@ TEST(shared_memory_is_mapped_by_a_peer) {
   const auto again = look_up(*requester, peer, "mapped");
   EXPECT(again->mapped() == array->mapped());
   child.kill_now();
-  array->mapped()[0] = std::byte{1};  // the memory outlives its process
+  array->mapped()[0] = std::byte{1};  // the memory outlives the process
   EXPECT(array->mapped()[0] == std::byte{1});
 }
 

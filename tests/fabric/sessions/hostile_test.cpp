@@ -1,4 +1,5 @@
-// Peers that break the rules: each check on what they say has a case here that fails without it.
+// Peers that break the protocol: each check of what they send has a case here that fails without
+// it.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -17,7 +18,7 @@ using namespace tranship::test;
 
 namespace {
 
-/// What a reader makes of one frame.
+/// The result of reading one frame.
 struct Read {
   FrameReader::Outcome outcome = FrameReader::Outcome::drained;
   int frames = 0;
@@ -44,7 +45,7 @@ Read read_frame(const FrameHeader& header, bool has_place = true) {
                 : ReceiveBuffer{};
   };
   handlers.frame = [&](const FrameHeader&, std::span<const std::byte>, std::span<FileDescriptor>) {
-    return ++read.frames < 0;  // stops at the first
+    return ++read.frames < 0;  // stops at the first frame
   };
   bool any = false;
   read.outcome = reader.read(mine.get(), handlers, any);
@@ -70,7 +71,7 @@ std::vector<std::byte> answered_body(std::size_t text_bytes, std::size_t inside_
   return out.bytes();
 }
 
-/// An exporter on the network, and peers that speak to it by hand.
+/// An exporter on the network, to which peers connect by hand.
 struct Door {
   std::unique_ptr<Fabric> fabric;
   std::string address;
@@ -86,10 +87,11 @@ struct Door {
 
 const auto nothing = [] {};
 
-/// Keeps what it is given to send.
+/// A wire that keeps the message that it is given to send.
 struct RecordingWire final : Wire {
   WireMessage sent;
-  std::vector<std::byte> body;  // of `sent`, which the caller's ends with the call
+  // the body of `sent`, copied because the caller's ends with the call
+  std::vector<std::byte> body;
 
   Contact contact() const override { return {}; }
   void accept_key(const Key&) override {}
@@ -142,7 +144,7 @@ TEST(frames_that_break_the_rules_are_refused) {
   EXPECT_EQ(read_frame(header).frames, 1);
   EXPECT(read_frame(header, false).outcome == Outcome::refused);
   header.bulk_bytes = std::uint32_t{1} << 31;
-  EXPECT_EQ(read_frame(header).placed, 0);  // no room is requested for so much
+  EXPECT_EQ(read_frame(header).placed, 0);  // no memory is requested for so many bytes
   header = {};
   header.descriptors = 1;
   header.body_bytes = 64;
@@ -197,7 +199,7 @@ TEST(slots_take_what_fits_and_only_when_it_is_due) {
   EXPECT(!take_submitted(segment, 0, submitted_body(sizeof(CommandHeader) - 1, 0)));
   EXPECT(!take_submitted(segment, 0, submitted_body(command_bytes_max + 1, 0)));
   EXPECT(!take_submitted(segment, 0, submitted_body(sizeof(CommandHeader), 4097)));
-  EXPECT(!take_answered(segment, 0, answered_body(0, 10)));  // nothing was asked
+  EXPECT(!take_answered(segment, 0, answered_body(0, 10)));  // there was no question
   EXPECT(!takes_bytes(segment, true, 0));
   EXPECT(takes_bytes(segment, false, 0));
   EXPECT(!takes_bytes(segment, false, 2));
@@ -205,7 +207,7 @@ TEST(slots_take_what_fits_and_only_when_it_is_due) {
   EXPECT_EQ(place_in_slot(segment, 0, 4095).size(), std::size_t{1});
   EXPECT(place_in_slot(segment, 0, 4097).data() == segment.data(0) + 1);
   EXPECT(take_submitted(segment, 0, good));
-  EXPECT(!take_submitted(segment, 0, good));  // it is being carried out
+  EXPECT(!take_submitted(segment, 0, good));  // the command is being carried out
   EXPECT(!takes_bytes(segment, false, 0));
   EXPECT(!take_answered(segment, 0, answered_body(1025, 0)));
   EXPECT(!take_answered(segment, 0, answered_body(0, 4097)));
@@ -309,13 +311,14 @@ TEST(who_speaks_another_version_of_the_wire_is_answered_with_this_one) {
   ServerHello answer;
   REQUIRE(send_all(socket, bytes_of(hello)) && receive(socket, answer, nothing));
   EXPECT_EQ(answer.version, wire_version_current);
-  EXPECT(same_digest(answer.proof, Digest{}));  // nothing is proved
+  EXPECT(same_digest(answer.proof, Digest{}));  // the answer proves nothing
   EXPECT(ends_within(socket, std::chrono::seconds(2)));
 }
 
 namespace {
 
-/// What a client says of a listener that proves that it has the key, and then answers with this.
+/// Returns the client's error for a listener that proves that it has the key, and then sends
+/// `ready`.
 std::string refusal_of(const ServerReady& ready) {
   std::string address;
   const FileDescriptor listener = listen_raw(address);
@@ -391,7 +394,7 @@ TEST(bulk_sockets_are_those_of_a_session_and_no_more_than_it_may_have) {
   EXPECT(prove(of_another, known_key, {}, nested, nothing, ready.session) && nested.status == 1);
   const FileDescriptor further = connect_raw(door.address);
   EXPECT(prove(further, known_key, {}, ready, nothing, session.session) && ready.status == 1);
-  // What belongs to a session ends with it.
+  // The further sockets of a session end with the session.
   send_frame(first, MessageType::names, 7);
   for (const FileDescriptor& socket : sockets) {
     EXPECT(ends_within(socket, std::chrono::seconds(2)));
@@ -528,7 +531,7 @@ TEST(a_lost_peer_keeps_its_fence_until_its_copies_have_ended) {
   EXPECT_EQ(lease.export_id.load(), std::uint64_t{77});
   lease.users.store(1);
   EXPECT(fences.raise({RequesterId{1}, false, std::move(grants), nullptr, {}, "a peer"}));
-  EXPECT_EQ(lease.export_id.load(), std::uint64_t{0});  // nothing new begins
+  EXPECT_EQ(lease.export_id.load(), std::uint64_t{0});  // no new copy may begin
   EXPECT(fences.in_use(3) && !fences.in_use(4));
   int lifted = 0;
   const auto count = [&](const Fences::Fence&) { ++lifted; };
@@ -570,7 +573,7 @@ TEST(a_session_that_was_closed_is_not_taken_up_again) {
   const FileDescriptor socket = connect_raw(door.address);
   REQUIRE(prove(socket, known_key, {}, ready, nothing));
   send_frame(socket, MessageType::hello, 1, hello_body(LinkMode::network));
-  // More than the sockets hold, so that the connection lingers.
+  // The answers are larger than the socket buffers, so that the connection lingers.
   std::uint64_t sequence = 1;
   for (int k = 0; k < 150; ++k) send_frame(socket, MessageType::names, ++sequence);
   send_frame(socket, MessageType::goodbye, ++sequence);

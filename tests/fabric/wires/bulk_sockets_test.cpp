@@ -1,4 +1,4 @@
-// Connections over a network that have further sockets for messages with bulk.
+// Connections over a network that use further sockets for messages with bulk data.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ FabricOptions network_options(const Ends& ends, int sockets) {
   return options;
 }
 
-/// The lengths of the questions that were answered, in their order.
+/// The lengths of the questions that were answered, in order.
 struct Answered {
   void add(std::size_t bytes) {
     std::lock_guard lock(mutex);
@@ -82,7 +82,7 @@ struct Meeting {
     return options;
   }
 
-  /// Copies until bytes go over so many sockets.
+  /// Copies until so many sockets carry bytes.
   void use_all(int sockets) {
     const auto end = std::chrono::steady_clock::now() + patience;
     while (relay->passed(sockets - 1) < array_bytes && std::chrono::steady_clock::now() < end) {
@@ -97,7 +97,7 @@ struct Meeting {
     return reply ? Status{} : Status(reply.error());
   }
 
-  /// Writes the array and reads it back; whether that ended well, with the right bytes.
+  /// Writes the array and reads it back, and checks the bytes; returns the first error.
   Status copy(unsigned seed) {
     RemoteChannel channel(*requester, {});
     auto data = pattern(array_bytes, seed);
@@ -122,7 +122,7 @@ TEST(bulk_goes_over_all_further_sockets_and_nothing_else_does) {
       if (const Status s = meeting.copy(k); !s)
         record_failure(__FILE__, __LINE__, s.error().text());
     EXPECT_EQ(meeting.relay->connections(), 4);
-    // Some bulk goes over the first before the others are open.
+    // Some bulk goes over the first socket before the others are open.
     std::int64_t most = 0;
     for (int k = 1; k < 4; ++k) {
       EXPECT(meeting.relay->passed(k) > 4 * array_bytes);
@@ -193,7 +193,7 @@ TEST(what_a_finished_copy_was_sent_from_is_not_read_again) {
       const auto status =
           carry(channel,
                 write_request({&meeting.all, 1}, static_cast<std::byte*>(memory), *meeting.remote));
-      munmap(memory, array_bytes);  // a checksum of it would end this process
+      munmap(memory, array_bytes);  // reading it for a checksum after this would crash the process
       EXPECT(status.ok());
     }
     EXPECT(meeting.array == data);
@@ -212,7 +212,7 @@ TEST(nothing_overtakes_the_bytes_of_a_cancelled_copy) {
   REQUIRE(channel.submit(request).ok());
   channel.cancel(1);
   EXPECT(!finish_one(channel));
-  // What is sent now depends on what was sent before: it waits, or fails by its timeout.
+  // A later message depends on an earlier one, so it waits, or fails by its timeout.
   EXPECT(!meeting.ask(16, 100ms));
   EXPECT(meeting.answered.all().empty());
   const LoopNest few = run_of(4096);
@@ -257,7 +257,7 @@ TEST(answers_come_before_the_goodbye) {
   Meeting meeting({2});
   meeting.use_all(2);
   RemoteChannel channel(*meeting.requester, {});
-  const LoopNest few = run_of(256 * 1024);  // in as many commands as there are slots
+  const LoopNest few = run_of(256 * 1024);  // as many commands as there are slots
   std::vector<std::byte> back(256 * 1024);
   meeting.relay->hold(1);
   REQUIRE(channel.submit(read_request({&few, 1}, *meeting.remote, back.data())).ok());
@@ -298,7 +298,7 @@ TEST(further_sockets_take_one_place_of_strangers_at_a_time) {
     std::this_thread::sleep_for(1ms);
   }
   EXPECT_EQ(relay.connections(), SocketWire::sockets_max);
-  // A stranger has five seconds.
+  // The exporter gives a stranger five seconds to prove the key.
   const bool in_time = std::chrono::steady_clock::now() - begin < 4s;
   EXPECT(!in_time || !ends_within(strangers.front(), 50ms));
 }

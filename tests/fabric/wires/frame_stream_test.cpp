@@ -1,5 +1,5 @@
-// Messages on sockets that are cut at any byte, and changed on the way: each arrives whole and
-// once.
+// Messages on sockets that are cut at any byte, and bytes that are changed on the way: each message
+// arrives whole and once.
 #include "fabric/wires/frame_stream.hpp"
 
 #include <fcntl.h>
@@ -18,18 +18,18 @@ using namespace tranship::fabric;
 
 namespace {
 
-/// Two sockets that are joined, and never block.
+/// Returns two connected sockets that never block.
 std::array<FileDescriptor, 2> joined() {
   std::array<int, 2> numbers{-1, -1};
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, numbers.data()) == 0);
-  const int bytes = 4096;  // so that messages are taken in pieces
+  const int bytes = 4096;  // small, so that messages are sent in pieces
   for (const int one : numbers) {
     (void)setsockopt(one, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
   }
   return {FileDescriptor(numbers[0]), FileDescriptor(numbers[1])};
 }
 
-/// What joins two ends, and passes on as few bytes at a time as it likes.
+/// A relay between two ends, which may pass on as few bytes at a time as the test wants.
 struct Wires {
   std::array<FileDescriptor, 2> near = joined();
   std::array<FileDescriptor, 2> far = joined();
@@ -38,7 +38,7 @@ struct Wires {
   int end(int side) const { return side == 0 ? near[0].get() : far[0].get(); }
   int inside(int side) const { return side == 0 ? near[1].get() : far[1].get(); }
 
-  /// Changes a bit of what it passes on next, if `flips`.
+  /// Passes on up to `bytes` bytes; with `flips`, changes one bit of them.
   void pass_on(int from, std::size_t bytes, Random* flips = nullptr) {
     auto& buffer = waiting[static_cast<std::size_t>(from)];
     if (buffer.empty()) {
@@ -59,13 +59,13 @@ std::byte content(std::uint64_t message, std::size_t offset) {
   return static_cast<std::byte>(message * 31 + offset * 7);
 }
 
-/// Room for a message's bulk in `placed`, anew for each message.
+/// Returns the space for the rest of a message's bulk in `placed`, which is renewed at offset 0.
 ReceiveBuffer room_in(std::vector<std::byte>& placed, std::int64_t offset, std::int64_t left) {
   if (offset == 0) placed.assign(static_cast<std::size_t>(left), std::byte{});
   return {std::span(placed).subspan(static_cast<std::size_t>(offset)), {}};
 }
 
-/// One end of a connection that goes on over one socket after the other.
+/// One end of a connection that is resumed on one socket after another.
 struct End {
   explicit End(Random& r) : random(r) {}
 
@@ -120,12 +120,12 @@ struct End {
   std::deque<std::vector<std::byte>> bulks;
   std::vector<std::byte> placed;
   bool wrong = false;
-  bool damaged = false;  ///< What came was changed on the way.
+  bool damaged = false;  ///< the bytes that arrived were damaged, or the connection broke
 };
 
 enum class Protection { none, checksums, tls };
 
-/// Both ends of the wires, encrypted where that is asked for.
+/// Returns both ends of the wires, encrypted if `protection` is TLS.
 std::array<ByteStream, 2> streams_of(Wires& wires, Protection protection) {
   if (protection != Protection::tls) return {wires.end(0), wires.end(1)};
   const Key key{std::byte{3}};
@@ -144,8 +144,8 @@ std::array<ByteStream, 2> streams_of(Wires& wires, Protection protection) {
   return {ByteStream(wires.end(0), *client), ByteStream(wires.end(1), *server)};
 }
 
-/// Both ends send, and the connection is cut now and then, and what goes over it changed where
-/// something protects it; returns whether all came.
+/// Sends from both ends, while the connection is cut now and then, and bytes are changed if
+/// checksums or TLS protect them; returns whether all messages arrived unchanged.
 bool run(std::uint64_t seed, Protection protection) {
   Random random(seed);
   End a(random);
@@ -185,7 +185,7 @@ bool run(std::uint64_t seed, Protection protection) {
     if (step < 10000 && random.chance(0.03)) {
       a.writer.detach();
       b.writer.detach();
-      if (random.chance(0.5)) a.send(), b.send();  // while there is no socket
+      if (random.chance(0.5)) a.send(), b.send();  // sent while there is no socket
       attach();
     }
   }
@@ -217,7 +217,7 @@ TEST(bulk_that_waits_takes_no_room_and_is_copied_when_its_memory_goes) {
   WireMessage message;
   message.header.type = MessageType::submitted;
   message.bulk = *bulk;
-  // More than a queue may hold by itself: it all lies in slots.
+  // More bulk than a queue may hold by itself can be sent, because all of it lies in slots.
   for (int k = 0; k < 100; ++k) EXPECT(writer.send(message, true));
   EXPECT(writer.keep_bulk());
   std::fill(bulk->begin(), bulk->end(), std::byte{6});
@@ -252,7 +252,7 @@ TEST(bulk_that_stays_is_not_copied) {
   message.bulk_stays = true;
   EXPECT(writer.send(message, true));
   EXPECT(writer.keep_bulk());
-  EXPECT_EQ(slot.use_count(), 3);  // this function's, the message's, and the writer's
+  EXPECT_EQ(slot.use_count(), 3);  // the owners: this function, the message, and the writer
   message.bulk_stays = false;
   EXPECT(writer.send(message, true));
   EXPECT_EQ(slot.use_count(), 4);
@@ -275,7 +275,7 @@ TEST(a_message_with_any_bit_changed_is_never_delivered) {
   std::vector<std::byte> bytes(sizeof(FrameHeader) + body.size() + bulk.size());
   REQUIRE(recv(sockets[1].get(), bytes.data(), bytes.size(), 0) == std::ssize(bytes));
   int delivered = 0;
-  for (std::size_t bit = 0; bit <= 8 * bytes.size(); ++bit) {  // the last one does not exist
+  for (std::size_t bit = 0; bit <= 8 * bytes.size(); ++bit) {  // the last round changes no bit
     auto changed = bytes;
     if (bit < 8 * bytes.size()) changed[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
     auto ends = joined();
@@ -286,7 +286,7 @@ TEST(a_message_with_any_bit_changed_is_never_delivered) {
     FrameReader::Handlers handlers;
     handlers.place = [&](const MessageHeader& header, std::span<const std::byte> named,
                          std::int64_t offset, std::int64_t) {
-      // Only an unchanged header and body say where bytes go.
+      // Bulk is placed only for an unchanged header and body.
       EXPECT(header.slot == 3 && std::equal(named.begin(), named.end(), body.begin(), body.end()));
       return ReceiveBuffer{std::span(place).subspan(static_cast<std::size_t>(offset))};
     };

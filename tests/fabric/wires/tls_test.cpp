@@ -1,4 +1,4 @@
-// Connections over a network with a man in the middle, which reads, changes and cuts them.
+// Connections over a network through a man in the middle, who reads, changes and cuts them.
 #include "fabric/wires/tls_stream.hpp"
 
 #include <fcntl.h>
@@ -57,7 +57,7 @@ struct Meeting {
 
   Result<PeerId> connect() { return requester->connect(relay->address(), patience); }
 
-  /// Writes the array and reads it back so many times; returns how often all was right.
+  /// Writes the array and reads it back `times` times; returns how often all bytes were right.
   int copies(int times) {
     const PeerId peer = connect_to(*requester, relay->address());
     const auto remote = look_up(*requester, peer, "a");
@@ -87,7 +87,7 @@ std::vector<std::byte> marker() {
   return {all.begin() + 5000, all.begin() + 5032};
 }
 
-/// Two sockets that are joined, and encryption at both ends.
+/// Two connected sockets with a TLS stream at each end.
 struct Streams {
   std::array<FileDescriptor, 2> sockets;
   std::array<std::shared_ptr<TlsStream>, 2> ends;
@@ -105,7 +105,7 @@ struct Streams {
     }
   }
 
-  /// Whether both ends agree.
+  /// Runs the handshake; returns whether both ends complete it.
   bool shake_hands() {
     std::array<TlsStream::Step, 2> steps{TlsStream::Step::waits, TlsStream::Step::waits};
     for (int k = 0; k < 20; ++k) {
@@ -180,7 +180,7 @@ TEST(a_changed_bit_is_never_taken_for_data) {
     Relay::Options between;
     between.seed = seed;
     between.bytes_between_flips = 2'000'000;
-    between.spared_bytes = 4096;  // the handshakes: a first one is not tried again
+    between.spared_bytes = 4096;  // spares the handshakes: the first handshake is not repeated
     Sides sides = encrypted;
     if (seed % 3 == 1) sides = {false, false, true, false};
     if (seed % 3 == 2) sides = {false, false, false, true};
@@ -239,7 +239,7 @@ TEST(keys_are_renewed_while_both_sides_write) {
     const auto k = static_cast<std::size_t>(random.below(2));
     const auto left = std::span(data).subspan(written[k]);
     const auto length = std::min(left.size(), static_cast<std::size_t>(random.between(1, 50000)));
-    // After a write that took nothing, the next one begins with the same bytes.
+    // After a write that took nothing, the next write begins with the same bytes.
     const ssize_t took = length > 0 ? write_some(*streams.ends[k], left.first(length)) : 0;
     if (took > 0) written[k] += static_cast<std::size_t>(took);
     std::array<std::byte, 30000> place{};

@@ -1,4 +1,5 @@
-// UCX where it is not, and what its interface is taken for. Nothing here loads it.
+// The lookup of UCX where it is not installed, and the checks of its interface. Nothing here loads
+// UCX.
 #include "fabric/wires/ucx/ucx_library.hpp"
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The entry of libFuzzer: one program for each target.
+// The entry point for libFuzzer: each target is a program.
 #include <cstdint>
 #include <string_view>
 

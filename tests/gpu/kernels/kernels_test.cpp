@@ -1,4 +1,5 @@
-// The GPU's conversion kernels on the CPU: the same bodies, against a naive walk of the nest.
+// The bodies of the GPU's conversion kernels, run on the CPU and compared with a naive walk of the
+// nest.
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -15,14 +16,14 @@
 namespace tranship::gpu {
 namespace {
 
-/// Nests that are moved by one call, and where the two ends begin after a multiple of 256 bytes.
+/// Nests that are moved by one call, and how many bytes after a multiple of 256 both ends begin.
 struct GroupCase {
   std::vector<LoopNest> nests;
   std::int64_t source_shift = 0;
   std::int64_t target_shift = 0;
 };
 
-/// Whether the kernels move what naive walks of all nests move, and touch nothing else.
+/// Returns whether the kernels move what naive walks of all nests move, and touch nothing else.
 bool moves_as_walked(const GroupCase& test, Random& random, std::vector<KernelPlan>& plans,
                      const KernelTuning& tuning = {}) {
   std::int64_t source_bytes = 0, target_bytes = 0;
@@ -48,7 +49,7 @@ bool moves_as_walked(const GroupCase& test, Random& random, std::vector<KernelPl
   return target.equals(expected, target_bytes);
 }
 
-/// Whether the kernels move what a naive walk moves, and touch nothing else.
+/// Returns whether the kernels move what a naive walk moves, and touch nothing else.
 bool moves_as_walked(const Case& test, Random& random, KernelKind* kind = nullptr,
                      const KernelTuning& tuning = {}) {
   const LoopNest& nest = test.nest;
@@ -135,8 +136,9 @@ TEST(records_and_columns_move_as_walked) {
   }
 }
 
-/// Records of random fields, as one nest a field: `records` times `columns` elements, in columns
-/// by the records' order or (`across`) by the other.
+/// Records of random fields, as one nest for each field: `planes` times `rows` times `columns`
+/// records, whose columns are in the order of the records or (`across`) with rows and columns
+/// exchanged.
 struct RecordShape {
   std::vector<std::int64_t> widths;
   std::int64_t rows = 1;
@@ -199,7 +201,7 @@ TEST(fields_of_records_move_together_as_walked) {
     GroupCase test = records_of(shape);
     if (random.chance(0.4)) test.source_shift = random.below(64);
     if (random.chance(0.4)) test.target_shift = random.below(64);
-    // Fields may be left behind: then their bytes of the records are not to be touched.
+    // A field may be left out; then its bytes of the records must not be touched.
     if (random.chance(0.2)) test.nests.erase(test.nests.begin() + random.below(2));
     const KernelTuning tuning{.box_bytes = std::int64_t{2048} << random.below(5)};
     EXPECT_EQ(moves_as_walked(test, random, plans, tuning) ? seed : ~seed, seed);
@@ -208,7 +210,7 @@ TEST(fields_of_records_move_together_as_walked) {
   EXPECT(together > 1500);
 }
 
-/// Boxes of arrays of bytes: rows that begin anywhere on both sides.
+/// Boxes of arrays of bytes: rows that begin at any offset on both sides.
 TEST(misaligned_rows_move_as_walked) {
   int shifted = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
@@ -240,13 +242,14 @@ TEST(records_move_into_other_records_as_walked) {
     const std::vector<std::int64_t> widths = random_records(random).widths;
     const std::int64_t block = random.chance(0.5) ? 1 : std::int64_t{1} << random.between(1, 3);
     const std::int64_t count = random.between(1, 1500);
-    const std::int64_t room = random.chance(0.5) ? 8 : 1;  // of every field, on both sides
+    // each field is padded to a multiple of this in the source
+    const std::int64_t room = random.chance(0.5) ? 8 : 1;
     std::int64_t source_record = 0, target_record = 0;
     for (const std::int64_t width : widths) source_record += (width + room - 1) / room * room;
     GroupCase test;
     std::int64_t from = source_record, to = 0;
     for (const std::int64_t width : widths) {
-      from -= (width + room - 1) / room * room;  // the last field of the target is the first here
+      from -= (width + room - 1) / room * room;  // the target's last field is the source's first
       LoopNest nest;
       nest.element_bytes = width;
       nest.source_offset = from;
@@ -305,14 +308,14 @@ TEST(nests_of_more_loops_than_a_kernel_walks_become_several_plans) {
   Random random(5);
   std::vector<KernelPlan> plans;
   plan_kernels(test.nest, nullptr, nullptr, plans);
-  EXPECT_EQ(plans.size(), 4u);  // the first loop is part of the element
+  EXPECT_EQ(plans.size(), 4u);  // the first loop becomes part of the element
   EXPECT(moves_as_walked(test, random));
 }
 
 TEST(boxes_of_runs_of_many_gibibytes_begin_where_they_should) {
   LoopNest run;
   run.element_bytes = (std::int64_t{1} << 36) + (std::int64_t{1} << 20) + 1;
-  alignas(16) static std::byte memory[32];  // only addresses are worked out
+  alignas(16) static std::byte memory[32];  // only addresses are computed
   std::vector<KernelPlan> plans;
   plan_kernels(run, memory + 1, memory, plans);
   EXPECT_EQ(plans.size(), 1u);
@@ -381,7 +384,8 @@ TEST(pieces_of_all_lengths_and_alignments_arrive) {
   }
 }
 
-/// Dense nests: `target` lists the loops fastest first in the target, `source` likewise.
+/// Returns the plans of a dense nest as text. `source` and `target` list the loops in their order
+/// on each side, the fastest first.
 std::string explained(const std::string& name, std::int64_t element_bytes,
                       const std::vector<std::int64_t>& extents, const std::vector<int>& source,
                       const std::vector<int>& target) {

@@ -1,4 +1,4 @@
-// Lists of nests on the CPU: the kernel's body, against naive walks of all of them.
+// Lists of nests on the CPU: the kernel's body, compared with naive walks of all nests.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -13,15 +13,15 @@
 namespace tranship::gpu {
 namespace {
 
-/// What became of a list.
+/// The result of moving a list of nests.
 struct Outcome {
-  bool right = false;       ///< it moved what naive walks move, and touched nothing else
-  std::size_t groups = 0;   ///< of both launches
-  std::size_t shifted = 0;  ///< nests of the launch for what is misaligned
+  bool right = false;       ///< the lists moved what naive walks move, and touched nothing else
+  std::size_t groups = 0;   ///< groups of both launches
+  std::size_t shifted = 0;  ///< nests of the launch for misaligned nests
   std::size_t left = 0;     ///< nests for launches of their own
 };
 
-/// Boxes and bands of all sizes.
+/// Returns random sizes of boxes and bands.
 KernelTuning random_tuning(Random& random) {
   KernelTuning tuning;
   tuning.direct_box_bytes = std::int64_t{256} << random.below(8);
@@ -64,13 +64,14 @@ Outcome carry(const std::vector<LoopNest>& nests, std::int64_t shift, Random& ra
           rest.size()};
 }
 
-/// An array that is put together from dense objects: the nest of each of them.
+/// The nests that assemble an array from dense objects, one nest for each object.
 struct Reassembly {
   std::vector<LoopNest> nests;
   std::int64_t objects = 1;
 };
 
-/// `cuts` says for each dimension, the last one fastest, where the objects begin and end.
+/// Returns the nests of an array. cuts: For each dimension, the last one fastest, where the objects
+/// begin and end.
 Reassembly reassembly(const std::vector<std::vector<std::int64_t>>& cuts,
                       std::int64_t element_bytes) {
   Reassembly result;
@@ -124,7 +125,7 @@ TEST(objects_become_an_array_in_one_launch) {
   EXPECT(shifted > 400);
 }
 
-/// A nest in single bytes must not narrow the long runs of others.
+/// A nest of single bytes must not shorten the long runs of other nests.
 TEST(long_runs_beside_narrow_ones_are_shifted) {
   Random random(3);
   std::vector<LoopNest> nests(3);
@@ -139,7 +140,7 @@ TEST(long_runs_beside_narrow_ones_are_shifted) {
   EXPECT_EQ(outcome.left, std::size_t{0});
 }
 
-/// The second one begins off the alignment of both together.
+/// The second nest begins off the alignment that both nests have together.
 TEST(nests_that_walk_backwards_are_not_listed) {
   Random random(4);
   std::vector<LoopNest> nests(2);

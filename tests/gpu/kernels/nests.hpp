@@ -23,7 +23,7 @@ namespace tranship::gpu {
 
 constexpr std::int64_t guard_bytes = 256;
 
-/// A nest, and where its two ends begin after a multiple of 256 bytes.
+/// A nest, and how many bytes after a multiple of 256 its two ends begin.
 struct Case {
   LoopNest nest;
   std::int64_t source_shift = 0;
@@ -50,7 +50,7 @@ void walk(const LoopNest& nest, const Visit& visit) {
   walk(nest, nest.rank - 1, nest.source_offset, nest.target_offset, visit);
 }
 
-/// Bytes that one side reaches over, from offset 0; the nest's offsets keep all of them above it.
+/// Returns the bytes that one side spans from offset 0; the nest's offsets keep all bytes above it.
 inline std::int64_t reach(const LoopNest& nest, bool source) {
   std::int64_t end = (source ? nest.source_offset : nest.target_offset) + nest.element_bytes;
   for (int k = 0; k < nest.rank; ++k) {
@@ -61,8 +61,8 @@ inline std::int64_t reach(const LoopNest& nest, bool source) {
   return end;
 }
 
-/// Memory that begins so many bytes after a multiple of 256. The address sanitizer sees what is
-/// read or written beyond it.
+/// Memory that begins `shift` bytes after a multiple of 256. AddressSanitizer sees accesses outside
+/// it.
 class Memory {
  public:
   Memory(std::int64_t bytes, std::int64_t shift)
@@ -87,7 +87,8 @@ class Memory {
   std::size_t end_ = 0;
 };
 
-/// A nest of random loops whose target is without overlaps and whose source is some permutation.
+/// Returns a nest of random loops, without overlaps in the target; the source orders them
+/// otherwise.
 inline Case random_case(Random& random) {
   static constexpr std::int64_t sizes[] = {1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 48, 64, 144};
   Case test;

@@ -1,4 +1,4 @@
-// A client whose servers lie refuses what they say, and follows it nowhere.
+// A client refuses invalid replies of its servers, and does not act on them.
 #include <algorithm>
 #include <deque>
 #include <vector>
@@ -11,7 +11,7 @@ using namespace tranship::staging;
 
 namespace {
 
-/// Two servers that answer what the test has prepared, whatever they are asked.
+/// Two servers that send the replies that the test has prepared, whatever the request.
 class LyingServers final : public Servers {
  public:
   std::deque<std::vector<std::byte>> answers;
@@ -36,7 +36,7 @@ class LyingServers final : public Servers {
 
 const Box asked = *Box::make({0}, {16});
 
-/// A reply as a server writes it.
+/// Returns a reply as a server writes it.
 template <typename Message>
 std::vector<std::byte> reply_of(const Message& message) {
   std::vector<std::byte> bytes(16384);
@@ -78,14 +78,14 @@ std::vector<std::byte> object_of(int primary, const Box& box) {
   return reply_of(objects_in(primary, box));
 }
 
-/// Data of 16 elements, or of `bytes` bytes.
+/// Returns a reply with `bytes` bytes of elements of `element_bytes` bytes each.
 std::vector<std::byte> data_of(std::int64_t element_bytes, std::size_t bytes) {
   const auto fill = [](std::span<std::byte>) { return Status{}; };
   return reply_of(protocol::InlineData{1, "i8", element_bytes, {{}, bytes, fill}});
 }
 
-/// Two servers, of which one names a version each time that it is asked for any, and the other one
-/// says each time that this version was discarded.
+/// Two servers: one names a version whenever it is asked for any, and the other says each time that
+/// this version was discarded.
 class VanishingVersions final : public Servers {
  public:
   int asked_for = 0;

@@ -1,4 +1,4 @@
-// What a client remembers of variables.
+// The variables that a client remembers.
 #include "staging/client/known_variables.hpp"
 
 #include "support/test.hpp"
@@ -33,7 +33,7 @@ TEST(a_declared_variable_is_found_for_puts_that_fit_it) {
   known.remember("energy", variable(1, true));
   EXPECT(known.find_declared(put_of(0, 4)).has_value());
   EXPECT(!known.find_declared(put_of(60, 68)));      // the domain may have grown
-  EXPECT(!known.find_declared(put_of(0, 4, "i8")));  // the variable may be another one
+  EXPECT(!known.find_declared(put_of(0, 4, "i8")));  // the variable may have been replaced
   known.forget("energy");
   EXPECT(!known.find("energy"));
 }

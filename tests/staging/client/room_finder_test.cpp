@@ -1,4 +1,4 @@
-// Which servers are asked for room, in which order, and what they may do for it.
+// The servers that a client asks for room, in their order, and what they may do to make room.
 #include "staging/client/room_finder.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ using namespace tranship::staging;
 
 namespace {
 
-/// Servers of which some have room. They record what they are asked.
+/// Servers of which some have room, and which record their requests.
 class FullServers final : public Servers {
  public:
   struct Asked {
@@ -84,7 +84,7 @@ TEST(the_preferred_server_is_asked_first_and_may_discard) {
 TEST(overflow_servers_give_free_memory_only_and_learn_the_index_servers) {
   FullServers servers;
   servers.with_room = {3};
-  servers.lost = {2};  // its error is not the put's
+  servers.lost = {2};  // the loss of this server is no error of the put
   Requester requester(servers);
   PreparedPut put = put_of_energy();
   REQUIRE(RoomFinder(requester).find(candidates, index_servers, put, end_ns).ok());

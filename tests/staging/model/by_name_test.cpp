@@ -1,4 +1,4 @@
-// What is found by name, against an ordered map.
+// The map by name, compared with an ordered map.
 #include "staging/model/by_name.hpp"
 
 #include <map>

@@ -1,5 +1,5 @@
-// Which server holds what: all clients agree, neighbours are spread evenly, and nobody who knows of
-// an object is left out.
+// The servers on which objects lie: all clients agree, neighbouring cells are spread evenly, and
+// each server that lists an object is asked.
 #include "staging/model/distribution.hpp"
 
 #include <algorithm>
@@ -125,7 +125,7 @@ TEST(a_domain_that_grows_or_has_many_cells_is_spread_too) {
   const Cells known = ordered(Cells::around(cell, 8, 64, domain));
   const Cells unknown = Cells::around(cell, 8, 64);
   const Distribution distribution(16);
-  for (std::int64_t k = 3; k < 50; ++k) {  // outside of what was known
+  for (std::int64_t k = 3; k < 50; ++k) {  // outside of the known domain
     const Box box = box_of({128 * k, 0}, {128 * k + 128, 128});
     EXPECT(distribution.storage_servers("v", known, box) ==
            distribution.storage_servers("v", unknown, box));
@@ -134,11 +134,11 @@ TEST(a_domain_that_grows_or_has_many_cells_is_spread_too) {
   EXPECT(many.order == nullptr);
   EXPECT(distribution.storage_servers("v", many, cell) ==
          distribution.storage_servers("v", unknown, cell));
-  // Longer than the curve in eight dimensions: its cells would come together.
+  // A row longer than the curve in eight dimensions, whose cells would come together, has no order.
   const Box small = box_of({0, 0, 0, 0, 0, 0, 0, 0}, {1, 1, 1, 1, 1, 1, 1, 1});
   const Box row = box_of({0, 0, 0, 0, 0, 0, 0, 0}, {257, 1, 1, 1, 1, 1, 1, 1});
   EXPECT(ordered(Cells::around(small, 8, 8, row)).order == nullptr);
-  // As far from 0 as indices go.
+  // The indices are the largest that are allowed.
   const std::int64_t far = index_most - 3;
   const Box edge = box_of({0, far}, {2, far + 1});
   const Cells last = ordered(Cells::around(edge, 8, 8, box_of({0, far}, {6, far + 3})));
@@ -149,7 +149,7 @@ TEST(a_domain_that_grows_or_has_many_cells_is_spread_too) {
   }
   EXPECT_EQ(places.size(), 9U);
   EXPECT_EQ(*places.rbegin(), 8U);
-  // Where all sides are the same power of two, both are the same curve.
+  // Where all sides are the same power of two, both orders are the same curve.
   const Cells square = ordered(Cells::around(cell, 8, 64, box_of({0, 0}, {512, 512})));
   for (std::int64_t k = 0; k < 16; ++k) {
     const Box box = box_of({128 * (k / 4), 128 * (k % 4)}, {128 * (k / 4 + 1), 128 * (k % 4 + 1)});

@@ -1,4 +1,4 @@
-// Memory that was given to somebody is given to nobody else before he provably cannot touch it.
+// Memory granted to one client goes to no other client while the first one may still touch it.
 #include "staging/model/leases.hpp"
 
 #include "staging/server/object_store.hpp"
@@ -28,7 +28,7 @@ GetRequest get_of(std::int64_t version) {
   return {"energy", VersionChoice::exact, version, *Box::make({0}, {256})};
 }
 
-/// The object's number; 0 if there is no room.
+/// Begins a put; returns the object's number, or 0 if there is no room.
 std::uint64_t begun(ObjectStore& store, const PutRequest& request,
                     ClientConnection client = writer) {
   const auto result = store.begin(client, request);
@@ -59,8 +59,8 @@ TEST(what_an_owner_holds_is_listed_by_owner) {
   EXPECT(leases.busy());
   EXPECT_EQ(leases.fence(1).size(), 1U);
   EXPECT(leases.fence(1).empty());
-  EXPECT(leases.find(1, number) == nullptr);  // nothing new comes of it
-  EXPECT(leases.busy());                      // the other one
+  EXPECT(leases.find(1, number) == nullptr);  // a fenced lease is not found any more
+  EXPECT(leases.busy());                      // the other owner still holds room
   leases.remove_room(2, 12);
   EXPECT(!leases.busy());
   EXPECT_EQ(leases.remove(number).objects.size(), 1U);
@@ -75,11 +75,12 @@ TEST(the_room_of_a_lost_writer_is_fenced_until_it_is_gone) {
   EXPECT(!store.busy());
   EXPECT_EQ(store.fenced_bytes(), 2048);
   EXPECT(!store.commit(writer, object).ok());
-  EXPECT(!store.abort(writer, object).ok());  // it cannot free what it may still write either
+  EXPECT(!store.abort(writer, object).ok());  // a client cannot free memory that it may still write
   EXPECT(store.undo(writer, 0).empty());
   std::uint64_t lease = 0;
   const auto asked = store.lease(reader, "energy", 1, {&object, 1}, lease);
-  EXPECT(asked.ok() && (*asked)[0].state == LeasedObject::State::gone);  // for who waits for it
+  // a reader that waits for it is told
+  EXPECT(asked.ok() && (*asked)[0].state == LeasedObject::State::gone);
   const auto waits = store.begin(reader, put_of(2));
   REQUIRE(waits.ok() && std::holds_alternative<Waiting>(*waits));
   const std::string& why = std::get<Waiting>(*waits).why;
@@ -88,7 +89,7 @@ TEST(the_room_of_a_lost_writer_is_fenced_until_it_is_gone) {
   store.lost(writer);
   EXPECT(store.take_changes().empty());
   store.gone(writer);
-  EXPECT(store.take_changes().contains(""));  // who waits for memory hears of it
+  EXPECT(store.take_changes().contains(""));  // clients that wait for memory are notified
   EXPECT_EQ(store.fenced_bytes(), 0);
   EXPECT_EQ(store.memory_bytes_used(), 0);
   EXPECT(begun(store, put_of(2), reader) != 0);
@@ -106,7 +107,7 @@ TEST(what_a_lost_reader_may_read_stays_until_it_is_gone) {
     EXPECT(!store.release(reader, found.lease).ok());
     EXPECT(!store.recall(reader, found.lease, 0).ok());
     EXPECT_EQ(begun(store, put_of(2)), 0U);
-    EXPECT(store.take_moves().empty());  // it does not go to disk
+    EXPECT(store.take_moves().empty());  // a fenced object does not move to disk
     REQUIRE(store.discard("energy", 1).ok());
     EXPECT_EQ(begun(store, put_of(2)), 0U);
     store.gone(reader);
@@ -122,7 +123,7 @@ TEST(of_a_lost_readers_lease_only_what_lies_in_memory_is_fenced) {
   EXPECT_EQ(begun(store, put_of(2)), 0U);
   for (const Move& move : store.take_moves()) store.ended(move, {});
   REQUIRE(store.commit(writer, begun(store, put_of(2))).ok());
-  const FoundObjects found = got(store, 1);  // on disk
+  const FoundObjects found = got(store, 1);  // the object is on disk
   const auto recalled = store.recall(reader, found.lease, found.objects[0].object);
   REQUIRE(recalled.ok() && std::holds_alternative<Waiting>(*recalled));
   store.lost(reader);
@@ -146,17 +147,18 @@ TEST(a_put_that_never_ends_evicts_no_version) {
     }
     REQUIRE(store.index(7, put_of(5), {{1, 3}}).ok());
     EXPECT_EQ(got(store, 1).version, 1);
-    // A younger version waits for it as for one that is being put here, and no longer than that.
+    // The entry's put is waited for like a put on this server, and no longer.
     if (explicitly) {
-      store.unindex(8, "energy", 5, {1, 3});  // another's
+      store.unindex(8, "energy", 5, {1, 3});  // the entry is another client's
       EXPECT(std::holds_alternative<NeedsOtherServers>(*store.get(reader, get_of(5))));
       store.unindex(7, "energy", 5, {1, 3});
       EXPECT(!std::holds_alternative<NeedsOtherServers>(*store.get(reader, get_of(5))));
     } else {
       store.gone(7);
       EXPECT(std::holds_alternative<NeedsOtherServers>(
-          *store.get(reader, get_of(5))));    // its primary may have it
-      store.unindex(8, "energy", 5, {1, 3});  // whoever asked its primary may say so
+          *store.get(reader, get_of(5))));  // the entry's primary may have the object
+      // any client that has asked the primary may unindex the entry
+      store.unindex(8, "energy", 5, {1, 3});
       EXPECT(!std::holds_alternative<NeedsOtherServers>(*store.get(reader, get_of(5))));
     }
     EXPECT_EQ(got(store, 1).version, 1);
@@ -183,5 +185,6 @@ TEST(a_version_that_waits_for_a_dead_writer_no_more_makes_room_for_later_ones) {
   EXPECT(!store.get(reader, get_of(2)).ok());
   EXPECT_EQ(got(store, 4).version, 4);
   EXPECT(!store.commit(8, slow).ok());
-  EXPECT(!store.get(reader, get_of(0)).ok());  // discarded with what was older than those kept
+  // version 0 was discarded with all versions older than those kept
+  EXPECT(!store.get(reader, get_of(0)).ok());
 }

@@ -1,4 +1,4 @@
-// What a staging server remembers is bounded, and what is refused says by which limit.
+// What a staging server remembers is bounded, and each refusal names its limit.
 #include "staging/model/limits.hpp"
 
 #include "base/text.hpp"
@@ -39,7 +39,7 @@ struct Fixture {
     made.move = [](const Move&) {};
     return made;
   }
-  /// Empty if it was answered; else what it was refused with.
+  /// Sends a request; returns the error's text, or an empty text for success.
   template <typename Request>
   std::string ask(ClientConnection from, const Request& request) {
     const auto length = service.answer(from, message_of(request).bytes(), reply);
@@ -88,7 +88,7 @@ TEST(what_is_refused_names_the_limit_and_the_setting) {
   EXPECT_EQ(server.hello(reader), "");
   EXPECT(says(server.hello(3), "clients of the server are 2, which is the limit"));
   EXPECT(says(server.hello(3), "staging_clients"));
-  EXPECT_EQ(server.hello(writer), "");  // again
+  EXPECT_EQ(server.hello(writer), "");  // a second hello of the same client is allowed
   server.service.gone(reader, true);
   EXPECT_EQ(server.hello(3), "");
   for (const char* name : {"a", "b", "c"}) EXPECT_EQ(server.declare(writer, put_of(name, 1)), "");
@@ -97,7 +97,7 @@ TEST(what_is_refused_names_the_limit_and_the_setting) {
   EXPECT(says(server.declare(writer, put_of("much too long", 1)), "staging_name_bytes"));
   for (int k = 0; k < 4; ++k) EXPECT_EQ(server.begin(writer, put_of("a", 1, 4 * k)), "");
   EXPECT(says(server.begin(writer, put_of("a", 1)), "staging_puts"));
-  EXPECT_EQ(server.begin(3, put_of("a", 1, 16)), "");  // another's share is his
+  EXPECT_EQ(server.begin(3, put_of("a", 1, 16)), "");  // each client has its own share of puts
   EXPECT(says(server.begin(3, put_of("a", 1, 20)), "staging_version_boxes"));
   EXPECT_EQ(server.put(3, put_of("a", 2)), "");
   for (int k = 0; k < 2; ++k) EXPECT_EQ(server.get(3, "a", 2), "");
@@ -176,14 +176,15 @@ TEST(whoever_knew_a_variable_before_its_deletion_is_told_to_ask_anew) {
   EXPECT(deletions.stale("a", {1, 4}));
   EXPECT(!deletions.stale("a", {6, 6}));
   EXPECT(!deletions.stale("b", {1, 4}));
-  EXPECT(!deletions.stale("a", {0, 0}));  // has not asked the metadata server
+  EXPECT(!deletions.stale("a", {0, 0}));  // the client has not asked the metadata server
   deletions.add("a", 9);
   EXPECT(deletions.stale("a", {6, 6}));
   for (std::uint64_t k = 0; k < 100; ++k) deletions.add("n" + std::to_string(k), 10 + k);
   EXPECT_EQ(deletions.size(), 4U);
-  EXPECT(deletions.stale("a", {6, 6}));  // nobody knows one by one any more
-  EXPECT(
-      deletions.stale("b", {1, 50}));  // b was never deleted: its metadata server says so if asked
+  // the deletion of this variable is no longer remembered by itself
+  EXPECT(deletions.stale("a", {6, 6}));
+  // b was never deleted, but only its metadata server can tell
+  EXPECT(deletions.stale("b", {1, 50}));
   EXPECT(!deletions.stale("b", {1, 120}));
 }
 
@@ -215,15 +216,16 @@ TEST(a_deleted_variable_leaves_nothing) {
   EXPECT(store.stale("a", put.incarnation));
   const auto refused = store.commit(writer, late);
   EXPECT(!refused.ok() && refused.error().code == ErrorCode::not_found);
-  EXPECT_EQ(store.memory_bytes_used(), 256);  // who reads reads on
+  EXPECT_EQ(store.memory_bytes_used(), 256);  // a lease keeps the object
   REQUIRE(store.release(reader, std::get<FoundObjects>(*read).lease).ok());
   EXPECT_EQ(store.memory_bytes_used(), 0);
-  // Another variable of that name, of another type, with a version that was discarded before.
+  // The new variable has the same name, another type, and a version that was discarded before.
   PutRequest other{"a", 2, *Box::make({0, 0}, {2, 2}), "i4", 4, {4, 4}};
   REQUIRE(store.commit(writer, begun(other)).ok());
-  EXPECT(!store.remove("a", 2));  // said late
+  EXPECT(!store.remove("a", 2));  // the deletion arrives late
   EXPECT_EQ(store.list().size(), 1U);
-  // Who deleted it died before he could say so here: what is newer takes its place.
+  // The client that deleted the variable died before it reached this server: the newer variable
+  // replaces the older.
   PutRequest third{"a", 2, *Box::make({0}, {2}), "f8", 8, {6, 6}};
   EXPECT(std::holds_alternative<Waiting>(
       *store.get(reader, GetRequest{"a", VersionChoice::exact, 2, third.box, {6, 6}})));

@@ -1,4 +1,4 @@
-// Boxes and their index, against the slowest way that is right.
+// Boxes and their index, compared with a slow, simple computation.
 #include <algorithm>
 #include <random>
 

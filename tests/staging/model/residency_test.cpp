@@ -1,4 +1,4 @@
-// Where objects lie when memory is full: what goes to disk, what stays, and what waits for whom.
+// The places of objects when memory is full: which go to disk, which stay, and which wait.
 #include "staging/model/residency.hpp"
 
 #include <deque>
@@ -31,7 +31,7 @@ bool place(Residency& places, std::uint64_t object, std::int64_t bytes = slot) {
   return *placed;
 }
 
-/// Objects 1 to `count`, of which 1 is the oldest.
+/// Places objects 1 to `count`, of which 1 is the oldest.
 void fill(Residency& places, std::uint64_t count) {
   for (std::uint64_t object = 1; object <= count; ++object) {
     REQUIRE(place(places, object));
@@ -43,7 +43,7 @@ bool is_here(const Residency& places, std::uint64_t object) {
   return places.range(object).segment >= 0;
 }
 
-/// Carries all moves out, and returns the objects of those out and in.
+/// Carries out all moves; returns the objects of those out and in.
 std::vector<std::uint64_t> carry_out(Residency& places, const Status& status = {}) {
   std::vector<std::uint64_t> moved;
   for (auto moves = places.take_moves(); !moves.empty(); moves = places.take_moves()) {
@@ -66,8 +66,8 @@ TEST(the_oldest_go_first_and_no_more_than_needed) {
   Residency places = places_of(4);
   fill(places, 4);
   EXPECT(!place(places, 5));
-  EXPECT(!places.let_go(slot));  // it must be written before
-  EXPECT(!places.let_go(slot));  // one is on its way already
+  EXPECT(!places.let_go(slot));  // the object must be written before
+  EXPECT(!places.let_go(slot));  // an object is already on its way
   EXPECT(is_here(places, 1));
   EXPECT(says(places.why_full(), "objects are on their way to disk"));
   EXPECT((carry_out(places) == std::vector<std::uint64_t>{1}));
@@ -90,7 +90,7 @@ TEST(what_is_pinned_or_may_not_leave_stays) {
   places.unpin(3);
   EXPECT(places.take_freed());
   EXPECT(!places.let_go(slot));
-  // Somebody reads it while it is written: then it stays, and may go at once later.
+  // An object that is read while it is written stays, and may leave at once later.
   const auto moves = places.take_moves();
   REQUIRE(moves.size() == 1 && moves[0].kind == Move::Kind::out);
   REQUIRE(places.pin(3));
@@ -112,21 +112,21 @@ TEST(what_is_wanted_comes_back_and_may_leave_without_a_move) {
   places.may_leave(3, 3);
   places.want(1);
   EXPECT(says(places.why_away(1), "comes back from disk, and the server's memory"));
-  EXPECT(!place(places, 4));  // who waits longer goes first
+  EXPECT(!place(places, 4));  // an object that has waited longer goes first
   EXPECT((carry_out(places) == std::vector<std::uint64_t>{2, 1}));
   EXPECT(is_here(places, 1) && !is_here(places, 2));
-  EXPECT(!places.let_go(slot));  // it is wanted, and 3 must be written
+  EXPECT(!places.let_go(slot));  // object 1 is wanted, and object 3 must be written
   REQUIRE(places.pin(1));
   places.unwant(1);
   places.unpin(1);
   (void)carry_out(places);
   EXPECT(!is_here(places, 3));
   REQUIRE(place(places, 4));
-  EXPECT(places.let_go(slot));  // without a move: the disk has it
+  EXPECT(places.let_go(slot));  // it leaves without a move, because the disk has it
   EXPECT(places.take_moves().empty());
   EXPECT(!is_here(places, 1));
   places.want(2);
-  places.unwant(2);  // nobody waits for it any more
+  places.unwant(2);  // nobody waits for the object any more
   EXPECT((carry_out(places) == std::vector<std::uint64_t>{2}));
   for (const std::uint64_t object : {1, 2, 3, 4}) places.drop(object);
   EXPECT(places.empty());
@@ -140,14 +140,14 @@ TEST(a_disk_that_fails_loses_nothing_and_is_tried_again) {
   EXPECT(!place(places, 3));
   EXPECT(!places.let_go(slot));
   (void)places.take_freed();
-  EXPECT_EQ(carry_out(places, broken).size(), 1U);  // and not again by itself
+  EXPECT_EQ(carry_out(places, broken).size(), 1U);  // the move is not repeated by itself
   EXPECT(is_here(places, 1));
-  EXPECT(!places.take_freed());  // nobody is woken to try in a circle
+  EXPECT(!places.take_freed());  // nobody is woken, or callers would retry in a loop
   EXPECT(says(places.why_full(), "cannot go to disk: the disk is broken; mend it"));
   EXPECT_EQ(places.disk_bytes_used(), 0);
   EXPECT(!places.let_go(slot));
   EXPECT(carry_out(places).empty());
-  EXPECT(!place(places, 3));  // somebody asks
+  EXPECT(!place(places, 3));  // a new caller starts another attempt
   EXPECT(!places.let_go(slot));
   EXPECT_EQ(carry_out(places).size(), 1U);
   EXPECT(place(places, 3));
@@ -168,7 +168,7 @@ TEST(what_cannot_be_read_says_so_and_lets_others_come) {
   EXPECT(!places.take_failure(1));
   places.ask_again(1);
   (void)carry_out(places, broken);
-  places.unwant(1);  // who wanted it has gone, and never asked why it did not come
+  places.unwant(1);  // the caller that wanted it left without asking for the error
   places.want(1);
   EXPECT(!places.take_failure(1));
   (void)carry_out(places, broken);
@@ -233,7 +233,7 @@ TEST(what_is_dropped_while_it_moves_goes_when_the_move_has_ended) {
     const auto moves = places.take_moves();
     REQUIRE(moves.size() == 1);
     places.drop(1);
-    EXPECT_EQ(places.memory_bytes_used(), 2 * slot);  // it is being written
+    EXPECT_EQ(places.memory_bytes_used(), 2 * slot);  // the object is still being written
     places.ended(moves[0], well ? Status{} : Status(broken));
     EXPECT_EQ(places.memory_bytes_used(), slot);
     EXPECT_EQ(places.disk_bytes_used(), 0);
@@ -243,12 +243,12 @@ TEST(what_is_dropped_while_it_moves_goes_when_the_move_has_ended) {
   }
 }
 
-/// Random calls beside a model that knows which bytes lie where.
+/// Random calls, compared with a model of which bytes lie where.
 TEST(no_two_objects_lie_in_one_place_and_all_are_somewhere) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     std::mt19937_64 random(seed);
     Residency places = places_of(8, seed % 3 == 0 ? 16 * disk_alignment : spill_bytes_unlimited);
-    std::map<std::int64_t, std::uint64_t> memory;  // what is written where
+    std::map<std::int64_t, std::uint64_t> memory;  // the object at each offset
     std::map<std::int64_t, std::uint64_t> disk;
     std::map<std::uint64_t, int> pinned;
     std::set<std::uint64_t> objects;
@@ -317,7 +317,7 @@ TEST(no_two_objects_lie_in_one_place_and_all_are_somewhere) {
 
 namespace {
 
-/// A machine that has pages for so many segments of two slots.
+/// A machine that has pages for `pages` segments of two slots.
 struct SmallMachine {
   int pages = 0;
   std::vector<int> taken{};
@@ -352,19 +352,21 @@ TEST(who_is_not_ready_takes_room_and_no_pages) {
   const auto full = places.place(65, slot, false);
   EXPECT(full.ok() && !*full);
   REQUIRE(places.take_pages(7).ok());
-  EXPECT(places.take_pages(7).ok() && machine.taken.size() == 1);  // once
-  EXPECT(places.has_pages(7) && places.has_pages(8));              // one segment
+  // the pages of a segment are taken once
+  EXPECT(places.take_pages(7).ok() && machine.taken.size() == 1);
+  // both objects lie in one segment
+  EXPECT(places.has_pages(7) && places.has_pages(8));
   EXPECT(!places.has_pages(1));
   const auto refused = places.take_pages(1);
   EXPECT(!refused.ok() && refused.error().code == ErrorCode::out_of_memory);
   places.drop(1);
   places.drop(7);
   EXPECT_EQ(places.memory_bytes_used(), 62 * slot);
-  const auto ready = places.place(66, slot);  // where pages are already
+  const auto ready = places.place(66, slot);  // the object goes where pages were taken already
   REQUIRE(ready.ok() && *ready);
   EXPECT_EQ(places.range(66).segment, 3);
   EXPECT(!places.place(67, slot).ok());
-  EXPECT_EQ(places.memory_bytes_used(), 63 * slot);  // what was refused holds nothing
+  EXPECT_EQ(places.memory_bytes_used(), 63 * slot);  // a refused object occupies no memory
   machine.pages = 2;
   const auto later = places.place(67, slot);
   EXPECT(later.ok() && *later && places.has_pages(67));

@@ -1,4 +1,4 @@
-// The versions that were discarded are remembered in bounded memory.
+// Discarded versions are remembered in bounded memory.
 #include "staging/model/retention.hpp"
 
 #include <random>

@@ -1,4 +1,4 @@
-// Which versions a limit discards, and which are remembered as discarded.
+// The versions that a limit discards, and those that are remembered as discarded.
 #include "staging/model/version_history.hpp"
 
 #include <iterator>
@@ -12,7 +12,7 @@ namespace {
 
 Box box_of(std::int64_t lower, std::int64_t upper) { return *Box::make({lower}, {upper}); }
 
-/// An object of the version is put and committed.
+/// Puts and commits an object of the version.
 void commit(VersionHistory& history, std::int64_t version, const Box& box = box_of(0, 4)) {
   history.hold(version).begin_put();
   history.at(version).end_put();
@@ -48,14 +48,14 @@ TEST(puts_that_have_not_ended_count_for_nothing_and_keep_their_version) {
   EXPECT(history.excess().empty());  // nothing of version 3 was committed
   history.at(1).begin_put();
   commit(history, 4);
-  EXPECT(history.excess().empty());  // version 1 is being put to
+  EXPECT(history.excess().empty());  // a put to version 1 is under way
   history.at(1).end_put();
   EXPECT(history.excess() == (Versions{1}));
 }
 
 TEST(versions_of_which_nothing_was_committed_go_with_those_above_them) {
   VersionHistory history(1, 16);
-  history.hold(1).add_entry({1, 7}, 100, box_of(0, 4));  // its client was lost
+  history.hold(1).add_entry({1, 7}, 100, box_of(0, 4));  // the entry's client was lost
   commit(history, 2);
   EXPECT(history.excess().empty());
   commit(history, 3);
@@ -88,10 +88,10 @@ TEST(versions_below_the_kept_ones_are_too_old) {
   VersionHistory history(2, 16);
   history.hold(1).begin_put();
   commit(history, 4);
-  EXPECT(!history.is_too_old(3));  // there is room for one more
+  EXPECT(!history.is_too_old(3));  // there is room for one more version
   commit(history, 6);
   EXPECT(history.is_too_old(3));
-  EXPECT(!history.is_too_old(1));  // held already
+  EXPECT(!history.is_too_old(1));  // version 1 is held already
   EXPECT(!history.is_too_old(5) && !history.is_too_old(7));
 }
 

@@ -1,5 +1,5 @@
-// A server is asked a million things that no client would say: it answers or refuses each, serves
-// on, and loses nothing.
+// A server gets a million requests that no client would send: it replies to or refuses each,
+// continues to serve, and loses nothing.
 #include <deque>
 #include <map>
 #include <random>
@@ -23,7 +23,7 @@ protocol::Get get_of(std::int64_t version) {
   return {{"honest", VersionChoice::exact, version, *Box::make({0}, {16}), {}}};
 }
 
-/// A server whose memory is plain, and whose disk has nothing but time.
+/// A server with plain memory, and a disk whose moves the test carries out.
 struct Fixture {
   explicit Fixture(Full policy = Full::discard_oldest) : full(policy) {}
 
@@ -78,7 +78,7 @@ struct Fixture {
     const Error failure{ErrorCode::io, "the disk failed"};
     service.ended(move, well ? Status{} : Status(failure));
   }
-  /// The first element of an honest version, which may have to come back from disk.
+  /// Returns the first element of an honest version, which may have to come back from disk.
   std::int64_t value_of(std::int64_t version) {
     const auto got = ask(honest, get_of(version));
     REQUIRE(got.ok());
@@ -112,7 +112,7 @@ PutRequest put_of(const std::string& variable, std::int64_t version) {
   return {variable, version, *Box::make({0}, {16}), "i8", 8, {}};
 }
 
-/// Of a variable that its writer has declared first of all.
+/// Returns a put to the variable that the honest client has declared first.
 PutRequest honest_put(std::int64_t version) {
   PutRequest put = put_of("honest", version);
   put.incarnation = {1, 1};
@@ -128,7 +128,7 @@ protocol::Put put_message(const PutRequest& request, std::int64_t value) {
   return {request, {{}, 128, fill}, {}};
 }
 
-/// Something of the protocol, well formed.
+/// Returns a random well-formed request of the protocol.
 fabric::MessageWriter some_request(std::mt19937_64& random) {
   const std::string name = random() % 8 == 0 ? "honest" : "v" + std::to_string(random() % 4);
   const auto version = static_cast<std::int64_t>(random() % 6);
@@ -184,7 +184,8 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
   return fabric::MessageWriter().add(random());
 }
 
-/// Any client may delete any variable: that is no harm, and would end the test.
+/// Returns whether the request deletes the honest variable. Any client may do so; it would end the
+/// test.
 bool deletes_honest(std::span<const std::byte> request) {
   protocol::Remove remove;
   return kind_of(request) == RequestKind::remove && request.size() > 4 &&
@@ -221,7 +222,7 @@ TEST(a_million_strange_questions_do_no_harm) {
       EXPECT(*length <= server.reply.size());
     }
     if (k % 1000 != 0) continue;
-    // Among all that, an honest client is served; now and then the other one goes, and comes anew.
+    // Meanwhile an honest client is served; sometimes the hostile client leaves, and comes again.
     const std::int64_t version = 1'000'000 + k;
     const auto put = server.ask(honest, put_message(honest_put(version), k));
     REQUIRE(put.ok());
@@ -251,7 +252,7 @@ TEST(strange_questions_do_no_harm_to_what_is_spilled) {
     (void)server.service.answer(hostile, request, server.reply);
     if (random() % 2 == 0) server.move_something(random() % 8 != 0);
     if (k % 10 != 0) continue;
-    // Versions that the other one does not hit upon, whatever bits it turns, fill the memory, and
+    // These versions, which the hostile client does not reach by changed bits, fill the memory, and
     // go to disk.
     const std::int64_t version = 0x5a5a'5a5a'0000 + k;
     const auto answer = server.ask(honest, put_message(honest_put(version), k));

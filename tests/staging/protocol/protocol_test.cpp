@@ -1,4 +1,5 @@
-// Messages of the staging service: what is written is read, and nothing else is.
+// Messages of the staging service: a message is read as it was written, and invalid bytes are
+// refused.
 #include "staging/protocol/messages.hpp"
 
 #include <functional>
@@ -45,7 +46,7 @@ FoundObjects found() {
   return {3, "f4", 4, 77, {{2, 15, box_of({0}, {9}), 21, {1, 256, 512}, 0, {1, 9}}}};
 }
 
-/// One of each message, with nothing at its default.
+/// One of each message, without default values.
 const std::tuple requests{
     protocol::Hello{staging_version, "a client", {1, 2}},
     protocol::Join{staging_version, 1, 3, "unix:@there"},
@@ -109,7 +110,7 @@ std::vector<std::byte> body_of(const Message& message) {
   return bytes;
 }
 
-/// A message that was read holds views: its payload is written from them.
+/// Encodes a message that was read, whose payload is a view of the bytes that were read.
 template <typename Message>
 std::vector<std::byte> written_again(Message message) {
   const auto copy = [](Payload& data) {
@@ -139,7 +140,7 @@ void is_read_as_it_was_written(const Message& message) {
   EXPECT(!read_body(longer, read).ok());
 }
 
-/// A change of a message that its reader must refuse.
+/// Checks that the reader refuses a message after a change.
 template <typename Message>
 void refuses(Message message, const std::function<void(Message&)>& change) {
   Message read;
@@ -228,7 +229,7 @@ TEST(each_value_of_a_request_is_checked) {
   refuses<protocol::Put>(put, [](auto& one) {
     one.object.box = *Box::make_bounds({0, 0}, {std::int64_t{1} << 40, std::int64_t{1} << 40});
   });
-  refuses<protocol::Put>(put, [](auto& one) {  // more bytes than can be counted
+  refuses<protocol::Put>(put, [](auto& one) {  // the number of bytes overflows
     one.object.box = box_of({0}, {std::int64_t{1} << 61});
   });
   refuses<protocol::Get>({window},
@@ -280,7 +281,8 @@ TEST(each_value_of_a_reply_is_checked) {
   refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.data_bytes = 4096; });
   refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.server = 2; });
   refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.servers = 0; });
-  refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.server = 0; });  // names nobody
+  // server 0 must list the contacts of all servers
+  refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.server = 0; });
   refuses<protocol::LeaseGranted>({1, {LeasedObject{}}}, [](auto& one) {
     one.objects[0].state = static_cast<LeasedObject::State>(4);
   });

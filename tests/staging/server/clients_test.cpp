@@ -1,4 +1,4 @@
-// What one client of a server cannot do to others, and what it cannot say.
+// What a client of a server cannot do to other clients, and what it cannot send.
 #include <vector>
 
 #include "staging/protocol/messages.hpp"

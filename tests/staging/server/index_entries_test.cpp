@@ -21,7 +21,7 @@ TEST(discarded_entries_leave_orphans_on_overflow_servers_only) {
   entries.add(3, entry_of(30, true));
   entries.discard(1);
   entries.discard(2);
-  entries.remove(3);  // its object was given up: there is nothing to report
+  entries.remove(3);  // the client gave the object up, so there is no orphan
   EXPECT_EQ(entries.size(), 0U);
   EXPECT(entries.take_orphans(8) == (std::vector<Orphan>{{1, 10}}));
   EXPECT(entries.take_orphans(8).empty());
@@ -44,7 +44,7 @@ TEST(entries_on_overflow_servers_and_their_orphans_are_bounded) {
   }
   EXPECT(!entries.has_room_for_overflow());
   entries.discard(1);
-  EXPECT(!entries.has_room_for_overflow());  // the orphan waits to be reported
+  EXPECT(!entries.has_room_for_overflow());  // the orphan occupies the entry until it is reported
   EXPECT_EQ(entries.take_orphans(8).size(), 1U);
   EXPECT(entries.has_room_for_overflow());
 }

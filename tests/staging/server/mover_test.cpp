@@ -28,7 +28,7 @@ bool says(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// A folder of its own, which goes with it.
+/// A folder that is removed with its content.
 struct Folder {
   Folder() {
     char pattern[] = "/tmp/tranship-disk-XXXXXX";
@@ -47,7 +47,7 @@ std::vector<std::byte> some_bytes(std::size_t count, unsigned seed) {
   return bytes;
 }
 
-/// A disk in memory that fails when it is told to, and remembers what was asked of it.
+/// A disk in memory that fails on demand, and records its calls.
 class FakeDisk final : public Disk {
  public:
   struct State {
@@ -82,7 +82,7 @@ Move move_of(Move::Kind kind, std::uint64_t object, std::int64_t offset, std::in
   return {kind, object, {0, 0, bytes}, {0, offset, bytes}};
 }
 
-/// How moves ended, in the order in which they did.
+/// The results of moves, in the order in which they ended.
 struct Ends {
   std::mutex mutex;
   std::condition_variable condition;
@@ -107,12 +107,12 @@ TEST(what_is_spilled_is_read_back) {
   const Folder folder;
   auto disk = SpillFile::open(folder.path);
   REQUIRE(disk.ok());
-  EXPECT(std::filesystem::is_empty(folder.path));  // it has no name
+  EXPECT(std::filesystem::is_empty(folder.path));  // the file has no name
   auto* aligned = static_cast<std::byte*>(std::aligned_alloc(4096, 1 << 20));
   struct {
     std::int64_t offset;
     std::size_t bytes;
-    std::size_t shift;  // of its memory from a page's beginning
+    std::size_t shift;  // offset of the memory from a page's beginning, in bytes
   } const runs[] = {{0, 256, 0},
                     {4096, 300 * 1024, 0},
                     {1 << 20, (256 << 10) + 768, 0},
@@ -168,7 +168,7 @@ TEST(a_limit_on_file_sizes_is_an_error_and_no_signal) {
   EXPECT(says(outside.error().text(), "raise the limit on file sizes"));
 }
 
-/// Needs root, who may mount a small file system.
+/// Needs root, to mount a small file system.
 TEST(a_full_disk_says_so_and_what_lies_there_stays) {
   const Folder folder;
   if (::mount("tmpfs", folder.path.c_str(), "tmpfs", 0, "size=1m") != 0) {
@@ -256,7 +256,7 @@ TEST(bytes_that_changed_on_disk_are_not_given_back) {
   std::vector<std::byte> few(300);
   REQUIRE(disk.read(8192, few).ok());
   EXPECT(few == other);
-  // What was never written there, or is there no more, is no object either.
+  // A place that was never written, or was dropped, holds no object.
   EXPECT(!disk.read(4096, few).ok());
   EXPECT(!disk.read(0, few).ok());
   disk.drop(8192, 4096);

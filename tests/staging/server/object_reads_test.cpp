@@ -1,4 +1,4 @@
-// Leases: what they keep, and what goes with the last of them.
+// Leases: which objects they keep, and what the end of the last lease removes.
 #include "staging/server/object_reads.hpp"
 
 #include "support/test.hpp"
@@ -37,7 +37,7 @@ TEST(discarded_objects_go_with_their_last_lease) {
   world.objects.at(1).discarded = true;
   REQUIRE(world.reads.release(reader, one).ok());
   EXPECT(world.objects.contains(1));
-  EXPECT(world.reads.take_idle());  // object 2 could make room now
+  EXPECT(world.reads.take_idle());  // object 2 may now leave memory
   EXPECT(!world.reads.take_idle());
   REQUIRE(world.reads.release(other, two).ok());
   EXPECT(!world.objects.contains(1));
@@ -60,7 +60,7 @@ TEST(leased_objects_stay_in_memory_until_another_one_is_recalled) {
   REQUIRE(here.ok());
   EXPECT(std::holds_alternative<Range>(*here));
   EXPECT(world.leases.at(lease).pinned == (std::vector<std::uint64_t>{1}));
-  EXPECT(!world.reads.recall(reader, lease, 3).ok());  // it is none of the lease's
+  EXPECT(!world.reads.recall(reader, lease, 3).ok());  // object 3 is not part of the lease
   EXPECT(world.reads.recall(reader, lease, 0).ok());
   EXPECT(world.leases.at(lease).pinned.empty());
 }
@@ -78,7 +78,7 @@ TEST(leases_of_one_request_end_together) {
 TEST(a_lost_client_keeps_what_is_pinned_for_it) {
   World world;
   const auto lease = world.reads.grant(reader, 0, {1, 2});
-  REQUIRE(world.reads.recall(reader, lease, 1).ok());  // 2 is pinned no more
+  REQUIRE(world.reads.recall(reader, lease, 1).ok());  // object 2 is no longer pinned
   (void)world.leases.fence(reader);
   world.reads.lose(reader);
   EXPECT_EQ(world.objects.at(1).leases, 1);
@@ -98,7 +98,7 @@ TEST(leases_are_limited_in_number_and_age) {
   (void)world.reads.grant(reader, 0, {1});
   EXPECT(world.reads.check(reader).ok());
   now = 10'000'000'000;
-  EXPECT(!world.reads.check(reader).ok());  // it reads for too long
+  EXPECT(!world.reads.check(reader).ok());  // the lease is too old
   EXPECT(world.reads.check(other).ok());
   now = 0;
   (void)world.reads.grant(reader, 0, {2});

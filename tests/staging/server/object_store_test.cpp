@@ -71,7 +71,7 @@ TEST(an_object_is_seen_from_its_commit_on) {
   EXPECT(says(waits(store, get_of(VersionChoice::exact, 1, 0, 4)), "nothing has been put"));
   const std::uint64_t object = begun(store, put_of(1, 0, 4));
   EXPECT(says(waits(store, get_of(VersionChoice::exact, 1, 0, 4)), "lacks (0:4)"));
-  EXPECT(!store.commit(reader, object).ok());  // another process's
+  EXPECT(!store.commit(reader, object).ok());  // the object of another client
   REQUIRE(store.commit(writer, object).ok());
   EXPECT(!store.commit(writer, object).ok());
   EXPECT(!store.abort(writer, object).ok());
@@ -97,8 +97,8 @@ TEST(next_and_latest) {
   EXPECT_EQ(got(store, get_of(VersionChoice::latest, INT64_MAX, 0, 2)).version, 12);
   EXPECT_EQ(got(store, get_of(VersionChoice::latest, 8, 0, 4)).version, 5);
   put(store, put_of(20, 2, 4));
-  EXPECT_EQ(got(store, get_of(VersionChoice::next, 9, 2, 3)).version,
-            20);  // 12 has nothing of the box
+  // Version 12 has nothing of the box.
+  EXPECT_EQ(got(store, get_of(VersionChoice::next, 9, 2, 3)).version, 20);
 }
 
 TEST(what_does_not_fit_the_variable_is_refused) {
@@ -131,7 +131,7 @@ TEST(a_full_store_blocks_until_a_version_is_discarded_and_not_read_any_more) {
   EXPECT(says(std::get<Waiting>(*full).why, "is full"));
   (void)store.take_changes();
   REQUIRE(store.discard("energy", 1).ok());
-  EXPECT(!store.take_changes().contains(""));  // it is still read
+  EXPECT(!store.take_changes().contains(""));  // the version is still being read
   EXPECT(std::holds_alternative<Waiting>(*store.begin(writer, put_of(3, 0, 256))));
   REQUIRE(store.release(reader, reading.lease).ok());
   EXPECT(!store.release(reader, reading.lease).ok());
@@ -169,7 +169,7 @@ TEST(a_machine_without_memory_says_so_and_what_is_there_stays) {
   ObjectStore store(options);
   put(store, put_of(1, 0, 256));
   none = true;
-  put(store, put_of(2, 0, 256));  // in the segment that is there
+  put(store, put_of(2, 0, 256));  // the object goes to the existing segment
   const auto refused = store.begin(writer, put_of(3, 0, 256));
   REQUIRE(!refused.ok());
   EXPECT(refused.error().code == ErrorCode::out_of_memory);
@@ -204,7 +204,7 @@ TEST(where_the_system_has_no_more_memory_objects_make_room_as_told) {
       REQUIRE(third.ok());
     }
     EXPECT(std::holds_alternative<GrantedRoom>(*third));
-    // Nothing is given up for what would not fit then either.
+    // Nothing is discarded for an object that would not fit even then.
     EXPECT(!store.begin(writer, put_of(4, 0, 1024)).ok());
     EXPECT_EQ(got(store, get_of(VersionChoice::exact, 2, 0, 256)).version, 2);
   }
@@ -216,12 +216,12 @@ TEST(no_more_versions_are_kept_than_asked_for) {
   ObjectStore store(options);
   const std::uint64_t slow = begun(store, put_of(1, 0, 4));
   for (int version = 2; version <= 4; ++version) put(store, put_of(version, 0, 4));
-  REQUIRE(store.commit(writer, slow).ok());  // the last to come of the oldest
+  REQUIRE(store.commit(writer, slow).ok());  // the oldest version is committed last
   const auto info = store.list();
   REQUIRE(info.size() == 1 && info[0].versions.size() == 2);
   EXPECT_EQ(info[0].versions[0].version, 3);
   EXPECT(!store.begin(writer, put_of(2, 0, 4)).ok());
-  EXPECT(!store.begin(writer, put_of(0, 0, 4)).ok());  // it would go at once
+  EXPECT(!store.begin(writer, put_of(0, 0, 4)).ok());  // the version would be discarded at once
 }
 
 TEST(what_is_begun_ends_with_its_writer_or_its_version) {
@@ -272,7 +272,7 @@ TEST(objects_of_other_servers_are_named_and_leased_there) {
   EXPECT((*leased)[1].state == LeasedObject::State::gone);
   const auto committed = primary.commit(writer, object, *order);
   REQUIRE(committed.ok());
-  EXPECT_EQ(*committed, 2U);  // above the one that it covers in part
+  EXPECT_EQ(*committed, 2U);  // above the object that it covers in part
   client.confirm(writer, "energy", 5, {0, object}, *committed);
   leased = primary.lease(reader, "energy", 5, asked, lease);
   REQUIRE(leased.ok());
@@ -282,7 +282,7 @@ TEST(objects_of_other_servers_are_named_and_leased_there) {
 
   REQUIRE(primary.discard("energy", 5).ok());
   EXPECT(!primary.lease(reader, "energy", 5, asked, lease).ok());
-  client.unindex(writer, "energy", 5, {0, object});  // it is there: nobody may hide it
+  client.unindex(writer, "energy", 5, {0, object});  // the object is committed: nobody may hide it
   EXPECT(std::holds_alternative<NeedsOtherServers>(
       *client.get(reader, get_of(VersionChoice::exact, 5, 6, 7))));
   REQUIRE(client.discard("energy", 5).ok());
@@ -297,16 +297,16 @@ TEST(what_a_request_was_granted_can_be_given_back) {
   REQUIRE(store.begin(writer, put_of(3, 0, 4), {Effort::all, 8}).ok());
   REQUIRE(store.get(reader, get_of(VersionChoice::exact, 1, 0, 4), 7).ok());
   REQUIRE(store.find(reader, get_of(VersionChoice::exact, 1, 0, 4), 7).ok());
-  EXPECT(store.undo(reader, 8).empty());  // the writer's request id
+  EXPECT(store.undo(reader, 8).empty());  // request id 8 is the writer's
   EXPECT(store.undo(reader, 0).empty());
   EXPECT_EQ(store.undo(reader, 7).size(), 2U);
-  EXPECT(store.undo(writer, 7).empty());  // no lease, but room
+  EXPECT(store.undo(writer, 7).empty());  // request id 7 of the writer has room and no lease
   EXPECT_EQ(store.memory_bytes_used(), 2 * used);
   EXPECT(store.undo(writer, 8).empty());
   EXPECT_EQ(store.memory_bytes_used(), used);
   EXPECT(!store.busy());
   const std::uint64_t object = begun(store, put_of(4, 0, 4));
-  EXPECT(store.undo(writer, 0).empty());  // no question has that request id
+  EXPECT(store.undo(writer, 0).empty());  // no request has that id
   EXPECT(store.commit(writer, object).ok());
 }
 
@@ -335,31 +335,31 @@ TEST(an_object_that_no_owner_knows_any_more_goes) {
   EXPECT_EQ(orphans[0].object, first);
   EXPECT(client.take_orphans(8).empty());
   helper.drop_orphan(first, 0);
-  helper.drop_orphan(first, 0);  // said twice
+  helper.drop_orphan(first, 0);  // a repeated report changes nothing
   const FoundObjects read = got(helper, get_of(VersionChoice::exact, 1, 0, 4));
   helper.drop_orphan(first, 2);
-  // Whoever has read of it at an owner before must not take it for one that was never committed.
+  // A reader that has found the object at its index server must not take it for uncommitted.
   std::uint64_t lease = 0;
   EXPECT(!helper.lease(reader, "energy", 1, {&first, 1}, lease).ok());
   EXPECT(says(waits(helper, get_of(VersionChoice::exact, 1, 0, 4)), "is not there"));
   const std::int64_t used = helper.memory_bytes_used();
-  REQUIRE(helper.release(reader, read.lease).ok());  // it was kept until then
+  REQUIRE(helper.release(reader, read.lease).ok());  // the lease kept the object until now
   EXPECT(helper.memory_bytes_used() < used);
   const auto leased = helper.lease(reader, "energy", 1, {&first, 1}, lease);
   EXPECT(!leased && leased.error().code == ErrorCode::not_found);
   EXPECT(says(leased.error().text(), "was discarded"));
-  // One that is being written is not committed any more.
+  // An object that is being written can no longer be committed.
   helper.drop_orphan(second, 2);
   helper.drop_orphan(second, 0);
   const auto late = helper.commit(writer, second);
   EXPECT(!late && late.error().code == ErrorCode::not_found);
   EXPECT_EQ(helper.memory_bytes_used(), 0);
   EXPECT(!helper.busy());
-  // Others' objects are not theirs to forget.
+  // An object that is not on an overflow server is never dropped as an orphan.
   put(helper, put_of(3, 0, 4));
   helper.drop_orphan(3, 0);
   EXPECT_EQ(got(helper, get_of(VersionChoice::exact, 3, 0, 4)).version, 3);
-  // An owner that holds the object itself hears of it in no other way.
+  // A primary that is an index server itself gets no report: its entry leaves no orphan.
   REQUIRE(client.index(writer, put_of(3, 0, 4), {{2, 9}}).ok());
   client.confirm(writer, "energy", 3, {2, 9}, 3);
   REQUIRE(client.take_orphans(8).size() == 1);
@@ -379,7 +379,7 @@ TEST(a_reader_that_is_gone_reads_no_more) {
   EXPECT_EQ(store.memory_bytes_used(), 2048);
 }
 
-/// A store of so many objects of 256 elements, and a disk.
+/// Returns a store with memory for so many objects of 256 elements, and with a disk.
 ObjectStore spilling(std::int64_t objects) {
   ObjectStore::Options options = options_of(2048 * objects);
   options.segment_bytes = 2048 * objects;
@@ -387,7 +387,7 @@ ObjectStore spilling(std::int64_t objects) {
   return ObjectStore(options);
 }
 
-/// Carries out all moves; returns how many there were, of those out and in.
+/// Carries out all moves; returns the number of moves out and in.
 int move_all(ObjectStore& store, const Status& status = {}) {
   int count = 0;
   for (auto moves = store.take_moves(); !moves.empty(); moves = store.take_moves()) {
@@ -400,7 +400,7 @@ int move_all(ObjectStore& store, const Status& status = {}) {
   return count;
 }
 
-/// Puts as a client does that asks again when the store has changed.
+/// Puts like a client that asks again when the store has changed.
 void put_spilling(ObjectStore& store, const PutRequest& request) {
   auto room = store.begin(writer, request);
   if (std::holds_alternative<Waiting>(*room)) {
@@ -430,12 +430,12 @@ TEST(what_does_not_fit_memory_goes_to_disk_and_comes_back) {
   const FoundObjects one = got(store, get_of(VersionChoice::exact, 1, 0, 256));
   EXPECT_EQ(one.objects[0].range.segment, -1);
   EXPECT(std::holds_alternative<Waiting>(recalled(store, one, 0)));
-  EXPECT_EQ(move_all(store), 2);  // 5 went for it, since 6 is being read
+  EXPECT_EQ(move_all(store), 2);  // 5 left to make room, because 6 is being read
   EXPECT(store.take_changes().contains(""));
   const auto here = recalled(store, one, 0);
   REQUIRE(std::holds_alternative<Range>(here));
   EXPECT(std::get<Range>(here).offset != six.objects[0].range.offset);
-  // What a lease keeps is not discarded, wherever it lies.
+  // An object under a lease is kept after its version was discarded, in memory or on disk.
   const FoundObjects two = got(store, get_of(VersionChoice::exact, 2, 0, 256));
   REQUIRE(store.discard("energy", 1).ok());
   REQUIRE(store.discard("energy", 2).ok());
@@ -454,7 +454,7 @@ TEST(what_does_not_fit_memory_goes_to_disk_and_comes_back) {
 TEST(one_lease_has_one_object_of_those_that_come_back) {
   ObjectStore store = spilling(2);
   for (int k = 0; k < 6; ++k) put_spilling(store, put_of(1, 256 * k, 256 * (k + 1)));
-  // More than memory holds: one after the other.
+  // The version is larger than memory: its objects are read one after the other.
   const FoundObjects whole = got(store, get_of(VersionChoice::exact, 1, 0, 6 * 256));
   REQUIRE(whole.objects.size() == 6);
   const FoundObjects again = got(store, get_of(VersionChoice::exact, 1, 0, 6 * 256));
@@ -526,7 +526,7 @@ TEST(nothing_makes_room_on_an_overflow_server) {
       return std::holds_alternative<GrantedRoom>(*room);
     };
     put(store, put_of(1, 0, 256));
-    EXPECT(begin(2, Effort::free_memory));  // it is free
+    EXPECT(begin(2, Effort::free_memory));  // there is free memory
     EXPECT(!begin(3, Effort::free_memory));
     EXPECT_EQ(begin(3, Effort::discard), full == Full::discard_oldest);
     EXPECT(store.take_moves().empty());
@@ -540,7 +540,7 @@ TEST(what_cannot_be_read_back_fails_its_get_alone) {
   for (int version = 1; version <= 3; ++version) put_spilling(store, put_of(version, 0, 256));
   const FoundObjects one = got(store, get_of(VersionChoice::exact, 1, 0, 256));
   EXPECT(std::holds_alternative<Waiting>(recalled(store, one, 0)));
-  for (const Move& move : store.take_moves()) store.ended(move, {});  // 3 goes out
+  for (const Move& move : store.take_moves()) store.ended(move, {});  // object 3 moves out
   for (const Move& move : store.take_moves()) {
     EXPECT(move.kind == Move::Kind::in);
     store.ended(move, Error{ErrorCode::io, "the disk cannot be read"});
@@ -555,13 +555,15 @@ TEST(what_cannot_be_read_back_fails_its_get_alone) {
   EXPECT(std::holds_alternative<Range>(recalled(store, two, 0)));
 }
 
-/// Random puts, gets, discards and ends beside a map from cells to the last object committed there.
+/// Random puts, gets, discards and ends, compared with a map from each cell to the last commit
+/// there.
 TEST(a_get_sees_the_last_commit_of_each_cell_or_waits) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937_64 random(seed);
     ObjectStore store(options_of(1 << 22));
     using Cell = std::array<std::int64_t, 2>;
-    std::map<std::int64_t, std::map<Cell, std::int64_t>> expected;  // the offset of its object
+    // the offset of the object committed last
+    std::map<std::int64_t, std::map<Cell, std::int64_t>> expected;
     const auto number = [&](int below) {
       return static_cast<std::int64_t>(random() % static_cast<unsigned>(below));
     };
@@ -615,7 +617,7 @@ TEST(a_get_sees_the_last_commit_of_each_cell_or_waits) {
   }
 }
 
-/// Seconds of a put beside so many objects of one version, on a grid.
+/// Returns the seconds of a put beside so many objects of one version, on a grid.
 double put_seconds(int objects) {
   ObjectStore::Options options = options_of(std::int64_t{1} << 34);
   options.segment_bytes = std::int64_t{1} << 30;
@@ -638,7 +640,8 @@ TEST(a_put_costs_the_logarithm_of_the_objects) {
   for (const int objects : {10, 1000, 100000}) {
     std::printf("a put beside %6d objects: %.2f us\n", objects, 1e6 * put_seconds(objects));
   }
-  // Ten thousand times as many may cost a few cache misses more, not ten thousand times as much.
+  // Ten thousand times as many objects may cost a few cache misses more, not ten thousand times as
+  // much.
   EXPECT(put_seconds(100000) < 20 * put_seconds(10));
 }
 
@@ -655,7 +658,7 @@ TEST(an_object_is_whole_only_after_its_pages_were_taken) {
   REQUIRE(begun.ok());
   const std::uint64_t object = std::get<GrantedRoom>(*begun).object;
   EXPECT(!store.commit(writer, object).ok());
-  EXPECT(!store.take_pages(writer + 1, object).ok());  // another's
+  EXPECT(!store.take_pages(writer + 1, object).ok());  // the object of another client
   const auto refused = store.take_pages(writer, object);
   REQUIRE(!refused.ok());
   EXPECT(refused.error().code == ErrorCode::out_of_memory);
@@ -663,6 +666,6 @@ TEST(an_object_is_whole_only_after_its_pages_were_taken) {
   pages = 1;
   REQUIRE(store.take_pages(writer, object).ok());
   REQUIRE(store.commit(writer, object).ok());
-  EXPECT(!store.take_pages(writer, object).ok());  // it is no longer being written
+  EXPECT(!store.take_pages(writer, object).ok());  // the object is no longer being written
   EXPECT(store.memory_bytes_used() > 0);
 }

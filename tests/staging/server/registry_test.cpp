@@ -1,4 +1,4 @@
-// What the metadata server of a variable knows of those who put to it.
+// What the metadata server of a variable records about its writers.
 #include "staging/server/registry.hpp"
 
 #include "support/test.hpp"
@@ -35,7 +35,7 @@ TEST(the_end_of_a_producer_is_told_from_its_death) {
   (void)registry.gone(seven, false);
   EXPECT_EQ(facts_of(registry, "energy").producers, 0);
   EXPECT(never_complete(facts_of(registry, "energy"), "it lacks").code == ErrorCode::peer_lost);
-  // Somebody goes on where it ended, and ends well: the death is not forgotten.
+  // Another client continues, and ends in good order: the death is not forgotten.
   REQUIRE(registry.declare({9, 9}, put_of("energy")).ok());
   EXPECT(!facts_of(registry, "energy").ended());
   (void)registry.gone({9, 9}, true);
@@ -55,11 +55,12 @@ TEST(a_client_counts_once_whatever_becomes_of_its_connections) {
   VariableMetadata metadata = facts_of(registry, "energy");
   EXPECT(metadata.producers == 1 && metadata.came == 1 && !metadata.lost_producer());
   (void)registry.gone(one, true);
-  EXPECT(!facts_of(registry, "energy").ended());  // the other writer has not come
+  EXPECT(!facts_of(registry, "energy").ended());  // the second writer has not come
   REQUIRE(registry.declare(seven, put_of("energy")).ok());
   (void)registry.lost(seven);
   EXPECT(facts_of(registry, "energy").ended() && facts_of(registry, "energy").lost_producer());
-  (void)registry.gone(seven, true);  // it was only its connection, and it has ended well since
+  // only the connection was lost, and the client has ended in good order since
+  (void)registry.gone(seven, true);
   metadata = facts_of(registry, "energy");
   EXPECT(metadata.ended() && !metadata.lost_producer());
 }
@@ -87,7 +88,7 @@ TEST(a_definition_says_the_domain_and_who_will_come) {
   const PutRequest domain{"energy", 0, *Box::make({0}, {100}), "f8", 8};
   REQUIRE(registry.define(domain, 2).ok());
   REQUIRE(registry.define(domain, 2).ok());
-  EXPECT(!registry.metadata("energy").has_value());  // nobody has put to it
+  EXPECT(!registry.metadata("energy").has_value());  // no client has put to the variable
   EXPECT(!registry.define(domain, 3).ok());
   PutRequest other = domain;
   other.type = "i8";
@@ -96,7 +97,7 @@ TEST(a_definition_says_the_domain_and_who_will_come) {
   EXPECT(!registry.declare(ClientId{0, 1}, {"energy", 1, *Box::make({0}, {4}), "f4", 4}).ok());
   REQUIRE(registry.declare(ClientId{0, 1}, put_of("energy")).ok());
   (void)registry.gone(ClientId{0, 1}, true);
-  EXPECT(!facts_of(registry, "energy").ended());  // the other one has not begun
+  EXPECT(!facts_of(registry, "energy").ended());  // the second writer has not begun
   REQUIRE(registry.declare(ClientId{0, 2}, put_of("energy")).ok());
   EXPECT(!facts_of(registry, "energy").ended());
   (void)registry.gone(ClientId{0, 2}, true);
@@ -104,7 +105,7 @@ TEST(a_definition_says_the_domain_and_who_will_come) {
 
   other = domain;
   other.box = *Box::make({10}, {200});
-  EXPECT(!registry.define(other, 2).ok());  // it leaves something out
+  EXPECT(!registry.define(other, 2).ok());  // the domain lacks a part of the previous one
   other.box = *Box::make({0}, {200});
   REQUIRE(registry.define(other, 2).ok());
   EXPECT(check_within(other, facts_of(registry, "energy")).ok());

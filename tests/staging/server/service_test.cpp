@@ -67,15 +67,15 @@ TEST(a_client_that_comes_back_is_neither_dead_nor_another) {
   REQUIRE(server.hello(1, one) && server.declare(1));
   server.service->lost(1);
   EXPECT(server.metadata().ended() && server.metadata().lost_producer());
-  EXPECT(!server.hello(1, one));  // that connection is no more
+  EXPECT(!server.hello(1, one));  // that connection was lost
   EXPECT(!server.declare(1));
   REQUIRE(server.hello(2, one));
   EXPECT(server.metadata().producers == 1 && !server.metadata().lost_producer());
   REQUIRE(server.declare(2));
   EXPECT_EQ(server.metadata().came, 1);
-  server.service->gone(1, false);  // what the old connection might touch, it touches no more
+  server.service->gone(1, false);  // the old connection can no longer touch memory
   EXPECT(server.metadata().producers == 1 && !server.metadata().lost_producer());
-  REQUIRE(server.hello(3, one));  // two at a time
+  REQUIRE(server.hello(3, one));  // a client may have two connections at a time
   server.service->gone(2, true);
   EXPECT(server.metadata().producers == 1);
   server.service->gone(3, true);
@@ -87,7 +87,7 @@ TEST(a_client_cannot_pass_for_another_connection_of_its_own) {
   Fixture server;
   REQUIRE(server.hello(9, {}));
   REQUIRE(server.hello(1, one) && server.declare(1));
-  REQUIRE(server.hello(1, {8, 8}));  // who has an identity keeps it
+  REQUIRE(server.hello(1, {8, 8}));  // a client that has an identity keeps it
   server.service->gone(1, false);
   EXPECT(server.metadata().ended() && server.metadata().lost_producer());
 }
@@ -108,7 +108,7 @@ TEST(a_client_that_reads_for_too_long_gets_nothing_new) {
   server.now_ns = 10'000'000'000;
   const auto refused = find(7);
   EXPECT(!refused.ok() && refused.error().text().find("staging_lease_s") != std::string::npos);
-  REQUIRE(server.ask(1, protocol::Undo{5}).ok());  // the old one ends
+  REQUIRE(server.ask(1, protocol::Undo{5}).ok());  // the oldest lease ends
   EXPECT(find(7).ok());
 }
 
@@ -123,7 +123,7 @@ TEST(others_are_answered_while_elements_are_copied) {
     copy();
     copying = false;
   };
-  // Others may add a segment while elements are copied.
+  // Other requests may add a segment while elements are copied.
   options.address_of = [&, address_of = options.address_of](const Range& range) {
     EXPECT(!copying);
     return address_of(range);
@@ -147,11 +147,11 @@ TEST(others_are_answered_while_elements_are_copied) {
     std::memcpy(&kind, server.reply.data(), sizeof kind);
     return kind;
   };
-  // Nobody sees an object that is being written, and whoever discards its version meanwhile wins.
+  // An object that is being written is invisible, and a discard of its version meanwhile prevails.
   meanwhile = [&] { EXPECT(kind_of_get(9) == ReplyKind::waiting); };
   REQUIRE(server.ask(1, put_of(object, bytes)).ok());
   EXPECT(kind_of_get(9) == ReplyKind::data);
-  // What is being read stays where it is until it has been copied.
+  // An object that is being read stays where it is until it has been copied.
   const std::vector<double> others(4, 9.0);
   const auto other_bytes = std::as_bytes(std::span(others));
   std::vector<std::byte> reply(16384);
@@ -169,7 +169,7 @@ TEST(others_are_answered_while_elements_are_copied) {
   REQUIRE(read_reply({server.reply.data(), *length}, said).ok());
   const auto& data = std::get<protocol::InlineData>(said);
   EXPECT(std::ranges::equal(data.data.bytes, bytes));
-  // A version that is discarded while it is put has no object.
+  // A version that is discarded during a put keeps no object of it.
   PutRequest late = object;
   late.version = 3;
   meanwhile = [&] { REQUIRE(server.ask(1, protocol::Discard{"x", 3}).ok()); };

@@ -1,7 +1,7 @@
 // The part of UCX's interface that is used here, declared after its manual
 // (openucx.readthedocs.io), so that no header of UCX is needed to build. UCX reads only the fields
-// that a mask names, and adds new ones at the end: `reserved` is room for those.
-// tests/fabric/ucx_abi_test.cpp holds the layouts against UCX's own headers.
+// that a mask names, and adds new ones at the end: `reserved` has room for those.
+// tests/fabric/ucx_abi_test.cpp compares the layouts with UCX's own headers.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@ namespace tranship::ucp {
 
 using Handle = void*;  ///< Contexts, workers, endpoints, memory and keys.
 using Status = std::int8_t;
-/// A handle of an operation under way; null if it has ended well; a negative status if it has not.
+/// Result of starting an operation: null if it has succeeded, a negative status if it has failed,
+/// or a handle of the operation in progress.
 using Outcome = void*;
 
 constexpr Status ok = 0;
@@ -83,7 +84,7 @@ struct OperationParameters {
   std::byte reserved[256]{};
 };
 
-/// UCX's functions, as they are found in the library.
+/// UCX's functions, as found in the library.
 struct Functions {
   const char* (*version_text)() = nullptr;
   void (*version)(unsigned* major, unsigned* minor, unsigned* release) = nullptr;
@@ -116,18 +117,18 @@ struct Functions {
                  Handle key, const OperationParameters* parameters) = nullptr;
   Status (*check)(void* request) = nullptr;
   void (*free_request)(void* request) = nullptr;
-  /// UCX's own words and signals; older versions may lack them.
+  /// Functions for UCX's global options; older versions may not have them.
   Status (*get_option)(const char* name, char* value, std::size_t bytes) = nullptr;
   Status (*set_option)(const char* name, const char* value) = nullptr;
 };
 
-/// Whether an outcome is an operation under way.
+/// Returns whether an outcome is an operation in progress.
 inline bool under_way(Outcome outcome) {
   const auto value = reinterpret_cast<std::uintptr_t>(outcome);
   return value != 0 && value < static_cast<std::uintptr_t>(static_cast<std::intptr_t>(last_error));
 }
 
-/// How an operation that is not under way has ended.
+/// Returns the status of an operation that is not in progress.
 inline Status status_of(Outcome outcome) {
   return static_cast<Status>(reinterpret_cast<std::intptr_t>(outcome));
 }

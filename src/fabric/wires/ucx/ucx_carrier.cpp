@@ -19,17 +19,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Not sysv: its segments are open to other users of the same group.
+/// UCX transports on one machine; without sysv, whose segments are open to other users of the same
+/// group.
 constexpr const char* shared_transports = "posix,cma,self";
 constexpr const char* rdma_transports = "rc,dc,ud";
 /// Bytes of one put or get, which occupies the worker for some 100 us.
 constexpr std::int64_t part_bytes_max = std::int64_t{1} << 20;
 constexpr std::size_t operations_max = 16;
-/// Looks without an event before a copy gives its core away.
+/// Polls without an event before a copy yields its core.
 constexpr int idle_max = 1000;
-/// How long a copy that is to stop waits for its operations before it breaks its endpoint.
+/// How long a copy that is to stop waits for its operations before it closes its endpoint.
 constexpr std::chrono::seconds stop_patience{2};
-/// UCX ends all operations of an endpoint that is closed by force.
+/// Time limit for closing an endpoint by force, with which UCX ends all its operations.
 constexpr std::chrono::seconds close_patience{30};
 
 struct ConfigValue {
@@ -37,20 +38,21 @@ struct ConfigValue {
   std::string value;
 };
 
-/// Explicit, so that neither UCX's environment variables nor its files change them.
+/// Returns the settings, explicitly, so that neither UCX's environment variables nor its files
+/// change them.
 std::vector<ConfigValue> config_of(UcxCarrier::Reach reach) {
   const bool shared = reach == UcxCarrier::Reach::shared;
   return {{"TLS", shared ? shared_transports : rdma_transports},
-          // One-sided or not at all: an emulation needs the peer's help.
+          // Only one-sided operations: an emulation needs the peer's help.
           {"PROTO_EMULATION_ENABLE", "n"},
           {"RCACHE_ENABLE", "n"},
           {"RNDV_THRESH", "inf"},
-          // Without it, endpoints that report their peer's death have no shared memory.
+          // Without this setting, endpoints that report their peer's death have no shared memory.
           {"MM_ERROR_HANDLING", "y"}};
 }
 
 /// Silences UCX's own messages, since failures are reported as errors. A level that the user has
-/// set stays.
+/// set is kept.
 void quiet(const ucp::Functions& calls) {
   if (calls.get_option == nullptr || calls.set_option == nullptr) return;
   std::array<char, 32> level{};
@@ -62,18 +64,18 @@ void quiet(const ucp::Functions& calls) {
 
 }  // namespace
 
-/// What all parts of a carrier share, behind one mutex. In a fork it is left as it is: its locks
-/// and threads are the parent's.
+/// State that all parts of a carrier share, guarded by one mutex. A forked process leaves it as it
+/// is: its locks and threads belong to the parent.
 struct UcxCarrier::State {
   std::shared_ptr<const UcxLibrary> library;
   ucp::Handle context = nullptr;
   ucp::Handle worker = nullptr;
   std::mutex mutex;
-  std::atomic<int> waiting{0};  ///< Threads that want the mutex for a moment: copies let them in.
+  std::atomic<int> waiting{0};  ///< Threads that need the mutex briefly: copies yield to them.
   std::uint64_t generation = fork_generation();
 
   const ucp::Functions& calls() const { return library->calls(); }
-  /// Locks it before the next part of a copy does.
+  /// Locks the mutex, before the next part of a copy does.
   std::unique_lock<std::mutex> enter() {
     waiting.fetch_add(1, std::memory_order_relaxed);
     std::unique_lock lock(mutex);
@@ -114,7 +116,7 @@ class UcxRegistration final : public BulkCarrier::Registration {
   std::vector<std::byte> key_;
 };
 
-/// An endpoint, until something about it fails.
+/// An endpoint, which is closed when an operation on it fails.
 class UcxPeer final : public BulkCarrier::Peer, public std::enable_shared_from_this<UcxPeer> {
  public:
   explicit UcxPeer(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -127,7 +129,7 @@ class UcxPeer final : public BulkCarrier::Peer, public std::enable_shared_from_t
   Status connect(std::span<const std::byte> address);
   Result<std::shared_ptr<BulkCarrier::Memory>> open(std::span<const std::byte> key,
                                                     std::uint64_t address) override;
-  /// Ends what is under way with errors; nothing begins any more.
+  /// Ends operations in progress with errors; no new ones begin.
   void close();
 
   State& state() { return *state_; }
@@ -137,17 +139,18 @@ class UcxPeer final : public BulkCarrier::Peer, public std::enable_shared_from_t
   std::shared_ptr<State> state_;
 };
 
-/// The operations of one copy that have begun and not ended.
+/// The operations of one copy that are in progress.
 class Flights {
  public:
   explicit Flights(UcxPeer& peer) : peer_(peer), state_(peer.state()) {}
 
-  /// Calls `begin(endpoint)`, behind the lock and with room for it, and follows what it began.
+  /// Waits for room, calls `begin(endpoint)` under the lock, and tracks the operation that it
+  /// began.
   template <typename Begin>
   Status start(const std::function<bool()>& stop, Begin&& begin);
-  /// Waits until nothing is under way.
+  /// Waits until no operation is in progress.
   Status wait(const std::function<bool()>& stop);
-  /// The same whatever happens, if need be at the price of the endpoint.
+  /// Waits as wait() does, without failing; if need be, closes the endpoint.
   void end();
 
  private:
@@ -158,7 +161,7 @@ class Flights {
   UcxPeer& peer_;
   State& state_;
   std::vector<ucp::Outcome> flying_;
-  int idle_ = 0;  ///< How often in a row there was nothing to do.
+  int idle_ = 0;  ///< Consecutive polls without an event.
 };
 
 class UcxMemory final : public BulkCarrier::Memory {
@@ -188,7 +191,8 @@ class UcxMemory final : public BulkCarrier::Memory {
 
 Error stopped() { return {ErrorCode::cancelled, "the copy was cancelled"}; }
 
-/// UCX copies in progress(): yielding the core meanwhile costs a time slice of another thread.
+/// Yields the core only after many idle polls, or to threads that need the mutex: UCX copies in
+/// progress(), and each yield costs a time slice of another thread.
 void Flights::pause() {
   if (idle_ > idle_max || state_.waiting.load(std::memory_order_relaxed) > 0) {
     std::this_thread::yield();
@@ -205,7 +209,7 @@ Status Flights::add(ucp::Outcome outcome) {
   return state_.library->error(ErrorCode::io, "UCX could not copy", status);
 }
 
-/// Behind the lock.
+/// Polls the operations in progress, and removes those that have ended. The caller holds the lock.
 Status Flights::collect() {
   idle_ = state_.calls().progress(state_.worker) != 0 ? 0 : idle_ + 1;
   Status worst;
@@ -268,7 +272,8 @@ void Flights::end() {
 }
 
 Status UcxPeer::connect(std::span<const std::byte> address) {
-  // UCX reads as far as the address says: what lies behind a cut one is at least ours.
+  // UCX reads as many bytes as the address says: beyond a truncated address there must be memory of
+  // ours.
   std::vector<std::byte> padded(2 * carrier_address_bytes_max);
   std::copy(address.begin(), address.end(), padded.begin());
   ucp::EndpointParameters parameters;
@@ -277,7 +282,7 @@ Status UcxPeer::connect(std::span<const std::byte> address) {
                           ucp::EndpointParameters::has_error_handler;
   parameters.address = padded.data();
   parameters.error_mode = ucp::error_mode_peer;
-  parameters.error_handler = [](void*, ucp::Handle, ucp::Status) {};  // operations report it
+  parameters.error_handler = [](void*, ucp::Handle, ucp::Status) {};  // operations report the error
   const auto lock = state_->enter();
   const auto status = state_->calls().create_endpoint(state_->worker, &parameters, &endpoint);
   if (status == ucp::ok) return {};
@@ -340,7 +345,8 @@ Status UcxMemory::move_run(Flights& flights, std::byte* local, std::uint64_t rem
   return {};
 }
 
-/// A put that has ended has left this memory; a flush ends when it has arrived in the other one.
+/// Starts a flush: a put that has ended has left this memory; a flush ends when the bytes have
+/// arrived in the peer's.
 Status UcxMemory::flush(Flights& flights, const std::function<bool()>& stop) {
   const ucp::OperationParameters parameters;
   return flights.start(stop, [&](ucp::Handle endpoint) {
@@ -367,14 +373,15 @@ Status UcxMemory::move(const BulkCarrier::Movement& movement, const std::functio
   };
   bool broken = failed(status);
   if (write && !broken) {
-    // Also after a cancel: what has left this memory has arrived before the end is reported.
+    // This applies after a cancel, too: bytes that have left this memory have arrived before the
+    // end is reported.
     const auto late = Clock::now() + stop_patience;
     const Status flushed = flush(flights, [&] { return stop() && Clock::now() > late; });
     broken = !flushed;
     if (status) status = flushed;
   }
   if (status) status = flights.wait(stop);
-  // What failed may have left operations behind that still go on: with the endpoint they end.
+  // A failure may leave operations in progress: they end with the endpoint.
   if (broken || failed(status)) peer_->close();
   flights.end();
   return status;

@@ -1,4 +1,4 @@
-// UCX as a carrier of bytes: one-sided puts and gets, and nothing else of it.
+// UCX as a carrier of bytes, by one-sided puts and gets only.
 #pragma once
 
 #include <functional>
@@ -13,21 +13,22 @@ namespace tranship::fabric {
 
 /// UCX with only those transports that no stranger can reach. TCP is never among them, whatever
 /// UCX's environment variables and files say; nothing listens; there is no cache of registrations,
-/// so that the end of a Registration is the end of the card's access.
-/// Owns a context and a worker behind one mutex. Threads: all. Cost: opening takes some 40 ms; a
-/// copy is done by the calling thread, in parts of a MiB between which others have their turn.
+/// so that the card's access ends with its Registration.
+/// Owns a context and a worker behind one mutex. Threads: all. Cost: opening takes some 40 ms; the
+/// calling thread copies, in parts of 1 MiB, between which other threads have their turn.
 class UcxCarrier final : public BulkCarrier {
  public:
   enum class Reach {
     shared,  ///< Peers on this machine: posix, cma, self.
-    rdma,    ///< Peers on others, over InfiniBand or RoCE. Not tried on a card yet.
+    rdma,    ///< Peers on other machines, over InfiniBand or RoCE. Not tested on a card yet.
   };
   struct Options {
     Reach reach = Reach::shared;
     std::string library{};  ///< Path of libucp.so.0; empty: ucx_candidates().
   };
 
-  /// @error unsupported if UCX is not there, is too old, or has no such transport here
+  /// Opens a carrier.
+  /// @error unsupported if UCX is missing or too old, or has no such transport on this machine
   static Result<std::shared_ptr<UcxCarrier>> open(const Options& options);
   ~UcxCarrier() override;
 
@@ -39,7 +40,7 @@ class UcxCarrier final : public BulkCarrier {
   Result<std::shared_ptr<Peer>> connect(std::span<const std::byte> address) override;
   bool progress() override;
 
-  /// The path of the library that is in use.
+  /// Returns the path of the library that is in use.
   const std::string& library() const;
 
   struct State;

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* file_name = "libucp.so.0";
 constexpr const char* install_hint =
     "install it with: pip install 'tranship[ucx]', or set ucx_library to the path of libucp.so.0";
-/// Those that UCX handles: faults, and the one that starts its debugger.
+/// Signals that UCX handles: faults, and the one that starts its debugger.
 constexpr std::array kept_signals{SIGHUP, SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV};
 
 std::string path_of(void* function, const std::string& otherwise) {
@@ -121,7 +121,7 @@ std::vector<std::string> ucx_candidates(bool system_first) {
   std::vector<std::string> found;
   Dl_info own{};
   if (dladdr(reinterpret_cast<void*>(&ucx_candidates), &own) != 0 && own.dli_fname != nullptr) {
-    // The Python module lies in site-packages/tranship, the C library in its folder lib.
+    // The Python module lies in site-packages/tranship; the C library, in its folder lib.
     std::error_code failed;
     const auto folder = std::filesystem::absolute(own.dli_fname, failed).parent_path();
     for (const char* up : {"..", "../.."}) {
