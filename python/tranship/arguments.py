@@ -77,6 +77,8 @@ def check_seconds(name: str, value: Any) -> float:
     Raises:
         InvalidArgument: The value is not a number, or is "not a number".
     """
+    if type(value) is float and value == value:  # the usual case, at little cost
+        return value
     try:
         seconds = float(value) if not isinstance(value, str) else math.nan
     except (TypeError, ValueError):
