@@ -373,7 +373,6 @@ Status EmulatedGpus::fits(const char* side, const std::byte* address, std::int64
   if (found == ranges_.end()) return {};
   const auto left =
       found->second.bytes - static_cast<std::int64_t>(number_of(address) - found->first);
-  // Pinned memory may be the middle of a larger array, of which the rest is pageable.
   if (bytes <= left) return {};
   return Error{ErrorCode::invalid_argument,
                "a copy of " + std::to_string(bytes) + " bytes leaves the allocation at its " +
