@@ -51,7 +51,7 @@ def commands(fix: bool) -> list[tuple[str, list[list[str]]]]:
     ruff_format = [] if fix else ["--check"]
     lints = [
         ("clang-format", [[str(BIN / "clang-format"), *format_mode, *cpp_files()]]),
-        ("ruff", [[str(BIN / "ruff"), "check", *ruff_fix, "."]]),
+        ("ruff", [[str(BIN / "ruff"), "check", "--no-cache", *ruff_fix, "."]]),
         ("ruff format", [[str(BIN / "ruff"), "format", *ruff_format, "."]]),
         ("mypy", [[str(BIN / "mypy")]]),
         ("tidy", [[sys.executable, str(ROOT / "tools" / "tidy.py")]]),

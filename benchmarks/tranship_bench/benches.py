@@ -31,17 +31,21 @@ from . import (
     host,
     isometry,
     latency,
+    lists,
     network,
     remote,
 )
+from .gpu_shapes import gpu_shapes
 from .harness import Bench, MismatchError, Report, SkippedError
 from .isometry import measured, measured_priorities
 from .peer_death import peer_death
 from .planning import planning
 from .prediction import prediction
 from .remote_gpu import remote_gpu
+from .shapes import shapes
 from .staging import staging
 from .staging_clients import staging_clients
+from .staging_first_use import staging_first_use
 from .staging_questions import staging_questions
 from .staging_shock import staging_shock
 from .staging_workflow import staging_workflow
@@ -54,10 +58,12 @@ Simulate = Callable[..., None]
 BENCHES: dict[str, tuple[str, Body]] = {
     "contiguous": ("plain copies of 8 to 256 MiB, beside memcpy and NumPy", host.contiguous),
     "conversions": ("layouts converted on the way, beside memcpy and NumPy", host.conversions),
+    "shapes": ("conversions of random shapes, beside memcpy and NumPy", shapes),
     "process": ("256 MiB to and from another process, in the same layout or not", remote.process),
     "network": ("256 MiB and 8 B to another process over TCP, beside a socket", network.network),
     "peer-death": ("from the kill of a process to the error in its peer", peer_death),
     "pieces": ("8 MiB as 16,384 pieces to another process, beside NIXL", remote.pieces),
+    "lists": ("64 MiB in scattered pieces, within a process and to another one", lists.lists),
     "file": ("files read and written, in the same layout or transposed", disk.file),
     "three-hops": ("file to host to another process to its file", disk.three_hops),
     "small": ("4 KiB in a process, 8 B to another one", latency.small),
@@ -68,8 +74,13 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "gpu-link": ("host memory to a GPU and back, pinned and pageable", gpu.link),
     "gpu-launch": ("what a start costs beyond the driver's call", gpu.launch),
     "gpu-conversion": ("layouts converted inside a GPU, beside its copy", gpu.conversion),
+    "gpu-shapes": ("conversions of random shapes inside a GPU, beside PyTorch", gpu_shapes),
     "gpu-peer": ("a GPU to its neighbour, in the same layout or transposed", gpu.peer),
     "gpu-process": ("a GPU to and from another process's memories", gpu_process.process),
+    "gpu-lists": (
+        "64 MiB of a GPU in scattered pieces, within it and to another process",
+        lists.gpu_lists,
+    ),
     "gpu-lanes": ("host memory to one GPU over the links of all", gpu.lanes),
     "gpu-images": ("NHWC in pageable memory to NCHW on a GPU, and back", gpu.images),
     "gpu-file": ("files read and written from a GPU, beside the file alone", gpu_file.gpu_file),
@@ -110,6 +121,10 @@ BENCHES: dict[str, tuple[str, Body]] = {
         "requests a second that a staging server answers, by clients",
         staging_questions,
     ),
+    "staging-first-use": (
+        "first puts to a fresh staging server, beside later ones",
+        staging_first_use,
+    ),
     "staging-workflow": (
         "writers and readers of a staging service, processes, by DataSpaces-GPU's designs",
         staging_workflow,
@@ -127,7 +142,7 @@ SIMULATED: dict[str, tuple[str, Simulate]] = {
     for name, (words, _) in paper.BENCHES.items()
 }
 
-TAKE_OPTIONS = ("remote-gpu", "staging-workflow", "staging-shock")
+TAKE_OPTIONS = ("shapes", "gpu-shapes", "remote-gpu", "staging-workflow", "staging-shock")
 """Benchmarks with options of their own."""
 
 
@@ -158,8 +173,8 @@ def run(
         machine: Name of this machine in the lines; None: its cores and processor. For a simulated
             benchmark: machine profile; None: the paper's.
         report: Function that is called with each line as soon as it is measured.
-        options: Options of a benchmark in `TAKE_OPTIONS`: see `remote_gpu_options` and
-            `staging_workflow`.
+        options: Options of a benchmark in `TAKE_OPTIONS`: see `shapes`,
+            `remote_gpu_options` and `staging_workflow`.
 
     Returns:
         0, or 1 if data arrived changed, a copy failed, or a simulated result is not what is

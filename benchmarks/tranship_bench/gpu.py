@@ -7,6 +7,7 @@ the same run; `ratio` is the fraction of its rate that the engine reaches.
 from __future__ import annotations
 
 import functools
+import importlib
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +26,8 @@ MiB = 1 << 20
 SHORT_TIMES = 8
 """Number of copies in a row, where one copy would take less than a millisecond."""
 
+STARTS_AT_ONCE = 32
+
 Copy = tuple[int, int, int, int]
 """Addresses of source and target, bytes, and the GPU whose stream carries the copy."""
 
@@ -38,6 +41,20 @@ def gpu_engine(bench: Bench, needed: int = 1) -> Iterator[Engine]:
             raise SkippedError(f"needs {needed} GPUs, and {len(gpus)} can be used here")
         bench.conditions["gpus"] = f"{len(gpus)} x {gpus[0]}"
         yield engine
+
+
+def engine_is_emulated(engine: Engine) -> bool:
+    """Returns whether the GPUs are emulated in host memory, which PyTorch cannot take."""
+    return any(bool(gpu["emulated"]) for gpu in _core.list_gpus(engine._core)[0])
+
+
+def find_torch() -> Any:
+    """Returns PyTorch, or None where there is none, or none with a GPU."""
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        return None
+    return torch if torch.cuda.is_available() else None
 
 
 def address_of(array: Any) -> int:
@@ -391,3 +408,55 @@ def launch(bench: Bench) -> None:
         bench.emit("start of a copy", "cudaMemcpyAsync", 0, bare)
         bench.emit("start of a copy", "tranship", 0, ours, "cudaMemcpyAsync", ratio)
         bench.say(f"a start costs {more_s * 1e6:.2f} us more than the bare call")
+        launch_from_python(bench, engine)
+
+
+def launch_from_python(bench: Bench, engine: Engine) -> None:
+    """Measures the caller's time for copies inside a GPU in a stream, beside PyTorch's `copy_`.
+
+    64 KiB as they are, and turned: a float32 matrix of 128 x 128.
+    """
+    torch = None if engine_is_emulated(engine) else find_torch()
+    stream = 1 if torch is None else torch.cuda.current_stream()
+    source, target, last = (Side(engine, "device0", (128, 128), "f4") for _ in range(3))
+    data = random_bytes(65536)
+    source.write(data)
+    turned = np.ascontiguousarray(data.view("f4").reshape(128, 128).T).reshape(-1).view(np.uint8)
+
+    def wait() -> None:
+        engine.copy(source.array, last.array, stream=stream).wait(timeout=60)
+
+    for case, array, expected in (
+        ("start in a stream, from Python", source.array, data),
+        ("start in a stream, turned, from Python", source.array.transpose((1, 0)), turned),
+    ):
+        prepared = engine.prepare(array, target.array)
+        starts: dict[str, Callable[[], Any]] = {
+            "tranship": functools.partial(engine.copy, array, target.array, stream=stream),
+            "tranship prepared": functools.partial(prepared.start, stream=stream),
+        }
+        if torch is not None:
+            tensors = [torch.as_tensor(one.array, device="cuda") for one in (source, target)]
+            given = tensors[0] if array is source.array else tensors[0].t()
+            starts["tranship, tensors"] = functools.partial(
+                engine.copy, given, tensors[1], stream=stream
+            )
+            starts["PyTorch"] = functools.partial(tensors[1].copy_, given)
+        for name, start in starts.items():
+            target.spoil()
+            seconds = [caller_seconds(start, wait, bench.pick(640, 32)) for _ in range(8)]
+            if not same(target.read(), expected):
+                raise AssertionError(f"{name}: a copy arrived changed")
+            bench.emit(case, name, 0, seconds[1:], conditions={"timed": "python"})
+
+
+def caller_seconds(start: Callable[[], Any], wait: Callable[[], None], count: int) -> float:
+    """Returns the caller's seconds for one start; a full stream would make the caller wait."""
+    seconds = 0.0
+    for _ in range(0, count, STARTS_AT_ONCE):
+        begin = time.perf_counter()
+        for _ in range(STARTS_AT_ONCE):
+            start()
+        seconds += time.perf_counter() - begin
+        wait()
+    return seconds / count

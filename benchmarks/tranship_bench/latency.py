@@ -23,6 +23,7 @@ def small(bench: Bench) -> None:
     """Measures 4 KiB in this process and 8 B to another one."""
     with Engine() as engine:
         small_here(bench, engine)
+        many_here(bench, engine)
         with Other(engine) as other:
             small_there(bench, engine, other)
 
@@ -42,7 +43,9 @@ def small_here(bench: Bench, engine: Engine) -> None:
             {"timed": timed, "copies": count},
         )
 
-    samples: dict[str, list[float]] = {"tranship": [], "tranship from Python": [], "memcpy": []}
+    prepared = engine.prepare(source, target)
+    names = ("memcpy", "tranship", "tranship from Python", "tranship prepared, from Python")
+    samples: dict[str, list[float]] = {name: [] for name in names}
 
     def keeping(name: str, run: Callable[[], float]) -> Callable[[], float]:
         def kept() -> float:
@@ -55,15 +58,50 @@ def small_here(bench: Bench, engine: Engine) -> None:
         "memcpy": (lambda: _loops.time_memcpy(source, target, count), "core"),
         "tranship": (lambda: _loops.time_many(core, source, target, count), "core"),
         "tranship from Python": (each(lambda: engine.copy(source, target), count), "python"),
+        "tranship prepared, from Python": (each(prepared.start, count), "python"),
     }
     variants = [variant(name, keeping(name, run), timed) for name, (run, timed) in runs.items()]
     numpy_run = each(lambda: np.copyto(target, source), count)
     variants.append(variant("numpy", numpy_run, "python"))
     repetitions = bench.pick(15, 2)
     bench.measure("4 KiB in this process", variants, 4096, repetitions=repetitions, cold=False)
-    for name in ("tranship", "tranship from Python"):
+    for name in names[1:]:
         over = [a - b for a, b in zip(samples[name], samples["memcpy"], strict=True)][1:]
         bench.emit(f"4 KiB in this process, {name} over memcpy", "difference", 0, over)
+
+
+def many_here(bench: Bench, engine: Engine) -> None:
+    """Measures many short copies in this process, asked for together; seconds of each of them."""
+    count, rounds = bench.pick(1000, 20), bench.pick(20, 2)
+    source = random_bytes(count * 512).reshape(count, 512)
+    target = blank(source.size).reshape(source.shape)
+    pairs = list(zip(source, target, strict=True))
+    prepared = engine.prepare_all(pairs)
+
+    def by_numpy() -> None:
+        for one, other in pairs:
+            np.copyto(other, one)
+
+    ways: dict[str, Callable[[], object]] = {
+        "copy_all": lambda: engine.copy_all(pairs).wait(),
+        "tranship prepared": lambda: prepared.start().wait(),
+        "numpy": by_numpy,
+    }
+
+    def run(work: Callable[[], object]) -> Callable[[], float]:
+        timed = each(work, rounds)
+        return lambda: timed() / count
+
+    conditions = {"timed": "python", "pairs": count}
+    variants = [
+        Variant(
+            name, run(work), lambda: same(target, source), lambda: spoil(target), dict(conditions)
+        )
+        for name, work in ways.items()
+    ]
+    repetitions = bench.pick(15, 2)
+    case = f"{count} pairs of 512 B in this process, each"
+    bench.measure(case, variants, 0, repetitions=repetitions, cold=False)
 
 
 def each(work: Callable[[], object], count: int) -> Callable[[], float]:

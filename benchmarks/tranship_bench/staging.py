@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
@@ -44,14 +44,16 @@ def server(memory: int, servers: int = 1, kind: str = "host") -> Iterator[str]:
 
 
 @contextmanager
-def server_process(memory: int, servers: int = 1, kind: str = "host") -> Iterator[tuple[str, int]]:
+def server_process(
+    memory: int, servers: int = 1, kind: str = "host", options: Sequence[str] = ()
+) -> Iterator[tuple[str, int]]:
     """Starts servers of `memory` bytes each; yields the contact file and the first one's pid."""
     with tempfile.TemporaryDirectory() as folder:
         contact = os.path.join(folder, "staging.contact")
-        options = ["--contact", contact, "--memory", str(memory), "--versions", str(KEPT)]
-        options += ["--servers", str(servers), "--memory-kind", kind]
+        limits = ["--contact", contact, "--memory", str(memory), "--versions", str(KEPT)]
+        limits += ["--servers", str(servers), "--memory-kind", kind]
         process = subprocess.Popen(
-            [sys.executable, "-m", "tranship.cli", "serve", *options],
+            [sys.executable, "-m", "tranship.cli", "serve", *limits, *options],
             stdout=subprocess.PIPE,
             env=child_environment(),
         )

@@ -61,6 +61,9 @@ TARGETS = (
         "median of the conversions", "conversions", "median of the conv", "tranship", "ratio", 0.9
     ),
     Target("copies that coalesce, over contiguous", "conversions", "", "tranship", "ratio", 0.95),
+    Target("random shapes, least", "shapes", "least of all", "tranship", "ratio", 0.45),
+    Target("random shapes, tenth", "shapes", "tenth of all", "tranship", "ratio", 0.6),
+    Target("random shapes, median", "shapes", "median of all", "tranship", "ratio", 0.95),
     Target("to a plain array", "process", "same layout", "to a plain", "ratio", 0.55),
     Target("to a plain array, transposed", "process", "transposed", "to a plain", "ratio", 0.45),
     Target("to a shared array", "process", "same layout", "to a shared", "ratio", 0.9),

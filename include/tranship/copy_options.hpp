@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "array.hpp"
 #include "engine.h"
+#include "error.hpp"
 #include "event.hpp"
 #include "layout.hpp"
 
@@ -38,6 +40,37 @@ struct CopyPair {
 };
 
 namespace detail {
+
+inline std::vector<tranship_pair> c_pairs(std::span<const CopyPair> pairs) {
+  std::vector<tranship_pair> ends;
+  for (const CopyPair& pair : pairs) ends.push_back({pair.source->handle(), pair.target->handle()});
+  return ends;
+}
+
+/// @throws InvalidArgument for lists of different lengths
+inline tranship_pages c_pages(std::span<const std::int64_t> source,
+                              std::span<const std::int64_t> target) {
+  if (source.size() != target.size()) {
+    throw InvalidArgument("there are " + std::to_string(source.size()) + " source pages and " +
+                              std::to_string(target.size()) + " target pages",
+                          "give lists of the same length");
+  }
+  return {source.data(), target.data(), static_cast<std::int64_t>(source.size())};
+}
+
+/// @throws InvalidArgument for lists of different lengths
+inline tranship_pieces c_pieces(std::span<const std::int64_t> source_offsets,
+                                std::span<const std::int64_t> target_offsets,
+                                std::span<const std::int64_t> lengths) {
+  if (source_offsets.size() != lengths.size() || target_offsets.size() != lengths.size()) {
+    throw InvalidArgument("there are " + std::to_string(source_offsets.size()) +
+                              " source offsets, " + std::to_string(target_offsets.size()) +
+                              " target offsets and " + std::to_string(lengths.size()) + " lengths",
+                          "give as many of each");
+  }
+  return {source_offsets.data(), target_offsets.data(), lengths.data(),
+          static_cast<std::int64_t>(lengths.size())};
+}
 
 /// Calls `use` with the options as C has them, valid during the call.
 template <typename Use>

@@ -125,6 +125,81 @@ TRANSHIP_API tranship_code tranship_copy_pages(
     tranship_engine* engine, const tranship_instance* source, const tranship_instance* target,
     const tranship_pages* pages, const tranship_copy_options* options, tranship_event** event);
 
+/* Pieces to copy: ranges of bytes, counted from the first byte of each instance. */
+typedef struct tranship_pieces {
+  const int64_t* source_offsets; /* `count` offsets in the source */
+  const int64_t* target_offsets; /* `count` offsets in the target */
+  const int64_t* lengths;        /* bytes of each piece; 0 or more */
+  int64_t count;
+} tranship_pieces;
+
+/* Starts a copy of pieces: `lengths[k]` bytes at `source_offsets[k]` go to `target_offsets[k]`.
+ * Both instances fill one block of memory without gaps; their types do not matter. `options` may
+ * not have a region. Errors: as tranship_copy(); TRANSHIP_OUT_OF_RANGE for a piece outside its
+ * instance; TRANSHIP_INVALID_ARGUMENT for pieces that overlap in the target, and for one that reads
+ * what another writes. */
+TRANSHIP_API tranship_code tranship_copy_pieces(
+    tranship_engine* engine, const tranship_instance* source, const tranship_instance* target,
+    const tranship_pieces* pieces, const tranship_copy_options* options, tranship_event** event);
+
+/* A copy that was checked and planned once, to be started again and again. */
+typedef struct tranship_prepared tranship_prepared;
+
+/* Prepares what tranship_copy() would start. The instances may be freed; memory that the caller
+ * gave must stay valid until the last start has ended. May wait for a GPU. `options` may have
+ * neither a region nor events nor a stream, which belong to a start. Free the prepared copy.
+ * Errors: as tranship_copy(). */
+TRANSHIP_API tranship_code tranship_prepare(tranship_engine* engine,
+                                            const tranship_instance* source,
+                                            const tranship_instance* target,
+                                            const tranship_copy_options* options,
+                                            tranship_prepared** prepared);
+
+/* The same for tranship_copy_all(). Errors: as there. */
+TRANSHIP_API tranship_code tranship_prepare_all(tranship_engine* engine, const tranship_pair* pairs,
+                                                int64_t pair_count,
+                                                const tranship_copy_options* options,
+                                                tranship_prepared** prepared);
+
+/* The same for tranship_copy_pages(), whose lists are copied. Errors: as there. */
+TRANSHIP_API tranship_code tranship_prepare_pages(tranship_engine* engine,
+                                                  const tranship_instance* source,
+                                                  const tranship_instance* target,
+                                                  const tranship_pages* pages,
+                                                  const tranship_copy_options* options,
+                                                  tranship_prepared** prepared);
+
+/* The same for tranship_copy_pieces(), whose lists are copied. Errors: as there. */
+TRANSHIP_API tranship_code tranship_prepare_pieces(tranship_engine* engine,
+                                                   const tranship_instance* source,
+                                                   const tranship_instance* target,
+                                                   const tranship_pieces* pieces,
+                                                   const tranship_copy_options* options,
+                                                   tranship_prepared** prepared);
+
+/* Options of a start. Set `size`; other members that are zero mean the defaults. */
+typedef struct tranship_start_options {
+  size_t size;                     /* sizeof(tranship_start_options) */
+  const tranship_instance* source; /* another instance of the same extents, fields and layout in the
+                                      same memory; NULL: the prepared one */
+  const tranship_instance* target; /* the same; not for several pairs */
+  tranship_event* const* after;    /* as for a copy */
+  int64_t after_count;
+  void* stream; /* as for a copy */
+  int has_stream;
+} tranship_start_options;
+
+/* Starts a prepared copy, and writes the event of its end. Starts may overlap. options: NULL for
+ * the defaults. Free the event. Errors: TRANSHIP_INVALID_ARGUMENT for other instances that differ
+ * from the prepared ones, overlap or may only be read; TRANSHIP_NOT_FOUND and TRANSHIP_PEER_LOST
+ * for arrays of other processes. */
+TRANSHIP_API tranship_code tranship_start(const tranship_prepared* prepared,
+                                          const tranship_start_options* options,
+                                          tranship_event** event);
+
+/* Frees a prepared copy. Starts under way go on. NULL is ignored. */
+TRANSHIP_API void tranship_prepared_free(tranship_prepared* prepared);
+
 /* Waits for the end, and returns how the copy ended: TRANSHIP_TIMEOUT if it has not ended by then
  * (it goes on), TRANSHIP_CANCELLED, TRANSHIP_CLOSED, or what a channel or a peer failed with. */
 TRANSHIP_API tranship_code tranship_event_wait(const tranship_event* event, double timeout);

@@ -10,43 +10,18 @@
 
 #include "array.hpp"
 #include "copy_options.hpp"
+#include "end.hpp"
 #include "engine.h"
+#include "engine_options.hpp"
 #include "error.hpp"
 #include "event.hpp"
 #include "file.hpp"
 #include "layout.hpp"
 #include "peer.hpp"
 #include "plan.hpp"
+#include "prepared_copy.hpp"
 
 namespace tranship {
-
-/// How an engine is opened.
-struct EngineOptions {
-  /// Settings of `tranship config` by name, such as {"threads", "4"}. They override the variables
-  /// of the environment.
-  std::vector<std::pair<std::string, std::string>> settings{};
-  /// A file with the machine's profile as JSON. Empty: this machine's, which is measured once (some
-  /// four seconds) and kept.
-  std::string profile{};
-  /// A file to write, by which other processes find this engine. Empty: none.
-  std::string contact_file{};
-  /// Whether other processes may connect by Engine::contact() alone.
-  bool accept = false;
-  /// A file for the trace, written at close as Chrome trace JSON. Empty: none.
-  std::string trace_file{};
-};
-
-/// One end of a copy: an instance, or an array of the caller's. Made in the call alone.
-class End {
- public:
-  End(const Instance& instance) noexcept : instance_(&instance) {}
-  End(const Array& array) noexcept : array_(&array) {}
-
- private:
-  friend class Engine;
-  const Instance* instance_ = nullptr;
-  const Array* array_ = nullptr;
-};
 
 /// Owns worker threads, intermediate buffers and links to other processes. Any thread may call any
 /// member. The destructor closes it. Instances, events and peers may outlive it: their calls fail
@@ -159,9 +134,7 @@ class Engine {
   /// target may overlap the source of another pair; neither is checked.
   /// @throws as copy(), for any pair; then none of the copies goes on
   Event copy_all(std::span<const CopyPair> pairs, const CopyOptions& options = {}) const {
-    std::vector<tranship_pair> ends;
-    for (const CopyPair& pair : pairs)
-      ends.push_back({pair.source->handle(), pair.target->handle()});
+    const std::vector<tranship_pair> ends = detail::c_pairs(pairs);
     tranship_event* made = nullptr;
     detail::with_c(options, [&](const tranship_copy_options& given) {
       detail::check(tranship_copy_all(handle(), ends.data(), static_cast<std::int64_t>(ends.size()),
@@ -177,22 +150,71 @@ class Engine {
   Event copy_pages(End source, End target, std::span<const std::int64_t> source_pages,
                    std::span<const std::int64_t> target_pages,
                    const CopyOptions& options = {}) const {
-    if (source_pages.size() != target_pages.size()) {
-      throw InvalidArgument("there are " + std::to_string(source_pages.size()) +
-                                " source pages and " + std::to_string(target_pages.size()) +
-                                " target pages",
-                            "give lists of the same length");
-    }
+    const tranship_pages pages = detail::c_pages(source_pages, target_pages);
     const Held from = held(source, false);
     const Held to = held(target, true);
-    const tranship_pages pages{source_pages.data(), target_pages.data(),
-                               static_cast<std::int64_t>(source_pages.size())};
     tranship_event* made = nullptr;
     detail::with_c(options, [&](const tranship_copy_options& given) {
       detail::check(
           tranship_copy_pages(handle(), from.handle(), to.handle(), &pages, &given, &made));
     });
     return Event(made);
+  }
+
+  /// Starts a copy of pieces, which are ranges of bytes, counted from the first byte of each end:
+  /// lengths[k] bytes at source_offsets[k] go to target_offsets[k]. Both ends have no gaps.
+  /// @throws as copy_pages(), and InvalidArgument for pieces that overlap in the target
+  Event copy_pieces(End source, End target, std::span<const std::int64_t> source_offsets,
+                    std::span<const std::int64_t> target_offsets,
+                    std::span<const std::int64_t> lengths, const CopyOptions& options = {}) const {
+    const tranship_pieces pieces = detail::c_pieces(source_offsets, target_offsets, lengths);
+    const Held from = held(source, false);
+    const Held to = held(target, true);
+    tranship_event* made = nullptr;
+    detail::with_c(options, [&](const tranship_copy_options& given) {
+      detail::check(
+          tranship_copy_pieces(handle(), from.handle(), to.handle(), &pieces, &given, &made));
+    });
+    return Event(made);
+  }
+
+  /// Prepares what copy(), copy_all(), copy_pages() or copy_pieces() would start, to start it again
+  /// and again. May wait for a GPU. The options have neither a region nor events nor a stream.
+  /// @throws as those
+  PreparedCopy prepare(End source, End target, const CopyOptions& options = {}) const {
+    const Held from = held(source, false);
+    const Held to = held(target, true);
+    return prepared(options, [&](const tranship_copy_options& given, tranship_prepared** made) {
+      return tranship_prepare(handle(), from.handle(), to.handle(), &given, made);
+    });
+  }
+  PreparedCopy prepare_all(std::span<const CopyPair> pairs, const CopyOptions& options = {}) const {
+    const std::vector<tranship_pair> ends = detail::c_pairs(pairs);
+    return prepared(options, [&](const tranship_copy_options& given, tranship_prepared** made) {
+      return tranship_prepare_all(handle(), ends.data(), static_cast<std::int64_t>(ends.size()),
+                                  &given, made);
+    });
+  }
+  PreparedCopy prepare_pages(End source, End target, std::span<const std::int64_t> source_pages,
+                             std::span<const std::int64_t> target_pages,
+                             const CopyOptions& options = {}) const {
+    const tranship_pages pages = detail::c_pages(source_pages, target_pages);
+    const Held from = held(source, false);
+    const Held to = held(target, true);
+    return prepared(options, [&](const tranship_copy_options& given, tranship_prepared** made) {
+      return tranship_prepare_pages(handle(), from.handle(), to.handle(), &pages, &given, made);
+    });
+  }
+  PreparedCopy prepare_pieces(End source, End target, std::span<const std::int64_t> source_offsets,
+                              std::span<const std::int64_t> target_offsets,
+                              std::span<const std::int64_t> lengths,
+                              const CopyOptions& options = {}) const {
+    const tranship_pieces pieces = detail::c_pieces(source_offsets, target_offsets, lengths);
+    const Held from = held(source, false);
+    const Held to = held(target, true);
+    return prepared(options, [&](const tranship_copy_options& given, tranship_prepared** made) {
+      return tranship_prepare_pieces(handle(), from.handle(), to.handle(), &pieces, &given, made);
+    });
   }
 
   /// Returns the plan that copy() would follow, with what it would cost now.
@@ -253,6 +275,14 @@ class Engine {
     if (end.array_ == nullptr) return Held(end.instance_->handle());
     if (written) (void)end.array_->writable_c();
     return Held(instance(*end.array_));
+  }
+
+  template <typename Prepare>
+  static PreparedCopy prepared(const CopyOptions& options, const Prepare& prepare) {
+    tranship_prepared* made = nullptr;
+    detail::with_c(
+        options, [&](const tranship_copy_options& given) { detail::check(prepare(given, &made)); });
+    return PreparedCopy(made);
   }
 
   std::unique_ptr<tranship_engine, detail::Free<close_quietly>> handle_;

@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -20,6 +21,7 @@
 #include "channels/host/copy.hpp"
 #include "data/lowering.hpp"
 #include "data/slice.hpp"
+#include "numpy_array.hpp"
 
 namespace tranship::python {
 
@@ -48,7 +50,7 @@ Array strided_array(std::uintptr_t address, const std::vector<std::int64_t>& sha
   array.view = View::whole(unwrap(Mapping::make_strided(std::move(space), std::move(placed))));
   array.place.address = reinterpret_cast<std::byte*>(address);
   array.named = named;
-  array.name = "an array in host memory";
+  array.name = "a host array";
   return array;
 }
 
@@ -86,17 +88,17 @@ const char* type_name(const char* format, std::int64_t bytes) {
 /// A cache of the mappings of recent plain arrays: making a mapping costs more than a small copy.
 class MappingCache {
  public:
-  std::shared_ptr<const Mapping> find(const Py_buffer& buffer, const char* type) {
+  std::shared_ptr<const Mapping> find(const PlainArray& plain) {
 #if defined(Py_GIL_DISABLED)
     // The interpreter has no lock that guards the cache: a thread that finds it in use makes its
     // own mapping.
-    if (taken_.test_and_set(std::memory_order_acquire)) return make(key_of(buffer, type).first);
+    if (taken_.test_and_set(std::memory_order_acquire)) return make(key_of(plain).first);
     struct GiveBack {
       std::atomic_flag& taken;
       ~GiveBack() { taken.clear(std::memory_order_release); }
     } give_back{taken_};
 #endif
-    const auto [key, hash] = key_of(buffer, type);
+    const auto [key, hash] = key_of(plain);
     Entry& entry = entries_[(hash >> 32) % entries_.size()];
     if (!entry.mapping || !(entry.key == key)) entry = {key, make(key)};
     return entry.mapping;
@@ -106,7 +108,7 @@ class MappingCache {
   struct Key {
     int rank = 0;
     std::int64_t bytes = 0;
-    std::array<char, 8> type{};
+    std::array<char, 24> type{};  ///< of names such as "float8_e4m3b11fnuz"
     Point shape{};
     Point strides{};
     bool operator==(const Key&) const = default;
@@ -116,18 +118,18 @@ class MappingCache {
     std::shared_ptr<const Mapping> mapping;
   };
 
-  static std::pair<Key, std::uint64_t> key_of(const Py_buffer& buffer, const char* type) {
+  static std::pair<Key, std::uint64_t> key_of(const PlainArray& plain) {
     Key key{};
-    key.rank = buffer.ndim;
-    key.bytes = buffer.itemsize;
-    std::memcpy(key.type.data(), type, std::strlen(type));
-    std::uint64_t hash = static_cast<std::uint64_t>(buffer.ndim * 64 + buffer.itemsize);
-    for (int k = 0; k < buffer.ndim; ++k) {
+    key.rank = plain.rank;
+    key.bytes = plain.item_bytes;
+    std::memcpy(key.type.data(), plain.type, std::min(std::strlen(plain.type), std::size_t{23}));
+    std::uint64_t hash = static_cast<std::uint64_t>(plain.rank * 64 + plain.item_bytes);
+    for (int k = 0; k < plain.rank; ++k) {
       const auto index = static_cast<std::size_t>(k);
-      key.shape[index] = buffer.shape[k];
-      key.strides[index] = buffer.strides[k];
-      hash = (hash ^ static_cast<std::uint64_t>(buffer.shape[k])) * 0x9e3779b97f4a7c15u;
-      hash = (hash ^ static_cast<std::uint64_t>(buffer.strides[k])) * 0x9e3779b97f4a7c15u;
+      key.shape[index] = plain.shape[k];
+      key.strides[index] = plain.strides[k];
+      hash = (hash ^ static_cast<std::uint64_t>(plain.shape[k])) * 0x9e3779b97f4a7c15u;
+      hash = (hash ^ static_cast<std::uint64_t>(plain.strides[k])) * 0x9e3779b97f4a7c15u;
     }
     return {key, hash};
   }
@@ -148,30 +150,96 @@ class MappingCache {
 #endif
 };
 
+}  // namespace
+
+std::shared_ptr<const Mapping> cached_mapping(const PlainArray& plain) {
+  // Guarded by the interpreter's lock, where there is one. The cache is never destroyed, since
+  // threads may still use it while the program ends.
+  static MappingCache& cache = *new MappingCache;
+  return cache.find(plain);
+}
+
+namespace {
+
 PyTypeObject* numpy_array = nullptr;
+bool numpy_fields_known = false;
+
+/// An element type whose name the buffer protocol has told. A dtype is never changed.
+struct NumpyType {
+  PyObject* dtype = nullptr;  ///< owned, so that its address is not given to another one
+  const char* name = nullptr;
+  std::int64_t bytes = 0;
+};
+
+/// Returns where the thread remembers a type of this address.
+NumpyType& remembered(const PyObject* dtype) {
+  thread_local std::array<NumpyType, 16> types;
+  return types[reinterpret_cast<std::uintptr_t>(dtype) / alignof(std::max_align_t) % types.size()];
+}
+
+void remember(PyObject* dtype, const char* name, std::int64_t bytes) {
+  NumpyType& type = remembered(dtype);
+  Py_INCREF(dtype);
+  Py_XDECREF(std::exchange(type, {dtype, name, bytes}).dtype);
+}
+
+const NumpyArray& fields_of(nb::handle array) {
+  return *reinterpret_cast<const NumpyArray*>(array.ptr());
+}
+
+/// Makes an array from NumPy's, if its element type is remembered.
+bool from_numpy(const NumpyArray& numpy, nb::handle object, Array& array, Hold held) {
+  const NumpyType& type = remembered(numpy.type);
+  if (type.dtype != numpy.type || numpy.rank > dimensions_max) return false;
+  array.view =
+      View::whole(cached_mapping({type.name, type.bytes, numpy.rank, numpy.shape, numpy.strides}));
+  array.place.address = reinterpret_cast<std::byte*>(numpy.data);
+  array.writable = numpy.writable();
+  array.name = "a host array";
+  if (held != Hold::nothing) array.owner = keep(object);
+  return true;
+}
+
+/// Returns whether this NumPy keeps the fields of an array where they are expected.
+bool check_fields(nb::handle array) {
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(array.ptr(), &buffer, PyBUF_STRIDES) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  const NumpyArray& numpy = fields_of(array);
+  const bool same = numpy.data == buffer.buf && numpy.rank == buffer.ndim &&
+                    std::equal(buffer.shape, buffer.shape + buffer.ndim, numpy.shape) &&
+                    std::equal(buffer.strides, buffer.strides + buffer.ndim, numpy.strides) &&
+                    nb::object(array.attr("dtype")).ptr() == numpy.type &&
+                    numpy.writable() == (buffer.readonly == 0);
+  PyBuffer_Release(&buffer);
+  return same;
+}
 
 /// Makes an array from the buffer protocol. Returns false if Python code must interpret the type.
-bool from_buffer(nb::handle object, Array& array, bool borrowed) {
+bool from_buffer(nb::handle object, Array& array, Hold held) {
   Py_buffer buffer;
   if (PyObject_GetBuffer(object.ptr(), &buffer, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
     PyErr_Clear();
     return false;
   }
   const char* type = type_name(buffer.format, buffer.itemsize);
-  const bool usable = type != nullptr && buffer.ndim <= dimensions_max;
+  // NumPy's scalars of dates describe their buffers in part.
+  const bool whole = buffer.ndim == 0 || (buffer.shape != nullptr && buffer.strides != nullptr);
+  const bool usable = type != nullptr && whole && buffer.ndim <= dimensions_max;
   if (usable) {
-    // Guarded by the interpreter's lock, where there is one. The cache is never destroyed, since
-    // threads may still use it while the program ends.
-    static MappingCache& cache = *new MappingCache;
-    array.view = View::whole(cache.find(buffer, type));
+    array.view = View::whole(
+        cached_mapping({type, buffer.itemsize, buffer.ndim, buffer.shape, buffer.strides}));
     array.place.address = static_cast<std::byte*>(buffer.buf);
     array.writable = !buffer.readonly;
-    array.name = "an array in host memory";
+    array.name = "a host array";
     if (!PyObject_TypeCheck(object.ptr(), numpy_array)) {
       array.owner = keep(buffer);
       return true;
     }
-    if (!borrowed) array.owner = keep(object);
+    if (numpy_fields_known) remember(fields_of(object).type, type, buffer.itemsize);
+    if (held != Hold::nothing) array.owner = keep(object);
   }
   PyBuffer_Release(&buffer);
   return usable;
@@ -189,16 +257,6 @@ bool has_more_than_buffer(nb::handle object) {
   return PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "mask") != 0;
 }
 
-Array find_array(nb::handle object, bool writable, bool borrowed) {
-  if (nb::isinstance<Array>(object)) return nb::cast<Array>(object);
-  Array array;
-  const bool plain = PyObject_CheckBuffer(object.ptr()) != 0 && !has_more_than_buffer(object);
-  if (plain && from_buffer(object, array, borrowed)) return array;
-  nb::object converted =
-      nb::module_::import_("tranship.arrays").attr("to_core")(nb::borrow(object), writable);
-  return nb::cast<Array>(converted);
-}
-
 Array instance(nb::handle memory, const Extents& extents, const Fields& fields,
                const std::string& layout, std::int64_t offset) {
   auto mapping = mapping_of(extents, fields, layout);
@@ -213,7 +271,7 @@ Array instance(nb::handle memory, const Extents& extents, const Fields& fields,
   array.place.address = static_cast<std::byte*>(buffer.buf) + offset;
   array.writable = !buffer.readonly;
   array.named = true;
-  array.name = "an instance in host memory";
+  array.name = "an instance";
   array.owner = keep(buffer);
   const std::int64_t bytes = buffer.len;
   if (offset < 0 || bytes - offset < mapping->end_bytes()) {
@@ -435,22 +493,64 @@ nb::list lowered(nb::handle source, nb::handle target) {
 }  // namespace
 
 void prepare_arrays() {
-  nb::object type = nb::module_::import_("numpy").attr("ndarray");
+  const nb::module_ numpy = nb::module_::import_("numpy");
+  nb::object type = numpy.attr("ndarray");
   numpy_array = reinterpret_cast<PyTypeObject*>(type.release().ptr());
+  nb::object array = numpy.attr("zeros")(nb::make_tuple(2, 3, 5)).attr("T");
+  numpy_fields_known = check_fields(array);
+  array.attr("flags").attr("writeable") = false;
+  numpy_fields_known = numpy_fields_known && check_fields(array);
 }
 
-Array array_of(nb::handle object, bool writable) { return find_array(object, writable, false); }
-
-Array borrowed_array_of(nb::handle object, bool writable) {
-  return find_array(object, writable, true);
+const NumpyArray* plain_numpy(nb::handle object) {
+  const bool plain = Py_TYPE(object.ptr()) == numpy_array && numpy_fields_known;
+  return plain ? &fields_of(object) : nullptr;
 }
 
-CopyPair pair_of(nb::handle pair) {
+namespace {
+
+/// Whether the object is an array of this package, which holds the core's form.
+bool is_core_array(nb::handle object) {
+  // Not initialised in place: an import lets other threads run, which would wait for it.
+  static std::atomic<PyObject*> known{nullptr};
+  PyObject* base = known.load(std::memory_order_acquire);
+  if (base == nullptr) {
+    nb::object found = nb::module_::import_("tranship.arrays.core_array").attr("CoreArray");
+    base = found.release().ptr();
+    known.store(base, std::memory_order_release);
+  }
+  return PyType_IsSubtype(Py_TYPE(object.ptr()), reinterpret_cast<PyTypeObject*>(base)) != 0;
+}
+
+nb::object core_of(nb::handle object) {
+  static PyObject* const name = PyUnicode_InternFromString("_core");
+  PyObject* core = PyObject_GetAttr(object.ptr(), name);
+  if (core == nullptr) throw nb::python_error();
+  return nb::steal(core);
+}
+
+}  // namespace
+
+Array array_of(nb::handle object, bool writable, Hold held) {
+  Array array;
+  const NumpyArray* numpy = plain_numpy(object);
+  if (numpy != nullptr && from_numpy(*numpy, object, array, held)) return array;
+  if (nb::isinstance<Array>(object)) return nb::cast<Array>(object);
+  if (is_core_array(object)) return nb::cast<Array>(core_of(object));
+  const bool plain = PyObject_CheckBuffer(object.ptr()) != 0 && !has_more_than_buffer(object);
+  if (plain && from_buffer(object, array, held)) return array;
+  if (!plain && from_exchange_table(object, writable, held, array)) return array;
+  nb::object converted =
+      nb::module_::import_("tranship.arrays").attr("to_core")(nb::borrow(object), writable);
+  return nb::cast<Array>(converted);
+}
+
+CopyPair pair_of(nb::handle pair, Hold held) {
   if (!nb::isinstance<nb::sequence>(pair) || nb::len(pair) != 2) {
     raise({ErrorCode::invalid_argument, "a copy of the list is not a pair",
            "give pairs (source, target)"});
   }
-  return {array_of(nb::object(pair[0]), false), array_of(nb::object(pair[1]), true)};
+  return {array_of(nb::object(pair[0]), false, held), array_of(nb::object(pair[1]), true, held)};
 }
 
 void bind_arrays(nb::module_& module) {

@@ -54,21 +54,43 @@ using Fields = std::vector<std::tuple<std::string, std::string, std::int64_t>>;
 std::shared_ptr<const Mapping> mapping_of(const Extents& extents, const Fields& fields,
                                           const std::string& layout);
 
+/// A dense or strided array of one field. The pointers are the caller's.
+struct PlainArray {
+  const char* type = nullptr;  ///< NumPy's name, or that of ml_dtypes; up to 23 characters
+  std::int64_t item_bytes = 0;
+  int rank = 0;  ///< at most dimensions_max
+  const std::int64_t* shape = nullptr;
+  const std::int64_t* strides = nullptr;  ///< bytes
+};
+
+/// Returns the mapping of a plain array, from a cache of recent ones. The caller holds the
+/// interpreter's lock.
+std::shared_ptr<const Mapping> cached_mapping(const PlainArray& plain);
+
+/// What an array keeps of the Python object that it was made from.
+enum class Hold {
+  nothing,  ///< the caller holds the object: a NumPy array or a tensor gets no owner
+  object,
+  memory,  ///< what the object refers to now, also if it takes other memory later
+};
+
+/// Makes an array from a tensor whose type has DLPack's C exchange table, without a call of Python
+/// code that makes a capsule. Returns false, without a Python exception, if there is no table or
+/// if the tensor needs the checks of tranship.arrays.to_core, which names what is wrong with it.
+/// writable: Whether the array becomes a target.
+bool from_exchange_table(nb::handle object, bool writable, Hold held, Array& array);
+
 /// Returns the array in a Python object: one of this module, one with the buffer protocol, or one
 /// that tranship.arrays.to_core converts (structured types, DLPack). The result keeps its memory: a
 /// NumPy array by a reference, since NumPy does not resize an array that has several; any other
 /// buffer by keeping it exported.
-Array array_of(nb::handle object, bool writable);
-
-/// Returns the array in a Python object, valid as long as the caller holds the object: a NumPy
-/// array gets no owner.
-Array borrowed_array_of(nb::handle object, bool writable);
+Array array_of(nb::handle object, bool writable, Hold held = Hold::object);
 
 /// An iterable of tuples (source, target).
 using Pairs = nb::typed<nb::iterable, nb::typed<nb::tuple, nb::object, nb::object>>;
 
 /// Returns the two arrays of a tuple (source, target).
-CopyPair pair_of(nb::handle pair);
+CopyPair pair_of(nb::handle pair, Hold held = Hold::object);
 
 /// Fields, as names, types, sizes in bytes and offsets in bytes.
 using PlacedFields = std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>;
@@ -117,6 +139,7 @@ void bind_device_memory(nb::module_& module);
 void bind_engine(nb::module_& module);
 void bind_engine_functions(nb::module_& module);
 void bind_planning(nb::module_& module);
+void bind_prepared(nb::module_& module);
 void bind_processes(nb::module_& module);
 void bind_simulation(nb::module_& module);
 void bind_staging(nb::module_& module);

@@ -61,15 +61,25 @@ std::string type_name(const nb::dlpack::dtype& type, std::int64_t bytes) {
   return "V" + size;
 }
 
-std::vector<std::int64_t> strides_of(const nb::dlpack::dltensor& tensor, std::int64_t bytes) {
-  std::vector<std::int64_t> strides(static_cast<std::size_t>(tensor.ndim));
+/// Returns the view of a tensor of at most dimensions_max dimensions.
+View view_of(const nb::dlpack::dltensor& tensor, std::int64_t bytes) {
+  std::array<std::int64_t, dimensions_max> strides{};
   std::int64_t dense = bytes;
   for (int k = tensor.ndim - 1; k >= 0; --k) {
     strides[static_cast<std::size_t>(k)] =
         tensor.strides != nullptr ? tensor.strides[k] * bytes : dense;
     dense *= tensor.shape[k];
   }
-  return strides;
+  const std::string type = type_name(tensor.dtype, bytes);
+  return View::whole(
+      cached_mapping({type.c_str(), bytes, tensor.ndim, tensor.shape, strides.data()}));
+}
+
+/// Returns whether the CUDA array interface has the type: libraries hand over other types through
+/// DLPack alone, whose tensors name a stream.
+bool has_stream_of_its_own(const nb::dlpack::dtype& type) {
+  return static_cast<nb::dlpack::dtype_code>(type.code) == nb::dlpack::dtype_code::Bfloat ||
+         type.code > 6;
 }
 
 Array array_of_tensor(const nb::dlpack::dltensor& tensor, bool writable,
@@ -80,11 +90,16 @@ Array array_of_tensor(const nb::dlpack::dltensor& tensor, bool writable,
            "the tensor's elements have " + std::to_string(bits) + " bits",
            "give one whose elements are whole bytes"});
   }
-  const std::vector<std::int64_t> shape(tensor.shape, tensor.shape + tensor.ndim);
-  const auto address = reinterpret_cast<std::uintptr_t>(tensor.data) +
-                       static_cast<std::uintptr_t>(tensor.byte_offset);
-  Array array = strided_array(address, shape, strides_of(tensor, bits / 8),
-                              {{"f0", type_name(tensor.dtype, bits / 8), bits / 8, 0}});
+  if (tensor.ndim > dimensions_max) {
+    raise({ErrorCode::invalid_argument,
+           "the tensor has " + std::to_string(tensor.ndim) + " dimensions, and arrays have up to " +
+               std::to_string(dimensions_max),
+           "join some of them (reshape)"});
+  }
+  Array array;
+  array.view = view_of(tensor, bits / 8);
+  array.place.address = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  array.name = "a host array";
   array.writable = writable;
   array.owner = std::move(owner);
   switch (tensor.device.device_type) {
@@ -144,7 +159,112 @@ Array from_dlpack(nb::handle capsule) {
          "call it once a copy"});
 }
 
+/// DLPack's C exchange table (version 1.2 of the standard and later), which defines its layout.
+struct ExchangeTable {
+  std::uint32_t major = 0;
+  std::uint32_t minor = 0;
+  ExchangeTable* previous = nullptr;
+  int (*allocate)(void*, void**, void*, void (*)(void*, const char*, const char*)) = nullptr;
+  int (*to_managed)(void* object, VersionedTensor** tensor) = nullptr;
+  int (*from_managed)(VersionedTensor* tensor, void** object) = nullptr;
+  int (*to_tensor)(void* object, nb::dlpack::dltensor* tensor) = nullptr;  ///< may be null
+  int (*current_stream)(std::int32_t device_type, std::int32_t device, void** stream) = nullptr;
+};
+
+/// Returns the exchange table of a type in a version that is understood, or null.
+const ExchangeTable* table_of(PyTypeObject* type) {
+  static PyObject* const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+  const nb::object capsule = nb::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
+  if (!capsule.is_valid()) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  constexpr const char* capsule_name = "dlpack_exchange_api";
+  if (PyCapsule_IsValid(capsule.ptr(), capsule_name) == 0) return nullptr;
+  const auto* table =
+      static_cast<const ExchangeTable*>(PyCapsule_GetPointer(capsule.ptr(), capsule_name));
+  while (table != nullptr && table->major > 1) table = table->previous;
+  return table != nullptr && table->major == 1 ? table : nullptr;
+}
+
+/// Returns whether a tensor says by itself that its memory does not hold all that it means, or that
+/// its library refuses to hand it over: it requires a gradient, or is conjugated or negated when it
+/// is read. The tensor's library defines what it has of these.
+bool needs_checks(nb::handle object) {
+  static PyObject* const gradient = PyUnicode_InternFromString("requires_grad");
+  static const std::array<PyObject*, 2> lazy{PyUnicode_InternFromString("is_conj"),
+                                             PyUnicode_InternFromString("is_neg")};
+  const nb::object required = nb::steal(PyObject_GetAttr(object.ptr(), gradient));
+  if (!required.is_valid()) {
+    PyErr_Clear();
+  } else if (required.ptr() != Py_False) {
+    return true;
+  }
+  for (PyObject* name : lazy) {
+    const nb::object answer = nb::steal(PyObject_CallMethodNoArgs(object.ptr(), name));
+    if (!answer.is_valid()) {
+      PyErr_Clear();
+    } else if (answer.ptr() != Py_False) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Reads a tensor through its table: with its flags, for a target, and with its memory, if that is
+/// asked for; another without an allocation. Returns false, without a Python exception, if the
+/// library refuses.
+bool read_tensor(const ExchangeTable& table, nb::handle object, bool writable, Hold held,
+                 nb::dlpack::dltensor& tensor, std::shared_ptr<void>& owner) {
+  if (!writable && held != Hold::memory && table.to_tensor != nullptr) {
+    if (table.to_tensor(object.ptr(), &tensor) == 0) return true;
+    PyErr_Clear();
+    return false;
+  }
+  VersionedTensor* managed = nullptr;
+  if (table.to_managed == nullptr || table.to_managed(object.ptr(), &managed) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  owner = hold(std::make_unique<KeptTensor<VersionedTensor>>(managed), managed);
+  tensor = managed->tensor;
+  return managed->major == 1 && !(writable && (managed->flags & flag_read_only) != 0);
+}
+
 }  // namespace
+
+bool from_exchange_table(nb::handle object, bool writable, Hold held, Array& array) {
+  const ExchangeTable* table = table_of(Py_TYPE(object.ptr()));
+  if (table == nullptr || needs_checks(object)) return false;
+  nb::dlpack::dltensor tensor{};
+  std::shared_ptr<void> owner;
+  if (!read_tensor(*table, object, writable, held, tensor, owner)) return false;
+  const std::int32_t where = tensor.device.device_type;
+  const std::int64_t bits = std::int64_t{tensor.dtype.bits} * tensor.dtype.lanes;
+  const bool usable = (where == on_cpu || where == on_cuda || where == on_cuda_host) && bits >= 8 &&
+                      bits % 8 == 0 && tensor.ndim <= dimensions_max;
+  if (!usable) return false;
+  array.view = view_of(tensor, bits / 8);
+  const bool empty = array.view.points() == 0;
+  if (tensor.data == nullptr && !empty) return false;  // it has no memory of its own
+  array.place.address = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  array.writable = writable;
+  array.name = "a host array";
+  array.owner = std::move(owner);
+  if (!array.owner && held != Hold::nothing) array.owner = keep(object);
+  if (where != on_cuda || empty) return true;
+  array.memory_kind = MemoryKind::device;
+  array.device = tensor.device.device_id;
+  array.name = "a GPU array";
+  if (!has_stream_of_its_own(tensor.dtype) || table->current_stream == nullptr) return true;
+  void* stream = nullptr;
+  if (table->current_stream(where, array.device, &stream) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  array.stream = stream == nullptr ? 1 : reinterpret_cast<std::uintptr_t>(stream);
+  return true;
+}
 
 Array placed(const Array& array, const std::string& where, int device,
              std::optional<std::uintptr_t> stream) {
@@ -152,9 +272,9 @@ Array placed(const Array& array, const std::string& where, int device,
   moved.memory_kind = unwrap(memory_kind_from(where));
   moved.device = device;
   moved.stream = stream;
-  moved.name = where == "device"   ? "an array on a GPU"
-               : where == "pinned" ? "an array in pinned memory"
-                                   : "an array in host memory";
+  moved.name = where == "device"   ? "a GPU array"
+               : where == "pinned" ? "a pinned array"
+                                   : "a host array";
   return moved;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "bindings.hpp"
 #include "engine/gpu_side.hpp"
@@ -186,36 +187,65 @@ std::optional<std::uintptr_t> integer(nb::handle object) {
   return value;
 }
 
-/// Returns the stream handle in an object of PyTorch (cuda_stream), CuPy (ptr) or cuda.core
-/// (__cuda_stream__).
-std::optional<std::uintptr_t> handle_in(nb::handle object) {
-  if (nb::hasattr(object, "__cuda_stream__")) {
-    const nb::object pair = object.attr("__cuda_stream__")();
-    return integer(nb::object(pair[1]));
+/// The attributes in which an object holds a stream. Looking for those that it lacks costs more
+/// than the start of a prepared copy.
+struct StreamType {
+  PyObject* type = nullptr;
+  const char* handle = nullptr;  ///< null: the object is no stream
+  const char* device = nullptr;  ///< null: it does not say
+};
+
+StreamType stream_type_of(nb::handle object) {
+  StreamType found{object.type().inc_ref().ptr(), nullptr, nullptr};
+  for (const char* name : {"ptr", "cuda_stream", "__cuda_stream__"}) {
+    if (nb::hasattr(object, name)) found.handle = name;
   }
-  for (const char* name : {"cuda_stream", "ptr"}) {
-    if (nb::hasattr(object, name)) return integer(nb::object(object.attr(name)));
+  for (const char* name : {"device_id", "device_index"}) {
+    if (nb::hasattr(object, name)) found.device = name;
   }
-  return {};
+  return found;
 }
 
-int device_in(nb::handle object) {
-  for (const char* name : {"device_index", "device_id"}) {
-    if (!nb::hasattr(object, name)) continue;
-    const auto device = integer(nb::object(object.attr(name)));
-    if (device) return static_cast<int>(*device);
+/// Returns an attribute, or a null object.
+nb::object attribute(nb::handle object, const char* name) {
+  nb::object found = nb::steal(PyObject_GetAttrString(object.ptr(), name));
+  if (!found.is_valid()) PyErr_Clear();
+  return found;
+}
+
+/// Returns the stream in an object of PyTorch (cuda_stream), CuPy (ptr) or cuda.core
+/// (__cuda_stream__).
+std::optional<CallerStream> stream_in_object(nb::handle object) {
+  // Each thread keeps the last type for ever: a thread may outlive the interpreter.
+  thread_local StreamType last;
+  StreamType known = last;  // a copy, since attributes may run any code
+  nb::object held;
+  if (known.handle != nullptr && known.type == object.type().ptr()) {
+    held = attribute(object, known.handle);
   }
-  return -1;
+  if (!held.is_valid()) {
+    known = stream_type_of(object);
+    Py_XDECREF(std::exchange(last, known).type);
+    if (known.handle == nullptr) return {};
+    held = object.attr(known.handle);
+  }
+  if (known.handle[0] == '_') held = held()[1];
+  const auto handle = integer(held);
+  if (!handle) return {};
+  const nb::object number =
+      known.device != nullptr ? attribute(object, known.device) : nb::object();
+  const auto device = number.is_valid() ? integer(number) : std::nullopt;
+  return CallerStream{*handle, device ? static_cast<int>(*device) : -1};
 }
 
 }  // namespace
 
 std::optional<CallerStream> stream_in(nb::handle object) {
   const auto number = integer(object);
-  const auto handle = number ? number : handle_in(object);
-  if (!handle) return {};
+  auto stream = number ? std::optional(CallerStream{*number, -1}) : stream_in_object(object);
   // The null stream is the legacy default stream.
-  return CallerStream{*handle == 0 ? legacy_stream : *handle, number ? -1 : device_in(object)};
+  if (stream && stream->handle == 0) stream->handle = legacy_stream;
+  return stream;
 }
 
 Result<std::optional<std::uintptr_t>> joined(const Engine& engine, const Streams& given,

@@ -1,5 +1,4 @@
 // Python classes of the engine, its events and its plans.
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -13,38 +12,21 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "bindings.hpp"
+#include "copies.hpp"
 #include "engine/processes.hpp"
+#include "plain_copies.hpp"
 
 namespace tranship::python {
 namespace {
 
-/// A plan and the engine, whose profile describes the plan's channels.
-struct BoundPlan {
-  std::shared_ptr<const Plan> plan;
-  std::shared_ptr<Engine> engine;
-
-  const Profile& profile() const { return engine->profile(); }
-};
-
-/// An event and its engine, whose profile is needed to describe the event's plan.
-struct BoundEvent {
-  Event event;
-  std::shared_ptr<Engine> engine;
-};
-
 const char* read_environment(const char* name) { return std::getenv(name); }
 
-/// One entry of a region: a dimension's name and its half-open range.
-struct NamedRange {
-  std::string name;
-  std::int64_t low = 0;
-  std::int64_t high = 0;
-};
+}  // namespace
 
-std::vector<NamedRange> ranges_of(nb::handle region) {
+Region region_of(nb::handle region) {
+  if (region.is_none()) return {};
   try {
-    std::vector<NamedRange> ranges;
+    Region ranges;
     for (nb::handle item : region.attr("items")()) {
       const nb::object range = item[1];
       if (nb::len(range) != 2) throw nb::value_error("two bounds");
@@ -58,9 +40,11 @@ std::vector<NamedRange> ranges_of(nb::handle region) {
   }
 }
 
-/// Restricts both arrays to the same named ranges.
-void apply_region(Array& array, nb::handle region, const View& names) {
-  for (const NamedRange& range : ranges_of(region)) {
+namespace {
+
+/// Restricts an array to ranges of dimensions that have the names of `names`.
+void apply_region(Array& array, const Region& region, const View& names) {
+  for (const NamedRange& range : region) {
     const std::string& name = range.name;
     const std::int64_t low = range.low;
     const std::int64_t high = range.high;
@@ -86,6 +70,16 @@ void apply_region(Array& array, nb::handle region, const View& names) {
   }
 }
 
+}  // namespace
+
+void apply_region(CopyPair& ends, const Region& region) {
+  if (region.empty()) return;
+  // A plain array's dimensions, and thus the region, match the other array's by position.
+  const View names = ends.source.named ? ends.source.view : ends.target.view;
+  apply_region(ends.source, region, names);
+  apply_region(ends.target, region, ends.target.named ? ends.target.view : names);
+}
+
 CopyOptions copy_options(int priority, const std::string& planner, std::int64_t buffer_bytes) {
   CopyOptions options;
   options.priority = priority;
@@ -99,23 +93,16 @@ CopyOptions copy_options(int priority, const std::string& planner, std::int64_t 
   return options;
 }
 
-/// The events and streams that a copy starts after.
-struct Before {
-  std::vector<Event> events;
-  Streams streams;
-
-  /// Adds an event or a GPU library's stream. Returns false if `object` is neither.
-  bool add(nb::handle object) {
-    if (nb::isinstance<BoundEvent>(object)) {
-      events.push_back(nb::cast<const BoundEvent&>(object).event);
-      return true;
-    }
-    if (PyLong_Check(object.ptr())) return false;
-    const auto stream = stream_in(object);
-    if (stream) streams.others.push_back(*stream);
-    return stream.has_value();
+bool Before::add(nb::handle object) {
+  if (nb::isinstance<BoundEvent>(object)) {
+    events.push_back(nb::cast<const BoundEvent&>(object).event);
+    return true;
   }
-};
+  if (PyLong_Check(object.ptr())) return false;
+  const auto stream = stream_in(object);
+  if (stream) streams.others.push_back(*stream);
+  return stream.has_value();
+}
 
 Before before_of(nb::handle after, nb::handle stream) {
   Before before;
@@ -143,8 +130,6 @@ Before before_of(nb::handle after, nb::handle stream) {
   return before;
 }
 
-}  // namespace
-
 std::vector<Event> events_of(nb::handle after) {
   if (after.is_none()) return {};
   if (nb::isinstance<BoundEvent>(after)) return {nb::cast<const BoundEvent&>(after).event};
@@ -159,28 +144,19 @@ std::vector<Event> events_of(nb::handle after) {
   return events;
 }
 
-namespace {
+void own(CopyPair& ends, nb::handle source, nb::handle target) {
+  if (!ends.source.owner) ends.source.owner = keep(source);
+  if (!ends.target.owner) ends.target.owner = keep(target);
+}
 
-/// Largest copy, in bytes, that runs with the interpreter's lock held if it stays in this process's
-/// memory: up to this size a copy takes less time than releasing the lock and taking it again.
-constexpr std::int64_t small_bytes = 64 << 10;
+namespace {
 
 /// Returns the two arrays of a copy, both restricted to the region; without owners where the caller
 /// holds NumPy arrays.
 CopyPair borrowed_ends_of(nb::handle source, nb::handle target, nb::handle region) {
-  CopyPair ends{borrowed_array_of(source, false), borrowed_array_of(target, true)};
-  if (region.is_none()) return ends;
-  // A plain array's dimensions, and thus the region, match the other array's by position.
-  const View names = ends.source.named ? ends.source.view : ends.target.view;
-  apply_region(ends.source, region, ends.source.named ? ends.source.view : names);
-  apply_region(ends.target, region, ends.target.named ? ends.target.view : names);
+  CopyPair ends{array_of(source, false, Hold::nothing), array_of(target, true, Hold::nothing)};
+  apply_region(ends, region_of(region));
   return ends;
-}
-
-/// Gives each array an owner that keeps its memory alive after the call.
-void own(CopyPair& ends, nb::handle source, nb::handle target) {
-  if (!ends.source.owner) ends.source.owner = keep(source);
-  if (!ends.target.owner) ends.target.owner = keep(target);
 }
 
 CopyPair ends_of(nb::handle source, nb::handle target, nb::handle region) {
@@ -193,22 +169,71 @@ CopyPair ends_of(nb::handle source, nb::handle target, nb::handle region) {
 template <typename Copy>
 BoundEvent start(const std::shared_ptr<Engine>& engine, const Streams& streams, CopyPair& ends,
                  CopyOptions& options, const Copy& copy) {
-  auto event = [&]() -> Result<Event> {
-    const Released released;
+  return start_unlocked(engine, [&]() -> Result<Event> {
     auto stream = joined(*engine, streams, ends.source, ends.target);
     if (!stream) return stream.error();
     options.stream = *stream;
     options.interrupted = interrupted;
     return copy();
-  }();
-  if (PyErr_Occurred() != nullptr) throw nb::python_error();
-  return {unwrap(std::move(event)), engine};
+  });
+}
+
+/// Carries a copy between NumPy arrays that is known from before.
+std::optional<Event> copy_known(Engine& engine, nb::handle source, nb::handle target) {
+  const PlainCopy known = PlainCopies::find(engine, source, target);
+  if (known.plan == nullptr) return {};
+  return engine.copy_again(*known.plan, known.source, known.target);
+}
+
+/// Carries a short copy between NumPy arrays on this thread, and remembers it.
+std::optional<Event> copy_short(Engine& engine, nb::handle source, nb::handle target) {
+  if (auto event = copy_known(engine, source, target)) return event;
+  if (plain_numpy(source) == nullptr || plain_numpy(target) == nullptr) return {};
+  const CopyPair ends{array_of(source, false, Hold::nothing),
+                      array_of(target, true, Hold::nothing)};
+  if (ends.source.view.bytes() > small_bytes) return {};
+  auto event = engine.copy_now(ends.source, ends.target, {});
+  if (event) PlainCopies::add(engine, source, target, ends, event->plan());
+  return event;
+}
+
+/// Most bytes of a list of short copies that are carried with the interpreter's lock held; a tenth
+/// of a millisecond.
+constexpr std::int64_t short_list_bytes = 1 << 20;
+
+/// Carries a list of short copies between NumPy arrays on this thread. Returns nothing if one of
+/// them is no such copy: then all have to be asked for again.
+std::optional<Event> copy_short_list(Engine& engine, nb::handle pairs) {
+  if (PyList_CheckExact(pairs.ptr()) == 0 && PyTuple_CheckExact(pairs.ptr()) == 0) return {};
+  const Py_ssize_t count = PySequence_Size(pairs.ptr());
+  std::optional<Event> first;
+  std::int64_t bytes = 0;
+  for (Py_ssize_t k = 0; k < count; ++k) {
+    const nb::object pair = nb::steal(PySequence_GetItem(pairs.ptr(), k));
+    if (!pair.is_valid() || PyTuple_CheckExact(pair.ptr()) == 0 ||
+        PyTuple_GET_SIZE(pair.ptr()) != 2) {
+      PyErr_Clear();
+      return {};
+    }
+    auto event =
+        copy_short(engine, PyTuple_GET_ITEM(pair.ptr(), 0), PyTuple_GET_ITEM(pair.ptr(), 1));
+    if (!event) return {};
+    bytes += event->plan()->bytes;
+    if (bytes > short_list_bytes) return {};
+    if (k == 0) first = std::move(event);
+  }
+  return first;
 }
 
 BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                 nb::handle region, int priority, nb::handle after, const std::string& planner,
                 std::int64_t buffer_bytes, nb::handle stream) {
   drop_kept();
+  const bool usual = region.is_none() && after.is_none() && stream.is_none() && buffer_bytes == 0 &&
+                     planner == "automatic";
+  if (usual) {
+    if (auto event = copy_known(*engine, source, target)) return {std::move(*event), engine};
+  }
   CopyPair ends = borrowed_ends_of(source, target, region);
   CopyOptions options = copy_options(priority, planner, buffer_bytes);
   Before before = before_of(after, stream);
@@ -217,6 +242,7 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
                        ends.target.stream;
   if (!streams && ends.source.view.bytes() <= small_bytes) {
     if (auto event = engine->copy_now(ends.source, ends.target, options)) {
+      if (usual) PlainCopies::add(*engine, source, target, ends, event->plan());
       return {std::move(*event), engine};
     }
   }
@@ -227,6 +253,9 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
 
 BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, int priority,
                     nb::handle after, nb::handle stream) {
+  if (after.is_none() && stream.is_none()) {
+    if (auto event = copy_short_list(*engine, given)) return {std::move(*event), engine};
+  }
   std::vector<CopyPair> pairs;
   for (nb::handle one : given) pairs.push_back(pair_of(one));
   CopyOptions options;
@@ -243,8 +272,6 @@ BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, i
                options, [&] { return engine->copy_all(pairs, options); });
 }
 
-using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 BoundEvent copy_pages(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                       const Indices& source_pages, const Indices& target_pages, int priority,
                       nb::handle after, nb::handle stream) {
@@ -257,6 +284,19 @@ BoundEvent copy_pages(const std::shared_ptr<Engine>& engine, nb::handle source, 
     return engine->copy_pages(ends.source, ends.target, {source_pages.data(), source_pages.size()},
                               {target_pages.data(), target_pages.size()}, options);
   });
+}
+
+BoundEvent copy_pieces(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
+                       const Indices& source_offsets, const Indices& target_offsets,
+                       const Indices& lengths, int priority, nb::handle after, nb::handle stream) {
+  CopyPair ends = ends_of(source, target, nb::none());
+  CopyOptions options;
+  options.priority = priority;
+  Before before = before_of(after, stream);
+  options.after = std::move(before.events);
+  const PieceLists pieces = pieces_of(source_offsets, target_offsets, lengths);
+  return start(engine, before.streams, ends, options,
+               [&] { return engine->copy_pieces(ends.source, ends.target, pieces, options); });
 }
 
 BoundPlan plan(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
@@ -467,6 +507,9 @@ void bind_engine(nb::module_& module) {
       .def("copy_pages", &copy_pages, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("source_pages"), nb::arg("target_pages"), nb::arg("priority"),
            nb::arg("after").none(), nb::arg("stream").none())
+      .def("copy_pieces", &copy_pieces, nb::arg("source").none(), nb::arg("target").none(),
+           nb::arg("source_offsets"), nb::arg("target_offsets"), nb::arg("lengths"),
+           nb::arg("priority"), nb::arg("after").none(), nb::arg("stream").none())
       .def("plan", &plan, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("region").none(), nb::arg("priority"), nb::arg("planner"),
            nb::arg("buffer_bytes"))

@@ -54,6 +54,7 @@ std::shared_ptr<BoundClient> open_client(nb::handle given, const std::string& co
 std::shared_ptr<Server> open_server(const std::string& profile,
                                     const std::map<std::string, std::string>& overrides,
                                     const std::string& contact_file, std::int64_t memory_bytes,
+                                    std::optional<std::int64_t> preallocated_bytes,
                                     const std::string& memory_kind, int versions_max,
                                     const std::string& full, const std::string& spill_folder,
                                     std::optional<std::int64_t> spill_bytes_max, int rank,
@@ -64,6 +65,7 @@ std::shared_ptr<Server> open_server(const std::string& profile,
   options.profile = unwrap(Profile::from_json(profile));
   options.contact_file = contact_file;
   options.memory_bytes = memory_bytes;
+  options.preallocated_bytes = preallocated_bytes;
   options.memory_kind = memory_kind;
   options.versions_max = versions_max;
   options.full = full == "spill"            ? staging::Full::spill
@@ -129,11 +131,11 @@ nb::list described(const std::vector<VariableInfo>& all) {
 
 void bind_staging_server(nb::module_& module) {
   nb::class_<Server>(module, "StagingServerCore")
-      .def_static("open", &open_server, nb::arg("profile"), nb::arg("overrides"),
-                  nb::arg("contact_file"), nb::arg("memory_bytes"), nb::arg("memory_kind"),
-                  nb::arg("versions_max"), nb::arg("full"), nb::arg("spill_folder"),
-                  nb::arg("spill_bytes_max").none(), nb::arg("rank"), nb::arg("servers"),
-                  nb::arg("first"))
+      .def_static(
+          "open", &open_server, nb::arg("profile"), nb::arg("overrides"), nb::arg("contact_file"),
+          nb::arg("memory_bytes"), nb::arg("preallocated_bytes").none(), nb::arg("memory_kind"),
+          nb::arg("versions_max"), nb::arg("full"), nb::arg("spill_folder"),
+          nb::arg("spill_bytes_max").none(), nb::arg("rank"), nb::arg("servers"), nb::arg("first"))
       .def_prop_ro("contact", &Server::contact)
       .def_prop_ro("clients",
                    [](const Server& self) { return ask(self, [&] { return self.clients(); }); })

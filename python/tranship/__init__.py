@@ -18,7 +18,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from ._core import Event, Plan
+    from ._core import Event, Plan, PreparedCopy
     from .arrays import DeviceArray, File, Instance, RemoteArray
     from .engine import Engine, Peer
     from .staging import Staging, StagingServer, Subscription, Variable
@@ -41,6 +41,7 @@ __all__ = [
     "Peer",
     "PeerLost",
     "Plan",
+    "PreparedCopy",
     "RemoteArray",
     "Staging",
     "StagingServer",
@@ -51,7 +52,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "_core": ("Event", "Plan"),
+    "_core": ("Event", "Plan", "PreparedCopy"),
     "arrays": ("DeviceArray", "File", "Instance", "RemoteArray"),
     "engine": ("Engine", "Peer"),
     "staging": ("Staging", "StagingServer", "Subscription", "Variable"),

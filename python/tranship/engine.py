@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core, profiles
-from ._core import Event, Pinned, Plan
+from ._core import Event, Pinned, Plan, PreparedCopy
 from .arguments import check_path, check_seconds, check_text, check_whole, element_type, shape_of
 from .arrays import DeviceArray, RemoteArray, to_core
 from .arrays.device import device_number, empty_device
@@ -182,9 +182,10 @@ class Engine(Closing):
     ) -> Event:
         """Copies pages: ``target[target_pages[k]] = source[source_pages[k]]`` for every k.
 
-        A page is an index of the first dimension, such as a block of a KV cache. Contiguous pages
-        in memories that one GPU reaches (another process's GPU included) take one launch, however
-        many they are. Otherwise each run of neighbouring pages is a copy.
+        A page is an index of the first dimension, such as a block of a KV cache. All pages are one
+        copy, whatever their number and the memories: in one launch where one GPU reaches both
+        (another process's GPU included), else in tiles, each packed once. Pages of 8 MiB and more,
+        and pages that no tile holds, are copies of their own.
 
         Args:
             source: As for `copy`.
@@ -207,9 +208,181 @@ class Engine(Closing):
             NoRoute: No chain of channels joins the two memories.
             Closed: The engine is closed.
         """
-        pages = indices("source_pages", source_pages), indices("target_pages", target_pages)
+        pages = page_lists(source_pages, target_pages)
         try:
             return self._core.copy_pages(source, target, *pages, priority, after, stream)
+        except TypeError:
+            check_options(priority)
+            raise
+
+    def copy_pieces(
+        self,
+        source: Any,
+        target: Any,
+        source_offsets: npt.ArrayLike,
+        target_offsets: npt.ArrayLike,
+        lengths: npt.ArrayLike,
+        *,
+        priority: int = 0,
+        after: Any = None,
+        stream: Any = None,
+    ) -> Event:
+        """Copies pieces: ranges of bytes, of any lengths, between two blocks of memory.
+
+        Piece k is ``lengths[k]`` bytes at ``source_offsets[k]`` of the source, and goes to
+        ``target_offsets[k]`` of the target. All pieces are one copy, as those of `copy_pages` are;
+        pieces that follow each other on both sides are moved as one.
+
+        Args:
+            source: As for `copy`; it fills one block of memory without gaps. Its type does not
+                matter.
+            target: As the source. It may be the same array.
+            source_offsets: Bytes from the source's first byte.
+            target_offsets: Bytes from the target's first byte, as many as `source_offsets`.
+            lengths: Bytes of each piece, as many as `source_offsets`; or one number for all.
+            priority: As for `copy`.
+            after: As for `copy`.
+            stream: As for `copy`.
+
+        Returns:
+            The event of the end of all pieces.
+
+        Raises:
+            InvalidArgument: Lists of different lengths, a piece outside its array or of a negative
+                length, pieces that overlap in the target, or of which one reads what another
+                writes (both are named by their numbers), an array with gaps. Nothing has moved.
+            NoRoute: No chain of channels joins the two memories.
+            Closed: The engine is closed.
+        """
+        pieces = piece_lists(source_offsets, target_offsets, lengths)
+        try:
+            return self._core.copy_pieces(source, target, *pieces, priority, after, stream)
+        except TypeError:
+            check_options(priority)
+            raise
+
+    def prepare(
+        self,
+        source: Any,
+        target: Any,
+        *,
+        region: Region | None = None,
+        priority: int = 0,
+        planner: PlannerName = "automatic",
+        buffer_bytes: int = 0,
+    ) -> PreparedCopy:
+        """Prepares a copy that is started again and again, as in every step of a loop.
+
+        Checks, plan, kernels and their tables on the GPU are made once; `PreparedCopy.start` does
+        what remains. It keeps both arrays alive.
+
+            copy = engine.prepare(source, target)
+            for _ in range(steps):
+                copy.start(stream=stream)
+
+        Prepare before you capture a CUDA graph: the call may allocate memory and wait for the GPU.
+        A graph that has captured starts does not keep the arrays alive.
+
+        Args:
+            source: As for `copy`.
+            target: As for `copy`.
+            region: As for `copy`.
+            priority: As for `copy`, of every start.
+            planner: As for `copy`.
+            buffer_bytes: As for `copy`, of every start.
+
+        Raises:
+            InvalidArgument: As for `copy`.
+            NoRoute: No chain of channels joins the two memories.
+            Closed: The engine is closed.
+        """
+        try:
+            return _core.prepare(
+                self._core, source, target, region, priority, planner, buffer_bytes
+            )
+        except TypeError:
+            check_options(priority, planner, buffer_bytes)
+            raise
+
+    def prepare_all(self, pairs: Iterable[tuple[Any, Any]], *, priority: int = 0) -> PreparedCopy:
+        """Prepares several copies, each to its own target, that `copy_all` would start.
+
+        Each start moves all of them, in one launch where one GPU reaches all arrays in one hop.
+
+        Args:
+            pairs: As for `copy_all`.
+            priority: As for `copy`, of every start.
+
+        Raises:
+            InvalidArgument: Something else than pairs, or a pair that `copy` would refuse.
+            NoRoute: No chain of channels joins two memories.
+            Closed: The engine is closed.
+        """
+        try:
+            return _core.prepare_all(self._core, pairs, priority)
+        except TypeError:
+            check_options(priority)
+            check_pairs(pairs)
+            raise
+
+    def prepare_pages(
+        self,
+        source: Any,
+        target: Any,
+        source_pages: npt.ArrayLike,
+        target_pages: npt.ArrayLike,
+        *,
+        priority: int = 0,
+    ) -> PreparedCopy:
+        """Prepares a copy of pages that `copy_pages` would start; the lists are copied.
+
+        Args:
+            source: As for `copy_pages`.
+            target: As for `copy_pages`.
+            source_pages: As for `copy_pages`.
+            target_pages: As for `copy_pages`.
+            priority: As for `copy`, of every start.
+
+        Raises:
+            InvalidArgument: As for `copy_pages`.
+            NoRoute: No chain of channels joins the two memories.
+            Closed: The engine is closed.
+        """
+        pages = page_lists(source_pages, target_pages)
+        try:
+            return _core.prepare_pages(self._core, source, target, *pages, priority)
+        except TypeError:
+            check_options(priority)
+            raise
+
+    def prepare_pieces(
+        self,
+        source: Any,
+        target: Any,
+        source_offsets: npt.ArrayLike,
+        target_offsets: npt.ArrayLike,
+        lengths: npt.ArrayLike,
+        *,
+        priority: int = 0,
+    ) -> PreparedCopy:
+        """Prepares a copy of pieces that `copy_pieces` would start; the lists are copied.
+
+        Args:
+            source: As for `copy_pieces`.
+            target: As for `copy_pieces`.
+            source_offsets: As for `copy_pieces`.
+            target_offsets: As for `copy_pieces`.
+            lengths: As for `copy_pieces`.
+            priority: As for `copy`, of every start.
+
+        Raises:
+            InvalidArgument: As for `copy_pieces`.
+            NoRoute: No chain of channels joins the two memories.
+            Closed: The engine is closed.
+        """
+        pieces = piece_lists(source_offsets, target_offsets, lengths)
+        try:
+            return _core.prepare_pieces(self._core, source, target, *pieces, priority)
         except TypeError:
             check_options(priority)
             raise
@@ -528,13 +701,37 @@ def read_profile(profile: str | os.PathLike[str]) -> str:
     return _core.check_profile(text) if text.lstrip().startswith("{") else profiles.load(text)
 
 
-def indices(name: str, pages: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Returns a list of integers as the core takes it."""
-    array = np.asarray(pages)
+Integers = npt.NDArray[np.int64]
+
+
+def page_lists(source: npt.ArrayLike, target: npt.ArrayLike) -> tuple[Integers, Integers]:
+    """Returns the lists of a copy of pages as the core takes them."""
+    what = "indices of the first dimension"
+    return integers("source_pages", source, what), integers("target_pages", target, what)
+
+
+def piece_lists(
+    source: npt.ArrayLike, target: npt.ArrayLike, lengths: npt.ArrayLike
+) -> tuple[Integers, Integers, Integers]:
+    """Returns the lists of a copy of pieces as the core takes them."""
+    what = "numbers of bytes"
+    read = integers("source_offsets", source, what)
+    if np.ndim(lengths) == 0:
+        lengths = np.full(read.shape, lengths)
+    return read, integers("target_offsets", target, what), integers("lengths", lengths, what)
+
+
+def integers(name: str, given: npt.ArrayLike, what: str) -> Integers:
+    """Returns a list of integers as the core takes it.
+
+    Raises:
+        InvalidArgument: It is no such list; the hint says `what` it holds.
+    """
+    array = np.asarray(given)
     if array.ndim != 1 or (array.size > 0 and array.dtype.kind not in "iu"):
         raise InvalidArgument(
             f"{name} is {array.dtype} of shape {array.shape}, not a list of integers",
-            f"give indices of the first dimension, as in {name}=[0, 3]",
+            f"give {what}, as in {name}=[0, 3]",
         )
     return np.ascontiguousarray(array, dtype=np.int64)
 

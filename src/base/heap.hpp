@@ -34,10 +34,12 @@ class Heap {
   /// Moves a segment with its allocated ranges to another heap of the same alignment.
   void move_segment(int segment, Heap& to);
   bool has_segment(int segment) const { return segments_.contains(segment); }
+  /// Returns the bytes of a segment of this heap.
+  std::int64_t segment_bytes(int segment) const { return segments_.at(segment); }
 
   /// Returns a range of at least `bytes` (0 or more) bytes, or nothing if no hole is large enough.
   std::optional<Range> allocate(std::int64_t bytes);
-  /// Frees a range that allocate() returned.
+  /// Frees a range that allocate() returned, or a part of one.
   void release(const Range& range);
 
   std::int64_t bytes() const { return bytes_; }            ///< of all segments

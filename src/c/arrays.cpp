@@ -146,7 +146,7 @@ void locate(Array& array, const Gpus* gpus) {
   if (info.kind != MemoryKind::device && info.kind != MemoryKind::managed) return;
   array.memory_kind = MemoryKind::device;
   array.device = info.device;
-  array.name = "an array on a GPU";
+  array.name = "a GPU array";
 }
 
 Result<std::shared_ptr<const Mapping>> mapping_of(const tranship_layout& layout) {
@@ -234,7 +234,7 @@ Result<Array> array_of(const tranship_array& array, const Gpus* gpus) {
   Array made;
   made.view = View::whole(std::move(*mapping));
   made.place.address = static_cast<std::byte*>(array.data);
-  made.name = "an array in host memory";
+  made.name = "a host array";
   locate(made, gpus);
   return made;
 }

@@ -13,13 +13,25 @@ namespace {
 
 /// The two arrays of a copy and its options, checked. Whole instances are not copied: the caller's
 /// stay during the call.
-struct Prepared {
+struct CopyCall {
   std::shared_ptr<Engine> engine;
   CopyOptions options;
   const Array* source = nullptr;
   const Array* target = nullptr;
   CopyPair parts;  ///< what the pointers lead to, if there is a region
 };
+
+Result<std::vector<Event>> events_of(tranship_event* const* after, std::int64_t count) {
+  std::vector<Event> events;
+  for (std::int64_t k = 0; k < count; ++k) {
+    if (Status set = check_given({{"after", after}}); !set) return set.error();
+    const tranship_event* event = after[k];
+    if (Status set = check_given({{"after", event}}); !set) return set.error();
+    if (Status here = check_here(*event); !here) return here.error();
+    events.push_back(event->event);
+  }
+  return events;
+}
 
 Result<CopyOptions> options_of(const tranship_copy_options& given) {
   CopyOptions options;
@@ -31,13 +43,18 @@ Result<CopyOptions> options_of(const tranship_copy_options& given) {
   }
   options.buffer_bytes_max = given.buffer_bytes;
   if (given.has_stream != 0) options.stream = reinterpret_cast<std::uintptr_t>(given.stream);
-  for (std::int64_t k = 0; k < given.after_count; ++k) {
-    if (Status set = check_given({{"after", given.after}}); !set) return set.error();
-    const tranship_event* event = given.after[k];
-    if (Status set = check_given({{"after", event}}); !set) return set.error();
-    if (Status here = check_here(*event); !here) return here.error();
-    options.after.push_back(event->event);
-  }
+  auto after = events_of(given.after, given.after_count);
+  if (!after) return after.error();
+  options.after = std::move(*after);
+  return options;
+}
+
+Result<StartOptions> options_of(const tranship_start_options& given) {
+  StartOptions options;
+  if (given.has_stream != 0) options.stream = reinterpret_cast<std::uintptr_t>(given.stream);
+  auto after = events_of(given.after, given.after_count);
+  if (!after) return after.error();
+  options.after = std::move(*after);
   return options;
 }
 
@@ -58,8 +75,8 @@ Status apply(const Ranges& region, CopyPair& ends) {
 }
 
 /// Writes to `made`, whose pointers may lead into it.
-Status prepare(Prepared& made, tranship_engine* engine, const tranship_instance* source,
-               const tranship_instance* target, const tranship_copy_options* options) {
+Status read_call(CopyCall& made, tranship_engine* engine, const tranship_instance* source,
+                 const tranship_instance* target, const tranship_copy_options* options) {
   auto used = use(engine, {{"source", source}, {"target", target}});
   if (!used) return used.error();
   if (Status status = check_ends(source, target); !status) return status;
@@ -87,6 +104,16 @@ Result<CopyOptions> options_without_region(const tranship_copy_options* options)
                "pass instances of the parts, made by tranship_instance_part()"};
 }
 
+/// Returns the options of a preparation, without what belongs to a start.
+Result<CopyOptions> options_of_all_starts(const tranship_copy_options* options) {
+  auto converted = options_without_region(options);
+  if (!converted) return converted;
+  if (converted->after.empty() && !converted->stream) return converted;
+  return Error{ErrorCode::invalid_argument,
+               "the options of this preparation have events or a stream",
+               "pass them to tranship_start()"};
+}
+
 /// Copies up to this size run on the caller's thread at once, where that needs no other thread and
 /// no planning: what they move takes less time than what copy() prepares.
 constexpr std::int64_t small_bytes = 64 << 10;
@@ -104,6 +131,95 @@ tranship_event* handle_of(std::shared_ptr<Engine> engine, Event event) {
   made->engine = std::move(engine);
   made->event = std::move(event);
   return made.release();
+}
+
+Result<std::vector<CopyPair>> pairs_of(const tranship_pair* pairs, std::int64_t count) {
+  std::vector<CopyPair> ends;
+  for (std::int64_t k = 0; k < count; ++k) {
+    const tranship_pair& pair = pairs[k];
+    if (Status status = check_ends(pair.source, pair.target); !status) return status.error();
+    ends.push_back({pair.source->array, pair.target->array});
+  }
+  return ends;
+}
+
+Status check_pages(const tranship_pages& pages) {
+  if (pages.count < 0) {
+    return Error{ErrorCode::invalid_argument,
+                 "the number of pages is " + std::to_string(pages.count), "give 0 or more"};
+  }
+  if (pages.count == 0) return {};
+  return check_given({{"pages->source", pages.source}, {"pages->target", pages.target}});
+}
+
+Status check_pieces(const tranship_pieces& pieces) {
+  if (pieces.count < 0) {
+    return Error{ErrorCode::invalid_argument,
+                 "the number of pieces is " + std::to_string(pieces.count), "give 0 or more"};
+  }
+  if (pieces.count == 0) return {};
+  return check_given({{"pieces->source_offsets", pieces.source_offsets},
+                      {"pieces->target_offsets", pieces.target_offsets},
+                      {"pieces->lengths", pieces.lengths}});
+}
+
+PieceLists lists_of(const tranship_pieces& pieces) {
+  const auto count = static_cast<std::size_t>(pieces.count);
+  return {{pieces.source_offsets, count}, {pieces.target_offsets, count}, {pieces.lengths, count}};
+}
+
+/// Starts copies by `start`, which gets the engine and the options, and writes the event's handle.
+template <typename Start>
+tranship_code started_by(tranship_engine* engine, std::pair<const char*, const void*> list,
+                         const tranship_copy_options* options, tranship_event** event,
+                         const Start& start) {
+  return guarded([&]() -> Status {
+    auto used = use(engine, {list, {"event", event}});
+    if (!used) return used.error();
+    *event = nullptr;
+    const auto converted = options_without_region(options);
+    if (!converted) return converted.error();
+    Result<Event> started = start(**used, *converted);
+    if (!started) return started.error();
+    *event = handle_of(std::move(*used), std::move(*started));
+    return {};
+  });
+}
+
+/// Prepares a copy by `prepare`, which gets the engine and the options, and writes its handle.
+template <typename Prepare>
+tranship_code prepared_by(tranship_engine* engine, const tranship_copy_options* options,
+                          tranship_prepared** prepared, const Prepare& prepare) {
+  return guarded([&]() -> Status {
+    auto used = use(engine, {{"prepared", prepared}});
+    if (!used) return used.error();
+    *prepared = nullptr;
+    const auto converted = options_of_all_starts(options);
+    if (!converted) return converted.error();
+    Result<PreparedCopy> copy = prepare(**used, *converted);
+    if (!copy) return copy.error();
+    *prepared = std::make_unique<tranship_prepared>(std::move(*used), std::move(*copy)).release();
+    return {};
+  });
+}
+
+/// Starts a copy between other instances, where they are given.
+Result<Event> start(const tranship_prepared& prepared, const tranship_start_options& given,
+                    const StartOptions& options) {
+  Engine& engine = *prepared.engine;
+  if (given.source == nullptr && given.target == nullptr) {
+    if (auto ended = engine.start_now(prepared.copy, options)) return std::move(*ended);
+    return engine.start(prepared.copy, options);
+  }
+  const CopyPair* own = prepared.copy.ends();
+  CopyPair ends = own != nullptr ? *own : CopyPair{};
+  for (const auto& [instance, end] :
+       {std::pair{given.source, &ends.source}, std::pair{given.target, &ends.target}}) {
+    if (instance == nullptr) continue;
+    if (Status here = check_here(*instance); !here) return here.error();
+    *end = instance->array;
+  }
+  return engine.start(prepared.copy, ends, options);
 }
 
 tranship_plan* handle_of(const Plan& plan, const Engine& engine) {
@@ -130,8 +246,8 @@ tranship_code tranship_copy(tranship_engine* engine, const tranship_instance* so
   return guarded([&]() -> Status {
     if (Status given = check_given({{"event", event}}); !given) return given;
     *event = nullptr;
-    Prepared made;
-    if (Status status = prepare(made, engine, source, target, options); !status) return status;
+    CopyCall made;
+    if (Status status = read_call(made, engine, source, target, options); !status) return status;
     auto started = start(*made.engine, *made.source, *made.target, made.options);
     if (!started) return started.error();
     *event = handle_of(std::move(made.engine), std::move(*started));
@@ -142,52 +258,110 @@ tranship_code tranship_copy(tranship_engine* engine, const tranship_instance* so
 tranship_code tranship_copy_all(tranship_engine* engine, const tranship_pair* pairs,
                                 int64_t pair_count, const tranship_copy_options* options,
                                 tranship_event** event) {
-  return guarded([&]() -> Status {
-    auto used = use(engine, {{"pairs", pairs}, {"event", event}});
-    if (!used) return used.error();
-    *event = nullptr;
-    const auto converted = options_without_region(options);
-    if (!converted) return converted.error();
-    std::vector<CopyPair> ends;
-    for (std::int64_t k = 0; k < pair_count; ++k) {
-      const tranship_pair& pair = pairs[k];
-      if (Status status = check_ends(pair.source, pair.target); !status) return status;
-      ends.push_back({pair.source->array, pair.target->array});
-    }
-    auto started = (*used)->copy_all(ends, *converted);
-    if (!started) return started.error();
-    *event = handle_of(std::move(*used), std::move(*started));
-    return {};
-  });
+  return started_by(engine, {"pairs", pairs}, options, event,
+                    [&](Engine& used, const CopyOptions& given) -> Result<Event> {
+                      const auto ends = pairs_of(pairs, pair_count);
+                      if (!ends) return ends.error();
+                      return used.copy_all(*ends, given);
+                    });
 }
 
 tranship_code tranship_copy_pages(tranship_engine* engine, const tranship_instance* source,
                                   const tranship_instance* target, const tranship_pages* pages,
                                   const tranship_copy_options* options, tranship_event** event) {
+  return started_by(engine, {"pages", pages}, options, event,
+                    [&](Engine& used, const CopyOptions& given) -> Result<Event> {
+                      if (Status s = check_ends(source, target); !s) return s.error();
+                      if (Status s = check_pages(*pages); !s) return s.error();
+                      const auto count = static_cast<std::size_t>(pages->count);
+                      return used.copy_pages(source->array, target->array, {pages->source, count},
+                                             {pages->target, count}, given);
+                    });
+}
+
+tranship_code tranship_copy_pieces(tranship_engine* engine, const tranship_instance* source,
+                                   const tranship_instance* target, const tranship_pieces* pieces,
+                                   const tranship_copy_options* options, tranship_event** event) {
+  return started_by(engine, {"pieces", pieces}, options, event,
+                    [&](Engine& used, const CopyOptions& given) -> Result<Event> {
+                      if (Status s = check_ends(source, target); !s) return s.error();
+                      if (Status s = check_pieces(*pieces); !s) return s.error();
+                      return used.copy_pieces(source->array, target->array, lists_of(*pieces),
+                                              given);
+                    });
+}
+
+tranship_code tranship_prepare(tranship_engine* engine, const tranship_instance* source,
+                               const tranship_instance* target,
+                               const tranship_copy_options* options, tranship_prepared** prepared) {
+  return prepared_by(engine, options, prepared,
+                     [&](Engine& used, const CopyOptions& given) -> Result<PreparedCopy> {
+                       if (Status s = check_ends(source, target); !s) return s.error();
+                       return used.prepare(source->array, target->array, given);
+                     });
+}
+
+tranship_code tranship_prepare_all(tranship_engine* engine, const tranship_pair* pairs,
+                                   int64_t pair_count, const tranship_copy_options* options,
+                                   tranship_prepared** prepared) {
+  return prepared_by(engine, options, prepared,
+                     [&](Engine& used, const CopyOptions& given) -> Result<PreparedCopy> {
+                       if (Status s = check_given({{"pairs", pairs}}); !s) return s.error();
+                       const auto ends = pairs_of(pairs, pair_count);
+                       if (!ends) return ends.error();
+                       return used.prepare_all(*ends, given);
+                     });
+}
+
+tranship_code tranship_prepare_pages(tranship_engine* engine, const tranship_instance* source,
+                                     const tranship_instance* target, const tranship_pages* pages,
+                                     const tranship_copy_options* options,
+                                     tranship_prepared** prepared) {
+  return prepared_by(engine, options, prepared,
+                     [&](Engine& used, const CopyOptions& given) -> Result<PreparedCopy> {
+                       if (Status s = check_given({{"pages", pages}}); !s) return s.error();
+                       if (Status s = check_ends(source, target); !s) return s.error();
+                       if (Status s = check_pages(*pages); !s) return s.error();
+                       const auto count = static_cast<std::size_t>(pages->count);
+                       return used.prepare_pages(source->array, target->array,
+                                                 {pages->source, count}, {pages->target, count},
+                                                 given);
+                     });
+}
+
+tranship_code tranship_prepare_pieces(tranship_engine* engine, const tranship_instance* source,
+                                      const tranship_instance* target,
+                                      const tranship_pieces* pieces,
+                                      const tranship_copy_options* options,
+                                      tranship_prepared** prepared) {
+  return prepared_by(engine, options, prepared,
+                     [&](Engine& used, const CopyOptions& given) -> Result<PreparedCopy> {
+                       if (Status s = check_given({{"pieces", pieces}}); !s) return s.error();
+                       if (Status s = check_ends(source, target); !s) return s.error();
+                       if (Status s = check_pieces(*pieces); !s) return s.error();
+                       return used.prepare_pieces(source->array, target->array, lists_of(*pieces),
+                                                  given);
+                     });
+}
+
+tranship_code tranship_start(const tranship_prepared* prepared,
+                             const tranship_start_options* options, tranship_event** event) {
   return guarded([&]() -> Status {
-    auto used = use(engine, {{"pages", pages}, {"event", event}});
-    if (!used) return used.error();
+    if (Status set = check_given({{"prepared", prepared}, {"event", event}}); !set) return set;
     *event = nullptr;
-    const auto converted = options_without_region(options);
+    if (Status here = check_here(*prepared); !here) return here;
+    const auto read = read_options(options);
+    if (!read) return read.error();
+    const auto converted = options_of(*read);
     if (!converted) return converted.error();
-    if (Status status = check_ends(source, target); !status) return status;
-    if (pages->count < 0) {
-      return Error{ErrorCode::invalid_argument,
-                   "the number of pages is " + std::to_string(pages->count), "give 0 or more"};
-    }
-    if (pages->count > 0) {
-      Status given =
-          check_given({{"pages->source", pages->source}, {"pages->target", pages->target}});
-      if (!given) return given;
-    }
-    const auto count = static_cast<std::size_t>(pages->count);
-    auto started = (*used)->copy_pages(source->array, target->array, {pages->source, count},
-                                       {pages->target, count}, *converted);
+    auto started = start(*prepared, *read, *converted);
     if (!started) return started.error();
-    *event = handle_of(std::move(*used), std::move(*started));
+    *event = handle_of(prepared->engine, std::move(*started));
     return {};
   });
 }
+
+void tranship_prepared_free(tranship_prepared* prepared) { free_handle(prepared); }
 
 tranship_code tranship_event_wait(const tranship_event* event, double timeout) {
   return guarded([&]() -> Status {
@@ -233,8 +407,8 @@ tranship_code tranship_plan_copy(tranship_engine* engine, const tranship_instanc
   return guarded([&]() -> Status {
     if (Status given = check_given({{"plan", plan}}); !given) return given;
     *plan = nullptr;
-    Prepared made;
-    if (Status status = prepare(made, engine, source, target, options); !status) return status;
+    CopyCall made;
+    if (Status status = read_call(made, engine, source, target, options); !status) return status;
     const auto found = made.engine->plan(*made.source, *made.target, made.options);
     if (!found) return found.error();
     *plan = handle_of(**found, *made.engine);

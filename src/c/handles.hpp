@@ -36,6 +36,12 @@ struct tranship_event {
   std::uint64_t generation = tranship::fork_generation();
 };
 
+struct tranship_prepared {
+  std::shared_ptr<tranship::Engine> engine;
+  tranship::PreparedCopy copy;
+  std::uint64_t generation = tranship::fork_generation();
+};
+
 struct tranship_plan {
   std::string text;
   std::string json;

@@ -14,17 +14,21 @@ std::int64_t IndexedNest::moves() const {
 
 std::int64_t IndexedNest::bytes() const { return moves() * nest.bytes(); }
 
+bool moves_runs(std::span<const IndexedNest> indexed) {
+  return std::all_of(indexed.begin(), indexed.end(),
+                     [](const IndexedNest& one) { return one.nest.rank == 0; });
+}
+
 LoopNest nest_of(const IndexedNest& indexed, const IndexedEntry& entry) {
   LoopNest nest = indexed.nest;
   nest.source_offset += entry.source_offset;
   nest.target_offset += entry.target_offset;
   if (entry.count == 1) return nest;
-  if (nest.rank == 0) {
-    if (indexed.source_step == nest.element_bytes && indexed.target_step == nest.element_bytes) {
-      nest.element_bytes *= entry.count;
-      return nest;
-    }
-  } else {
+  if (indexed.moves_touch()) {
+    nest.element_bytes *= entry.count;
+    return nest;
+  }
+  if (nest.rank > 0) {
     Loop& outer = nest.loops[static_cast<std::size_t>(nest.rank - 1)];
     if (indexed.source_step == outer.extent * outer.source_stride &&
         indexed.target_step == outer.extent * outer.target_stride) {
@@ -56,8 +60,35 @@ void expand(std::span<const IndexedNest> indexed, std::vector<LoopNest>& nests) 
   }
 }
 
+void make_dense(std::vector<IndexedNest>& nests, ListSide side,
+                std::vector<IndexedEntry>& entries) {
+  std::size_t count = 0;
+  for (const IndexedNest& one : nests) count += one.entries.size();
+  entries.clear();
+  entries.reserve(count);  // the nests refer to them
+  const bool source = side == ListSide::source;
+  std::int64_t packed = 0;
+  for (IndexedNest& one : nests) {
+    std::int64_t run = one.nest.element_bytes;
+    for (std::size_t k = 0; k < static_cast<std::size_t>(one.nest.rank); ++k) {
+      Loop& loop = one.nest.loops[k];
+      (source ? loop.source_stride : loop.target_stride) = run;
+      run *= loop.extent;
+    }
+    (source ? one.nest.source_offset : one.nest.target_offset) = 0;
+    (source ? one.source_step : one.target_step) = run;
+    const std::size_t first = entries.size();
+    for (IndexedEntry entry : one.entries) {
+      (source ? entry.source_offset : entry.target_offset) = packed;
+      packed += entry.count * run;
+      entries.push_back(entry);
+    }
+    one.entries = std::span(entries).subspan(first);
+  }
+}
+
 void IndexedCopy::clear() {
-  constexpr std::size_t entries_kept_max = std::size_t{64} << 10;
+  constexpr std::size_t entries_kept_max = std::size_t{256} << 10;
   if (entries_.capacity() > entries_kept_max) entries_ = {};
   nests_.clear();
   entries_.clear();

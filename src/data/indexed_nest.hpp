@@ -1,12 +1,14 @@
 // Lists of places in the one form of a copy (design: I6): a loop nest, and where it is moved.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <vector>
 
 #include "data/loop_nest.hpp"
+#include "data/run.hpp"
 
 namespace tranship {
 
@@ -35,6 +37,10 @@ struct IndexedNest {
 
   std::int64_t moves() const;
   std::int64_t bytes() const;
+  /// Whether the nest is a contiguous run, and an entry's moves of it are one run.
+  bool moves_touch() const {
+    return nest.rank == 0 && source_step == nest.element_bytes && target_step == nest.element_bytes;
+  }
 };
 
 /// Returns the plain nest that an entry stands for. The moves of the entry become longer elements
@@ -46,10 +52,48 @@ LoopNest nest_of(const IndexedNest& indexed, const IndexedEntry& entry);
 /// `nests` grows.
 void expand(std::span<const IndexedNest> indexed, std::vector<LoopNest>& nests);
 
+/// Whether the nests move nothing but contiguous runs.
+bool moves_runs(std::span<const IndexedNest> indexed);
+
+/// Calls `visit(const Run&)` for each contiguous run of nests of which moves_runs() is true, until
+/// a call returns false. Moves of one entry that touch are one run. Returns whether no call did.
+template <typename Visit>
+bool for_each_run(std::span<const IndexedNest> indexed, const Visit& visit) {
+  for (const IndexedNest& one : indexed) {
+    const std::int64_t bytes = one.nest.element_bytes;
+    const bool touch = one.moves_touch();
+    for (const IndexedEntry& entry : one.entries) {
+      Run run{one.nest.source_offset + entry.source_offset,
+              one.nest.target_offset + entry.target_offset, touch ? entry.count * bytes : bytes};
+      for (std::int64_t left = touch ? 1 : entry.count; left > 0; --left) {
+        if (!visit(run)) return false;
+        run.source_offset += one.source_step;
+        run.target_offset += one.target_step;
+      }
+    }
+  }
+  return true;
+}
+
+enum class ListSide { source, target };
+
+/// Makes one side of the nests dense: move after move, nest after nest, from offset 0 on. Both the
+/// copy from the lists to a buffer and that from the buffer to the lists are made from the same
+/// nests. `entries` holds the new lists.
+void make_dense(std::vector<IndexedNest>& nests, ListSide side, std::vector<IndexedEntry>& entries);
+
 /// The nests of one indexed copy and their lists, and how they are cut into tiles. Owns both; what
-/// it returns stays valid until it is changed. Threads: one while it is changed, then all.
+/// it returns stays valid until it is changed, also when it is moved. Threads: one while it is
+/// changed, then all.
 class IndexedCopy {
  public:
+  IndexedCopy() = default;
+  IndexedCopy(IndexedCopy&&) = default;
+  IndexedCopy& operator=(IndexedCopy&&) = default;
+  IndexedCopy(const IndexedCopy&) = delete;  // its nests refer to its own entries
+  IndexedCopy& operator=(const IndexedCopy&) = delete;
+  ~IndexedCopy() = default;
+
   /// Forgets everything, but keeps the memory for the next copy.
   void clear();
 
@@ -74,12 +118,13 @@ class IndexedCopy {
     group.next_source = source_offset + group.source_step;
     group.next_target = target_offset + group.target_step;
   }
-  /// Opens a group as begin_group() does, and adds `count` moves to it: `move(k)` returns an entry
-  /// with the offsets of move `k`. The state stays in registers from move to move.
-  template <typename Move>
+  /// Opens a group as begin_group() does, and adds to it what `entry(k)` returns for each k below
+  /// `count`: an entry of any number of moves. Entries that follow each other become one, and no
+  /// entry has more than `count_max` moves (0: no limit). The state stays in registers.
+  template <typename Entry>
   void add_group(std::span<const LoopNest> nests, std::int64_t source_step,
                  std::int64_t target_step, std::size_t count, std::int64_t count_max,
-                 const Move& move);
+                 const Entry& entry);
   /// The nests of the group that was opened last, without their lists; empty if there is none.
   std::span<const IndexedNest> last_group() const {
     return groups_.empty() ? std::span<const IndexedNest>()
@@ -91,7 +136,7 @@ class IndexedCopy {
   /// Ends the changes; each group is one tile.
   void finish();
 
-  /// The nests of all groups; after finish().
+  /// The nests of all groups; they have their lists after finish().
   std::span<const IndexedNest> nests() const { return nests_; }
   std::int64_t bytes() const { return bytes_; }
   std::int64_t tiles() const { return static_cast<std::int64_t>(tiles_.size()); }
@@ -130,33 +175,50 @@ class IndexedCopy {
   std::int64_t bytes_ = 0;
 };
 
-template <typename Move>
+template <typename Entry>
 void IndexedCopy::add_group(std::span<const LoopNest> nests, std::int64_t source_step,
                             std::int64_t target_step, std::size_t count, std::int64_t count_max,
-                            const Move& move) {
+                            const Entry& entry) {
   begin_group(nests, source_step, target_step, true);
-  if (count == 0) return;
   entries_.reserve(entries_.size() + count);
   const std::int64_t limit = count_max == 0 ? std::numeric_limits<std::int64_t>::max() : count_max;
-  IndexedEntry last = move(0);
-  std::int64_t next_source = last.source_offset + source_step;
-  std::int64_t next_target = last.target_offset + target_step;
-  for (std::size_t k = 1; k < count; ++k) {
-    const IndexedEntry one = move(k);
-    if (one.source_offset == next_source && one.target_offset == next_target &&
-        last.count < limit) {
-      ++last.count;
-    } else {
-      entries_.push_back(last);
-      last = one;
+  std::array<IndexedEntry, 64> block;  // appended at once
+  std::size_t filled = 0;
+  const auto append = [&](const IndexedEntry& one) {
+    block[filled++] = one;
+    if (filled < block.size()) return;
+    entries_.insert(entries_.end(), block.begin(), block.end());
+    filled = 0;
+  };
+  IndexedEntry last{0, 0, 0};
+  std::int64_t next_source = 0;
+  std::int64_t next_target = 0;
+  std::int64_t moves = 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    IndexedEntry one = entry(k);
+    moves += one.count;
+    const bool follows = one.source_offset == next_source && one.target_offset == next_target &&
+                         one.count <= limit - last.count;
+    next_source = one.source_offset + one.count * source_step;
+    next_target = one.target_offset + one.count * target_step;
+    if (follows && last.count > 0) {
+      last.count += one.count;
+      continue;
     }
-    next_source = one.source_offset + source_step;
-    next_target = one.target_offset + target_step;
+    if (last.count > 0) append(last);
+    for (; one.count > limit; one.count -= limit) {
+      append({one.source_offset, one.target_offset, limit});
+      one.source_offset += limit * source_step;
+      one.target_offset += limit * target_step;
+    }
+    last = one;
   }
-  entries_.push_back(last);
+  if (last.count > 0) append(last);
+  entries_.insert(entries_.end(), block.begin(),
+                  block.begin() + static_cast<std::ptrdiff_t>(filled));
   Group& group = groups_.back();
   group.entry_count = entries_.size() - group.first_entry;
-  group.move_count = static_cast<std::int64_t>(count);
+  group.move_count = moves;
   group.next_source = next_source;
   group.next_target = next_target;
 }

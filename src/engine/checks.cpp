@@ -177,21 +177,25 @@ Status check_places(const Array& target) {
   return {};
 }
 
-Status check_overlap(const Array& source, const Array& target, const View& target_view) {
+std::optional<std::int64_t> distance_between(const Array& source, const Array& target) {
   const auto addressed = [](MemoryKind kind) {
     return cpu_reaches(kind) || kind == MemoryKind::device;
   };
   const bool both_in_memory = addressed(source.memory_kind) && addressed(target.memory_kind);
-  if (!both_in_memory && !in_same_file(source, target)) return {};
-  const std::byte* from = source.place.address;
-  const std::byte* to = target.place.address;
+  if (!both_in_memory && !in_same_file(source, target)) return std::nullopt;
+  return target.place.address - source.place.address;
+}
+
+Status check_overlap(const Array& source, const Array& target, const View& target_view) {
+  const auto distance = distance_between(source, target);
+  if (!distance) return {};
   const Mapping& a = *source.view.mapping;
   const Mapping& b = *target_view.mapping;
-  const std::int64_t distance = to - from;
-  if (a.end_bytes() <= distance + b.begin_bytes() || distance + b.end_bytes() <= a.begin_bytes()) {
+  if (a.end_bytes() <= *distance + b.begin_bytes() ||
+      *distance + b.end_bytes() <= a.begin_bytes()) {
     return {};
   }
-  if (!overlaps(source.view, target_view, distance)) return {};
+  if (!overlaps(source.view, target_view, *distance)) return {};
   return invalid("source and target overlap (" + source.name + ")",
                  "copy to an array of its own first");
 }

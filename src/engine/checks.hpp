@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -38,6 +39,9 @@ Status check_view(const Array& array, const char* side);
 /// Checks that the target's elements have memory of their own.
 /// @error invalid_argument for a broadcast array
 Status check_places(const Array& target);
+
+/// Returns the bytes from the source's base to the target's, if both lie in one memory or one file.
+std::optional<std::int64_t> distance_between(const Array& source, const Array& target);
 
 /// Checks that no byte belongs to both boxes; `target_view` is the answer of matched_target().
 /// @error invalid_argument if one does

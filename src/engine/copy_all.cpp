@@ -103,9 +103,12 @@ class Guards {
   std::vector<std::shared_ptr<const Liveness>> lives_;
 };
 
-/// Starts all pairs as one copy of a GPU; returns nothing if no single launch carries them.
-Result<std::optional<Event>> start_together(CopyRunner& runner, std::span<const CopyPair> pairs,
-                                            const CopyOptions& options) {
+}  // namespace
+
+Result<std::shared_ptr<const Plan>> join(CopyRunner& runner, std::span<const CopyPair> pairs,
+                                         const CopyOptions& options, IndexedCopy& copy) {
+  const std::shared_ptr<const Plan> none;
+  if (pairs.size() < 2) return none;
   const auto& largest =
       *std::max_element(pairs.begin(), pairs.end(), [](const CopyPair& a, const CopyPair& b) {
         return a.source.view.bytes() < b.source.view.bytes();
@@ -114,60 +117,65 @@ Result<std::optional<Event>> start_together(CopyRunner& runner, std::span<const 
   if (!query) return query.error();
   auto plan = runner.planner().plan_of(*query);
   if (!plan) return plan.error();
-  const bool one_gpu_hop =
-      (*plan)->hops.size() == 1 &&
-      traits_of(runner.profile().channels[at((*plan)->hops[0].channel)].kind).gpu;
   const bool alike = std::all_of(pairs.begin(), pairs.end(), [&](const CopyPair& pair) {
     return same_place(pair.source, largest.source) && same_place(pair.target, largest.target);
   });
-  if (!one_gpu_hop || !alike) return std::optional<Event>();
-  SpareCopy spare;
-  IndexedCopy& copy = spare.copy();
+  if (!runner.one_gpu_hop(**plan) || !alike) return none;
   std::vector<LoopNest> nests;
-  Guards guards;
   for (const CopyPair& pair : pairs) {
     auto target = check_pair(pair.source, pair.target);
     if (!target) return target.error();
     if (Status s = check_overlap(pair.source, pair.target, *target); !s) return s.error();
     if (Status s = append(pair, *target, pairs[0], nests, copy); !s) return s.error();
-    if (Status s = guards.add(pair); !s) return s.error();
   }
   copy.finish();
   auto made = std::make_shared<Plan>(**plan);
   made->nests.clear();
   made->bytes = copy.bytes();
-  auto event =
-      runner.start_on_gpu(made, pairs[0].source, pairs[0].target, options, {}, {{}, &copy});
-  if (!event) return event.error();
-  if (event->flight()) guards.give_to(*event->flight());
-  return std::optional(std::move(*event));
+  return std::shared_ptr<const Plan>(std::move(made));
 }
 
-}  // namespace
+Result<Event> start_joined(CopyRunner& runner, const std::shared_ptr<const Plan>& plan,
+                           std::span<const CopyPair> pairs, const CopyOptions& options,
+                           const Cargo& cargo) {
+  Guards guards;
+  for (const CopyPair& pair : pairs) {
+    if (Status s = guards.add(pair); !s) return s.error();
+  }
+  auto event = runner.start_on_gpu(plan, pairs[0].source, pairs[0].target, options, {}, cargo);
+  if (event && event->flight()) guards.give_to(*event->flight());
+  return event;
+}
 
 Result<Event> copy_all(CopyRunner& runner, std::span<const CopyPair> pairs,
                        const CopyOptions& options) {
-  if (pairs.size() > 1) {
-    auto together = start_together(runner, pairs, options);
-    if (!together) return together.error();
-    if (*together) return std::move(**together);
-  }
-  return copy_each(runner, pairs, options);
+  SpareCopy spare;
+  const auto plan = join(runner, pairs, options, spare.copy());
+  if (!plan) return plan.error();
+  if (!*plan) return copy_each(runner, pairs, options);
+  return start_joined(runner, *plan, pairs, options, {.indexed = &spare.copy()});
 }
 
 Result<Event> copy_each(CopyRunner& runner, std::span<const CopyPair> pairs,
                         const CopyOptions& given) {
   CopyOptions options = given;
   options.among_others = pairs.size() > 1;
+  return start_each(pairs.size(), [&](std::size_t k) {
+    return runner.copy(pairs[k].source, pairs[k].target, options);
+  });
+}
+
+Result<Event> start_each(std::size_t count,
+                         const std::function<Result<Event>(std::size_t)>& start) {
   std::vector<Event> events;
-  for (const CopyPair& pair : pairs) {
-    auto event = runner.copy(pair.source, pair.target, options);
+  for (std::size_t k = 0; k < count; ++k) {
+    auto event = start(k);
     if (!event) {
       for (const Event& started : events) started.cancel();
       for (const Event& started : events) (void)started.wait({});
       return event.error();
     }
-    const bool over = event->done() && event->wait({});
+    const bool over = event->ended_well() || (event->done() && event->wait({}));
     if (events.empty() || !over) events.push_back(std::move(*event));
   }
   if (events.empty()) return Event(std::make_shared<const Plan>());

@@ -2,14 +2,14 @@
 #pragma once
 
 #include "data/page_lowering.hpp"
-#include "engine/copy_runner.hpp"
+#include "engine/copy_lists.hpp"
 
 namespace tranship {
 
-/// Copies each of the source's pages to the target's page at the same place in the list: as one
-/// copy of an indexed nest where one channel joins the memories, else run by run.
+/// Plans a copy of pages, as one copy of an indexed nest along one path, or run by run if pages are
+/// longer than a tile; the list goes into `copy`, which is empty.
 /// @error as Engine::copy_pages()
-Result<Event> copy_pages(CopyRunner& runner, Array source, Array target, const PageLists& pages,
-                         const CopyOptions& options);
+Result<ListPlan> plan_pages(CopyRunner& runner, Array source, Array target, const PageLists& pages,
+                            const CopyOptions& options, IndexedCopy& copy);
 
 }  // namespace tranship

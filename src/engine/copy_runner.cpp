@@ -9,7 +9,7 @@
 #include "channels/host/copy.hpp"
 #include "data/lowering.hpp"
 #include "engine/checks.hpp"
-#include "engine/processes.hpp"
+#include "engine/copy_to_peer.hpp"
 #include "engine/waiting.hpp"
 
 namespace tranship {
@@ -45,6 +45,24 @@ bool has_other_ways(const Plan& plan) {
 
 std::function<Status()> liveness_of(const Array& source, const Array& target) {
   return [a = source.liveness, b = target.liveness] { return check_liveness(a, b); };
+}
+
+/// Whether the caller's thread reaches both arrays.
+bool within_memory(const Array& source, const Array& target) {
+  return cpu_reaches(source.memory_kind) && cpu_reaches(target.memory_kind);
+}
+
+/// Returns what one hop of a GPU carries. The lists stay the caller's.
+Request request_of(const Plan& plan, const Array& source, const Array& target,
+                   const CopyOptions& options, const Cargo& cargo) {
+  Request request;
+  request.nests = cargo.nests;
+  request.indexed = cargo.lists();
+  request.source = source.place;
+  request.target = target.place;
+  request.bytes = plan.bytes;
+  request.priority = options.priority;
+  return request;
 }
 
 /// Other processes keep their arrays until the copy is done, and are asked then whether they did.
@@ -91,6 +109,10 @@ Result<std::shared_ptr<const Plan>> CopyRunner::plan(const Array& source, const 
   return planner_.plan_of(*query);
 }
 
+bool CopyRunner::one_gpu_hop(const Plan& plan) const {
+  return plan.hops.size() == 1 && traits_of(profile_.channels[at(plan.hops[0].channel)].kind).gpu;
+}
+
 bool CopyRunner::cold(const Plan& plan, const CopyOptions& options) const {
   return 2 * std::max(plan.bytes, options.together_bytes) > profile_.cache_bytes;
 }
@@ -119,24 +141,35 @@ std::vector<double> CopyRunner::waiting_s(int priority) const {
 
 std::optional<Event> CopyRunner::copy_now(const Array& source, const Array& target,
                                           const CopyOptions& options) {
-  const bool inside = cpu_reaches(source.memory_kind) && cpu_reaches(target.memory_kind) &&
-                      !options.stream && trace_ == nullptr;
-  if (!inside) return {};
+  if (!within_memory(source, target) || !lifetime_.usable()) return {};
+  auto query = planner_.query_of(source, target, options);
+  if (!query || !check_overlap(source, target, query->target)) return {};
+  const auto plan = planner_.find_now(*query);
+  return plan ? carry_now(plan, source, target, options) : std::nullopt;
+}
+
+std::optional<Event> CopyRunner::copy_again(const std::shared_ptr<const Plan>& plan,
+                                            const std::byte* source, std::byte* target) const {
+  if (trace_ != nullptr) return {};
+  if (plan->bytes > 0) copy_nests(plan->nests, source, target, cold(*plan, {}));
+  return Event(plan);
+}
+
+std::optional<Event> CopyRunner::carry_now(const std::shared_ptr<const Plan>& plan,
+                                           const Array& source, const Array& target,
+                                           const CopyOptions& options) {
+  if (!within_memory(source, target) || options.stream || trace_ != nullptr) return {};
+  if (!(plan->bytes == 0 || (plan->direct && plan->hops.size() == 1))) return {};
   for (const Event& event : options.after) {
     if (!event.ended_well()) return {};
   }
-  if (!lifetime_.usable()) return {};
-  auto query = planner_.query_of(source, target, options);
-  if (!query || !check_overlap(source, target, query->target)) return {};
-  auto plan = planner_.find_now(*query);
-  if (!plan || !(plan->bytes == 0 || (plan->direct && plan->hops.size() == 1))) return {};
   const CopyHere held(source, target);
   if (!held.stands()) return {};  // copy() says why
   if (plan->bytes > 0) {
     copy_nests(plan->nests, source.place.address, target.place.address, cold(*plan, options));
   }
   if (!check_liveness(source.liveness, target.liveness)) return {};
-  return Event(std::move(plan));
+  return Event(plan);
 }
 
 Result<Event> CopyRunner::copy(const Array& source, const Array& target,
@@ -154,36 +187,35 @@ Result<Event> CopyRunner::copy(const Array& source, const Array& target,
     if (!query->waiting_s.empty()) plan = planner_.plan_of(*query);
     if (!plan) return plan.error();
   }
-  return carry(*plan, source, target, options, {(*plan)->nests, nullptr});
+  return carry(*plan, source, target, options, {.nests = (*plan)->nests});
 }
 
 Result<Event> CopyRunner::carry(const std::shared_ptr<const Plan>& plan, const Array& source,
                                 const Array& target, const CopyOptions& options,
                                 const Cargo& cargo) {
-  const bool ready = std::all_of(options.after.begin(), options.after.end(),
-                                 [](const Event& event) { return event.done(); });
-  const bool within_memory = cpu_reaches(source.memory_kind) && cpu_reaches(target.memory_kind);
-  const bool one_hop = plan->hops.size() == 1;
-  const bool one_gpu_hop =
-      one_hop && traits_of(profile_.channels[at(plan->hops[0].channel)].kind).gpu;
-  if (within_memory && ready && plan->direct && one_hop && !one_gpu_hop) {
+  const bool ready =
+      !options.stream && std::all_of(options.after.begin(), options.after.end(),
+                                     [](const Event& event) { return event.done(); });
+  const bool inside = within_memory(source, target);
+  const bool on_gpu = one_gpu_hop(*plan);
+  if (inside && ready && plan->direct && plan->hops.size() == 1 && !on_gpu) {
     return copy_here(plan, source, target, options, cargo);
   }
   auto leases = leases_of(source, target);
   if (!leases) return leases.error();
   // What lies in this process's memory needs nothing that closing ends.
   Gate::Pass pass;
-  if (!within_memory || !leases->empty()) {
+  if (!inside || !leases->empty()) {
     auto entered = lifetime_.enter();
     if (!entered) return entered.error();
     pass = std::move(*entered);
   }
   // In a stream of the caller's the copy must stand before this returns.
-  if (one_gpu_hop && (options.stream || !waits_for_transfers(options.after))) {
+  if (on_gpu && (options.stream || !waits_for_transfers(options.after))) {
     return start_on_gpu(plan, source, target, options, std::move(*leases), cargo);
   }
   const bool bounced = plan->direct && plan->hops.size() > 1;
-  if (bounced ? ready && !options.stream : plan->direct && ready) {
+  if (plan->direct && ready) {
     for (const Event& event : options.after) {
       if (Status status = event.wait({}); !status) return status.error();
     }
@@ -195,7 +227,7 @@ Result<Event> CopyRunner::carry(const std::shared_ptr<const Plan>& plan, const A
   }
   auto after = waits_of(*plan, options);
   if (!after) return after.error();
-  return start_transfer(source, target, options, plan, *after, std::move(*leases), cargo.indexed);
+  return start_transfer(source, target, options, plan, *after, std::move(*leases), cargo);
 }
 
 /// Carries a copy within memory on the caller's thread. Closing needs not wait for it, but peers
@@ -230,13 +262,7 @@ Result<Event> CopyRunner::start_on_gpu(const std::shared_ptr<const Plan>& plan, 
       }
     }
   }
-  Request request;
-  request.nests = cargo.nests;
-  if (cargo.indexed != nullptr) request.indexed = cargo.indexed->nests();
-  request.source = source.place;
-  request.target = target.place;
-  request.bytes = plan->bytes;
-  request.priority = options.priority;
+  const Request request = request_of(*plan, source, target, options, cargo);
   const GpuStream stream{usual.device(), reinterpret_cast<void*>(options.stream.value_or(0))};
   const bool in_stream = options.stream && &channel == &usual;
   std::shared_ptr<GpuFlight> before;
@@ -246,7 +272,9 @@ Result<Event> CopyRunner::start_on_gpu(const std::shared_ptr<const Plan>& plan, 
     before = std::move(*behind);
     if (before) after.push_back(before->event());
   }
-  auto flight = channel.start(request, in_stream ? &stream : nullptr, after);
+  const GpuStream* own = in_stream ? &stream : nullptr;
+  auto flight = cargo.prepared ? channel.start(cargo.prepared, request, own, after)
+                               : channel.start(request, own, after);
   if (!flight) return flight.error();
   if (*flight) {
     (*flight)->keep_alive({source.owner, target.owner});
@@ -256,6 +284,29 @@ Result<Event> CopyRunner::start_on_gpu(const std::shared_ptr<const Plan>& plan, 
     if (Status s = gpus_->gpus()->wait(stream, (*flight)->event()); !s) return s.error();
   }
   return *flight ? Event(plan, std::move(*flight)) : Event(plan);
+}
+
+Result<std::shared_ptr<const GpuWork>> CopyRunner::prepare_work(const Plan& plan,
+                                                                const CopyPair& ends,
+                                                                const CopyOptions& options,
+                                                                const Cargo& cargo) {
+  if (plan.bytes == 0 || !one_gpu_hop(plan)) return std::shared_ptr<const GpuWork>();
+  const ChannelSpec& spec = profile_.channels[at(plan.hops[0].channel)];
+  GpuChannel& channel = gpus_->channel(spec, opened_on(ends.target));
+  return channel.prepare(request_of(plan, ends.source, ends.target, options, cargo));
+}
+
+Status CopyRunner::check_pinned(const CopyPair& ends) const {
+  for (const Array* array : {&ends.source, &ends.target}) {
+    if (array->memory_kind != MemoryKind::pinned || array->view.mapping->end_bytes() == 0) continue;
+    const Mapping& mapping = *array->view.mapping;
+    const std::byte* first = array->place.address + mapping.begin_bytes();
+    const std::byte* last = array->place.address + mapping.end_bytes() - 1;
+    if (gpus_->reaches(first) && gpus_->reaches(last)) continue;
+    return invalid(array->name + " was pinned when the copy was prepared, and is not any more",
+                   "keep it pinned, or prepare the copy again");
+  }
+  return {};
 }
 
 Result<Event> CopyRunner::carry_bounced(const std::shared_ptr<const Plan>& plan,
@@ -359,15 +410,13 @@ std::optional<Status> CopyRunner::carry_directly(const Plan& plan, const Array& 
                                                  const Cargo& cargo) {
   const std::int64_t begin_ns = trace_ != nullptr ? clock_.now_ns() : 0;
   std::optional<Status> status;
-  if (cpu_reaches(source.memory_kind) && cpu_reaches(target.memory_kind)) {
+  if (within_memory(source, target)) {
     const bool past_caches = cold(plan, options);
     copy_nests(cargo.nests, source.place.address, target.place.address, past_caches);
-    if (cargo.indexed != nullptr) {
-      copy_indexed(cargo.indexed->nests(), source.place.address, target.place.address, past_caches);
-    }
+    copy_indexed(cargo.lists(), source.place.address, target.place.address, past_caches);
     status = check_liveness(source.liveness, target.liveness);
-  } else if (cargo.indexed == nullptr) {
-    status = Processes::carry_now(plan, source, target, !options.among_others);
+  } else if (cargo.lists().empty()) {
+    status = copy_to_peer(plan, source, target, !options.among_others);
   }
   if (trace_ != nullptr && status) {
     trace_->add(
@@ -380,7 +429,7 @@ Event CopyRunner::start_transfer(const Array& source, const Array& target,
                                  const CopyOptions& options,
                                  const std::shared_ptr<const Plan>& plan,
                                  const std::vector<std::shared_ptr<Completion>>& after,
-                                 Leases leases, const IndexedCopy* indexed) {
+                                 Leases leases, const Cargo& cargo) {
   auto transfer = std::make_shared<Transfer>();
   transfer->plan = plan;
   transfer->source = source.place;
@@ -389,7 +438,10 @@ Event CopyRunner::start_transfer(const Array& source, const Array& target,
   transfer->cold = cold(*plan, options);
   transfer->keep_alive = {source.owner, target.owner};
   transfer->label = plan->path(profile_);
-  if (indexed != nullptr) transfer->indexed = std::make_shared<const IndexedCopy>(*indexed);
+  transfer->indexed = cargo.kept;
+  if (!cargo.kept && cargo.indexed != nullptr) {
+    transfer->indexed = std::make_shared<const IndexedCopy>(std::move(*cargo.indexed));
+  }
   if (source.liveness || target.liveness) {
     for (auto& lease : leases) transfer->keep_alive.push_back(std::move(lease));
     transfer->final_check = liveness_of(source, target);
@@ -413,7 +465,7 @@ Event CopyRunner::start_transfer(const Array& source, const Array& target,
 
 Event CopyRunner::copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,
                              const Array& target) {
-  return start_transfer(source, target, {}, plan, {}, {}, nullptr);
+  return start_transfer(source, target, {}, plan, {}, {}, {});
 }
 
 void CopyRunner::run_nests(const Request& request, std::function<void(Status)> done) {

@@ -25,8 +25,19 @@ namespace tranship {
 
 /// What one hop moves when the caller's thread carries or starts it.
 struct Cargo {
-  std::span<const LoopNest> nests;
-  const IndexedCopy* indexed = nullptr;  ///< carried in addition; null: nothing
+  std::span<const LoopNest> nests{};
+  /// Carried in addition; a copy that goes on after the call takes them. Null: nothing.
+  IndexedCopy* indexed = nullptr;
+  /// The same, of a copy that is started again and again, in place of `indexed`.
+  std::shared_ptr<const IndexedCopy> kept = nullptr;
+  /// What a GPU carries, planned ahead by prepare_work() for arrays of this alignment; null: it is
+  /// planned now.
+  std::shared_ptr<const GpuWork> prepared = nullptr;
+
+  std::span<const IndexedNest> lists() const {
+    const IndexedCopy* copy = kept ? kept.get() : indexed;
+    return copy != nullptr ? copy->nests() : std::span<const IndexedNest>();
+  }
 };
 
 /// Carries one copy at a time for each of its callers, between arrays whose memories are known
@@ -59,6 +70,8 @@ class CopyRunner {
 
   CopyPlanner& planner() { return planner_; }
   const Profile& profile() const { return profile_; }
+  /// Whether a single hop of a GPU carries the copy.
+  bool one_gpu_hop(const Plan& plan) const;
 
   /// Returns the plan that copy() would run now.
   Result<std::shared_ptr<const Plan>> plan(const Array& source, const Array& target,
@@ -69,14 +82,28 @@ class CopyRunner {
   /// As Engine::copy_now().
   std::optional<Event> copy_now(const Array& source, const Array& target,
                                 const CopyOptions& options);
+  /// As Engine::copy_again().
+  std::optional<Event> copy_again(const std::shared_ptr<const Plan>& plan, const std::byte* source,
+                                  std::byte* target) const;
+  /// Carries a short copy along a plan as copy_now() does.
+  std::optional<Event> carry_now(const std::shared_ptr<const Plan>& plan, const Array& source,
+                                 const Array& target, const CopyOptions& options);
   /// Carries a copy along a plan; `cargo` is what a plan of one hop moves when it does not go in
-  /// the plan's tiles. The cargo is not needed any more when the call returns.
+  /// the plan's tiles. A copy that goes on after the call has taken the cargo's lists.
   Result<Event> carry(const std::shared_ptr<const Plan>& plan, const Array& source,
                       const Array& target, const CopyOptions& options, const Cargo& cargo);
   /// Starts a plan of one hop on its GPU.
   Result<Event> start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
                              const Array& target, const CopyOptions& options, Leases leases,
                              const Cargo& cargo);
+  /// Plans the work of a GPU for any number of starts; null if the plan is not one hop of a GPU.
+  /// @error what the driver refused
+  Result<std::shared_ptr<const GpuWork>> prepare_work(const Plan& plan, const CopyPair& ends,
+                                                      const CopyOptions& options,
+                                                      const Cargo& cargo);
+  /// Checks that arrays which were pinned still are: a GPU that met pageable memory would fail.
+  /// @error invalid_argument if one is not
+  Status check_pinned(const CopyPair& ends) const;
   /// As Engine::copy_along().
   Event copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,
                    const Array& target);
@@ -105,7 +132,7 @@ class CopyRunner {
   Event start_transfer(const Array& source, const Array& target, const CopyOptions& options,
                        const std::shared_ptr<const Plan>& plan,
                        const std::vector<std::shared_ptr<Completion>>& after, Leases leases,
-                       const IndexedCopy* indexed);
+                       const Cargo& cargo);
   bool cold(const Plan& plan, const CopyOptions& options) const;
 
   const Profile& profile_;

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <thread>
 
@@ -14,7 +15,9 @@
 #include "engine/checks.hpp"
 #include "engine/copy_all.hpp"
 #include "engine/copy_pages.hpp"
+#include "engine/copy_pieces.hpp"
 #include "engine/processes.hpp"
+#include "engine/spare_copy.hpp"
 #include "engine/waiting.hpp"
 
 namespace tranship {
@@ -48,6 +51,12 @@ BufferSource host_buffers() {
 }
 
 }  // namespace
+
+Engine::Engine(Options options)
+    : options_(std::move(options)), number_([] {
+        static std::atomic<std::uint64_t> opened{0};
+        return ++opened;
+      }()) {}
 
 Result<std::unique_ptr<Engine>> Engine::open(Options options) {
   return refusals_as_errors([&]() -> Result<std::unique_ptr<Engine>> {
@@ -289,11 +298,17 @@ Result<Event> Engine::copy_all(std::span<const CopyPair> pairs, const CopyOption
     return is_resolved(pair.source) && is_resolved(pair.target);
   });
   if (resolved) return tranship::copy_all(*runner_, pairs, options);
+  const auto own = this->resolved(pairs);
+  if (!own) return own.error();
+  return tranship::copy_all(*runner_, *own, options);
+}
+
+Result<std::vector<CopyPair>> Engine::resolved(std::span<const CopyPair> pairs) const {
   std::vector<CopyPair> own(pairs.begin(), pairs.end());
   for (CopyPair& pair : own) {
     if (Status status = resolve(pair.source, pair.target); !status) return status.error();
   }
-  return tranship::copy_all(*runner_, own, options);
+  return own;
 }
 
 Result<Event> Engine::copy_pages(const Array& given_source, const Array& given_target,
@@ -302,10 +317,82 @@ Result<Event> Engine::copy_pages(const Array& given_source, const Array& given_t
                                  const CopyOptions& options) {
   const auto entered = lifetime_.enter();
   if (!entered) return entered.error();
-  Array source = given_source;
-  Array target = given_target;
-  if (Status status = resolve(source, target); !status) return status.error();
-  return tranship::copy_pages(*runner_, source, target, {source_pages, target_pages}, options);
+  CopyPair ends{given_source, given_target};
+  if (Status status = resolve(ends.source, ends.target); !status) return status.error();
+  SpareCopy spare;
+  const auto plan = plan_pages(*runner_, ends.source, ends.target, {source_pages, target_pages},
+                               options, spare.copy());
+  if (!plan) return plan.error();
+  return carry_list(*runner_, *plan, options, spare.copy());
+}
+
+Result<Event> Engine::copy_pieces(const Array& given_source, const Array& given_target,
+                                  const PieceLists& pieces, const CopyOptions& options) {
+  const auto entered = lifetime_.enter();
+  if (!entered) return entered.error();
+  CopyPair ends{given_source, given_target};
+  if (Status status = resolve(ends.source, ends.target); !status) return status.error();
+  SpareCopy spare;
+  const auto plan = plan_pieces(*runner_, ends.source, ends.target, pieces, options, spare.copy());
+  if (!plan) return plan.error();
+  return carry_list(*runner_, *plan, options, spare.copy());
+}
+
+Result<PreparedCopy> Engine::prepare(const Array& source, const Array& target,
+                                     const CopyOptions& options) {
+  const auto entered = lifetime_.enter();
+  if (!entered) return entered.error();
+  CopyPair ends{source, target};
+  if (Status status = resolve(ends.source, ends.target); !status) return status.error();
+  return PreparedCopy::of_pair(*runner_, std::move(ends), options);
+}
+
+Result<PreparedCopy> Engine::prepare_all(std::span<const CopyPair> pairs,
+                                         const CopyOptions& options) {
+  const auto entered = lifetime_.enter();
+  if (!entered) return entered.error();
+  auto own = resolved(pairs);
+  if (!own) return own.error();
+  return PreparedCopy::of_pairs(*runner_, std::move(*own), options);
+}
+
+Result<PreparedCopy> Engine::prepare_pages(const Array& source, const Array& target,
+                                           std::span<const std::int64_t> source_pages,
+                                           std::span<const std::int64_t> target_pages,
+                                           const CopyOptions& options) {
+  const auto entered = lifetime_.enter();
+  if (!entered) return entered.error();
+  CopyPair ends{source, target};
+  if (Status status = resolve(ends.source, ends.target); !status) return status.error();
+  return PreparedCopy::of_pages(*runner_, std::move(ends), {source_pages, target_pages}, options);
+}
+
+Result<PreparedCopy> Engine::prepare_pieces(const Array& source, const Array& target,
+                                            const PieceLists& pieces, const CopyOptions& options) {
+  const auto entered = lifetime_.enter();
+  if (!entered) return entered.error();
+  CopyPair ends{source, target};
+  if (Status status = resolve(ends.source, ends.target); !status) return status.error();
+  return PreparedCopy::of_pieces(*runner_, std::move(ends), pieces, options);
+}
+
+Result<Event> Engine::start(const PreparedCopy& copy, const StartOptions& options) {
+  const auto entered = lifetime_.enter();
+  if (!entered) return entered.error();
+  return copy.start(options);
+}
+
+Result<Event> Engine::start(const PreparedCopy& copy, const CopyPair& ends,
+                            const StartOptions& options) {
+  const auto entered = lifetime_.enter();
+  if (!entered) return entered.error();
+  CopyPair own = ends;
+  if (Status status = resolve(own.source, own.target); !status) return status.error();
+  return copy.start(own, options);
+}
+
+std::optional<Event> Engine::start_now(const PreparedCopy& copy, const StartOptions& options) {
+  return lifetime_.usable() ? copy.start_now(options) : std::nullopt;
 }
 
 Event Engine::copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,

@@ -1,6 +1,7 @@
 // An engine: the channels of this process, put together with a profile, a planner and a runtime.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include "base/clock.hpp"
 #include "base/config.hpp"
 #include "base/trace.hpp"
+#include "data/piece_lowering.hpp"
 #include "engine/array.hpp"
 #include "engine/copy_options.hpp"
 #include "engine/copy_planner.hpp"
@@ -19,6 +21,7 @@
 #include "engine/event.hpp"
 #include "engine/gpu_side.hpp"
 #include "engine/lifetime.hpp"
+#include "engine/prepared_copy.hpp"
 #include "engine/trace_file.hpp"
 #include "fabric/links/slot_server.hpp"
 #include "machine/profile.hpp"
@@ -34,7 +37,7 @@ class SharedMemory;
 /// Owns channels, workers, buffers and the links to other processes. Any thread may call any
 /// member. A copy that is shorter than a hand-off runs on the caller's thread; any other is queued
 /// and returns at once. close(), or the destructor, ends everything that is outstanding.
-class Engine {
+class Engine : public std::enable_shared_from_this<Engine> {
  public:
   struct Options {
     Config config;
@@ -64,6 +67,14 @@ class Engine {
   std::optional<Event> copy_now(const Array& source, const Array& target,
                                 const CopyOptions& options);
 
+  /// Carries a copy again along the plan of an event of copy_now(), between other memory of this
+  /// process that no engine maps from elsewhere: the same bytes, counted from two addresses, which
+  /// do not overlap. Returns nothing if the engine is closed, or traces.
+  std::optional<Event> copy_again(const std::shared_ptr<const Plan>& plan, const std::byte* source,
+                                  std::byte* target) {
+    return lifetime_.usable() ? runner_->copy_again(plan, source, target) : std::nullopt;
+  }
+
   /// Copies each source to its target; no two targets may overlap. In one launch where one hop of
   /// one GPU carries the largest and reaches all the others; else each by itself, beside the
   /// others. The event is that of all, and its plan that of the largest, or of the first.
@@ -71,13 +82,48 @@ class Engine {
   Result<Event> copy_all(std::span<const CopyPair> pairs, const CopyOptions& options);
 
   /// Copies pages, indices along the first dimension: each of `source_pages` to the one of
-  /// `target_pages` at the same place in the list. As one copy of an indexed nest if one channel
-  /// joins the memories; else run by run.
+  /// `target_pages` at the same place in the list. As one copy of an indexed nest, or, if pages
+  /// are longer than a tile, run by run.
   /// @error as copy(); out_of_range for an index outside its array; invalid_argument for lists of
   ///        different lengths, a target page that is named twice, or one that is also a source
   Result<Event> copy_pages(const Array& source, const Array& target,
                            std::span<const std::int64_t> source_pages,
                            std::span<const std::int64_t> target_pages, const CopyOptions& options);
+
+  /// Copies pieces, byte ranges of two arrays that each fill one block of memory: `lengths[k]`
+  /// bytes at `source_offsets[k]` of the source to `target_offsets[k]` of the target, in bytes from
+  /// the blocks' first bytes. As one copy of an indexed nest.
+  /// @error as copy(); out_of_range for a piece outside its array; invalid_argument for lists of
+  ///        different lengths, a negative length, a byte that would be written twice, or read and
+  ///        written, and an array with gaps
+  Result<Event> copy_pieces(const Array& source, const Array& target, const PieceLists& pieces,
+                            const CopyOptions& options);
+  /// Checks and plans a copy, and plans the kernels of one hop of a GPU, for any number of starts.
+  /// May wait for the GPU.
+  /// @error as copy()
+  Result<PreparedCopy> prepare(const Array& source, const Array& target,
+                               const CopyOptions& options);
+  /// The same for copy_all(). @error as copy_all()
+  Result<PreparedCopy> prepare_all(std::span<const CopyPair> pairs, const CopyOptions& options);
+  /// The same for copy_pages(). @error as copy_pages()
+  Result<PreparedCopy> prepare_pages(const Array& source, const Array& target,
+                                     std::span<const std::int64_t> source_pages,
+                                     std::span<const std::int64_t> target_pages,
+                                     const CopyOptions& options);
+  /// The same for copy_pieces(). @error as copy_pieces()
+  Result<PreparedCopy> prepare_pieces(const Array& source, const Array& target,
+                                      const PieceLists& pieces, const CopyOptions& options);
+
+  /// Starts a copy that this engine has prepared.
+  /// @error closed; why the process of one of the arrays is lost; invalid_argument for an array
+  ///        that is not pinned any more. What fails later is reported by the event.
+  Result<Event> start(const PreparedCopy& copy, const StartOptions& options);
+  /// Starts it between other arrays, which lie as those did that it was prepared for.
+  /// @error as the other; invalid_argument for arrays that differ in memory, shape, type or layout,
+  ///        overlap or cannot be written, and for a copy of several pairs
+  Result<Event> start(const PreparedCopy& copy, const CopyPair& ends, const StartOptions& options);
+  /// Starts it if that is as quick as copy_now() asks for; returns nothing otherwise: call start().
+  std::optional<Event> start_now(const PreparedCopy& copy, const StartOptions& options);
 
   /// The plan that copy() would run, with what it costs now: behind what goes before it.
   Result<std::shared_ptr<const Plan>> plan(const Array& source, const Array& target,
@@ -112,6 +158,8 @@ class Engine {
   ///        memory, or of which a part is pinned; what the driver refused
   Result<std::shared_ptr<void>> pin(const Array& array);
 
+  /// Returns a number that no other engine of this process has or had.
+  std::uint64_t number() const { return number_; }
   const Profile& profile() const { return options_.profile; }
   const Config& config() const { return options_.config; }
   /// Null: nothing is traced.
@@ -133,7 +181,7 @@ class Engine {
 
  private:
   friend class Processes;
-  explicit Engine(Options options) : options_(std::move(options)) {}
+  explicit Engine(Options options);
   Status start();
   void leak();
   void drop_absent_gpus();
@@ -141,10 +189,13 @@ class Engine {
   Status resolve(Array& source, Array& target) const;
   /// The same for one array of a copy to or from a GPU.
   Status resolve(Array& array) const;
+  /// Returns the same pairs, in memories that are known.
+  Result<std::vector<CopyPair>> resolved(std::span<const CopyPair> pairs) const;
   Status uses_gpus() const;
   void reach_shared(Array& array) const;
 
   Options options_;
+  const std::uint64_t number_;
   int threads_ = 1;
   SteadyClock clock_;
   Lifetime lifetime_;

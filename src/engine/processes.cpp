@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "channels/host/copy.hpp"
+#include "channels/host/runs.hpp"
 #include "data/describe.hpp"
 #include "fabric/wires/ucx/ucx_carrier.hpp"
 #include "fabric/wires/ucx/ucx_library.hpp"
@@ -81,8 +82,6 @@ Status open_carrier(const Config& config, fabric::FabricOptions& options) {
 
 /// How long closing waits for calls inside, after the fabric's close() has ended their waits.
 constexpr std::chrono::seconds calls_end_max{2};
-/// How long a caller polls for a small copy's answer before the channel's thread waits for it.
-constexpr std::chrono::milliseconds answer_wait{2};
 constexpr std::int64_t carried_bytes_in_flight = std::int64_t{64} << 20;
 constexpr int peer_threads_most = 16;
 /// Threads that start a carrier's copies; the network card carries them.
@@ -205,7 +204,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   } else if (std::thread::hardware_concurrency() >= peer_cores_least) {
     options.spin = spin_for_peers;
   }
-  options.copy = copy_nests;
+  options.copy = {copy_nests, copy_runs};
   if (Status carrier = open_carrier(config, options); !carrier) return carrier.error();
   options.execute = [&engine](const Request& request, std::function<void(Status)> done) {
     engine.runner_->run_nests(request, std::move(done));
@@ -427,25 +426,6 @@ void Processes::open_on_gpu(const std::shared_ptr<fabric::RemoteArray>& remote,
     if (const auto still = weak.lock()) still->close();
   });
   array.liveness = open;
-}
-
-std::optional<Status> Processes::carry_now(const Plan& plan, const Array& source,
-                                           const Array& target, bool waits) {
-  const bool writes = !cpu_reaches(target.memory_kind);
-  const Array& there = writes ? target : source;
-  const auto* remote = static_cast<const fabric::RemoteArray*>(there.place.attachment);
-  if (remote->withdrawn()) return std::nullopt;  // the channel says so in full
-  fabric::Requester::Transfer transfer;
-  transfer.request.nests = plan.nests;
-  transfer.request.source = source.place;
-  transfer.request.target = target.place;
-  transfer.request.bytes = plan.bytes;
-  transfer.remote = remote->remote();
-  transfer.operation = writes ? fabric::Operation::write : fabric::Operation::read;
-  fabric::Requester& requester = *remote->link().requester;
-  if (auto status = requester.direct(transfer)) return status;
-  if (!waits) return std::nullopt;
-  return requester.carry_here(transfer, answer_wait, remote->link().bell());
 }
 
 }  // namespace tranship

@@ -66,12 +66,6 @@ class Processes {
   Result<Array> lookup(fabric::PeerId peer, const std::string& name,
                        std::chrono::milliseconds timeout);
 
-  /// Carries a small one-hop copy at once, on the caller's thread: without the peer's help or, for
-  /// a process on another machine and if `waits`, by a message whose answer comes in a moment.
-  /// Returns nothing if no such way is open here.
-  static std::optional<Status> carry_now(const Plan& plan, const Array& source, const Array& target,
-                                         bool waits);
-
   /// Ends links and requests, and waits until no thread is inside a call; bounded in time.
   void stop();
   /// Releases the exported arrays. After stop(), when no request of a peer runs any more.

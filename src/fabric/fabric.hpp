@@ -68,7 +68,7 @@ struct FabricOptions {
   /// Why there is no carrier although the settings ask for one, for messages.
   std::string no_carrier{};
   ExecuteRequest execute;  ///< Carries out requests to exports that have an attachment.
-  CopyNests copy;          ///< The host copier; required.
+  Copier copy;             ///< The host copier; required.
   AnswerCall answer;       ///< Answers calls of requesters; empty: calls are refused.
   // The following functions are called on the progress thread, and must not block.
   /// Called when a requester's connection has ended. The requester's process may still access the

@@ -10,18 +10,27 @@ namespace {
 
 /// Smallest number of runs that one kernel carries together.
 constexpr std::size_t pieces_least = 4;
+/// Smallest number of pieces for which a copy of their table to the GPU costs less than the reads
+/// of all blocks over the link.
+constexpr std::int64_t uploaded_pieces_least = 512;
 /// Largest piece, in bytes, of a longer run of several moves: cutting gives all pieces as many
 /// threads.
 constexpr std::int64_t piece_bytes_most = 64 * 1024;
 /// Smallest mean run, in bytes, for which a copy engine's command costs less than a kernel loses
 /// over the link.
 constexpr std::int64_t engine_run_least = 256 * 1024;
+/// Longest run, in bytes, in GPU memory whose launch takes the caller less time than the driver's
+/// copy does (on an H100's host 3 us in place of 6).
+constexpr std::int64_t kernel_run_most = 256 * 1024;
 /// Smallest number of nests for which a table costs less than a launch for each.
 constexpr std::size_t list_least = 3;
 /// Smallest row, in bytes, with which a copy engine is as fast over the link as with long runs.
 constexpr std::int64_t engine_row_least = 64;
 /// Most copy commands for one nest: each costs the caller a few microseconds.
 constexpr std::int64_t engine_commands_most = 4;
+
+/// Bytes within which kernels' plans depend on where an address lies: a line of the GPU's cache.
+constexpr std::uintptr_t alignment_bytes = 128;
 
 /// Returns the element and the two inner loops as one command of a copy engine, if it can walk
 /// them.
@@ -79,9 +88,23 @@ bool in_pieces(std::span<const IndexedNest> nests, GpuWay way) {
 
 /// Returns how many moves of an indexed nest go into one piece.
 std::int64_t moves_of_piece(const IndexedNest& one) {
-  const std::int64_t bytes = one.nest.element_bytes;
-  const bool touch = one.source_step == bytes && one.target_step == bytes;
-  return touch ? std::max<std::int64_t>(piece_bytes_most / std::max<std::int64_t>(bytes, 1), 1) : 1;
+  if (!one.moves_touch()) return 1;
+  const std::int64_t bytes = std::max<std::int64_t>(one.nest.element_bytes, 1);
+  return std::max<std::int64_t>(piece_bytes_most / bytes, 1);
+}
+
+/// Whether the entries of byte ranges are what the table has: offsets, and a length in bytes.
+bool are_pieces(const IndexedNest& one, std::int64_t moves_most) {
+  static_assert(sizeof(gpu::Piece) == sizeof(IndexedEntry));
+  if (one.entries.empty()) return false;
+  const bool bytes = one.nest.element_bytes == 1 && one.moves_touch() &&
+                     one.nest.source_offset == 0 && one.nest.target_offset == 0;
+  return bytes && std::all_of(one.entries.begin(), one.entries.end(),
+                              [&](const IndexedEntry& entry) { return entry.count <= moves_most; });
+}
+
+std::uintptr_t alignment_of(const std::byte* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % alignment_bytes;
 }
 
 template <typename Entry>
@@ -97,50 +120,90 @@ GpuWork::~GpuWork() {
 }
 
 Status GpuWork::enqueue(const GpuStream& stream, const Request& request, GpuWay way) {
-  const std::byte* source = request.source.address;
-  std::byte* target = request.target.address;
-  if (request.indexed.empty()) return enqueue_nests(stream, request.nests, source, target, way);
-  if (request.nests.empty() && in_pieces(request.indexed, way)) {
-    return enqueue_pieces(stream, request.indexed, source, target);
+  if (Status status = plan(request, way); !status) return status;
+  // What stands in a copy engine is not overtaken.
+  const bool read_often = lists_bytes_ > 0 || pieces_ >= uploaded_pieces_least;
+  if (read_often && way != GpuWay::past_engines) {
+    if (Status status = upload(stream); !status) return status;
   }
-  const Request plain = expanded(request, expanded_);
-  return enqueue_nests(stream, plain.nests, source, target, way);
+  return launch(stream, request.source.address, request.target.address);
 }
 
-Status GpuWork::enqueue_nests(const GpuStream& stream, std::span<const LoopNest> nests,
-                              const std::byte* source, std::byte* target, GpuWay way) {
-  const bool runs =
-      std::all_of(nests.begin(), nests.end(), [](const LoopNest& nest) { return nest.rank == 0; });
-  if (runs && nests.size() >= pieces_least) {
-    const bool by_engines = way == GpuWay::over_link && long_runs(nests);
-    if (!by_engines) return enqueue_pieces(stream, nests, source, target);
+Status GpuWork::prepare(const GpuStream& stream, const Request& request, GpuWay way) {
+  if (Status status = plan(request, way); !status) return status;
+  return lists_bytes_ > 0 || pieces_ > 0 ? upload(stream) : Status{};
+}
+
+bool GpuWork::fits(const std::byte* source, const std::byte* target) const {
+  return alignment_of(source) == source_alignment_ && alignment_of(target) == target_alignment_;
+}
+
+Status GpuWork::launch(const GpuStream& stream, const std::byte* source, std::byte* target) const {
+  for (const EngineCopy& copy : engine_copies_) {
+    const std::byte* from = source + copy.source_offset;
+    std::byte* to = target + copy.target_offset;
+    const bool one_run = copy.shape.rows == 1 && copy.shape.planes == 1;
+    Status status = one_run ? gpus_->copy(stream, from, to, copy.shape.width_bytes)
+                            : gpus_->copy(stream, from, to, copy.shape);
+    if (!status) return status;
   }
-  for_kernels_.clear();
-  if (way == GpuWay::over_link || nests.size() < list_least) {
-    for (const LoopNest& nest : nests) {
-      if (Status s = enqueue_nest(stream, nest, source, target, way); !s) return s;
-    }
-    nests = for_kernels_;
+  if (pieces_ > 0) {
+    const auto* pieces = reinterpret_cast<const gpu::Piece*>(read_table_);
+    return gpus_->launch(stream, pieces, pieces_, source, target);
   }
-  if (nests.empty()) return {};
-  plans_.clear();
-  if (!gpu::plan_fields(nests, source, target, plans_)) {
-    if (nests.size() >= list_least) {
-      if (Status s = enqueue_lists(stream, nests, source, target, way); !s) return s;
-      nests = rest_;
-    }
-    for (const LoopNest& nest : nests) gpu::plan_kernels(nest, source, target, plans_);
+  const std::byte* table = read_table_;
+  for (const gpu::NestList* list : {&lists_.aligned, &lists_.shifted}) {
+    if (lists_bytes_ == 0 || list->blocks == 0) continue;
+    const gpu::NestTable launched = gpu::table_of(*list, table);
+    if (Status s = gpus_->launch(stream, launched, source, target); !s) return s;
+    table += table_bytes(*list);
   }
-  for (const gpu::KernelPlan& plan : plans_) {
-    if (Status s = gpus_->launch(stream, plan, source, target); !s) return s;
+  for (const gpu::KernelPlan& kernel : plans_) {
+    if (Status s = gpus_->launch(stream, kernel, source, target); !s) return s;
   }
   return {};
 }
 
-Status GpuWork::enqueue_lists(const GpuStream& stream, std::span<const LoopNest> nests,
-                              const std::byte* source, std::byte* target, GpuWay way) {
+Status GpuWork::plan(const Request& request, GpuWay way) {
+  engine_copies_.clear();
+  plans_.clear();
+  pieces_ = 0;
+  lists_bytes_ = 0;
+  source_alignment_ = alignment_of(request.source.address);
+  target_alignment_ = alignment_of(request.target.address);
+  if (request.indexed.empty()) return plan_nests(request.nests, request, way);
+  if (request.nests.empty() && in_pieces(request.indexed, way)) return plan_pieces(request.indexed);
+  const Request plain = expanded(request, expanded_);
+  return plan_nests(plain.nests, request, way);
+}
+
+Status GpuWork::plan_nests(std::span<const LoopNest> nests, const Request& request, GpuWay way) {
+  const bool runs =
+      std::all_of(nests.begin(), nests.end(), [](const LoopNest& nest) { return nest.rank == 0; });
+  if (runs && nests.size() >= pieces_least) {
+    const bool by_engines = way == GpuWay::over_link && long_runs(nests);
+    if (!by_engines) return plan_pieces(nests);
+  }
+  for_kernels_.clear();
+  if (way == GpuWay::over_link || nests.size() < list_least) {
+    for (const LoopNest& nest : nests) plan_nest(nest, way);
+    nests = for_kernels_;
+  }
+  if (nests.empty()) return {};
+  const std::byte* source = request.source.address;
+  const std::byte* target = request.target.address;
+  if (gpu::plan_fields(nests, source, target, plans_)) return {};
+  if (nests.size() >= list_least) {
+    if (Status s = plan_lists(nests, request); !s) return s;
+    nests = rest_;
+  }
+  for (const LoopNest& nest : nests) gpu::plan_kernels(nest, source, target, plans_);
+  return {};
+}
+
+Status GpuWork::plan_lists(std::span<const LoopNest> nests, const Request& request) {
   rest_.clear();
-  gpu::plan_lists(nests, source, target, lists_, rest_);
+  gpu::plan_lists(nests, request.source.address, request.target.address, lists_, rest_);
   const std::array lists{&lists_.aligned, &lists_.shifted};
   std::int64_t bytes = 0;
   for (const gpu::NestList* list : lists) bytes += table_bytes(*list);
@@ -151,30 +214,30 @@ Status GpuWork::enqueue_lists(const GpuStream& stream, std::span<const LoopNest>
     write_table(*list, at);
     at += table_bytes(*list);
   }
-  const std::byte* table = table_;
-  // If the GPU has no room for the table, the kernel reads it from pinned memory.
-  if (way != GpuWay::past_engines && reserve_on_gpu(stream.device, bytes)) {
-    if (Status status = gpus_->copy(stream, table_, on_gpu_, bytes); !status) return status;
-    table = on_gpu_;
-  }
-  for (const gpu::NestList* list : lists) {
-    if (list->blocks == 0) continue;
-    const gpu::NestTable launched = gpu::table_of(*list, table);
-    if (Status s = gpus_->launch(stream, launched, source, target); !s) return s;
-    table += table_bytes(*list);
-  }
+  lists_bytes_ = bytes;
+  return {};
+}
+
+Status GpuWork::upload(const GpuStream& stream) {
+  const std::int64_t bytes =
+      lists_bytes_ > 0 ? lists_bytes_ : size_of<gpu::Piece>(static_cast<std::size_t>(pieces_));
+  if (!reserve_on_gpu(stream.device, bytes)) return {};
+  if (Status status = gpus_->copy(stream, table_, on_gpu_, bytes); !status) return status;
+  read_table_ = on_gpu_;
   return {};
 }
 
 Status GpuWork::reserve_table(std::int64_t bytes) {
-  if (table_bytes_ >= bytes) return {};
-  if (table_ != nullptr) gpus_->release_pinned(table_);
-  table_ = nullptr;
-  table_bytes_ = 0;
-  auto table = gpus_->allocate_pinned(bytes);
-  if (!table) return table.error();
-  table_ = *table;
-  table_bytes_ = bytes;
+  if (table_bytes_ < bytes) {
+    if (table_ != nullptr) gpus_->release_pinned(table_);
+    table_ = nullptr;
+    table_bytes_ = 0;
+    auto table = gpus_->allocate_pinned(bytes);
+    if (!table) return table.error();
+    table_ = *table;
+    table_bytes_ = bytes;
+  }
+  read_table_ = table_;
   return {};
 }
 
@@ -191,13 +254,15 @@ Status GpuWork::reserve_on_gpu(int device, std::int64_t bytes) {
   return {};
 }
 
-Status GpuWork::enqueue_nest(const GpuStream& stream, const LoopNest& nest, const std::byte* source,
-                             std::byte* target, GpuWay way) {
-  const std::byte* from = source + nest.source_offset;
-  std::byte* to = target + nest.target_offset;
-  if (nest.bytes() == 0) return {};
-  if (nest.rank == 0 && way != GpuWay::past_engines) {
-    return gpus_->copy(stream, from, to, nest.element_bytes);
+void GpuWork::plan_nest(const LoopNest& nest, GpuWay way) {
+  if (nest.bytes() == 0) return;
+  const bool by_kernel = way == GpuWay::past_engines ||
+                         (way == GpuWay::in_memory && nest.element_bytes <= kernel_run_most);
+  if (nest.rank == 0 && !by_kernel) {
+    PitchedCopy run;
+    run.width_bytes = nest.element_bytes;
+    engine_copies_.push_back({nest.source_offset, nest.target_offset, run});
+    return;
   }
   const auto shape = way == GpuWay::over_link && nest.element_bytes >= engine_row_least &&
                              outer_count(nest) <= engine_commands_most
@@ -205,37 +270,32 @@ Status GpuWork::enqueue_nest(const GpuStream& stream, const LoopNest& nest, cons
                          : std::nullopt;
   if (!shape) {
     for_kernels_.push_back(nest);
-    return {};
+    return;
   }
   for (std::int64_t number = 0; number < outer_count(nest); ++number) {
     std::int64_t rest = number;
-    std::int64_t source_bytes = 0;
-    std::int64_t target_bytes = 0;
+    EngineCopy copy{nest.source_offset, nest.target_offset, *shape};
     for (int k = 2; k < nest.rank; ++k) {
       const Loop& loop = nest.loops[static_cast<std::size_t>(k)];
-      source_bytes += rest % loop.extent * loop.source_stride;
-      target_bytes += rest % loop.extent * loop.target_stride;
+      copy.source_offset += rest % loop.extent * loop.source_stride;
+      copy.target_offset += rest % loop.extent * loop.target_stride;
       rest /= loop.extent;
     }
-    if (Status s = gpus_->copy(stream, from + source_bytes, to + target_bytes, *shape); !s) {
-      return s;
-    }
+    engine_copies_.push_back(copy);
   }
-  return {};
 }
 
-Status GpuWork::enqueue_pieces(const GpuStream& stream, std::span<const LoopNest> nests,
-                               const std::byte* source, std::byte* target) {
+Status GpuWork::plan_pieces(std::span<const LoopNest> nests) {
   if (Status status = reserve_table(size_of<gpu::Piece>(nests.size())); !status) return status;
   auto* pieces = reinterpret_cast<gpu::Piece*>(table_);
   for (std::size_t k = 0; k < nests.size(); ++k) {
     pieces[k] = {nests[k].source_offset, nests[k].target_offset, nests[k].element_bytes};
   }
-  return gpus_->launch(stream, pieces, static_cast<std::int64_t>(nests.size()), source, target);
+  pieces_ = static_cast<std::int64_t>(nests.size());
+  return {};
 }
 
-Status GpuWork::enqueue_pieces(const GpuStream& stream, std::span<const IndexedNest> nests,
-                               const std::byte* source, std::byte* target) {
+Status GpuWork::plan_pieces(std::span<const IndexedNest> nests) {
   std::int64_t most_pieces = 0;  // each entry begins one, and each full piece may begin another
   for (const IndexedNest& one : nests) {
     most_pieces +=
@@ -246,6 +306,11 @@ Status GpuWork::enqueue_pieces(const GpuStream& stream, std::span<const IndexedN
   auto* piece = reinterpret_cast<gpu::Piece*>(table_);
   for (const IndexedNest& one : nests) {
     const std::int64_t most = moves_of_piece(one);
+    if (are_pieces(one, most)) {
+      std::memcpy(static_cast<void*>(piece), one.entries.data(), one.entries.size_bytes());
+      piece += one.entries.size();
+      continue;
+    }
     for (const IndexedEntry& entry : one.entries) {
       gpu::Piece next{one.nest.source_offset + entry.source_offset,
                       one.nest.target_offset + entry.target_offset, 0};
@@ -257,8 +322,8 @@ Status GpuWork::enqueue_pieces(const GpuStream& stream, std::span<const IndexedN
       }
     }
   }
-  const auto* pieces = reinterpret_cast<const gpu::Piece*>(table_);
-  return gpus_->launch(stream, pieces, piece - pieces, source, target);
+  pieces_ = piece - reinterpret_cast<const gpu::Piece*>(table_);
+  return {};
 }
 
 }  // namespace tranship

@@ -1,6 +1,7 @@
 // Execution of loop nests in a stream: by copy engines for long runs, by kernels for all others.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -17,8 +18,9 @@ enum class GpuWay {
   past_engines  ///< to or from the host by kernels alone, which wait for no copy engine
 };
 
-/// Enqueues nests in streams of one GPU. Owns the tables of pieces and nests that kernels read, so
-/// that each request in flight needs its own GpuWork. Not thread-safe.
+/// Plans nests for one GPU and enqueues them in its streams. Owns the tables of pieces and nests
+/// that kernels read, so that each request in flight needs its own GpuWork, unless it was prepared.
+/// Not thread-safe, but for launch().
 class GpuWork {
  public:
   explicit GpuWork(std::shared_ptr<Gpus> gpus) : gpus_(std::move(gpus)) {}
@@ -30,31 +32,52 @@ class GpuWork {
   /// call must have ended. The request's nests are not read after the call.
   Status enqueue(const GpuStream& stream, const Request& request, GpuWay way);
 
+  /// Plans all nests of the request for any number of launches, and enqueues in the stream what
+  /// puts their table into GPU memory: launches may begin when that has ended.
+  Status prepare(const GpuStream& stream, const Request& request, GpuWay way);
+  /// Enqueues what prepare() has planned, between two addresses for which fits() holds. Threads:
+  /// all; launches may overlap.
+  Status launch(const GpuStream& stream, const std::byte* source, std::byte* target) const;
+  /// Returns whether two addresses are aligned as those that the work was planned for.
+  bool fits(const std::byte* source, const std::byte* target) const;
+
  private:
-  Status enqueue_nests(const GpuStream& stream, std::span<const LoopNest> nests,
-                       const std::byte* source, std::byte* target, GpuWay way);
-  /// Enqueues a nest on a copy engine, or keeps it for kernels.
-  Status enqueue_nest(const GpuStream& stream, const LoopNest& nest, const std::byte* source,
-                      std::byte* target, GpuWay way);
-  Status enqueue_pieces(const GpuStream& stream, std::span<const LoopNest> nests,
-                        const std::byte* source, std::byte* target);
-  /// Enqueues the runs of indexed nests in one launch.
-  Status enqueue_pieces(const GpuStream& stream, std::span<const IndexedNest> nests,
-                        const std::byte* source, std::byte* target);
-  /// Launches the nests that lists can carry, in at most two launches; leaves the others in
-  /// `rest_`.
-  Status enqueue_lists(const GpuStream& stream, std::span<const LoopNest> nests,
-                       const std::byte* source, std::byte* target, GpuWay way);
+  /// A copy engine's command. Its offsets count from the two addresses of a launch.
+  struct EngineCopy {
+    std::int64_t source_offset = 0;
+    std::int64_t target_offset = 0;
+    PitchedCopy shape;
+  };
+
+  Status plan(const Request& request, GpuWay way);
+  Status plan_nests(std::span<const LoopNest> nests, const Request& request, GpuWay way);
+  /// Plans a nest for a copy engine, or keeps it for kernels.
+  void plan_nest(const LoopNest& nest, GpuWay way);
+  Status plan_pieces(std::span<const LoopNest> nests);
+  /// Plans the runs of indexed nests as one launch.
+  Status plan_pieces(std::span<const IndexedNest> nests);
+  /// Plans the nests that lists can carry, as at most two launches; leaves the others in `rest_`.
+  Status plan_lists(std::span<const LoopNest> nests, const Request& request);
+  /// Lets kernels read the table in GPU memory, behind a copy in the stream; in pinned memory, if
+  /// the GPU has no room for it.
+  Status upload(const GpuStream& stream);
   Status reserve_table(std::int64_t bytes);
   Status reserve_on_gpu(int device, std::int64_t bytes);
 
   std::shared_ptr<Gpus> gpus_;
-  std::vector<LoopNest> for_kernels_;   ///< nests of this request
-  std::vector<gpu::KernelPlan> plans_;  ///< member, so that a request allocates nothing
+  std::vector<LoopNest> for_kernels_;  ///< nests of this request
   std::vector<LoopNest> rest_;
   std::vector<LoopNest> expanded_;  ///< indexed nests that are not carried as pieces
+  /// What the request takes. Members, so that a request allocates nothing.
+  std::vector<EngineCopy> engine_copies_;
+  std::vector<gpu::KernelPlan> plans_;
+  std::int64_t pieces_ = 0;  ///< number of pieces in the table
   gpu::NestLists lists_;
-  std::byte* table_ = nullptr;  ///< in pinned memory
+  std::int64_t lists_bytes_ = 0;  ///< bytes of the lists in the table; 0: none
+  std::uintptr_t source_alignment_ = 0;
+  std::uintptr_t target_alignment_ = 0;
+  const std::byte* read_table_ = nullptr;  ///< where kernels read the table
+  std::byte* table_ = nullptr;             ///< in pinned memory
   std::int64_t table_bytes_ = 0;
   std::byte* on_gpu_ = nullptr;  ///< copy of a table in GPU memory; every block reads a part of it
   std::int64_t on_gpu_bytes_ = 0;

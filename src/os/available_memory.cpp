@@ -1,6 +1,7 @@
 #include "os/available_memory.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -8,6 +9,8 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+
+#include "os/pages.hpp"
 
 namespace tranship {
 namespace {
@@ -91,8 +94,7 @@ AvailableMemory available_memory(const std::string& proc, const std::string& gro
 
 /// The kernel ends a process of a control group that takes more than its limit, rather than refuse
 /// the pages: so it is asked for no more than there are.
-Status take_pages(const SharedMemory& memory) {
-  const std::int64_t bytes = memory.bytes();
+Status take_pages(const SharedMemory& memory, std::int64_t offset, std::int64_t bytes) {
   const AvailableMemory available = available_memory();
   if (available.bytes < bytes) {
     return Error{ErrorCode::out_of_memory, std::to_string(bytes) + " bytes were asked for, and " +
@@ -101,12 +103,17 @@ Status take_pages(const SharedMemory& memory) {
   }
   int failed = 0;
   do {
-    failed = fallocate(memory.descriptor(), 0, 0, bytes) == 0 ? 0 : errno;
+    failed = fallocate(memory.descriptor(), 0, offset, bytes) == 0 ? 0 : errno;
   } while (failed == EINTR);
   if (failed == 0) return {};
-  (void)fallocate(memory.descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, bytes);
+  (void)fallocate(memory.descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes);
   return Error{ErrorCode::out_of_memory, "shared memory of " + std::to_string(bytes) +
                                              " bytes got no pages: " + std::strerror(failed)};
+}
+
+void clear_pages(const SharedMemory& memory, std::int64_t offset, std::int64_t bytes) {
+  const std::int64_t first = offset / sysconf(_SC_PAGESIZE) * sysconf(_SC_PAGESIZE);
+  (void)map_for_writing(memory.data() + first, offset + bytes - first);
 }
 
 AvailableMemory available_memory() { return available_memory("/proc", "/sys/fs/cgroup"); }

@@ -18,10 +18,15 @@ struct AvailableMemory {
 /// estimate: other processes allocate at the same time. Cost: some 50 us.
 AvailableMemory available_memory();
 
-/// Allocates all pages of the memory, or none. Without it a page is allocated, and charged to the
-/// process that touches it first, on first access, which may fail.
+/// Allocates all pages of a part of the memory, or none. Without it a page is allocated, and
+/// charged to the process that touches it first, on first access, which may fail. No two threads
+/// may do so for parts that overlap.
 /// @error out_of_memory if that is more than is available, or the kernel refuses
-Status take_pages(const SharedMemory& memory);
+Status take_pages(const SharedMemory& memory, std::int64_t offset, std::int64_t bytes);
+
+/// Clears allocated pages that nobody has written, and maps them here. The kernel does so on the
+/// first access otherwise, page by page. Does nothing on kernels that cannot (before Linux 5.14).
+void clear_pages(const SharedMemory& memory, std::int64_t offset, std::int64_t bytes);
 
 /// Returns the same, read from other folders than /proc and /sys/fs/cgroup: for tests.
 AvailableMemory available_memory(const std::string& proc, const std::string& groups);

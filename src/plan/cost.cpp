@@ -14,6 +14,8 @@ constexpr std::int64_t coarse_extent = 128;
 constexpr std::int64_t transfers_abreast = 4;
 /// Largest tile of a copy in one hop of memory, in bytes: an urgent copy waits for one of them.
 constexpr std::int64_t memory_tile_max = std::int64_t{1} << 20;
+/// Least number of such tiles for each of the channel's threads, so that all end at the same time.
+constexpr std::int64_t memory_tiles_least = 8;
 /// Threshold of memories that set none, in bytes.
 constexpr std::int64_t threshold_default = std::int64_t{16} << 20;
 /// Share of the time that one round of refining a tile must save for another round.
@@ -340,6 +342,23 @@ bool Costs::in_one_launch(const Path& path) const {
   return path.count == 1 && (kind == ChannelKind::gpu_copy || kind == ChannelKind::gpu_peer);
 }
 
+bool Costs::in_memory_alone(const Path& path) const {
+  const ChannelSpec& channel = profile_.channels[at(path.channels[0])];
+  return path.count == 1 && task_.trades_runs && traits_of(channel.kind).converts_well &&
+         !in_one_launch(path);
+}
+
+Candidate Costs::tiled_in_memory(const Candidate& candidate) {
+  const ChannelSpec& channel = profile_.channels[at(candidate.path.channels[0])];
+  const std::int64_t share = asked_bytes(task_) / (memory_tiles_least * channel.width);
+  const std::int64_t bytes = std::clamp(share, tile_preferred_least, memory_tile_max);
+  Candidate even = candidate;
+  even.tile = choose_even_tile(task_.source, task_.target, task_.extents, bytes);
+  even.tile_bytes = points_of(even.tile, task_.rank) * task_.source.point_bytes;
+  predict(even);
+  return even.seconds <= candidate.seconds * tile_tolerance ? even : candidate;
+}
+
 Candidate Costs::launched(const Path& path, int converting_hop) {
   Candidate candidate;
   candidate.path = path;
@@ -392,19 +411,26 @@ std::optional<Candidate> Costs::best_tiling(const Path& path, int converting_hop
     to_beat = preferred ? fastest * tile_tolerance : fastest / tile_tolerance;
     to_beat = std::min(seconds_max, to_beat);
   }
-  return best;
+  return best && in_memory_alone(path) ? tiled_in_memory(*best) : best;
 }
 
 void Costs::refine(Candidate& candidate, int rounds) {
   if (in_one_launch(candidate.path)) return;
+  const bool is_even = in_memory_alone(candidate.path);
   const std::int64_t most = tile_bytes_max(candidate.path);
   Candidate best = candidate;
   const std::array<const Order*, 2> ends{&task_.source, &task_.target};
   std::array<std::int64_t, 2> runs_least{};
+  Point near;  // what shares lines across gaps, where the tile has all of it
+  near.fill(1);
+  for (const Order* end : ends) end->enlarge_to_lines(line_pair_bytes, task_.extents, near);
   for (std::size_t k = 0; k < ends.size(); ++k) {
     runs_least[k] = std::min(line_pair_bytes, ends[k]->run_bytes(candidate.tile));
   }
   const auto splits_lines = [&](const Point& tile) {
+    for (int k = 0; k < task_.rank; ++k) {
+      if (tile[at(k)] < std::min(near[at(k)], candidate.tile[at(k)])) return true;
+    }
     return ends[0]->run_bytes(tile) < runs_least[0] || ends[1]->run_bytes(tile) < runs_least[1];
   };
   const auto fitted = [&](int k, std::int64_t extent) {
@@ -421,8 +447,8 @@ void Costs::refine(Candidate& candidate, int rounds) {
     other.slots = count_slots(other);
     if (other.path.count > 1 && other.slots == 0) return;
     predict(other);
-    // A larger tile must be worth it, as everywhere.
-    const double margin = other.tile_bytes > best.tile_bytes ? tile_tolerance : 1;
+    // A larger tile must be worth it, as everywhere, and so must one of uneven spans.
+    const double margin = is_even || other.tile_bytes > best.tile_bytes ? tile_tolerance : 1;
     if (other.seconds * margin < best.seconds) best = other;
   };
   for (int round = 0; round < rounds; ++round) {
@@ -481,6 +507,7 @@ std::optional<Candidate> Costs::quick_tiling(const Path& path, int converting_ho
   // Where runs at one end are traded for runs at the other, only a large tile has long ones.
   if (task_.trades_runs && path.count > 1) best = std::max(best, largest);
   const Candidate candidate = tiled(path, converting_hop, std::min(tile_size(best), most), true);
+  if (in_memory_alone(path)) return tiled_in_memory(candidate);
   if (path.count > 1 && candidate.slots == 0) return best_tiling(path, converting_hop, INFINITY);
   return candidate;
 }

@@ -133,6 +133,11 @@ class Costs {
   Candidate tiled(const Path& path, int converting_hop, std::int64_t bytes_max, bool even);
   /// Returns whether the copy is one kernel launch in GPU memory, whatever its size.
   bool in_one_launch(const Path& path) const;
+  /// Returns whether the copy is one hop in a host's memory that changes the order.
+  bool in_memory_alone(const Path& path) const;
+  /// Returns that copy with large tiles that span as much at either end, if they are as fast as
+  /// far as is known: rates of runs say nothing of lines that tiles share.
+  Candidate tiled_in_memory(const Candidate& candidate);
   Candidate launched(const Path& path, int converting_hop);
   void predict(Candidate& candidate);
   int count_slots(const Candidate& candidate) const;

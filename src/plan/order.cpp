@@ -8,6 +8,9 @@
 namespace tranship {
 namespace {
 
+/// Size of a cache line, in bytes.
+constexpr std::int64_t line_bytes = 64;
+
 std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// A step with the distance between its values, before the steps are sorted.
@@ -105,6 +108,7 @@ Order Order::of(const Mapping& mapping) {
   std::int64_t unit = fields.size() > 1 ? first.field.bytes : order.point_bytes;
   for (int k = 0; k < order.count; ++k) {
     Step& step = order.steps[at(k)];
+    step.distance_bytes = stride[at(k)];
     if (step.dimension < 0) {
       step.adjoins = fields_adjoin(mapping, points);
       unit = order.point_bytes;
@@ -160,6 +164,46 @@ bool Order::enlarge(std::int64_t bytes, const Point& extents, Point& tile) const
     if (taken < step.extent) return unit * points >= bytes;
   }
   return unit * points >= bytes;
+}
+
+bool Order::enlarge_span(std::int64_t bytes, const Point& extents, Point& tile) const {
+  std::int64_t span = field_bytes != point_bytes ? field_bytes : point_bytes;
+  Point before;  // indices that the blocks walked so far take, by dimension
+  before.fill(1);
+  for (int k = 0; k < count && span < bytes; ++k) {
+    const Step& step = steps[at(k)];
+    if (!step.adjoins && step.distance_bytes >= span + line_bytes) return false;
+    if (step.dimension < 0) {
+      span = std::max(span, point_bytes);
+      continue;
+    }
+    const std::size_t d = at(step.dimension);
+    const std::int64_t distance = std::max<std::int64_t>(step.distance_bytes, 1);
+    const std::int64_t wanted = ceiling(bytes - span, distance) + 1;
+    const std::int64_t room = std::min(step.extent, ceiling(extents[d], before[d]));
+    const std::int64_t taken = std::min(wanted, room);
+    tile[d] = std::max(tile[d], std::min(before[d] * taken, extents[d]));
+    span += (taken - 1) * step.distance_bytes;
+    before[d] *= step.extent;
+    if (taken < step.extent) break;
+  }
+  return span >= bytes;
+}
+
+void Order::enlarge_to_lines(std::int64_t bytes, const Point& extents, Point& tile) const {
+  (void)enlarge(bytes, extents, tile);
+  Point before;  // indices that the blocks walked so far take, by dimension
+  before.fill(1);
+  for (int k = 0; k < count; ++k) {
+    const Step& step = steps[at(k)];
+    if (step.dimension < 0) continue;
+    if (step.distance_bytes == 0 || step.distance_bytes >= bytes) return;
+    const std::size_t d = at(step.dimension);
+    const std::int64_t wanted = ceiling(bytes, step.distance_bytes);
+    const std::int64_t taken = std::min(step.extent, wanted);
+    tile[d] = std::max(tile[d], std::min(before[d] * taken, extents[d]));
+    before[d] *= step.extent;
+  }
 }
 
 std::int64_t Order::slot_bytes(const Point& tile) const {

@@ -11,9 +11,10 @@ namespace tranship {
 
 /// One step of an order: a block of a dimension, the rest of it, or the field space.
 struct Step {
-  int dimension = -1;       ///< -1: the fields
-  std::int64_t extent = 1;  ///< how many values the step takes in the whole array
-  bool adjoins = true;      ///< it continues where the steps before it end, without a gap
+  int dimension = -1;               ///< -1: the fields
+  std::int64_t extent = 1;          ///< how many values the step takes in the whole array
+  bool adjoins = true;              ///< it continues where the steps before it end, without a gap
+  std::int64_t distance_bytes = 0;  ///< between two of its values, either way; 0: not known
 };
 
 /// A value. A plan makes one from each mapping and then computes with it alone.
@@ -36,6 +37,15 @@ struct Order {
   /// Enlarges `tile` (within `extents`) to the smallest box with runs of at least `bytes`. Returns
   /// false if no box has such runs; then `tile` has the longest possible ones.
   bool enlarge(std::int64_t bytes, const Point& extents, Point& tile) const;
+
+  /// Enlarges `tile` (within `extents`) until it spans `bytes` in one piece, counting gaps shorter
+  /// than a cache line, which are read along. Returns false if no box spans so much.
+  bool enlarge_span(std::int64_t bytes, const Point& extents, Point& tile) const;
+
+  /// Enlarges `tile` (within `extents`) so that whatever lies within `bytes` of its elements
+  /// belongs to it, across gaps and backwards as well: then no cache line of that size is read for
+  /// two tiles.
+  void enlarge_to_lines(std::int64_t bytes, const Point& extents, Point& tile) const;
 
   /// Returns the bytes of a dense slot for such a tile in this order, with the padding of blocks.
   std::int64_t slot_bytes(const Point& tile) const;

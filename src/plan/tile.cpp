@@ -13,8 +13,8 @@ namespace {
 /// Steps of the binary search on the rate, which ends a few percent below the best. Both ends get
 /// the remaining room afterwards.
 constexpr int rate_steps = 6;
-/// Longest run that is searched when both ends are fast enough, as a power of two.
-constexpr int run_log2_max = 42;
+/// Longest run or span that is searched when both ends are fast enough, as a power of two.
+constexpr int even_log2_max = 42;
 /// Factors below an end's best rate at which the search starts, as powers of two.
 constexpr std::array<double, 3> rate_spans_log2{3, 8, 20};
 
@@ -39,6 +39,9 @@ class BoxSearch {
     least_.fill(1);
     take_whole_lines(least_);
   }
+
+  /// Returns the smallest box: whole lines at both ends, if there is room for them.
+  const Point& least() const { return least_; }
 
   /// Finds the smallest box with which both ends reach `rate`; returns false if it is too large.
   bool box_for_rate(double rate, Point& box) const {
@@ -108,22 +111,23 @@ class BoxSearch {
     if (bytes_of(wider) <= bytes_max_) box = wider;
   }
 
-  /// Grows the box so that the runs at both ends become equally long, as far as there is room.
-  void even_runs(Point& box) const {
+  /// What becomes equally long at both ends.
+  enum class Even { runs, spans };
+
+  /// Grows the box so that its runs, or its spans, become equally long at both ends, as far as
+  /// there is room.
+  void even_ends(Even what, Point& box) const {
     int low = 0;
-    int high = run_log2_max;
+    int high = even_log2_max * steps_in_log2(what);
     while (low < high) {
       const int middle = (low + high + 1) / 2;
-      if (grown(box, middle)) {
+      if (bytes_of(grown(what, box, middle)) <= bytes_max_) {
         low = middle;
       } else {
         high = middle - 1;
       }
     }
-    Point larger = box;
-    for (const TileEnd* end : {&source_, &target_}) {
-      end->order->enlarge(std::int64_t{1} << low, extents_, larger);
-    }
+    const Point larger = grown(what, box, low);
     if (bytes_of(larger) <= bytes_max_) box = larger;
   }
 
@@ -153,7 +157,7 @@ class BoxSearch {
   void take_whole_lines(Point& box) const {
     Point larger = box;
     for (const TileEnd* end : {&source_, &target_}) {
-      end->order->enlarge(line_pair_bytes, extents_, larger);
+      end->order->enlarge_to_lines(line_pair_bytes, extents_, larger);
     }
     if (bytes_of(larger) <= bytes_max_) box = larger;
   }
@@ -162,12 +166,22 @@ class BoxSearch {
     return points_of(box, rank_) * target_.order->point_bytes;
   }
 
-  bool grown(const Point& box, int run_log2) const {
+  /// Steps of the search in a power of two. Rates are known for runs of such lengths.
+  static int steps_in_log2(Even what) { return what == Even::runs ? 1 : 4; }
+
+  /// Returns the box enlarged to that length at both ends, in steps of its logarithm.
+  Point grown(Even what, const Point& box, int step) const {
+    const double log2 = static_cast<double>(step) / steps_in_log2(what);
+    const auto bytes = static_cast<std::int64_t>(std::exp2(log2));
     Point larger = box;
     for (const TileEnd* end : {&source_, &target_}) {
-      end->order->enlarge(std::int64_t{1} << run_log2, extents_, larger);
+      if (what == Even::runs) {
+        end->order->enlarge(bytes, extents_, larger);
+      } else {
+        end->order->enlarge_span(bytes, extents_, larger);
+      }
     }
-    return bytes_of(larger) <= bytes_max_;
+    return larger;
   }
 
   static std::int64_t even(std::int64_t extent, std::int64_t tile, std::int64_t block) {
@@ -210,11 +224,22 @@ TileChoice choose_tile(const TileEnd& source, const TileEnd& target, const Point
     least = best.box;
     search.round_up(least);
     for (int k = 0; k < rank; ++k) box[at(k)] = least[at(k)];
-    search.even_runs(box);
+    search.even_ends(BoxSearch::Even::runs, box);
   }
   search.fill(box);
   search.spread(box, least);
   return choice;
+}
+
+Point choose_even_tile(const Order& source, const Order& target, const Point& extents,
+                       std::int64_t bytes_max) {
+  const TileEnd ends[] = {{&source, nullptr}, {&target, nullptr}};
+  const BoxSearch search(ends[0], ends[1], extents, bytes_max);
+  Point box = search.least();
+  search.even_ends(BoxSearch::Even::spans, box);
+  search.fill(box);
+  search.spread(box, search.least());
+  return box;
 }
 
 std::int64_t in_units(std::int64_t extent, std::int64_t block, std::int64_t whole) {

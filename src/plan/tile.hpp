@@ -39,6 +39,11 @@ struct TileChoice {
 TileChoice choose_tile(const TileEnd& source, const TileEnd& target, const Point& extents,
                        std::int64_t bytes_max);
 
+/// Returns the tile of at most `bytes_max` bytes (at least one point) that spans as much in one
+/// piece at either end: of all tiles of its size it shares the fewest cache lines with others.
+Point choose_even_tile(const Order& source, const Order& target, const Point& extents,
+                       std::int64_t bytes_max);
+
 /// Returns the number of tiles in a box of `extents`.
 std::int64_t tile_count(const Point& extents, const Point& tile, int rank);
 

@@ -2,6 +2,10 @@
 
 namespace tranship {
 
+bool carries(Lists lists, std::span<const IndexedNest> indexed) {
+  return lists == Lists::all || (lists == Lists::runs && moves_runs(indexed));
+}
+
 Request expanded(const Request& request, std::vector<LoopNest>& nests) {
   nests.assign(request.nests.begin(), request.nests.end());
   expand(request.indexed, nests);

@@ -44,8 +44,8 @@ struct Place {
 /// finished.
 struct Request {
   std::span<const LoopNest> nests;
-  /// Carried in addition to `nests`. Empty for channels whose capabilities do not name them: they
-  /// get what expanded() makes of it.
+  /// Carried in addition to `nests`. Channels whose capabilities do not name them get what
+  /// expanded() makes of them.
   std::span<const IndexedNest> indexed;
   Place source;
   Place target;
@@ -67,13 +67,23 @@ struct Finished {
   Status status;
 };
 
+/// Which indexed nests a channel carries as they are.
+enum class Lists {
+  none,
+  runs,  ///< those that move nothing but contiguous runs
+  all,
+};
+
+/// Whether a channel carries the nests as they are.
+bool carries(Lists lists, std::span<const IndexedNest> indexed);
+
 /// What a channel can carry at once and how it wants to be driven.
 struct Capabilities {
   int width = 1;                         ///< threads that may call submit() at the same time
   bool synchronous = true;               ///< a request has finished when submit() returns
   std::int64_t request_bytes_max = 0;    ///< 0: no limit
   std::int64_t bytes_in_flight_max = 0;  ///< bytes that may be submitted and not finished
-  bool indexed = false;                  ///< it carries indexed nests as they are
+  Lists lists = Lists::none;
 };
 
 /// Threads: submit() from up to `width` threads; poll() and idle() from the thread that submits

@@ -74,10 +74,17 @@ Request prepare(const Job& job, const Capabilities& channel, RequestNests& nests
   request.target = to_target ? transfer.target : slot_of(transfer, descriptor.output, job.sequence);
   request.cold = to_target ? transfer.cold : descriptor.streams;
   request.priority = transfer.priority;
+  if (transfer.indexed && !from_source && !to_target) {
+    nests.plain.assign(1, {job.bytes, 0, 0, 0, {}});
+    request.nests = nests.plain;
+    return request;
+  }
   if (transfer.indexed) {
     transfer.indexed->tile(job.tile, nests.indexed);
+    if (!to_target) make_dense(nests.indexed, ListSide::target, nests.entries);
+    if (!from_source) make_dense(nests.indexed, ListSide::source, nests.entries);
     request.indexed = nests.indexed;
-    return channel.indexed ? request : expanded(request, nests.plain);
+    return carries(channel.lists, nests.indexed) ? request : expanded(request, nests.plain);
   }
   if (!transfer.fixed_nests.empty() || !transfer.plan->hops[at(job.hop)].target) {
     request.nests = transfer.fixed_nests;

@@ -58,7 +58,8 @@ struct Transfer : BufferWaiter, std::enable_shared_from_this<Transfer> {
   /// Nests that are moved as they are, as the one tile of a one-hop plan; empty: the plan's tiles,
   /// or nothing if the hop has no mappings.
   std::vector<LoopNest> fixed_nests;
-  /// What a one-hop plan moves, tile by tile, in place of its box; null: the box.
+  /// What the plan moves, tile by tile, in place of its box; null: the box. Between two hops a tile
+  /// lies densely in its buffer.
   std::shared_ptr<const IndexedCopy> indexed;
   bool cold = false;
   std::vector<std::shared_ptr<void>> keep_alive;  ///< arrays, files: released at the end
@@ -108,6 +109,7 @@ struct Job {
 struct RequestNests {
   std::vector<LoopNest> plain;
   std::vector<IndexedNest> indexed;
+  std::vector<IndexedEntry> entries;
 };
 
 /// Lowers the job's tile into `nests` (cleared first) and names its two places. Indexed nests are

@@ -292,7 +292,72 @@ TEST(several_copies_and_pages_end_together) {
   const tranship_pages wrong{beyond.data(), beyond.data(), 1};
   EXPECT_EQ(tranship_copy_pages(engine.get(), ends[0], ends[1], &wrong, nullptr, &event),
             TRANSHIP_OUT_OF_RANGE);
+  const std::array<std::int64_t, 2> offsets{8, 0};
+  const std::array<std::int64_t, 2> lengths{8, 4};
+  tranship_pieces pieces{offsets.data(), offsets.data(), lengths.data(), 2};
+  REQUIRE(tranship_copy_pieces(engine.get(), ends[0], ends[1], &pieces, nullptr, &event) ==
+          TRANSHIP_OK);
+  EXPECT_EQ(tranship_event_wait(event, patience), TRANSHIP_OK);
+  tranship_event_free(event);
+  pieces.lengths = nullptr;
+  EXPECT_EQ(tranship_copy_pieces(engine.get(), ends[0], ends[1], &pieces, nullptr, &event),
+            TRANSHIP_INVALID_ARGUMENT);
+  const std::array<std::int64_t, 2> too_long{8, std::int64_t{1} << 40};
+  pieces.lengths = too_long.data();
+  EXPECT_EQ(tranship_copy_pieces(engine.get(), ends[0], ends[1], &pieces, nullptr, &event),
+            TRANSHIP_OUT_OF_RANGE);
   for (tranship_instance* one : ends) tranship_instance_free(one);
+}
+
+TEST(prepared_copies_start_again_and_between_other_instances) {
+  const Opened engine;
+  const Described by_point("F, y, x");
+  const Described by_field("y, x, F");
+  std::vector<Point> source = rows();
+  std::vector<Point> target(points);
+  std::vector<Point> second(points);
+  tranship_instance* from = instance_of(engine, source.data(), by_point.layout);
+  tranship_instance* to = instance_of(engine, target.data(), by_point.layout);
+  tranship_instance* other = instance_of(engine, second.data(), by_point.layout);
+  tranship_instance* turned = instance_of(engine, second.data(), by_field.layout);
+  const tranship_pair pair{from, to};
+  const std::array<std::int64_t, 2> pages{0, 1};
+  const tranship_pages lists{pages.data(), pages.data(), 2};
+  std::array<tranship_prepared*, 3> prepared{};
+  REQUIRE(tranship_prepare(engine.get(), from, to, nullptr, &prepared[0]) == TRANSHIP_OK);
+  REQUIRE(tranship_prepare_all(engine.get(), &pair, 1, nullptr, &prepared[1]) == TRANSHIP_OK);
+  REQUIRE(tranship_prepare_pages(engine.get(), from, to, &lists, nullptr, &prepared[2]) ==
+          TRANSHIP_OK);
+  tranship_event* event = nullptr;
+  for (tranship_prepared* copy : prepared) {
+    target.assign(points, Point{});
+    REQUIRE(tranship_start(copy, nullptr, &event) == TRANSHIP_OK);
+    EXPECT_EQ(tranship_event_wait(event, patience), TRANSHIP_OK);
+    EXPECT(std::memcmp(&target[0], &source[0], sizeof(Point)) == 0);
+    tranship_event_free(event);
+  }
+  tranship_start_options options{};
+  options.size = sizeof options;
+  options.target = other;
+  REQUIRE(tranship_start(prepared[0], &options, &event) == TRANSHIP_OK);
+  EXPECT_EQ(tranship_event_wait(event, patience), TRANSHIP_OK);
+  EXPECT(std::memcmp(second.data(), source.data(), points * sizeof(Point)) == 0);
+  tranship_event_free(event);
+  options.target = turned;
+  EXPECT_EQ(tranship_start(prepared[0], &options, &event), TRANSHIP_INVALID_ARGUMENT);
+  EXPECT(event == nullptr);
+  EXPECT_EQ(tranship_start(prepared[1], &options, &event), TRANSHIP_INVALID_ARGUMENT);
+  EXPECT_EQ(tranship_start(nullptr, nullptr, &event), TRANSHIP_INVALID_ARGUMENT);
+  tranship_copy_options with_stream{};
+  with_stream.size = sizeof with_stream;
+  with_stream.has_stream = 1;
+  tranship_prepared* refused = nullptr;
+  EXPECT_EQ(tranship_prepare(engine.get(), from, to, &with_stream, &refused),
+            TRANSHIP_INVALID_ARGUMENT);
+  EXPECT_EQ(tranship_engine_close(engine.get()), TRANSHIP_OK);
+  EXPECT_EQ(tranship_start(prepared[0], nullptr, &event), TRANSHIP_CLOSED);
+  for (tranship_prepared* copy : prepared) tranship_prepared_free(copy);
+  for (tranship_instance* one : {from, to, other, turned}) tranship_instance_free(one);
 }
 
 TEST(plans_explain_themselves) {

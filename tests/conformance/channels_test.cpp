@@ -13,6 +13,7 @@
 #include "channels/gpu_file/gpu_file_channel.hpp"
 #include "channels/host/copy.hpp"
 #include "channels/host/host_channel.hpp"
+#include "channels/host/runs.hpp"
 #include "channels/remote/remote_channel.hpp"
 #include "channels/sim/sim_channel.hpp"
 #include "conformance/suite.hpp"
@@ -79,7 +80,7 @@ struct RemoteEnd {
   RemoteEnd(FabricOptions::Transport transport, int carriers,
             const std::function<std::shared_ptr<BulkCarrier>()>& open_carrier) {
     FabricOptions options;
-    options.copy = copy_nests;
+    options.copy = {copy_nests, copy_runs};
     options.transport = transport;
     if (open_carrier) options.carrier = open_carrier();
     there = std::move(*Fabric::open(options));

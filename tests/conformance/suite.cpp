@@ -148,7 +148,8 @@ void carries_indexed_nests(const Backend& backend) {
     request.bytes = copy.bytes();
     move_bytes(plain, content.data(), expected.data());
     std::vector<LoopNest> nests;
-    if (!backend.channel->capabilities().indexed) request = expanded(request, nests);
+    if (!carries(backend.channel->capabilities().lists, request.indexed))
+      request = expanded(request, nests);
     std::map<std::uint64_t, Status> ends;
     expect(carry(backend, {request}, ends), backend, "an indexed request did not end");
     expect(ends.size() == 1 && ends.begin()->second.ok(), backend, "an indexed request failed");

@@ -84,6 +84,31 @@ void check_arrays(const ts::Engine& engine) {
       [&] { (void)engine.plan(ts::Array(source), ts::Array(target, {3, 4})); }));
 }
 
+void check_prepared(const ts::Engine& engine, const ts::Instance& source,
+                    const ts::Instance& target) {
+  std::vector<double> values = counted(1200);
+  std::vector<double> back(1200);
+  const ts::PreparedCopy copy = engine.prepare(ts::Array(values), ts::Array(back));
+  for (int turn = 0; turn < 3; ++turn) {
+    for (double& value : values) value += 1;
+    const ts::Event first = copy.start();
+    copy.start({.after = {&first}}).wait();
+    EXPECT(back == values);
+  }
+  std::vector<double> other(1200);
+  const ts::Instance landing = engine.instance(ts::Array(other));
+  copy.start({.target = &landing}).wait();
+  EXPECT(other == values);
+  EXPECT(throws<ts::InvalidArgument>([&] { copy.start({.target = &target}); }));
+  const ts::CopyPair pair{&source, &target};
+  engine.prepare_all({&pair, 1}).start().wait();
+  const std::vector<std::int64_t> pages{0, 1};
+  const ts::PreparedCopy some = engine.prepare_pages(source, target, pages, pages);
+  some.start().wait();
+  EXPECT(throws<ts::InvalidArgument>(
+      [&] { engine.prepare_pages(source, target, pages, {pages.data(), 1}); }));
+}
+
 void check_instances(const ts::Engine& engine) {
   const ts::Layout layout({{"x", 40}, {"y", 30}}, {{"a", "f8"}}, "y, x");
   const ts::Layout blocked({{"x", 40}, {"y", 30}}, {{"a", "f8"}}, "x:4, y, x");
@@ -118,6 +143,13 @@ void check_instances(const ts::Engine& engine) {
   EXPECT(back[0] == 1170.0 && back[150] == 0.0 && back[30] == 30.0);
   EXPECT(throws<ts::InvalidArgument>(
       [&] { engine.copy_pages(source, target, from, {to.data(), 1}); }));
+  const std::vector<std::int64_t> offsets{8, 0};
+  const std::vector<std::int64_t> lengths{8, 4};
+  engine.copy_pieces(source, target, offsets, offsets, lengths).wait();
+  EXPECT(back[1] == 1.0);
+  EXPECT(throws<ts::InvalidArgument>(
+      [&] { engine.copy_pieces(source, target, offsets, offsets, {lengths.data(), 1}); }));
+  check_prepared(engine, source, target);
   EXPECT(throws<ts::OutOfRange>([&] { source.part({{"y", 0, 31}}); }));
   EXPECT(throws<ts::InvalidArgument>([&] { engine.copy(source, target, {.planner = "best"}); }));
   try {

@@ -53,11 +53,22 @@ inline void slow_copy(std::span<const LoopNest> nests, const std::byte* source, 
   }
 }
 
+/// Copies every run byte by byte, as an oracle.
+inline void slow_runs(std::span<const Run> runs, const std::byte* source, std::byte* target, bool) {
+  for (const Run& run : runs) {
+    for (std::int64_t k = 0; k < run.bytes; ++k) {
+      target[run.target_offset + k] = source[run.source_offset + k];
+    }
+  }
+}
+
+inline const Copier slow_copier{slow_copy, slow_runs};
+
 inline FabricOptions options_for(Transport transport, int sockets = 1) {
   FabricOptions options;
   options.transport = transport;
   options.network_sockets = sockets;
-  options.copy = slow_copy;
+  options.copy = slow_copier;
   options.slots_per_peer = 4;
   options.slot_bytes = 16 * 1024;  // small, so that medium-sized requests already reuse slots
   return options;

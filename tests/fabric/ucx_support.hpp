@@ -91,7 +91,7 @@ class CountedCarrier final : public BulkCarrier {
     CountedMemory(std::shared_ptr<Memory> inner, std::shared_ptr<CarrierCounter> counter)
         : inner_(std::move(inner)), counter_(std::move(counter)) {}
     Status move(const Movement& movement, const std::function<bool()>& stop) override {
-      if (runs_of(movement.nests) > runs_max) {
+      if (runs_of(movement.nests) + runs_of(movement.lists) > runs_max) {
         ++counter_->declined;
         return Error{ErrorCode::io, "too many runs"};
       }

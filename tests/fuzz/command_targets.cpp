@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "channels/host/copy.hpp"
+#include "channels/host/runs.hpp"
 #include "fabric/links/requester.hpp"
 #include "fabric/links/slot_server.hpp"
 #include "fabric/messages/command.hpp"
@@ -43,6 +44,12 @@ void check_inside(const LoopNest& nest, bool source, std::int64_t bytes) {
   CHECK(reach.first >= 0 && reach.end <= bytes, "a command leads outside");
 }
 
+void check_inside(const tranship::Run& run, std::int64_t source_bytes, std::int64_t target_bytes) {
+  CHECK(run.bytes >= 1, "a run without bytes");
+  CHECK(run.source_offset >= 0 && run.source_offset <= source_bytes - run.bytes, "a run outside");
+  CHECK(run.target_offset >= 0 && run.target_offset <= target_bytes - run.bytes, "a run outside");
+}
+
 }  // namespace
 
 void run_commands(std::span<const std::byte> input) {
@@ -66,6 +73,9 @@ void run_commands(std::span<const std::byte> input) {
     check_inside(nest, write, slot_bytes);
     check_inside(nest, !write, export_bytes);
   }
+  for (const tranship::Run& run : command.runs) {
+    check_inside(run, write ? slot_bytes : export_bytes, write ? export_bytes : slot_bytes);
+  }
   if (!small) return;
   // The sizes are exact, so that AddressSanitizer sees an access beyond them.
   std::vector<std::byte> slot(static_cast<std::size_t>(slot_bytes));
@@ -73,6 +83,7 @@ void run_commands(std::span<const std::byte> input) {
   const auto& from = write ? slot : array;
   auto& to = write ? array : slot;
   copy_nests(command.nests, from.data(), to.data(), command.header.cold != 0);
+  copy_runs(command.runs, from.data(), to.data(), command.header.cold != 0);
 }
 
 namespace {
@@ -127,10 +138,15 @@ struct Exporter {
     made.segment = segment;
     made.exports = table;
     // The peer continues to overwrite the memory while its command is carried out.
-    made.copy = [segment, &source](std::span<const LoopNest> nests, const std::byte* from,
-                                   std::byte* to, bool cold) {
+    made.copy.nests = [segment, &source](std::span<const LoopNest> nests, const std::byte* from,
+                                         std::byte* to, bool cold) {
       scribble(segment, source);
       copy_nests(nests, from, to, cold);
+    };
+    made.copy.runs = [segment, &source](std::span<const tranship::Run> runs, const std::byte* from,
+                                        std::byte* to, bool cold) {
+      scribble(segment, source);
+      copy_runs(runs, from, to, cold);
     };
     made.execute = [this](const Request& request, std::function<void(Status)> done) {
       for (const LoopNest& nest : request.nests) {
@@ -204,10 +220,15 @@ void run_requester(std::span<const std::byte> input) {
   Requester::Options options;
   options.segment = segment;
   options.peer = "a peer";
-  options.copy = [&](std::span<const LoopNest> nests, const std::byte* from, std::byte* to,
-                     bool cold) {
+  options.copy.nests = [&](std::span<const LoopNest> nests, const std::byte* from, std::byte* to,
+                           bool cold) {
     scribble(segment, source);
     copy_nests(nests, from, to, cold);
+  };
+  options.copy.runs = [&](std::span<const tranship::Run> runs, const std::byte* from, std::byte* to,
+                          bool cold) {
+    scribble(segment, source);
+    copy_runs(runs, from, to, cold);
   };
   options.publish = [](int, std::size_t, const SlotBytes&) {};
   Requester requester(std::move(options));

@@ -8,6 +8,7 @@
 
 #include "base/check.hpp"
 #include "channels/host/copy.hpp"
+#include "channels/host/runs.hpp"
 #include "fabric/fabric.hpp"
 #include "fabric/wires/socket_wire.hpp"
 #include "fuzz/targets.hpp"
@@ -127,7 +128,7 @@ struct Exporter {
     FabricOptions options;
     options.listen = "127.0.0.1:0";
     options.key = known_key;
-    options.copy = copy_nests;
+    options.copy = {copy_nests, copy_runs};
     options.slots_per_peer = 2;
     options.slot_bytes = 4096;
     options.reconnect = std::chrono::milliseconds(1);

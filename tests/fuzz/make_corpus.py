@@ -16,7 +16,7 @@ FRAME = struct.Struct("<IIIIQQQIIIIII")
 FRAME_MAGIC = 0x32534E54
 HELLO_MAGIC = 0x3150494853524E54
 CLIENT_MAGIC = 0x3148434E41525454
-PROTOCOL = 8
+PROTOCOL = 9
 
 
 def text(value: bytes) -> bytes:
@@ -42,8 +42,17 @@ def identity() -> bytes:
 
 def command(operation: int, words: list[int], size: int, export: int = 1 << 16) -> bytes:
     """A command as it lies in a slot."""
-    header = struct.pack("<QQIIIIq", 1, export, operation, 0, 1, len(words), size)
-    return header + struct.pack(f"<{len(words)}q", *words)
+    return header_of(operation, 1, words, size, export) + struct.pack(f"<{len(words)}q", *words)
+
+
+def header_of(operation: int, nests: int, words: list[int], size: int, export: int) -> bytes:
+    """The fixed part of a command."""
+    return struct.pack("<QQIIIIq", 1, export, operation, 0, nests, len(words), size)
+
+
+def command_of_runs(operation: int, words: list[int], size: int, export: int = 1 << 16) -> bytes:
+    """A command whose words are runs."""
+    return header_of(operation, 0, words, size, export) + struct.pack(f"<{len(words)}q", *words)
 
 
 NESTS = {
@@ -149,6 +158,10 @@ def commands() -> dict[str, bytes]:
             body = command(operation, words, size)
             made[f"{name}{operation}"] = b"\x00" + struct.pack("<Q", 8000) + body
             made[f"{name}{operation}large"] = b"\x02" + struct.pack("<Q", 1 << 62) + body
+    for operation in (1, 2):
+        body = command_of_runs(operation, [100, 8, 7, 20], 28)
+        made[f"runs{operation}"] = b"\x00" + struct.pack("<Q", 8000) + body
+        made[f"runs{operation}large"] = b"\x02" + struct.pack("<Q", 1 << 62) + body
     return made
 
 

@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "channels/host/copy.hpp"
+#include "channels/host/runs.hpp"
 #include "fabric/links/requester.hpp"
 #include "fabric/links/slot_server.hpp"
 #include "fabric/messages/command.hpp"
@@ -103,7 +104,7 @@ void run_exporting(Source& source) {
   SlotServer::Options options;
   options.segment = segment;
   options.exports = table;
-  options.copy = copy_nests;
+  options.copy = {copy_nests, copy_runs};
   options.network = true;
   options.answered = [&](int, const SlotBytes& answer) {
     if (answer.array == nullptr) {
@@ -154,7 +155,7 @@ void run_requesting(Source& source) {
   options.segment = segment;
   options.peer = "a peer";
   options.leases = false;
-  options.copy = copy_nests;
+  options.copy = {copy_nests, copy_runs};
   options.publish = [](int, std::size_t, const SlotBytes&) {};
   options.keep_bulk = [] {};
   Requester requester(std::move(options));

@@ -83,6 +83,18 @@ std::int64_t walked_run(const Mapping& mapping, const Mapping& other, const Poin
   return one_field ? static_cast<std::int64_t>(k) * (mapping.point_bytes() / fields) : bytes;
 }
 
+/// Returns the bytes from the first element on up to a gap of a cache line.
+std::int64_t walked_span(const Mapping& mapping, const Point& tile) {
+  constexpr std::int64_t line_bytes = 64;
+  const std::vector<Element> all = elements_of(mapping, mapping, tile);
+  std::int64_t end = all[0].offset + all[0].bytes;
+  for (const Element& element : all) {
+    if (element.offset >= end + line_bytes) break;
+    end = element.offset + element.bytes;
+  }
+  return end - all[0].offset;
+}
+
 template <typename T>
 void shuffle(Random& random, std::vector<T>& all) {
   for (std::size_t k = all.size(); k > 1; --k) {
@@ -250,6 +262,25 @@ TEST(enlarging_gives_the_least_box_with_such_runs) {
     for (int k = 0; enough && !blocked && k < mapping->rank(); ++k) {
       Point less = tile;
       if (--less[at(k)] > 0 && order.run_bytes(less) >= bytes) return where + ": not the least";
+    }
+    return "";
+  });
+}
+
+TEST(enlarging_a_span_reaches_it_where_some_box_does) {
+  for_samples("enlarging_a_span", [](Random& random, const Sample& sample) -> std::string {
+    const auto mapping = strided(random, sample);
+    const Order order = Order::of(*mapping);
+    const Point extents = View::whole(mapping).extents;
+    const std::int64_t most = walked_span(*mapping, extents);
+    const std::int64_t bytes = random.between(1, 2 * most);
+    Point tile{};
+    for (int k = 0; k < mapping->rank(); ++k) tile[at(k)] = 1;
+    const bool enough = order.enlarge_span(bytes, extents, tile);
+    const std::string where = text_of(*mapping, tile) + ", asked for " + std::to_string(bytes);
+    if (enough != (most >= bytes)) return where + ": says " + (enough ? "yes" : "no");
+    if (walked_span(*mapping, tile) < std::min(bytes, most)) {
+      return where + ": spans " + std::to_string(walked_span(*mapping, tile));
     }
     return "";
   });

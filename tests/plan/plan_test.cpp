@@ -215,6 +215,19 @@ TEST(a_tile_of_a_transpose_has_long_runs_on_both_sides) {
   EXPECT_EQ(from.run_bytes(tile), 4096);
 }
 
+TEST(a_tile_in_memory_spans_as_much_on_both_sides_across_gaps) {
+  // 61 of 64 bytes in each of 40 rows of 4 KiB and more, which the target has as columns.
+  const IndexSpace space{{"x", 61}, {"y", 40}, {"z", 9000}};
+  const Field field{"f", "u1", 1};
+  const auto from = Mapping::make_strided(space, {{field, 0, {1, 64, 4001}}}).value();
+  const auto to = Mapping::make(space, {field}, Layout::parse("F, z, y, x").value()).value();
+  const Point tile = choose_even_tile(Order::of(*from), Order::of(*to), {61, 40, 9000}, 1 << 20);
+  EXPECT_EQ(tile[0], 61);
+  EXPECT(tile[1] * 64 > 800 && tile[1] * 64 < 1700);
+  EXPECT(tile[2] > 800);
+  EXPECT(tile[0] * tile[1] * tile[2] <= 1 << 20);
+}
+
 TEST(the_cache_goes_by_shape_and_is_bounded) {
   const Profile profile = two_nodes();
   PlanCache cache(2);

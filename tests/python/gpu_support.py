@@ -39,6 +39,7 @@ def two_gpu_profile() -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSHIP_EMULATED_GPUS", "2")
         profile = json.loads(ts.profiles.calibrate(sample_bytes=1 << 20, processes=False))
+    profile["handoff_s"] = profile["planning_s"] = 2e-5
     for channel in profile["channels"]:
         rate = RATES.get(channel["kind"], 5e10)
         channel["samples"] = [[request, run, rate] for request, run, _ in channel["samples"]]

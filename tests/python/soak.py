@@ -185,7 +185,11 @@ class Soak:
                 start = ts.File(source.core.path, extents=tuple(shape), fields="u1")
             after = events[-1] if events and rnd.random() < 0.9 else list(events)
             priority = rnd.choice([0, 0, 5, 10])
-            events.append(engine.copy(start, target.core, after=after, priority=priority))
+            if rnd.random() < 0.3:
+                copy = engine.prepare(start, target.core, priority=priority)
+                events.append(copy.start(after=after))
+            else:
+                events.append(engine.copy(start, target.core, after=after, priority=priority))
         self.count("copies", len(events))
         if rnd.random() < 0.1:
             self.cancel(rnd, events)
@@ -206,7 +210,7 @@ class Soak:
                 self.count("cancelled")
 
     def pairs(self, rnd: random.Random) -> None:
-        """Copies by `copy_all` or `copy_pages` and checks the target."""
+        """Copies by `copy_all` or `copy_pages`, prepared or not, and checks the target."""
         kinds = [kind for kind in self.kinds if kind not in ("file", "bytearray")]
         rows, width = rnd.randint(1, 40), rnd.choice([1, 7, 64, 4096])
         source = self.place(rnd, self.engine, [rows, width], rnd.choice(kinds))
@@ -215,14 +219,21 @@ class Soak:
             0, 256, (rows, width), np.uint8
         )
         source.write(values)
+        order = list(range(rows))
+        priority = rnd.choice([0, 5])
+        prepared = rnd.random() < 0.5
+        engine = self.engine
         if rnd.random() < 0.5:
             pairs = [(source.core[k], target.core[k]) for k in range(rows)]
-            self.engine.copy_all(pairs, priority=rnd.choice([0, 5])).wait(WAIT_S)
-            expected = values
+            make = engine.prepare_all if prepared else engine.copy_all
+            made: Any = make(pairs, priority=priority)
         else:
-            order = rnd.sample(range(rows), rows)
-            self.engine.copy_pages(source.core, target.core, order, range(rows)).wait(WAIT_S)
-            expected = values[order]
+            rnd.shuffle(order)
+            pages = (source.core, target.core, order, range(rows))
+            made = (engine.prepare_pages if prepared else engine.copy_pages)(*pages)
+        for event in [made.start(), made.start()] if prepared else [made]:
+            event.wait(WAIT_S)
+        expected = values[order]
         self.count("pairs and pages", rows)
         if not np.array_equal(target.read(), expected):
             raise Wrong(f"{rows} rows of {width}: {source.kind} to {target.kind}")

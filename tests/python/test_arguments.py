@@ -45,6 +45,7 @@ def test_options_of_copies(engine: ts.Engine, value: Any) -> None:
             refused(lambda m=method, n=name: m(a, b, **{n: value}), f"{name}=.*not a whole number")
     refused(lambda: engine.copy_all([(a, b)], priority=value), "priority=")
     refused(lambda: engine.copy_pages(a, b, [0], [1], priority=value), "priority=")
+    refused(lambda: engine.copy_pieces(a, b, [0], [1], [1], priority=value), "priority=")
     if not isinstance(value, str):
         refused(lambda: engine.copy(a, b, planner=value), "planner=")
 
@@ -58,6 +59,7 @@ CALLS: dict[str, Callable[[ts.Engine, ts.Peer, Any], Any]] = {
     "stream": lambda engine, _, x: engine.copy(np.zeros(3), np.zeros(3), stream=x),
     "pairs": lambda engine, _, x: engine.copy_all(x),
     "pages": lambda engine, _, x: engine.copy_pages(np.zeros(3), np.zeros(3), x, [0]),
+    "pieces": lambda engine, _, x: engine.copy_pieces(np.zeros(3), np.zeros(3), [0], [0], x),
     "plan": lambda engine, _, x: engine.plan(np.zeros(3), x),
     "pin": lambda engine, _, x: engine.pin(x),
     "shape": lambda engine, _, x: engine.empty(x),

@@ -6,11 +6,13 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tranship import Error, NotFound
 from tranship.cli import main
-from tranship_bench import benches, figures, harness, tables, targets
+from tranship_bench import benches, figures, harness, shape_drawings, tables, targets
+from tranship_bench.random_shapes import BASE_BYTES_MAX, CLASSES, random_shapes
 
 KEYS = {
     "bench": str,
@@ -61,6 +63,39 @@ def test_runs_small(name, monkeypatch):
         json.dumps(line)
 
 
+def test_random_shapes_come_from_their_seed():
+    shapes = list(random_shapes(7, 30, (1,)))
+    assert shapes == list(random_shapes(7, 40, (1,)))[:30]
+    assert shapes != list(random_shapes(8, 30, (1,)))
+    assert {shape.kind for shape in shapes} == set(CLASSES)
+    for shape in shapes:
+        base = np.zeros(shape.base, shape.view_type)
+        assert shape.view(base).shape == shape.shape
+        assert base.nbytes == shape.base_bytes <= BASE_BYTES_MAX * shape.payload_bytes
+        assert 0.4 * 2**20 < shape.payload_bytes < 2 * 2**20
+        assert all(extent % 16 == 0 for extent in shape.base) or shape.kind != "round"
+        assert all(extent % 2 == 1 for extent in shape.base) or shape.kind == "round"
+
+
+def test_random_shapes_are_the_same_on_every_machine():
+    names = [shape.name for shape in random_shapes(1, 3)]
+    assert names == [
+        "round 0: u1 [29792, 2192] by 10",
+        "odd 1: u2 [39, 13, 17, 4693] by 0132 to the view",
+        "sliced 2: f4 [37867, 17, 29] [547:36965, 3:17, 4:29] by 201",
+    ]
+
+
+def test_options_of_shapes(capsys):
+    lines = []
+    options = {"seed": 3, "cases": 2, "sizes": (1, 2)}
+    assert benches.run("shapes", size="small", report=lines.append, options=options) == 0
+    cases = [line["case"] for line in lines if line["variant"] == "numpy"]
+    assert cases == [shape.name for shape in random_shapes(3, 2, (1, 2))]
+    assert benches.run("shapes", size="small", report=print, options={"sides": 3}) == 1
+    assert "there is no option 'sides'" in capsys.readouterr().err
+
+
 def test_staging_beside_adios2():
     pytest.importorskip("adios2")
     code, lines = run_small("staging")
@@ -98,6 +133,7 @@ def test_list_has_every_group():
         "conversions",
         "process",
         "pieces",
+        "lists",
         "file",
         "three-hops",
         "small",
@@ -204,6 +240,35 @@ def test_figures(tmp_path):
     ]
     assert all(path.stat().st_size > 5000 for path in drawn)
     assert len(figures.draw("small", pictures, results=results)) == 1
+
+
+def test_figures_of_random_shapes(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    curves = []
+    monkeypatch.setattr(
+        shape_drawings, "draw_class", lambda axes, title, cases: curves.append((title, len(cases)))
+    )
+    lines = []
+    for case, width, fields in [
+        ("round 0: u1", 1, 0),
+        ("odd 1: f8", 8, 0),
+        ("odd 4: {u1 f8}", 9, 2),
+    ]:
+        conditions = {
+            "class": case.split()[0],
+            "element_bytes": width,
+            "fields": fields,
+            "seed": 7,
+        }
+        shared = {"bench": "shapes", "case": case, "ratio": 0.5, "baseline": "memcpy"}
+        lines.append(result_line(**shared, conditions=conditions))
+        lines.append(result_line(**shared, variant="numpy"))
+    lines.append(result_line(bench="shapes", case="least of all", ratio=0.5))
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    drawn = figures.draw("shapes", tmp_path / "drawn", results=tmp_path)
+    assert [path.name for path in drawn] == ["shapes-a-machine.png"]
+    assert [count for _, count in curves] == [1, 0, 0, 0, 1, 0, 0, 1, 0]
+    assert curves[0][0] == "multiples of 16: 1 shapes"
 
 
 def test_figures_of_a_file_from_any_folder(tmp_path, monkeypatch, capsys):

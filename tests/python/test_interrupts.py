@@ -128,10 +128,12 @@ def silent():
     return "127.0.0.1:%d" % sockets[-1].getsockname()[1]
 
 def long_event(engine):
-    "Of copies that take much longer than the test."
-    source, target, event = np.ones((4096, 4096), np.uint8), np.empty((4096, 4096), np.uint8), None
+    "Of copies that take much longer than the test: of bytes that lie apart on both sides."
+    source = np.ones((4096, 4096, 2), np.uint8)[..., 0]
+    target = np.zeros((4096, 4096, 2), np.uint8)[..., 0].T
+    event = None
     for _ in range(1000):
-        event = engine.copy(source[:, ::-1].T, target, after=event)
+        event = engine.copy(source, target, after=event)
     return event
 """
 

@@ -102,6 +102,25 @@ def test_what_follows_all_pages_sees_all_pages(gpus: ts.Engine) -> None:
     assert np.array_equal(back, values)
 
 
+def test_lists_in_flight_keep_their_own_places(gpus: ts.Engine) -> None:
+    """Copies that wait for others keep their lists while the next ones are made."""
+    count = 3000
+    generator = np.random.default_rng(3)
+    values = generator.random((count, 64))
+    targets = [np.zeros_like(values) for _ in range(6)]
+    orders = [(generator.permutation(count), generator.permutation(count)) for _ in targets]
+    bulk = np.ones(1 << 22)
+    before = gpus.copy(bulk, filled(gpus, bulk * 0, "device0"))
+    events = [
+        gpus.copy_pages(values, target, *order, after=before)
+        for target, order in zip(targets, orders, strict=True)
+    ]
+    for event in events:
+        event.wait(timeout=20)
+    for target, (read, written) in zip(targets, orders, strict=True):
+        assert np.array_equal(target[written], values[read])
+
+
 def test_pages_of_a_file(gpus: ts.Engine, tmp_path: Path) -> None:
     values = np.arange(600, dtype="f4").reshape(20, 30)
     np.save(tmp_path / "pool.npy", values)

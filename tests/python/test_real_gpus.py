@@ -74,6 +74,7 @@ def filled_late(torch: Any) -> tuple[Any, Any]:
     with torch.cuda.stream(stream):
         torch.cuda._sleep(BUSY_CYCLES)
         tensor.copy_(filled)
+    filled.record_stream(stream)  # PyTorch would give its memory to the next tensor
     return tensor, stream
 
 
@@ -126,6 +127,48 @@ def test_a_graph_holds_copies(engine: ts.Engine, torch: Any, turned: bool) -> No
         graph.replay()
         torch.cuda.synchronize()
         assert np.array_equal(into.cpu().numpy(), numbers(factor))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_graph_holds_prepared_copies(engine: ts.Engine, torch: Any, turned: bool) -> None:
+    """Starts are captured; the table of pages that they read outlives the prepared copy."""
+    host = pinned(engine, numbers())
+    first = torch.zeros(ROWS, COLUMNS, device="cuda")
+    second = torch.zeros((COLUMNS, ROWS) if turned else (ROWS, COLUMNS), device="cuda")
+    pages = torch.zeros(ROWS, COLUMNS, device="cuda")
+    order = np.random.default_rng(1).permutation(ROWS)
+    copies = [
+        engine.prepare(host, first),
+        engine.prepare(first, second.t() if turned else second),
+        engine.prepare_pages(first, pages, order, np.arange(ROWS)),
+    ]
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for copy in copies:
+            copy.start(stream=torch.cuda.current_stream())
+    del copies, copy
+    engine.copy_pages(first, first.clone(), order[::-1], order).wait(timeout=20)
+    assert not second.any()
+    for factor in (1, 3):
+        host[:] = numbers(factor)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert np.array_equal((second.t() if turned else second).cpu().numpy(), numbers(factor))
+        assert np.array_equal(pages.cpu().numpy(), numbers(factor)[order])
+
+
+def test_prepared_starts_go_in_their_stream(engine: ts.Engine, torch: Any) -> None:
+    tensor, stream = filled_late(torch)
+    halves = [torch.zeros(ROWS, COLUMNS, device="cuda") for _ in range(2)]
+    copy = engine.prepare(tensor, halves[0])
+    with torch.cuda.stream(stream):
+        for half in halves:
+            copy.start(target=half, stream=stream)
+        sums = [half.sum() for half in halves]
+    torch.cuda.synchronize()
+    assert sums[0] == sums[1] == tensor.sum()
+    assert np.array_equal(halves[1].cpu().numpy(), numbers())
 
 
 def test_tensors_of_torch(engine: ts.Engine, torch: Any) -> None:

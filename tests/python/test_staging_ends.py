@@ -79,7 +79,8 @@ def test_a_put_that_never_ended_evicts_nothing_on_other_servers(serve: Servers) 
     block = np.ones((64, 8192))
     work = """
 engine = ts.Engine(threads=1)
-a, b = np.ones((4096, 4096), np.uint8)[:, ::-1].T, np.empty((4096, 4096), np.uint8)
+a = np.ones((8192, 4096, 2), np.uint8)[..., 0]  # bytes that lie apart on both sides: slow
+b = np.zeros((4096, 8192, 2), np.uint8)[..., 0].T
 event = None
 for _ in range(200):
     event = engine.copy(a, b, after=event)

@@ -39,7 +39,7 @@ def used(client: ts.Staging) -> int:
 
 
 def test_a_tebibyte_of_room_takes_memory_only_when_it_is_written(servers: Servers) -> None:
-    contact = servers("--memory", "1TiB")
+    contact = servers("--memory", "1TiB", "--preallocate", "0")
     pid = servers.processes[0].pid
     before = resident(pid)
     pieces, piece = 256, 4 * GiB

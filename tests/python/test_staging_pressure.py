@@ -115,7 +115,7 @@ def test_an_object_larger_than_the_memory_is_refused_at_once(serve: Servers) -> 
 
 
 def test_a_machine_without_memory_says_so(serve: Servers) -> None:
-    contact = serve("--memory", "4GiB")
+    contact = serve("--memory", "4GiB", "--preallocate", "0")
     with ts.Staging(contact) as staging:
         staging.put("x", 1, block(1))
         # The server may now take 32 MiB more address space; a segment has 64 MiB.

@@ -397,3 +397,13 @@ def filled_all(kind: np.dtype[Any], seed: int) -> np.ndarray:
 
     fill(array)
     return array
+
+
+def test_scalars_of_numpy(engine: ts.Engine) -> None:
+    target = np.zeros(())
+    engine.copy(np.float64(3), target).wait(timeout=10)
+    assert target == 3
+    for date in (np.datetime64(3, "ns"), np.timedelta64(3, "s")):  # Their buffers say less.
+        landing = np.zeros_like(date)
+        engine.copy(date, landing).wait(timeout=10)
+        assert landing == date

@@ -214,7 +214,13 @@ class SlotTransfer final : public OnPart {
     nest_.loops[0] = {2, nest_.element_bytes, nest_.element_bytes};
     (write_ ? nest_.target_offset : nest_.source_offset) = there;
     Requester::Transfer transfer;
-    transfer.request.nests = {&nest_, 1};
+    if (world.random().chance(0.5)) {
+      transfer.request.nests = {&nest_, 1};
+    } else {
+      nest_.rank = 0;
+      list_ = {nest_, 0, 0, true, halves_};
+      transfer.request.indexed = {&list_, 1};
+    }
     (write_ ? transfer.request.source : transfer.request.target).address = local_.data();
     transfer.request.bytes = Region::part_bytes;
     transfer.request.tag = tag;
@@ -246,6 +252,9 @@ class SlotTransfer final : public OnPart {
   }
 
   LoopNest nest_;
+  IndexedNest list_;
+  std::array<IndexedEntry, 2> halves_{
+      {{0, 0, 1}, {Region::part_bytes / 2, Region::part_bytes / 2, 1}}};
   std::shared_ptr<FinishedQueue> queue_;
 };
 
@@ -504,7 +513,10 @@ class Disconnect final : public Task {
       departure_ = core.start_disconnect(link_->peer);
       return false;
     }
-    return core.look(*departure_).has_value();
+    const auto ended = core.look(*departure_);
+    if (ended && !*ended && !core.closed())
+      world.fail("a departure failed: " + ended->error().text());
+    return ended.has_value();
   }
 
  private:

@@ -57,8 +57,15 @@ FabricOptions FabricWorld::options_of(int index) {
   options.slot_bytes = 4096;
   options.inside_bytes = random_.chance(0.5) ? Region::part_bytes / 2 : Region::part_bytes;
   options.peers_max = chances_.gentle() ? 64 : 8;
-  options.copy = [this](std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
-                        bool) { copy(nests, source, target); };
+  options.copy.nests = [this](std::span<const LoopNest> nests, const std::byte* source,
+                              std::byte* target, bool) { copy(nests, source, target); };
+  options.copy.runs = [this](std::span<const Run> runs, const std::byte* source, std::byte* target,
+                             bool) {
+    for (const Run& run : runs) {
+      const LoopNest nest{run.bytes, run.source_offset, run.target_offset, 0, {}};
+      copy({&nest, 1}, source, target);
+    }
+  };
   options.execute = [this, index](const Request& request, std::function<void(Status)> done) {
     Process::Execution execution{
         request, {request.nests.begin(), request.nests.end()}, std::move(done)};

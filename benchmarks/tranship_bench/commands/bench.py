@@ -24,11 +24,13 @@ tranship bench list
 tranship bench contiguous --json results.jsonl
 tranship bench contiguous --size small --json -
 tranship bench isometry-figure9a --machine sapling
+tranship bench shapes --seed 7 --cases 50
 tranship bench remote-gpu --quick --limit 28M --transports shared,ipc
 tranship bench staging-workflow --processes 4,4,2 --sizes 8,64
 """
 
 PANEL = "Options of remote-gpu"
+SHAPES_PANEL = "Options of shapes, which also has --sizes, in MiB (default: 64)"
 STAGING_PANEL = "Options of staging-workflow; staging-shock has --iterations, --sender, --receiver"
 
 SIZES = ("small", "full")
@@ -121,6 +123,17 @@ IntervalOption = Annotated[
         rich_help_panel=STAGING_PANEL,
     ),
 ]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Seed of the random shapes: it gives the same ones everywhere. Default: 1.",
+        rich_help_panel=SHAPES_PANEL,
+    ),
+]
+CasesOption = Annotated[
+    int | None,
+    typer.Option(help="Number of shapes. Default: 50.", min=1, rich_help_panel=SHAPES_PANEL),
+]
 SenderOption = Annotated[
     str | None,
     typer.Option(
@@ -172,6 +185,8 @@ def bench(
     interval: IntervalOption = None,
     sender: SenderOption = None,
     receiver: ReceiverOption = None,
+    seed: SeedOption = None,
+    cases: CasesOption = None,
 ) -> int:
     """Run a benchmark, which verifies its data or simulates a machine, and print its results."""
     if size not in SIZES:
@@ -207,6 +222,8 @@ def bench(
         "interval": interval,
         "sender": sender,
         "receiver": receiver,
+        "seed": seed,
+        "cases": cases,
     }
     options = {name: value for name, value in given.items() if value is not None}
     run: Callable[..., int] = functools.partial(benches.run, options=options)

@@ -107,13 +107,13 @@ def parse_layout(text: str | None, extents: dict[str, int]) -> str:
     return ", ".join(terms if "F" in terms else ["F", *terms])
 
 
-def parse_size(text: str, option: str) -> int:
-    """Returns the bytes of ``64MiB``; at least one."""
+def parse_size(text: str, option: str, least: int = 1) -> int:
+    """Returns the bytes of ``64MiB``; at least `least`."""
     try:
         size = int(_core.parse_bytes(text))
     except ValueError:
-        size = 0
-    if size <= 0:
+        size = -1
+    if size < least:
         raise CommandError(
             f"{option} {text!r} is not a size", f"write a number with a unit, as in {option} 64MiB"
         )

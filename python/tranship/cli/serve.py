@@ -79,6 +79,16 @@ def serve(
             help="What objects may take in each server. Default: 1GiB.",
         ),
     ] = None,
+    preallocate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            envvar="TRANSHIP_SERVE_PREALLOCATE",
+            help="How much of that is allocated in the background, before objects need it: a first "
+            "put is as fast as later ones then. 0: nothing. Default: all, but at most an eighth of "
+            "the machine's free memory, and 1GiB where there are GPUs.",
+        ),
+    ] = None,
     memory_kind: Annotated[
         str | None,
         typer.Option(
@@ -149,6 +159,7 @@ def serve(
     given = {
         "contact": contact,
         "memory": memory,
+        "preallocate": preallocate,
         "memory_kind": memory_kind,
         "versions": versions,
         "full": full,
@@ -159,6 +170,7 @@ def serve(
     options = DEFAULTS | read | {k: v for k, v in given.items() if v is not None}
     count = options.pop("servers")
     limit = options["spill_max"]
+    ahead = options["preallocate"]
     here = rank if rank is not None else rank_of_launcher(count, os.environ)
     # A server that is told to end while it starts does so at once; afterwards it drains.
     ended = EndSignals()
@@ -170,6 +182,7 @@ def serve(
         server = StagingServer(
             options["contact"],
             memory=parse_size(str(options["memory"]), "--memory"),
+            preallocate=None if ahead is None else parse_size(str(ahead), "--preallocate", least=0),
             memory_kind=str(options["memory_kind"]),
             versions=options["versions"],
             full=FullMemory(options["full"]).value,
@@ -213,6 +226,7 @@ class EndSignals:
 DEFAULTS: dict[str, Any] = {
     "contact": Path("staging.contact"),
     "memory": "1GiB",
+    "preallocate": None,
     "memory_kind": "host",
     "versions": 0,
     "full": "block",

@@ -28,6 +28,10 @@ class StagingServer(Closing):
             the host:port in the property `contact`. For a rank above 0 the first server's file, or
             its host:port.
         memory: Capacity for objects, in bytes or as a text such as "8GiB".
+        preallocate: How much of that is allocated in the background, before objects need it, in
+            bytes or as a text: a first put is as fast as later ones then. 0: nothing; None: all,
+            but at most an eighth of the machine's free memory, and 1 GiB where there are GPUs.
+            Memory of GPUs is allocated as it is needed.
         memory_kind: Memory of the objects: "host", shared memory that other processes map;
             "device0", ..., that GPU; "device": GPU `rank` modulo the number of GPUs. Take a GPU
             where writers and readers are on GPUs of this machine.
@@ -56,6 +60,7 @@ class StagingServer(Closing):
         contact: str | os.PathLike[str] | None = None,
         *,
         memory: int | str = 1 << 30,
+        preallocate: int | str | None = None,
         memory_kind: str = "host",
         versions: SupportsIndex = 0,
         full: Literal["block", "discard-oldest", "spill"] = "block",
@@ -90,6 +95,7 @@ class StagingServer(Closing):
             overrides,
             where,
             bytes_of(memory, "memory"),
+            None if preallocate is None else bytes_of(preallocate, "preallocate"),
             check_text("memory_kind", memory_kind),
             kept,
             full,

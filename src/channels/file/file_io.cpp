@@ -10,6 +10,8 @@
 #include <new>
 #include <string>
 
+#include "os/pages.hpp"
+
 namespace tranship::file {
 namespace {
 
@@ -192,7 +194,6 @@ void read_soon(File& file, std::int64_t offset, std::int64_t bytes) {
 
 MappedWindow::MappedWindow(File& file, std::int64_t offset, std::int64_t bytes) {
 #if defined(__linux__)
-  constexpr int populate_write = 23;  // MADV_POPULATE_WRITE, which older headers lack
   if (!file.readable() || !file.writable()) return;
   if (offset + bytes > file.size()) return;  // stores beyond the end would be signals
   const std::int64_t begin = align_down(offset, ::sysconf(_SC_PAGESIZE));
@@ -204,7 +205,8 @@ MappedWindow::MappedWindow(File& file, std::int64_t offset, std::int64_t bytes) 
   // No read-ahead around a fault (W3); the pages that are needed are read in large pieces instead.
   ::madvise(base, base_bytes_, MADV_RANDOM);
   read_soon(file, begin, static_cast<std::int64_t>(base_bytes_));
-  if (::madvise(base, base_bytes_, populate_write) != 0) return;
+  if (!map_for_writing(static_cast<std::byte*>(base), static_cast<std::int64_t>(base_bytes_)))
+    return;
   data_ = static_cast<std::byte*>(base) + (offset - begin);
 #else
   (void)file, (void)offset, (void)bytes;

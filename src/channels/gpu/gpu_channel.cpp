@@ -4,7 +4,6 @@
 #include <thread>
 
 namespace tranship {
-
 /// Runs only when the copy is done: the table of a kernel that still runs must not be overwritten
 /// by another request.
 GpuFlight::~GpuFlight() { channel_->forget(*this); }
@@ -36,13 +35,13 @@ Status GpuFlight::status() const {
 
 Result<std::shared_ptr<GpuChannel>> GpuChannel::open(Options options) {
   std::shared_ptr<GpuChannel> channel(new GpuChannel(std::move(options)));
-  if (Status status = channel->prepare(); !status) return status.error();
+  if (Status status = channel->make_streams(); !status) return status.error();
   return channel;
 }
 
-Status GpuChannel::prepare() {
+Status GpuChannel::make_streams() {
   capabilities_.synchronous = false;
-  capabilities_.indexed = true;
+  capabilities_.lists = Lists::all;
   capabilities_.bytes_in_flight_max = options_.bytes_in_flight_max;
   for (int k = 0; k < options_.streams; ++k) {
     auto stream = options_.gpus->make_stream(options_.device, false);
@@ -80,27 +79,28 @@ GpuWay GpuChannel::way_of(const Request& request) const {
   return request.priority > 0 ? GpuWay::past_engines : GpuWay::over_link;
 }
 
-Result<GpuChannel::Tools> GpuChannel::take() {
-  Tools tools;
-  bool reused = false;
+Result<GpuEvent> GpuChannel::take_event() {
   {
     std::lock_guard lock(mutex_);
-    reused = !events_.empty();
-    if (reused) {
-      tools.event = events_.back();
+    if (!events_.empty()) {
+      const GpuEvent event = events_.back();
       events_.pop_back();
-    }
-    if (!works_.empty()) {
-      tools.work = std::move(works_.back());
-      works_.pop_back();
+      return event;
     }
   }
-  if (!tools.work) tools.work = std::make_unique<GpuWork>(options_.gpus);
-  if (reused) return tools;
-  auto event = options_.gpus->make_event(options_.device);
-  if (!event) return event.error();
-  tools.event = *event;
-  return tools;
+  return options_.gpus->make_event(options_.device);
+}
+
+std::unique_ptr<GpuWork> GpuChannel::take_work() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!works_.empty()) {
+      std::unique_ptr<GpuWork> work = std::move(works_.back());
+      works_.pop_back();
+      return work;
+    }
+  }
+  return std::make_unique<GpuWork>(options_.gpus);
 }
 
 void GpuChannel::give_back(const GpuEvent& event, std::unique_ptr<GpuWork> work) {
@@ -114,18 +114,24 @@ void GpuChannel::retire(GpuFlight* flight) {
   const std::shared_ptr<GpuChannel> channel = flight->channel_;
   // In a fork the locks below may be held by threads that live in the parent.
   if (channel->fork_generation_ != fork_generation()) return;
-  while (!flight->done()) {
-    {
-      std::lock_guard lock(channel->mutex_);
-      if (!channel->closed_) {
-        channel->unowned_.push_back(flight);
-        channel->unowned_count_.fetch_add(1, std::memory_order_relaxed);
-        return;
-      }
-    }
-    std::this_thread::yield();
-  }
+  const bool over = flight->asked_late_ ? flight->done_.load() : flight->done();
+  if (!over && channel->keep_unowned(flight)) return;
+  while (!flight->done()) std::this_thread::yield();
   delete flight;
+}
+
+/// Keeps a flight until it has ended; returns false if the channel is closed.
+bool GpuChannel::keep_unowned(GpuFlight* flight) {
+  bool many = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_) return false;
+    unowned_.push_back(flight);
+    unowned_count_.store(static_cast<int>(unowned_.size()), std::memory_order_relaxed);
+    many = unowned_.size() >= unowned_max_;
+  }
+  if (many) delete_ended();
+  return true;
 }
 
 void GpuChannel::forget(GpuFlight& flight) {
@@ -134,7 +140,7 @@ void GpuChannel::forget(GpuFlight& flight) {
   flights_[flight.place_]->place_ = flight.place_;
   flights_.pop_back();
   events_.push_back(flight.event_);
-  if (flight.work_) works_.push_back(std::move(flight.work_));
+  if (flight.work_.own) works_.push_back(std::move(flight.work_.own));
 }
 
 /// Deletes the unowned flights that have ended; returns whether none is left. Without the lock,
@@ -153,6 +159,7 @@ bool GpuChannel::delete_ended() {
     std::lock_guard lock(mutex_);
     unowned_.insert(unowned_.end(), unowned.begin(), over);
     unowned_count_.store(static_cast<int>(unowned_.size()), std::memory_order_relaxed);
+    unowned_max_ = std::max(unowned_least, 2 * unowned_.size());
   }
   const auto self = shared_from_this();  // the last of them may hold the last reference
   for (GpuFlight* flight : ended) delete flight;
@@ -182,28 +189,32 @@ void GpuChannel::close(std::chrono::steady_clock::time_point deadline) {
   }
 }
 
-/// Some of a request's work may have begun before it failed: it must not outlive the answer.
-void GpuChannel::abandon(const GpuEvent& event, bool recorded, std::unique_ptr<GpuWork> work) {
-  while (recorded) {
+void GpuChannel::wait_for(const GpuEvent& event) {
+  while (true) {
     const auto reached = options_.gpus->reached(event);
-    if (!reached || *reached) break;
+    if (!reached || *reached) return;
     std::this_thread::yield();
   }
+}
+
+/// Some of a request's work may have begun before it failed: it must not outlive the answer.
+void GpuChannel::abandon(const GpuEvent& event, bool recorded, std::unique_ptr<GpuWork> work) {
+  if (recorded) wait_for(event);
   give_back(event, std::move(work));
 }
 
 Status GpuChannel::submit(const Request& request) {
-  auto tools = take();
-  if (!tools) return tools.error();
-  auto& [event, work] = *tools;
+  auto event = take_event();
+  if (!event) return event.error();
+  auto work = take_work();
   const GpuStream& stream = stream_for(request.priority);
   Status status = work->enqueue(stream, request, way_of(request));
-  const Status recorded = options_.gpus->record(event, stream);
+  const Status recorded = options_.gpus->record(*event, stream);
   if (!status || !recorded) {
-    abandon(event, recorded.ok(), std::move(work));
+    abandon(*event, recorded.ok(), std::move(work));
     return status ? recorded : status;
   }
-  in_flight_.push_back({request.tag, event, std::move(work)});
+  in_flight_.push_back({request.tag, *event, std::move(work)});
   return {};
 }
 
@@ -232,29 +243,53 @@ void GpuChannel::idle(std::chrono::nanoseconds at_most) {
   Channel::idle(at_most);
 }
 
+Status GpuChannel::wait_in(const GpuStream& stream, std::span<const GpuEvent> after) {
+  for (const GpuEvent& event : after) {
+    if (Status status = options_.gpus->wait(stream, event); !status) return status;
+  }
+  return {};
+}
+
 Result<std::shared_ptr<GpuFlight>> GpuChannel::start(const Request& request,
                                                      const GpuStream* stream,
                                                      std::span<const GpuEvent> after) {
-  auto tools = take();
-  if (!tools) return tools.error();
-  auto& [event, work] = *tools;
-  const GpuStream& chosen = stream != nullptr ? *stream : stream_for(request.priority);
-  Status status;
-  for (const GpuEvent& one : after) {
-    if (status) status = options_.gpus->wait(chosen, one);
-  }
+  auto event = take_event();
+  if (!event) return event.error();
+  auto work = take_work();
+  const GpuStream& chosen = stream_for(stream, request.priority);
+  Status status = wait_in(chosen, after);
   if (status) status = work->enqueue(chosen, request, way_of(request));
-  if (stream != nullptr && options_.gpus->capturing(*stream)) {
+  return flight_of(std::move(status), chosen, stream != nullptr, *event,
+                   {std::move(work), nullptr});
+}
+
+Result<std::shared_ptr<GpuFlight>> GpuChannel::start(const std::shared_ptr<const GpuWork>& work,
+                                                     const Request& request,
+                                                     const GpuStream* stream,
+                                                     std::span<const GpuEvent> after) {
+  auto event = take_event();
+  if (!event) return event.error();
+  const GpuStream& chosen = stream_for(stream, request.priority);
+  Status status = wait_in(chosen, after);
+  if (status) status = work->launch(chosen, request.source.address, request.target.address);
+  return flight_of(std::move(status), chosen, stream != nullptr, *event, {nullptr, work});
+}
+
+Result<std::shared_ptr<GpuFlight>> GpuChannel::flight_of(Status enqueued, const GpuStream& stream,
+                                                         bool callers, const GpuEvent& event,
+                                                         FlightWork work) {
+  if (callers && options_.gpus->capturing(stream)) {
     std::lock_guard lock(mutex_);
     events_.push_back(event);
-    captured_.push_back(std::move(work));
-    if (!status) return status.error();
+    captured_.insert(work.own ? std::shared_ptr<const GpuWork>(std::move(work.own))
+                              : std::move(work.prepared));
+    if (!enqueued) return enqueued.error();
     return std::shared_ptr<GpuFlight>();
   }
-  const Status recorded = options_.gpus->record(event, chosen);
-  if (!status || !recorded) {
-    abandon(event, recorded.ok(), std::move(work));
-    return status ? recorded.error() : status.error();
+  const Status recorded = options_.gpus->record(event, stream);
+  if (!enqueued || !recorded) {
+    abandon(event, recorded.ok(), std::move(work.own));
+    return enqueued ? recorded.error() : enqueued.error();
   }
   auto* flight = new GpuFlight(shared_from_this(), event, std::move(work));
   {
@@ -263,6 +298,32 @@ Result<std::shared_ptr<GpuFlight>> GpuChannel::start(const Request& request,
     flights_.push_back(flight);
   }
   return std::shared_ptr<GpuFlight>(flight, retire);
+}
+
+/// The work goes back to the channel, so that whoever drops it does not wait for the GPU.
+Result<std::shared_ptr<const GpuWork>> GpuChannel::prepare(const Request& request) {
+  auto event = take_event();
+  if (!event) return event.error();
+  auto work = take_work();
+  const GpuStream& stream = stream_for(request.priority);
+  Status status = work->prepare(stream, request, way_of(request));
+  const Status recorded = options_.gpus->record(*event, stream);
+  if (!status || !recorded) {
+    abandon(*event, recorded.ok(), std::move(work));
+    return status ? recorded.error() : status.error();
+  }
+  wait_for(*event);
+  give_back(*event, nullptr);
+  const auto give_back_work = [weak = weak_from_this(), made = fork_generation_](GpuWork* last) {
+    // In a fork the lock may be held by a thread that lives in the parent.
+    if (made != fork_generation()) return;
+    std::unique_ptr<GpuWork> unused(last);
+    const auto channel = weak.lock();
+    if (!channel) return;
+    std::lock_guard lock(channel->mutex_);
+    channel->works_.push_back(std::move(unused));
+  };
+  return std::shared_ptr<const GpuWork>(std::shared_ptr<GpuWork>(work.release(), give_back_work));
 }
 
 Result<std::shared_ptr<GpuFlight>> GpuChannel::event_behind(const GpuStream& stream) {

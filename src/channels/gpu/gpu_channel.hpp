@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,12 +20,18 @@ namespace tranship {
 
 class GpuChannel;
 
+/// The work of one flight: its own, or prepared work that other flights share.
+struct FlightWork {
+  std::unique_ptr<GpuWork> own;
+  std::shared_ptr<const GpuWork> prepared;
+};
+
 /// A copy that the caller's thread has put into a stream, or an event behind other work there.
 /// Dropping the last reference does not wait: the channel keeps a copy that still runs until it has
 /// ended. Threads: all.
 class GpuFlight : public PolledEvent, public std::enable_shared_from_this<GpuFlight> {
  public:
-  GpuFlight(std::shared_ptr<GpuChannel> channel, GpuEvent event, std::unique_ptr<GpuWork> work)
+  GpuFlight(std::shared_ptr<GpuChannel> channel, GpuEvent event, FlightWork work)
       : channel_(std::move(channel)), event_(event), work_(std::move(work)) {}
   ~GpuFlight() override;
 
@@ -34,6 +41,9 @@ class GpuFlight : public PolledEvent, public std::enable_shared_from_this<GpuFli
   void keep_alive(std::array<std::shared_ptr<void>, 3> owners) { owners_ = std::move(owners); }
   /// Keeps leases until a call sees that the copy is done.
   void hold(std::vector<std::shared_ptr<void>> leases) { leases_ = std::move(leases); }
+  /// Says that others keep what this flight keeps: dropping it does not ask the GPU, which takes as
+  /// long as a start. Before other threads refer to the flight.
+  void ask_late() { asked_late_ = true; }
   /// Sets a check that runs once, when the copy has ended well; its error makes the copy fail.
   void check_at_end(std::function<Status()> check) { final_check_ = std::move(check); }
   Status status() const override;
@@ -42,7 +52,8 @@ class GpuFlight : public PolledEvent, public std::enable_shared_from_this<GpuFli
   friend class GpuChannel;
   std::shared_ptr<GpuChannel> channel_;
   GpuEvent event_;
-  std::unique_ptr<GpuWork> work_;
+  FlightWork work_;
+  bool asked_late_ = false;
   std::size_t place_ = 0;  ///< in the channel's list of flights, under its lock
   mutable std::array<std::shared_ptr<void>, 3> owners_;
   std::function<Status()> final_check_;
@@ -81,6 +92,13 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   /// @error what the driver refused
   Result<std::shared_ptr<GpuFlight>> start(const Request& request, const GpuStream* stream,
                                            std::span<const GpuEvent> after);
+  /// Starts work that prepare() returned, between the request's ends. The nests do not count.
+  Result<std::shared_ptr<GpuFlight>> start(const std::shared_ptr<const GpuWork>& work,
+                                           const Request& request, const GpuStream* stream,
+                                           std::span<const GpuEvent> after);
+  /// Plans `request` for any number of starts. Waits until its table lies on the GPU.
+  /// @error what the driver refused
+  Result<std::shared_ptr<const GpuWork>> prepare(const Request& request);
   /// Returns an event behind what a caller's stream holds now; null if the stream is being
   /// captured.
   Result<std::shared_ptr<GpuFlight>> event_behind(const GpuStream& stream);
@@ -98,18 +116,25 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   };
 
   explicit GpuChannel(Options options) : options_(std::move(options)) {}
-  Status prepare();
+  Status make_streams();
   const GpuStream& stream_for(int priority);
   GpuWay way_of(const Request& request) const;
-  /// The event and the tables of one request.
-  struct Tools {
-    GpuEvent event;
-    std::unique_ptr<GpuWork> work;
-  };
-  Result<Tools> take();
+  const GpuStream& stream_for(const GpuStream* given, int priority) {
+    return given != nullptr ? *given : stream_for(priority);
+  }
+  Result<GpuEvent> take_event();
+  std::unique_ptr<GpuWork> take_work();
+  Status wait_in(const GpuStream& stream, std::span<const GpuEvent> after);
+  /// Returns the flight of work that was enqueued in `stream` with the given status; null if the
+  /// stream, a caller's, is being captured.
+  Result<std::shared_ptr<GpuFlight>> flight_of(Status enqueued, const GpuStream& stream,
+                                               bool callers, const GpuEvent& event,
+                                               FlightWork work);
+  void wait_for(const GpuEvent& event);
   void abandon(const GpuEvent& event, bool recorded, std::unique_ptr<GpuWork> work);
   void give_back(const GpuEvent& event, std::unique_ptr<GpuWork> work);
   static void retire(GpuFlight* flight);
+  bool keep_unowned(GpuFlight* flight);
   void forget(GpuFlight& flight);
   bool delete_ended();
 
@@ -123,9 +148,12 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   std::vector<GpuEvent> events_;
   std::vector<std::unique_ptr<GpuWork>> works_;
   /// Work of captured graphs, which may be launched again at any time.
-  std::vector<std::unique_ptr<GpuWork>> captured_;
+  std::set<std::shared_ptr<const GpuWork>> captured_;
   std::vector<GpuFlight*> flights_;  ///< all flights of the channel
   std::vector<GpuFlight*> unowned_;  ///< flights that run, and that nothing refers to
+  /// Number of unowned flights from which on dropping one more deletes those that have ended.
+  static constexpr std::size_t unowned_least = 64;
+  std::size_t unowned_max_ = unowned_least;
   bool closed_ = false;
   std::atomic<int> unowned_count_{0};
   const std::uint64_t fork_generation_ = fork_generation();

@@ -79,7 +79,7 @@ struct Runs {
 
 GpuFileChannel::GpuFileChannel(Options options) : options_(std::move(options)) {
   capabilities_.synchronous = true;
-  capabilities_.indexed = true;
+  capabilities_.lists = Lists::all;
   capabilities_.width = options_.threads;
 }
 

@@ -15,9 +15,6 @@ constexpr std::int64_t block_bytes_max = 128 << 10;
 /// Length below which runs are not streamed, since their ends share lines with other runs.
 constexpr std::int64_t streamed_run_bytes_min = 128;
 
-/// Prefetches in a row where there are no stores between them.
-constexpr std::int64_t lines_at_once = 1024;
-
 /// The blocks of a shape: each has these extents, except at the upper ends.
 struct Blocks {
   std::int64_t extents[Shape::rank_max];
@@ -27,23 +24,40 @@ struct Blocks {
 struct Side {
   int order[Shape::rank_max];
   int at = 0;
-};
+  std::int64_t strides[Shape::rank_max];  ///< of the axes in their order, either way
+  std::int64_t whole_bytes;               ///< what the block spans of the axes before that one
 
-/// Moves to the side's first axis that is not whole yet; returns false if all are.
-bool can_grow(const Shape& shape, const Blocks& blocks, Side& side) {
-  while (side.at < shape.rank &&
-         blocks.extents[side.order[side.at]] == shape.axes[side.order[side.at]].extent) {
-    ++side.at;
+  Side(const Shape& shape, bool is_target) : whole_bytes(shape.element_bytes) {
+    const auto stride = [&](int k) {
+      const Axis& axis = shape.axes[k];
+      return is_target ? axis.target_stride : std::abs(axis.source_stride);
+    };
+    for (int k = 0; k < shape.rank; ++k) order[k] = k;
+    if (!is_target) {
+      std::sort(order, order + shape.rank, [&](int a, int b) { return stride(a) < stride(b); });
+    }
+    for (int k = 0; k < shape.rank; ++k) strides[k] = stride(order[k]);
   }
-  return side.at < shape.rank;
-}
 
-/// Returns the contiguous bytes of a block on this side.
-std::int64_t run_bytes(const Shape& shape, const Blocks& blocks, const Side& side) {
-  std::int64_t bytes = shape.element_bytes;
-  for (int k = 0; k <= side.at; ++k) bytes *= blocks.extents[side.order[k]];
-  return bytes;
-}
+  /// Moves to the first axis that the block has not the whole of; returns false if there is none.
+  bool can_grow(const Shape& shape, const Blocks& blocks) {
+    for (; at < shape.rank; ++at) {
+      const std::int64_t extent = shape.axes[order[at]].extent;
+      if (blocks.extents[order[at]] != extent) return true;
+      if (is_near()) whole_bytes += (extent - 1) * strides[at];
+    }
+    return false;
+  }
+
+  /// Returns whether the axis goes on, but for gaps shorter than a cache line, where the axes
+  /// before it end.
+  bool is_near() const { return strides[at] < whole_bytes + line_bytes; }
+
+  /// Returns the bytes that a block spans in one piece on this side.
+  std::int64_t span(const Blocks& blocks) const {
+    return whole_bytes + (blocks.extents[order[at]] - 1) * strides[at];
+  }
+};
 
 std::int64_t payload(const Shape& shape, const Blocks& blocks) {
   std::int64_t total = shape.element_bytes;
@@ -59,21 +73,17 @@ std::int64_t even_extent(std::int64_t extent, std::int64_t block, std::int64_t e
   return std::min(block, (even + unit - 1) / unit * unit);
 }
 
-/// Grows the shorter run, the source's or the target's, until the block is full.
+/// Grows the shorter span, the source's or the target's, until the block is full. A side whose
+/// next axis lies apart grows only when the other one cannot: it saves no cache lines.
 Blocks choose_blocks(const Shape& shape) {
   Blocks blocks;
-  Side target;
-  Side source;
-  for (int k = 0; k < shape.rank; ++k) {
-    blocks.extents[k] = 1;
-    target.order[k] = source.order[k] = k;
-  }
-  std::sort(source.order, source.order + shape.rank, [&](int a, int b) {
-    return std::abs(shape.axes[a].source_stride) < std::abs(shape.axes[b].source_stride);
-  });
-  while (can_grow(shape, blocks, target) && can_grow(shape, blocks, source) &&
-         2 * payload(shape, blocks) <= block_bytes_max) {
-    const bool target_grows = run_bytes(shape, blocks, target) <= run_bytes(shape, blocks, source);
+  for (int k = 0; k < shape.rank; ++k) blocks.extents[k] = 1;
+  Side target(shape, true);
+  Side source(shape, false);
+  while (2 * payload(shape, blocks) <= block_bytes_max) {
+    if (!target.can_grow(shape, blocks) || !source.can_grow(shape, blocks)) break;
+    bool target_grows = target.span(blocks) <= source.span(blocks);
+    if (target.is_near() != source.is_near()) target_grows = target.is_near();
     const Side& side = target_grows ? target : source;
     const int axis = side.order[side.at];
     blocks.extents[axis] = std::min(2 * blocks.extents[axis], shape.axes[axis].extent);
@@ -84,6 +94,12 @@ Blocks choose_blocks(const Shape& shape) {
   return blocks;
 }
 
+/// Returns the extent of the block at `index` along an axis: long ones are whole lists.
+std::int64_t extent_at(const Axis& axis, std::int64_t block, std::int64_t index) {
+  const std::int64_t extent = std::min(block, axis.extent - index);
+  return extent > list_max ? extent / list_max * list_max : extent;
+}
+
 /// Returns the block whose first point is `index`.
 Shape block_at(const Shape& shape, const Blocks& blocks, const std::int64_t* index) {
   Shape block;
@@ -91,10 +107,12 @@ Shape block_at(const Shape& shape, const Blocks& blocks, const std::int64_t* ind
   block.rank = shape.rank;
   block.source = shape.source;
   block.target = shape.target;
+  block.pieces = shape.pieces;
+  block.dense = shape.dense;
   for (int k = 0; k < shape.rank; ++k) {
     const Axis& axis = shape.axes[k];
     block.axes[k] = axis;
-    block.axes[k].extent = std::min(blocks.extents[k], axis.extent - index[k]);
+    block.axes[k].extent = extent_at(axis, blocks.extents[k], index[k]);
     block.source += index[k] * axis.source_stride;
     block.target += index[k] * axis.target_stride;
   }
@@ -104,7 +122,7 @@ Shape block_at(const Shape& shape, const Blocks& blocks, const std::int64_t* ind
 /// Advances `index` to the next block in the target's order; returns false at the end.
 bool next_index(const Shape& shape, const Blocks& blocks, std::int64_t* index) {
   for (int k = 0; k < shape.rank; ++k) {
-    index[k] += blocks.extents[k];
+    index[k] += extent_at(shape.axes[k], blocks.extents[k], index[k]);
     if (index[k] < shape.axes[k].extent) return true;
     index[k] = 0;
   }
@@ -162,7 +180,7 @@ void stream_run(const std::byte* source, std::byte* target, std::int64_t bytes, 
   std::int64_t at = 0;
   std::int64_t piece = std::min(bytes, piece_bytes - past);
   while (at < bytes) {
-    next.keep_pace();
+    next.keep_pace(piece);
     set.stream(source + at, target + at, piece);
     at += piece;
     piece = std::min(bytes - at, piece_bytes);
@@ -170,13 +188,14 @@ void stream_run(const std::byte* source, std::byte* target, std::int64_t bytes, 
 }
 
 bool fits_stage(const Shape& block) {
+  if (!block.dense) return false;
   const Runs runs = runs_of(block);
   return runs.bytes >= streamed_run_bytes_min &&
          block.bytes() / runs.bytes * padded_pitch(runs.bytes) <= stage_bytes_max;
 }
 
 void copy_staged(const Shape& block, const Kernels& set, bool cold, std::byte* stage,
-                 Prefetcher& next) {
+                 BoxCopier& boxes, Prefetcher& next) {
   Shape staged = block;
   staged.target = stage;
   const Runs runs = runs_of(block);
@@ -186,7 +205,8 @@ void copy_staged(const Shape& block, const Kernels& set, bool cold, std::byte* s
     staged.axes[k].target_stride = pitch * rows;
     rows *= block.axes[k].extent;
   }
-  copy_direct(staged, set);
+  copy_direct(staged, boxes, next);
+  next.spread(block.bytes());
   std::int64_t index[Shape::rank_max] = {};
   std::byte* target = block.target;
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -206,63 +226,40 @@ void copy_staged(const Shape& block, const Kernels& set, bool cold, std::byte* s
   }
 }
 
-void copy_direct(const Shape& shape, const Kernels& set) {
-  Grid grid{shape.element_bytes, shape.source, shape.target, 1, 0, 0, 1, 0, 0};
-  int second = 0;
-  if (shape.rank > 0) {
-    grid.extent_0 = shape.axes[0].extent;
-    grid.source_0 = shape.axes[0].source_stride;
-    grid.target_0 = shape.axes[0].target_stride;
+void copy_direct(const Shape& shape, BoxCopier& boxes, Prefetcher& next) {
+  Blocks blocks;
+  bool whole = true;
+  for (int k = 0; k < shape.rank; ++k) {
+    blocks.extents[k] = shape.axes[k].extent;
+    whole = whole && extent_at(shape.axes[k], blocks.extents[k], 0) == blocks.extents[k];
   }
-  if (shape.rank > 1) {
-    second = 1;
-    for (int k = 2; k < shape.rank; ++k) {
-      if (shape.axes[k].source_stride == shape.element_bytes) second = k;
-    }
-    grid.extent_1 = shape.axes[second].extent;
-    grid.source_1 = shape.axes[second].source_stride;
-    grid.target_1 = shape.axes[second].target_stride;
-  }
-  const GridKernel kernel = select_kernel(set, grid);
-  if (shape.rank <= 2) return kernel(grid);
-  std::int64_t index[Shape::rank_max];
-  std::fill(index, index + shape.rank, 0);
-  while (true) {
-    kernel(grid);
-    int k = 1;
-    for (; k < shape.rank; ++k) {
-      if (k == second) continue;
-      const Axis& axis = shape.axes[k];
-      grid.source += axis.source_stride;
-      grid.target += axis.target_stride;
-      if (++index[k] < axis.extent) break;
-      index[k] = 0;
-      grid.source -= axis.source_stride * axis.extent;
-      grid.target -= axis.target_stride * axis.extent;
-    }
-    if (k == shape.rank) return;
-  }
+  if (whole) return boxes.copy(shape, next);
+  std::int64_t index[Shape::rank_max] = {};
+  do {
+    boxes.copy(block_at(shape, blocks, index), next);
+  } while (next_index(shape, blocks, index));
 }
 
 void copy_blocked(const Shape& shape, const Kernels& set, bool cold) {
   const Blocks blocks = choose_blocks(shape);
+  BoxCopier boxes(set, source_range(shape), true);
   alignas(line_bytes) std::byte stage[stage_bytes_max];
   std::int64_t index[Shape::rank_max] = {};
   Shape block = block_at(shape, blocks, index);
   const bool staged = (cold || is_crowded(block)) && fits_stage(block);
+  if (cold) Prefetcher(block, 1).read_all();
   while (true) {
     const bool more = next_index(shape, blocks, index);
     Prefetcher prefetcher;
     Shape next;
     if (more) {
       next = block_at(shape, blocks, index);
-      if (cold) prefetcher = Prefetcher(next);
+      if (cold) prefetcher = Prefetcher(next, (staged ? 2 : 1) * block.bytes());
     }
     if (staged) {
-      copy_staged(block, set, cold, stage, prefetcher);
+      copy_staged(block, set, cold, stage, boxes, prefetcher);
     } else {
-      if (cold) prefetcher.advance(lines_at_once);
-      copy_direct(block, set);
+      copy_direct(block, boxes, prefetcher);
     }
     if (!more) return;
     block = next;

@@ -1,14 +1,16 @@
 // Copies one shape in blocks that fit the inner caches.
 #pragma once
 
+#include "channels/host/box.hpp"
 #include "channels/host/kernels.hpp"
 #include "channels/host/prefetch.hpp"
 #include "channels/host/shape.hpp"
 
 namespace tranship::host {
 
-/// Copies `shape` without blocking, element by element or square by square. For small shapes.
-void copy_direct(const Shape& shape, const Kernels& set);
+/// Copies `shape` without blocking. For shapes that fit the caches.
+/// next: Prefetches lines of what is copied next meanwhile.
+void copy_direct(const Shape& shape, BoxCopier& boxes, Prefetcher& next);
 
 /// Copies `shape` in blocks. Each block is a box with runs as long as can be on both sides. If
 /// `cold`, a block is first gathered in the target's order in a buffer in the L1 or L2 cache and
@@ -25,7 +27,7 @@ bool fits_stage(const Shape& block);
 
 /// Copies a block through the buffer `stage`. If `cold`, it streams, and prefetches `next`.
 void copy_staged(const Shape& block, const Kernels& set, bool cold, std::byte* stage,
-                 Prefetcher& next);
+                 BoxCopier& boxes, Prefetcher& next);
 
 /// Copies one run with streaming stores, and prefetches as many lines as it writes, so that misses
 /// overlap with stores.

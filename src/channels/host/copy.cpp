@@ -1,8 +1,12 @@
 #include "channels/host/copy.hpp"
 
+#include <array>
+
 #include "channels/host/dispatch.hpp"
 #include "channels/host/group.hpp"
 #include "channels/host/kernels.hpp"
+#include "channels/host/records.hpp"
+#include "channels/host/runs.hpp"
 #include "channels/host/shape.hpp"
 
 namespace tranship {
@@ -25,12 +29,30 @@ std::size_t copy_some(std::span<const LoopNest> nests, const std::byte* source, 
       ++count;
     }
   }
+  host::WholeRecords records;
   if (count == 1) {
     host::copy_shape(shapes[0], set, cold);
+  } else if (host::join_records({shapes, count}, records)) {
+    host::copy_shape(records.shape, set, cold);
   } else {
     host::copy_group({shapes, count}, set, cold);
   }
   return count;
+}
+
+/// Copies indexed nests that move nothing but runs.
+void copy_runs_of(std::span<const IndexedNest> nests, const std::byte* source, std::byte* target,
+                  bool cold) {
+  std::array<Run, 256> runs;
+  std::size_t count = 0;
+  (void)for_each_run(nests, [&](const Run& run) {
+    runs[count++] = run;
+    if (count < runs.size()) return true;
+    copy_runs(runs, source, target, cold);
+    count = 0;
+    return true;
+  });
+  copy_runs(std::span(runs).first(count), source, target, cold);
 }
 
 }  // namespace
@@ -43,6 +65,7 @@ void copy_nests(std::span<const LoopNest> nests, const std::byte* source, std::b
 
 void copy_indexed(std::span<const IndexedNest> nests, const std::byte* source, std::byte* target,
                   bool cold) {
+  if (moves_runs(nests)) return copy_runs_of(nests, source, target, cold);
   for (const IndexedNest& indexed : nests) {
     for (const IndexedEntry& entry : indexed.entries) {
       const LoopNest nest = nest_of(indexed, entry);

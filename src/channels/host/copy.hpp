@@ -11,7 +11,7 @@ namespace tranship {
 
 /// Copies `nests` from `source` to `target`, which must not overlap, on the calling thread. Any
 /// rank, element size, alignment and strides are allowed; target points must be distinct. Allocates
-/// nothing; uses up to 200 KiB of stack. Never writes bytes outside the nests.
+/// nothing; uses up to 300 KiB of stack. Never writes bytes outside the nests.
 /// cold: Whether the whole transfer, of which this may be a part, does not fit the caches. Then the
 /// target is written with streaming stores, which are visible to other threads on return.
 void copy_nests(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,

@@ -55,7 +55,9 @@ void copy_shape(const Shape& shape, const Kernels& set, bool cold) {
   if (shape.rank == 0 || shape.element_bytes >= streamed_run_bytes_min) {
     copy_runs(shape, set, cold && shape.element_bytes >= streamed_run_bytes_min);
   } else if (shape.bytes() <= direct_bytes_max) {
-    copy_direct(shape, set);
+    BoxCopier boxes(set, source_range(shape), false);
+    Prefetcher none;
+    copy_direct(shape, boxes, none);
   } else {
     copy_blocked(shape, set, cold);
   }

@@ -13,9 +13,6 @@ namespace {
 /// Payload of one block of a group.
 constexpr std::int64_t block_bytes_max = 64 << 10;
 
-/// Prefetches in a row that the processor accepts without stalling.
-constexpr std::int64_t lines_at_once = 256;
-
 /// An axis that all shapes of a group have, and the extent of a block along it.
 struct CommonAxis {
   std::int64_t extent;
@@ -145,21 +142,23 @@ void look_ahead(const Group& group, const std::int64_t* index, Ahead& ahead) {
   const std::byte* first = whole.source;
   const std::byte* high = whole.source + whole.element_bytes;
   ahead.shared = true;
+  std::int64_t bytes = 0;
   for (std::size_t s = 0; s < group.shapes.size(); ++s) {
     const Shape part = part_of(group, s, index);
     ahead.shared = ahead.shared && near(first, part.source, inner.source_stride);
-    ahead.lines[s] = Prefetcher(part);
+    ahead.lines[s] = Prefetcher(part, 2 * part.bytes());
+    bytes += part.bytes();
     whole.source = std::min(whole.source, part.source);
     high = std::max(high, part.source + part.element_bytes);
   }
   if (!ahead.shared) return;
   whole.element_bytes = high - whole.source;
-  ahead.lines[0] = Prefetcher(whole);
+  ahead.lines[0] = Prefetcher(whole, 2 * bytes);
 }
 
 /// Copies one block. If it fills a range of the target, that range is gathered in `stage` first.
 void copy_block(const Group& group, const std::int64_t* index, const Kernels& set, bool cold,
-                std::byte* stage, Ahead& ahead) {
+                std::byte* stage, BoxCopier& boxes, Ahead& ahead) {
   Shape parts[group_shapes_max];
   std::int64_t bytes = 0;
   Extent extent{nullptr, nullptr};
@@ -174,12 +173,11 @@ void copy_block(const Group& group, const std::int64_t* index, const Kernels& se
   for (std::size_t s = 0; s < group.shapes.size(); ++s) {
     if (filled) {
       parts[s].target = stage + (parts[s].target - extent.low);
-      copy_direct(parts[s], set);
+      copy_direct(parts[s], boxes, ahead.of(s));
     } else if (cold && fits_stage(parts[s])) {
-      copy_staged(parts[s], set, cold, stage, ahead.of(s));
+      copy_staged(parts[s], set, cold, stage, boxes, ahead.of(s));
     } else {
-      ahead.of(s).advance(lines_at_once);
-      copy_direct(parts[s], set);
+      copy_direct(parts[s], boxes, ahead.of(s));
     }
   }
   if (!filled) return;
@@ -195,6 +193,12 @@ void copy_block(const Group& group, const std::int64_t* index, const Kernels& se
 /// stack.
 [[gnu::noinline]] void copy_blocks(const Group& group, const Kernels& set, bool cold) {
   alignas(line_bytes) std::byte stage[stage_bytes_max];
+  Range range = source_range(group.shapes[0]);
+  for (const Shape& shape : group.shapes) {
+    const Range other = source_range(shape);
+    range = {std::min(range.low, other.low), std::max(range.high, other.high)};
+  }
+  BoxCopier boxes(set, range, false);
   std::int64_t index[Shape::rank_max] = {};
   std::int64_t next[Shape::rank_max] = {};
   bool more = true;
@@ -202,7 +206,7 @@ void copy_block(const Group& group, const std::int64_t* index, const Kernels& se
     Ahead ahead;
     more = next_index(group, next);
     if (more && cold) look_ahead(group, next, ahead);
-    copy_block(group, index, set, cold, stage, ahead);
+    copy_block(group, index, set, cold, stage, boxes, ahead);
     std::copy(next, next + group.rank, index);
   }
 }

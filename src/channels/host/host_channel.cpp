@@ -9,7 +9,7 @@ HostChannel::HostChannel(int width) {
   CHECK(width > 0, "the host channel needs at least one worker");
   capabilities_.width = width;
   capabilities_.synchronous = true;
-  capabilities_.indexed = true;
+  capabilities_.lists = Lists::all;
 }
 
 Status HostChannel::submit(const Request& request) {

@@ -9,7 +9,7 @@ namespace tranship {
 
 /// Copies within the address space of this process, on the threads that call submit(). Owns
 /// nothing. Threads: submit() from up to `width` threads at the same time. A request costs some
-/// tens of nanoseconds over the bare copy, and some 200 KiB of the submitter's stack.
+/// tens of nanoseconds over the bare copy, and some 300 KiB of the submitter's stack.
 class HostChannel : public Channel {
  public:
   /// width: Number of worker threads that will submit; one for each core that may copy.

@@ -13,37 +13,6 @@
 namespace tranship::host {
 namespace {
 
-/// Copies a grid element by element, along its longer axis, from point `first` of that axis on.
-template <typename T>
-TRANSHIP_INLINE void copy_thin(const Grid& grid, std::int64_t first) {
-  constexpr auto bytes = static_cast<std::int64_t>(sizeof(T));
-  const bool along_0 = grid.extent_0 >= grid.extent_1;
-  const std::int64_t rows = along_0 ? grid.extent_1 : grid.extent_0;
-  const std::int64_t columns = along_0 ? grid.extent_0 : grid.extent_1;
-  const std::int64_t source_step = along_0 ? grid.source_0 : bytes;
-  const std::int64_t target_step = along_0 ? bytes : grid.target_1;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::byte* source = grid.source + row * (along_0 ? bytes : grid.source_0);
-    std::byte* target = grid.target + row * (along_0 ? grid.target_1 : bytes);
-    source += first * source_step;
-    target += first * target_step;
-    std::int64_t left = columns - first;
-    for (; left >= 4; left -= 4) {
-      std::memcpy(target, source, sizeof(T));
-      std::memcpy(target + target_step, source + source_step, sizeof(T));
-      std::memcpy(target + 2 * target_step, source + 2 * source_step, sizeof(T));
-      std::memcpy(target + 3 * target_step, source + 3 * source_step, sizeof(T));
-      source += 4 * source_step;
-      target += 4 * target_step;
-    }
-    for (; left > 0; --left) {
-      std::memcpy(target, source, sizeof(T));
-      source += source_step;
-      target += target_step;
-    }
-  }
-}
-
 /// Records of `fields` elements, `width` of them at a time in `padded` registers, each of which
 /// holds `width / padded` records of `padded` elements. One perfect shuffle of the registers
 /// rotates the bits of an element's number (register, lane) by one, so that log2(padded) of them
@@ -102,12 +71,12 @@ struct Records {
   /// unused end is written too, and then overwritten by what follows. Returns how many were done.
   TRANSHIP_INLINE static std::int64_t join(const Grid& grid) {
     std::int64_t at = 0;
-    for (; (grid.extent_1 - at) * fields * bytes >= (padded - 1) * register_bytes + 16;
+    for (; (grid.columns - at) * fields * bytes >= (padded - 1) * register_bytes + 16;
          at += width) {
       Row rows[padded] = {};
 #pragma GCC unroll 16
       for (int k = 0; k < fields; ++k) {
-        std::memcpy(&rows[k], grid.source + k * grid.source_0 + at * bytes, 16);
+        std::memcpy(&rows[k], grid.source + grid.row_sources[k] + at * bytes, 16);
       }
       shuffle_stages<padded>(rows);
       std::byte* target = grid.target + at * fields * bytes;
@@ -123,8 +92,7 @@ struct Records {
   /// Records of the source, one right behind the other, become rows of the target.
   TRANSHIP_INLINE static std::int64_t split(const Grid& grid) {
     std::int64_t at = 0;
-    for (; (grid.extent_0 - at) * fields * bytes >= (padded - 1) * register_bytes + 16;
-         at += width) {
+    for (; (grid.rows - at) * fields * bytes >= (padded - 1) * register_bytes + 16; at += width) {
       Row rows[padded];
       const std::byte* source = grid.source + at * fields * bytes;
 #pragma GCC unroll 16
@@ -135,47 +103,51 @@ struct Records {
       shuffle_stages<width>(rows);
 #pragma GCC unroll 16
       for (int k = 0; k < fields; ++k) {
-        std::memcpy(grid.target + k * grid.target_1 + at * bytes, &rows[k], 16);
+        std::memcpy(grid.target + grid.column_targets[k] + at * bytes, &rows[k], 16);
       }
     }
     return at;
   }
 
-  TRANSHIP_INLINE static std::int64_t copy(const Grid& grid) {
-    if (grid.extent_0 == fields && grid.target_1 == fields * bytes) return join(grid);
-    if (grid.extent_1 == fields && grid.source_0 == fields * bytes) return split(grid);
-    return 0;
+  TRANSHIP_INLINE static void copy(const Grid& grid) {
+    const bool joins = grid.rows < grid.columns;
+    const std::int64_t records = joins ? grid.columns : grid.rows;
+    for (std::int64_t at = joins ? join(grid) : split(grid); at < records; ++at) {
+      for (int k = 0; k < fields; ++k) {
+        if (joins) {
+          std::memcpy(grid.target + (at * fields + k) * bytes,
+                      grid.source + grid.row_sources[k] + at * bytes, sizeof(T));
+        } else {
+          std::memcpy(grid.target + grid.column_targets[k] + at * bytes,
+                      grid.source + (at * fields + k) * bytes, sizeof(T));
+        }
+      }
+    }
   }
 };
 
-/// Copies a grid of which one axis is shorter than a vector register: records of few elements in
-/// registers where they are dense, all else one by one.
-template <typename T, bool shuffles_bytes>
-TRANSHIP_INLINE void transpose_thin(const Grid& grid) {
-  std::int64_t done = 0;
-  if constexpr (shuffles_bytes && sizeof(T) <= 4) {
-    switch (grid.extent_0 < grid.extent_1 ? grid.extent_0 : grid.extent_1) {
-      case 2: done = Records<T, 2>::copy(grid); break;
-      case 3: done = Records<T, 3>::copy(grid); break;
-      case 4:
-        if constexpr (sizeof(T) <= 2) done = Records<T, 4>::copy(grid);
-        break;
-      case 5:
-        if constexpr (sizeof(T) <= 2) done = Records<T, 5>::copy(grid);
-        break;
-      case 6:
-        if constexpr (sizeof(T) <= 2) done = Records<T, 6>::copy(grid);
-        break;
-      case 7:
-        if constexpr (sizeof(T) <= 2) done = Records<T, 7>::copy(grid);
-        break;
+/// Copies a grid with 2 to 8 rows or columns, and any number of the other, whose rows are
+/// contiguous in the target and whose columns are in the source, and whose records lie one right
+/// behind the other.
+template <typename T>
+TRANSHIP_INLINE void interleave_grid(const Grid& grid) {
+  switch (grid.rows < grid.columns ? grid.rows : grid.columns) {
+    case 2: return Records<T, 2>::copy(grid);
+    case 3: return Records<T, 3>::copy(grid);
+    default: break;
+  }
+  if constexpr (sizeof(T) <= 2) {
+    switch (grid.rows < grid.columns ? grid.rows : grid.columns) {
+      case 4: return Records<T, 4>::copy(grid);
+      case 5: return Records<T, 5>::copy(grid);
+      case 6: return Records<T, 6>::copy(grid);
+      case 7: return Records<T, 7>::copy(grid);
       case 8:
-        if constexpr (sizeof(T) <= 1) done = Records<T, 8>::copy(grid);
+        if constexpr (sizeof(T) == 1) return Records<T, 8>::copy(grid);
         break;
       default: break;
     }
   }
-  copy_thin<T>(grid, done);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "channels/host/kernels_x86.hpp"
-#include "channels/host/strided.hpp"
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -18,7 +17,7 @@ void stream_scalar(const std::byte* source, std::byte* target, std::int64_t byte
   std::memcpy(target, source, static_cast<std::size_t>(bytes));
 }
 
-constexpr Kernels scalar_kernels{"scalar", stream_scalar, {}};
+constexpr Kernels scalar_kernels{"scalar", stream_scalar, nullptr, nullptr, {}, {}, {}, {}};
 
 const Kernels& best_kernels() {
 #if defined(__x86_64__)
@@ -46,15 +45,6 @@ const Kernels* kernels_named(const char* name) {
   if (wanted == "avx512" && has_avx512()) return &avx512_kernels;
 #endif
   return nullptr;
-}
-
-GridKernel select_kernel(const Kernels& set, const Grid& grid) {
-  if (grid.element_bytes <= 16 && grid.target_0 == grid.element_bytes &&
-      grid.source_1 == grid.element_bytes) {
-    const GridKernel transpose = set.transpose[grid.element_bytes];
-    if (transpose != nullptr) return transpose;
-  }
-  return strided_kernel(grid.element_bytes);
 }
 
 void fence_streams() {

@@ -2,7 +2,12 @@
 
 namespace tranship::host {
 
-Prefetcher::Prefetcher(const Shape& shape) : run_(shape.source), run_bytes_(shape.element_bytes) {
+Prefetcher::Prefetcher(const Shape& shape, std::int64_t work_bytes) {
+  Shape element = shape;
+  element.rank = 0;
+  const Range range = source_range(element);
+  run_ = range.low;
+  run_bytes_ = range.high - range.low;
   for (int k = 0; k < shape.rank; ++k) {
     std::int64_t stride = shape.axes[k].source_stride;
     const std::int64_t extent = shape.axes[k].extent;
@@ -32,20 +37,39 @@ Prefetcher::Prefetcher(const Shape& shape) : run_(shape.source), run_bytes_(shap
     index_[k] = 0;
     runs_left_ *= extents_[k];
   }
-  const std::int64_t lines = runs_left_ * (run_bytes_ / line_bytes + 1);
-  pace_ = lines * 512 / shape.bytes() + 1;
   begin_run();
+  spread(work_bytes);
+}
+
+void Prefetcher::spread(std::int64_t work_bytes) {
+  // The last lines are wanted some time before the work ends.
+  // A run touches (bytes + 63) / 64 lines on average.
+  const auto lines = static_cast<float>(runs_left_ * (run_bytes_ + line_bytes - 1)) /
+                     static_cast<float>(line_bytes);
+  lines_per_byte_ = 1.1F * lines / static_cast<float>(work_bytes);
 }
 
 void Prefetcher::begin_run() {
   at_ = run_ - reinterpret_cast<std::uintptr_t>(run_) % static_cast<std::uintptr_t>(line_bytes);
 }
 
+void Prefetcher::next_line() {
+  at_ += line_bytes;
+  if (at_ >= run_ + run_bytes_) next_run();
+}
+
 void Prefetcher::advance(std::int64_t count) {
   for (; count > 0 && runs_left_ > 0; --count) {
     __builtin_prefetch(at_, 0, 2);
-    at_ += line_bytes;
-    if (at_ >= run_ + run_bytes_) next_run();
+    next_line();
+  }
+}
+
+void Prefetcher::read_all() {
+  while (runs_left_ > 0) {
+    const volatile std::byte* byte = at_ < run_ ? run_ : at_;
+    (void)*byte;
+    next_line();
   }
 }
 

@@ -12,15 +12,29 @@ class Prefetcher {
   /// Makes a prefetcher that does nothing.
   Prefetcher() = default;
 
-  explicit Prefetcher(const Shape& shape);
+  /// work_bytes: Bytes that are copied, in all steps, until this block is needed.
+  Prefetcher(const Shape& shape, std::int64_t work_bytes);
 
-  /// Prefetches this block's share of lines while 512 bytes of the block before are written.
-  void keep_pace() { advance(pace_); }
+  /// Prefetches this block's share of lines for `bytes` of the work on the block before. A few
+  /// lines at a time: processors drop prefetches beyond those that they can have outstanding.
+  void keep_pace(std::int64_t bytes) {
+    due_ += static_cast<float>(bytes) * lines_per_byte_;
+    const auto count = static_cast<std::int64_t>(due_);
+    due_ -= static_cast<float>(count);
+    advance(count);
+  }
+
+  /// Spreads the lines that are left over `work_bytes`.
+  void spread(std::int64_t work_bytes);
+
+  /// Reads a byte of each line that is left: unlike prefetches, reads are not dropped.
+  void read_all();
 
   /// Prefetches the next `count` lines into the L2 cache, or as many as are left.
   void advance(std::int64_t count);
 
  private:
+  void next_line();
   void next_run();
 
   /// Starts at the line that contains the run's first byte.
@@ -30,7 +44,8 @@ class Prefetcher {
   const std::byte* at_ = nullptr;   ///< next line to prefetch
   std::int64_t run_bytes_ = 0;
   std::int64_t runs_left_ = 0;
-  std::int64_t pace_ = 0;  ///< lines for every 512 bytes of payload
+  float lines_per_byte_ = 0;
+  float due_ = 0;  ///< lines to prefetch that the work so far has not paid for in full
   int rank_ = 0;
   std::int64_t index_[Shape::rank_max];
   std::int64_t extents_[Shape::rank_max];

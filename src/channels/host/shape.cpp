@@ -1,5 +1,7 @@
 #include "channels/host/shape.hpp"
 
+#include <algorithm>
+
 namespace tranship::host {
 namespace {
 
@@ -36,11 +38,30 @@ void join(Shape& shape) {
 
 }  // namespace
 
+Range source_range(const Shape& shape) {
+  Range range{shape.source, shape.source + (shape.pieces.empty() ? shape.element_bytes : 0)};
+  if (!shape.pieces.empty()) {
+    const Piece& first = shape.pieces[0];
+    range = {shape.source + first.source, shape.source + first.source + first.bytes};
+  }
+  for (const Piece& piece : shape.pieces) {
+    range.low = std::min(range.low, shape.source + piece.source);
+    range.high = std::max(range.high, shape.source + piece.source + piece.bytes);
+  }
+  for (int k = 0; k < shape.rank; ++k) {
+    const std::int64_t reach = (shape.axes[k].extent - 1) * shape.axes[k].source_stride;
+    (reach < 0 ? range.low : range.high) += reach;
+  }
+  return range;
+}
+
 bool normalise(const LoopNest& nest, const std::byte* source, std::byte* target, Shape& shape) {
   shape.element_bytes = nest.element_bytes;
   shape.source = source + nest.source_offset;
   shape.target = target + nest.target_offset;
   shape.rank = 0;
+  shape.pieces = {};
+  shape.dense = true;
   for (int k = 0; k < nest.rank; ++k) {
     const Loop& loop = nest.loops[static_cast<std::size_t>(k)];
     if (loop.extent <= 0) return false;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "data/loop_nest.hpp"
 
@@ -18,16 +19,31 @@ struct Axis {
   std::int64_t target_stride;
 };
 
+/// One of several runs of bytes that an element consists of, such as some fields of a record.
+struct Piece {
+  std::int64_t source;  ///< Offset from the element's address in the source.
+  std::int64_t target;
+  std::int64_t bytes;
+};
+
+/// The bytes from `low` to `high`.
+struct Range {
+  const std::byte* low;
+  const std::byte* high;
+};
+
 /// A copy of one nest. After normalise(): no axis of extent 1, target strides positive and
 /// ascending, and nothing left to join.
 struct Shape {
   static constexpr int rank_max = LoopNest::loops_max;
 
-  std::int64_t element_bytes;
+  std::int64_t element_bytes;  ///< All bytes of the pieces, if there are some.
   const std::byte* source;
   std::byte* target;
   int rank;
   Axis axes[rank_max];
+  std::span<const Piece> pieces;  ///< Empty if the element is one run on both sides.
+  bool dense = true;              ///< Whether the pieces are one run in the target.
 
   /// Returns the bytes that the whole shape moves.
   std::int64_t bytes() const {
@@ -36,6 +52,9 @@ struct Shape {
     return total;
   }
 };
+
+/// Returns the bytes of the source from the first to the last that a shape reads.
+Range source_range(const Shape& shape);
 
 /// Reads `nest` into `shape`: removes axes of extent 1, makes target strides positive, sorts
 /// axes by target stride and joins those that continue each other. Returns false if the nest moves

@@ -2,7 +2,10 @@
 // set by the file that includes this one.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "channels/host/interleave.hpp"
@@ -10,13 +13,27 @@
 namespace tranship::host {
 namespace {
 
+/// Offsets that are multiples of a number.
+struct Multiples {
+  std::int64_t pitch;
+  TRANSHIP_INLINE std::int64_t operator[](std::int64_t k) const { return k * pitch; }
+  TRANSHIP_INLINE Multiples from(std::int64_t) const { return *this; }
+};
+
+/// Offsets from a list.
+struct Listed {
+  const std::int64_t* offsets;
+  TRANSHIP_INLINE std::int64_t operator[](std::int64_t k) const { return offsets[k]; }
+  TRANSHIP_INLINE Listed from(std::int64_t k) const { return {offsets + k}; }
+};
+
 /// A square of elements, `width` rows of `width`, one row in a vector register.
 template <typename T, int width>
 struct Square {
   using Row [[gnu::vector_size(width * sizeof(T))]] = T;
 
-  /// Elements in 128 bits: shuffles inside such a lane are the cheap ones.
-  static constexpr int lane = static_cast<int>(16 / sizeof(T));
+  /// Elements in 128 bits, or in a shorter row: shuffles inside such a lane are the cheap ones.
+  static constexpr int lane = std::min(static_cast<int>(16 / sizeof(T)), width);
 
   template <int first, std::size_t... j>
   TRANSHIP_INLINE static void interleave(Row& a, Row& b, std::index_sequence<j...>) {
@@ -62,16 +79,19 @@ struct Square {
     }
   }
 
-  TRANSHIP_INLINE static void copy(const std::byte* source, std::int64_t source_pitch,
-                                   std::byte* target, std::int64_t target_pitch) {
+  /// Copies a square whose rows begin at `source` plus each of `sources`, and whose columns become
+  /// rows at `target` plus each of `targets`.
+  template <typename Sources, typename Targets>
+  TRANSHIP_INLINE static void copy(const std::byte* source, Sources sources, std::byte* target,
+                                   Targets targets) {
     Row rows[width];
 #pragma GCC unroll 16
-    for (int k = 0; k < width; ++k) std::memcpy(&rows[k], source + k * source_pitch, sizeof(Row));
+    for (int k = 0; k < width; ++k) std::memcpy(&rows[k], source + sources[k], sizeof(Row));
 #pragma GCC unroll 16
     for (int k = 0; k < width; k += lane) transpose_lanes(rows + k);
     swap_blocks<lane>(rows);
 #pragma GCC unroll 16
-    for (int k = 0; k < width; ++k) std::memcpy(target + k * target_pitch, &rows[k], sizeof(Row));
+    for (int k = 0; k < width; ++k) std::memcpy(target + targets[k], &rows[k], sizeof(Row));
   }
 };
 
@@ -84,79 +104,110 @@ template <>
 struct Square<Wide, 4> {
   static constexpr int lane = 4;
 
-  TRANSHIP_INLINE static void copy(const std::byte* source, std::int64_t source_pitch,
-                                   std::byte* target, std::int64_t target_pitch) {
+  template <typename Sources, typename Targets>
+  TRANSHIP_INLINE static void copy(const std::byte* source, Sources sources, std::byte* target,
+                                   Targets targets) {
+    const std::byte* from[4];
+    std::byte* to[4];
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      from[k] = source + sources[k];
+      to[k] = target + targets[k];
+    }
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) {
-        std::memcpy(target + j * target_pitch + i * 16, source + i * source_pitch + j * 16, 16);
+        std::memcpy(to[j] + i * 16, from[i] + j * 16, 16);
       }
     }
   }
 };
 
-/// Copies a grid of at least `width` elements each way. The last squares overlap the ones before.
-template <typename T, int width>
-TRANSHIP_INLINE void transpose_squares(const Grid& grid) {
+/// Elements of 3 bytes: four of them fill a lane once each has a byte of padding.
+struct Triple {
+  std::byte content[3];
+};
+
+template <>
+struct Square<Triple, 4> {
+  static constexpr int lane = 4;
+
+  using Padded = Square<std::uint32_t, 4>;
+  using Bytes [[gnu::vector_size(16)]] = std::uint8_t;
+
+  /// Reads four elements: exactly their 12 bytes.
+  TRANSHIP_INLINE static Padded::Row load(const std::byte* source) {
+    std::uint64_t low;
+    std::uint32_t high;
+    std::memcpy(&low, source, sizeof low);
+    std::memcpy(&high, source + sizeof low, sizeof high);
+    using Pair [[gnu::vector_size(16)]] = std::uint64_t;
+    const auto packed = std::bit_cast<Bytes>(Pair{low, high});
+    return std::bit_cast<Padded::Row>(__builtin_shufflevector(packed, Bytes{}, 0, 1, 2, 16, 3, 4, 5,
+                                                              16, 6, 7, 8, 16, 9, 10, 11, 16));
+  }
+
+  TRANSHIP_INLINE static void store(Padded::Row row, std::byte* target) {
+    const auto padded = std::bit_cast<Bytes>(row);
+    const Bytes packed = __builtin_shufflevector(padded, Bytes{}, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12,
+                                                 13, 14, 16, 16, 16, 16);
+    std::memcpy(target, &packed, 8);
+    std::memcpy(target + 8, reinterpret_cast<const std::byte*>(&packed) + 8, 4);
+  }
+
+  template <typename Sources, typename Targets>
+  TRANSHIP_INLINE static void copy(const std::byte* source, Sources sources, std::byte* target,
+                                   Targets targets) {
+    Padded::Row rows[4];
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) rows[k] = load(source + sources[k]);
+    Padded::transpose_lanes(rows);
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) store(rows[k], target + targets[k]);
+  }
+};
+
+/// Copies a grid of at least `width` rows and columns. The last squares overlap the ones before.
+template <typename T, int width, typename Sources, typename Targets>
+TRANSHIP_INLINE void transpose_squares(const Grid& grid, Sources sources, Targets targets) {
   constexpr auto bytes = static_cast<std::int64_t>(sizeof(T));
-  for (std::int64_t i = 0; i < grid.extent_0; i += width) {
-    if (i > grid.extent_0 - width) i = grid.extent_0 - width;
-    const std::byte* source = grid.source + i * grid.source_0;
-    std::byte* target = grid.target + i * bytes;
-    for (std::int64_t j = 0; j < grid.extent_1; j += width) {
-      if (j > grid.extent_1 - width) j = grid.extent_1 - width;
-      Square<T, width>::copy(source + j * bytes, grid.source_0, target + j * grid.target_1,
-                             grid.target_1);
+  constexpr bool rows_known = std::is_same_v<Sources, Multiples>;
+  constexpr bool columns_known = std::is_same_v<Targets, Multiples>;
+  for (std::int64_t i = 0; i < grid.rows; i += width) {
+    if (i > grid.rows - width) i = grid.rows - width;
+    const std::byte* source =
+        grid.source + grid.column_sources[0] + (rows_known ? grid.row_sources[i] : 0);
+    std::byte* target =
+        grid.target + grid.row_targets[i] + (columns_known ? grid.column_targets[0] : 0);
+    for (std::int64_t j = 0; j < grid.columns; j += width) {
+      if (j > grid.columns - width) j = grid.columns - width;
+      Square<T, width>::copy(source + j * bytes, sources.from(i),
+                             target + (columns_known ? targets[j] : 0), targets.from(j));
     }
   }
 }
 
-/// The same for rows whose distance maps them all to a few sets of the L1 cache. Where a square is
-/// narrower than a cache line, each line would be fetched again for every square in it; therefore
-/// panels of `width` rows are gathered first.
-template <typename T, int width>
-TRANSHIP_INLINE void transpose_packed(const Grid& grid) {
-  constexpr auto bytes = static_cast<std::int64_t>(sizeof(T));
-  constexpr std::int64_t row_bytes = 256;
-  constexpr std::int64_t pitch = row_bytes + 64;
-  constexpr std::int64_t columns = row_bytes / bytes;
-  alignas(64) std::byte panel[width * pitch];
-  for (std::int64_t i = 0; i < grid.extent_0; i += width) {
-    if (i > grid.extent_0 - width) i = grid.extent_0 - width;
-    for (std::int64_t j = 0; j < grid.extent_1; j += columns) {
-      if (j > grid.extent_1 - columns) j = grid.extent_1 - columns;
-      const std::byte* source = grid.source + i * grid.source_0 + j * bytes;
-      for (int k = 0; k < width; ++k) {
-        std::memcpy(panel + k * pitch, source + k * grid.source_0, row_bytes);
-      }
-      for (std::int64_t column = 0; column < columns; column += width) {
-        std::byte* target = grid.target + i * bytes + (j + column) * grid.target_1;
-        Square<T, width>::copy(panel + column * bytes, pitch, target, grid.target_1);
-      }
-    }
-  }
-}
-
-/// Copies a grid whose axis 0 is contiguous in the target and axis 1 in the source by squares of
-/// `width`, or of the largest smaller width that fits.
-template <typename T, int width, bool shuffles_bytes>
+/// Copies a grid whose rows are contiguous in the target and whose columns are in the source by
+/// squares of `width`, or of the largest smaller width down to `least` that fits.
+template <typename T, int width, int least>
 TRANSHIP_INLINE void transpose_grid(const Grid& grid) {
-  constexpr auto bytes = static_cast<std::int64_t>(sizeof(T));
-  if (grid.extent_0 < width || grid.extent_1 < width) {
-    constexpr bool halves = width > Square<T, width>::lane && width * bytes > 32;
-    if constexpr (halves || (width > Square<T, width>::lane && bytes < 8)) {
-      return transpose_grid<T, width / 2, shuffles_bytes>(grid);
-    }
-    return transpose_thin<T, shuffles_bytes>(grid);
-  }
-  if constexpr (width * bytes < 64) {
-    constexpr std::int64_t crowded_pitch_bytes = 1024;
-    if (grid.source_0 % crowded_pitch_bytes == 0 && grid.extent_1 * bytes >= 256) {
-      return transpose_packed<T, width>(grid);
+  if constexpr (width > least) {
+    if (grid.rows < width || grid.columns < width) {
+      return transpose_grid<T, width / 2, least>(grid);
     }
   }
-  transpose_squares<T, width>(grid);
+  const Listed sources{grid.row_sources};
+  const Listed targets{grid.column_targets};
+  if (grid.row_pitch != 0 && grid.column_pitch != 0) {
+    transpose_squares<T, width>(grid, Multiples{grid.row_pitch}, Multiples{grid.column_pitch});
+  } else if (grid.row_pitch != 0) {
+    transpose_squares<T, width>(grid, Multiples{grid.row_pitch}, targets);
+  } else if (grid.column_pitch != 0) {
+    transpose_squares<T, width>(grid, sources, Multiples{grid.column_pitch});
+  } else {
+    transpose_squares<T, width>(grid, sources, targets);
+  }
 }
 
 }  // namespace

@@ -30,14 +30,32 @@ Result<Ends> ends_of(const Request& request) {
 Status check_range(const Request& request, const Ends& ends) {
   const RemoteArray& array = *ends.array;
   const Side side = ends.operation == Operation::write ? Side::target : Side::source;
+  bool inside = true;
   for (const LoopNest& nest : request.nests) {
     const auto extent = touched(nest, side);
-    if (extent && extent->first >= 0 && extent->end <= array.bytes()) continue;
-    return Error{ErrorCode::out_of_range, "a request leaves '" + array.name() + "' of " +
-                                              array.link().label + ", which has " +
-                                              std::to_string(array.bytes()) + " bytes"};
+    inside &= extent && extent->first >= 0 && extent->end <= array.bytes();
   }
-  return {};
+  (void)for_each_run(request.indexed, [&](const Run& run) {
+    const std::int64_t first = side == Side::target ? run.target_offset : run.source_offset;
+    inside &= first >= 0 && first <= array.bytes() - run.bytes;
+    return inside;
+  });
+  if (inside) return {};
+  return Error{ErrorCode::out_of_range, "a request leaves '" + array.name() + "' of " +
+                                            array.link().label + ", which has " +
+                                            std::to_string(array.bytes()) + " bytes"};
+}
+
+/// Copies within memory that both processes have mapped.
+void copy_mapped(const Copier& copy, const Request& request, const std::byte* source,
+                 std::byte* target) {
+  copy.nests(request.nests, source, target, request.cold);
+  std::vector<Run> runs;
+  (void)for_each_run(request.indexed, [&](const Run& run) {
+    runs.push_back(run);
+    return true;
+  });
+  copy.runs(runs, source, target, request.cold);
 }
 
 Status check_array(const Ends& ends) {
@@ -63,6 +81,7 @@ RemoteChannel::RemoteChannel(Fabric& fabric, Options options)
     : fabric_(fabric), options_(std::move(options)), rings_seen_(fabric.bell().rings()) {
   capabilities_.width = 1;
   capabilities_.synchronous = false;
+  capabilities_.lists = Lists::runs;
   capabilities_.bytes_in_flight_max = options_.bytes_in_flight_max;
   const int threads = std::max(options_.carriers, options_.carrier_threads);
   if (threads == 0) return;
@@ -85,7 +104,7 @@ void RemoteChannel::on_job_ended(Carriers::Job job, std::optional<Status> status
 
 bool RemoteChannel::fits_carrier(const Request& request, const RemoteArray& array) const {
   return array.carried() && options_.carrier_threads > 0 && request.bytes > 0 &&
-         request.bytes >= options_.carrier_run_bytes * runs_of(request.nests);
+         request.bytes >= options_.carrier_run_bytes * runs_of(request);
 }
 
 void RemoteChannel::submit_to_carrier(Carriers::Job job, const RemoteArray& array) {
@@ -137,8 +156,8 @@ Status RemoteChannel::submit(const Request& request) {
     const bool write = ends->operation == Operation::write;
     const auto held = array.link().requester->use(array.remote());
     if (!held) return check_array(*ends);
-    array.link().copy(request.nests, write ? request.source.address : array.mapped(),
-                      write ? array.mapped() : request.target.address, request.cold);
+    copy_mapped(array.link().copy, request, write ? request.source.address : array.mapped(),
+                write ? array.mapped() : request.target.address);
     finished_->push({request.tag, {}});
     return {};
   }

@@ -29,11 +29,16 @@ class Mover {
   Mover(pid_t pid, bool write, std::byte* local, std::uint64_t remote)
       : pid_(pid), write_(write), local_base_(local), remote_base_(remote) {}
 
-  /// Moves the runs of a nest. Returns false if not every byte was moved.
-  bool move(const LoopNest& nest) {
-    return for_each_run(nest, [&](std::int64_t source, std::int64_t target) {
-      return add(source, target, nest.element_bytes);
-    });
+  /// Moves a run, or keeps it for flush(). Returns false if not every byte was moved.
+  bool add(const Run& run) {
+    const auto length = static_cast<std::size_t>(run.bytes);
+    const std::int64_t here = write_ ? run.source_offset : run.target_offset;
+    const std::int64_t there = write_ ? run.target_offset : run.source_offset;
+    local_[count_] = {local_base_ + here, length};
+    remote_[count_] = {reinterpret_cast<void*>(remote_base_ + static_cast<std::uint64_t>(there)),
+                       length};
+    bytes_ += run.bytes;
+    return ++count_ < batch_runs_max || flush();
   }
 
   bool flush() {
@@ -47,16 +52,6 @@ class Mover {
   }
 
  private:
-  bool add(std::int64_t source, std::int64_t target, std::int64_t bytes) {
-    const auto length = static_cast<std::size_t>(bytes);
-    const std::int64_t there = write_ ? target : source;
-    local_[count_] = {local_base_ + (write_ ? source : target), length};
-    remote_[count_] = {reinterpret_cast<void*>(remote_base_ + static_cast<std::uint64_t>(there)),
-                       length};
-    bytes_ += bytes;
-    return ++count_ < batch_runs_max || flush();
-  }
-
   pid_t pid_;
   bool write_;
   std::byte* local_base_;
@@ -75,12 +70,12 @@ bool Requester::direct_open(const RemoteExport& remote) const {
 
 bool Requester::direct_possible(const Transfer& transfer) const {
   return direct_open(transfer.remote) && transfer.request.bytes <= direct_bytes_max &&
-         runs_of(transfer.request.nests) <= direct_runs_max;
+         runs_of(transfer.request) <= direct_runs_max;
 }
 
 bool Requester::direct_at_length_possible(const Transfer& transfer) const {
   return direct_open(transfer.remote) && transfer.request.bytes >= long_request_bytes &&
-         transfer.request.bytes >= long_run_bytes * runs_of(transfer.request.nests);
+         transfer.request.bytes >= long_run_bytes * runs_of(transfer.request);
 }
 
 bool Requester::stands(const RemoteExport& remote) const {
@@ -143,8 +138,9 @@ std::optional<Status> Requester::carried(const Transfer& transfer, BulkCarrier::
   const auto held = use(transfer.remote);
   if (!held) return std::nullopt;  // withdrawn: the answer to the command reports that
   const Request& request = transfer.request;
-  const BulkCarrier::Movement movement{
-      request.nests, write ? request.source.address : request.target.address, transfer.operation};
+  const BulkCarrier::Movement movement{request.nests, request.indexed,
+                                       write ? request.source.address : request.target.address,
+                                       transfer.operation};
   Status status = memory.move(movement, [&] { return lost() || cancelled.load(); });
   if (status || cancelled.load()) return status;
   return std::nullopt;
@@ -157,9 +153,9 @@ std::optional<Status> Requester::move_directly(const Transfer& transfer) {
   if (!held) return std::nullopt;  // withdrawn: the answer to the command reports that
   Mover mover(options_.direct_pid, write, write ? request.source.address : request.target.address,
               transfer.remote.address);
-  bool all = true;
-  for (const LoopNest& nest : request.nests) all = all && mover.move(nest);
-  all = all && mover.flush();
+  const bool all = for_each_run(request.nests, request.indexed,
+                                [&](const Run& run) { return mover.add(run); }) &&
+                   mover.flush();
   // Unless the copy is complete, it is left to a command, which carries it out again from the
   // start, or fails with a reason.
   if (!all) return std::nullopt;

@@ -36,7 +36,7 @@ struct Link : std::enable_shared_from_this<Link> {
   LinkMode mode = LinkMode::network;
   bool direct = false;                           ///< process_vm_writev works
   std::shared_ptr<BulkCarrier::Peer> carrier{};  ///< Moves bytes outside the wire; null: none.
-  CopyNests copy;
+  Copier copy;
   std::shared_ptr<SharedMemory> bell_memory;
   std::shared_ptr<Requester> requester;
 

@@ -72,9 +72,11 @@ Status Requester::submit(const Transfer& transfer, std::shared_ptr<FinishedQueue
     if (lost()) return lost_;
     Pending* pending = new_pending();
     pending->transfer = transfer;
+    pending->piece_bytes = piece_bytes(transfer.request.bytes, bytes_max(transfer));
     PieceCursor::Options options;
-    options.piece_bytes = piece_bytes(transfer.request.bytes, bytes_max(transfer));
+    options.piece_bytes = pending->piece_bytes;
     pending->cursor = PieceCursor(transfer.request.nests, options);
+    pending->runs = RunCursor(transfer.request.indexed);
     pending->queue = std::move(queue);
     enqueue(*pending);
     end_if_done(*pending);
@@ -86,7 +88,8 @@ Status Requester::submit(const Transfer& transfer, std::shared_ptr<FinishedQueue
 /// Returns whether each piece goes from memory to memory, without the slots of either side.
 bool Requester::straight(const Transfer& transfer) const {
   const auto& nests = transfer.request.nests;
-  return options_.keep_bulk && transfer.remote.plain && nests.size() == 1 && nests[0].rank == 0;
+  return options_.keep_bulk && transfer.remote.plain && nests.size() == 1 && nests[0].rank == 0 &&
+         transfer.request.indexed.empty();
 }
 
 /// Returns the most bytes that one slot's command moves.
@@ -226,9 +229,7 @@ bool Requester::overtakes() const {
 
 bool Requester::fill_slot() {
   Pending* pending = first_;
-  while (pending != nullptr && pending->cursor.finished() && !pending->to_send) {
-    pending = pending->next;
-  }
+  while (pending != nullptr && pending->sent()) pending = pending->next;
   const SlotSegment& segment = options_.segment;
   if (pending == nullptr || used_ == segment.geometry().slots || overtakes()) return false;
   // If all slots are free, the one that was filled last is in the caches of both sides.
@@ -271,6 +272,23 @@ SlotBytes Requester::fill_transfer(Pending& pending, CommandHeader& header) {
   const Transfer& transfer = pending.transfer;
   Slot& slot = slots_[static_cast<std::size_t>(head_)];
   slot.local.clear();
+  slot.runs.clear();
+  if (pending.cursor.finished()) {
+    fill_runs(pending, slot);
+  } else {
+    fill_nests(pending, slot);
+  }
+  header.export_id = transfer.remote.id;
+  header.operation = static_cast<std::uint32_t>(transfer.operation);
+  header.cold = transfer.request.cold ? 1 : 0;
+  header.bytes = writer_.bytes();
+  if (transfer.operation == Operation::write) return pack(slot, transfer);
+  expect(slot, transfer);
+  return {};
+}
+
+void Requester::fill_nests(Pending& pending, Slot& slot) {
+  const Transfer& transfer = pending.transfer;
   const bool alone = straight(transfer);
   writer_.reset(bytes_max(transfer));
   LoopNest local;
@@ -280,13 +298,14 @@ SlotBytes Requester::fill_transfer(Pending& pending, CommandHeader& header) {
     pending.cursor.advance();
   }
   CHECK(!slot.local.empty(), "a piece that does not fit an empty slot");
-  header.export_id = transfer.remote.id;
-  header.operation = static_cast<std::uint32_t>(transfer.operation);
-  header.cold = transfer.request.cold ? 1 : 0;
-  header.bytes = writer_.bytes();
-  if (transfer.operation == Operation::write) return pack(slot, transfer);
-  expect(slot, transfer);
-  return {};
+}
+
+void Requester::fill_runs(Pending& pending, Slot& slot) {
+  writer_.reset(pending.piece_bytes);
+  while (!pending.runs.finished() && writer_.room_for_run()) {
+    const Run run = pending.runs.take(writer_.bytes_left());
+    slot.runs.push_back(writer_.add(run, pending.transfer.operation));
+  }
 }
 
 /// Returns the bytes to write: packed into the slot under the head, or in the caller's memory.
@@ -299,7 +318,9 @@ SlotBytes Requester::pack(Slot& slot, const Transfer& transfer) {
   }
   // The copy goes through the cache whatever the transfer's size: the exporting process reads it at
   // once.
-  options_.copy(slot.local, source, options_.segment.data(head_), false);
+  std::byte* const data = options_.segment.data(head_);
+  options_.copy.nests(slot.local, source, data, false);
+  options_.copy.runs(slot.runs, source, data, false);
   return {writer_.bytes()};
 }
 
@@ -354,11 +375,11 @@ bool Requester::take_answer() {
     take_reply(pending, tail);
   } else if (const Status status = answer_of(tail); !status && pending.status) {
     pending.status = status;
-    pending.cursor = PieceCursor{};
+    pending.stop();
   } else if (status && pending.transfer.operation == Operation::read) {
     if (Status brought = unpack(slot, tail, pending.transfer.request); !brought && pending.status) {
       pending.status = brought;
-      pending.cursor = PieceCursor{};
+      pending.stop();
     }
   }
   release(slot);
@@ -373,7 +394,9 @@ bool Requester::take_answer() {
 /// Copies the bytes of a read from the slot to the target, unless they were received there.
 Status Requester::unpack(const Slot& slot, int number, const Request& request) {
   if (slot.straight_bytes == 0) {
-    options_.copy(slot.local, options_.segment.data(number), request.target.address, request.cold);
+    const std::byte* const data = options_.segment.data(number);
+    options_.copy.nests(slot.local, data, request.target.address, request.cold);
+    options_.copy.runs(slot.runs, data, request.target.address, request.cold);
   } else if (!slot.placed) {
     return Error{ErrorCode::peer_lost,
                  options_.peer + " answered without the bytes that it was asked for"};
@@ -423,7 +446,7 @@ Status Requester::answer_of(int slot) {
 }
 
 void Requester::end_if_done(Pending& pending) {
-  if (!pending.cursor.finished() || pending.to_send || pending.slots_out != 0) return;
+  if (!pending.sent() || pending.slots_out != 0) return;
   Pending* before = nullptr;
   for (Pending* other = first_; other != &pending; other = other->next) before = other;
   (before != nullptr ? before->next : first_) = pending.next;
@@ -447,7 +470,7 @@ void Requester::end_if_done(Pending& pending) {
 void Requester::end_early(Pending& pending, const Error& error) {
   let_go(&pending);
   pending.status = error;
-  pending.cursor = PieceCursor{};
+  pending.stop();
   if (!pending.queue) return;
   pending.queue->push({pending.transfer.request.tag, error});
   pending.queue.reset();
@@ -502,7 +525,7 @@ void Requester::fail(Error error) {
   let_go(nullptr);
   while (first_ != nullptr) {
     first_->status = lost_;
-    first_->cursor = PieceCursor{};
+    first_->stop();
     first_->to_send = false;
     first_->slots_out = 0;
     end_if_done(*first_);

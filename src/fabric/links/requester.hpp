@@ -16,6 +16,7 @@
 #include "fabric/links/slot_server.hpp"
 #include "fabric/messages/command.hpp"
 #include "fabric/messages/pieces.hpp"
+#include "fabric/messages/runs.hpp"
 #include "fabric/messages/slots.hpp"
 #include "fabric/wires/bulk_carrier.hpp"
 #include "runtime/channel.hpp"
@@ -34,6 +35,11 @@ class FinishedQueue {
   std::vector<Finished> ends_;
   std::atomic<std::size_t> count_{0};
 };
+
+/// Returns the number of contiguous runs of a request, whose lists move nothing else.
+inline std::int64_t runs_of(const Request& request) {
+  return runs_of(request.nests) + runs_of(request.indexed);
+}
 
 /// An exported array, as its requester sees it.
 struct RemoteExport {
@@ -54,7 +60,7 @@ class Requester {
  public:
   struct Options {
     SlotSegment segment;
-    CopyNests copy;
+    Copier copy;
     /// Announces a submitted slot to the exporting process, with the bytes that accompany it.
     std::function<void(int slot, std::size_t command_bytes, const SlotBytes& bytes)> publish;
     /// Over a network: copies the bytes that are still to be sent, so that their memory is no
@@ -194,15 +200,26 @@ class Requester {
     bool to_send = false;           ///< a call's question is not yet in a slot
     std::vector<std::byte> told{};  ///< the question of tell()
     bool unattended = false;        ///< the answer is dropped
-    PieceCursor cursor;
+    PieceCursor cursor;             ///< over the transfer's plain nests
+    RunCursor runs;                 ///< over its lists of runs, which go after the nests
+    std::int64_t piece_bytes = 0;
     int slots_out = 0;
     Status status;
     std::shared_ptr<FinishedQueue> queue;
     Pending* next = nullptr;
+
+    /// Whether nothing is left to put into a slot.
+    bool sent() const { return cursor.finished() && runs.finished() && !to_send; }
+    /// Forgets what is left.
+    void stop() {
+      cursor = {};
+      runs = {};
+    }
   };
   struct Slot {
     Pending* pending = nullptr;
     std::vector<LoopNest> local;        ///< nests between the slot and the requester's array
+    std::vector<Run> runs;              ///< and runs
     std::weak_ptr<const void> sending;  ///< Not expired while the caller's memory may be read.
     bool bulk = false;                  ///< The command has bytes that later commands may overtake.
     // For an answer that bypasses the slot: changed under both mutexes; `placed`, under
@@ -220,6 +237,8 @@ class Requester {
   bool fill_slot();
   bool overtakes() const;
   SlotBytes fill_transfer(Pending& pending, CommandHeader& header);
+  void fill_nests(Pending& pending, Slot& slot);
+  void fill_runs(Pending& pending, Slot& slot);
   SlotBytes pack(Slot& slot, const Transfer& transfer);
   void expect(Slot& slot, const Transfer& transfer);
   Status unpack(const Slot& slot, int number, const Request& request);

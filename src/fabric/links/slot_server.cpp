@@ -89,7 +89,7 @@ bool SlotServer::serve_quickly() {
 bool SlotServer::quick(int slot) const {
   const CommandHeader header = read_header(options_.segment.command(slot));
   const bool small = header.bytes <= options_.segment.geometry().inside_bytes &&
-                     header.nest_count <= quick_nests_max;
+                     header.nest_count >= 1 && header.nest_count <= quick_nests_max;
   const bool one_run = header.nest_count == 1 && header.word_count == command_words(0);
   if (header.operation == static_cast<std::uint32_t>(Operation::call)) return false;
   if (!small && !one_run) return false;
@@ -201,9 +201,12 @@ Status SlotServer::move(int slot, const std::shared_ptr<Export>& one, bool& pend
   if (straight && !write) work.read_straight = held(one);
   if (straight) return {};
   if (write) {
-    options_.copy(command.nests, segment.data(slot), array.place.address, command.header.cold != 0);
+    const bool cold = command.header.cold != 0;
+    options_.copy.nests(command.nests, segment.data(slot), array.place.address, cold);
+    options_.copy.runs(command.runs, segment.data(slot), array.place.address, cold);
   } else {
-    options_.copy(command.nests, array.place.address, segment.data(slot), false);
+    options_.copy.nests(command.nests, array.place.address, segment.data(slot), false);
+    options_.copy.runs(command.runs, array.place.address, segment.data(slot), false);
   }
   return {};
 }
@@ -237,8 +240,11 @@ Status SlotServer::execute(int slot, const std::shared_ptr<Export>& one, bool& p
                      "' is not plain memory, and its process has no channel "
                      "that carries it"};
   }
-  const Command& command = work_[static_cast<std::size_t>(slot)].command;
+  Command& command = work_[static_cast<std::size_t>(slot)].command;
   const bool write = command.header.operation == static_cast<std::uint32_t>(Operation::write);
+  for (const Run& run : command.runs) {
+    command.nests.push_back({run.bytes, run.source_offset, run.target_offset, 0, {}});
+  }
   Request request;
   request.nests = command.nests;
   request.source = write ? Place{options_.segment.data(slot), nullptr} : one->array().place;

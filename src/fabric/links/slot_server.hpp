@@ -25,10 +25,16 @@ struct RequesterId {
   auto operator<=>(const RequesterId&) const = default;
 };
 
-/// The host copier; channels/host has the fast one. cold: Whether the whole transfer does not fit
-/// the caches.
+/// The host copier, for nests and for lists of runs; channels/host has the fast one. cold: Whether
+/// the whole transfer does not fit the caches.
 using CopyNests = std::function<void(std::span<const LoopNest> nests, const std::byte* source,
                                      std::byte* target, bool cold)>;
+using CopyRuns = std::function<void(std::span<const Run> runs, const std::byte* source,
+                                    std::byte* target, bool cold)>;
+struct Copier {
+  CopyNests nests;
+  CopyRuns runs;
+};
 /// Carries out a request between memory and an attachment; may finish later, on any thread.
 using ExecuteRequest = std::function<void(const Request&, std::function<void(Status)>)>;
 
@@ -46,7 +52,7 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   struct Options {
     SlotSegment segment;
     std::shared_ptr<ExportTable> exports;
-    CopyNests copy;
+    Copier copy;
     ExecuteRequest execute;
     AnswerCall answer;
     RequesterId id;

@@ -13,6 +13,33 @@ Error broken(const char* what) {
                                            what + "; it was refused and nothing was touched"};
 }
 
+Error outside(std::int64_t first, std::int64_t end, std::int64_t export_bytes) {
+  return {ErrorCode::out_of_range,
+          "a peer asked for bytes " + std::to_string(first) + " to " + std::to_string(end) +
+              " of an array of " + std::to_string(export_bytes) + " bytes; nothing was touched"};
+}
+
+/// Reads the runs of a command without nests.
+Status read_runs(std::span<const std::int64_t> words, std::int64_t slot_bytes,
+                 std::int64_t export_bytes, Command& command) {
+  if (words.empty() || words.size() % run_words != 0) return broken("too few words");
+  const bool write = command.header.operation == static_cast<std::uint32_t>(Operation::write);
+  std::int64_t packed = 0;
+  for (; !words.empty(); words = words.subspan(run_words)) {
+    const std::int64_t offset = words[0];
+    const std::int64_t bytes = words[1];
+    if (bytes < 1 || bytes > slot_bytes - packed) return broken("more bytes than a slot holds");
+    if (offset < 0 || offset > export_bytes - bytes) {
+      std::int64_t end = 0;
+      if (__builtin_add_overflow(offset, bytes, &end)) return broken("an offset beyond 63 bits");
+      return outside(offset, end, export_bytes);
+    }
+    command.runs.push_back(write ? Run{packed, offset, bytes} : Run{offset, packed, bytes});
+    packed += bytes;
+  }
+  return packed == command.header.bytes ? Status{} : broken("its lengths do not agree");
+}
+
 /// Reads one nest of the remote side from `words`; the packed side's strides follow from
 /// `packed_offset`.
 Status read_nest(std::span<const std::int64_t>& words, Operation operation,
@@ -81,6 +108,15 @@ bool CommandWriter::add(const LoopNest& piece, Operation operation, LoopNest& lo
   return true;
 }
 
+Run CommandWriter::add(Run run, Operation operation) {
+  const bool write = operation == Operation::write;
+  words_.push_back(write ? run.target_offset : run.source_offset);
+  words_.push_back(run.bytes);
+  (write ? run.target_offset : run.source_offset) = bytes_;
+  bytes_ += run.bytes;
+  return run;
+}
+
 std::size_t CommandWriter::write(CommandHeader header, std::byte* target) const {
   header.nest_count = nest_count_;
   header.word_count = static_cast<std::uint32_t>(words_.size());
@@ -100,8 +136,9 @@ Status read_nests(const std::byte* source, std::int64_t slot_bytes, std::int64_t
                   std::vector<std::int64_t>& scratch, Command& command) {
   const CommandHeader& header = command.header;
   command.nests.clear();
-  if (header.word_count > command_words_max) return broken("its length");
-  if (header.nest_count < 1 || header.nest_count > header.word_count) return broken("nest count");
+  command.runs.clear();
+  if (header.word_count < 1 || header.word_count > command_words_max) return broken("its length");
+  if (header.nest_count > header.word_count) return broken("nest count");
   if (header.operation != static_cast<std::uint32_t>(Operation::write) &&
       header.operation != static_cast<std::uint32_t>(Operation::read)) {
     return broken("its operation");
@@ -110,6 +147,7 @@ Status read_nests(const std::byte* source, std::int64_t slot_bytes, std::int64_t
   scratch.resize(header.word_count);
   std::memcpy(scratch.data(), source + sizeof header, header.word_count * sizeof(std::int64_t));
   std::span<const std::int64_t> words(scratch);
+  if (header.nest_count == 0) return read_runs(words, slot_bytes, export_bytes, command);
   std::int64_t packed = 0;
   for (std::uint32_t k = 0; k < header.nest_count; ++k) {
     LoopNest nest;
@@ -119,10 +157,7 @@ Status read_nests(const std::byte* source, std::int64_t slot_bytes, std::int64_t
     const auto extent = touched(nest, operation == Operation::write ? Side::target : Side::source);
     if (!extent) return extent.error();
     if (extent->first < 0 || extent->end > export_bytes) {
-      return Error{ErrorCode::out_of_range,
-                   "a peer asked for bytes " + std::to_string(extent->first) + " to " +
-                       std::to_string(extent->end) + " of an array of " +
-                       std::to_string(export_bytes) + " bytes; nothing was touched"};
+      return outside(extent->first, extent->end, export_bytes);
     }
     packed += nest.bytes();
     if (packed > slot_bytes) return broken("more bytes than a slot holds");

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "data/loop_nest.hpp"
+#include "data/run.hpp"
 
 namespace tranship::fabric {
 
@@ -18,8 +19,9 @@ enum class Operation : std::uint32_t {
 };
 
 /// The fixed part of a command, as it lies in a slot; nests follow as 64-bit words: element bytes,
-/// offset, rank, then (extent, stride) for each loop. The packed side is implied: dense, in the
-/// order of the loops, nest after nest.
+/// offset, rank, then (extent, stride) for each loop. With a nest count of 0, runs follow: offset
+/// and bytes of each. The packed side is implied: dense, in the order of the loops, nest after
+/// nest, or run after run.
 struct CommandHeader {
   std::uint64_t sequence = 0;
   std::uint64_t export_id = 0;
@@ -38,7 +40,10 @@ constexpr std::size_t command_words_max =
 /// Returns the number of words of a nest of `rank` loops.
 constexpr std::size_t command_words(int rank) { return 3 + 2 * static_cast<std::size_t>(rank); }
 
-/// Collects the nests of one slot. Reused from slot to slot; never allocates after construction.
+constexpr std::size_t run_words = 2;
+
+/// Collects the nests or the runs of one slot. Reused from slot to slot; never allocates after
+/// construction.
 class CommandWriter {
  public:
   explicit CommandWriter(std::int64_t bytes_max);
@@ -51,7 +56,16 @@ class CommandWriter {
   /// Returns false, and changes nothing, if the slot has no room for the piece.
   bool add(const LoopNest& piece, Operation operation, LoopNest& local);
 
+  /// Whether the command has room for a run of at least one byte.
+  bool room_for_run() const {
+    return bytes_left() > 0 && words_.size() + run_words <= command_words_max;
+  }
+  /// Adds a run of at most bytes_left() to a command that has room for it and no nests. Returns the
+  /// run between the requester's array and the packed slot.
+  Run add(Run run, Operation operation);
+
   std::int64_t bytes() const { return bytes_; }
+  std::int64_t bytes_left() const { return bytes_max_ - bytes_; }
   std::uint32_t nest_count() const { return nest_count_; }
 
   /// Writes the command to `target` (command_bytes_max bytes) and returns its length.
@@ -68,6 +82,7 @@ class CommandWriter {
 struct Command {
   CommandHeader header;
   std::vector<LoopNest> nests;  ///< from the slot into the array (write) or back (read)
+  std::vector<Run> runs;        ///< instead of nests
 };
 
 /// Reads the fixed part of a command from memory that a peer may change at the same time.

@@ -137,4 +137,44 @@ void PieceCursor::advance() {
   begin_nest();
 }
 
+Run RunCursor::take(std::int64_t bytes_max) {
+  Run taken = run_;
+  taken.bytes = std::min(taken.bytes, bytes_max);
+  run_.source_offset += taken.bytes;
+  run_.target_offset += taken.bytes;
+  run_.bytes -= taken.bytes;
+  if (run_.bytes > 0) return taken;
+  const IndexedNest& nest = nests_[0];
+  if (--runs_left_ > 0) {
+    run_.source_offset += nest.source_step - run_bytes_;
+    run_.target_offset += nest.target_step - run_bytes_;
+    run_.bytes = run_bytes_;
+  } else if (++entry_ < nest.entries.size()) {
+    begin_entry();
+  } else {
+    nests_ = nests_.subspan(1);
+    begin_nest();
+  }
+  return taken;
+}
+
+void RunCursor::begin_nest() {
+  while (!nests_.empty() && nests_[0].bytes() == 0) nests_ = nests_.subspan(1);
+  entry_ = 0;
+  if (!nests_.empty()) begin_entry();
+}
+
+void RunCursor::begin_entry() {
+  const IndexedNest& one = nests_[0];
+  CHECK(one.nest.rank == 0, "a list of runs has no loops");
+  const IndexedEntry& entry = one.entries[entry_];
+  CHECK(entry.count > 0, "an entry without moves");
+  const std::int64_t bytes = one.nest.element_bytes;
+  const bool touch = one.moves_touch();
+  runs_left_ = touch ? 1 : entry.count;
+  run_bytes_ = touch ? entry.count * bytes : bytes;
+  run_ = {one.nest.source_offset + entry.source_offset,
+          one.nest.target_offset + entry.target_offset, run_bytes_};
+}
+
 }  // namespace tranship::fabric

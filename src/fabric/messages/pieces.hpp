@@ -1,9 +1,10 @@
-// Division of a request's nests into pieces that fit a slot.
+// Division of a request's nests and lists into pieces that fit a slot.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
+#include "data/indexed_nest.hpp"
 #include "data/loop_nest.hpp"
 
 namespace tranship::fabric {
@@ -47,6 +48,30 @@ class PieceCursor {
   LoopNest piece_;
   std::array<std::int64_t, LoopNest::loops_max> step_{};
   std::array<std::int64_t, LoopNest::loops_max> position_{};
+};
+
+/// A cursor over the runs of indexed nests, which move nothing else. Owns nothing: the nests must
+/// outlive it.
+class RunCursor {
+ public:
+  RunCursor() = default;
+  explicit RunCursor(std::span<const IndexedNest> nests) : nests_(nests) { begin_nest(); }
+
+  bool finished() const { return nests_.empty(); }
+
+  /// Returns the next run, or its first `bytes_max` bytes, of which there is at least one, and
+  /// moves past what it returns.
+  Run take(std::int64_t bytes_max);
+
+ private:
+  void begin_nest();
+  void begin_entry();
+
+  std::span<const IndexedNest> nests_;  ///< from the current one on
+  std::size_t entry_ = 0;
+  std::int64_t runs_left_ = 0;  ///< in the entry, with the current one
+  std::int64_t run_bytes_ = 0;
+  Run run_;  ///< what is left of the current one
 };
 
 }  // namespace tranship::fabric

@@ -1,4 +1,4 @@
-// Iteration over the contiguous runs of a nest.
+// Iteration over the contiguous runs of nests and of lists.
 #pragma once
 
 #include <array>
@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "data/indexed_nest.hpp"
 #include "data/loop_nest.hpp"
 
 namespace tranship::fabric {
@@ -20,10 +21,19 @@ inline std::int64_t runs_of(std::span<const LoopNest> nests) {
   return runs;
 }
 
-/// Calls `visit(source offset, target offset)` for each run of `nest.element_bytes` until a call
-/// returns false. Returns whether no call did.
+/// Returns the number of runs of lists that move nothing else.
+inline std::int64_t runs_of(std::span<const IndexedNest> lists) {
+  std::int64_t runs = 0;
+  for (const IndexedNest& one : lists) {
+    runs += one.moves_touch() ? static_cast<std::int64_t>(one.entries.size()) : one.moves();
+  }
+  return runs;
+}
+
+/// Calls `visit(const Run&)` for each run of the nest until a call returns false. Returns whether
+/// no call did.
 template <typename Visit>
-bool for_each_run(const LoopNest& nest, Visit&& visit) {
+bool for_each_run(const LoopNest& nest, const Visit& visit) {
   std::array<std::int64_t, LoopNest::loops_max> position{};
   for (std::int64_t left = runs_of(nest); left > 0; --left) {
     std::int64_t source = nest.source_offset;
@@ -32,13 +42,23 @@ bool for_each_run(const LoopNest& nest, Visit&& visit) {
       source += position[k] * nest.loops[k].source_stride;
       target += position[k] * nest.loops[k].target_stride;
     }
-    if (!visit(source, target)) return false;
+    if (!visit(Run{source, target, nest.element_bytes})) return false;
     for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
       if (++position[k] < nest.loops[k].extent) break;
       position[k] = 0;
     }
   }
   return true;
+}
+
+/// The same for nests and for lists that move nothing but runs.
+template <typename Visit>
+bool for_each_run(std::span<const LoopNest> nests, std::span<const IndexedNest> lists,
+                  const Visit& visit) {
+  for (const LoopNest& nest : nests) {
+    if (!for_each_run(nest, visit)) return false;
+  }
+  return tranship::for_each_run(lists, visit);
 }
 
 }  // namespace tranship::fabric

@@ -53,7 +53,7 @@ Status FabricCore::open() {
                  "slots_per_peer must be 1 to " + std::to_string(slots_max) +
                      ", and slot_bytes a multiple of 4096 up to 1 GiB"};
   }
-  CHECK(options_.copy, "a fabric needs a copier");
+  CHECK(options_.copy.nests && options_.copy.runs, "a fabric needs a copier");
   auto& probe = terms_.probe_value;
   if (Status s = fill_random(std::as_writable_bytes(std::span(&probe, 1))); !s) return s;
   auto bell = SharedMemory::allocate({4096, false, false});

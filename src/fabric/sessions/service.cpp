@@ -9,6 +9,9 @@
 namespace tranship::fabric {
 namespace {
 
+/// Looks, some 10 ms apart, after which a departure that is late has failed.
+constexpr int late_looks_max = 200;
+
 std::chrono::milliseconds at_least_one(std::chrono::milliseconds timeout) {
   return std::max(timeout, std::chrono::milliseconds(1));
 }
@@ -244,8 +247,9 @@ std::optional<Status> FabricCore::look(Departure& departure) {
     return posted ? std::optional<Status>{} : Error{ErrorCode::closed, "this engine was closed"};
   }
   if (departure.left.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    if (!late) return std::nullopt;
-    return Error{ErrorCode::closed, "this engine was closed"};
+    // A process that was paused meanwhile is late at once, before its threads have run again.
+    if (!late || ++departure.late_looks < late_looks_max) return std::nullopt;
+    return Error{ErrorCode::timeout, "the thread that serves connections has not ended one"};
   }
   std::lock_guard lock(links_mutex_);
   links_.erase(departure.peer);

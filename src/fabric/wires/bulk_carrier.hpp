@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "data/indexed_nest.hpp"
 #include "data/loop_nest.hpp"
 #include "fabric/messages/command.hpp"
 #include "fabric/messages/protocol.hpp"
@@ -34,6 +35,7 @@ class BulkCarrier {
   /// A copy between local and registered memory.
   struct Movement {
     std::span<const LoopNest> nests;
+    std::span<const IndexedNest> lists;  ///< of runs, moved in addition
     std::byte* local = nullptr;
     Operation operation = Operation::write;
   };

@@ -21,6 +21,9 @@
 
 namespace tranship::gpu {
 
+/// Bytes that memory moves at least.
+constexpr std::uint32_t sector_bytes = 32;
+
 /// `bytes` bytes of memory, as registers hold them.
 template <int bytes>
 struct alignas(bytes < 4 ? 4 : bytes) Words {

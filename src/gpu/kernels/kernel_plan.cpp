@@ -9,6 +9,7 @@
 #include "gpu/kernels/nest_work.hpp"
 #include "gpu/kernels/records_body.hpp"
 #include "gpu/kernels/records_plan.hpp"
+#include "gpu/kernels/tile_plan.hpp"
 
 namespace tranship::gpu {
 namespace {
@@ -422,12 +423,34 @@ bool better_as_records(const KernelPlan& plan, const std::byte* target) {
 /// Smallest element, in bytes, for which accesses of one element are wide enough.
 constexpr std::int32_t wide_element_bytes = 8;
 
+bool in_wide_accesses(const KernelPlan& plan) {
+  return plan.source_vector_bytes >= vector_bytes_max &&
+         plan.target_vector_bytes >= vector_bytes_max;
+}
+
+/// Widest access, in bytes, that is so narrow that most of the time goes to accesses.
+constexpr std::int64_t narrow_bytes = 2;
+
+/// Shortest target run, in bytes, that fills enough of the vectors of a tile.
+constexpr std::int64_t tile_run_least = 80;
+
+/// Returns whether a tile's target runs are long enough.
+bool better_as_tile(const TilePlan& tile) {
+  return std::int64_t{tile.count_p} * tile.element_bytes >= tile_run_least;
+}
+
+/// Returns whether a tile, where there is one, is faster than records of these fields: where they
+/// are narrow, and records longer than a vector.
+bool better_as_tile(std::span<const Work> fields) {
+  const std::int64_t bytes = fields[0].element_bytes;
+  return bytes <= narrow_bytes &&
+         bytes * static_cast<std::int64_t>(fields.size()) >= vector_bytes_max;
+}
+
 /// Returns one nest for each field of records whose columns are misaligned. Empty if the nest is
 /// not of this form, or if a box moves it in wide accesses.
 std::vector<Work> misaligned_fields(const Work& work, const KernelPlan& plan) {
-  const bool wide =
-      plan.source_vector_bytes >= vector_bytes_max && plan.target_vector_bytes >= vector_bytes_max;
-  if (wide || plan.element_bytes >= wide_element_bytes) return {};
+  if (in_wide_accesses(plan) || plan.element_bytes >= wide_element_bytes) return {};
   std::vector<Work> fields;
   for (std::size_t k = 0; k < work.loops.size() && fields.empty(); ++k) {
     const Loop& loop = work.loops[k];
@@ -442,6 +465,36 @@ std::vector<Work> misaligned_fields(const Work& work, const KernelPlan& plan) {
     }
   }
   return fields;
+}
+
+/// Appends one plan that carries the nest faster than a box. Returns false, with nothing appended,
+/// if there is none.
+bool plan_instead(const Work& whole, const KernelPlan& box, const std::byte* source,
+                  const std::byte* target, const KernelTuning& tuning,
+                  std::vector<KernelPlan>& plans) {
+  if (tuning.tiles == 2) return plan_tile(whole, source, target, tuning, plans);
+  std::vector<KernelPlan> tiles;
+  const bool tiled = tuning.tiles != 0 && plan_tile(whole, source, target, tuning, tiles) &&
+                     better_as_tile(tiles[0].tile);
+  // Elements that must be moved byte by byte gain nothing from wide accesses on the way.
+  const bool bytes_alone = box.element_bytes == 1 && whole.element_bytes > 1;
+  if (in_wide_accesses(box) && !(tiled && bytes_alone)) return false;
+  const std::vector<Work> fields = misaligned_fields(whole, box);
+  const bool fields_tiled = tiled && !fields.empty() && better_as_tile(fields);
+  if (!fields.empty() && !fields_tiled && plan_records(fields, source, target, tuning, plans)) {
+    if (!tiled || !plans.back().records.across) return true;
+    plans.pop_back();
+  }
+  const std::span one(&whole, 1);
+  if (tuning.tiles != 0 && plan_shuffle(one, source, target, tuning, plans)) return true;
+  if (box.element_bytes <= narrow_bytes && plan_record_tile(one, source, target, tuning, plans)) {
+    return true;
+  }
+  if (tiled) {
+    plans.push_back(tiles[0]);
+    return true;
+  }
+  return better_as_records(box, target) && plan_transpose(whole, source, target, tuning, plans);
 }
 
 /// Plans a nest that may have too many loops: of its slower loops, the shortest are walked here.
@@ -479,9 +532,13 @@ void plan_kernels(const LoopNest& nest, const std::byte* source, const std::byte
   const KernelKind direct_kind =
       whole.element_bytes >= row_bytes_min ? KernelKind::rows : KernelKind::elements;
   const Way way{direct, direct ? direct_kind : KernelKind::box, tuning};
-  if (direct && !tuning.in_list && direct_kind == KernelKind::elements &&
-      plan_shuffle(std::span(&whole, 1), source, target, tuning, plans)) {
-    return;
+  if (direct && !tuning.in_list && direct_kind == KernelKind::elements) {
+    const std::span one(&whole, 1);
+    if (plan_shuffle(one, source, target, tuning, plans)) return;
+    if (work.element_bytes <= narrow_bytes &&
+        plan_record_tile(one, source, target, tuning, plans)) {
+      return;
+    }
   }
   const std::size_t before = plans.size();
   if (direct && better_shifted(whole, work, tuning)) {
@@ -489,14 +546,10 @@ void plan_kernels(const LoopNest& nest, const std::byte* source, const std::byte
     return set_runs(whole, std::span(plans).subspan(before));
   }
   plan_work(work, source, target, way, plans);
-  if (direct || plans.size() != before + 1) return;
-  const std::vector<Work> fields = misaligned_fields(whole, plans.back());
-  if (!fields.empty() && plan_records(fields, source, target, tuning, plans)) {
-    plans.erase(plans.end() - 2);
-    return;
-  }
-  if (!better_as_records(plans.back(), target)) return;
-  if (plan_transpose(whole, source, target, tuning, plans)) plans.erase(plans.end() - 2);
+  if (direct || tuning.in_list || plans.size() != before + 1) return;
+  const KernelPlan box = plans.back();
+  plans.pop_back();
+  if (!plan_instead(whole, box, source, target, tuning, plans)) plans.push_back(box);
 }
 
 namespace {
@@ -523,7 +576,8 @@ bool plan_fields(std::span<const LoopNest> nests, const std::byte* source, const
     if (nest.bytes() != 0) works.push_back(normalise(nest));
   }
   return works.size() > 1 && (plan_records(works, source, target, tuning, plans) ||
-                              plan_shuffle(works, source, target, tuning, plans));
+                              plan_shuffle(works, source, target, tuning, plans) ||
+                              plan_record_tile(works, source, target, tuning, plans));
 }
 
 void plan_kernels(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
@@ -540,6 +594,7 @@ std::string explain(const KernelPlan& plan) {
            " bytes in " + element + " accesses, " + std::to_string(plan.blocks) + " blocks";
   }
   if (plan.kind == KernelKind::records) return explain_records(plan);
+  if (plan.kind == KernelKind::tile) return explain_tile(plan);
   if (plan.kind == KernelKind::shifted) {
     return "runs of " + std::to_string(plan.run_bytes) + " bytes, shifted, " +
            std::to_string(plan.blocks) + " blocks";

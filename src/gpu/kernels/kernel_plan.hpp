@@ -18,6 +18,7 @@ enum class KernelKind : std::int32_t {
   box,       ///< a box of the nest passes through shared memory: long runs on either side
   elements,  ///< one element a thread, in the target's order
   records,   ///< a box of whole records passes through shared memory, to or from runs of fields
+  tile,      ///< long source runs by long target runs pass through shared memory, at any alignment
 };
 
 /// Division by a number that is known on the host, as a multiplication; exact below 2^31.
@@ -85,6 +86,12 @@ constexpr int record_fields_max = 16;
 constexpr int shuffle_units_max = 512;
 constexpr std::uint16_t shuffle_gap = 0xffff;
 
+/// For each unit of a record of the target, the byte of the source's record that it comes from, or
+/// `shuffle_gap`: the unit is not written.
+struct UnitTable {
+  std::uint16_t source[shuffle_units_max] = {};
+};
+
 /// A field of records: its elements lie in records on one side, and in runs on the other.
 struct RecordField {
   std::int32_t bytes = 0;          ///< bytes of one element
@@ -120,18 +127,85 @@ struct RecordsPlan {
   std::int64_t record_strides[kernel_loops_max] = {};
   Divisor boxes[kernel_loops_max];
   RecordField fields[record_fields_max];
-  /// Records to records: the one field is the whole record of the target. `table` has, for each
-  /// unit of it, the byte of the source's record that it comes from, or `shuffle_gap`: the unit is
-  /// not written.
+  /// Records to records: the one field is the whole record of the target, filled by the table.
   bool shuffled = false;
   std::int32_t table_at = 0;  ///< byte in shared memory
-  std::uint16_t table[shuffle_units_max] = {};
+  UnitTable table;
+};
+
+constexpr int tile_loops_max = 4;
+
+/// What the target runs of a tile consist of.
+enum class TileKind : std::int32_t {
+  units,     ///< elements that one access moves
+  elements,  ///< elements of several units
+  joined,    ///< the same; a tile holds whole runs that follow each other along q
+};
+
+/// A loop of the nest, as a kernel for tiles counts it.
+struct TileLoop {
+  Divisor extent;
+  std::int64_t source_stride = 0;
+  std::int64_t target_stride = 0;
+};
+
+/// Parameters of a kernel for tiles. Positions p go along a target run, positions q along a source
+/// run; each may go over several loops that continue each other on that side. Rows may go along
+/// one loop r more. All other loops are outside of the tile.
+struct TilePlan {
+  TileKind kind = TileKind::units;
+  std::int32_t element_bytes = 1;  ///< bytes of an element in the target, up to the next one
+  std::int32_t source_bytes = 1;   ///< bytes of an element in the source
+  Divisor parts;                   ///< units of an element
+  std::int32_t rank_p = 0;
+  std::int32_t rank_q = 0;
+  std::int32_t outer_rank = 0;
+  std::int32_t count_p = 1;  ///< positions of a whole run
+  std::int32_t count_q = 1;
+  std::int32_t count_r = 1;
+  std::int32_t tile_p = 1;  ///< positions that a tile writes
+  std::int32_t tile_q = 1;
+  std::int32_t tile_r = 1;
+  std::int32_t margin = 0;       ///< positions that a tile holds before those
+  std::int32_t rows_p = 1;       ///< positions that a tile holds
+  std::int32_t row_vectors = 1;  ///< vectors that a tile's target run reaches into
+  std::int32_t joined_step = 0;  ///< bytes in shared memory from the end of a run to the next
+  std::int32_t pitch = 0;        ///< bytes from position to position in shared memory
+  std::int32_t rows_at = 0;      ///< byte in shared memory of the rows' offsets
+  /// Records to records: elements consist of several parts, which `UnitTable` tells apart. The
+  /// following are bytes in shared memory: of that table, of one that goes over a whole period, and
+  /// of one that has, for each unit of a record, which units from it on are no gaps; 0: there are
+  /// no gaps.
+  bool shuffled = false;
+  std::int32_t table_at = 0;
+  std::int32_t wide_at = 0;
+  std::int32_t moves_at = 0;
+  Divisor period;                ///< units of a record, or of a joined run
+  std::int32_t period_step = 0;  ///< bytes in shared memory from period to period
+  std::int64_t step_q = 0;       ///< bytes from position to position in a source run
+  std::int64_t source_stride_r = 0;
+  std::int64_t target_stride_r = 0;
+  std::int64_t source_offset = 0;
+  std::int64_t target_offset = 0;
+  std::int64_t source_high = 0;  ///< no byte is read from this offset on
+  Divisor tiles_p;
+  Divisor tiles_q;
+  Divisor tiles_r;
+  Divisor held_rows;    ///< rows_p
+  Divisor columns;      ///< tile_q
+  Divisor target_rows;  ///< tile_q * tile_r
+  Divisor row_words;    ///< words of a tile's source run
+  TileLoop loops_p[tile_loops_max];
+  TileLoop loops_q[tile_loops_max];
+  TileLoop outer[kernel_loops_max];
 };
 
 /// The plan of one launch: a value of a few kilobytes; addresses are given at the launch. A kernel
 /// gets only the part that it needs.
 struct KernelPlan : NestPlan {
   RecordsPlan records;
+  TilePlan tile;
+  UnitTable units;  ///< of the records in a tile
 };
 
 /// Tuning parameters, whose defaults were found by measuring, and which a benchmark varies.
@@ -153,6 +227,11 @@ struct KernelTuning {
   std::int64_t shifted_rows = 128;  ///< most rows of a box
   std::int64_t element_bytes_max = 16;
   std::int64_t band_nests = 64;  ///< most nests of a band
+  /// Whether transposes are moved in tiles: 0 never, 1 where they are faster, 2 where possible.
+  std::int64_t tiles = 1;
+  std::int64_t tile_bytes = 20480;     ///< bytes of a tile
+  std::int64_t tile_target_bytes = 0;  ///< wished target run of a tile; 0: by the element's width
+  std::int64_t tile_source_bytes = 128;
 };
 
 /// Appends the plans that carry `nest` between two addresses: usually one, several if the nest has

@@ -4,6 +4,7 @@
 #include "gpu/kernels/direct_body.hpp"
 #include "gpu/kernels/launch.hpp"
 #include "gpu/kernels/pieces_body.hpp"
+#include "gpu/kernels/record_tile_body.hpp"
 #include "gpu/kernels/records_body.hpp"
 #include "gpu/kernels/select_kernel.hpp"
 
@@ -38,6 +39,38 @@ __global__ void __launch_bounds__(kernel_threads, 4)
   }
 }
 
+template <int unit_bytes, TileKind kind>
+__global__ void __launch_bounds__(kernel_threads, 4)
+    tile_kernel(const __grid_constant__ TilePlan plan, const std::byte* source, std::byte* target) {
+  extern __shared__ uint4 shared_words[];
+  std::byte* shared = reinterpret_cast<std::byte*>(shared_words);
+  auto* rows = reinterpret_cast<std::int64_t*>(shared + plan.rows_at);
+  const TilePlace place = locate_tile(plan, blockIdx.x, source, target);
+  tile_rows(plan, place, threadIdx.x, rows);
+  __syncthreads();
+  load_tile<unit_bytes>(plan, place, threadIdx.x, source + plan.source_high, rows, shared);
+  __syncthreads();
+  store_tile<unit_bytes, kind>(plan, place, threadIdx.x, rows, shared);
+}
+
+template <int unit_bytes>
+__global__ void __launch_bounds__(kernel_threads, 4)
+    record_tile_kernel(const __grid_constant__ TilePlan plan,
+                       const __grid_constant__ UnitTable units, const std::byte* source,
+                       std::byte* target) {
+  extern __shared__ uint4 shared_words[];
+  std::byte* shared = reinterpret_cast<std::byte*>(shared_words);
+  auto* rows = reinterpret_cast<std::int64_t*>(shared + plan.rows_at);
+  const TilePlace place = locate_tile(plan, blockIdx.x, source, target);
+  tile_rows(plan, place, threadIdx.x, rows);
+  load_table(units, plan.parts.divisor, threadIdx.x, shared + plan.table_at);
+  __syncthreads();
+  load_tile<unit_bytes>(plan, place, threadIdx.x, source + plan.source_high, rows, shared);
+  widen_table<unit_bytes>(plan, threadIdx.x, shared);
+  __syncthreads();
+  store_records<unit_bytes>(plan, place, threadIdx.x, rows, shared);
+}
+
 template <bool to_columns, bool across, bool shuffled>
 __global__ void __launch_bounds__(kernel_threads, 4)
     records_kernel(const __grid_constant__ RecordsPlan plan, std::byte* records,
@@ -48,7 +81,8 @@ __global__ void __launch_bounds__(kernel_threads, 4)
   assume_global(columns);
   const RecordsPlace place = locate_records<across, to_columns>(plan, blockIdx.x, records, columns);
   if constexpr (to_columns) {
-    if constexpr (shuffled) load_table(plan, threadIdx.x, shared);
+    if constexpr (shuffled)
+      load_table(plan.table, plan.fields[0].units.divisor, threadIdx.x, shared + plan.table_at);
     load_rows<across>(plan, place, threadIdx.x, shared);
     __syncthreads();
     store_runs<across, shuffled>(plan, place, threadIdx.x, shared);
@@ -99,6 +133,22 @@ struct Launch {
     box_kernel<element_bytes, source_bytes, target_bytes, loops>
         <<<static_cast<unsigned>(plan.blocks), kernel_threads,
            static_cast<std::size_t>(plan.shared_bytes), stream>>>(plan, source, target);
+    return cudaGetLastError();
+  }
+
+  template <int unit_bytes, TileKind kind>
+  int tile() const {
+    tile_kernel<unit_bytes, kind>
+        <<<static_cast<unsigned>(plan.blocks), kernel_threads,
+           static_cast<std::size_t>(plan.shared_bytes), stream>>>(plan.tile, source, target);
+    return cudaGetLastError();
+  }
+
+  template <int unit_bytes>
+  int record_tile() const {
+    record_tile_kernel<unit_bytes><<<static_cast<unsigned>(plan.blocks), kernel_threads,
+                                     static_cast<std::size_t>(plan.shared_bytes), stream>>>(
+        plan.tile, plan.units, source, target);
     return cudaGetLastError();
   }
 

@@ -58,10 +58,12 @@ Work normalise(const LoopNest& nest) {
   return work;
 }
 
-std::int64_t common_bytes(std::int64_t bits) {
-  const std::int64_t lowest = bits & -bits;
-  return bits == 0 ? vector_bytes_max : std::min(lowest, vector_bytes_max);
+std::int64_t lowest_bit(std::int64_t bits, std::int64_t most) {
+  bits |= most;
+  return bits & -bits;
 }
+
+std::int64_t common_bytes(std::int64_t bits) { return lowest_bit(bits, vector_bytes_max); }
 
 std::int64_t address_bits(const std::byte* address, std::int64_t offset) {
   return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(address)) + offset;

@@ -10,6 +10,8 @@
 namespace tranship::gpu {
 
 constexpr std::int64_t vector_bytes_max = 16;
+/// Shared memory, in bytes, that a block has without opting in to more.
+constexpr std::int64_t shared_bytes_max = 49152;
 
 /// A nest under planning: loops with positive target strides, fastest in the target first.
 struct Work {
@@ -30,6 +32,9 @@ std::int64_t ceil_divide(std::int64_t number, std::int64_t by);
 std::int64_t even_extent(std::int64_t extent, std::int64_t wished, std::int64_t step,
                          std::int64_t most);
 
+/// Returns the largest power of two, up to `most`, which is one, that divides all the or-ed
+/// numbers.
+std::int64_t lowest_bit(std::int64_t bits, std::int64_t most);
 /// Returns the largest power of two, up to a vector's bytes, that divides all the or-ed numbers.
 std::int64_t common_bytes(std::int64_t bits);
 std::int64_t address_bits(const std::byte* address, std::int64_t offset);

@@ -6,12 +6,11 @@
 // From records to records of another order (a shuffle): also `load_table` before the barrier.
 #pragma once
 
-#include "gpu/kernels/kernel_body.hpp"
+#include "gpu/kernels/unit_table_body.hpp"
 
 namespace tranship::gpu {
 
 constexpr std::uint32_t vector_bytes = 16;
-constexpr std::uint32_t sector_bytes = 32;
 constexpr std::uint32_t warp_threads = 32;
 constexpr std::uint32_t warps_of_block = kernel_threads / warp_threads;
 /// Vectors of columns that a thread reads before it uses the first.
@@ -388,8 +387,7 @@ struct Gathered {
   std::uint32_t moves;  ///< one bit for each unit that is written
 };
 
-/// Gathers a run's vector from the box. The table of a shuffle lies in shared memory, since the
-/// index into it differs from lane to lane.
+/// Gathers a run's vector from the box.
 template <int unit_bytes, bool across, bool shuffled>
 TRANSHIP_DEVICE Gathered gather_run(const RecordsPlan& plan, const RecordField& field,
                                     const RunVector& vector, const std::byte* shared) {
@@ -398,11 +396,9 @@ TRANSHIP_DEVICE Gathered gather_run(const RecordsPlan& plan, const RecordField& 
   Gathered result{Words<16>{}, 0xffffu};
   for_units<unit_bytes>(field, first, [&](int j, std::uint32_t element, std::uint32_t part) {
     if constexpr (shuffled) {
-      const std::uint32_t entry = part / unit_bytes * sizeof(std::uint16_t);
-      part = read<2>(shared + plan.table_at + entry).word[0];
-      const bool moves = part != shuffle_gap;
-      result.moves &= moves ? ~0u : ~(1u << j);
-      part = moves ? part : 0;
+      const UnitSource from = find_unit(shared + plan.table_at, part / unit_bytes);
+      result.moves &= from.moves ? ~0u : ~(1u << j);
+      part = from.byte;
     }
     insert<unit_bytes>(result.words, j, get_unit<unit_bytes, across>(units, shared, element, part));
   });
@@ -422,15 +418,6 @@ TRANSHIP_DEVICE void store_run(const RecordsPlan& plan, const FieldPlace& at,
     if (inside_run(at, vector, j * unit_bytes) && (gathered.moves >> j & 1) != 0) {
       write(vector.address + j * unit_bytes, extract<unit_bytes>(gathered.words, j));
     }
-  }
-}
-
-/// Shuffle, first phase: copies the table to shared memory.
-TRANSHIP_DEVICE void load_table(const RecordsPlan& plan, std::uint32_t thread, std::byte* shared) {
-  for (std::uint32_t k = thread; k < plan.fields[0].units.divisor; k += kernel_threads) {
-    Words<2> entry{};
-    entry.word[0] = plan.table[k];
-    write(shared + plan.table_at + k * sizeof(std::uint16_t), entry);
   }
 }
 

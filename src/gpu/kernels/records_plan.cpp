@@ -4,14 +4,13 @@
 #include <numeric>
 
 #include "base/check.hpp"
+#include "gpu/kernels/record_parts.hpp"
 #include "gpu/kernels/records_body.hpp"
 
 namespace tranship::gpu {
 namespace {
 
 constexpr std::int64_t record_bytes_max = 1024;
-/// Shared memory, in bytes, that a block has without opting in to more.
-constexpr std::int64_t shared_bytes_max = 49152;
 /// Shortest mean run, in bytes: shorter runs are moved as well by a kernel for each nest.
 constexpr std::int64_t run_bytes_least = 64;
 /// Shortest row, in bytes, where a block has only one row: shorter rows give a block too little
@@ -169,89 +168,22 @@ bool order_loops(Records& records) {
   return false;
 }
 
-/// Returns the largest power of two, up to `most`, that divides all the or-ed numbers.
-std::int64_t lowest_bit(std::int64_t bits, std::int64_t most) {
-  bits |= most;
-  return bits & -bits;
-}
-
-/// Returns the loops that all the nests have with the same strides on both sides.
-std::vector<Loop> equal_loops(std::span<const Work> works) {
-  std::vector<Loop> loops;
-  for (const Loop& loop : works[0].loops) {
-    const bool all = std::all_of(works.begin(), works.end(), [&](const Work& work) {
-      return std::find(work.loops.begin(), work.loops.end(), loop) != work.loops.end();
-    });
-    if (all) loops.push_back(loop);
-  }
-  return loops;
-}
-
-/// A part of a record that is contiguous on both sides.
-struct Part {
-  std::int64_t source = 0;
-  std::int64_t target = 0;
-  std::int64_t bytes = 0;
-};
-
-/// Adds the parts that a nest's loops visit within a record. Returns false if there are too many.
-bool add_parts(const Work& work, const std::vector<Loop>& loops, std::vector<Part>& parts) {
-  std::vector<Part> own = {{work.source_offset, work.target_offset, work.element_bytes}};
-  for (const Loop& loop : work.loops) {
-    if (std::find(loops.begin(), loops.end(), loop) != loops.end()) continue;
-    const std::size_t before = own.size();
-    if (loop.extent * static_cast<std::int64_t>(before) > shuffle_units_max) return false;
-    for (std::int64_t index = 1; index < loop.extent; ++index) {
-      for (std::size_t k = 0; k < before; ++k) {
-        own.push_back({own[k].source + index * loop.source_stride,
-                       own[k].target + index * loop.target_stride, own[k].bytes});
-      }
-    }
-  }
-  parts.insert(parts.end(), own.begin(), own.end());
-  return parts.size() <= shuffle_units_max;
-}
-
-/// A copy from records to records: records with one field, and the parts that fill it.
-struct Shuffle {
-  Records records;
-  std::vector<Part> parts;
-  std::int64_t unit_bytes = 1;
-};
-
-bool view_shuffle(std::span<const Work> works, Shuffle& shuffle) {
-  const std::vector<Loop> loops = equal_loops(works);
-  if (loops.empty()) return false;
-  for (const Work& work : works) {
-    if (!add_parts(work, loops, shuffle.parts)) return false;
-  }
-  std::int64_t first[2] = {shuffle.parts[0].source, shuffle.parts[0].target};
-  std::int64_t end[2] = {first[0], first[1]};
-  std::int64_t bytes = 0;
-  for (const Part& part : shuffle.parts) {
-    first[0] = std::min(first[0], part.source);
-    first[1] = std::min(first[1], part.target);
-    end[0] = std::max(end[0], part.source + part.bytes);
-    end[1] = std::max(end[1], part.target + part.bytes);
-    bytes += part.bytes;
-  }
-  for (Part& part : shuffle.parts) {
-    part.source -= first[0];
-    part.target -= first[1];
-  }
-  Records& records = shuffle.records;
-  FieldWork record{loops[0].target_stride, first[0], first[1], {}};
+/// Views records that are copied to records as records of one field. Returns false if they lie too
+/// far apart.
+bool view_shuffle(const RecordParts& from, Records& records) {
+  const std::vector<Loop>& loops = from.loops;
+  FieldWork record{loops[0].target_stride, from.source_offset, from.target_offset, {}};
   for (const Loop& loop : loops) {
     records.loops.push_back({loop.extent, loop.source_stride});
     record.column_strides.push_back(loop.target_stride);
   }
   records.fields = {record};
-  records.first = first[0];
-  records.span = end[0] - first[0];
+  records.first = from.source_offset;
+  records.span = from.source_span;
   const std::int64_t source_record = loops[0].source_stride;
-  return records.span <= source_record && end[1] - first[1] <= record.bytes &&
-         source_record <= record_bytes_max && 2 * bytes >= source_record &&
-         2 * bytes >= record.bytes;
+  return records.span <= source_record && from.target_span <= record.bytes &&
+         source_record <= record_bytes_max && 2 * from.bytes >= source_record &&
+         2 * from.bytes >= record.bytes;
 }
 
 /// Plans records: first the fixed numbers, then the box, then the numbers that depend on both.
@@ -299,22 +231,15 @@ class Planner {
     return true;
   }
 
-  /// Sets the table from the parts: for each unit of the one field, the byte that it comes from.
-  bool set_table(const Shuffle& shuffle) {
+  /// Sets the table that fills the one field. Returns false if the record has too many units.
+  bool set_table(std::span<const RecordPart> parts) {
     RecordField& record = out_.fields[0];
-    std::int64_t bits = record.unit_bytes;
-    for (const Part& part : shuffle.parts) bits |= part.source | part.target | part.bytes;
-    const std::int64_t unit = common_bytes(bits);
+    const std::int64_t unit = common_bytes(record.unit_bytes | part_bits(parts));
     if (record.bytes / unit > shuffle_units_max) return false;
     record.unit_bytes = static_cast<std::int32_t>(unit);
     record.units = make_divisor(record.bytes / unit);
     out_.shuffled = true;
-    std::fill(out_.table, out_.table + shuffle_units_max, shuffle_gap);
-    for (const Part& part : shuffle.parts) {
-      for (std::int64_t at = 0; at < part.bytes; at += unit) {
-        out_.table[(part.target + at) / unit] = static_cast<std::uint16_t>(part.source + at);
-      }
-    }
+    fill_table(parts, unit, out_.table);
     return true;
   }
 
@@ -502,15 +427,16 @@ bool plan_view(Records& records, const std::byte* source, const std::byte* targe
 
 bool plan_shuffle(std::span<const Work> works, const std::byte* source, const std::byte* target,
                   const KernelTuning& tuning, std::vector<KernelPlan>& plans) {
-  Shuffle shuffle;
-  if (!view_shuffle(works, shuffle)) return false;
-  join_loops(shuffle.records);
-  const std::vector<RecordLoop>& loops = shuffle.records.loops;
+  RecordParts parts;
+  Records records;
+  if (!view_parts(works, parts) || !view_shuffle(parts, records)) return false;
+  join_loops(records);
+  const std::vector<RecordLoop>& loops = records.loops;
   const bool short_rows = loops[0].extent * loops[0].stride < row_bytes_least;
   if (loops.size() > kernel_loops_max || (short_rows && loops.size() > 1)) return false;
-  Planner planner(shuffle.records, source, target);
+  Planner planner(records, source, target);
   KernelPlan plan;
-  if (!planner.set_table(shuffle) || !planner.plan(tuning, plan)) return false;
+  if (!planner.set_table(parts.parts) || !planner.plan(tuning, plan)) return false;
   plans.push_back(plan);
   return true;
 }

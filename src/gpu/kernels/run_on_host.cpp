@@ -7,6 +7,7 @@
 #include "gpu/kernels/launch.hpp"
 #include "gpu/kernels/nest_list_body.hpp"
 #include "gpu/kernels/pieces_body.hpp"
+#include "gpu/kernels/record_tile_body.hpp"
 #include "gpu/kernels/records_body.hpp"
 #include "gpu/kernels/select_kernel.hpp"
 
@@ -27,6 +28,17 @@ void move_block(const NestPlan& plan, std::uint32_t block, const std::byte* sour
     move_rows<element_bytes, shifted>(plan, place, rows.data(), source, thread);
   }
 }
+
+/// What stands for the shared memory of a block.
+class SharedMemory {
+ public:
+  explicit SharedMemory(const KernelPlan& plan)
+      : words_(static_cast<std::size_t>(plan.shared_bytes) / sizeof(Words<16>) + 1) {}
+  std::byte* bytes() { return reinterpret_cast<std::byte*>(words_.data()); }
+
+ private:
+  std::vector<Words<16>> words_;
+};
 
 /// The addresses of a run on the host, for the kernel that select_kernel() selects.
 struct HostRun {
@@ -66,10 +78,62 @@ struct HostRun {
     return 0;
   }
 
+  /// Moves one tile. shared: Shared memory of a block.
+  template <int unit_bytes, typename Begin, typename Widen, typename Store>
+  void tile_block(std::uint32_t block, std::byte* shared, const Begin& begin, const Widen& widen,
+                  const Store& store) const {
+    const TilePlan& tile = plan.tile;
+    auto* rows = reinterpret_cast<std::int64_t*>(shared + tile.rows_at);
+    const TilePlace place = locate_tile(tile, block, source, target);
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      tile_rows(tile, place, thread, rows);
+      begin(thread);
+    }
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      load_tile<unit_bytes>(tile, place, thread, source + tile.source_high, rows, shared);
+      widen(thread);
+    }
+    for (std::uint32_t thread = 0; thread < threads; ++thread) store(place, thread, rows);
+  }
+
+  template <int unit_bytes, TileKind kind>
+  int tile() const {
+    SharedMemory shared(plan);
+    const auto nothing = [](std::uint32_t) {};
+    for (std::uint32_t block = 0; block < plan.blocks; ++block) {
+      tile_block<unit_bytes>(
+          block, shared.bytes(), nothing, nothing,
+          [&](const TilePlace& place, std::uint32_t thread, const std::int64_t* rows) {
+            store_tile<unit_bytes, kind>(plan.tile, place, thread, rows, shared.bytes());
+          });
+    }
+    return 0;
+  }
+
+  template <int unit_bytes>
+  int record_tile() const {
+    const TilePlan& tile = plan.tile;
+    SharedMemory shared(plan);
+    for (std::uint32_t block = 0; block < plan.blocks; ++block) {
+      tile_block<unit_bytes>(
+          block, shared.bytes(),
+          [&](std::uint32_t thread) {
+            load_table(plan.units, tile.parts.divisor, thread, shared.bytes() + tile.table_at);
+          },
+          [&](std::uint32_t thread) { widen_table<unit_bytes>(tile, thread, shared.bytes()); },
+          [&](const TilePlace& place, std::uint32_t thread, const std::int64_t* rows) {
+            store_records<unit_bytes>(tile, place, thread, rows, shared.bytes());
+          });
+    }
+    return 0;
+  }
+
   template <bool across, bool shuffled>
   void block_to_columns(const RecordsPlace& place, std::byte* shared) const {
     for (std::uint32_t thread = 0; thread < threads; ++thread) {
-      if constexpr (shuffled) load_table(plan.records, thread, shared);
+      if constexpr (shuffled)
+        load_table(plan.records.table, plan.records.fields[0].units.divisor, thread,
+                   shared + plan.records.table_at);
       load_rows<across>(plan.records, place, thread, shared);
     }
     for (std::uint32_t thread = 0; thread < threads; ++thread) {
@@ -89,16 +153,15 @@ struct HostRun {
 
   template <bool to_columns, bool across, bool shuffled>
   int records() const {
-    std::vector<Words<16>> shared(static_cast<std::size_t>(plan.shared_bytes) / sizeof(Words<16>));
-    auto* bytes = reinterpret_cast<std::byte*>(shared.data());
+    SharedMemory shared(plan);
     std::byte* from = const_cast<std::byte*>(source);  // only the target is written
     for (std::uint32_t block = 0; block < plan.blocks; ++block) {
       const RecordsPlace place = locate_records<across, to_columns>(
           plan.records, block, to_columns ? from : target, to_columns ? target : from);
       if constexpr (to_columns) {
-        block_to_columns<across, shuffled>(place, bytes);
+        block_to_columns<across, shuffled>(place, shared.bytes());
       } else {
-        block_to_records<across>(place, bytes);
+        block_to_records<across>(place, shared.bytes());
       }
     }
     return 0;

@@ -44,14 +44,51 @@ int select_records(const RecordsPlan& plan, const Run& run) {
   return run.template records<to_columns, false, false>();
 }
 
-/// Calls `run.box<...>()`, `run.direct<...>()` or `run.records<...>()` with
-/// the numbers of the plan.
+template <int unit_bytes, typename Run>
+int select_tile_unit(const TilePlan& plan, const Run& run) {
+  switch (plan.kind) {
+    case TileKind::units: return run.template tile<unit_bytes, TileKind::units>();
+    case TileKind::elements: return run.template tile<unit_bytes, TileKind::elements>();
+    case TileKind::joined: return run.template tile<unit_bytes, TileKind::joined>();
+  }
+  return 1;
+}
+
+template <typename Run>
+int select_record_tile(const KernelPlan& plan, const Run& run) {
+  switch (plan.element_bytes) {
+    case 1: return run.template record_tile<1>();
+    case 2: return run.template record_tile<2>();
+    case 4: return run.template record_tile<4>();
+    case 8: return run.template record_tile<8>();
+    default: CHECK(false, "a tile's units fit no kernel");
+  }
+  return 1;
+}
+
+template <typename Run>
+int select_tile(const KernelPlan& plan, const Run& run) {
+  if (plan.tile.shuffled) return select_record_tile(plan, run);
+  switch (plan.element_bytes) {
+    case 1: return select_tile_unit<1>(plan.tile, run);
+    case 2: return select_tile_unit<2>(plan.tile, run);
+    case 4: return select_tile_unit<4>(plan.tile, run);
+    case 8: return select_tile_unit<8>(plan.tile, run);
+    case 16: return select_tile_unit<16>(plan.tile, run);
+    default: CHECK(false, "a tile's units fit no kernel");
+  }
+  return 1;
+}
+
+/// Calls `run.box<...>()`, `run.direct<...>()`, `run.tile<...>()`, `run.record_tile<...>()` or
+/// `run.records<...>()` with the numbers of the plan.
 template <typename Run>
 int select_kernel(const KernelPlan& plan, const Run& run) {
   if (plan.kind == KernelKind::records) {
     return plan.records.to_columns ? select_records<true>(plan.records, run)
                                    : select_records<false>(plan.records, run);
   }
+  if (plan.kind == KernelKind::tile) return select_tile(plan, run);
   if (plan.kind == KernelKind::shifted) return run.template direct<16, true>();
   switch (plan.element_bytes) {
     case 1: return select_source<1>(plan, run);

@@ -21,6 +21,11 @@ constexpr std::chrono::seconds copies_end_max{10};
 constexpr std::chrono::milliseconds answers_max{500};
 constexpr std::chrono::seconds calls_end_max{2};
 
+/// Pages of smaller objects are mapped as they are copied.
+constexpr std::int64_t mapped_bytes_min = std::int64_t{1} << 20;
+/// The thread that maps a server's memory waits so long for an answer.
+constexpr std::chrono::seconds mapping_wait{5};
+
 Error closed_error() {
   return {ErrorCode::closed, "this client of the staging service was closed", "open another one"};
 }
@@ -134,6 +139,7 @@ Result<std::unique_ptr<Client>> Client::open(Engine& engine, const std::string& 
   if (engine.trace() != nullptr) engine.trace()->call_process(name);
   std::unique_ptr<Client> client(new Client(engine, std::move(*links), std::move(ending)));
   client->catalog_.give_up_when(ends);
+  client->start_mapping();
   return client;
 }
 
@@ -141,6 +147,7 @@ Client::~Client() {
   (void)close();
   // A fork does not release arrays of the servers: their connections live in the parent.
   if (!forked()) return;
+  (void)pages_.release();  // its thread lives in the parent
   try {
     (void)new std::map<std::pair<int, int>, Array>(std::move(segments_));
   } catch (const std::bad_alloc&) {
@@ -158,6 +165,7 @@ Status Client::close() {
   (void)copying_.wait_empty(copies_end_max);
   (void)gate_.wait_empty(answers_max);
   const Status status = links_->close();
+  pages_->stop();
   (void)gate_.wait_empty(calls_end_max);
   std::map<std::pair<int, int>, Array> segments;
   const std::lock_guard lock(mutex_);
@@ -538,6 +546,17 @@ Result<Array> Client::segment(int server, int number, std::int64_t end) {
   return found;
 }
 
+/// Maps what the first server has preallocated, on a thread.
+void Client::start_mapping() {
+  pages_->start([this]() -> Result<std::shared_ptr<SharedMemory>> {
+    auto inside = enter();
+    if (!inside) return inside.error();
+    auto found = segment(0, 0, end_ns(mapping_wait));
+    if (!found) return found.error();
+    return found->place.attachment == nullptr ? found->shared : nullptr;
+  });
+}
+
 Result<Array> Client::object_array(int server, const Range& range, const Box& box,
                                    const Array& like, std::int64_t end) {
   auto array = segment(server, range.segment, end);
@@ -549,6 +568,9 @@ Result<Array> Client::object_array(int server, const Range& range, const Box& bo
   const std::int64_t bytes = View::whole(*mapping).bytes();
   if (!lies_inside(range, bytes, array->view.bytes())) return not_a_server();
   if (mapped) array->place.address += range.offset;
+  if (mapped && array->shared != nullptr && bytes >= mapped_bytes_min) {
+    pages_->map(array->shared, range.offset, bytes);
+  }
   array->view = View::whole(std::move(*mapping));
   array->named = like.named;
   return array;

@@ -18,6 +18,7 @@
 #include "engine/processes.hpp"
 #include "staging/client/catalog.hpp"
 #include "staging/client/links.hpp"
+#include "staging/client/page_mapper.hpp"
 
 namespace tranship::staging {
 
@@ -137,6 +138,7 @@ class Client {
   Result<Array> object_array(int server, const Range& range, const Box& box, const Array& like,
                              std::int64_t end);
   Result<Array> segment(int server, int number, std::int64_t end);
+  void start_mapping();
 
   Engine& engine_;
   std::unique_ptr<Links> links_;
@@ -148,6 +150,7 @@ class Client {
   std::mutex closing_;        ///< Held while closing.
   mutable std::mutex mutex_;  ///< Guards what follows.
   std::map<std::pair<int, int>, Array> segments_;  ///< By server and number.
+  std::unique_ptr<PageMapper> pages_ = std::make_unique<PageMapper>();
   VariableTraffic& traffic_of(const std::string& variable);
   std::map<std::string, VariableTraffic> traffic_;  ///< Those beyond a few thousand together.
 };

@@ -44,7 +44,58 @@ Result<bool> Residency::place(std::uint64_t object, std::int64_t bytes, bool rea
 /// Returns nothing if there is no room.
 Result<std::optional<Range>> Residency::allocate(std::int64_t bytes, bool ready) {
   auto range = heap_.allocate(bytes);
-  return range ? range : allocate_sparse(bytes, ready);
+  if (range) return range;
+  auto stocked = allocate_from_stock(bytes);
+  if (!stocked || *stocked) return stocked;
+  return allocate_sparse(bytes, ready);
+}
+
+/// Allocates memory whose pages are taken now, since they are needed before their turn.
+Result<std::optional<Range>> Residency::allocate_from_stock(std::int64_t bytes) {
+  while (const auto part = claim_stock(heap_.rounded(bytes))) {
+    Status status = options_.take_pages ? options_.take_pages(*part) : Status{};
+    return_stock(*part, status.ok());
+    if (!status) return status.error();
+    if (auto range = heap_.allocate(bytes)) return range;
+  }
+  return std::optional<Range>{};
+}
+
+Status Residency::add_stock(std::int64_t bytes) {
+  if (Status status = options_.make_segment(bytes); !status) return status;
+  heap_.add_segment(segments_++, bytes);
+  const auto all = heap_.allocate(bytes / object_alignment * object_alignment);
+  if (!all) return {};
+  stock_.push_back(*all);
+  stock_bytes_ += all->bytes;
+  segment_largest_ = std::max(segment_largest_, all->bytes);
+  return {};
+}
+
+std::optional<Range> Residency::claim_stock(std::int64_t bytes) {
+  if (stock_.empty()) return std::nullopt;
+  Range& first = stock_.back();
+  const Range part{first.segment, first.offset, std::min(first.bytes, heap_.rounded(bytes))};
+  first.offset += part.bytes;
+  first.bytes -= part.bytes;
+  if (first.bytes == 0) stock_.pop_back();
+  return part;
+}
+
+bool Residency::is_growing() const {
+  std::int64_t claimed = stock_bytes_;
+  for (const Range& part : stock_) claimed -= part.bytes;
+  return claimed > 0;
+}
+
+void Residency::return_stock(const Range& part, bool ready) {
+  freed_ = true;  // puts that wait for it may take it, or hear why they cannot
+  if (!ready) {
+    stock_.push_back(part);
+    return;
+  }
+  heap_.release(part);
+  stock_bytes_ -= part.bytes;
 }
 
 /// Allocates memory without pages, in segments that are there or in a new one.
@@ -70,7 +121,8 @@ Result<std::optional<Range>> Residency::allocate_sparse(std::int64_t bytes, bool
 /// Takes the pages of a segment, which counts among those with pages from then on.
 Status Residency::take_pages_of(int segment) {
   if (!sparse_.has_segment(segment)) return {};
-  Status status = options_.take_pages ? options_.take_pages(segment) : Status{};
+  const Range whole{segment, 0, sparse_.segment_bytes(segment)};
+  Status status = options_.take_pages ? options_.take_pages(whole) : Status{};
   if (!status) return status;
   const std::int64_t before = heap_.bytes();
   sparse_.move_segment(segment, heap_);

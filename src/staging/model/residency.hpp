@@ -37,8 +37,8 @@ class Residency {
     std::int64_t spill_bytes = 0;  ///< Capacity on disk; 0: no object goes there.
     /// Makes a segment, numbered 0, 1, 2, …, whose pages may be missing.
     std::function<Status(std::int64_t bytes)> make_segment;
-    /// Takes the pages of a segment. Empty: segments are made with their pages.
-    std::function<Status(int segment)> take_pages{};
+    /// Takes the pages of a part of a segment, or none. Empty: segments are made with their pages.
+    std::function<Status(const Range& part)> take_pages{};
   };
   explicit Residency(Options options);
 
@@ -52,6 +52,15 @@ class Residency {
   Status take_pages(std::uint64_t object);
   /// Returns whether the object's pages are there.
   bool has_pages(std::uint64_t object) const;
+  /// Makes a segment of that size whose pages are taken before they are needed: by whoever claims
+  /// parts of it, or, when they are needed earlier, by place().
+  /// @error as make_segment()
+  Status add_stock(std::int64_t bytes);
+  /// Returns a part of at most `bytes` of what has no pages yet, which is the caller's until it is
+  /// returned; nothing if there is none.
+  std::optional<Range> claim_stock(std::int64_t bytes);
+  /// Returns a claimed part: with its pages, so that objects may take it, or without.
+  void return_stock(const Range& part, bool ready);
   /// Allows the object to leave memory. Objects of low `age` leave first.
   void may_leave(std::uint64_t object, std::uint64_t age);
   /// Frees the object's memory and disk; if it is being moved, when the move has ended.
@@ -87,12 +96,15 @@ class Residency {
   bool leaving() const { return leaving_bytes_ > 0; }
   /// Returns whether no object is in memory.
   bool empty() const { return memory_bytes_used() == 0; }
+  /// Returns whether a part of the stock is claimed.
+  bool is_growing() const;
   /// Returns the reason why there is no room.
   std::string why_full() const;
   /// Returns the reason why a wanted object is not in memory yet.
   std::string why_away(std::uint64_t object) const;
   std::int64_t memory_bytes_used() const {
-    return heap_.bytes() - heap_.bytes_free() + sparse_.bytes() - sparse_.bytes_free();
+    return heap_.bytes() - heap_.bytes_free() - stock_bytes_ + sparse_.bytes() -
+           sparse_.bytes_free();
   }
   /// Returns the bytes of objects that lie on disk only.
   std::int64_t spilled_bytes() const { return spilled_bytes_; }
@@ -121,6 +133,7 @@ class Residency {
   }
   Result<std::optional<Range>> allocate(std::int64_t bytes, bool ready);
   Result<std::optional<Range>> allocate_sparse(std::int64_t bytes, bool ready);
+  Result<std::optional<Range>> allocate_from_stock(std::int64_t bytes);
   Status take_pages_of(int segment);
   void release_memory(const Range& memory);
   void enlist(std::uint64_t object, const ObjectState& place);
@@ -135,6 +148,8 @@ class Residency {
   Heap heap_{object_alignment};    ///< Segments whose pages are there.
   Heap sparse_{object_alignment};  ///< Segments without pages.
   Heap disk_{disk_alignment};
+  std::vector<Range> stock_;      ///< Parts of `heap_` without pages that nobody has claimed.
+  std::int64_t stock_bytes_ = 0;  ///< Of these, and of the claimed ones.
   int segments_ = 0;
   std::unordered_map<std::uint64_t, ObjectState> states_;
   ByAge idle_;                        ///< Objects that may leave, and must be written before.

@@ -155,6 +155,10 @@ Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& re
   while (true) {
     const auto placed = residency_.place(object, bytes, room.ready);
     if (placed && *placed) return std::variant<Range, Waiting>(residency_.range(object));
+    // What is being allocated is free soon: nothing has to go for it.
+    if (placed && residency_.is_growing()) {
+      return std::variant<Range, Waiting>(Waiting{"memory is being allocated"});
+    }
     const bool helps = placed || residency_.could_hold(bytes);
     if (helps && discards && discard_oldest(request)) continue;
     if (helps && spills && residency_.let_go(bytes)) continue;

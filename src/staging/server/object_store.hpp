@@ -59,7 +59,7 @@ class ObjectStore {
     std::function<std::int64_t()> now_ns{};  ///< As ObjectReads::Options.
     /// As Residency::Options.
     std::function<Status(std::int64_t bytes)> make_segment;
-    std::function<Status(int segment)> take_pages{};
+    std::function<Status(const Range& part)> take_pages{};
     /// Called for each version that is discarded; may be empty.
     std::function<void(const std::string& variable, std::int64_t version)> on_discard;
   };
@@ -76,6 +76,10 @@ class ObjectStore {
   /// Takes the pages of an object that was begun with `ready` false and is about to be written.
   /// @error not_found if the client has begun no such object; out_of_memory if the system has none
   Status take_pages(ClientConnection client, std::uint64_t object);
+  /// As Residency.
+  Status add_stock(std::int64_t bytes) { return residency_.add_stock(bytes); }
+  std::optional<Range> claim_stock(std::int64_t bytes) { return residency_.claim_stock(bytes); }
+  void return_stock(const Range& part, bool ready) { residency_.return_stock(part, ready); }
   /// Makes an object visible. Returns its order, which is above that of every object that this
   /// server knows, and above `order_before`.
   /// @error not_found if the client has begun no such object, or its version was discarded

@@ -67,6 +67,7 @@ Result<std::unique_ptr<Server>> Server::open(Options options) {
     raw->trace_ = std::make_unique<ServerTrace>(*trace, raw->options_.rank);
   }
   raw->service_ = std::make_unique<Service>(raw->service_options());
+  if (Status status = raw->preallocate(); !status) return status.error();
   raw->ready_.store(true, std::memory_order_release);
   if (Status status = raw->join(); !status) return status.error();
   return server;
@@ -107,7 +108,7 @@ Service::Options Server::service_options() {
   service.store.limits = limits_;
   service.store.now_ns = [] { return SteadyClock().now_ns(); };
   service.store.make_segment = [this](std::int64_t bytes) { return make_segment(bytes); };
-  service.store.take_pages = [this](int segment) { return take_pages_of(segment); };
+  service.store.take_pages = [this](const Range& part) { return take_pages_of(part); };
   if (trace_) {
     service.store.on_discard = [this](const std::string& variable, std::int64_t version) {
       trace_->discarded(variable, version);
@@ -185,6 +186,7 @@ Status Server::close(std::chrono::milliseconds drain_max) {
   if (!engine_ || fork_generation_ != fork_generation()) return {};
   const std::lock_guard closing(closing_);
   if (closed_.exchange(true)) return {};
+  if (preallocator_) preallocator_->stop();
   const auto end = std::chrono::steady_clock::now() + drain_max;
   const auto busy = [&] {
     const auto lock = brief_lock(mutex_);
@@ -200,7 +202,12 @@ Status Server::close(std::chrono::milliseconds drain_max) {
     mover = std::move(mover_);
   }
   mover.reset();  // its thread may wait for the lock
-  return engine_->close();
+  Status status = engine_->close();
+  preallocator_.reset();
+  const auto lock = brief_lock(mutex_);
+  segments_.clear();  // clients keep what they have mapped
+  memories_.clear();
+  return status;
 }
 
 std::string Server::contact() const { return contact_; }
@@ -283,10 +290,49 @@ Result<Array> Server::allocate(std::int64_t bytes) {
   return array;
 }
 
-/// Takes the pages of a segment, which are charged to this process, before any client touches them.
-Status Server::take_pages_of(int segment) {
+/// Takes the pages of a part of a segment, which are charged to this process, before any client
+/// touches them.
+Status Server::take_pages_of(const Range& part) {
   if (device_ >= 0) return {};
-  return take_pages(*memories_[static_cast<std::size_t>(segment)]);
+  return take_pages(*memories_[static_cast<std::size_t>(part.segment)], part.offset, part.bytes);
+}
+
+/// Makes the memory that is preallocated, and a thread that takes its pages. GPUs take memory at
+/// once.
+Status Server::preallocate() {
+  if (device_ >= 0) return {};
+  constexpr std::int64_t share = 8;
+  const std::int64_t available = available_memory().bytes;
+  std::int64_t most = available / share;
+  // A client pins a whole segment when its GPU first uses it, at some 10 GB/s.
+  constexpr std::int64_t pinned_most = std::int64_t{1} << 30;
+  if (engine_->gpus() != nullptr) most = std::min(most, pinned_most);
+  const std::int64_t bytes =
+      std::min(options_.memory_bytes, options_.preallocated_bytes.value_or(most));
+  if (bytes < object_alignment) return {};
+  if (Status status = service_->add_stock(bytes); !status) {
+    // Where nobody asked for it, memory is taken as it is needed.
+    return options_.preallocated_bytes ? status : Status{};
+  }
+  // The first segment, which stays where it is: its pages are taken without the lock.
+  const std::shared_ptr<SharedMemory> memory = memories_[0];
+  Preallocator::Work work;
+  work.claim = [this](std::int64_t most) {
+    const auto lock = brief_lock(mutex_);
+    return service_->claim_stock(most);
+  };
+  work.take_pages = [memory](const Range& part) {
+    Status status = take_pages(*memory, part.offset, part.bytes);
+    if (status) clear_pages(*memory, part.offset, part.bytes);
+    return status;
+  };
+  work.give_back = [this](const Range& part, bool ready) {
+    const auto lock = brief_lock(mutex_);
+    service_->return_stock(part, ready);
+  };
+  const std::int64_t left = options_.preallocated_bytes ? 0 : available / 2;
+  preallocator_ = std::make_unique<Preallocator>(std::move(work), left);
+  return {};
 }
 
 std::byte* Server::address_of(const Range& range) const {

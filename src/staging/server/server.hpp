@@ -15,6 +15,7 @@
 #include "staging/protocol/spans.hpp"
 #include "staging/server/disk.hpp"
 #include "staging/server/mover.hpp"
+#include "staging/server/preallocator.hpp"
 #include "staging/server/service.hpp"
 
 namespace tranship::staging {
@@ -28,6 +29,9 @@ class Server {
     Profile profile;
     std::string contact_file;  ///< Written by the first server of a group only.
     std::int64_t memory_bytes = std::int64_t{1} << 30;
+    /// Bytes of host memory that get their pages in the background, before objects need them; none:
+    /// all, but at most an eighth of what the machine has left, and 1 GiB where there are GPUs.
+    std::optional<std::int64_t> preallocated_bytes;
     /// Memory of the objects: "host", or a GPU of this machine: "device" and its number, or
     /// "device" alone for GPU `rank` modulo the number of GPUs.
     std::string memory_kind = "host";
@@ -81,7 +85,8 @@ class Server {
   std::byte* address_of(const Range& range) const;
   Status choose_memory();
   Status make_segment(std::int64_t bytes);
-  Status take_pages_of(int segment);
+  Status take_pages_of(const Range& part);
+  Status preallocate();
   Result<Array> allocate(std::int64_t bytes);
   void on_lost(fabric::RequesterId requester, bool cleanly);
   void on_gone(fabric::RequesterId requester, bool cleanly);
@@ -95,7 +100,8 @@ class Server {
   std::vector<std::shared_ptr<SharedMemory>> memories_;  ///< Of the segments; none on a GPU.
   int device_ = -1;                                      ///< The GPU of the segments.
   std::unique_ptr<Disk> disk_;                           ///< Until the mover takes it.
-  std::unique_ptr<Mover> mover_;  ///< Null: no spilling, or the server is closing.
+  std::unique_ptr<Preallocator> preallocator_;  ///< Set once, before any request is answered.
+  std::unique_ptr<Mover> mover_;                ///< Null: no spilling, or the server is closing.
   /// Set once, before any request is answered: a thread of the fabric must not wait for the
   /// engine's locks, which a closing thread holds.
   std::shared_ptr<Processes> processes_;

@@ -597,6 +597,11 @@ void Service::ended(const Move& move, const Status& status) {
   conclude();
 }
 
+void Service::return_stock(const Range& part, bool ready) {
+  store_.return_stock(part, ready);
+  conclude();
+}
+
 /// Hands out moves, and sends one notice to each client that waits for something that has changed;
 /// the client then repeats its request.
 void Service::conclude() {

@@ -81,6 +81,11 @@ class Service {
   /// Records how a move ended.
   void ended(const Move& move, const Status& status);
 
+  /// As Residency; what becomes ready may end a client's wait.
+  Status add_stock(std::int64_t bytes) { return store_.add_stock(bytes); }
+  std::optional<Range> claim_stock(std::int64_t bytes) { return store_.claim_stock(bytes); }
+  void return_stock(const Range& part, bool ready);
+
   /// Refuses new puts from now on; what is being written or read may end.
   void drain() { draining_ = true; }
   bool busy() const { return store_.busy(); }

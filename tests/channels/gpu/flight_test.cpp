@@ -39,6 +39,22 @@ TEST(a_flight_that_nobody_refers_to_is_kept_until_it_has_ended) {
   EXPECT(gone);
 }
 
+TEST(flights_that_are_asked_late_are_deleted_when_there_are_many) {
+  auto channel = copies();
+  REQUIRE(channel.ok());
+  int gone = 0;
+  for (int k = 0; k < 1000; ++k) {
+    auto flight = (*channel)->start({}, nullptr, {});
+    REQUIRE(flight.ok());
+    (*flight)->keep_alive(
+        {std::shared_ptr<void>(&gone, [&gone](void*) { ++gone; }), nullptr, nullptr});
+    (*flight)->ask_late();
+  }
+  EXPECT(gone > 800);
+  (*channel)->close(std::chrono::steady_clock::now() + std::chrono::seconds(10));
+  EXPECT_EQ(gone, 1000);
+}
+
 TEST(a_flight_lets_go_of_what_it_reads_and_writes_when_it_is_seen_to_have_ended) {
   auto channel = copies();
   REQUIRE(channel.ok());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/random.hpp"
+#include "channels/host/box.hpp"
 #include "channels/host/kernels.hpp"
 #include "support/test.hpp"
 
@@ -212,6 +213,86 @@ LoopNest nest_of(std::int64_t element_bytes, std::vector<Loop> loops) {
   return nest;
 }
 
+/// Returns nests that carry the fields of whole records, whose fields lie in random order on each
+/// side, with gaps at times. The records are those of a random nest.
+std::vector<LoopNest> random_whole_records(Random& random, std::int64_t bytes) {
+  static constexpr std::int64_t widths[] = {1, 2, 4, 8, 16, 3};
+  const auto fields = static_cast<int>(random.between(2, 7));
+  std::vector<std::int64_t> field_bytes;
+  for (int k = 0; k < fields; ++k) field_bytes.push_back(widths[random.below(std::ssize(widths))]);
+  const double gaps = random.chance(0.6) ? 0.0 : 0.4;
+  const auto place = [&](const std::vector<int>& order, std::vector<std::int64_t>& offsets) {
+    std::int64_t end = 0;
+    for (int k : order) {
+      if (random.chance(gaps)) end += random.below(5);
+      offsets[static_cast<std::size_t>(k)] = end;
+      end += field_bytes[static_cast<std::size_t>(k)];
+    }
+    return end;
+  };
+  std::vector<std::int64_t> sources(field_bytes.size());
+  std::vector<std::int64_t> targets(field_bytes.size());
+  std::vector<int> order = random_order(random, fields);
+  const std::int64_t source_bytes = place(order, sources);
+  if (random.chance(0.7)) order = random_order(random, fields);
+  const std::int64_t record_bytes = std::max(source_bytes, place(order, targets));
+  const int rank = static_cast<int>(random.between(1, 4));
+  const LoopNest record = random_nest(random, record_bytes, rank, bytes);
+  std::vector<LoopNest> nests;
+  for (std::size_t k = 0; k < field_bytes.size(); ++k) {
+    nests.push_back(record);
+    nests.back().element_bytes = field_bytes[k];
+    nests.back().source_offset += sources[k];
+    nests.back().target_offset += targets[k];
+  }
+  return nests;
+}
+
+/// Returns the copy of a slice with steps of a random array, its dimensions in random order, to a
+/// dense array, or the other way.
+LoopNest random_slice(Random& random, std::int64_t element_bytes, std::int64_t bytes) {
+  const auto rank = static_cast<int>(random.between(2, 5));
+  LoopNest nest = nest_of(element_bytes, {});
+  nest.rank = rank;
+  std::int64_t room = bytes / element_bytes;
+  for (int k = 0; k < rank; ++k) {
+    const std::int64_t most = std::max<std::int64_t>(1, k + 1 == rank ? room : room / 3);
+    const std::int64_t extent =
+        random.chance(0.6) ? random.between(2, 41) : random.between(1, 1400);
+    nest.loops[static_cast<std::size_t>(k)].extent = std::min(extent, most);
+    room /= std::min(extent, most);
+  }
+  std::int64_t view = element_bytes;
+  for (int k : random_order(random, rank)) {
+    Loop& loop = nest.loops[static_cast<std::size_t>(k)];
+    const std::int64_t step = random.chance(0.2) ? random.between(2, 3) : 1;
+    loop.source_stride = view * step * (random.chance(0.1) ? -1 : 1);
+    view *= loop.extent * step + (random.chance(0.4) ? random.below(9) : 0);
+    if (random.chance(0.05)) view = (view + 4095) / 4096 * 4096;
+  }
+  std::int64_t plain = element_bytes;
+  for (int k = 0; k < rank; ++k) {
+    Loop& loop = nest.loops[static_cast<std::size_t>(k)];
+    loop.target_stride = plain;
+    plain *= loop.extent;
+  }
+  if (random.chance(0.3)) {
+    for (Loop& loop : nest.loops) std::swap(loop.source_stride, loop.target_stride);
+  }
+  return nest;
+}
+
+/// Copies a nest of two loops with the plan of one box.
+void copy_grid(const host::Kernels& set, const LoopNest& nest, const std::byte* source,
+               std::byte* target) {
+  host::Shape shape;
+  REQUIRE(host::normalise(nest, source, target, shape));
+  static host::BoxPlan plan;
+  plan.make(shape, set, true);
+  host::Prefetcher none;
+  plan.copy(shape.source, shape.target, host::source_range(shape), none);
+}
+
 }  // namespace
 
 TEST(random_nests_of_all_shapes) {
@@ -229,6 +310,39 @@ TEST(fields_of_records) {
   for (int k = 0; k < 600; ++k) {
     const std::int64_t records = random.chance(0.8) ? random.between(1, 600) : 9000;
     check_copy(random, random_fields(random, records, random.chance(0.5)), random.chance(0.7));
+  }
+}
+
+TEST(records_that_are_whole_on_both_sides) {
+  Random random(9);
+  for (int k = 0; k < 800; ++k) {
+    const std::int64_t bytes = random.chance(0.8) ? random.between(1, 60000) : 400000;
+    check_copy(random, random_whole_records(random, bytes), random.chance(0.7));
+  }
+}
+
+TEST(slices_of_several_blocks) {
+  Random random(10);
+  for (int k = 0; k < 500; ++k) {
+    static constexpr std::int64_t widths[] = {1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 11, 16, 18, 25};
+    const std::int64_t width = widths[random.below(std::ssize(widths))];
+    const std::int64_t bytes = random.chance(0.5) ? random.between(9000, 60000) : 400000;
+    check_copy(random, {random_slice(random, width, bytes)}, random.chance(0.7));
+  }
+}
+
+TEST(long_axes_of_short_records) {
+  Random random(11);
+  for (int k = 0; k < 200; ++k) {  // longer than lists, and no multiple of their length
+    const std::int64_t records = random.between(1, 6000);
+    const std::int64_t fields = random.between(2, 17);
+    const std::int64_t width = std::int64_t{1} << random.below(4);
+    LoopNest nest =
+        nest_of(width, {{fields, records * width, width}, {records, width, fields * width}});
+    if (random.chance(0.5)) {
+      for (Loop& loop : nest.loops) std::swap(loop.source_stride, loop.target_stride);
+    }
+    check_copy(random, {nest}, random.chance(0.7));
   }
 }
 
@@ -266,28 +380,51 @@ TEST(runs_of_every_length_and_alignment) {
 
 TEST(transposes_at_every_edge_of_a_square) {
   Random random(3);
-  for (std::int64_t element_bytes : {1, 2, 4, 8, 16}) {
+  for (std::int64_t element_bytes : {1, 2, 3, 4, 8, 16}) {
     for (int k = 0; k < 250; ++k) {
       const std::int64_t rows = random.between(1, 40);
       const std::int64_t columns = random.chance(0.8) ? random.between(1, 40) : 4096;
       const std::int64_t pitch = random.chance(0.5) ? columns : columns + random.below(9);
-      check_copy(random,
-                 {nest_of(element_bytes, {{rows, pitch * element_bytes, element_bytes},
-                                          {columns, element_bytes, rows * element_bytes}})},
-                 random.chance(0.5));
+      const std::int64_t row_sign = random.chance(0.2) ? -1 : 1;
+      const std::int64_t column_sign = random.chance(0.3) ? -1 : 1;
+      check_copy(
+          random,
+          {nest_of(element_bytes, {{rows, row_sign * pitch * element_bytes, element_bytes},
+                                   {columns, column_sign * element_bytes, rows * element_bytes}})},
+          random.chance(0.5));
     }
   }
 }
 
 TEST(transposes_of_crowded_rows) {
   Random random(4);
-  for (std::int64_t element_bytes : {1, 2, 4, 8, 16}) {
+  for (std::int64_t element_bytes : {1, 2, 3, 4, 8, 16}) {
     const std::int64_t rows = 300;
     const std::int64_t columns = 2048 / element_bytes;
     check_copy(random,
                {nest_of(element_bytes, {{rows, 2048, element_bytes},
                                         {columns, element_bytes, rows * element_bytes}})},
                true);
+  }
+}
+
+TEST(transposes_of_records_in_crowded_rows) {
+  Random random(12);
+  for (int k = 0; k < 60; ++k) {  // {8 bytes, 2 bytes, 4 bytes} with padding, in another order
+    const std::int64_t pitch = random.chance(0.5) ? 4096 : 8192;
+    const std::int64_t rows = random.between(1, 90);
+    const std::int64_t record = random.between(14, 30);
+    const std::int64_t columns = random.between(1, pitch / record);
+    const std::int64_t sources[] = {0, 8, 10};
+    const std::int64_t targets[] = {6, 0, 2};
+    const std::int64_t bytes[] = {8, 2, 4};
+    std::vector<LoopNest> nests;
+    for (int f = 0; f < 3; ++f) {
+      nests.push_back(nest_of(bytes[f], {{rows, pitch, 14}, {columns, record, rows * 14}}));
+      nests.back().source_offset = sources[f];
+      nests.back().target_offset = targets[f];
+    }
+    check_copy(random, nests, random.chance(0.7));
   }
 }
 
@@ -298,7 +435,7 @@ TEST(kernels_of_every_instruction_set) {
   for (const char* name : {"scalar", "sse2", "avx2", "avx512"}) {
     const host::Kernels* set = host::kernels_named(name);
     if (set == nullptr) continue;
-    for (std::int64_t bytes : {1, 2, 4, 8, 16, 5}) {
+    for (std::int64_t bytes : {1, 2, 3, 4, 8, 16, 5}) {
       for (int k = 0; k < 200; ++k) {
         const std::int64_t rows = random.between(1, random.chance(0.2) ? 100 : 20);
         const std::int64_t columns = random.between(1, random.chance(0.2) ? 100 : 20);
@@ -310,10 +447,7 @@ TEST(kernels_of_every_instruction_set) {
         const LoopNest nest =
             nest_of(bytes, {{rows, source_pitch, bytes}, {columns, bytes, target_pitch}});
         copy_slowly(nest, source.data() + 3, expected.data() + 7, 2);
-        const host::Grid grid{
-            bytes, source.data() + 3, target.data() + 7, rows, source_pitch, bytes, columns,
-            bytes, target_pitch};
-        host::select_kernel(*set, grid)(grid);
+        copy_grid(*set, nest, source.data() + 3, target.data() + 7);
         EXPECT(target == expected);
         std::fill(target.begin(), target.end(), guard);
         const auto run = static_cast<std::size_t>(random.below(std::ssize(target) - 8));

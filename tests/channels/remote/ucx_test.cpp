@@ -272,7 +272,9 @@ TEST(ucx_has_no_tcp_whatever_its_environment_says) {
           (*peer)->open((*registration)->key(), reinterpret_cast<std::uint64_t>(data.data()));
       REQUIRE(memory.ok());
       const LoopNest all = run_of(100'000);
-      EXPECT((*memory)->move({{&all, 1}, back.data(), Operation::read}, [] { return false; }).ok());
+      EXPECT((*memory)
+                 ->move({{&all, 1}, {}, back.data(), Operation::read}, [] { return false; })
+                 .ok());
       EXPECT(back == data);
       EXPECT_EQ(tcp_sockets(), sockets);
     }
@@ -317,11 +319,12 @@ TEST(ucx_stops_a_copy_between_its_parts) {
   REQUIRE(memory.ok());
   const LoopNest all = run_of(64 << 20);
   int asked = 0;
-  const Status status =
-      (*memory)->move({{&all, 1}, back.data(), Operation::write}, [&asked] { return ++asked > 3; });
+  const Status status = (*memory)->move({{&all, 1}, {}, back.data(), Operation::write},
+                                        [&asked] { return ++asked > 3; });
   REQUIRE(!status);
   EXPECT(status.error().code == ErrorCode::cancelled);
-  EXPECT((*memory)->move({{&all, 1}, back.data(), Operation::write}, [] { return false; }).ok());
+  EXPECT(
+      (*memory)->move({{&all, 1}, {}, back.data(), Operation::write}, [] { return false; }).ok());
 }
 
 /// RDMA that was requested works, or an error says why it does not.

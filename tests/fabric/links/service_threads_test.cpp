@@ -315,7 +315,7 @@ TEST(a_command_that_ends_on_another_thread_is_carried_out_once) {
   const auto queue = std::make_shared<FinishedQueue>();
   Requester::Options options;
   options.segment = segment;
-  options.copy = slow_copy;
+  options.copy = slow_copier;
   options.publish = [&](int, std::size_t, const SlotBytes&) { seat.ring(); };
   Requester requester(std::move(options));
   std::array<Finished, 1> finished;

@@ -179,7 +179,7 @@ struct Served {
     SlotServer::Options options;
     options.segment = segment;
     options.exports = exports;
-    options.copy = slow_copy;
+    options.copy = slow_copier;
     options.network = network;
     options.answered = [this](int, const SlotBytes& bytes) { answers.push_back(bytes); };
     server = std::make_shared<SlotServer>(std::move(options));
@@ -270,7 +270,7 @@ TEST(an_answer_brings_what_was_asked_for) {
   Requester::Options options;
   options.segment = segment;
   options.peer = "a peer";
-  options.copy = slow_copy;
+  options.copy = slow_copier;
   options.publish = [](int, std::size_t, const SlotBytes&) {};
   options.keep_bulk = [] {};
   Requester requester(std::move(options));

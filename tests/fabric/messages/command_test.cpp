@@ -33,7 +33,7 @@ struct Forged {
     std::vector<std::byte> memory(command_bytes_max);
     header.word_count = static_cast<std::uint32_t>(words.size());
     std::memcpy(memory.data(), &header, sizeof header);
-    std::memcpy(memory.data() + sizeof header, words.data(), words.size() * 8);
+    if (!words.empty()) std::memcpy(memory.data() + sizeof header, words.data(), words.size() * 8);
     std::vector<std::int64_t> scratch;
     Command command;
     command.header = read_header(memory.data());
@@ -77,6 +77,58 @@ TEST(command_comes_back_as_it_was_written) {
               write ? -512 : 32);
     EXPECT_EQ(write ? second.loops[1].source_stride : second.loops[1].target_stride, 32);
   }
+}
+
+TEST(runs_come_back_as_they_were_written) {
+  const std::vector<Run> runs{{16, 4096, 100}, {900, 8, 1}, {0, 5000, 28}};
+  for (const Operation operation : {Operation::write, Operation::read}) {
+    CommandWriter writer(slot_bytes);
+    std::vector<Run> local;
+    for (const Run& run : runs) local.push_back(writer.add(run, operation));
+    std::vector<std::byte> memory(command_bytes_max);
+    CommandHeader header;
+    header.operation = static_cast<std::uint32_t>(operation);
+    writer.write(header, memory.data());
+    Command command;
+    command.header = read_header(memory.data());
+    std::vector<std::int64_t> scratch;
+    REQUIRE(read_nests(memory.data(), slot_bytes, 1 << 20, scratch, command).ok());
+    REQUIRE(command.runs.size() == runs.size() && command.nests.empty());
+    const bool write = operation == Operation::write;
+    std::int64_t packed = 0;
+    for (std::size_t k = 0; k < runs.size(); ++k) {
+      const Run& mine = local[k];
+      const Run& theirs = command.runs[k];
+      EXPECT_EQ(write ? mine.source_offset : theirs.source_offset, runs[k].source_offset);
+      EXPECT_EQ(write ? theirs.target_offset : mine.target_offset, runs[k].target_offset);
+      EXPECT_EQ(write ? mine.target_offset : mine.source_offset, packed);
+      EXPECT_EQ(write ? theirs.source_offset : theirs.target_offset, packed);
+      EXPECT(mine.bytes == runs[k].bytes && theirs.bytes == runs[k].bytes);
+      packed += runs[k].bytes;
+    }
+  }
+}
+
+TEST(forged_runs_are_refused) {
+  const auto forged_runs = [](std::vector<std::int64_t> words, std::int64_t bytes) {
+    Forged one;
+    one.header.nest_count = 0;
+    one.header.bytes = bytes;
+    one.words = std::move(words);
+    return one.read(4096);
+  };
+  EXPECT(forged_runs({0, 8}, 8).ok());
+  EXPECT(forged_runs({4088, 8, 0, 4096}, 4104).ok());
+  EXPECT(!forged_runs({}, 0).ok());
+  EXPECT(!forged_runs({0, 8, 16}, 8).ok());      // half a run
+  EXPECT(!forged_runs({4089, 8}, 8).ok());       // beyond the end
+  EXPECT(!forged_runs({-1, 8}, 8).ok());         // before the start
+  EXPECT(!forged_runs({0, 0}, 0).ok());          // no bytes
+  EXPECT(!forged_runs({0, -8, 0, 16}, 8).ok());  // fewer than none
+  EXPECT(!forged_runs({big, 8}, 8).ok());        // the offset overflows
+  EXPECT(!forged_runs({0, big}, big).ok());      // more than a slot
+  EXPECT(!forged_runs({0, 8}, 9).ok());          // `bytes` differs
+  EXPECT(!forged_runs({0, slot_bytes, 0, 1}, slot_bytes + 1).ok());
 }
 
 TEST(command_writer_stops_at_the_slot_and_at_its_words) {
@@ -139,7 +191,7 @@ TEST(forged_headers_are_refused) {
   std::vector<std::byte> memory(command_bytes_max);
   std::memcpy(memory.data(), &header, sizeof header);
   std::vector<std::int64_t> scratch;
-  Command command{header, {}};
+  Command command{header, {}, {}};
   EXPECT(!read_nests(memory.data(), slot_bytes, 4096, scratch, command).ok());
 }
 
@@ -167,6 +219,6 @@ TEST(forged_counts_are_refused) {
     std::memcpy(memory.data() + sizeof header + 8 * k, &one, 8);
   }
   std::vector<std::int64_t> scratch;
-  Command command{header, {}};
+  Command command{header, {}, {}};
   EXPECT(!read_nests(memory.data(), slot_bytes, 4096, scratch, command).ok());
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fabric/helpers.hpp"
+#include "fabric/messages/runs.hpp"
 
 using namespace tranship;
 using namespace tranship::fabric;
@@ -104,4 +105,51 @@ TEST(pieces_of_a_transpose_have_long_runs_on_both_sides) {
   EXPECT_EQ(cursor.piece().bytes(), 256 * 1024);
   EXPECT(cursor.piece().loops[0].extent * 4 >= 1024);
   EXPECT(cursor.piece().loops[1].extent * 4 >= 1024);
+}
+
+TEST(a_list_goes_run_by_run_in_pieces_of_any_size) {
+  std::mt19937 random(11);
+  const auto below = [&](std::int64_t end) { return static_cast<std::int64_t>(random()) % end; };
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<std::vector<IndexedEntry>> entries(1 + random() % 3);
+    std::vector<IndexedNest> lists;
+    for (auto& list : entries) {
+      LoopNest element;
+      element.element_bytes = 1 + below(9);
+      element.source_offset = below(50);
+      const bool touch = random() % 2 == 0;
+      const std::int64_t step = touch ? element.element_bytes : element.element_bytes + below(3);
+      for (std::size_t k = random() % 5; k > 0; --k) {
+        list.push_back({below(90), below(90), 1 + below(6)});
+      }
+      lists.push_back({element, step, touch ? step : step + below(2), true, list});
+    }
+    std::vector<LoopNest> expected;
+    expand(lists, expected);
+    RunCursor cursor(lists);
+    std::vector<Run> taken;
+    while (!cursor.finished()) {
+      const std::int64_t most = 1 + below(20);
+      taken.push_back(cursor.take(most));
+      EXPECT(taken.back().bytes >= 1 && taken.back().bytes <= most);
+    }
+    // The same bytes in the same order.
+    std::vector<std::pair<std::int64_t, std::int64_t>> bytes;
+    for (const Run& run : taken) {
+      for (std::int64_t k = 0; k < run.bytes; ++k) {
+        bytes.emplace_back(run.source_offset + k, run.target_offset + k);
+      }
+    }
+    std::size_t at = 0;
+    for (const LoopNest& nest : expected) {
+      (void)for_each_run(nest, [&](const Run& run) {
+        for (std::int64_t k = 0; k < run.bytes; ++k, ++at) {
+          EXPECT(at < bytes.size() &&
+                 bytes[at] == std::pair(run.source_offset + k, run.target_offset + k));
+        }
+        return true;
+      });
+    }
+    EXPECT_EQ(at, bytes.size());
+  }
 }

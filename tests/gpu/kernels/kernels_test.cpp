@@ -16,39 +16,6 @@
 namespace tranship::gpu {
 namespace {
 
-/// Nests that are moved by one call, and how many bytes after a multiple of 256 both ends begin.
-struct GroupCase {
-  std::vector<LoopNest> nests;
-  std::int64_t source_shift = 0;
-  std::int64_t target_shift = 0;
-};
-
-/// Returns whether the kernels move what naive walks of all nests move, and touch nothing else.
-bool moves_as_walked(const GroupCase& test, Random& random, std::vector<KernelPlan>& plans,
-                     const KernelTuning& tuning = {}) {
-  std::int64_t source_bytes = 0, target_bytes = 0;
-  for (const LoopNest& nest : test.nests) {
-    source_bytes = std::max(source_bytes, reach(nest, true));
-    target_bytes = std::max(target_bytes, reach(nest, false) + 2 * guard_bytes);
-  }
-  Memory source(source_bytes, test.source_shift);
-  Memory target(target_bytes, test.target_shift);
-  Memory expected(target_bytes, test.target_shift);
-  for (std::int64_t i = 0; i < source_bytes; ++i) source.data()[i] = std::byte(random.next());
-  for (const LoopNest& nest : test.nests) {
-    walk(nest, [&](std::int64_t from, std::int64_t to) {
-      std::memcpy(expected.data() + guard_bytes + to, source.data() + from,
-                  static_cast<std::size_t>(nest.element_bytes));
-    });
-  }
-  plans.clear();
-  plan_kernels(test.nests, source.data(), target.data() + guard_bytes, plans, tuning);
-  for (const KernelPlan& plan : plans) {
-    run_on_host(plan, source.data(), target.data() + guard_bytes);
-  }
-  return target.equals(expected, target_bytes);
-}
-
 /// Returns whether the kernels move what a naive walk moves, and touch nothing else.
 bool moves_as_walked(const Case& test, Random& random, KernelKind* kind = nullptr,
                      const KernelTuning& tuning = {}) {
@@ -73,7 +40,7 @@ bool moves_as_walked(const Case& test, Random& random, KernelKind* kind = nullpt
 }
 
 TEST(random_nests_move_as_walked) {
-  int kinds[5] = {};
+  int kinds[6] = {};
   for (std::uint64_t seed = 0; seed < 6000; ++seed) {
     Random random(seed);
     const Case test = random_case(random);
@@ -294,6 +261,83 @@ TEST(misaligned_transposes_move_as_walked) {
   }
   std::printf("%d transposes in rows with margins\n", misaligned);
   EXPECT(misaligned > 150);
+}
+
+/// Returns a nest between two arrays whose dimensions lie in random orders, parts of larger arrays
+/// with steps and reversed dimensions included.
+Case random_transpose(Random& random) {
+  Case test;
+  static constexpr std::int64_t sizes[] = {1, 2, 4, 8, 16, 1, 2, 4, 8, 3, 6, 12, 9, 20};
+  test.nest.element_bytes = sizes[random.below(std::size(sizes))];
+  const auto rank = static_cast<std::size_t>(random.between(2, 5));
+  const std::int64_t longest = rank == 2 ? 400 : rank == 3 ? 60 : rank == 4 ? 20 : 9;
+  std::vector<Loop> loops(rank);
+  for (Loop& loop : loops) loop.extent = random.between(2, random.chance(0.3) ? 9 : longest);
+  const auto lay_out = [&](std::int64_t Loop::*stride, std::int64_t& offset, bool reverses) {
+    for (std::size_t k = rank - 1; k > 0; --k) {
+      std::swap(loops[k], loops[static_cast<std::size_t>(random.below(std::int64_t(k) + 1))]);
+    }
+    std::int64_t bytes = test.nest.element_bytes;
+    for (Loop& loop : loops) {
+      const std::int64_t step = random.chance(0.1) ? 2 : 1;
+      loop.*stride = bytes * step;
+      bytes *= loop.extent * step + (random.chance(0.2) ? random.below(5) : 0);
+      if (!reverses || !random.chance(0.1)) continue;
+      offset += (loop.extent - 1) * loop.*stride;
+      loop.*stride = -(loop.*stride);
+    }
+  };
+  lay_out(&Loop::source_stride, test.nest.source_offset, true);
+  lay_out(&Loop::target_stride, test.nest.target_offset, random.chance(0.3));
+  for (const Loop& loop : loops)
+    add(test.nest, loop.extent, loop.source_stride, loop.target_stride);
+  test.source_shift = random.chance(0.5) ? random.below(33) : 0;
+  test.target_shift = random.chance(0.5) ? random.below(33) : 0;
+  return test;
+}
+
+/// Tiles of many sizes, so that runs are cut, whole or joined, and margins and edges occur.
+TEST(tiles_of_any_shape_move_as_walked) {
+  int kinds[3] = {}, margins = 0, several = 0;
+  Memory ends(64, 0);
+  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+    Random random(seed + 180'000);
+    const Case test = random_transpose(random);
+    const KernelTuning tuning{.tiles = 2,
+                              .tile_bytes = std::int64_t{1024} << random.below(6),
+                              .tile_target_bytes = random.chance(0.5) ? 0 : 32 << random.below(5),
+                              .tile_source_bytes = std::int64_t{16} << random.below(6)};
+    EXPECT_EQ(moves_as_walked(test, random, nullptr, tuning) ? seed : ~seed, seed);
+    std::vector<KernelPlan> plans;
+    plan_kernels(test.nest, ends.data() + test.source_shift, ends.data() + test.target_shift, plans,
+                 tuning);
+    if (plans[0].kind != KernelKind::tile) continue;
+    const TilePlan& tile = plans[0].tile;
+    ++kinds[static_cast<int>(tile.kind)];
+    margins += tile.margin > 0 ? 1 : 0;
+    several += tile.rank_p > 1 || tile.rank_q > 1 ? 1 : 0;
+  }
+  for (const int count : kinds) EXPECT(count > 100);
+  EXPECT(margins > 100);
+  EXPECT(several > 100);
+}
+
+/// Tiles count along their runs in 31 bits; longer runs are carried by other kernels.
+TEST(runs_that_are_too_long_to_count_go_in_no_tile) {
+  Memory ends(64, 0);
+  for (const std::int64_t bytes : {1, 12, 64}) {
+    for (const bool long_target : {true, false}) {
+      const std::int64_t count = (std::int64_t{3} << 30) / bytes + 1;
+      const std::int64_t x = long_target ? count : 3, y = long_target ? 3 : count;
+      Case test;
+      test.nest.element_bytes = bytes;
+      add(test.nest, x, bytes * y, bytes);
+      add(test.nest, y, bytes, bytes * x);
+      std::vector<KernelPlan> plans;
+      plan_kernels(test.nest, ends.data(), ends.data(), plans, {.tiles = 2});
+      for (const KernelPlan& plan : plans) EXPECT(plan.kind != KernelKind::tile);
+    }
+  }
 }
 
 TEST(nests_of_more_loops_than_a_kernel_walks_become_several_plans) {

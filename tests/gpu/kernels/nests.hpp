@@ -11,6 +11,8 @@
 
 #include "base/random.hpp"
 #include "data/loop_nest.hpp"
+#include "gpu/kernels/kernel_plan.hpp"
+#include "gpu/kernels/launch.hpp"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
@@ -135,6 +137,39 @@ inline Case random_case(Random& random) {
   if (random.chance(0.3)) test.source_shift = random.below(32);
   if (random.chance(0.3)) test.target_shift = random.below(32);
   return test;
+}
+
+/// Nests that are moved by one call, and how many bytes after a multiple of 256 both ends begin.
+struct GroupCase {
+  std::vector<LoopNest> nests;
+  std::int64_t source_shift = 0;
+  std::int64_t target_shift = 0;
+};
+
+/// Returns whether the kernels move what naive walks of all nests move, and touch nothing else.
+inline bool moves_as_walked(const GroupCase& test, Random& random, std::vector<KernelPlan>& plans,
+                            const KernelTuning& tuning = {}) {
+  std::int64_t source_bytes = 0, target_bytes = 0;
+  for (const LoopNest& nest : test.nests) {
+    source_bytes = std::max(source_bytes, reach(nest, true));
+    target_bytes = std::max(target_bytes, reach(nest, false) + 2 * guard_bytes);
+  }
+  Memory source(source_bytes, test.source_shift);
+  Memory target(target_bytes, test.target_shift);
+  Memory expected(target_bytes, test.target_shift);
+  for (std::int64_t i = 0; i < source_bytes; ++i) source.data()[i] = std::byte(random.next());
+  for (const LoopNest& nest : test.nests) {
+    walk(nest, [&](std::int64_t from, std::int64_t to) {
+      std::memcpy(expected.data() + guard_bytes + to, source.data() + from,
+                  static_cast<std::size_t>(nest.element_bytes));
+    });
+  }
+  plans.clear();
+  plan_kernels(test.nests, source.data(), target.data() + guard_bytes, plans, tuning);
+  for (const KernelPlan& plan : plans) {
+    run_on_host(plan, source.data(), target.data() + guard_bytes);
+  }
+  return target.equals(expected, target_bytes);
 }
 
 }  // namespace tranship::gpu

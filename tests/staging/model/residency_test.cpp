@@ -328,9 +328,9 @@ struct SmallMachine {
     made.memory_bytes = 64 * slot;
     made.segment_bytes = 2 * slot;
     made.make_segment = [](std::int64_t) { return Status{}; };
-    made.take_pages = [this](int segment) -> Status {
+    made.take_pages = [this](const Range& part) -> Status {
       if (std::ssize(taken) >= pages) return Error{ErrorCode::out_of_memory, "no pages"};
-      taken.push_back(segment);
+      taken.push_back(part.segment);
       return {};
     };
     return made;
@@ -381,4 +381,68 @@ TEST(what_was_taken_before_serves_when_the_system_has_no_more) {
   places.drop(1);
   REQUIRE(place(places, 3));
   EXPECT_EQ(places.range(3).segment, 0);
+}
+
+TEST(objects_take_stock_that_is_ready_first) {
+  SmallMachine machine{0};  // whoever needs pages before their turn gets none
+  Residency& places = machine.places;
+  REQUIRE(places.add_stock(64 * slot).ok());
+  EXPECT_EQ(places.memory_bytes_used(), 0);
+  EXPECT(places.could_hold(64 * slot));
+  const auto part = places.claim_stock(8 * slot);
+  REQUIRE(part.has_value());
+  EXPECT(places.is_growing());
+  EXPECT_EQ(part->bytes, 8 * slot);
+  (void)places.take_freed();
+  places.return_stock(*part, true);
+  EXPECT(places.take_freed());
+  EXPECT(places.empty() && !places.is_growing());
+  for (std::uint64_t object = 1; object <= 8; ++object) {
+    const auto placed = places.place(object, slot);
+    REQUIRE(placed.ok() && *placed);
+    EXPECT(places.has_pages(object));
+  }
+  EXPECT_EQ(places.memory_bytes_used(), 8 * slot);
+  EXPECT(machine.taken.empty());
+  const auto refused = places.place(9, slot);
+  EXPECT(!refused.ok() && refused.error().code == ErrorCode::out_of_memory);
+  EXPECT_EQ(places.memory_bytes_used(), 8 * slot);
+}
+
+TEST(stock_that_is_needed_before_its_turn_is_taken_by_who_needs_it) {
+  SmallMachine machine{2};
+  Residency& places = machine.places;
+  REQUIRE(places.add_stock(64 * slot).ok());
+  const auto claimed = places.claim_stock(16 * slot);
+  REQUIRE(claimed.has_value());
+  const auto placed = places.place(1, 40 * slot);  // beside what another thread takes
+  REQUIRE(placed.ok() && *placed);
+  const Range taken = places.range(1);
+  EXPECT(taken.offset >= claimed->offset + claimed->bytes ||
+         taken.offset + taken.bytes <= claimed->offset);
+  const auto waits = places.place(2, 16 * slot);  // 8 slots are left, and 16 are being taken
+  REQUIRE(waits.ok());
+  EXPECT(!*waits);
+  places.return_stock(*claimed, true);
+  const auto fits = places.place(2, 16 * slot);
+  REQUIRE(fits.ok() && *fits);
+  EXPECT_EQ(places.memory_bytes_used(), 56 * slot);
+  EXPECT_EQ(std::ssize(machine.taken), 2);
+}
+
+TEST(stock_without_pages_is_offered_again) {
+  SmallMachine machine{0};
+  Residency& places = machine.places;
+  REQUIRE(places.add_stock(4 * slot).ok());
+  const auto claimed = places.claim_stock(64 * slot);
+  REQUIRE(claimed.has_value());
+  EXPECT_EQ(claimed->bytes, 4 * slot);
+  EXPECT(!places.claim_stock(slot));
+  places.return_stock(*claimed, false);
+  EXPECT(places.take_freed());
+  EXPECT(places.empty());
+  machine.pages = 1;
+  const auto placed = places.place(1, 4 * slot);
+  REQUIRE(placed.ok() && *placed);
+  EXPECT(!places.claim_stock(slot));
 }

@@ -160,6 +160,25 @@ TEST(the_oldest_versions_make_room_if_the_store_is_told_so) {
   EXPECT_EQ(ten.objects.size(), 1U);
 }
 
+TEST(no_version_goes_while_memory_is_being_allocated) {
+  ObjectStore::Options options = options_of(4096);
+  options.full = Full::discard_oldest;
+  ObjectStore store(options);
+  REQUIRE(store.add_stock(4096).ok());
+  put(store, put_of(1, 0, 256));  // takes half of it before its turn
+  const auto claimed = store.claim_stock(4096);
+  REQUIRE(claimed.has_value());
+  EXPECT(std::holds_alternative<Waiting>(*store.begin(writer, put_of(2, 0, 256))));
+  EXPECT_EQ(got(store, get_of(VersionChoice::exact, 1, 0, 256)).version, 1);
+  (void)store.take_changes();
+  store.return_stock(*claimed, true);
+  EXPECT(!store.take_changes().empty());  // who waits asks again
+  put(store, put_of(2, 0, 256));
+  EXPECT_EQ(got(store, get_of(VersionChoice::exact, 1, 0, 256)).version, 1);
+  put(store, put_of(3, 0, 256));  // 1 is being read
+  EXPECT(!store.get(reader, get_of(VersionChoice::exact, 2, 0, 256)).ok());
+}
+
 TEST(a_machine_without_memory_says_so_and_what_is_there_stays) {
   ObjectStore::Options options = options_of(1 << 20);
   bool none = false;
@@ -648,7 +667,7 @@ TEST(a_put_costs_the_logarithm_of_the_objects) {
 TEST(an_object_is_whole_only_after_its_pages_were_taken) {
   ObjectStore::Options options = options_of(4096);
   int pages = 0;
-  options.take_pages = [&](int) {
+  options.take_pages = [&](const Range&) {
     return pages > 0 ? Status{} : Status(Error{ErrorCode::out_of_memory, "the machine is full"});
   };
   ObjectStore store(options);

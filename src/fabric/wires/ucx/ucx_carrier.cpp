@@ -358,16 +358,13 @@ Status UcxMemory::move(const BulkCarrier::Movement& movement, const std::functio
   const bool write = movement.operation == Operation::write;
   Flights flights(*peer_);
   Status status;
-  for (const LoopNest& nest : movement.nests) {
-    if (!status) break;
-    (void)for_each_run(nest, [&](std::int64_t source, std::int64_t target) {
-      const std::int64_t there = write ? target : source;
-      status = move_run(flights, movement.local + (write ? source : target),
-                        address_ + static_cast<std::uint64_t>(there), nest.element_bytes,
-                        movement.operation, stop);
-      return static_cast<bool>(status);
-    });
-  }
+  (void)for_each_run(movement.nests, movement.lists, [&](const Run& run) {
+    const std::int64_t here = write ? run.source_offset : run.target_offset;
+    const std::int64_t there = write ? run.target_offset : run.source_offset;
+    status = move_run(flights, movement.local + here, address_ + static_cast<std::uint64_t>(there),
+                      run.bytes, movement.operation, stop);
+    return static_cast<bool>(status);
+  });
   const auto failed = [](const Status& one) {
     return !one && one.error().code != ErrorCode::cancelled;
   };

@@ -1,0 +1,193 @@
+"""Conversions of random shapes on the CPU, beside memcpy and NumPy."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tranship.engine import Engine
+
+from .harness import (
+    Array,
+    Bench,
+    Bytes,
+    Variant,
+    check_options,
+    random_bytes,
+    same,
+    spoil,
+)
+from .host import engine_run, memcpy_run, numpy_variant
+from .random_shapes import CLASSES, RandomShape, Type, random_shapes
+
+__all__ = ["shapes"]
+
+PAGE_BYTES = 4096
+WORST_COUNT = 20
+
+QUANTILES = {"least": 0.0, "tenth": 0.1, "median": 0.5}
+"""Names of the reported quantiles of the ratios over memcpy."""
+
+
+@dataclass
+class Options:
+    """Options of the benchmark.
+
+    Attributes:
+        seed: Seed of the shapes.
+        cases: Number of shapes; None: 50, or six in small size.
+        sizes: Sizes in MiB, which take turns; None: 64, or 1 in small size.
+    """
+
+    seed: int = 1
+    cases: int | None = None
+    sizes: tuple[int, ...] | None = None
+
+
+@dataclass
+class Outcome:
+    """Speeds of one case, as multiples of memcpy's and of NumPy's."""
+
+    shape: RandomShape
+    seconds: float
+    over_memcpy: float
+    over_numpy: float
+
+
+class Space:
+    """Memory for the ends of one case after another, allocated once, at the start of a page."""
+
+    def __init__(self, cases: Iterable[RandomShape]) -> None:
+        source = target = 0
+        for case in cases:
+            view, plain = sizes_of(case)
+            source = max(source, plain if case.scatters else view, case.payload_bytes)
+            target = max(target, view if case.scatters else plain, case.payload_bytes)
+        self.source = page_aligned(random_bytes(source + PAGE_BYTES))
+        self.target = page_aligned(np.zeros(target + PAGE_BYTES, np.uint8))
+
+
+def page_aligned(memory: Bytes) -> Bytes:
+    """Returns the bytes from the first page boundary on."""
+    return memory[-memory.ctypes.data % PAGE_BYTES :]
+
+
+def sizes_of(case: RandomShape) -> tuple[int, int]:
+    """Returns the bytes of the view's memory and of the plain array's, with their offsets."""
+    return case.view_offset + case.base_bytes, case.plain_offset + case.plain_bytes
+
+
+def array_in(memory: Bytes, offset: int, kind: Type, extents: tuple[int, ...]) -> Array:
+    """Returns a C-contiguous array in bytes from `offset` on."""
+    return np.ndarray(extents, kind, memory.data, offset)
+
+
+def shapes(bench: Bench) -> None:
+    """Measures random shapes, reports their quantiles, and prints a table of them."""
+    check_options(bench.options, Options)
+    options = Options(**bench.options)
+    count = options.cases or bench.pick(50, 6)
+    sizes = options.sizes or (bench.pick(64, 1),)
+    bench.conditions = {"seed": options.seed, "size_mib": list(sizes)}
+    cases = list(random_shapes(options.seed, count, sizes))
+    space = Space(cases)
+    with Engine() as engine:
+        outcomes = [convert(bench, engine, space, case) for case in cases]
+    report(bench, outcomes)
+
+
+def convert(bench: Bench, engine: Engine, space: Space, case: RandomShape) -> Outcome:
+    """Measures one case."""
+    view_bytes, plain_bytes = sizes_of(case)
+    view_memory, plain_memory = space.source[:view_bytes], space.target[:plain_bytes]
+    if case.scatters:
+        view_memory, plain_memory = space.target[:view_bytes], space.source[:plain_bytes]
+    view = case.view(array_in(view_memory, case.view_offset, case.view_type, case.base))
+    plain = array_in(plain_memory, case.plain_offset, case.plain_type, case.shape)
+    source, target = (plain, view) if case.scatters else (view, plain)
+    raw_target = view_memory if case.scatters else plain_memory
+    pairs = [(target[name], source[name]) for name in case.field_names] or [(target, source)]
+
+    def assign() -> None:
+        for to, of in pairs:
+            np.copyto(to, of)
+
+    spoil(raw_target)
+    assign()
+    expected = raw_target.copy()
+    raw = space.source[: case.payload_bytes], space.target[: case.payload_bytes]
+    variants = [
+        Variant(
+            "tranship",
+            engine_run(engine, source, target),
+            lambda: same(raw_target, expected),
+            lambda: spoil(raw_target),
+            {"timed": "core", "threads": engine.threads, **conditions_of(case)},
+        ),
+        Variant(
+            "memcpy",
+            memcpy_run(*raw),
+            lambda: same(raw[1], raw[0]),
+            lambda: spoil(raw[1]),
+            {"timed": "libc", "threads": 1},
+        ),
+        numpy_variant(assign, raw_target, expected),
+    ]
+    medians = bench.measure(
+        case.name,
+        variants,
+        case.payload_bytes,
+        repetitions=bench.pick(5, 1),
+        baseline="memcpy",
+    )
+    seconds = medians["tranship"]
+    return Outcome(case, seconds, medians["memcpy"] / seconds, medians["numpy"] / seconds)
+
+
+def conditions_of(case: RandomShape) -> dict[str, object]:
+    """Returns the class and the shape, for a result line."""
+    return {
+        "class": case.kind,
+        "shape": list(case.shape),
+        "element_bytes": case.view_type.itemsize,
+        "fields": len(case.field_names),
+        "scatters": case.scatters,
+    }
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Returns the value that a share of the others is below: the nearest rank, rounded down."""
+    return sorted(values)[math.floor(share * (len(values) - 1))]
+
+
+def report(bench: Bench, outcomes: list[Outcome]) -> None:
+    """Reports the quantiles of all cases and of each class, and prints a table on stderr."""
+    table = [f"{'ratio over memcpy':20} {'cases':>6} " + " ".join(f"{n:>7}" for n in QUANTILES)]
+    table[0] += "  slower than NumPy"
+    for kind in ("all", *CLASSES):
+        some = [one for one in outcomes if kind in ("all", one.shape.kind)]
+        if not some:
+            continue
+        ratios = [one.over_memcpy for one in some]
+        slower = sum(one.over_numpy < 1 for one in some)
+        row = f"{kind:20} {len(some):6} "
+        total = sum(one.shape.payload_bytes for one in some)
+        seconds = [sum(one.seconds for one in some)]
+        for name, share in QUANTILES.items():
+            value = quantile(ratios, share)
+            row += f" {value:7.2f}"
+            conditions = {"cases": len(some), "statistic": name, "slower_than_numpy": slower}
+            bench.emit(f"{name} of {kind}", "tranship", total, seconds, "memcpy", value, conditions)
+        table.append(f"{row}  {slower:17}")
+    table.append(f"the worst {WORST_COUNT}: over memcpy, over NumPy, case")
+    worst = sorted(outcomes, key=lambda one: one.over_memcpy)[:WORST_COUNT]
+    table += [f"{one.over_memcpy:6.2f} {one.over_numpy:6.2f}  {one.shape.name}" for one in worst]
+    slow = [one for one in outcomes if one.over_numpy < 1 and one not in worst]
+    if slow:
+        table.append("others that are slower than NumPy")
+        table += [f"{one.over_memcpy:6.2f} {one.over_numpy:6.2f}  {one.shape.name}" for one in slow]
+    print("\n".join(table), file=sys.stderr)

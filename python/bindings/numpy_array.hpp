@@ -1,0 +1,29 @@
+// The fields of NumPy arrays, read without a call of NumPy.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace tranship::python {
+
+namespace nb = nanobind;
+
+/// The beginning of a NumPy array, which NumPy's binary interface fixes (PyArrayObject_fields).
+/// Reading it costs a fraction of the buffer protocol, which describes the type as text.
+struct NumpyArray {
+  PyObject head;
+  char* data;
+  int rank;
+  const Py_ssize_t* shape;
+  const Py_ssize_t* strides;
+  PyObject* base;
+  PyObject* type;  ///< the dtype, which is never changed
+  int flags;
+
+  bool writable() const { return (flags & 0x0400) != 0; }
+};
+
+/// Returns the fields of an array of exactly NumPy's type; null for any other object, and if this
+/// NumPy keeps its fields elsewhere.
+const NumpyArray* plain_numpy(nb::handle object);
+
+}  // namespace tranship::python

@@ -1,0 +1,221 @@
+#include "engine/check_pieces.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tranship {
+namespace {
+
+using List = std::span<const std::int64_t>;
+
+Error outside(const PieceLists& pieces, const PieceBlocks& blocks) {
+  const auto named = [&](std::size_t k, List offsets, std::int64_t bytes, const char* side) {
+    return "piece " + std::to_string(k) + ", " + std::to_string(pieces.lengths[k]) +
+           " bytes at offset " + std::to_string(offsets[k]) + ", lies outside the " + side +
+           ", which has " + std::to_string(bytes) + " bytes";
+  };
+  const auto lies_outside = [&](std::size_t k, List offsets, std::int64_t bytes) {
+    return offsets[k] < 0 || offsets[k] > bytes - pieces.lengths[k];
+  };
+  for (std::size_t k = 0; k < pieces.lengths.size(); ++k) {
+    if (pieces.lengths[k] < 0) {
+      return {ErrorCode::invalid_argument,
+              "piece " + std::to_string(k) + " has a length of " +
+                  std::to_string(pieces.lengths[k]) + " bytes",
+              "give 0 or more"};
+    }
+    if (lies_outside(k, pieces.source_offsets, blocks.source_bytes)) {
+      return {ErrorCode::out_of_range,
+              named(k, pieces.source_offsets, blocks.source_bytes, "source")};
+    }
+    if (lies_outside(k, pieces.target_offsets, blocks.target_bytes)) {
+      return {ErrorCode::out_of_range,
+              named(k, pieces.target_offsets, blocks.target_bytes, "target")};
+    }
+  }
+  return {ErrorCode::invalid_argument, "a list of pieces changed during the call"};
+}
+
+/// What one look at all pieces finds, without a branch for each of them.
+struct Survey {
+  bool inside = true;      ///< all pieces lie inside their blocks
+  bool ascending = true;   ///< in the target, each begins behind the end of the one before
+  bool equal = true;       ///< all lengths are the same
+  std::int64_t grain = 0;  ///< largest power of two that divides the target's offsets and lengths
+};
+
+Survey survey(const PieceLists& pieces, const PieceBlocks& blocks) {
+  using Word = std::uint64_t;  // its sums wrap; a negative number has the highest bit
+  Word outside = 0;
+  Word backwards = 0;
+  Word differ = 0;
+  Word any = 0;
+  Word end = 0;
+  const auto source_bytes = static_cast<Word>(blocks.source_bytes);
+  const auto target_bytes = static_cast<Word>(blocks.target_bytes);
+  const Word first = pieces.lengths.empty() ? 0 : static_cast<Word>(pieces.lengths[0]);
+  for (std::size_t k = 0; k < pieces.lengths.size(); ++k) {
+    const auto length = static_cast<Word>(pieces.lengths[k]);
+    const auto source = static_cast<Word>(pieces.source_offsets[k]);
+    const auto target = static_cast<Word>(pieces.target_offsets[k]);
+    const Word source_room = source_bytes - length;
+    const Word target_room = target_bytes - length;
+    outside |= length | source | target | source_room | target_room | (source_room - source) |
+               (target_room - target);
+    backwards |= target - end;
+    differ |= length ^ first;
+    any |= target | length;
+    end = target + length;
+  }
+  const Word sign = Word{1} << 63;
+  return {(outside & sign) == 0, (backwards & sign) == 0, differ == 0,
+          static_cast<std::int64_t>(any & (~any + 1))};
+}
+
+/// A set of bytes, of which `grain` neighbours are one bit.
+class ByteSet {
+ public:
+  ByteSet(std::int64_t bytes, std::int64_t grain)
+      : shift_(std::countr_zero(static_cast<std::uint64_t>(grain))),
+        words_(word_of(bytes >> shift_) + 1) {}
+
+  /// Adds a range. Returns whether a byte of it was in the set.
+  bool add(std::int64_t offset, std::int64_t length) {
+    const std::int64_t end = (offset + length) >> shift_;
+    std::uint64_t met = 0;
+    for (std::int64_t bit = offset >> shift_; bit < end;) {
+      const std::int64_t in_word = bit & 63;
+      const std::int64_t count = std::min<std::int64_t>(64 - in_word, end - bit);
+      const std::uint64_t mask = (~std::uint64_t{0} >> (64 - count)) << in_word;
+      std::uint64_t& word = words_[word_of(bit)];
+      met |= word & mask;
+      word |= mask;
+      bit += count;
+    }
+    return met != 0;
+  }
+
+ private:
+  static std::size_t word_of(std::int64_t bit) { return static_cast<std::size_t>(bit >> 6); }
+
+  int shift_;
+  std::vector<std::uint64_t> words_;
+};
+
+/// The numbers of the pieces that have bytes, by their offsets.
+std::vector<std::size_t> sorted(List offsets, List lengths) {
+  std::vector<std::size_t> order;
+  for (std::size_t k = 0; k < lengths.size(); ++k) {
+    if (lengths[k] > 0) order.push_back(k);
+  }
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return offsets[a] < offsets[b]; });
+  return order;
+}
+
+/// Two pieces that have a byte in common, the one that begins first named first.
+using Conflict = std::optional<std::pair<std::size_t, std::size_t>>;
+
+Conflict conflict_of(List offsets, List lengths) {
+  const auto order = sorted(offsets, lengths);
+  for (std::size_t k = 1; k < order.size(); ++k) {
+    const std::size_t before = order[k - 1];
+    if (offsets[before] + lengths[before] > offsets[order[k]]) return {{before, order[k]}};
+  }
+  return std::nullopt;
+}
+
+/// Largest set, in bits for each piece, that is quicker than sorting the pieces.
+constexpr std::int64_t set_bits_most = 1024;
+
+/// Largest number of marks for each piece of one grain.
+constexpr std::int64_t marks_most = 32;
+
+/// Whether pieces of one grain each lie at different places.
+bool all_differ(List offsets, std::int64_t bytes, std::int64_t grain) {
+  const int shift = std::countr_zero(static_cast<std::uint64_t>(grain));
+  std::vector<std::uint8_t> marks(static_cast<std::size_t>((bytes >> shift) + 1));
+  std::uint8_t met = 0;
+  for (const std::int64_t offset : offsets) {
+    std::uint8_t& mark = marks[static_cast<std::size_t>(offset >> shift)];
+    met |= mark;
+    mark = 1;
+  }
+  return met == 0;
+}
+
+Conflict written_twice(const PieceLists& pieces, const Survey& seen, std::int64_t bytes) {
+  const List offsets = pieces.target_offsets;
+  const List lengths = pieces.lengths;
+  if (seen.ascending) return std::nullopt;
+  if (seen.grain > 0 && bytes / seen.grain <= set_bits_most * std::ssize(lengths)) {
+    const bool single = seen.equal && lengths[0] == seen.grain;
+    if (single && bytes / seen.grain <= marks_most * std::ssize(lengths)) {
+      if (all_differ(offsets, bytes, seen.grain)) return std::nullopt;
+    } else {
+      ByteSet written(bytes, seen.grain);
+      bool twice = false;
+      for (std::size_t k = 0; k < lengths.size(); ++k) twice |= written.add(offsets[k], lengths[k]);
+      if (!twice) return std::nullopt;
+    }
+  }
+  return conflict_of(offsets, lengths);
+}
+
+/// A piece that is read and one that is written, which have a byte in common: numbers in the lists.
+/// No byte is written twice.
+Conflict read_and_written(const PieceLists& pieces, std::int64_t distance) {
+  const auto reads = sorted(pieces.source_offsets, pieces.lengths);
+  const auto writes = sorted(pieces.target_offsets, pieces.lengths);
+  std::size_t first = 0;  // the first written piece that may reach into the ones that are read
+  for (const std::size_t read : reads) {
+    const std::int64_t begin = pieces.source_offsets[read];
+    const auto end_of = [&](std::size_t k) {
+      return pieces.target_offsets[writes[k]] + pieces.lengths[writes[k]] + distance;
+    };
+    while (first < writes.size() && end_of(first) <= begin) ++first;
+    if (first == writes.size()) return std::nullopt;
+    const std::size_t written = writes[first];
+    if (pieces.target_offsets[written] + distance < begin + pieces.lengths[read]) {
+      return {{read, written}};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Status check_pieces(const PieceLists& pieces, const PieceBlocks& blocks) {
+  const std::size_t count = pieces.lengths.size();
+  if (pieces.source_offsets.size() != count || pieces.target_offsets.size() != count) {
+    return Error{ErrorCode::invalid_argument,
+                 "there are " + std::to_string(pieces.source_offsets.size()) + " source offsets, " +
+                     std::to_string(pieces.target_offsets.size()) + " target offsets and " +
+                     std::to_string(count) + " lengths",
+                 "give as many of each"};
+  }
+  const Survey seen = survey(pieces, blocks);
+  if (!seen.inside) return outside(pieces, blocks);
+  if (const Conflict twice = written_twice(pieces, seen, blocks.target_bytes)) {
+    return Error{ErrorCode::invalid_argument,
+                 "pieces " + std::to_string(twice->first) + " and " +
+                     std::to_string(twice->second) + " overlap in the target",
+                 "write each byte of the target once"};
+  }
+  const bool apart = !blocks.distance || *blocks.distance >= blocks.source_bytes ||
+                     *blocks.distance <= -blocks.target_bytes;
+  if (apart) return {};
+  if (const Conflict both = read_and_written(pieces, *blocks.distance)) {
+    return Error{ErrorCode::invalid_argument,
+                 "the source of piece " + std::to_string(both->first) +
+                     " overlaps the target of piece " + std::to_string(both->second),
+                 "copy to pieces of their own first"};
+  }
+  return {};
+}
+
+}  // namespace tranship

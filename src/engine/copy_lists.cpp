@@ -1,0 +1,64 @@
+#include "engine/copy_lists.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/copy_all.hpp"
+
+namespace tranship {
+namespace {
+
+/// Entries of one tile, so that channels which need plain nests keep few of them.
+constexpr std::size_t tile_entries_max = 4096;
+/// Fewest slots of a buffer between two hops: one is filled while the other is emptied.
+constexpr int slots_least = 2;
+
+}  // namespace
+
+Result<ListPath> path_of_list(CopyRunner& runner, const PlanQuery& query) {
+  auto plan = runner.planner().plan_of(query);
+  if (!plan) return plan.error();
+  ListPath path{std::move(*plan), false, 0};
+  const std::vector<Hop>& hops = path.plan->hops;
+  if (hops.empty()) return path;  // nothing is to be moved
+  if (hops.size() == 1) {
+    path.one_launch = runner.one_gpu_hop(*path.plan);
+    path.tile_bytes =
+        path.one_launch ? std::numeric_limits<std::int64_t>::max() : path.plan->tile_bytes;
+    return path;
+  }
+  path.tile_bytes = hops[0].target->end_bytes();
+  for (const Hop& hop : std::span(hops).first(hops.size() - 1)) {
+    path.tile_bytes = std::min(path.tile_bytes, hop.target->end_bytes());
+  }
+  return path;
+}
+
+ListPlan plan_list(const ListPath& path, CopyPair ends, const CopyOptions& options,
+                   IndexedCopy& copy) {
+  if (path.one_launch && options.after.empty()) {
+    copy.finish();  // it starts now
+  } else {
+    copy.finish(path.tile_bytes, tile_entries_max);
+  }
+  auto made = std::make_shared<Plan>(*path.plan);
+  made->nests.clear();
+  made->bytes = copy.bytes();
+  made->tile_bytes = 0;  // tiles differ in size
+  made->tiles = copy.tiles();
+  if (made->hops.size() > 1) {
+    made->direct = false;
+    made->slots = std::max(made->slots, slots_least);
+  }
+  return {std::move(made), std::move(ends), {}};
+}
+
+Result<Event> carry_list(CopyRunner& runner, const ListPlan& plan, const CopyOptions& options,
+                         IndexedCopy& copy) {
+  if (!plan.plan) return copy_each(runner, plan.runs, options);
+  if (plan.plan->bytes == 0) return Event(plan.plan);
+  const auto& [source, target] = plan.ends;
+  return runner.carry(plan.plan, source, target, options, {.indexed = &copy});
+}
+
+}  // namespace tranship

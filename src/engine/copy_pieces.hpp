@@ -1,0 +1,20 @@
+// Copies of pieces: byte ranges of two blocks of memory.
+#pragma once
+
+#include "data/piece_lowering.hpp"
+#include "engine/copy_lists.hpp"
+
+namespace tranship {
+
+/// Checks that two arrays can be the ends of a copy of pieces.
+/// @error as Engine::copy_pieces()
+Status check_pieces(const Array& source, const Array& target, const PieceLists& pieces);
+
+/// Plans a copy of pieces, as one copy of an indexed nest along one path, whose ends are the bytes
+/// of the two arrays; the list goes into `copy`, which is empty.
+/// @error as Engine::copy_pieces()
+Result<ListPlan> plan_pieces(CopyRunner& runner, const Array& source, const Array& target,
+                             const PieceLists& pieces, const CopyOptions& options,
+                             IndexedCopy& copy);
+
+}  // namespace tranship

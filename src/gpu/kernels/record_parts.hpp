@@ -1,0 +1,48 @@
+// Nests that are the parts of one record on both sides, in any order and with gaps between them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gpu/kernels/nest_work.hpp"
+
+namespace tranship::gpu {
+
+/// A part of a record that is contiguous on both sides. Offsets are bytes from the record's
+/// beginning.
+struct RecordPart {
+  std::int64_t source = 0;
+  std::int64_t target = 0;
+  std::int64_t bytes = 0;
+};
+
+/// Records that are copied to records.
+struct RecordParts {
+  std::vector<Loop> loops;  ///< loops over the records, fastest in the target first
+  std::vector<RecordPart> parts;
+  std::int64_t source_offset = 0;  ///< offset of the first record's first part
+  std::int64_t target_offset = 0;
+  std::int64_t source_span = 0;  ///< bytes from the first part's beginning to the last one's end
+  std::int64_t target_span = 0;
+  std::int64_t bytes = 0;  ///< bytes of all parts together
+};
+
+/// Finds the loops that all the nests have with the same strides on both sides; what the nests'
+/// other loops visit are parts of a record. Returns false if there are no such loops, or too many
+/// parts.
+bool view_parts(std::span<const Work> works, RecordParts& records);
+
+/// Makes one longer record of all the records along loop 0.
+void absorb_loop(RecordParts& records);
+
+/// Returns the or-ed offsets and lengths of all parts, whose lowest bit is their alignment.
+std::int64_t part_bits(std::span<const RecordPart> parts);
+
+/// Sets, for each unit of a record of the target, the byte of the source's record that it comes
+/// from; other units become gaps. unit_bytes: Bytes of a unit, which divides all numbers of all
+/// parts.
+void fill_table(std::span<const RecordPart> parts, std::int64_t unit_bytes, UnitTable& table);
+
+}  // namespace tranship::gpu

@@ -1,0 +1,175 @@
+#include "gpu/kernels/tile_shape.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+#include "gpu/kernels/kernel_body.hpp"
+
+namespace tranship::gpu {
+namespace {
+
+/// Widest step, in bytes, of a source run that is read whole, with the gaps between its elements.
+constexpr std::int64_t step_bytes_max = 32;
+/// The same for records, whose runs a block reads once for all of their fields.
+constexpr std::int64_t record_step_bytes_max = 64;
+/// Largest step between records, in their own lengths, for which they make a run.
+constexpr std::int64_t record_steps_max = 3;
+/// A kernel counts the units of a run, and those of the tiles that reach beyond it, in 31 bits.
+constexpr std::int64_t run_bytes_max = std::int64_t{1} << 29;
+/// A kernel counts the indices of each loop in 31 bits.
+constexpr std::int64_t extent_max = (std::int64_t{1} << 31) - 1;
+
+}  // namespace
+
+TileShape::TileShape(const TileWork& work, const KernelTuning& tuning)
+    : work_(work.work), source_bytes_(work.source_bytes), parts_(work.parts), tuning_(tuning) {}
+
+bool TileShape::choose_runs() {
+  for (const Loop& loop : work_.loops) {
+    if (loop.extent > extent_max) return false;
+  }
+  if (!(shuffled() ? choose_record_runs() : choose_element_runs())) return false;
+  if (bytes_p() >= run_bytes_max || bytes_q() >= run_bytes_max) return false;
+  grow(wished_p(), wished_q());
+  grow(8 * wished_p(), 8 * wished_q());
+  return true;
+}
+
+std::int64_t TileShape::wished_p() const {
+  if (tuning_.tile_target_bytes != 0) return tuning_.tile_target_bytes;
+  if (shuffled()) return 512;
+  return work_.element_bytes == 1 ? 128 : work_.element_bytes == 2 ? 256 : 512;
+}
+
+std::int64_t TileShape::wished_q() const {
+  return shuffled() ? 2 * tuning_.tile_source_bytes : tuning_.tile_source_bytes;
+}
+
+int TileShape::rows_loop(std::int64_t rows) const {
+  int best = -1;
+  std::int64_t most = 0, least = 0;
+  for (std::size_t k = 0; k < work_.loops.size(); ++k) {
+    if (taken(k)) continue;
+    const std::int64_t count = shuffled() ? std::min(rows, work_.loops[k].extent) : 1;
+    const std::int64_t stride = std::min(source_stride(k), work_.loops[k].target_stride);
+    if (best >= 0 && (count < most || (count == most && stride >= least))) continue;
+    best = static_cast<int>(k);
+    most = count;
+    least = stride;
+  }
+  return best;
+}
+
+bool TileShape::joins_along_q() const {
+  std::int64_t next = bytes_p();
+  for (const std::size_t k : in_q) {
+    if (work_.loops[k].target_stride != next) return false;
+    next *= work_.loops[k].extent;
+  }
+  return true;
+}
+
+bool TileShape::taken(std::size_t loop) const {
+  return std::count(in_p.begin(), in_p.end(), loop) + std::count(in_q.begin(), in_q.end(), loop) >
+         0;
+}
+
+std::int64_t TileShape::source_stride(std::size_t loop) const {
+  const std::int64_t stride = std::llabs(work_.loops[loop].source_stride);
+  return stride == 0 ? std::int64_t{1} << 62 : stride;
+}
+
+std::size_t TileShape::fastest_in_source() const {
+  std::size_t fastest = 0;
+  for (std::size_t k = 1; k < work_.loops.size(); ++k) {
+    if (source_stride(k) < source_stride(fastest)) fastest = k;
+  }
+  return fastest;
+}
+
+bool TileShape::choose_element_runs() {
+  auto& loops = work_.loops;
+  if (loops.size() < 2) return false;
+  const std::size_t fastest = fastest_in_source();
+  if (fastest == 0) return false;
+  if (loops[fastest].source_stride < 0) turn(fastest);
+  step_q = loops[fastest].source_stride;
+  if (step_q < work_.element_bytes) return false;
+  if (step_q > step_bytes_max && step_q > 2 * work_.element_bytes) return false;
+  in_p = {0};
+  in_q = {fastest};
+  count_p = loops[0].extent;
+  count_q = loops[fastest].extent;
+  return loops[0].target_stride == work_.element_bytes;
+}
+
+/// Records that lie too far apart on one side make no run there.
+bool TileShape::choose_record_runs() {
+  auto& loops = work_.loops;
+  if (loops.empty()) return false;
+  const std::int64_t bytes = loops[0].target_stride;
+  // A tile has so many records at least, and one for its margin.
+  constexpr std::int64_t sector = sector_bytes;
+  const std::int64_t least = (sector / std::gcd(bytes, sector) + 1) * source_bytes_;
+  if (bytes <= record_steps_max * work_.element_bytes && least <= shared_bytes_max * 3 / 4) {
+    work_.element_bytes = bytes;
+    in_p = {0};
+    count_p = loops[0].extent;
+  }
+  step_q = source_bytes_;
+  const std::size_t fastest = fastest_in_source();
+  const std::int64_t step = source_stride(fastest);
+  const std::int64_t step_max = std::max(record_step_bytes_max, record_steps_max * source_bytes_);
+  if (taken(fastest) || step > step_max) return true;
+  if (loops[fastest].source_stride < 0) turn(fastest);
+  step_q = step;
+  in_q = {fastest};
+  count_q = loops[fastest].extent;
+  return true;
+}
+
+/// Walks a loop in the opposite direction.
+void TileShape::turn(std::size_t number) {
+  Loop& loop = work_.loops[number];
+  work_.source_offset += (loop.extent - 1) * loop.source_stride;
+  work_.target_offset += (loop.extent - 1) * loop.target_stride;
+  loop.source_stride = -loop.source_stride;
+  loop.target_stride = -loop.target_stride;
+}
+
+bool TileShape::extend_p() {
+  if (in_p.empty() || in_p.size() == tile_loops_max) return false;
+  for (std::size_t k = 1; k < work_.loops.size(); ++k) {
+    if (taken(k) || work_.loops[k].target_stride != bytes_p()) continue;
+    if (bytes_p() * work_.loops[k].extent >= run_bytes_max) return false;
+    in_p.push_back(k);
+    count_p *= work_.loops[k].extent;
+    return true;
+  }
+  return false;
+}
+
+bool TileShape::extend_q() {
+  if (in_q.empty() || in_q.size() == tile_loops_max) return false;
+  for (std::size_t k = 0; k < work_.loops.size(); ++k) {
+    if (taken(k) || work_.loops[k].source_stride != bytes_q()) continue;
+    if (bytes_q() * work_.loops[k].extent >= run_bytes_max) return false;
+    in_q.push_back(k);
+    count_q *= work_.loops[k].extent;
+    return true;
+  }
+  return false;
+}
+
+/// Lets the runs go over further loops until they are as long as wished.
+void TileShape::grow(std::int64_t wished_target, std::int64_t wished_source) {
+  for (bool grown = true; grown;) {
+    const bool more_p = bytes_p() < wished_target, more_q = bytes_q() < wished_source;
+    const bool p_first = bytes_p() * wished_source <= bytes_q() * wished_target;
+    grown = p_first ? (more_p && extend_p()) || (more_q && extend_q())
+                    : (more_q && extend_q()) || (more_p && extend_p());
+  }
+}
+
+}  // namespace tranship::gpu

@@ -1,0 +1,43 @@
+// The thread of a staging server that takes the pages of its memory before objects need them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/heap.hpp"
+
+namespace tranship::staging {
+
+/// Takes the pages of a server's memory part by part, on a thread of low priority: the kernel
+/// clears pages slower than a put copies. It ends when all parts have pages, when the system has no
+/// more, or at stop().
+class Preallocator {
+ public:
+  /// Called from the thread, without any lock of this class.
+  struct Work {
+    std::function<std::optional<Range>(std::int64_t bytes)> claim;  ///< The next part, if any.
+    std::function<Status(const Range& part)> take_pages;
+    std::function<void(const Range& part, bool ready)> give_back;  ///< A claimed part.
+  };
+
+  /// left_least: Bytes that the machine is to have left; with less it ends.
+  Preallocator(Work work, std::int64_t left_least);
+  ~Preallocator() { stop(); }
+
+  /// Waits for the part that is being taken, and takes no more.
+  void stop();
+
+ private:
+  void run();
+
+  Work work_;
+  std::int64_t left_least_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace tranship::staging

@@ -1,0 +1,147 @@
+// Work of a GPU that is planned once and launched many times.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "channels/gpu/gpu_channel.hpp"
+#include "support/test.hpp"
+
+namespace tranship {
+namespace {
+
+constexpr std::int64_t memory_bytes = 1 << 16;
+
+/// A channel on an emulated GPU, and memory there, which the host reads as well.
+struct Lab {
+  Lab() {
+    GpuChannel::Options options;
+    options.name = "copies";
+    options.gpus = gpus;
+    options.bytes_in_flight_max = 1 << 20;
+    auto opened = GpuChannel::open(std::move(options));
+    REQUIRE(opened.ok());
+    channel = *opened;
+    for (std::byte*& memory : memories) {
+      auto made = gpus->allocate(0, memory_bytes);
+      REQUIRE(made.ok());
+      memory = *made;
+      for (std::int64_t k = 0; k < memory_bytes; ++k) memory[k] = std::byte(k % 251);
+    }
+  }
+  ~Lab() {
+    for (std::byte* memory : memories) gpus->release(0, memory);
+  }
+
+  Request request(const std::vector<LoopNest>& nests, std::byte* target) const {
+    Request made;
+    made.nests = nests;
+    made.source = {memories[0], nullptr};
+    made.target = {target, nullptr};
+    return made;
+  }
+
+  std::shared_ptr<Gpus> gpus = Gpus::emulate(1);
+  std::shared_ptr<GpuChannel> channel;
+  std::array<std::byte*, 3> memories{};
+};
+
+/// Returns nests of unequal shapes, which take a list of nests: `count` of them.
+std::vector<LoopNest> boxes(std::int64_t count) {
+  std::vector<LoopNest> nests;
+  for (std::int64_t k = 0; k < count; ++k) {
+    LoopNest nest;
+    nest.element_bytes = 16;
+    nest.rank = 2;
+    nest.loops[0] = {4 + k, 32, 48};
+    nest.loops[1] = {3, 640, 960};
+    nest.source_offset = 2560 * k;
+    nest.target_offset = 3840 * k;
+    nests.push_back(nest);
+  }
+  return nests;
+}
+
+/// Returns runs, which take a list of pieces.
+std::vector<LoopNest> runs(std::int64_t count) {
+  std::vector<LoopNest> nests;
+  for (std::int64_t k = 0; k < count; ++k) {
+    LoopNest nest;
+    nest.element_bytes = 30 + k;
+    nest.source_offset = 100 * k;
+    nest.target_offset = 200 * k;
+    nests.push_back(nest);
+  }
+  return nests;
+}
+
+std::vector<std::byte> expected(const std::vector<LoopNest>& nests, const std::byte* source) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(memory_bytes));
+  for (const LoopNest& nest : nests) {
+    const std::int64_t planes = nest.rank == 2 ? nest.loops[1].extent : 1;
+    const std::int64_t rows = nest.rank == 2 ? nest.loops[0].extent : 1;
+    for (std::int64_t plane = 0; plane < planes; ++plane) {
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const std::int64_t from = nest.source_offset + row * nest.loops[0].source_stride +
+                                  plane * nest.loops[1].source_stride;
+        const std::int64_t to = nest.target_offset + row * nest.loops[0].target_stride +
+                                plane * nest.loops[1].target_stride;
+        std::copy_n(source + from, nest.element_bytes, bytes.begin() + to);
+      }
+    }
+  }
+  return bytes;
+}
+
+bool holds(const std::byte* memory, const std::vector<std::byte>& bytes) {
+  return std::memcmp(memory, bytes.data(), bytes.size()) == 0;
+}
+
+TEST(prepared_work_moves_the_same_at_every_launch) {
+  const Lab lab;
+  for (const auto& nests : {boxes(9), runs(12), boxes(1), runs(1)}) {
+    const auto bytes = expected(nests, lab.memories[0]);
+    const Request request = lab.request(nests, lab.memories[1]);
+    const auto work = lab.channel->prepare(request);
+    REQUIRE(work.ok());
+    EXPECT((*work)->fits(lab.memories[0], lab.memories[2]));
+    EXPECT(!(*work)->fits(lab.memories[0] + 4, lab.memories[2]));
+    for (std::byte* target : {lab.memories[1], lab.memories[2], lab.memories[1]}) {
+      std::memset(target, 0, memory_bytes);
+      auto flight = lab.channel->start(*work, lab.request({}, target), nullptr, {});
+      REQUIRE(flight.ok());
+      while (!(*flight)->done()) continue;
+      EXPECT(holds(target, bytes));
+    }
+  }
+}
+
+TEST(a_flight_keeps_the_table_that_its_kernel_reads) {
+  const Lab lab;
+  const auto nests = boxes(9);
+  auto work = lab.channel->prepare(lab.request(nests, lab.memories[1]));
+  REQUIRE(work.ok());
+  const std::weak_ptr<const GpuWork> alive = *work;
+  auto flight = lab.channel->start(*work, lab.request({}, lab.memories[1]), nullptr, {});
+  REQUIRE(flight.ok());
+  work->reset();
+  EXPECT(!alive.expired());
+  while (!(*flight)->done()) continue;
+  flight->reset();
+  EXPECT(alive.expired());
+}
+
+TEST(work_that_outlives_its_channel_is_released_by_whoever_drops_it) {
+  std::shared_ptr<const GpuWork> work;
+  {
+    const Lab lab;
+    auto made = lab.channel->prepare(lab.request(boxes(9), lab.memories[1]));
+    REQUIRE(made.ok());
+    work = *made;
+  }
+  work.reset();
+}
+
+}  // namespace
+}  // namespace tranship

@@ -1,0 +1,368 @@
+// Tiles of records whose fields lie in another order or with other gaps on each side, and whose
+// loops go in another order: what they move, and how many sectors of memory they touch for it.
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "data/lowering.hpp"
+#include "gpu/kernels/nests.hpp"
+#include "gpu/kernels/tile_body.hpp"
+#include "support/test.hpp"
+
+namespace tranship::gpu {
+namespace {
+
+using Widths = std::vector<std::int64_t>;
+
+/// Where the fields of a record lie, and how many bytes it has.
+struct RecordLayout {
+  std::vector<std::int64_t> offsets;
+  std::int64_t bytes = 0;
+};
+
+/// Places fields one after the other. order: Numbers of the fields. aligned: Each field at a
+/// multiple of its width, and the record a multiple of the widest, as C does.
+RecordLayout place_fields(const Widths& widths, const std::vector<std::size_t>& order,
+                          bool aligned) {
+  RecordLayout layout;
+  layout.offsets.resize(widths.size());
+  std::int64_t widest = 1;
+  const auto align = [&](std::int64_t width) {
+    if (aligned) layout.bytes = (layout.bytes + width - 1) / width * width;
+  };
+  for (const std::size_t field : order) {
+    align(widths[field]);
+    layout.offsets[field] = layout.bytes;
+    layout.bytes += widths[field];
+    widest = std::max(widest, widths[field]);
+  }
+  align(widest);
+  return layout;
+}
+
+template <typename Value>
+void shuffle(std::vector<Value>& values, Random& random) {
+  for (std::size_t k = values.size(); k > 1; --k) {
+    std::swap(values[k - 1], values[static_cast<std::size_t>(random.below(std::int64_t(k)))]);
+  }
+}
+
+/// Records of random fields on both sides.
+struct RecordCase {
+  Widths widths;
+  RecordLayout source;
+  RecordLayout target;
+  std::vector<Loop> loops;
+  std::int64_t source_offset = 0;
+  std::int64_t target_offset = 0;
+};
+
+/// Draws the fields and how they lie on each side: at least one side is packed in their order.
+void draw_fields(Random& random, RecordCase& test) {
+  static constexpr std::int64_t choice[] = {1, 2, 4, 8};
+  const std::int64_t fields = random.between(2, 5);
+  for (std::int64_t k = 0; k < fields; ++k) test.widths.push_back(choice[random.below(4)]);
+  std::vector<std::size_t> order(test.widths.size());
+  for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
+  test.source = test.target = place_fields(test.widths, order, false);
+  RecordLayout& other = random.chance(0.5) ? test.source : test.target;
+  const std::int64_t kind = random.below(3);
+  if (kind == 1) std::reverse(order.begin(), order.end());
+  if (kind == 2) shuffle(order, random);
+  other = place_fields(test.widths, order, kind == 0);
+}
+
+/// Slices of one side: chances of a step, of a margin and of a reversed dimension.
+struct Slices {
+  double step = 0;
+  double margin = 0;
+  double reversed = 0;
+};
+
+/// Lays out the loops of one side in random order.
+void lay_out(Random& random, std::int64_t record_bytes, std::int64_t Loop::*stride,
+             const Slices& slices, std::int64_t& offset, std::vector<Loop>& loops) {
+  shuffle(loops, random);
+  std::int64_t bytes = record_bytes;
+  for (Loop& loop : loops) {
+    const std::int64_t step = random.chance(slices.step) ? random.between(2, 3) : 1;
+    loop.*stride = bytes * step;
+    bytes *= loop.extent * step + (random.chance(slices.margin) ? random.below(5) : 0);
+    if (!random.chance(slices.reversed)) continue;
+    offset += (loop.extent - 1) * loop.*stride;
+    loop.*stride = -(loop.*stride);
+  }
+}
+
+/// Returns one nest for each field, as lowering makes them, or (`merged`) as few as it leaves.
+std::vector<LoopNest> nests_of(const RecordCase& test, bool merged) {
+  std::vector<LoopNest> nests;
+  for (std::size_t field = 0; field < test.widths.size(); ++field) {
+    LoopNest nest;
+    nest.element_bytes = test.widths[field];
+    nest.source_offset = test.source_offset + test.source.offsets[field];
+    nest.target_offset = test.target_offset + test.target.offsets[field];
+    for (const Loop& loop : test.loops) {
+      add(nest, loop.extent, loop.source_stride, loop.target_stride);
+    }
+    nests.push_back(nest);
+  }
+  if (merged) merge(nests, 0);
+  return nests;
+}
+
+RecordCase random_records(Random& random) {
+  RecordCase test;
+  draw_fields(random, test);
+  const auto rank = static_cast<std::size_t>(random.between(1, 5));
+  const std::int64_t longest = rank == 1 ? 900 : rank == 2 ? 150 : rank == 3 ? 30 : 9;
+  test.loops.resize(rank);
+  for (Loop& loop : test.loops) {
+    loop.extent =
+        random.between(2, random.chance(0.3) ? std::min<std::int64_t>(9, longest) : longest);
+  }
+  // Rows that are too long to be one record.
+  if (rank == 2 && random.chance(0.2)) {
+    test.loops[0].extent = random.between(100, 900);
+    test.loops[1].extent = random.between(2, 9);
+  }
+  const Slices sliced{0.15, 0.3, 0.15};
+  const bool scatters = random.chance(0.5);
+  lay_out(random, test.source.bytes, &Loop::source_stride, scatters ? Slices{} : sliced,
+          test.source_offset, test.loops);
+  lay_out(random, test.target.bytes, &Loop::target_stride, scatters ? sliced : Slices{},
+          test.target_offset, test.loops);
+  return test;
+}
+
+TEST(transposed_records_move_as_walked) {
+  int tiles = 0, joined = 0, margins = 0, gaps = 0, units[9] = {};
+  std::vector<KernelPlan> plans;
+  for (std::uint64_t seed = 0; seed < test::seed_count(6000); ++seed) {
+    Random random(seed + 770'000);
+    const RecordCase records = random_records(random);
+    GroupCase test{nests_of(records, random.chance(0.7))};
+    if (random.chance(0.4)) test.source_shift = random.below(64);
+    if (random.chance(0.4)) test.target_shift = random.below(64);
+    // A field may be left out; then its bytes of the records must not be touched.
+    if (test.nests.size() > 2 && random.chance(0.2)) test.nests.erase(test.nests.begin() + 1);
+    const KernelTuning tuning{
+        .tile_bytes = random.chance(0.5) ? 20480 : std::int64_t{1024} << random.below(6),
+        .tile_target_bytes = random.chance(0.5) ? 0 : 32 << random.below(5),
+        .tile_source_bytes = random.chance(0.5) ? 128 : std::int64_t{16} << random.below(6)};
+    EXPECT_EQ(moves_as_walked(test, random, plans, tuning) ? seed : ~seed, seed);
+    if (plans[0].kind != KernelKind::tile || !plans[0].tile.shuffled) continue;
+    const TilePlan& tile = plans[0].tile;
+    ++tiles;
+    ++units[plans[0].element_bytes];
+    joined += tile.kind == TileKind::joined ? 1 : 0;
+    margins += tile.margin > 0 ? 1 : 0;
+    std::uint16_t* table = plans[0].units.source;
+    gaps += std::count(table, table + tile.parts.divisor, shuffle_gap) > 0 ? 1 : 0;
+  }
+  std::printf("%d tiles: %d joined, %d with margins, %d with gaps, units %d %d %d %d\n", tiles,
+              joined, margins, gaps, units[1], units[2], units[4], units[8]);
+  const auto least = static_cast<int>(test::seed_count(100));
+  for (const int count : {joined, margins, gaps, units[1], units[2], units[4]}) {
+    EXPECT(count >= least);
+  }
+}
+
+/// Sectors of memory that some blocks of a tile plan touch, and the bytes that they move.
+struct Traffic {
+  double read = 0;
+  double written = 0;
+  double filled = 0;  ///< sectors that are written in part, which memory reads before
+  double payload = 0;
+
+  /// Returns the time of a copy of the payload over the modelled time: both move whole sectors.
+  double over_copy() const { return 2 * payload / (sector_bytes * (read + written + filled)); }
+};
+
+/// Bytes of each sector that a block writes.
+using Written = std::map<std::int64_t, std::int64_t>;
+
+void write_range(std::int64_t begin, std::int64_t end, Written& written) {
+  for (std::int64_t sector = begin / sector_bytes; sector * sector_bytes < end; ++sector) {
+    const std::int64_t first = std::max<std::int64_t>(begin, sector * sector_bytes);
+    written[sector] += std::min<std::int64_t>(end, (sector + 1) * sector_bytes) - first;
+  }
+}
+
+/// Adds the sectors of one block. part_bytes: Bytes of the parts of one record.
+void add_block(const TilePlan& tile, std::uint32_t block, std::int64_t part_bytes,
+               Traffic& traffic) {
+  std::byte* base = nullptr;
+  base += std::int64_t{1} << 40;  // only offsets are computed, which may be negative
+  const TilePlace place = locate_tile(tile, block, base, base);
+  const std::int32_t source_rows = tile.rows_p * tile.tile_r;
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(source_rows + tile.tile_q * tile.tile_r));
+  for (std::uint32_t thread = 0; thread < kernel_threads; ++thread) {
+    tile_rows(tile, place, thread, rows.data());
+  }
+  std::set<std::int64_t> read;
+  const std::int64_t width = (place.width_q - 1) * tile.step_q + tile.source_bytes;
+  Written written;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (rows[row] == no_row) continue;
+    if (row < static_cast<std::size_t>(source_rows)) {
+      const std::int64_t from = reinterpret_cast<std::int64_t>(place.source) + rows[row];
+      for (std::int64_t k = from / sector_bytes; k * sector_bytes < from + width; ++k)
+        read.insert(k);
+      continue;
+    }
+    const std::int64_t to = reinterpret_cast<std::int64_t>(place.target) + rows[row];
+    const std::int64_t run = std::int64_t{tile.count_p} * tile.element_bytes;
+    const bool joins = tile.kind == TileKind::joined;
+    const std::int64_t first = std::int64_t{place.tile_p} * tile.tile_p * tile.element_bytes -
+                               (joins ? 0 : to % sector_bytes);
+    const std::int64_t end = joins ? run : first + tile.row_vectors * 16;
+    if (end <= 0 || first >= run) continue;
+    write_range(to + std::max<std::int64_t>(first, 0), to + std::min(end, run), written);
+  }
+  const bool packed = part_bytes == tile.element_bytes;
+  traffic.read += static_cast<double>(read.size());
+  traffic.written += static_cast<double>(written.size());
+  for (const auto& [sector, bytes] : written) {
+    traffic.filled += packed && bytes == sector_bytes ? 0 : 1;
+    traffic.payload +=
+        static_cast<double>(bytes) * static_cast<double>(part_bytes) / tile.element_bytes;
+  }
+}
+
+/// Returns the traffic of evenly spread blocks.
+Traffic traffic_of(const KernelPlan& plan) {
+  constexpr std::int64_t blocks_most = 48;
+  std::int64_t part_bytes = 0;
+  for (std::uint32_t unit = 0; unit < plan.tile.parts.divisor; ++unit) {
+    part_bytes += plan.units.source[unit] != shuffle_gap ? plan.element_bytes : 0;
+  }
+  Traffic traffic;
+  const std::int64_t count = std::min(plan.blocks, blocks_most);
+  for (std::int64_t k = 0; k < count; ++k) {
+    add_block(plan.tile, static_cast<std::uint32_t>(k * plan.blocks / count), part_bytes, traffic);
+  }
+  return traffic;
+}
+
+/// Draws extents and slices as `tranship bench gpu-shapes` does: arrays of some 64 MiB.
+RecordCase large_records(Random& random) {
+  RecordCase test;
+  draw_fields(random, test);
+  const auto rank = static_cast<std::size_t>(random.between(2, 5));
+  test.loops.resize(rank);
+  const std::int64_t kind = random.below(3);
+  const std::int64_t least = kind == 0 ? 16 : 3;
+  std::int64_t left = (std::int64_t{64} << 20) / test.target.bytes;
+  for (std::size_t k = 0; k < rank; ++k) {
+    std::int64_t rest = 1;
+    for (std::size_t more = k + 1; more < rank; ++more) rest *= least;
+    const std::int64_t most = std::max(left / rest, least);
+    std::int64_t extent = most;
+    if (k + 1 < rank) {
+      extent = least << random.below(20);
+      while (extent > most) extent = std::max(extent / 2, least);
+      extent = std::min(extent + random.below(extent), most);
+      if (random.chance(0.4)) extent = random.between(least, std::min<std::int64_t>(40, most));
+    }
+    test.loops[k].extent = kind == 0   ? std::max<std::int64_t>((extent + 8) / 16 * 16, 16)
+                           : kind == 1 ? extent | 1
+                                       : extent;
+    left = std::max(left / test.loops[k].extent, std::int64_t{1});
+  }
+  const Slices sliced = kind == 2 ? Slices{1.0 / 6, 2.0 / 3, 1.0 / 12} : Slices{};
+  const bool scatters = random.chance(0.25);
+  lay_out(random, test.source.bytes, &Loop::source_stride, scatters ? Slices{} : sliced,
+          test.source_offset, test.loops);
+  lay_out(random, test.target.bytes, &Loop::target_stride, scatters ? sliced : Slices{},
+          test.target_offset, test.loops);
+  return test;
+}
+
+/// Returns the value below which a share of the sorted values lie.
+double quantile(const std::vector<double>& values, double share) {
+  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+/// Returns whether nothing but the fields' bytes has to be moved: neither side has padding, and the
+/// source has no steps.
+bool is_dense(const RecordCase& records, const KernelPlan& plan) {
+  const std::int64_t bytes = std::accumulate(records.widths.begin(), records.widths.end(), 0L);
+  const std::uint16_t* table = plan.units.source;
+  const std::uint16_t* end = table + plan.tile.parts.divisor;
+  return records.source.bytes == bytes && std::find(table, end, shuffle_gap) == end &&
+         plan.tile.step_q <= plan.tile.source_bytes;
+}
+
+/// Blocks move whole sectors, where the shapes allow it: the modelled rates of large transposes
+/// stay near the copy's. With padding in the target, memory reads what it writes in part.
+TEST(tiles_of_records_touch_few_sectors) {
+  std::vector<double> dense, others;
+  int alone = 0;
+  Memory ends(64, 0);
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    Random random(seed + 9'900'000);
+    const RecordCase records = large_records(random);
+    std::vector<KernelPlan> plans;
+    plan_kernels(nests_of(records, true), ends.data(), ends.data(), plans);
+    alone += plans.size() > 1 ? 1 : 0;
+    if (plans[0].kind != KernelKind::tile || !plans[0].tile.shuffled) continue;
+    const double over_copy = traffic_of(plans[0]).over_copy();
+    (is_dense(records, plans[0]) ? dense : others).push_back(over_copy);
+    if (test::argument(2) == "each") {
+      std::printf("%.2f %s\n", over_copy, explain(plans[0]).c_str());
+    }
+  }
+  EXPECT_EQ(alone, 0);
+  for (std::vector<double>* all : {&dense, &others}) {
+    REQUIRE(all->size() > 100);
+    std::sort(all->begin(), all->end());
+    std::printf("%zu tiles over the copy: least %.2f, 5 %% %.2f, 25 %% %.2f, median %.2f\n",
+                all->size(), all->front(), quantile(*all, 0.05), quantile(*all, 0.25),
+                quantile(*all, 0.5));
+  }
+  EXPECT(quantile(dense, 0.05) > 0.65);
+  EXPECT(quantile(dense, 0.25) > 0.9);
+  EXPECT(quantile(others, 0.05) > 0.35);
+  EXPECT(quantile(others, 0.5) > 0.5);
+}
+
+/// A tile counts indices in 31 bits: longer loops go by the other kernels.
+TEST(loops_beyond_31_bits_are_not_tiled) {
+  Memory ends(64, 0);
+  for (const std::int64_t long_loop :
+       {(std::int64_t{1} << 31) + 100, std::int64_t{1} << 32, (std::int64_t{1} << 32) + 100}) {
+    for (const std::int64_t source_stride : {std::int64_t{0}, std::int64_t{20}}) {
+      std::vector<LoopNest> fields;
+      for (std::int64_t f = 0; f < 2; ++f) {
+        LoopNest nest;
+        nest.element_bytes = 1;
+        nest.source_offset = f;
+        nest.target_offset = 1 - f;
+        nest.rank = 2;
+        nest.loops[0] = {2, 2, 2};
+        nest.loops[1] = {long_loop, source_stride, 4};
+        fields.push_back(nest);
+      }
+      LoopNest element;
+      element.element_bytes = 1;
+      element.rank = 3;
+      element.loops[0] = {2, 2, 1};
+      element.loops[1] = {2, 1, 2};
+      element.loops[2] = {long_loop, source_stride, 4};
+      for (const std::vector<LoopNest>& nests : {fields, std::vector<LoopNest>{element}}) {
+        std::vector<KernelPlan> plans;
+        plan_kernels(nests, ends.data(), ends.data(), plans);
+        EXPECT(!plans.empty());
+        for (const KernelPlan& plan : plans) EXPECT(plan.kind != KernelKind::tile);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tranship::gpu

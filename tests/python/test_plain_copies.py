@@ -1,0 +1,112 @@
+"""Short copies between NumPy arrays that an engine has carried before."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tranship as ts
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_the_same_copy_with_other_memory(engine: ts.Engine, data: st.DataObject) -> None:
+    rank = data.draw(st.integers(0, 5))
+    shape = tuple(data.draw(st.integers(0, 4)) for _ in range(rank))
+    kind = data.draw(st.sampled_from(["u1", "i2", "f4", ">f4", "f8", "c16", "b1", "M8[ns]"]))
+    order = data.draw(st.permutations(range(rank)))
+    steps = tuple(slice(None, None, data.draw(st.sampled_from([1, -1, 2]))) for _ in range(rank))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    for _ in range(3):
+        raw = rng.integers(0, 2, (*shape, np.dtype(kind).itemsize), "u1")
+        source = np.asarray(raw.view(kind)[..., 0].transpose(order)[steps])
+        target = np.zeros_like(source)
+        engine.copy(source, target).wait(timeout=10)
+        assert target.tobytes() == source.tobytes()
+
+
+def test_what_changes_between_two_copies_is_seen(engine: ts.Engine) -> None:
+    pool = np.arange(100.0)
+    for _ in range(2):
+        engine.copy(pool[:40], pool[50:90])
+    with pytest.raises(ts.InvalidArgument, match="overlap"):
+        engine.copy(pool[:40], pool[30:70])
+    with pytest.raises(ts.InvalidArgument, match="overlap"):
+        engine.copy(pool[:40], pool[:40])
+    even, odd = pool[::2], pool[1::2]  # They interleave, and do not overlap.
+    for _ in range(2):
+        engine.copy(even, odd)
+        assert np.array_equal(even, odd)
+    target = np.zeros(40)
+    engine.copy(pool[:40], target)
+    target.flags.writeable = False
+    with pytest.raises(ts.InvalidArgument, match="read-only"):
+        engine.copy(pool[:40], target)
+    with pytest.raises(ts.InvalidArgument):
+        engine.copy(pool[:40].view("i8"), np.zeros(40))
+    with pytest.raises(ts.InvalidArgument, match="extent"):
+        engine.copy(pool[:40], np.zeros(41))
+    with pytest.raises(ts.InvalidArgument, match="planner"):
+        engine.copy(pool[:40], np.zeros(40), planner="best")  # type: ignore[arg-type]
+    with pytest.raises(ts.InvalidArgument, match="not an event"):
+        engine.copy(pool[:40], np.zeros(40), after="noon")
+
+
+def test_each_engine_remembers_its_own(profile: str) -> None:
+    source, target = np.ones(16), np.zeros(16)
+    with ts.Engine(profile=profile) as first:
+        for _ in range(2):
+            assert first.copy(source, target).plan.direct
+    with pytest.raises(ts.Closed):
+        first.copy(source, target)
+    with pytest.raises(ts.Closed):
+        first.copy_all([(source, target)])
+    with ts.Engine(profile=profile) as second:
+        event = second.copy(source, target)
+        assert event.done()
+        assert event.plan.path == "node0/host0 > node0/host0"
+
+
+def test_lists_of_short_copies(any_engine: ts.Engine) -> None:
+    values = np.random.default_rng(3).random((300, 20))
+    for pairs in (list, tuple, iter):
+        target = np.zeros_like(values)
+        given: Any = pairs(zip(values, target, strict=True))  # type: ignore[operator]
+        any_engine.copy_all(given).wait(timeout=10)
+        assert np.array_equal(target, values)
+    mixed: list[Any] = [(values[0], np.zeros(20)), (values[1].tobytes(), bytearray(160))]
+    any_engine.copy_all(mixed).wait(timeout=10)
+    assert mixed[0][1].tolist() == values[0].tolist()
+    assert mixed[1][1] == values[1].tobytes()
+    large = np.random.default_rng(4).random((50, 8000))
+    target = np.zeros_like(large)
+    any_engine.copy_all(list(zip(large, target, strict=True))).wait(timeout=10)
+    assert np.array_equal(target, large)
+    with pytest.raises(ts.InvalidArgument, match="extent"):
+        any_engine.copy_all([(values[0], np.zeros(20)), (values[0], np.zeros(21))])
+
+
+def test_threads_copy_the_same_shapes(engine: ts.Engine) -> None:
+    failed: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            source, target = np.full((30, 40), float(number)), np.zeros((40, 30))
+            for _ in range(500):
+                target[:] = -1
+                engine.copy(source.T, target)
+                assert (target == number).all()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
