@@ -9,6 +9,7 @@
 #include "gpu/kernels/nest_work.hpp"
 #include "gpu/kernels/records_body.hpp"
 #include "gpu/kernels/records_plan.hpp"
+#include "gpu/kernels/table_tile_plan.hpp"
 #include "gpu/kernels/tile_plan.hpp"
 
 namespace tranship::gpu {
@@ -395,34 +396,6 @@ bool better_shifted(const Work& runs, const Work& units, const KernelTuning& tun
          runs.element_bytes >= tuning.shifted_run_bytes + more_each * units.element_bytes;
 }
 
-/// Smallest number of rows of a box for which a margin around each row costs little.
-constexpr std::int32_t rows_least = 16;
-
-/// Returns whether a box would be moved in such narrow accesses that rows in aligned vectors are
-/// better.
-bool better_as_records(const KernelPlan& plan, const std::byte* target) {
-  const SourceStep& fastest = plan.source_steps[0];
-  if (plan.element_bytes > 4 ||
-      fastest.extent.divisor * static_cast<std::uint32_t>(plan.element_bytes) < sector_bytes) {
-    return false;
-  }
-  // A few fields are a part of long runs on one side, and their columns are long on the other side.
-  for (int k = 0; k < plan.box_rank; ++k) {
-    if (plan.box[k] < rows_least) return false;
-  }
-  if (plan.source_vector_bytes < vector_bytes_max || plan.target_vector_bytes < vector_bytes_max) {
-    return true;
-  }
-  // Runs of single bytes are short, so that each partial sector at their ends costs relatively
-  // more.
-  std::int64_t bits = address_bits(target, plan.target_offset);
-  for (int k = 1; k < plan.rank; ++k) bits |= plan.loops[k].target_stride;
-  return plan.element_bytes == 1 && bits % sector_bytes != 0;
-}
-
-/// Smallest element, in bytes, for which accesses of one element are wide enough.
-constexpr std::int32_t wide_element_bytes = 8;
-
 bool in_wide_accesses(const KernelPlan& plan) {
   return plan.source_vector_bytes >= vector_bytes_max &&
          plan.target_vector_bytes >= vector_bytes_max;
@@ -434,37 +407,17 @@ constexpr std::int64_t narrow_bytes = 2;
 /// Shortest target run, in bytes, that fills enough of the vectors of a tile.
 constexpr std::int64_t tile_run_least = 80;
 
-/// Returns whether a tile's target runs are long enough.
+/// Shortest misaligned run, in bytes, of which most vectors are whole.
+constexpr std::int64_t shifted_run_least = 192;
+
+constexpr std::int64_t tile_source_run_least = 16;
+
+/// Returns whether a tile's runs are long enough.
 bool better_as_tile(const TilePlan& tile) {
-  return std::int64_t{tile.count_p} * tile.element_bytes >= tile_run_least;
-}
-
-/// Returns whether a tile, where there is one, is faster than records of these fields: where they
-/// are narrow, and records longer than a vector.
-bool better_as_tile(std::span<const Work> fields) {
-  const std::int64_t bytes = fields[0].element_bytes;
-  return bytes <= narrow_bytes &&
-         bytes * static_cast<std::int64_t>(fields.size()) >= vector_bytes_max;
-}
-
-/// Returns one nest for each field of records whose columns are misaligned. Empty if the nest is
-/// not of this form, or if a box moves it in wide accesses.
-std::vector<Work> misaligned_fields(const Work& work, const KernelPlan& plan) {
-  if (in_wide_accesses(plan) || plan.element_bytes >= wide_element_bytes) return {};
-  std::vector<Work> fields;
-  for (std::size_t k = 0; k < work.loops.size() && fields.empty(); ++k) {
-    const Loop& loop = work.loops[k];
-    const bool in_records =
-        loop.source_stride == work.element_bytes || loop.target_stride == work.element_bytes;
-    if (!in_records || loop.extent > record_fields_max) continue;
-    for (std::int64_t index = 0; index < loop.extent; ++index) {
-      Work& field = fields.emplace_back(work);
-      field.loops.erase(field.loops.begin() + static_cast<std::ptrdiff_t>(k));
-      field.source_offset += index * loop.source_stride;
-      field.target_offset += index * loop.target_stride;
-    }
-  }
-  return fields;
+  if (tile.kind == TileKind::joined || (tile.kind == TileKind::elements && tile.parts.divisor == 3))
+    return false;
+  return std::int64_t{tile.count_p} * tile.element_bytes >= tile_run_least &&
+         tile.count_q * tile.step_q >= tile_source_run_least;
 }
 
 /// Appends one plan that carries the nest faster than a box. Returns false, with nothing appended,
@@ -472,29 +425,19 @@ std::vector<Work> misaligned_fields(const Work& work, const KernelPlan& plan) {
 bool plan_instead(const Work& whole, const KernelPlan& box, const std::byte* source,
                   const std::byte* target, const KernelTuning& tuning,
                   std::vector<KernelPlan>& plans) {
+  const std::span one(&whole, 1);
+  if (tuning.tiles == 0) return false;
   if (tuning.tiles == 2) return plan_tile(whole, source, target, tuning, plans);
-  std::vector<KernelPlan> tiles;
-  const bool tiled = tuning.tiles != 0 && plan_tile(whole, source, target, tuning, tiles) &&
-                     better_as_tile(tiles[0].tile);
+  if (tuning.tiles == 3) return plan_table_tile(one, source, target, tuning, plans);
   // Elements that must be moved byte by byte gain nothing from wide accesses on the way.
   const bool bytes_alone = box.element_bytes == 1 && whole.element_bytes > 1;
-  if (in_wide_accesses(box) && !(tiled && bytes_alone)) return false;
-  const std::vector<Work> fields = misaligned_fields(whole, box);
-  const bool fields_tiled = tiled && !fields.empty() && better_as_tile(fields);
-  if (!fields.empty() && !fields_tiled && plan_records(fields, source, target, tuning, plans)) {
-    if (!tiled || !plans.back().records.across) return true;
-    plans.pop_back();
-  }
-  const std::span one(&whole, 1);
-  if (tuning.tiles != 0 && plan_shuffle(one, source, target, tuning, plans)) return true;
-  if (box.element_bytes <= narrow_bytes && plan_record_tile(one, source, target, tuning, plans)) {
-    return true;
-  }
-  if (tiled) {
+  if (in_wide_accesses(box) && !bytes_alone) return false;
+  std::vector<KernelPlan> tiles;
+  if (plan_tile(whole, source, target, tuning, tiles) && better_as_tile(tiles[0].tile)) {
     plans.push_back(tiles[0]);
     return true;
   }
-  return better_as_records(box, target) && plan_transpose(whole, source, target, tuning, plans);
+  return plan_table_tile(one, source, target, tuning, plans);
 }
 
 /// Plans a nest that may have too many loops: of its slower loops, the shortest are walked here.
@@ -532,13 +475,12 @@ void plan_kernels(const LoopNest& nest, const std::byte* source, const std::byte
   const KernelKind direct_kind =
       whole.element_bytes >= row_bytes_min ? KernelKind::rows : KernelKind::elements;
   const Way way{direct, direct ? direct_kind : KernelKind::box, tuning};
-  if (direct && !tuning.in_list && direct_kind == KernelKind::elements) {
-    const std::span one(&whole, 1);
-    if (plan_shuffle(one, source, target, tuning, plans)) return;
-    if (work.element_bytes <= narrow_bytes &&
-        plan_record_tile(one, source, target, tuning, plans)) {
-      return;
-    }
+  const bool short_runs =
+      whole.element_bytes < shifted_run_least || direct_kind == KernelKind::elements;
+  if (direct && !tuning.in_list && tuning.tiles != 0 && short_runs &&
+      work.element_bytes <= narrow_bytes && !work.loops.empty() &&
+      plan_table_tile(std::span(&whole, 1), source, target, tuning, plans)) {
+    return;
   }
   const std::size_t before = plans.size();
   if (direct && better_shifted(whole, work, tuning)) {
@@ -576,8 +518,7 @@ bool plan_fields(std::span<const LoopNest> nests, const std::byte* source, const
     if (nest.bytes() != 0) works.push_back(normalise(nest));
   }
   return works.size() > 1 && (plan_records(works, source, target, tuning, plans) ||
-                              plan_shuffle(works, source, target, tuning, plans) ||
-                              plan_record_tile(works, source, target, tuning, plans));
+                              plan_table_tile(works, source, target, tuning, plans));
 }
 
 void plan_kernels(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
@@ -595,6 +536,7 @@ std::string explain(const KernelPlan& plan) {
   }
   if (plan.kind == KernelKind::records) return explain_records(plan);
   if (plan.kind == KernelKind::tile) return explain_tile(plan);
+  if (plan.kind == KernelKind::table) return explain_table_tile(plan);
   if (plan.kind == KernelKind::shifted) {
     return "runs of " + std::to_string(plan.run_bytes) + " bytes, shifted, " +
            std::to_string(plan.blocks) + " blocks";

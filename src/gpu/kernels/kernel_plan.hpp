@@ -19,6 +19,7 @@ enum class KernelKind : std::int32_t {
   elements,  ///< one element a thread, in the target's order
   records,   ///< a box of whole records passes through shared memory, to or from runs of fields
   tile,      ///< long source runs by long target runs pass through shared memory, at any alignment
+  table,     ///< source rows pass through shared memory; a table says where target units lie there
 };
 
 /// Division by a number that is known on the host, as a multiplication; exact below 2^31.
@@ -83,14 +84,6 @@ struct NestPlan {
 };
 
 constexpr int record_fields_max = 16;
-constexpr int shuffle_units_max = 512;
-constexpr std::uint16_t shuffle_gap = 0xffff;
-
-/// For each unit of a record of the target, the byte of the source's record that it comes from, or
-/// `shuffle_gap`: the unit is not written.
-struct UnitTable {
-  std::uint16_t source[shuffle_units_max] = {};
-};
 
 /// A field of records: its elements lie in records on one side, and in runs on the other.
 struct RecordField {
@@ -127,10 +120,6 @@ struct RecordsPlan {
   std::int64_t record_strides[kernel_loops_max] = {};
   Divisor boxes[kernel_loops_max];
   RecordField fields[record_fields_max];
-  /// Records to records: the one field is the whole record of the target, filled by the table.
-  bool shuffled = false;
-  std::int32_t table_at = 0;  ///< byte in shared memory
-  UnitTable table;
 };
 
 constexpr int tile_loops_max = 4;
@@ -172,16 +161,6 @@ struct TilePlan {
   std::int32_t joined_step = 0;  ///< bytes in shared memory from the end of a run to the next
   std::int32_t pitch = 0;        ///< bytes from position to position in shared memory
   std::int32_t rows_at = 0;      ///< byte in shared memory of the rows' offsets
-  /// Records to records: elements consist of several parts, which `UnitTable` tells apart. The
-  /// following are bytes in shared memory: of that table, of one that goes over a whole period, and
-  /// of one that has, for each unit of a record, which units from it on are no gaps; 0: there are
-  /// no gaps.
-  bool shuffled = false;
-  std::int32_t table_at = 0;
-  std::int32_t wide_at = 0;
-  std::int32_t moves_at = 0;
-  Divisor period;                ///< units of a record, or of a joined run
-  std::int32_t period_step = 0;  ///< bytes in shared memory from period to period
   std::int64_t step_q = 0;       ///< bytes from position to position in a source run
   std::int64_t source_stride_r = 0;
   std::int64_t target_stride_r = 0;
@@ -200,12 +179,53 @@ struct TilePlan {
   TileLoop outer[kernel_loops_max];
 };
 
+/// Which loop decides how long the source rows of a table tile are.
+enum class RowGrows : std::int32_t {
+  not_at_all,  ///< none: all are whole
+  along,       ///< positions p
+  across,      ///< the last loop of the positions q
+};
+
+constexpr int table_units_max = 512;
+constexpr std::uint16_t table_gap = 0xffff;
+
+/// Parameters of a kernel for table tiles, beside a TilePlan. A target run consists of periods of
+/// equal form; positions p of the tile are periods. A table says where the units of a period lie in
+/// shared memory, so that the loops within it may go anywhere in the source: along source rows, or
+/// from row to row (`TilePlan::loops_p`). Bytes and strides below are those of shared memory.
+struct TablePlan {
+  bool along_rows = false;  ///< positions p follow each other within source rows
+  bool by_rows = false;     ///< each position p has source rows of its own
+  bool overlaps = false;    ///< runs are cut at the target's sectors, and the tile has a margin
+  bool in_pieces = false;   ///< the target is written piece by piece, not in whole vectors
+  RowGrows row_grows = RowGrows::not_at_all;
+  Divisor period;                    ///< units of a period, gaps included
+  std::int32_t last_unit = 0;        ///< units of a whole target run
+  std::int32_t period_step = 0;      ///< bytes from position to position
+  std::int64_t source_stride_p = 0;  ///< of positions p, in the source
+  Divisor rows_in;                   ///< source rows of one position p
+  Divisor inner_q;                   ///< positions q for each index of their last loop
+  Divisor pieces;                    ///< pieces of a period
+  Divisor run_pieces;                ///< pieces of a tile's target run
+  std::int32_t bases_at = 0;         ///< where each target run begins among the rows
+  std::int32_t table_at = 0;         ///< the table of one period
+  std::int32_t wide_at = 0;          ///< the table of a period and as many units as a vector has
+  std::int32_t moves_at = 0;         ///< which units from each one on are no gaps; 0: no gaps
+  /// Added to the entries, and subtracted again: positions p that go backwards along a source row
+  /// would make them negative.
+  std::int32_t entry_bias = 0;
+  std::int32_t entries = 0;
+  /// For each unit of a period where it lies, or `table_gap`: it is not written. Or the pieces of a
+  /// period, in two entries each (table_tile_body.hpp).
+  std::uint16_t entry[table_units_max] = {};
+};
+
 /// The plan of one launch: a value of a few kilobytes; addresses are given at the launch. A kernel
 /// gets only the part that it needs.
 struct KernelPlan : NestPlan {
   RecordsPlan records;
   TilePlan tile;
-  UnitTable units;  ///< of the records in a tile
+  TablePlan table;
 };
 
 /// Tuning parameters, whose defaults were found by measuring, and which a benchmark varies.
@@ -229,7 +249,7 @@ struct KernelTuning {
   std::int64_t band_nests = 64;  ///< most nests of a band
   /// Whether transposes are moved in tiles: 0 never, 1 where they are faster, 2 where possible.
   std::int64_t tiles = 1;
-  std::int64_t tile_bytes = 20480;     ///< bytes of a tile
+  std::int64_t tile_bytes = 28672;     ///< bytes of a tile, a quarter less of narrow units
   std::int64_t tile_target_bytes = 0;  ///< wished target run of a tile; 0: by the element's width
   std::int64_t tile_source_bytes = 128;
 };

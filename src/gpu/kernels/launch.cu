@@ -4,9 +4,9 @@
 #include "gpu/kernels/direct_body.hpp"
 #include "gpu/kernels/launch.hpp"
 #include "gpu/kernels/pieces_body.hpp"
-#include "gpu/kernels/record_tile_body.hpp"
 #include "gpu/kernels/records_body.hpp"
 #include "gpu/kernels/select_kernel.hpp"
+#include "gpu/kernels/table_tile_body.hpp"
 
 namespace tranship::gpu {
 namespace {
@@ -55,23 +55,23 @@ __global__ void __launch_bounds__(kernel_threads, 4)
 
 template <int unit_bytes>
 __global__ void __launch_bounds__(kernel_threads, 4)
-    record_tile_kernel(const __grid_constant__ TilePlan plan,
-                       const __grid_constant__ UnitTable units, const std::byte* source,
-                       std::byte* target) {
+    table_tile_kernel(const __grid_constant__ TilePlan plan,
+                      const __grid_constant__ TablePlan table, const std::byte* source,
+                      std::byte* target) {
   extern __shared__ uint4 shared_words[];
   std::byte* shared = reinterpret_cast<std::byte*>(shared_words);
   auto* rows = reinterpret_cast<std::int64_t*>(shared + plan.rows_at);
-  const TilePlace place = locate_tile(plan, blockIdx.x, source, target);
-  tile_rows(plan, place, threadIdx.x, rows);
-  load_table(units, plan.parts.divisor, threadIdx.x, shared + plan.table_at);
+  const TilePlace place = locate_table_tile(plan, table, blockIdx.x, source, target);
+  table_rows(plan, table, place, threadIdx.x, rows, shared + table.bases_at);
+  load_table(table, threadIdx.x, shared);
   __syncthreads();
   load_tile<unit_bytes>(plan, place, threadIdx.x, source + plan.source_high, rows, shared);
-  widen_table<unit_bytes>(plan, threadIdx.x, shared);
+  widen_table<unit_bytes>(table, threadIdx.x, shared);
   __syncthreads();
-  store_records<unit_bytes>(plan, place, threadIdx.x, rows, shared);
+  store_table<unit_bytes>(plan, table, place, threadIdx.x, rows, shared);
 }
 
-template <bool to_columns, bool across, bool shuffled>
+template <bool to_columns, bool across>
 __global__ void __launch_bounds__(kernel_threads, 4)
     records_kernel(const __grid_constant__ RecordsPlan plan, std::byte* records,
                    std::byte* columns) {
@@ -81,11 +81,9 @@ __global__ void __launch_bounds__(kernel_threads, 4)
   assume_global(columns);
   const RecordsPlace place = locate_records<across, to_columns>(plan, blockIdx.x, records, columns);
   if constexpr (to_columns) {
-    if constexpr (shuffled)
-      load_table(plan.table, plan.fields[0].units.divisor, threadIdx.x, shared + plan.table_at);
     load_rows<across>(plan, place, threadIdx.x, shared);
     __syncthreads();
-    store_runs<across, shuffled>(plan, place, threadIdx.x, shared);
+    store_runs<across>(plan, place, threadIdx.x, shared);
   } else {
     load_runs<across>(plan, place, threadIdx.x, shared);
     __syncthreads();
@@ -145,21 +143,20 @@ struct Launch {
   }
 
   template <int unit_bytes>
-  int record_tile() const {
-    record_tile_kernel<unit_bytes><<<static_cast<unsigned>(plan.blocks), kernel_threads,
-                                     static_cast<std::size_t>(plan.shared_bytes), stream>>>(
-        plan.tile, plan.units, source, target);
+  int table_tile() const {
+    table_tile_kernel<unit_bytes><<<static_cast<unsigned>(plan.blocks), kernel_threads,
+                                    static_cast<std::size_t>(plan.shared_bytes), stream>>>(
+        plan.tile, plan.table, source, target);
     return cudaGetLastError();
   }
 
-  template <bool to_columns, bool across, bool shuffled>
+  template <bool to_columns, bool across>
   int records() const {
     // Only the target is written.
     std::byte* from = const_cast<std::byte*>(source);
-    records_kernel<to_columns, across, shuffled>
-        <<<static_cast<unsigned>(plan.blocks), kernel_threads,
-           static_cast<std::size_t>(plan.shared_bytes), stream>>>(
-            plan.records, to_columns ? from : target, to_columns ? target : from);
+    records_kernel<to_columns, across><<<static_cast<unsigned>(plan.blocks), kernel_threads,
+                                         static_cast<std::size_t>(plan.shared_bytes), stream>>>(
+        plan.records, to_columns ? from : target, to_columns ? target : from);
     return cudaGetLastError();
   }
 };

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/check.hpp"
-
 namespace tranship::gpu {
 namespace {
 
@@ -19,27 +17,16 @@ std::vector<Loop> equal_loops(std::span<const Work> works) {
   return loops;
 }
 
-/// Repeats parts along a loop.
-void repeat(const Loop& loop, std::vector<RecordPart>& parts) {
-  const std::size_t before = parts.size();
-  for (std::int64_t index = 1; index < loop.extent; ++index) {
-    for (std::size_t k = 0; k < before; ++k) {
-      parts.push_back({parts[k].source + index * loop.source_stride,
-                       parts[k].target + index * loop.target_stride, parts[k].bytes});
-    }
-  }
-}
-
 /// Adds the parts that a nest's loops visit within a record. Returns false if there are too many.
 bool add_parts(const Work& work, const std::vector<Loop>& loops, std::vector<RecordPart>& parts) {
   std::vector<RecordPart> own = {{work.source_offset, work.target_offset, work.element_bytes}};
   for (const Loop& loop : work.loops) {
     if (std::find(loops.begin(), loops.end(), loop) != loops.end()) continue;
-    if (loop.extent * static_cast<std::int64_t>(own.size()) > shuffle_units_max) return false;
+    if (loop.extent * static_cast<std::int64_t>(own.size()) > table_units_max) return false;
     repeat(loop, own);
   }
   parts.insert(parts.end(), own.begin(), own.end());
-  return parts.size() <= shuffle_units_max;
+  return parts.size() <= table_units_max;
 }
 
 /// Computes the spans, and counts the parts' offsets from the first part's beginning.
@@ -66,6 +53,16 @@ void measure(RecordParts& records) {
 
 }  // namespace
 
+void repeat(const Loop& loop, std::vector<RecordPart>& parts) {
+  const std::size_t before = parts.size();
+  for (std::int64_t index = 1; index < loop.extent; ++index) {
+    for (std::size_t k = 0; k < before; ++k) {
+      parts.push_back({parts[k].source + index * loop.source_stride,
+                       parts[k].target + index * loop.target_stride, parts[k].bytes});
+    }
+  }
+}
+
 bool view_parts(std::span<const Work> works, RecordParts& records) {
   records = {};
   records.loops = equal_loops(works);
@@ -77,27 +74,10 @@ bool view_parts(std::span<const Work> works, RecordParts& records) {
   return true;
 }
 
-void absorb_loop(RecordParts& records) {
-  repeat(records.loops[0], records.parts);
-  records.loops.erase(records.loops.begin());
-  measure(records);
-}
-
 std::int64_t part_bits(std::span<const RecordPart> parts) {
   std::int64_t bits = 0;
   for (const RecordPart& part : parts) bits |= part.source | part.target | part.bytes;
   return bits;
-}
-
-void fill_table(std::span<const RecordPart> parts, std::int64_t unit_bytes, UnitTable& table) {
-  std::fill(table.source, table.source + shuffle_units_max, shuffle_gap);
-  for (const RecordPart& part : parts) {
-    for (std::int64_t at = 0; at < part.bytes; at += unit_bytes) {
-      const std::int64_t unit = (part.target + at) / unit_bytes;
-      CHECK(unit < shuffle_units_max, "a record has more units than a table");
-      table.source[unit] = static_cast<std::uint16_t>(part.source + at);
-    }
-  }
 }
 
 }  // namespace tranship::gpu

@@ -34,15 +34,10 @@ struct RecordParts {
 /// parts.
 bool view_parts(std::span<const Work> works, RecordParts& records);
 
-/// Makes one longer record of all the records along loop 0.
-void absorb_loop(RecordParts& records);
+/// Repeats parts along a loop.
+void repeat(const Loop& loop, std::vector<RecordPart>& parts);
 
 /// Returns the or-ed offsets and lengths of all parts, whose lowest bit is their alignment.
 std::int64_t part_bits(std::span<const RecordPart> parts);
-
-/// Sets, for each unit of a record of the target, the byte of the source's record that it comes
-/// from; other units become gaps. unit_bytes: Bytes of a unit, which divides all numbers of all
-/// parts.
-void fill_table(std::span<const RecordPart> parts, std::int64_t unit_bytes, UnitTable& table);
 
 }  // namespace tranship::gpu

@@ -3,10 +3,9 @@
 // to 16 bytes before them, so that misaligned rows are moved in aligned vectors without shifting:
 // the pitch of rows in shared memory equals their pitch in global memory modulo 16.
 // To columns: `load_rows`, barrier, `store_runs`. To records: `load_runs`, barrier, `store_rows`.
-// From records to records of another order (a shuffle): also `load_table` before the barrier.
 #pragma once
 
-#include "gpu/kernels/unit_table_body.hpp"
+#include "gpu/kernels/kernel_body.hpp"
 
 namespace tranship::gpu {
 
@@ -381,48 +380,36 @@ TRANSHIP_DEVICE bool inside_run(const FieldPlace& at, const RunVector& vector, i
   return vector.begin + byte >= at.low && vector.begin + byte < at.high;
 }
 
-/// The bytes of a run's vector, gathered from the box.
-struct Gathered {
-  Words<16> words;
-  std::uint32_t moves;  ///< one bit for each unit that is written
-};
-
-/// Gathers a run's vector from the box.
-template <int unit_bytes, bool across, bool shuffled>
-TRANSHIP_DEVICE Gathered gather_run(const RecordsPlan& plan, const RecordField& field,
-                                    const RunVector& vector, const std::byte* shared) {
+/// Returns a run's vector, gathered from the box.
+template <int unit_bytes, bool across>
+TRANSHIP_DEVICE Words<16> gather_run(const RecordsPlan& plan, const RecordField& field,
+                                     const RunVector& vector, const std::byte* shared) {
   const std::int32_t first = (vector.begin + plan.margin * field.bytes) / unit_bytes;
   const UnitPlace units = unit_place<across>(plan, vector.image);
-  Gathered result{Words<16>{}, 0xffffu};
+  Words<16> words{};
   for_units<unit_bytes>(field, first, [&](int j, std::uint32_t element, std::uint32_t part) {
-    if constexpr (shuffled) {
-      const UnitSource from = find_unit(shared + plan.table_at, part / unit_bytes);
-      result.moves &= from.moves ? ~0u : ~(1u << j);
-      part = from.byte;
-    }
-    insert<unit_bytes>(result.words, j, get_unit<unit_bytes, across>(units, shared, element, part));
+    insert<unit_bytes>(words, j, get_unit<unit_bytes, across>(units, shared, element, part));
   });
-  return result;
+  return words;
 }
 
 /// Gathers one vector of a column from the box and writes it.
-template <int unit_bytes, bool across, bool shuffled>
+template <int unit_bytes, bool across>
 TRANSHIP_DEVICE void store_run(const RecordsPlan& plan, const FieldPlace& at,
                                const RunVector& vector, const std::byte* shared) {
-  const auto gathered =
-      gather_run<unit_bytes, across, shuffled>(plan, plan.fields[at.field], vector, shared);
-  const bool all = !shuffled || gathered.moves == 0xffffu;
-  if (all && vector.whole) return write(vector.address, gathered.words);
+  const Words<16> words =
+      gather_run<unit_bytes, across>(plan, plan.fields[at.field], vector, shared);
+  if (vector.whole) return write(vector.address, words);
   TRANSHIP_UNROLL
   for (int j = 0; j < 16 / unit_bytes; ++j) {
-    if (inside_run(at, vector, j * unit_bytes) && (gathered.moves >> j & 1) != 0) {
-      write(vector.address + j * unit_bytes, extract<unit_bytes>(gathered.words, j));
+    if (inside_run(at, vector, j * unit_bytes)) {
+      write(vector.address + j * unit_bytes, extract<unit_bytes>(words, j));
     }
   }
 }
 
 /// To columns, second phase: every lane writes vectors of the fields' runs.
-template <bool across, bool shuffled>
+template <bool across>
 TRANSHIP_DEVICE void store_runs(const RecordsPlan& plan, const RecordsPlace& place,
                                 std::uint32_t thread, const std::byte* shared) {
   FieldPlace at{};
@@ -433,11 +420,11 @@ TRANSHIP_DEVICE void store_runs(const RecordsPlan& plan, const RecordsPlace& pla
     const RunVector vector = run_vector<across, true>(plan, at, chunk, thread % warp_threads);
     if (!vector.exists) continue;
     switch (plan.fields[at.field].unit_bytes) {
-      case 1: store_run<1, across, shuffled>(plan, at, vector, shared); break;
-      case 2: store_run<2, across, shuffled>(plan, at, vector, shared); break;
-      case 4: store_run<4, across, shuffled>(plan, at, vector, shared); break;
-      case 8: store_run<8, across, shuffled>(plan, at, vector, shared); break;
-      default: store_run<16, across, shuffled>(plan, at, vector, shared); break;
+      case 1: store_run<1, across>(plan, at, vector, shared); break;
+      case 2: store_run<2, across>(plan, at, vector, shared); break;
+      case 4: store_run<4, across>(plan, at, vector, shared); break;
+      case 8: store_run<8, across>(plan, at, vector, shared); break;
+      default: store_run<16, across>(plan, at, vector, shared); break;
     }
   }
 }

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "base/check.hpp"
-#include "gpu/kernels/record_parts.hpp"
 #include "gpu/kernels/records_body.hpp"
 
 namespace tranship::gpu {
@@ -168,24 +167,6 @@ bool order_loops(Records& records) {
   return false;
 }
 
-/// Views records that are copied to records as records of one field. Returns false if they lie too
-/// far apart.
-bool view_shuffle(const RecordParts& from, Records& records) {
-  const std::vector<Loop>& loops = from.loops;
-  FieldWork record{loops[0].target_stride, from.source_offset, from.target_offset, {}};
-  for (const Loop& loop : loops) {
-    records.loops.push_back({loop.extent, loop.source_stride});
-    record.column_strides.push_back(loop.target_stride);
-  }
-  records.fields = {record};
-  records.first = from.source_offset;
-  records.span = from.source_span;
-  const std::int64_t source_record = loops[0].source_stride;
-  return records.span <= source_record && from.target_span <= record.bytes &&
-         source_record <= record_bytes_max && 2 * from.bytes >= source_record &&
-         2 * from.bytes >= record.bytes;
-}
-
 /// Plans records: first the fixed numbers, then the box, then the numbers that depend on both.
 class Planner {
  public:
@@ -217,7 +198,6 @@ class Planner {
     if (!out_.to_columns && !out_.across) fill_rounds();
     set_rows();
     const std::int64_t blocks = set_boxes();
-    out_.table_at = static_cast<std::int32_t>(image_bytes());
     if (blocks >= std::int64_t{1} << 31 || shared_bytes() > shared_bytes_max) return false;
     result.kind = KernelKind::records;
     result.element_bytes = smallest_unit();
@@ -228,18 +208,6 @@ class Planner {
     const std::int64_t record = out_.record_offset + field.record_offset;
     result.source_offset = out_.to_columns ? record : field.column_offset;
     result.target_offset = out_.to_columns ? field.column_offset : record;
-    return true;
-  }
-
-  /// Sets the table that fills the one field. Returns false if the record has too many units.
-  bool set_table(std::span<const RecordPart> parts) {
-    RecordField& record = out_.fields[0];
-    const std::int64_t unit = common_bytes(record.unit_bytes | part_bits(parts));
-    if (record.bytes / unit > shuffle_units_max) return false;
-    record.unit_bytes = static_cast<std::int32_t>(unit);
-    record.units = make_divisor(record.bytes / unit);
-    out_.shuffled = true;
-    fill_table(parts, unit, out_.table);
     return true;
   }
 
@@ -390,11 +358,6 @@ class Planner {
   }
 
   std::int64_t shared_bytes() const {
-    const std::int64_t table = out_.fields[0].units.divisor * sizeof(std::uint16_t);
-    return image_bytes() + (out_.shuffled ? ceil_divide(table, vector_bytes) * vector_bytes : 0);
-  }
-
-  std::int64_t image_bytes() const {
     if (!out_.across) return shared_size(out_.row_vectors.divisor * vector_bytes, 4);
     const std::int64_t rows = out_.box[1] + out_.margin;
     return ceil_divide(rows * out_.pitch_bytes, vector_bytes) * vector_bytes + vector_bytes;
@@ -425,22 +388,6 @@ bool plan_view(Records& records, const std::byte* source, const std::byte* targe
 
 }  // namespace
 
-bool plan_shuffle(std::span<const Work> works, const std::byte* source, const std::byte* target,
-                  const KernelTuning& tuning, std::vector<KernelPlan>& plans) {
-  RecordParts parts;
-  Records records;
-  if (!view_parts(works, parts) || !view_shuffle(parts, records)) return false;
-  join_loops(records);
-  const std::vector<RecordLoop>& loops = records.loops;
-  const bool short_rows = loops[0].extent * loops[0].stride < row_bytes_least;
-  if (loops.size() > kernel_loops_max || (short_rows && loops.size() > 1)) return false;
-  Planner planner(records, source, target);
-  KernelPlan plan;
-  if (!planner.set_table(parts.parts) || !planner.plan(tuning, plan)) return false;
-  plans.push_back(plan);
-  return true;
-}
-
 bool plan_records(std::span<const Work> works, const std::byte* source, const std::byte* target,
                   const KernelTuning& tuning, std::vector<KernelPlan>& plans) {
   for (const bool to_columns : {true, false}) {
@@ -456,22 +403,8 @@ bool plan_records(std::span<const Work> works, const std::byte* source, const st
   return false;
 }
 
-bool plan_transpose(const Work& work, const std::byte* source, const std::byte* target,
-                    const KernelTuning& tuning, std::vector<KernelPlan>& plans) {
-  Records records;
-  const Side side{records.to_columns};
-  records.loops = shared_loops(std::span(&work, 1), side);
-  return add_fields(work, side, records) && plan_view(records, source, target, tuning, plans);
-}
-
 std::string explain_records(const KernelPlan& plan) {
   const RecordsPlan& records = plan.records;
-  if (records.shuffled) {
-    return "records of " + std::to_string(records.record_bytes) + " bytes to records of " +
-           std::to_string(records.fields[0].bytes) + " bytes, boxes of " +
-           std::to_string(records.box[0]) + " in " + std::to_string(plan.element_bytes) +
-           "-byte units, " + std::to_string(plan.blocks) + " blocks";
-  }
   std::string text = records.to_columns ? "records of " : "columns to records of ";
   for (int k = 0; k < records.fields_count; ++k) {
     text += (k == 0 ? "" : " + ") + std::to_string(records.fields[k].bytes);

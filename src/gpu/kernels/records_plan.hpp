@@ -1,5 +1,4 @@
-// Plans for nests that are the fields of one array of records, and for transposes in which vectors
-// fit neither the source nor the target.
+// Plans for nests that are the fields of one array of records.
 #pragma once
 
 #include <span>
@@ -13,15 +12,6 @@ namespace tranship::gpu {
 /// false, with nothing appended, if they are not or if another kernel is as good.
 bool plan_records(std::span<const Work> works, const std::byte* source, const std::byte* target,
                   const KernelTuning& tuning, std::vector<KernelPlan>& plans);
-
-/// Appends one plan if the nests are the fields of records on both sides, in another order or with
-/// other gaps, including blocks of several records' fields.
-bool plan_shuffle(std::span<const Work> works, const std::byte* source, const std::byte* target,
-                  const KernelTuning& tuning, std::vector<KernelPlan>& plans);
-
-/// Appends one plan for one nest, whose elements in the source are records of one field each.
-bool plan_transpose(const Work& work, const std::byte* source, const std::byte* target,
-                    const KernelTuning& tuning, std::vector<KernelPlan>& plans);
 
 std::string explain_records(const KernelPlan& plan);
 

@@ -7,9 +7,9 @@
 #include "gpu/kernels/launch.hpp"
 #include "gpu/kernels/nest_list_body.hpp"
 #include "gpu/kernels/pieces_body.hpp"
-#include "gpu/kernels/record_tile_body.hpp"
 #include "gpu/kernels/records_body.hpp"
 #include "gpu/kernels/select_kernel.hpp"
+#include "gpu/kernels/table_tile_body.hpp"
 
 namespace tranship::gpu {
 namespace {
@@ -78,66 +78,56 @@ struct HostRun {
     return 0;
   }
 
-  /// Moves one tile. shared: Shared memory of a block.
-  template <int unit_bytes, typename Begin, typename Widen, typename Store>
-  void tile_block(std::uint32_t block, std::byte* shared, const Begin& begin, const Widen& widen,
-                  const Store& store) const {
-    const TilePlan& tile = plan.tile;
-    auto* rows = reinterpret_cast<std::int64_t*>(shared + tile.rows_at);
-    const TilePlace place = locate_tile(tile, block, source, target);
-    for (std::uint32_t thread = 0; thread < threads; ++thread) {
-      tile_rows(tile, place, thread, rows);
-      begin(thread);
-    }
-    for (std::uint32_t thread = 0; thread < threads; ++thread) {
-      load_tile<unit_bytes>(tile, place, thread, source + tile.source_high, rows, shared);
-      widen(thread);
-    }
-    for (std::uint32_t thread = 0; thread < threads; ++thread) store(place, thread, rows);
-  }
-
   template <int unit_bytes, TileKind kind>
   int tile() const {
+    const TilePlan& tile = plan.tile;
     SharedMemory shared(plan);
-    const auto nothing = [](std::uint32_t) {};
+    auto* rows = reinterpret_cast<std::int64_t*>(shared.bytes() + tile.rows_at);
     for (std::uint32_t block = 0; block < plan.blocks; ++block) {
-      tile_block<unit_bytes>(
-          block, shared.bytes(), nothing, nothing,
-          [&](const TilePlace& place, std::uint32_t thread, const std::int64_t* rows) {
-            store_tile<unit_bytes, kind>(plan.tile, place, thread, rows, shared.bytes());
-          });
+      const TilePlace place = locate_tile(tile, block, source, target);
+      for (std::uint32_t thread = 0; thread < threads; ++thread) {
+        tile_rows(tile, place, thread, rows);
+      }
+      for (std::uint32_t thread = 0; thread < threads; ++thread) {
+        load_tile<unit_bytes>(tile, place, thread, source + tile.source_high, rows, shared.bytes());
+      }
+      for (std::uint32_t thread = 0; thread < threads; ++thread) {
+        store_tile<unit_bytes, kind>(tile, place, thread, rows, shared.bytes());
+      }
     }
     return 0;
   }
 
   template <int unit_bytes>
-  int record_tile() const {
+  int table_tile() const {
     const TilePlan& tile = plan.tile;
+    const TablePlan& table = plan.table;
     SharedMemory shared(plan);
+    auto* rows = reinterpret_cast<std::int64_t*>(shared.bytes() + tile.rows_at);
     for (std::uint32_t block = 0; block < plan.blocks; ++block) {
-      tile_block<unit_bytes>(
-          block, shared.bytes(),
-          [&](std::uint32_t thread) {
-            load_table(plan.units, tile.parts.divisor, thread, shared.bytes() + tile.table_at);
-          },
-          [&](std::uint32_t thread) { widen_table<unit_bytes>(tile, thread, shared.bytes()); },
-          [&](const TilePlace& place, std::uint32_t thread, const std::int64_t* rows) {
-            store_records<unit_bytes>(tile, place, thread, rows, shared.bytes());
-          });
+      const TilePlace place = locate_table_tile(tile, table, block, source, target);
+      for (std::uint32_t thread = 0; thread < threads; ++thread) {
+        table_rows(tile, table, place, thread, rows, shared.bytes() + table.bases_at);
+        load_table(table, thread, shared.bytes());
+      }
+      for (std::uint32_t thread = 0; thread < threads; ++thread) {
+        load_tile<unit_bytes>(tile, place, thread, source + tile.source_high, rows, shared.bytes());
+        widen_table<unit_bytes>(table, thread, shared.bytes());
+      }
+      for (std::uint32_t thread = 0; thread < threads; ++thread) {
+        store_table<unit_bytes>(tile, table, place, thread, rows, shared.bytes());
+      }
     }
     return 0;
   }
 
-  template <bool across, bool shuffled>
+  template <bool across>
   void block_to_columns(const RecordsPlace& place, std::byte* shared) const {
     for (std::uint32_t thread = 0; thread < threads; ++thread) {
-      if constexpr (shuffled)
-        load_table(plan.records.table, plan.records.fields[0].units.divisor, thread,
-                   shared + plan.records.table_at);
       load_rows<across>(plan.records, place, thread, shared);
     }
     for (std::uint32_t thread = 0; thread < threads; ++thread) {
-      store_runs<across, shuffled>(plan.records, place, thread, shared);
+      store_runs<across>(plan.records, place, thread, shared);
     }
   }
 
@@ -151,7 +141,7 @@ struct HostRun {
     }
   }
 
-  template <bool to_columns, bool across, bool shuffled>
+  template <bool to_columns, bool across>
   int records() const {
     SharedMemory shared(plan);
     std::byte* from = const_cast<std::byte*>(source);  // only the target is written
@@ -159,7 +149,7 @@ struct HostRun {
       const RecordsPlace place = locate_records<across, to_columns>(
           plan.records, block, to_columns ? from : target, to_columns ? target : from);
       if constexpr (to_columns) {
-        block_to_columns<across, shuffled>(place, shared.bytes());
+        block_to_columns<across>(place, shared.bytes());
       } else {
         block_to_records<across>(place, shared.bytes());
       }

@@ -39,9 +39,8 @@ int select_source(const KernelPlan& plan, const Run& run) {
 
 template <bool to_columns, typename Run>
 int select_records(const RecordsPlan& plan, const Run& run) {
-  if (plan.across) return run.template records<to_columns, true, false>();
-  if (to_columns && plan.shuffled) return run.template records<true, false, true>();
-  return run.template records<to_columns, false, false>();
+  return plan.across ? run.template records<to_columns, true>()
+                     : run.template records<to_columns, false>();
 }
 
 template <int unit_bytes, typename Run>
@@ -55,12 +54,12 @@ int select_tile_unit(const TilePlan& plan, const Run& run) {
 }
 
 template <typename Run>
-int select_record_tile(const KernelPlan& plan, const Run& run) {
+int select_table_tile(const KernelPlan& plan, const Run& run) {
   switch (plan.element_bytes) {
-    case 1: return run.template record_tile<1>();
-    case 2: return run.template record_tile<2>();
-    case 4: return run.template record_tile<4>();
-    case 8: return run.template record_tile<8>();
+    case 1: return run.template table_tile<1>();
+    case 2: return run.template table_tile<2>();
+    case 4: return run.template table_tile<4>();
+    case 8: return run.template table_tile<8>();
     default: CHECK(false, "a tile's units fit no kernel");
   }
   return 1;
@@ -68,7 +67,6 @@ int select_record_tile(const KernelPlan& plan, const Run& run) {
 
 template <typename Run>
 int select_tile(const KernelPlan& plan, const Run& run) {
-  if (plan.tile.shuffled) return select_record_tile(plan, run);
   switch (plan.element_bytes) {
     case 1: return select_tile_unit<1>(plan.tile, run);
     case 2: return select_tile_unit<2>(plan.tile, run);
@@ -80,7 +78,7 @@ int select_tile(const KernelPlan& plan, const Run& run) {
   return 1;
 }
 
-/// Calls `run.box<...>()`, `run.direct<...>()`, `run.tile<...>()`, `run.record_tile<...>()` or
+/// Calls `run.box<...>()`, `run.direct<...>()`, `run.tile<...>()`, `run.table_tile<...>()` or
 /// `run.records<...>()` with the numbers of the plan.
 template <typename Run>
 int select_kernel(const KernelPlan& plan, const Run& run) {
@@ -89,6 +87,7 @@ int select_kernel(const KernelPlan& plan, const Run& run) {
                                    : select_records<false>(plan.records, run);
   }
   if (plan.kind == KernelKind::tile) return select_tile(plan, run);
+  if (plan.kind == KernelKind::table) return select_table_tile(plan, run);
   if (plan.kind == KernelKind::shifted) return run.template direct<16, true>();
   switch (plan.element_bytes) {
     case 1: return select_source<1>(plan, run);

@@ -28,6 +28,8 @@ struct TilePlace {
   std::int32_t width_q;  ///< positions along the source runs that lie inside the nest
   std::int32_t first_r;
   std::int32_t width_r;
+  std::int32_t row_bytes;  ///< bytes of a source row
+  std::int32_t first_at;   ///< byte of a source row at which the first position p lies
 };
 
 TRANSHIP_DEVICE std::uint32_t take_tile(std::uint32_t& block, const Divisor& count) {
@@ -56,6 +58,8 @@ TRANSHIP_DEVICE TilePlace locate_tile(const TilePlan& plan, std::uint32_t block,
     from += index * plan.outer[k].source_stride;
     to += index * plan.outer[k].target_stride;
   }
+  place.row_bytes =
+      static_cast<std::int32_t>((place.width_q - 1) * plan.step_q) + plan.source_bytes;
   place.source = source + from;
   place.target = target + to;
   return place;
@@ -127,8 +131,7 @@ TRANSHIP_DEVICE void load_tile(const TilePlan& plan, const TilePlace& place, std
   constexpr int together = unit_bytes < 4 ? 2 : word_bytes == 16 ? 4 : 8;
   const std::uint32_t count =
       plan.row_words.divisor * static_cast<std::uint32_t>(plan.rows_p * plan.tile_r);
-  const auto width =
-      static_cast<std::int32_t>((place.width_q - 1) * plan.step_q) + plan.source_bytes;
+  const std::int32_t width = place.row_bytes;
   for (std::uint32_t first = thread; first < count; first += together * kernel_threads) {
     Words<word_bytes> held[together] = {};
     std::int32_t to[together], end[together] = {};

@@ -14,11 +14,6 @@ namespace tranship::gpu {
 bool plan_tile(const Work& work, const std::byte* source, const std::byte* target,
                const KernelTuning& tuning, std::vector<KernelPlan>& plans);
 
-/// Appends one plan if the nests are the fields of records on both sides, in any order and with
-/// gaps, whose loops may go in another order on each side.
-bool plan_record_tile(std::span<const Work> works, const std::byte* source, const std::byte* target,
-                      const KernelTuning& tuning, std::vector<KernelPlan>& plans);
-
 std::string explain_tile(const KernelPlan& plan);
 
 }  // namespace tranship::gpu

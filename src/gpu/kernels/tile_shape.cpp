@@ -11,10 +11,6 @@ namespace {
 
 /// Widest step, in bytes, of a source run that is read whole, with the gaps between its elements.
 constexpr std::int64_t step_bytes_max = 32;
-/// The same for records, whose runs a block reads once for all of their fields.
-constexpr std::int64_t record_step_bytes_max = 64;
-/// Largest step between records, in their own lengths, for which they make a run.
-constexpr std::int64_t record_steps_max = 3;
 /// A kernel counts the units of a run, and those of the tiles that reach beyond it, in 31 bits.
 constexpr std::int64_t run_bytes_max = std::int64_t{1} << 29;
 /// A kernel counts the indices of each loop in 31 bits.
@@ -22,14 +18,13 @@ constexpr std::int64_t extent_max = (std::int64_t{1} << 31) - 1;
 
 }  // namespace
 
-TileShape::TileShape(const TileWork& work, const KernelTuning& tuning)
-    : work_(work.work), source_bytes_(work.source_bytes), parts_(work.parts), tuning_(tuning) {}
+TileShape::TileShape(const Work& work, const KernelTuning& tuning) : work_(work), tuning_(tuning) {}
 
 bool TileShape::choose_runs() {
   for (const Loop& loop : work_.loops) {
     if (loop.extent > extent_max) return false;
   }
-  if (!(shuffled() ? choose_record_runs() : choose_element_runs())) return false;
+  if (!choose_loops()) return false;
   if (bytes_p() >= run_bytes_max || bytes_q() >= run_bytes_max) return false;
   grow(wished_p(), wished_q());
   grow(8 * wished_p(), 8 * wished_q());
@@ -38,24 +33,19 @@ bool TileShape::choose_runs() {
 
 std::int64_t TileShape::wished_p() const {
   if (tuning_.tile_target_bytes != 0) return tuning_.tile_target_bytes;
-  if (shuffled()) return 512;
   return work_.element_bytes == 1 ? 128 : work_.element_bytes == 2 ? 256 : 512;
 }
 
-std::int64_t TileShape::wished_q() const {
-  return shuffled() ? 2 * tuning_.tile_source_bytes : tuning_.tile_source_bytes;
-}
+std::int64_t TileShape::wished_q() const { return tuning_.tile_source_bytes; }
 
-int TileShape::rows_loop(std::int64_t rows) const {
+int TileShape::rows_loop() const {
   int best = -1;
-  std::int64_t most = 0, least = 0;
+  std::int64_t least = 0;
   for (std::size_t k = 0; k < work_.loops.size(); ++k) {
     if (taken(k)) continue;
-    const std::int64_t count = shuffled() ? std::min(rows, work_.loops[k].extent) : 1;
     const std::int64_t stride = std::min(source_stride(k), work_.loops[k].target_stride);
-    if (best >= 0 && (count < most || (count == most && stride >= least))) continue;
+    if (best >= 0 && stride >= least) continue;
     best = static_cast<int>(k);
-    most = count;
     least = stride;
   }
   return best;
@@ -88,7 +78,7 @@ std::size_t TileShape::fastest_in_source() const {
   return fastest;
 }
 
-bool TileShape::choose_element_runs() {
+bool TileShape::choose_loops() {
   auto& loops = work_.loops;
   if (loops.size() < 2) return false;
   const std::size_t fastest = fastest_in_source();
@@ -102,31 +92,6 @@ bool TileShape::choose_element_runs() {
   count_p = loops[0].extent;
   count_q = loops[fastest].extent;
   return loops[0].target_stride == work_.element_bytes;
-}
-
-/// Records that lie too far apart on one side make no run there.
-bool TileShape::choose_record_runs() {
-  auto& loops = work_.loops;
-  if (loops.empty()) return false;
-  const std::int64_t bytes = loops[0].target_stride;
-  // A tile has so many records at least, and one for its margin.
-  constexpr std::int64_t sector = sector_bytes;
-  const std::int64_t least = (sector / std::gcd(bytes, sector) + 1) * source_bytes_;
-  if (bytes <= record_steps_max * work_.element_bytes && least <= shared_bytes_max * 3 / 4) {
-    work_.element_bytes = bytes;
-    in_p = {0};
-    count_p = loops[0].extent;
-  }
-  step_q = source_bytes_;
-  const std::size_t fastest = fastest_in_source();
-  const std::int64_t step = source_stride(fastest);
-  const std::int64_t step_max = std::max(record_step_bytes_max, record_steps_max * source_bytes_);
-  if (taken(fastest) || step > step_max) return true;
-  if (loops[fastest].source_stride < 0) turn(fastest);
-  step_q = step;
-  in_q = {fastest};
-  count_q = loops[fastest].extent;
-  return true;
 }
 
 /// Walks a loop in the opposite direction.

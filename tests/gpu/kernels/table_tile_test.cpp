@@ -10,7 +10,7 @@
 
 #include "data/lowering.hpp"
 #include "gpu/kernels/nests.hpp"
-#include "gpu/kernels/tile_body.hpp"
+#include "gpu/kernels/table_tile_body.hpp"
 #include "support/test.hpp"
 
 namespace tranship::gpu {
@@ -140,7 +140,7 @@ RecordCase random_records(Random& random) {
 }
 
 TEST(transposed_records_move_as_walked) {
-  int tiles = 0, joined = 0, margins = 0, gaps = 0, units[9] = {};
+  int tiles = 0, along = 0, margins = 0, pieces = 0, units[9] = {};
   std::vector<KernelPlan> plans;
   for (std::uint64_t seed = 0; seed < test::seed_count(6000); ++seed) {
     Random random(seed + 770'000);
@@ -151,25 +151,20 @@ TEST(transposed_records_move_as_walked) {
     // A field may be left out; then its bytes of the records must not be touched.
     if (test.nests.size() > 2 && random.chance(0.2)) test.nests.erase(test.nests.begin() + 1);
     const KernelTuning tuning{
-        .tile_bytes = random.chance(0.5) ? 20480 : std::int64_t{1024} << random.below(6),
-        .tile_target_bytes = random.chance(0.5) ? 0 : 32 << random.below(5),
-        .tile_source_bytes = random.chance(0.5) ? 128 : std::int64_t{16} << random.below(6)};
+        .tile_bytes = random.chance(0.5) ? 28672 : std::int64_t{1024} << random.below(6)};
     EXPECT_EQ(moves_as_walked(test, random, plans, tuning) ? seed : ~seed, seed);
-    if (plans[0].kind != KernelKind::tile || !plans[0].tile.shuffled) continue;
-    const TilePlan& tile = plans[0].tile;
+    if (plans[0].kind != KernelKind::table) continue;
     ++tiles;
     ++units[plans[0].element_bytes];
-    joined += tile.kind == TileKind::joined ? 1 : 0;
-    margins += tile.margin > 0 ? 1 : 0;
-    std::uint16_t* table = plans[0].units.source;
-    gaps += std::count(table, table + tile.parts.divisor, shuffle_gap) > 0 ? 1 : 0;
+    along += plans[0].table.along_rows ? 1 : 0;
+    margins += plans[0].tile.margin > 0 ? 1 : 0;
+    pieces += plans[0].table.in_pieces ? 1 : 0;
   }
-  std::printf("%d tiles: %d joined, %d with margins, %d with gaps, units %d %d %d %d\n", tiles,
-              joined, margins, gaps, units[1], units[2], units[4], units[8]);
+  std::printf("%d tiles: %d along their rows, %d with margins, %d in pieces, units %d %d %d %d\n",
+              tiles, along, margins, pieces, units[1], units[2], units[4], units[8]);
   const auto least = static_cast<int>(test::seed_count(100));
-  for (const int count : {joined, margins, gaps, units[1], units[2], units[4]}) {
-    EXPECT(count >= least);
-  }
+  for (const int count : {along, pieces, units[1], units[2], units[4]}) EXPECT(count >= least);
+  EXPECT(margins >= least / 4);
 }
 
 /// Sectors of memory that some blocks of a tile plan touch, and the bytes that they move.
@@ -193,34 +188,37 @@ void write_range(std::int64_t begin, std::int64_t end, Written& written) {
   }
 }
 
-/// Adds the sectors of one block. part_bytes: Bytes of the parts of one record.
-void add_block(const TilePlan& tile, std::uint32_t block, std::int64_t part_bytes,
+/// Adds the sectors of one block. part_bytes: Bytes of a period that are moved.
+void add_block(const KernelPlan& plan, std::uint32_t block, std::int64_t part_bytes,
                Traffic& traffic) {
+  const TilePlan& tile = plan.tile;
+  const TablePlan& table = plan.table;
   std::byte* base = nullptr;
   base += std::int64_t{1} << 40;  // only offsets are computed, which may be negative
-  const TilePlace place = locate_tile(tile, block, base, base);
+  const TilePlace place = locate_table_tile(tile, table, block, base, base);
   const std::int32_t source_rows = tile.rows_p * tile.tile_r;
-  std::vector<std::int64_t> rows(static_cast<std::size_t>(source_rows + tile.tile_q * tile.tile_r));
+  const std::int32_t target_rows = tile.tile_q * tile.tile_r;
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(source_rows + target_rows));
+  std::vector<std::uint32_t> bases(static_cast<std::size_t>(target_rows));
   for (std::uint32_t thread = 0; thread < kernel_threads; ++thread) {
-    tile_rows(tile, place, thread, rows.data());
+    table_rows(tile, table, place, thread, rows.data(), reinterpret_cast<std::byte*>(bases.data()));
   }
   std::set<std::int64_t> read;
-  const std::int64_t width = (place.width_q - 1) * tile.step_q + tile.source_bytes;
   Written written;
+  const std::int64_t unit_bytes = plan.element_bytes;
+  const std::int64_t run = std::int64_t{table.last_unit} * unit_bytes;
   for (std::size_t row = 0; row < rows.size(); ++row) {
     if (rows[row] == no_row) continue;
     if (row < static_cast<std::size_t>(source_rows)) {
       const std::int64_t from = reinterpret_cast<std::int64_t>(place.source) + rows[row];
-      for (std::int64_t k = from / sector_bytes; k * sector_bytes < from + width; ++k)
+      for (std::int64_t k = from / sector_bytes; k * sector_bytes < from + place.row_bytes; ++k)
         read.insert(k);
       continue;
     }
     const std::int64_t to = reinterpret_cast<std::int64_t>(place.target) + rows[row];
-    const std::int64_t run = std::int64_t{tile.count_p} * tile.element_bytes;
-    const bool joins = tile.kind == TileKind::joined;
     const std::int64_t first = std::int64_t{place.tile_p} * tile.tile_p * tile.element_bytes -
-                               (joins ? 0 : to % sector_bytes);
-    const std::int64_t end = joins ? run : first + tile.row_vectors * 16;
+                               (table.overlaps ? to % sector_bytes : 0);
+    const std::int64_t end = first + std::int64_t{tile.tile_p} * tile.element_bytes;
     if (end <= 0 || first >= run) continue;
     write_range(to + std::max<std::int64_t>(first, 0), to + std::min(end, run), written);
   }
@@ -238,13 +236,19 @@ void add_block(const TilePlan& tile, std::uint32_t block, std::int64_t part_byte
 Traffic traffic_of(const KernelPlan& plan) {
   constexpr std::int64_t blocks_most = 48;
   std::int64_t part_bytes = 0;
-  for (std::uint32_t unit = 0; unit < plan.tile.parts.divisor; ++unit) {
-    part_bytes += plan.units.source[unit] != shuffle_gap ? plan.element_bytes : 0;
+  if (plan.table.in_pieces) {
+    for (std::uint32_t piece = 0; piece < plan.table.pieces.divisor; ++piece) {
+      part_bytes += 1 << (plan.table.entry[2 * piece + 1] & 3);
+    }
+  } else {
+    for (std::uint32_t unit = 0; unit < plan.table.period.divisor; ++unit) {
+      part_bytes += plan.table.entry[unit] != table_gap ? plan.element_bytes : 0;
+    }
   }
   Traffic traffic;
   const std::int64_t count = std::min(plan.blocks, blocks_most);
   for (std::int64_t k = 0; k < count; ++k) {
-    add_block(plan.tile, static_cast<std::uint32_t>(k * plan.blocks / count), part_bytes, traffic);
+    add_block(plan, static_cast<std::uint32_t>(k * plan.blocks / count), part_bytes, traffic);
   }
   return traffic;
 }
@@ -292,10 +296,11 @@ double quantile(const std::vector<double>& values, double share) {
 /// source has no steps.
 bool is_dense(const RecordCase& records, const KernelPlan& plan) {
   const std::int64_t bytes = std::accumulate(records.widths.begin(), records.widths.end(), 0L);
-  const std::uint16_t* table = plan.units.source;
-  const std::uint16_t* end = table + plan.tile.parts.divisor;
-  return records.source.bytes == bytes && std::find(table, end, shuffle_gap) == end &&
-         plan.tile.step_q <= plan.tile.source_bytes;
+  const bool steps = std::any_of(records.loops.begin(), records.loops.end(), [&](const Loop& loop) {
+    return std::llabs(loop.source_stride) > bytes && std::llabs(loop.source_stride) <= 3 * bytes;
+  });
+  return records.source.bytes == bytes && !plan.table.in_pieces && plan.table.moves_at == 0 &&
+         !steps;
 }
 
 /// Blocks move whole sectors, where the shapes allow it: the modelled rates of large transposes
@@ -310,7 +315,7 @@ TEST(tiles_of_records_touch_few_sectors) {
     std::vector<KernelPlan> plans;
     plan_kernels(nests_of(records, true), ends.data(), ends.data(), plans);
     alone += plans.size() > 1 ? 1 : 0;
-    if (plans[0].kind != KernelKind::tile || !plans[0].tile.shuffled) continue;
+    if (plans[0].kind != KernelKind::table) continue;
     const double over_copy = traffic_of(plans[0]).over_copy();
     (is_dense(records, plans[0]) ? dense : others).push_back(over_copy);
     if (test::argument(2) == "each") {
@@ -358,7 +363,7 @@ TEST(loops_beyond_31_bits_are_not_tiled) {
         std::vector<KernelPlan> plans;
         plan_kernels(nests, ends.data(), ends.data(), plans);
         EXPECT(!plans.empty());
-        for (const KernelPlan& plan : plans) EXPECT(plan.kind != KernelKind::tile);
+        for (const KernelPlan& plan : plans) EXPECT(plan.kind != KernelKind::table);
       }
     }
   }
