@@ -98,6 +98,8 @@ class Checker:
         for one in self.history:
             self.check_time(one)
             self.check_error(one)
+            if one.kind in ("put", "get") and one.result == "ok":
+                self.check_discarded(one)
             if one.kind == "get" and one.result == "ok":
                 self.check_values(one)
             if one.kind == "get" and one.result in ("waiting", "gone"):
@@ -134,7 +136,6 @@ class Checker:
         if place != get.upper:
             self.say(get, f"its cells from {place} on are missing")
         self.check_whole(get, puts)
-        self.check_discarded(get)
 
     def check_cell(
         self, get: Operation, puts: list[Operation], low: int, high: int, value: int
@@ -172,11 +173,11 @@ class Checker:
                 if not others and here != put.value:
                     self.say(get, f"[{low}, {high}) holds {here}, and only {put.value} was put")
 
-    def check_discarded(self, get: Operation) -> None:
-        """Nothing is found after a discard, unless a get had begun before."""
-        for discard in self.discards[(get.name, get.version)]:
-            if discard.result == "ok" and discard.ended < get.begin:
-                self.say(get, f"the version was discarded at {discard.ended:.3f}")
+    def check_discarded(self, one: Operation) -> None:
+        """Nothing is found or put after a discard, unless the call had begun before."""
+        for discard in self.discards[(one.name, one.version)]:
+            if discard.result == "ok" and discard.ended < one.begin:
+                self.say(one, f"the version was discarded at {discard.ended:.3f}")
 
     def check_absence(self, get: Operation) -> None:
         """What was acknowledged before the get began, and never discarded, is found."""

@@ -69,7 +69,7 @@ Inputs service_inputs() {
       protocol::Unindex{{"v", 1, {1, 3}}}, protocol::Index{put(1), {2, 4}, true},
       protocol::Confirm{{"v", 1, {2, 4}}, 4}, protocol::Join{staging_version, 1, 3, "unix:@there"},
       protocol::More{1, 0}, protocol::Undo{9}, protocol::DropOrphans{1, {{0, 3}}},
-      protocol::Discard{"v", 1}, protocol::Abort{1});
+      protocol::Discard{"v", 1}, protocol::DiscardToo{put(3)}, protocol::Abort{1});
   Inputs inputs;
   for (const char kind : {'\0', '\2', '\4'}) inputs["life" + std::to_string(kind)] = kind + life;
   for (const char kind : {'\0', '\1', '\3'})

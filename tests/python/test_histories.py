@@ -44,6 +44,8 @@ GOOD = {
     ],
     "two boxes": [put(7, 0, 1, 0, 5), put(8, 0, 1, 5, 10), get(2, 3, (0, 5, 7), (5, 10, 8))],
     "discarded before": [put(7, 0, 1), discard(2, 3), get(4, 5, result="gone")],
+    "discarded while it is put": [put(7, 0, 1), discard(2, 4), put(8, 3, 5)],
+    "refused after a discard": [put(7, 0, 1), discard(2, 3), put(8, 4, 5, result="unknown")],
     "discarded meanwhile": [put(7, 0, 1), discard(2, 6), get(4, 5, (0, 10, 7))],
     "versions": [put(7, 0, 1), put(8, 0, 1, version=2), versions(2, 3, 1, 2)],
 }  # fmt: skip
@@ -72,6 +74,7 @@ BAD = {
     "seen after its end": (
         [put(7, 0, 1), discard(2, 3), get(4, 5, (0, 10, 7))], "was discarded",
     ),
+    "put after its end": ([put(7, 0, 1), discard(2, 3), put(8, 4, 5)], "was discarded"),
     "too late": ([put(7, 0, 1), get(2, 30, (0, 10, 7), patience=5)], "it lasted 28.0 s"),
     "versions out of order": (
         [put(7, 0, 1), put(8, 0, 1, version=2), versions(2, 3, 2, 1)], "rising order",

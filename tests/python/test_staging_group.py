@@ -74,6 +74,36 @@ def test_a_group_is_one_service(serve: Servers) -> None:
             writer.put("energy", 5, np.zeros((4, 4), "f4"), (200, 200))
 
 
+@pytest.mark.parametrize("elements", [64, 100_000])  # inside a message; by a copy
+def test_a_discarded_version_is_gone_where_nothing_of_it_was(serve: Servers, elements: int) -> None:
+    """The first half of each variable lies on one server, and the second half on another one."""
+    contact = start_group(serve, "--memory", "64MiB")
+    half = np.arange(float(elements))
+    cells = max(elements, 64 * 1024 // half.itemsize)  # a server's part of the variable
+    second = (cells,), (cells + elements,)
+    with ts.Staging(contact) as one, ts.Staging(contact) as other:
+        for name in ("x", "y", "z", "energy"):  # their metadata lie on different servers
+            one.put(name, 0, half)
+            waiting = other.get_async(name, 0, *second, timeout=PATIENCE)
+            with pytest.raises(ts.NotFound):
+                one.discard(name, 1)  # nobody has it
+            one.discard(name, 0)
+            for lower in ((0,), second[0]):
+                with pytest.raises(ts.NotFound, match="was discarded"):
+                    other.put(name, 0, half, lower)
+            with pytest.raises(ts.NotFound, match="was discarded"):
+                other.get(name, 0, *second, timeout=0.0)
+            with pytest.raises(ts.NotFound, match="was discarded"):
+                waiting.result(PATIENCE)
+            other.put(name, 1, half, second[0])
+            assert np.array_equal(one.get(name, 1, *second), half)
+            one.delete(name)
+            other.put(name, 0, half, second[0])  # of another variable, which remembers nothing
+            assert np.array_equal(one.get(name, 0, *second), half)
+            one.delete(name)
+        assert one.ls() == [] and used(one) == [0] * COUNT
+
+
 def test_objects_lie_on_all_servers(serve: Servers) -> None:
     """More data are put than one server's memory holds, and all versions can be read."""
     contact = start_group(serve, "--memory", "2MiB")

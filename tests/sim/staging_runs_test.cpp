@@ -36,6 +36,8 @@ struct Record {
   std::vector<Put> puts;
   /// step at which a discard began, by version
   std::map<std::int64_t, std::int64_t> discarded;
+  /// step at which a discard had succeeded, by version
+  std::map<std::int64_t, std::int64_t> gone;
   /// pairs of puts that overlap, the upper one first
   std::set<std::pair<std::int64_t, std::int64_t>> above;
   std::vector<std::string> wrong;
@@ -103,15 +105,25 @@ void judge_failed_put(const StagingWorld& world, Record& record, const Error& er
   }
 }
 
+/// Checks that a call that has put or got a version began before any discard of it had succeeded.
+void judge_discarded(Record& record, std::int64_t version, std::int64_t began, const char* what) {
+  const auto gone = record.gone.find(version);
+  if (gone != record.gone.end() && gone->second < began) {
+    record.complain(std::string("a discarded version was ") + what);
+  }
+}
+
 /// Puts an object, in small steps between which anything may happen.
 void put(StagingWorld& world, int client, Catalog& catalog, Record& record, const Run& run) {
   Random& random = world.random();
   const auto number = std::ssize(record.puts);
   const PutRequest request{"energy", random.below(run.versions),
                            random_box(random, run.rank, run.longest), "i8", run.element_bytes};
-  record.puts.push_back({request.version, request.box, world.steps(), never_ended, 0});
+  const std::int64_t began = world.steps();
+  record.puts.push_back({request.version, request.box, began, never_ended, 0});
   const auto points = static_cast<std::size_t>(request.box.points());
   const auto mark = [&] {  // a client that has died meanwhile has not returned
+    judge_discarded(record, request.version, began, "put");
     if (world.step(client)) record.puts[static_cast<std::size_t>(number)].end = world.steps();
   };
   const std::int64_t end_ns = world.now_ns() + patience_ns;
@@ -293,6 +305,7 @@ std::optional<std::int64_t> get(StagingWorld& world, int client, Catalog& catalo
   }
   const auto values = take(world, client, catalog, *held, request.box, end_ns);
   if (values) {
+    judge_discarded(record, held->version, began, "got");
     judge_values(record, request, held->version, began, *values);
   } else if (world.step(client) && !world.cut_off(client)) {
     GetRequest exact = request;
@@ -323,7 +336,7 @@ void write(StagingWorld& world, int client, SimulatedServers& servers, Record& r
     if (run.discards && world.random().chance(0.2)) {
       const auto version = world.random().below(run.versions);
       record.discarded.emplace(version, world.steps());
-      (void)catalog.discard("energy", version);
+      if (catalog.discard("energy", version)) record.gone.emplace(version, world.steps());
     }
   }
   ++record.closed;

@@ -87,7 +87,7 @@ class Catalog {
   /// Waits until the variable exists, and returns it without its versions. `bounds`: Whether all
   /// servers are asked for them; otherwise they are those of the first put.
   Result<VariableInfo> describe(const std::string& variable, bool bounds, std::int64_t end_ns);
-  /// Discards a version on all servers.
+  /// Discards a version on all servers, those included that have nothing of it.
   /// @error not_found if no server has the version
   Status discard(const std::string& variable, std::int64_t version);
   /// Deletes a variable with all its versions, and all that the servers remember of it.
@@ -114,6 +114,8 @@ class Catalog {
                                   std::int64_t end_ns);
   Result<std::optional<LeasedBox>> find_in_incarnation(const GetRequest& asked, bool wants_data,
                                                        ReplyBuffer& reply, std::int64_t end_ns);
+  Status discard_too(const std::vector<int>& servers, const std::string& variable,
+                     std::int64_t version);
   Result<Range> recall(int server, std::uint64_t lease, std::uint64_t object, std::int64_t end_ns);
   Status take_back(LeasedBox& here, std::span<const Part> away, std::int64_t end_ns,
                    const std::function<Status(const LeasedBox&)>& copy);

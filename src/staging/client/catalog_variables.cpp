@@ -85,8 +85,30 @@ Status Catalog::discard(const std::string& variable, std::int64_t version) {
     without.push_back(server);
   }
   if (!any) return missing;
-  // Puts that these servers have indexed meanwhile began before the other servers discarded.
-  for (const int server : without) (void)discard_at(server);
+  return without.empty() ? Status{} : discard_too(without, variable, version);
+}
+
+/// Has servers that had nothing of a version discard it as well. They may have begun puts of it
+/// meanwhile, and a later put of a box that only such servers index would bring it back.
+Status Catalog::discard_too(const std::vector<int>& servers, const std::string& variable,
+                            std::int64_t version) {
+  ReplyBuffer reply;
+  const auto described = requester_.ask(distribution_.metadata_server(variable),
+                                        protocol::Describe{variable, false}, reply);
+  if (!described) return described.error();
+  const auto* known = std::get_if<protocol::Described>(&*described);
+  if (known == nullptr) return {};  // the variable was deleted meanwhile
+  const VariableMetadata& metadata = known->metadata;
+  const protocol::DiscardToo discard{{variable, version, metadata.first, metadata.type,
+                                      metadata.element_bytes, metadata.incarnation}};
+  for (const int server : servers) {
+    const auto answer = requester_.ask(server, discard, reply);
+    // A later variable of that name has no such version.
+    if (!answer && answer.error().code == ErrorCode::not_found) continue;
+    if (!answer) return answer.error();
+    const auto* done = std::get_if<protocol::DoneWithOrphans>(&*answer);
+    if (done != nullptr) requester_.report_orphans(server, done->orphans);
+  }
   return {};
 }
 

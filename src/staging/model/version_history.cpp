@@ -57,7 +57,7 @@ VersionIndex VersionHistory::remove(std::int64_t version) {
 }
 
 VersionIndex VersionHistory::discard(std::int64_t version) {
-  VersionIndex index = remove(version);
+  VersionIndex index = contains(version) ? remove(version) : VersionIndex();
   discarded_.insert(version);
   return index;
 }

@@ -44,7 +44,7 @@ class VersionHistory {
   std::vector<std::int64_t> excess() const;
   /// Removes a version that is held, and returns its boxes.
   VersionIndex remove(std::int64_t version);
-  /// The same, and remembers that the version was discarded.
+  /// The same, and remembers that the version was discarded. One that is not held has no boxes.
   VersionIndex discard(std::int64_t version);
   /// Forgets a version of which nothing is there.
   void drop_if_unused(std::int64_t version);

@@ -56,6 +56,7 @@ const char* to_string(RequestKind kind) {
     case RequestKind::list: return "list";
     case RequestKind::status: return "status";
     case RequestKind::take_pages: return "take pages";
+    case RequestKind::discard_too: return "discard too";
   }
   return "unknown";
 }

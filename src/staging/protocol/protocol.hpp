@@ -20,7 +20,7 @@
 
 namespace tranship::staging {
 
-constexpr std::uint32_t staging_version = 8;
+constexpr std::uint32_t staging_version = 9;
 
 /// First field of a request. Requests about a variable go to its metadata server, those about an
 /// object to its primary, and those about a box to its index servers (model/distribution.hpp).
@@ -52,6 +52,7 @@ enum class RequestKind : std::uint32_t {
   list,
   status,
   take_pages,
+  discard_too,
 };
 
 /// First field of a reply.
@@ -713,6 +714,15 @@ struct Discard {
   }
 };
 
+/// Has a server that had nothing of a version discard it, since others have: it drops what has come
+/// meanwhile, and remembers that the version was discarded.
+struct DiscardToo {
+  static constexpr RequestKind kind = RequestKind::discard_too;
+  using Reply = std::variant<DoneWithOrphans, Stale>;
+  PutRequest object{};  ///< Its box is that of the variable's first put.
+  static void visit(auto& coder, auto& discard) { coder(discard.object); }
+};
+
 /// Deletes a variable: first on its metadata server, which numbers the deletion, then on all
 /// others.
 struct Remove {
@@ -750,7 +760,7 @@ struct QueryStatus {
 using Requests =
     std::tuple<Hello, Join, Define, Declare, Describe, Bounds, Put, Begin, TakePages, Commit, Abort,
                Index, Unindex, Confirm, Get, QueryVersion, Find, Lease, More, Recall, Release, Undo,
-               DropOrphans, Discard, Remove, List, QueryStatus>;
+               DropOrphans, Discard, DiscardToo, Remove, List, QueryStatus>;
 
 }  // namespace protocol
 

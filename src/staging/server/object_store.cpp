@@ -44,7 +44,8 @@ std::set<std::string> ObjectStore::take_changes() {
   return std::exchange(changes_, {});
 }
 
-Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& request) {
+/// Returns the variable that the request describes, which is made unless it is there.
+Result<ObjectStore::Variable*> ObjectStore::incarnation_of(const PutRequest& request) {
   if (Status status = check_element(request); !status) return status.error();
   auto found = variables_.find(request.variable);
   if (found != variables_.end() && found->second.incarnation < request.incarnation.number) {
@@ -57,6 +58,14 @@ Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& reque
     return Error{ErrorCode::not_found, in_quotes(request.variable) + " is being deleted",
                  "put it again if it is to be there"};
   }
+  return &variable;
+}
+
+/// Returns the variable of a put, unless it takes no such object.
+Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& request) {
+  const auto known = incarnation_of(request);
+  if (!known) return known.error();
+  Variable& variable = **known;
   if (Status s = check_fits(request, variable.type, variable.element_bytes, variable.rank); !s) {
     return s.error();
   }
@@ -449,6 +458,15 @@ Status ObjectStore::discard(const std::string& name, std::int64_t version) {
     return Error{ErrorCode::not_found, "there is no " + version_of(name, version)};
   }
   discard_version(name, found->second, version);
+  return {};
+}
+
+Status ObjectStore::discard_too(const PutRequest& request) {
+  const auto variable = incarnation_of(request);
+  if (!variable) return variable.error();
+  if (!(*variable)->versions.was_discarded(request.version)) {
+    discard_version(request.variable, **variable, request.version);
+  }
   return {};
 }
 

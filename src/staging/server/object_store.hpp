@@ -153,6 +153,11 @@ class ObjectStore {
   /// Discards a version. What is being written to it cannot be committed any more.
   /// @error not_found if it is not there
   Status discard(const std::string& variable, std::int64_t version);
+  /// The same for a version that another server has discarded, and of which this one may have
+  /// nothing, not even the variable: it remembers that the version was discarded. The request says
+  /// what the variable is.
+  /// @error not_found if a later variable has that name; as begin(), if the variable cannot be made
+  Status discard_too(const PutRequest& request);
 
   /// Returns whether the variable was deleted since the client has asked its metadata server for
   /// it. The client must ask again before it goes on.
@@ -209,6 +214,7 @@ class ObjectStore {
   };
   using Got = std::variant<FoundObjects, Waiting, NeedsOtherServers>;
 
+  Result<Variable*> incarnation_of(const PutRequest& request);
   Result<Variable*> variable_for(const PutRequest& request);
   Result<Variable*> make_variable(const PutRequest& request);
   Status check_limits(ClientConnection client, const Variable& variable,

@@ -460,6 +460,15 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::Discard& reque
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
+Result<std::size_t> Service::on(ClientConnection, const protocol::DiscardToo& request,
+                                ReplyTo<protocol::DiscardToo> reply) {
+  const PutRequest& object = request.object;
+  if (is_stale(object.variable, object.incarnation)) return reply(protocol::Stale{});
+  const Status status = store_.discard_too(object);
+  if (!status) return status.error();
+  return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
+}
+
 /// A request without a number goes to the metadata server, which replies with the deletion's
 /// number.
 Result<std::size_t> Service::on(ClientConnection, const protocol::Remove& request,

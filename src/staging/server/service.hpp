@@ -150,6 +150,8 @@ class Service {
             ReplyTo<protocol::DropOrphans> reply);
   Answer on(ClientConnection from, const protocol::Discard& request,
             ReplyTo<protocol::Discard> reply);
+  Answer on(ClientConnection from, const protocol::DiscardToo& request,
+            ReplyTo<protocol::DiscardToo> reply);
   Answer on(ClientConnection from, const protocol::Remove& request,
             ReplyTo<protocol::Remove> reply);
   Answer on(ClientConnection from, const protocol::List& request,

@@ -11,7 +11,8 @@ using namespace tranship::staging;
 
 namespace {
 
-/// Two servers that send the replies that the test has prepared, whatever the request.
+/// Two servers that send the replies that the test has prepared, whatever the request. An empty one
+/// is the error that there is no such version.
 class LyingServers final : public Servers {
  public:
   std::deque<std::vector<std::byte>> answers;
@@ -26,6 +27,7 @@ class LyingServers final : public Servers {
     std::ranges::copy(answers.front(), reply.bytes.get());
     const std::size_t length = answers.front().size();
     answers.pop_front();
+    if (length == 0) return Error{ErrorCode::not_found, "there is no such version"};
     return std::span<const std::byte>(reply.bytes.get(), length);
   }
   void tell(int, const fabric::MessageWriter&) override {}
@@ -206,4 +208,28 @@ TEST(lists_that_do_not_go_on_are_refused) {
   Catalog catalog(servers);
   EXPECT(!catalog.list().ok());
   EXPECT_EQ(servers.answers.size(), 1U);
+}
+
+TEST(a_discard_succeeds_once_all_servers_remember_it) {
+  const auto none = [] { return std::vector<std::byte>(); };  // "there is no such version"
+  const auto done = reply_of(protocol::DoneWithOrphans{});
+  const auto discard = [&](std::deque<std::vector<std::byte>> answers) {
+    LyingServers servers;
+    servers.answers = std::move(answers);
+    const Status status = Catalog(servers).discard("v", 1);
+    EXPECT(servers.answers.empty());
+    return status ? std::optional<ErrorCode>() : status.error().code;
+  };
+  EXPECT(!discard({done, done}));
+  EXPECT(discard({none(), none()}) == ErrorCode::not_found);
+  EXPECT(!discard({done, none(), description(), done}));
+  EXPECT(!discard({none(), done, description(), done}));
+  // The variable was deleted meanwhile: the version is not there, and nothing has to be remembered.
+  EXPECT(!discard({done, none(), reply_of(protocol::Wait{"nothing has been put"})}));
+  EXPECT(!discard({done, none(), description(), reply_of(protocol::Stale{})}));
+  EXPECT(!discard({done, none(), description(), none()}));
+  // A server that dies before it remembers the version may not be taken for one that does.
+  EXPECT(discard({done}) == ErrorCode::peer_lost);
+  EXPECT(discard({done, none()}) == ErrorCode::peer_lost);
+  EXPECT(discard({none(), done, description()}) == ErrorCode::peer_lost);
 }

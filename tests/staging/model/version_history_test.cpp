@@ -33,6 +33,15 @@ TEST(the_lowest_versions_above_the_limit_are_discarded) {
   EXPECT(!history.was_discarded(4) && !history.was_discarded(7));
 }
 
+TEST(a_version_that_was_never_held_can_be_discarded) {
+  VersionHistory history(2, 16);
+  EXPECT(history.discard(3).unused());
+  EXPECT(history.was_discarded(3) && !history.was_discarded(2));
+  EXPECT(!history.empty() && history.held().empty());
+  for (const std::int64_t version : {5, 9}) commit(history, version);
+  EXPECT(history.excess().empty());  // it counts for no limit
+}
+
 TEST(without_a_limit_nothing_is_discarded) {
   VersionHistory history(0, 16);
   for (int version = 0; version < 100; ++version) commit(history, version);

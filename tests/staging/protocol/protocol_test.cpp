@@ -72,6 +72,7 @@ const std::tuple requests{
     protocol::Undo{9},
     protocol::DropOrphans{1, orphans},
     protocol::Discard{"energy", 3},
+    protocol::DiscardToo{object},
     protocol::Remove{"energy", 5},
     protocol::List{"energy", 3},
     protocol::QueryStatus{},
@@ -214,6 +215,7 @@ TEST(each_value_of_a_request_is_checked) {
     refuses<protocol::Unindex>({entry}, [&](auto& one) { one.entry.variable = name; });
     refuses<protocol::Find>({window}, [&](auto& one) { one.get.variable = name; });
     refuses<protocol::Discard>({"v", 1}, [&](auto& one) { one.variable = name; });
+    refuses<protocol::DiscardToo>({object}, [&](auto& one) { one.object.variable = name; });
     refuses<protocol::Remove>({"v", 1}, [&](auto& one) { one.variable = name; });
     refuses<protocol::Describe>({"v"}, [&](auto& one) { one.variable = name; });
     refuses<protocol::Bounds>({"v"}, [&](auto& one) { one.variable = name; });

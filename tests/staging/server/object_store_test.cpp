@@ -260,6 +260,59 @@ TEST(what_is_begun_ends_with_its_writer_or_its_version) {
   EXPECT(!store.busy());
 }
 
+TEST(a_version_that_others_have_discarded_is_refused_where_nothing_of_it_was) {
+  ObjectStore store(options_of(1 << 16));
+  const auto refuses = [&](std::int64_t version) {
+    const auto begun = store.begin(writer, put_of(version, 0, 4));
+    const auto got = store.get(reader, get_of(VersionChoice::exact, version, 0, 4));
+    return !begun && begun.error().code == ErrorCode::not_found && !got &&
+           got.error().code == ErrorCode::not_found;
+  };
+  // The server does not know the variable: it has nothing to list, and remembers the version.
+  REQUIRE(store.discard_too(put_of(1, 8, 9)).ok());
+  REQUIRE(store.discard_too(put_of(1, 8, 9)).ok());
+  EXPECT(store.list().empty() && refuses(1));
+  put(store, put_of(2, 0, 4));
+  EXPECT(!store.discard("energy", 3).ok());  // nobody has it, and it may come
+  put(store, put_of(3, 0, 4));
+  // Readers that wait for the version search again.
+  EXPECT(says(waits(store, get_of(VersionChoice::exact, 4, 0, 4)), "is not there"));
+  (void)store.take_changes();
+  REQUIRE(store.discard_too(put_of(4, 8, 9)).ok());
+  EXPECT(store.take_changes().contains("energy") && refuses(4));
+  // What has come meanwhile goes.
+  const std::uint64_t object = begun(store, put_of(5, 0, 4));
+  put(store, put_of(5, 4, 8));
+  REQUIRE(store.discard_too(put_of(5, 8, 9)).ok());
+  EXPECT(!store.commit(writer, object).ok());
+  EXPECT(refuses(5));
+  EXPECT_EQ(store.memory_bytes_used(), 2 * 256);
+  EXPECT_EQ(got(store, get_of(VersionChoice::exact, 3, 0, 4)).version, 3);
+}
+
+TEST(a_discard_of_a_deleted_variable_means_that_one) {
+  ObjectStore store(options_of(1 << 16));
+  PutRequest old = put_of(1, 0, 4);
+  PutRequest anew = old;
+  old.incarnation = {1, 1};
+  anew.incarnation = {3, 3};
+  put(store, anew);
+  const Status status = store.discard_too(old);
+  EXPECT(!status && status.error().code == ErrorCode::not_found);
+  const FoundObjects reading = got(store, get_of(VersionChoice::exact, 1, 0, 4));
+  EXPECT_EQ(reading.version, 1);
+  REQUIRE(store.release(reader, reading.lease).ok());
+  // What the server has of a variable that was deleted goes with the first word of the next one.
+  anew.incarnation = {5, 5};
+  anew.type = "i8";
+  anew.version = 2;
+  REQUIRE(store.discard_too(anew).ok());
+  EXPECT(store.list().empty());
+  EXPECT_EQ(store.memory_bytes_used(), 0);
+  anew.version = 1;
+  put(store, anew);
+}
+
 TEST(objects_of_other_servers_are_named_and_leased_there) {
   ObjectStore::Options one = options_of(1 << 16);
   one.server = 1;

@@ -175,3 +175,28 @@ TEST(others_are_answered_while_elements_are_copied) {
   meanwhile = [&] { REQUIRE(server.ask(1, protocol::Discard{"x", 3}).ok()); };
   EXPECT(!server.ask(1, put_of(late, bytes)).ok());
 }
+
+TEST(a_version_of_a_deleted_variable_is_not_remembered_as_discarded) {
+  Fixture server;
+  REQUIRE(server.hello(1, one));
+  REQUIRE(server.hello(9, {8, 8}));
+  const auto discard = [&](const Incarnation& incarnation) {
+    const PutRequest object{"x", 1, *Box::make({0}, {4}), "f8", 8, incarnation};
+    const auto length = server.ask(1, protocol::DiscardToo{object});
+    REQUIRE(length.ok());
+    protocol::DiscardToo::Reply said;
+    REQUIRE(read_reply({server.reply.data(), *length}, said).ok());
+    return std::holds_alternative<protocol::DoneWithOrphans>(said);
+  };
+  const auto begin = [&] {
+    const PutRequest put{"x", 1, *Box::make({0}, {4}), "f8", 8, server.metadata().incarnation};
+    return server.ask(1, protocol::Begin{put, Effort::all, true, {}, 0}).ok();
+  };
+  REQUIRE(server.declare(1));
+  const Incarnation first = server.metadata().incarnation;
+  EXPECT(discard(first) && !begin());
+  REQUIRE(server.ask(1, protocol::Remove{"x", 0}).ok());
+  EXPECT(!discard(first));
+  REQUIRE(server.declare(1));
+  EXPECT(!discard(first) && begin());
+}
