@@ -420,6 +420,12 @@ bool better_as_tile(const TilePlan& tile) {
          tile.count_q * tile.step_q >= tile_source_run_least;
 }
 
+std::int64_t work_bytes(const Work& work) {
+  std::int64_t bytes = work.element_bytes;
+  for (const Loop& loop : work.loops) bytes *= loop.extent;
+  return bytes;
+}
+
 /// Appends one plan that carries the nest faster than a box. Returns false, with nothing appended,
 /// if there is none.
 bool plan_instead(const Work& whole, const KernelPlan& box, const std::byte* source,
@@ -429,6 +435,7 @@ bool plan_instead(const Work& whole, const KernelPlan& box, const std::byte* sou
   if (tuning.tiles == 0) return false;
   if (tuning.tiles == 2) return plan_tile(whole, source, target, tuning, plans);
   if (tuning.tiles == 3) return plan_table_tile(one, source, target, tuning, plans);
+  if (work_bytes(whole) < tuning.tiled_bytes) return false;
   // Elements that must be moved byte by byte gain nothing from wide accesses on the way.
   const bool bytes_alone = box.element_bytes == 1 && whole.element_bytes > 1;
   if (in_wide_accesses(box) && !bytes_alone) return false;
@@ -478,8 +485,8 @@ void plan_kernels(const LoopNest& nest, const std::byte* source, const std::byte
   const bool short_runs =
       whole.element_bytes < shifted_run_least || direct_kind == KernelKind::elements;
   if (direct && !tuning.in_list && tuning.tiles != 0 && short_runs &&
-      work.element_bytes <= narrow_bytes && !work.loops.empty() &&
-      plan_table_tile(std::span(&whole, 1), source, target, tuning, plans)) {
+      work_bytes(whole) >= tuning.tiled_bytes && work.element_bytes <= narrow_bytes &&
+      !work.loops.empty() && plan_table_tile(std::span(&whole, 1), source, target, tuning, plans)) {
     return;
   }
   const std::size_t before = plans.size();

@@ -200,7 +200,7 @@ struct TablePlan {
   bool in_pieces = false;   ///< the target is written piece by piece, not in whole vectors
   RowGrows row_grows = RowGrows::not_at_all;
   Divisor period;                    ///< units of a period, gaps included
-  std::int32_t last_unit = 0;        ///< units of a whole target run
+  std::int64_t last_unit = 0;        ///< units of a whole target run
   std::int32_t period_step = 0;      ///< bytes from position to position
   std::int64_t source_stride_p = 0;  ///< of positions p, in the source
   Divisor rows_in;                   ///< source rows of one position p
@@ -247,8 +247,11 @@ struct KernelTuning {
   std::int64_t shifted_rows = 128;  ///< most rows of a box
   std::int64_t element_bytes_max = 16;
   std::int64_t band_nests = 64;  ///< most nests of a band
-  /// Whether transposes are moved in tiles: 0 never, 1 where they are faster, 2 where possible.
+  /// Whether transposes are moved in tiles: 0 never, 1 where they are faster, 2 in plain ones where
+  /// possible, 3 in table tiles where possible.
   std::int64_t tiles = 1;
+  /// Fewest bytes for which it pays to look for the best tile, which takes some 10 µs on the host.
+  std::int64_t tiled_bytes = 131072;
   std::int64_t tile_bytes = 28672;     ///< bytes of a tile, a quarter less of narrow units
   std::int64_t tile_target_bytes = 0;  ///< wished target run of a tile; 0: by the element's width
   std::int64_t tile_source_bytes = 128;

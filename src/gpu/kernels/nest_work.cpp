@@ -19,6 +19,10 @@ Divisor make_divisor(std::int64_t number) {
 
 std::int64_t ceil_divide(std::int64_t number, std::int64_t by) { return (number + by - 1) / by; }
 
+std::int64_t round_up(std::int64_t number, std::int64_t step) {
+  return ceil_divide(number, step) * step;
+}
+
 std::int64_t even_extent(std::int64_t extent, std::int64_t wished, std::int64_t step,
                          std::int64_t most) {
   const auto filled = [&](std::int64_t box) {

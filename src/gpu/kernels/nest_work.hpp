@@ -26,6 +26,7 @@ Work normalise(const LoopNest& nest);
 
 Divisor make_divisor(std::int64_t number);
 std::int64_t ceil_divide(std::int64_t number, std::int64_t by);
+std::int64_t round_up(std::int64_t number, std::int64_t step);
 
 /// Returns about `wished` indices, such that boxes of that size fill a loop of `extent` with little
 /// left over: a multiple of `step` up to `most`, or `wished` itself.

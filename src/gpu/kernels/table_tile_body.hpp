@@ -226,13 +226,17 @@ TRANSHIP_DEVICE void store_table(const TilePlan& plan, const TablePlan& table,
   constexpr int units = 16 / unit_bytes;
   constexpr std::uint32_t whole = (1u << units) - 1;
   constexpr int lanes_log2 = unit_bytes == 1 ? 1 : unit_bytes == 2 ? 2 : 3;
-  constexpr int turns_before = 32;
+  constexpr std::int32_t units_before = 32;
   const auto period = static_cast<std::int32_t>(table.period.divisor);
-  const std::int32_t first_unit = place.tile_p * plan.tile_p * period;
-  const std::int32_t tile_end = first_unit + plan.tile_p * period;
-  const std::int32_t begin = table.overlaps ? 0 : first_unit;
-  const std::int32_t end =
-      table.overlaps || tile_end > table.last_unit ? table.last_unit : tile_end;
+  const std::int32_t begin_p = place.tile_p * plan.tile_p;
+  const std::int32_t tile_units = plan.tile_p * period;
+  // Units count from the tile's beginning. Those of the run from `begin` to `end` are written.
+  const std::int64_t before = std::int64_t{begin_p} * period;
+  const std::int64_t after = table.last_unit - before;
+  const std::int32_t begin =
+      !table.overlaps ? 0
+                      : -static_cast<std::int32_t>(before < units_before ? before : units_before);
+  const std::int32_t end = after < tile_units ? static_cast<std::int32_t>(after) : tile_units;
   const std::int64_t* targets = rows + plan.held_rows.divisor * plan.tile_r;
   const auto groups =
       static_cast<std::uint32_t>(plan.row_vectors + (1 << lanes_log2) - 1) >> lanes_log2;
@@ -245,17 +249,16 @@ TRANSHIP_DEVICE void store_table(const TilePlan& plan, const TablePlan& table,
         static_cast<std::int32_t>(group << lanes_log2 | (number & ((1u << lanes_log2) - 1)));
     const std::int64_t offset = targets[row];
     if (vector >= plan.row_vectors || offset == no_row) continue;
-    std::byte* run = place.target + offset + std::int64_t{first_unit} * unit_bytes;
+    std::byte* run = place.target + offset + before * unit_bytes;
     const auto misaligned = static_cast<std::int32_t>(reinterpret_cast<std::uintptr_t>(run) %
                                                       (table.overlaps ? sector_bytes : 16));
-    const std::int32_t in_tile = vector * units - misaligned / unit_bytes;
-    const std::int32_t unit = first_unit + in_tile;
+    const std::int32_t unit = vector * units - misaligned / unit_bytes;
     if (unit + units <= begin || unit >= end) continue;
     // The period that the vector begins in; rounded down if negative.
     const std::int32_t turn =
         static_cast<std::int32_t>(
-            divide(static_cast<std::uint32_t>(unit + turns_before * period), table.period)) -
-        turns_before;
+            divide(static_cast<std::uint32_t>(unit + units_before * period), table.period)) -
+        units_before;
     const std::int32_t part = unit - turn * period;
     std::uint32_t moves = whole;
     if (table.moves_at != 0) {
@@ -268,14 +271,14 @@ TRANSHIP_DEVICE void store_table(const TilePlan& plan, const TablePlan& table,
     }
     const auto base = static_cast<std::int32_t>(read<4>(shared + table.bases_at + row * 4).word[0]);
     const std::byte* from = shared + base + place.first_at - table.entry_bias +
-                            (turn - place.first_p) * table.period_step;
+                            (begin_p + turn - place.first_p) * table.period_step;
     const std::byte* entries = shared + table.wide_at + part * static_cast<int>(entry_bytes);
     const auto unit_of = [&](int j) {
       const auto at = static_cast<std::int32_t>(read<2>(entries + j * 2).word[0]);
       return read<unit_bytes>(from + at);
     };
     Words<unit_bytes> held[units];
-    std::byte* to = run + std::int64_t{in_tile} * unit_bytes;
+    std::byte* to = run + unit * unit_bytes;
     if (moves == whole) {
       TRANSHIP_UNROLL
       for (int j = 0; j < units; ++j) held[j] = unit_of(j);

@@ -12,10 +12,6 @@
 namespace tranship::gpu {
 namespace {
 
-std::int64_t round_up(std::int64_t number, std::int64_t step) {
-  return ceil_divide(number, step) * step;
-}
-
 /// Most rows of a tile along a loop outside its runs.
 constexpr std::int64_t rows_max = 64;
 

@@ -45,7 +45,7 @@ TEST(random_nests_move_as_walked) {
     Random random(seed);
     const Case test = random_case(random);
     KernelKind kind = KernelKind::rows;
-    EXPECT_EQ(moves_as_walked(test, random, &kind) ? seed : ~seed, seed);
+    EXPECT_EQ(moves_as_walked(test, random, &kind, {.tiled_bytes = 0}) ? seed : ~seed, seed);
     ++kinds[static_cast<int>(kind)];
   }
   // One nest alone is never moved as fields of records.
@@ -257,7 +257,7 @@ TEST(misaligned_transposes_move_as_walked) {
     test.source_shift = random.below(33);
     test.target_shift = random.below(33);
     KernelKind kind = KernelKind::rows;
-    const KernelTuning tuning{.box_bytes = std::int64_t{4096} << random.below(4)};
+    const KernelTuning tuning{.box_bytes = std::int64_t{4096} << random.below(4), .tiled_bytes = 0};
     EXPECT_EQ(moves_as_walked(test, random, &kind, tuning) ? seed : ~seed, seed);
     misaligned += kind == KernelKind::tile || kind == KernelKind::table ? 1 : 0;
   }
@@ -332,7 +332,8 @@ TEST(table_tiles_of_any_shape_move_as_walked) {
   for (std::uint64_t seed = 0; seed < test::seed_count(8000); ++seed) {
     Random random(seed + 560'000);
     const Case test = seed % 4 == 0 ? random_case(random) : random_transpose(random);
-    const KernelTuning tuning{.tiles = 3, .tile_bytes = std::int64_t{1024} << random.below(6)};
+    const KernelTuning tuning{
+        .tiles = 3, .tiled_bytes = 0, .tile_bytes = std::int64_t{1024} << random.below(6)};
     EXPECT_EQ(moves_as_walked(test, random, nullptr, tuning) ? seed : ~seed, seed);
     std::vector<KernelPlan> plans;
     plan_kernels(test.nest, ends.data() + test.source_shift, ends.data() + test.target_shift, plans,
