@@ -35,7 +35,8 @@ from . import (
     network,
     remote,
 )
-from .gpu_shapes import gpu_shapes
+from .gpu_faces import gpu_faces
+from .gpu_shapes import gpu_peer_shapes, gpu_shapes
 from .harness import Bench, MismatchError, Report, SkippedError
 from .isometry import measured, measured_priorities
 from .peer_death import peer_death
@@ -75,6 +76,14 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "gpu-launch": ("what a start costs beyond the driver's call", gpu.launch),
     "gpu-conversion": ("layouts converted inside a GPU, beside its copy", gpu.conversion),
     "gpu-shapes": ("conversions of random shapes inside a GPU, beside PyTorch", gpu_shapes),
+    "gpu-peer-shapes": (
+        "conversions of random shapes from one GPU to another, beside PyTorch",
+        gpu_peer_shapes,
+    ),
+    "gpu-faces": (
+        "thin slabs packed and unpacked on a GPU, beside what the sectors they touch cost",
+        gpu_faces,
+    ),
     "gpu-peer": ("a GPU to its neighbour, in the same layout or transposed", gpu.peer),
     "gpu-process": ("a GPU to and from another process's memories", gpu_process.process),
     "gpu-lists": (
@@ -142,7 +151,15 @@ SIMULATED: dict[str, tuple[str, Simulate]] = {
     for name, (words, _) in paper.BENCHES.items()
 }
 
-TAKE_OPTIONS = ("shapes", "gpu-shapes", "remote-gpu", "staging-workflow", "staging-shock")
+TAKE_OPTIONS = (
+    "shapes",
+    "gpu-shapes",
+    "gpu-peer-shapes",
+    "gpu-faces",
+    "remote-gpu",
+    "staging-workflow",
+    "staging-shock",
+)
 """Benchmarks with options of their own."""
 
 

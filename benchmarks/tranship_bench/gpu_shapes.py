@@ -1,4 +1,4 @@
-"""Conversions of random shapes inside a GPU, beside the driver's copy and PyTorch."""
+"""Conversions of random shapes inside a GPU and between two, beside the driver and PyTorch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .shapes import (
     sizes_of,
 )
 
-__all__ = ["gpu_shapes"]
+__all__ = ["gpu_peer_shapes", "gpu_shapes"]
 
 WIDTHS = ("1 to 3 bytes", "4 to 16 bytes", "records")
 """Widths of elements, by which the quantiles are told apart."""
@@ -54,9 +54,14 @@ class Outcome:
 
 
 class Space:
-    """Memory of a GPU for the ends of one case after another, with what PyTorch sees of it."""
+    """Memory for the ends of one case after another, with what PyTorch sees of it.
 
-    def __init__(self, engine: Engine, cases: list[RandomShape], torch: Any) -> None:
+    The sources lie on the first GPU, the targets on GPU `target_gpu`.
+    """
+
+    def __init__(
+        self, engine: Engine, cases: list[RandomShape], torch: Any, target_gpu: int = 0
+    ) -> None:
         source = target = 0
         for case in cases:
             view, plain = sizes_of(case)
@@ -65,13 +70,13 @@ class Space:
         self.engine, self.torch = engine, torch
         self.data = random_bytes(source)
         self.source = Side(engine, "device0", (source,), "u1")
-        self.target = Side(engine, "device0", (target,), "u1")
+        self.target = Side(engine, f"device{target_gpu}", (target,), "u1")
         self.source.write(self.data)
         self.tensors: tuple[Any, Any] | None = None
         if torch is not None:
             self.tensors = (
-                torch.as_tensor(self.source.array, device="cuda"),
-                torch.as_tensor(self.target.array, device="cuda"),
+                torch.as_tensor(self.source.array, device="cuda:0"),
+                torch.as_tensor(self.target.array, device=f"cuda:{target_gpu}"),
             )
 
     def spoil(self, count: int) -> None:
@@ -80,7 +85,7 @@ class Space:
             self.target.spoil()
             return
         self.tensors[1][:count].fill_(0xA5)
-        self.torch.cuda.synchronize()
+        self.torch.cuda.synchronize(self.tensors[1].device)
 
     def holds(self, expected: Any) -> bool:
         """Returns whether the target begins with the bytes."""
@@ -90,7 +95,9 @@ class Space:
 
     def on_gpu(self, data: Bytes) -> Any:
         """Returns the bytes in the form that `holds` takes."""
-        return data if self.tensors is None else self.torch.from_numpy(data).cuda()
+        if self.tensors is None:
+            return data
+        return self.torch.from_numpy(data).to(self.tensors[1].device)
 
     def ends(self, case: RandomShape) -> tuple[Any, Any]:
         """Returns the source and the target of a case, as arrays of the GPU."""
@@ -146,14 +153,25 @@ def place_view(engine: Engine, memory: DeviceArray, case: RandomShape) -> Device
 
 def gpu_shapes(bench: Bench) -> None:
     """Measures random shapes, reports their quantiles, and prints a table of them."""
+    measure_shapes(bench, 1)
+
+
+def gpu_peer_shapes(bench: Bench) -> None:
+    """Measures random shapes from one GPU to another, as `gpu_shapes` does."""
+    measure_shapes(bench, 2)
+
+
+def measure_shapes(bench: Bench, gpus: int) -> None:
+    """Measures random shapes from the first of one or two GPUs to the last."""
     check_options(bench.options, Options)
     options = Options(**bench.options)
     count = options.cases or bench.pick(90, 6)
     sizes = options.sizes or (bench.pick(256, 1),)
     bench.conditions = {"seed": options.seed, "size_mib": list(sizes)}
     cases = list(random_shapes(options.seed, count, sizes))
-    with gpu_engine(bench) as engine:
-        space = Space(engine, cases, None if engine_is_emulated(engine) else find_torch())
+    with gpu_engine(bench, gpus) as engine:
+        torch = None if engine_is_emulated(engine) else find_torch()
+        space = Space(engine, cases, torch, gpus - 1)
         outcomes = [convert(bench, engine, space, case) for case in cases]
     report(bench, outcomes)
 
@@ -228,12 +246,16 @@ def nothing() -> None:
 def torch_run(torch: Any, source: Any, target: Any) -> Callable[[], float]:
     """Returns a run of PyTorch's own copies."""
 
+    def synchronize() -> None:
+        for device in {source.device, target.device}:
+            torch.cuda.synchronize(device)
+
     def run() -> float:
-        torch.cuda.synchronize()
+        synchronize()
         begin = time.perf_counter()
         for _ in range(SHORT_TIMES):
             target.copy_(source)
-        torch.cuda.synchronize()
+        synchronize()
         return time.perf_counter() - begin
 
     return run
