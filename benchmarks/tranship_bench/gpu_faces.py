@@ -1,4 +1,4 @@
-"""Thin slabs of 3-D fields on a GPU, beside the time in which the sectors they touch can move."""
+"""Thin slabs of fields on a GPU, beside the time in which the sectors they touch can move."""
 
 from __future__ import annotations
 

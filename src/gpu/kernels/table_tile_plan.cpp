@@ -87,7 +87,7 @@ class PlanWriter {
       table_.entry_bias = static_cast<std::int32_t>(-turns * table_.period_step);
     }
     tile_.count_p = static_cast<std::int32_t>(count);
-    table_.last_unit = static_cast<std::int32_t>(((count - 1) * box_.period_bytes + span) / unit_);
+    table_.last_unit = ((count - 1) * box_.period_bytes + span) / unit_;
     const std::int64_t end_bytes = search_.target_end_bytes(box_);
     const std::int64_t bytes = box_.chunks * box_.period_bytes;
     const bool aligned = end_bytes % vector_bytes_max == 0 && bytes % vector_bytes_max == 0;

@@ -363,10 +363,35 @@ TEST(loops_beyond_31_bits_are_not_tiled) {
         std::vector<KernelPlan> plans;
         plan_kernels(nests, ends.data(), ends.data(), plans);
         EXPECT(!plans.empty());
-        for (const KernelPlan& plan : plans) EXPECT(plan.kind != KernelKind::table);
+        for (const KernelPlan& plan : plans)
+          EXPECT(plan.kind != KernelKind::tile && plan.kind != KernelKind::table);
       }
     }
   }
+}
+
+/// A target run may have more units than 31 bits count: blocks count from their own beginnings.
+TEST(table_tiles_of_long_runs_begin_where_they_should) {
+  Memory ends(64, 0);
+  constexpr std::int64_t count = (std::int64_t{1} << 30) + 1, record = 5;
+  std::vector<LoopNest> fields(2);
+  for (std::size_t f = 0; f < 2; ++f) {
+    fields[f].element_bytes = f == 0 ? 1 : 4;
+    fields[f].source_offset = f == 0 ? 0 : 1;
+    fields[f].target_offset = f == 0 ? 4 : 0;
+    add(fields[f], count, record, record);
+  }
+  std::vector<KernelPlan> plans;
+  plan_kernels(fields, ends.data(), ends.data(), plans);
+  REQUIRE(plans.size() == 1 && plans[0].kind == KernelKind::table);
+  const TilePlan& tile = plans[0].tile;
+  EXPECT_EQ(plans[0].table.last_unit, count * record);
+  const auto block = static_cast<std::uint32_t>(plans[0].blocks - 1);
+  const TilePlace place = locate_table_tile(tile, plans[0].table, block, ends.data(), ends.data());
+  EXPECT(std::int64_t{place.tile_p} * tile.tile_p < count);
+  EXPECT(std::int64_t{place.tile_p + 1} * tile.tile_p >= count);
+  EXPECT_EQ(place.source - ends.data(), std::int64_t{place.first_p} * record);
+  EXPECT_EQ(std::int64_t{place.row_bytes}, (count - place.first_p) * record);
 }
 
 }  // namespace
