@@ -46,7 +46,7 @@ from .remote_gpu import remote_gpu
 from .shapes import shapes
 from .staging import staging
 from .staging_clients import staging_clients
-from .staging_first_use import staging_first_use
+from .staging_first_use import gpu_staging_first_use, staging_first_use
 from .staging_questions import staging_questions
 from .staging_shock import staging_shock
 from .staging_workflow import staging_workflow
@@ -98,6 +98,10 @@ BENCHES: dict[str, tuple[str, Body]] = {
         gpu_reassembly.gpu_reassembly,
     ),
     "gpu-staging": ("a GPU's arrays through a staging server", gpu_staging.gpu_staging),
+    "gpu-staging-first-use": (
+        "the first puts of a GPU's array to a fresh server, beside later ones",
+        gpu_staging_first_use,
+    ),
     "gpu-staging-designs": (
         "DataSpaces-GPU's designs for puts and gets of a GPU's arrays, beside each other",
         gpu_staging_designs.gpu_staging_designs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +13,11 @@ from tranship.engine import Engine
 from tranship.staging import Staging
 
 from .data import seeded
+from .gpu import gpu_engine
 from .harness import Bench, MismatchError, same
 from .staging import server_process
 
-__all__ = ["staging_first_use"]
+__all__ = ["gpu_staging_first_use", "staging_first_use"]
 
 LATER = 5
 """Calls behind the first ones, whose median is the baseline."""
@@ -26,6 +28,18 @@ def staging_first_use(bench: Bench) -> None:
 
     A server keeps two versions, so that the second put meets fresh memory as well.
     """
+    measure_ways(bench, None)
+
+
+def gpu_staging_first_use(bench: Bench) -> None:
+    """Measures the same with an array of a GPU, whose target the client pins at its first use."""
+    with gpu_engine(bench):
+        pass
+    measure_ways(bench, "device0")
+
+
+def measure_ways(bench: Bench, memory: str | None) -> None:
+    """Measures puts of an array of that memory; None: of a NumPy array."""
     bytes_each = bench.pick(256, 8) << 20
     data = seeded((bytes_each // 8,), "f8", 1)
     ways = (("at once", 0.0, True), ("after 2 s", 2.0, True), ("not preallocated", 2.0, False))
@@ -37,10 +51,14 @@ def staging_first_use(bench: Bench) -> None:
             Engine() as engine,
             Staging(contact, engine=engine) as staging,
         ):
+            source: Any = data
+            if memory is not None:
+                source = engine.empty(data.shape, "f8", memory=memory)
+                engine.copy(data, source).wait(timeout=60)
             time.sleep(pause_s)
             for version in range(2 + LATER):
                 begin = time.perf_counter()
-                staging.put("first-use", version, data)
+                staging.put("first-use", version, source)
                 puts.append(time.perf_counter() - begin)
             if not same(np.asarray(staging.get("first-use", 1 + LATER)), data):
                 raise MismatchError("the last version is not what was put")
