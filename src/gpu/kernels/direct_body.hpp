@@ -189,7 +189,7 @@ TRANSHIP_DEVICE VectorPair read_pair(const ShiftedVector& vector, const SourceSp
   VectorPair pair{};
   const std::int32_t misaligned = misaligned_bytes(vector.source);
   const std::byte* from = vector.source - misaligned;
-  const bool reads_low = misaligned + vector.begin<16, reads_high = misaligned + vector.end> 16;
+  const bool reads_low = misaligned + vector.begin < 16, reads_high = misaligned + vector.end > 16;
   pair.read = from + (reads_low ? 0 : 16) >= span.low && from + (reads_high ? 32 : 16) <= span.high;
   if (!pair.read) return pair;
   if (reads_low) pair.low = read<16>(from);
