@@ -228,6 +228,10 @@ Result<std::shared_ptr<SharedMemory>> Engine::allocate_shared(std::int64_t bytes
   return shared_memories_.allocate(bytes);
 }
 
+void Engine::pin_shared(SharedMemory& memory) const {
+  if (gpu_side_ && usable()) (void)gpu_side_->pin(memory);
+}
+
 Result<std::shared_ptr<void>> Engine::pin(const Array& array) {
   if (Status status = usable(); !status) return status.error();
   if (!gpu_side_) {

@@ -147,6 +147,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
   /// Memory that other processes of this machine can map, once it is exported.
   Result<std::shared_ptr<SharedMemory>> allocate_shared(std::int64_t bytes);
 
+  /// Pins shared memory, as its first copy with a GPU would. Does nothing without GPUs.
+  void pin_shared(SharedMemory& memory) const;
+
   /// Allocates memory of a GPU, or pinned memory, which is shared too unless it is small. Returns
   /// the owner, whose get() is the address.
   /// @error unsupported without GPUs; out_of_memory

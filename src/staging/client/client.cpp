@@ -546,14 +546,18 @@ Result<Array> Client::segment(int server, int number, std::int64_t end) {
   return found;
 }
 
-/// Maps what the first server has preallocated, on a thread.
+/// Maps what the first server has preallocated, on a thread, and pins it where there are GPUs.
 void Client::start_mapping() {
-  pages_->start([this]() -> Result<std::shared_ptr<SharedMemory>> {
+  const auto find = [this]() -> Result<std::shared_ptr<SharedMemory>> {
     auto inside = enter();
     if (!inside) return inside.error();
     auto found = segment(0, 0, end_ns(mapping_wait));
     if (!found) return found.error();
     return found->place.attachment == nullptr ? found->shared : nullptr;
+  };
+  pages_->start(find, [this](SharedMemory& memory) {
+    auto inside = enter();
+    if (inside) engine_.pin_shared(memory);
   });
 }
 

@@ -62,14 +62,20 @@ void PageMapper::map(const std::shared_ptr<SharedMemory>& memory, std::int64_t o
   }
 }
 
-void PageMapper::start(Find find) {
+void PageMapper::start(Find find, Ready ready) {
   // Many clients of a process would only keep each other from their work.
   static std::atomic<std::uint64_t> running{0};  // the process, by its generation of forks
   const std::uint64_t here = fork_generation() + 1;
   if (running.exchange(here) == here) return;
   try {
-    thread_ = std::thread([this, find = std::move(find)] {
-      follow(find);
+    thread_ = std::thread([this, find = std::move(find), ready = std::move(ready)] {
+      std::shared_ptr<SharedMemory> mapped;
+      try {
+        std::thread([&] { mapped = follow(find); }).join();
+      } catch (const std::system_error&) {
+        // Pages are mapped as they are copied.
+      }
+      if (mapped != nullptr && !is_stopped()) ready(*mapped);
       running.store(0);
     });
   } catch (const std::system_error&) {
@@ -88,10 +94,10 @@ void PageMapper::stop() {
   looked_.clear();
 }
 
-void PageMapper::follow(const Find& find) {
+std::shared_ptr<SharedMemory> PageMapper::follow(const Find& find) {
   lower_priority();
   const auto found = find();
-  if (!found || *found == nullptr) return;
+  if (!found || *found == nullptr) return nullptr;
   const std::shared_ptr<SharedMemory>& memory = *found;
   const auto looked = looked_at(memory);
   auto waited = std::chrono::milliseconds(0);
@@ -110,6 +116,12 @@ void PageMapper::follow(const Find& find) {
       waited += pause;
     }
   }
+  return at < memory->bytes() ? nullptr : memory;
+}
+
+bool PageMapper::is_stopped() {
+  const std::lock_guard lock(mutex_);
+  return stop_;
 }
 
 }  // namespace tranship::staging
