@@ -410,9 +410,11 @@ constexpr std::int64_t tile_run_least = 80;
 /// Shortest misaligned run, in bytes, of which most vectors are whole.
 constexpr std::int64_t shifted_run_least = 192;
 
+/// Shortest source run, in bytes, for which the tile reads it alone: table tiles join shorter ones.
 constexpr std::int64_t tile_source_run_least = 16;
 
-/// Returns whether a tile's runs are long enough.
+/// Returns whether a plain tile is faster than a table tile: runs are long enough, and neither
+/// joined nor of elements of three units, which a table tile takes as they come.
 bool better_as_tile(const TilePlan& tile) {
   if (tile.kind == TileKind::joined || (tile.kind == TileKind::elements && tile.parts.divisor == 3))
     return false;

@@ -156,10 +156,10 @@ struct TilePlan {
   std::int32_t tile_q = 1;
   std::int32_t tile_r = 1;
   std::int32_t margin = 0;       ///< positions that a tile holds before those
-  std::int32_t rows_p = 1;       ///< positions that a tile holds
+  std::int32_t rows_p = 1;       ///< positions that a tile holds; source rows of a table tile
   std::int32_t row_vectors = 1;  ///< vectors that a tile's target run reaches into
   std::int32_t joined_step = 0;  ///< bytes in shared memory from the end of a run to the next
-  std::int32_t pitch = 0;        ///< bytes from position to position in shared memory
+  std::int32_t pitch = 0;        ///< bytes from source row to source row in shared memory
   std::int32_t rows_at = 0;      ///< byte in shared memory of the rows' offsets
   std::int64_t step_q = 0;       ///< bytes from position to position in a source run
   std::int64_t source_stride_r = 0;
@@ -252,7 +252,9 @@ struct KernelTuning {
   std::int64_t tiles = 1;
   /// Fewest bytes for which it pays to look for the best tile, which takes some 10 µs on the host.
   std::int64_t tiled_bytes = 131072;
-  std::int64_t tile_bytes = 28672;     ///< bytes of a tile, a quarter less of narrow units
+  std::int64_t tile_bytes = 28672;  ///< bytes of a tile, a quarter less of narrow units
+  /// Blocks that a large GPU needs to be busy: table tiles are smaller for fewer bytes.
+  std::int64_t tile_blocks = 1024;
   std::int64_t tile_target_bytes = 0;  ///< wished target run of a tile; 0: by the element's width
   std::int64_t tile_source_bytes = 128;
 };

@@ -21,8 +21,6 @@ constexpr double aligned_write_end_bytes = 64;
 constexpr double margin_end_bytes = 24;
 /// Bytes that could be moved in the time that a block takes beside moving its own.
 constexpr double block_bytes = 2048;
-/// Blocks that occupy a large GPU.
-constexpr std::int64_t blocks_wanted = 1024;
 
 }  // namespace
 
@@ -39,7 +37,8 @@ BoxSearch::BoxSearch(const RecordParts& records, const std::byte* source, const 
   std::int64_t payload = records.bytes;
   for (const Loop& loop : loops_) payload *= loop.extent;
   const std::int64_t most = unit_ < 4 ? tuning.tile_bytes * 4 / 3 : tuning.tile_bytes;
-  budget_ = std::clamp<std::int64_t>(payload / blocks_wanted, 4096, most);
+  constexpr std::int64_t least = 4096;
+  budget_ = std::clamp(payload / tuning.tile_blocks, least, std::max(most, least));
   for (std::size_t k = 0; k < loops_.size(); ++k) {
     if (loops_[k].source_stride != 0) order_.push_back(k);
   }
@@ -170,7 +169,8 @@ bool BoxSearch::weigh(Box& box, Box& best) const {
   box.more = -1;
   box.more_rows = 1;
   if (shared_bytes(box) > budget_ + tables(box) || box.across > table_extent_max) return false;
-  if (!table_fits(box)) return false;
+  // Where a loop stands still in the source, a tile may write far more than it holds.
+  if (written_bytes(box) > budget_ || !table_fits(box)) return false;
   add_rows(box);
   const double payload =
       static_cast<double>(box.moved_bytes * box.chunks * box.across * box.more_rows);
@@ -191,7 +191,7 @@ bool BoxSearch::weigh(Box& box, Box& best) const {
 }
 
 void BoxSearch::add_rows(Box& box) const {
-  const std::int64_t bytes = shared_bytes(box) - tables(box);
+  const std::int64_t bytes = std::max(shared_bytes(box) - tables(box), written_bytes(box));
   const std::int64_t fit = budget_ / bytes;
   if (fit < 2) return;
   for (std::size_t k = 0; k < loops_.size(); ++k) {

@@ -94,6 +94,11 @@ class BoxSearch {
 
   std::int64_t tables(const Box& box) const;
 
+  /// Returns the bytes that a tile of one row of the loop `more` writes.
+  static std::int64_t written_bytes(const Box& box) {
+    return box.moved_bytes * box.chunks * box.across;
+  }
+
   /// Returns the or-ed numbers on which the alignment of any piece of the target depends beside its
   /// own offset.
   std::int64_t piece_bits(const Box& box) const;

@@ -73,7 +73,7 @@ void PageMapper::start(Find find, Ready ready) {
       try {
         std::thread([&] { mapped = follow(find); }).join();
       } catch (const std::system_error&) {
-        // Pages are mapped as they are copied.
+        mapped = nullptr;  // pages are mapped as they are copied
       }
       if (mapped != nullptr && !is_stopped()) ready(*mapped);
       running.store(0);

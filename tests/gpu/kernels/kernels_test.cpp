@@ -332,8 +332,10 @@ TEST(table_tiles_of_any_shape_move_as_walked) {
   for (std::uint64_t seed = 0; seed < test::seed_count(8000); ++seed) {
     Random random(seed + 560'000);
     const Case test = seed % 4 == 0 ? random_case(random) : random_transpose(random);
-    const KernelTuning tuning{
-        .tiles = 3, .tiled_bytes = 0, .tile_bytes = std::int64_t{1024} << random.below(6)};
+    const KernelTuning tuning{.tiles = 3,
+                              .tiled_bytes = 0,
+                              .tile_bytes = std::int64_t{1024} << random.below(6),
+                              .tile_blocks = random.chance(0.5) ? 1 : 1024};
     EXPECT_EQ(moves_as_walked(test, random, nullptr, tuning) ? seed : ~seed, seed);
     std::vector<KernelPlan> plans;
     plan_kernels(test.nest, ends.data() + test.source_shift, ends.data() + test.target_shift, plans,

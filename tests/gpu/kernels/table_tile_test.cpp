@@ -151,7 +151,8 @@ TEST(transposed_records_move_as_walked) {
     // A field may be left out; then its bytes of the records must not be touched.
     if (test.nests.size() > 2 && random.chance(0.2)) test.nests.erase(test.nests.begin() + 1);
     const KernelTuning tuning{
-        .tile_bytes = random.chance(0.5) ? 28672 : std::int64_t{1024} << random.below(6)};
+        .tile_bytes = random.chance(0.5) ? 28672 : std::int64_t{1024} << random.below(6),
+        .tile_blocks = random.chance(0.5) ? 1 : 1024};
     EXPECT_EQ(moves_as_walked(test, random, plans, tuning) ? seed : ~seed, seed);
     if (plans[0].kind != KernelKind::table) continue;
     ++tiles;
@@ -392,6 +393,40 @@ TEST(table_tiles_of_long_runs_begin_where_they_should) {
   EXPECT(std::int64_t{place.tile_p + 1} * tile.tile_p >= count);
   EXPECT_EQ(place.source - ends.data(), std::int64_t{place.first_p} * record);
   EXPECT_EQ(std::int64_t{place.row_bytes}, (count - place.first_p) * record);
+}
+
+/// Where the source is repeated, shared memory does not limit a tile: what it writes does.
+TEST(repeated_sources_are_spread_over_many_blocks) {
+  struct Repeated {
+    std::int64_t element_bytes;
+    std::vector<Loop> loops;
+    int fields;
+  };
+  const std::vector<Repeated> cases = {
+      {3, {{715827883, 0, 3}}, 1},
+      {3, {{std::int64_t{1} << 24, 0, 3}}, 1},
+      {2, {{4096, 0, 2}, {4096, 2, 8192}}, 1},
+      {1, {{std::int64_t{1} << 30, 0, 3}}, 2},
+      {1, {{std::int64_t{1} << 30, 0, 4}}, 2},
+  };
+  Memory ends(64, 0);
+  for (const Repeated& test : cases) {
+    std::vector<LoopNest> nests(static_cast<std::size_t>(test.fields));
+    for (std::size_t f = 0; f < nests.size(); ++f) {
+      nests[f].element_bytes = test.element_bytes;
+      nests[f].source_offset = static_cast<std::int64_t>(f);
+      nests[f].target_offset = static_cast<std::int64_t>(f);
+      for (const Loop& loop : test.loops) {
+        add(nests[f], loop.extent, loop.source_stride, loop.target_stride);
+      }
+    }
+    std::vector<KernelPlan> plans;
+    plan_kernels(nests, ends.data(), ends.data(), plans);
+    REQUIRE(plans.size() == 1 && plans[0].kind == KernelKind::table);
+    const TilePlan& tile = plans[0].tile;
+    EXPECT(plans[0].blocks >= 1000);
+    EXPECT(std::int64_t{tile.tile_p} * tile.element_bytes * tile.tile_q * tile.tile_r <= 65536);
+  }
 }
 
 }  // namespace
