@@ -153,13 +153,15 @@ void BoxSearch::search_extents(Box& box, Box& best) const {
       if (some < across_count) some = ceil_divide(across_count, ceil_divide(across_count, some));
       box.chunks = chunks;
       box.across = box.across_inner * some;
+      bool this_fits = false;
       for (const bool margin : {false, true}) {
         if (margin && (end_bytes == 0 || box.gaps() || chunks == count || chunks % step != 0))
           continue;
         box.margin = margin ? ceil_divide(end_bytes, box.period_bytes) : 0;
-        fits |= weigh(box, best);
+        this_fits |= weigh(box, best);
       }
-      if (some == across_count || !fits) break;
+      fits |= this_fits;
+      if (some == across_count || !this_fits) break;
     }
     if (chunks == count || !fits) break;
   }
