@@ -11,8 +11,16 @@ import numpy as np
 
 from tranship.engine import Engine
 
-from .gpu import SHORT_TIMES, Side, engine_is_emulated, find_torch, gpu_engine, raw
-from .gpu import engine_seconds as seconds_of
+from .gpu import (
+    SHORT_TIMES,
+    Side,
+    engine_is_emulated,
+    engine_seconds,
+    find_torch,
+    gpu_engine,
+    raw,
+    raw_copy,
+)
 from .gpu_shapes import TORCH_TYPES, nothing, ok, placed, torch_run
 from .harness import Bench, Bytes, Variant, check_options, random_bytes, same
 from .shapes import QUANTILES, quantile
@@ -170,16 +178,11 @@ def measure(
     else:
         packed_bytes.reshape(case.rows, run)[:] = rows[:, first : first + run]
     half = (case.traffic_bytes + 1) // 2
-    bare = (
-        source.array.__cuda_array_interface__["data"][0],
-        target.array.__cuda_array_interface__["data"][0],
-        half,
-        0,
-    )
+    bare = raw_copy(source.array[:half], target.array, 0)
     variants = [
         Variant(
             "tranship",
-            lambda: seconds_of(engine, [pair] * SHORT_TIMES),
+            lambda: engine_seconds(engine, [pair] * SHORT_TIMES),
             lambda: same(target.read()[: expected.size], expected),
             target.spoil,
             {"copies": SHORT_TIMES, "traffic_bytes": case.traffic_bytes},

@@ -14,7 +14,16 @@ import numpy as np
 from tranship.arrays.device import DeviceArray
 from tranship.engine import Engine
 
-from .gpu import SHORT_TIMES, Side, engine_is_emulated, find_torch, gpu_engine, raw, raw_copy
+from .gpu import (
+    SHORT_TIMES,
+    Side,
+    engine_is_emulated,
+    engine_seconds,
+    find_torch,
+    gpu_engine,
+    raw,
+    raw_copy,
+)
 from .harness import Bench, Bytes, Variant, check_options, random_bytes, same
 from .random_shapes import CLASSES, RandomShape, Type, random_shapes
 from .shapes import (
@@ -200,11 +209,7 @@ def convert(bench: Bench, engine: Engine, space: Space, case: RandomShape) -> Ou
     bare = raw_copy(space.source.array[: case.payload_bytes], space.target.array, 0)
 
     def through_engine() -> float:
-        begin = time.perf_counter()
-        events = [engine.copy(source, target) for _ in range(SHORT_TIMES)]
-        for event in events:
-            event.wait(timeout=60)
-        return time.perf_counter() - begin
+        return engine_seconds(engine, [(source, target)] * SHORT_TIMES)
 
     def check() -> bool:
         return space.holds(expected)

@@ -129,17 +129,14 @@ bool BoxSearch::count_rows(Box& box) const {
   return true;
 }
 
-bool BoxSearch::has_last_across(const Box& box) const {
-  return box.last_in_row >= 0 && box.roles[index(box.last_in_row)] == Role::across;
-}
-
 void BoxSearch::search_extents(Box& box, Box& best) const {
   const std::int64_t count = box.chunk < 0 ? 1 : loops_[index(box.chunk)].extent;
   const bool whole = box.chunk >= 0 && box.in_row[index(box.chunk)] && box.chunk != box.last_in_row;
   const std::int64_t end_bytes = target_end_bytes(box);
   const std::int64_t step =
       box.chunk < 0 ? 1 : sector_bytes / std::gcd<std::int64_t>(box.period_bytes, sector_bytes);
-  const bool last_across = has_last_across(box);
+  const bool last_across =
+      box.last_in_row >= 0 && box.roles[index(box.last_in_row)] == Role::across;
   const std::int64_t across_count = last_across ? loops_[index(box.last_in_row)].extent : 1;
   for (std::int64_t wished = whole ? count : 1;; wished *= 2) {
     std::int64_t chunks = std::min(wished, count);

@@ -69,13 +69,8 @@ class BoxSearch {
     return (ceil_divide(bytes, word_) | 1) * word_;
   }
 
-  /// Returns the bytes of a row that goes along `count` indices of its last loop.
-  static std::int64_t row_bytes_of(const Box& box, std::int64_t count) {
-    return box.row_inner + (count - 1) * box.row_step;
-  }
-
   std::int64_t bytes_in_row(const Box& box) const {
-    return row_bytes_of(box, last_count(box, box.chunks + box.margin));
+    return box.row_inner + (last_count(box, box.chunks + box.margin) - 1) * box.row_step;
   }
 
   std::int64_t source_rows(const Box& box) const {
@@ -121,8 +116,6 @@ class BoxSearch {
   bool assign_rows(std::size_t in_row, Box& box) const;
 
   bool count_rows(Box& box) const;
-
-  bool has_last_across(const Box& box) const;
 
   void search_extents(Box& box, Box& best) const;
 

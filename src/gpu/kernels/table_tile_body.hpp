@@ -14,43 +14,27 @@ constexpr std::uint32_t entry_bytes = sizeof(std::uint16_t);
 TRANSHIP_DEVICE TilePlace locate_table_tile(const TilePlan& plan, const TablePlan& table,
                                             std::uint32_t block, const std::byte* source,
                                             std::byte* target) {
-  TilePlace place{};
-  place.tile_p = static_cast<std::int32_t>(take_tile(block, plan.tiles_p));
-  const std::int32_t begin_p = place.tile_p * plan.tile_p;
-  place.first_p = begin_p - plan.margin;
-  if (table.along_rows && place.first_p < 0) place.first_p = 0;
-  place.first_q = static_cast<std::int32_t>(take_tile(block, plan.tiles_q)) * plan.tile_q;
-  const std::int32_t left_q = plan.count_q - place.first_q;
-  place.width_q = left_q < plan.tile_q ? left_q : plan.tile_q;
-  place.first_r = static_cast<std::int32_t>(take_tile(block, plan.tiles_r)) * plan.tile_r;
-  const std::int32_t left_r = plan.count_r - place.first_r;
-  place.width_r = left_r < plan.tile_r ? left_r : plan.tile_r;
-  std::int64_t from =
-      plan.source_offset + place.first_r * plan.source_stride_r +
-      position_offset(plan.loops_q, plan.rank_q, static_cast<std::uint32_t>(place.first_q), true);
-  std::int64_t to = plan.target_offset + place.first_r * plan.target_stride_r;
-  if (table.along_rows) from += place.first_p * table.source_stride_p;
-  for (int k = 0; k < plan.outer_rank; ++k) {
-    const std::uint32_t index = take_tile(block, plan.outer[k].extent);
-    from += index * plan.outer[k].source_stride;
-    to += index * plan.outer[k].target_stride;
+  TilePlace place = enter_tile(plan, block, source, target);
+  if (table.along_rows) {
+    if (place.first_p < 0) place.first_p = 0;
+    place.source += place.first_p * table.source_stride_p;
   }
+  place.source +=
+      position_offset(plan.loops_q, plan.rank_q, static_cast<std::uint32_t>(place.first_q), true);
   std::int32_t steps = 1;
   if (table.row_grows == RowGrows::across) {
     steps =
         static_cast<std::int32_t>(divide(static_cast<std::uint32_t>(place.width_q), table.inner_q));
   } else if (table.row_grows == RowGrows::along) {
-    const std::int32_t end_p = begin_p + plan.tile_p;
+    const std::int32_t end_p = (place.tile_p + 1) * plan.tile_p;
     steps = (end_p < plan.count_p ? end_p : plan.count_p) - place.first_p;
   }
   place.row_bytes = static_cast<std::int32_t>((steps - 1) * plan.step_q) + plan.source_bytes;
   if (table.along_rows && table.source_stride_p < 0) {
     const std::int32_t held = table.row_grows == RowGrows::along ? steps : plan.count_p;
     place.first_at = (1 - held) * static_cast<std::int32_t>(table.source_stride_p);
-    from -= place.first_at;
+    place.source -= place.first_at;
   }
-  place.source = source + from;
-  place.target = target + to;
   return place;
 }
 
@@ -80,12 +64,7 @@ TRANSHIP_DEVICE void table_rows(const TilePlan& plan, const TablePlan& table,
   for (std::uint32_t row = thread; row < target_rows; row += kernel_threads) {
     const std::uint32_t r = divide(row, plan.columns);
     const std::uint32_t q = row - r * plan.columns.divisor;
-    const bool inside = static_cast<std::int32_t>(q) < place.width_q &&
-                        static_cast<std::int32_t>(r) < place.width_r;
-    const auto position = static_cast<std::uint32_t>(place.first_q) + q;
-    rows[source_rows + row] = inside ? position_offset(plan.loops_q, plan.rank_q, position, false) +
-                                           r * plan.target_stride_r
-                                     : no_row;
+    rows[source_rows + row] = target_row(plan, place, row);
     Words<4> base{};
     base.word[0] = static_cast<std::uint32_t>(position_offset(plan.loops_q, plan.rank_q, q, true)) +
                    r * held * static_cast<std::uint32_t>(plan.pitch);
@@ -93,20 +72,24 @@ TRANSHIP_DEVICE void table_rows(const TilePlan& plan, const TablePlan& table,
   }
 }
 
-/// First phase: copies the first `count` entries of a table to shared memory.
+TRANSHIP_DEVICE void write_entry(std::byte* table, std::uint32_t number, std::uint32_t value) {
+  Words<2> entry{};
+  entry.word[0] = value;
+  write(table + number * entry_bytes, entry);
+}
+
+/// First phase: copies the table of one period to shared memory.
 TRANSHIP_DEVICE void load_table(const TablePlan& table, std::uint32_t thread, std::byte* shared) {
   std::byte* entries = shared + table.table_at;
   const auto count = static_cast<std::uint32_t>(table.entries);
   for (std::uint32_t k = thread; k < count; k += kernel_threads) {
-    Words<2> entry{};
-    entry.word[0] = table.entry[k];
-    write(entries + k * entry_bytes, entry);
+    write_entry(entries, k, table.entry[k]);
   }
 }
 
 /// Where a unit of the target comes from.
 struct UnitSource {
-  std::uint32_t byte;  ///< byte of the source's record; 0 for a gap
+  std::uint32_t byte;  ///< byte of shared memory, for the first period; 0 for a gap
   bool moves;          ///< false for a gap
 };
 
@@ -114,12 +97,6 @@ TRANSHIP_DEVICE UnitSource find_unit(const std::byte* entries, std::uint32_t uni
   const std::uint32_t byte = read<2>(entries + unit * entry_bytes).word[0];
   const bool moves = byte != table_gap;
   return {moves ? byte : 0, moves};
-}
-
-TRANSHIP_DEVICE void write_entry(std::byte* table, std::uint32_t number, std::uint32_t value) {
-  Words<2> entry{};
-  entry.word[0] = value;
-  write(table + number * entry_bytes, entry);
 }
 
 /// First phase, after the table of one period is in shared memory: writes where each unit lies

@@ -39,8 +39,9 @@ TRANSHIP_DEVICE std::uint32_t take_tile(std::uint32_t& block, const Divisor& cou
   return index;
 }
 
-TRANSHIP_DEVICE TilePlace locate_tile(const TilePlan& plan, std::uint32_t block,
-                                      const std::byte* source, std::byte* target) {
+/// Returns what a block holds, with the addresses at its indices of the loops outside of the runs.
+TRANSHIP_DEVICE TilePlace enter_tile(const TilePlan& plan, std::uint32_t block,
+                                     const std::byte* source, std::byte* target) {
   TilePlace place{};
   place.tile_p = static_cast<std::int32_t>(take_tile(block, plan.tiles_p));
   place.first_p = place.tile_p * plan.tile_p - plan.margin;
@@ -50,18 +51,24 @@ TRANSHIP_DEVICE TilePlace locate_tile(const TilePlan& plan, std::uint32_t block,
   place.first_r = static_cast<std::int32_t>(take_tile(block, plan.tiles_r)) * plan.tile_r;
   const std::int32_t left_r = plan.count_r - place.first_r;
   place.width_r = left_r < plan.tile_r ? left_r : plan.tile_r;
-  std::int64_t from =
-      plan.source_offset + place.first_q * plan.step_q + place.first_r * plan.source_stride_r;
+  std::int64_t from = plan.source_offset + place.first_r * plan.source_stride_r;
   std::int64_t to = plan.target_offset + place.first_r * plan.target_stride_r;
   for (int k = 0; k < plan.outer_rank; ++k) {
     const std::uint32_t index = take_tile(block, plan.outer[k].extent);
     from += index * plan.outer[k].source_stride;
     to += index * plan.outer[k].target_stride;
   }
-  place.row_bytes =
-      static_cast<std::int32_t>((place.width_q - 1) * plan.step_q) + plan.source_bytes;
   place.source = source + from;
   place.target = target + to;
+  return place;
+}
+
+TRANSHIP_DEVICE TilePlace locate_tile(const TilePlan& plan, std::uint32_t block,
+                                      const std::byte* source, std::byte* target) {
+  TilePlace place = enter_tile(plan, block, source, target);
+  place.source += place.first_q * plan.step_q;
+  place.row_bytes =
+      static_cast<std::int32_t>((place.width_q - 1) * plan.step_q) + plan.source_bytes;
   return place;
 }
 
@@ -74,6 +81,19 @@ TRANSHIP_DEVICE std::int64_t position_offset(const TileLoop* loops, int rank,
     offset += index * (source ? loops[k].source_stride : loops[k].target_stride);
   }
   return offset;
+}
+
+/// Returns the offset of a target row of the tile; no_row if it lies outside the nest.
+TRANSHIP_DEVICE std::int64_t target_row(const TilePlan& plan, const TilePlace& place,
+                                        std::uint32_t row) {
+  const std::uint32_t r = divide(row, plan.columns);
+  const std::uint32_t q = row - r * plan.columns.divisor;
+  const bool inside =
+      static_cast<std::int32_t>(q) < place.width_q && static_cast<std::int32_t>(r) < place.width_r;
+  const auto position = static_cast<std::uint32_t>(place.first_q) + q;
+  return inside ? position_offset(plan.loops_q, plan.rank_q, position, false) +
+                      r * plan.target_stride_r
+                : no_row;
 }
 
 /// Writes the offsets of the tile's source rows, then those of its target rows.
@@ -90,16 +110,9 @@ TRANSHIP_DEVICE void tile_rows(const TilePlan& plan, const TilePlace& place, std
                      r * plan.source_stride_r
                : no_row;
   }
-  const std::uint32_t target_rows = static_cast<std::uint32_t>(plan.tile_q * plan.tile_r);
+  const std::uint32_t target_rows = plan.target_rows.divisor;
   for (std::uint32_t row = thread; row < target_rows; row += kernel_threads) {
-    const std::uint32_t r = divide(row, plan.columns);
-    const std::uint32_t q = row - r * plan.columns.divisor;
-    const bool inside = static_cast<std::int32_t>(q) < place.width_q &&
-                        static_cast<std::int32_t>(r) < place.width_r;
-    const auto position = static_cast<std::uint32_t>(place.first_q) + q;
-    rows[source_rows + row] = inside ? position_offset(plan.loops_q, plan.rank_q, position, false) +
-                                           r * plan.target_stride_r
-                                     : no_row;
+    rows[source_rows + row] = target_row(plan, place, row);
   }
 }
 
