@@ -366,7 +366,7 @@ void ThreadDriver::run_asynchronous(int number) {
                                   [](const InFlight& flight) { return flight.used; });
     if (!busy) {
       std::lock_guard lock(mutex_);
-      if (stopping_ && self->watches.empty()) return;
+      if (stopping_ && self->watches.empty() && watches.empty()) return;
     }
     if (!busy && worked) {
       worked = false;

@@ -362,3 +362,24 @@ TEST(closing_ends_the_wait_for_an_event_that_never_comes) {
   EXPECT(one->completion->done());
   EXPECT(machine.driver->completion_of(std::make_shared<Switch>(), number)->done());
 }
+
+TEST(an_event_ends_if_the_driver_stops_while_it_is_asked) {
+  struct Stopping : PolledEvent {
+    explicit Stopping(ThreadDriver& asking) : driver(asking) {}
+    bool done() const override {
+      driver.stop({ErrorCode::closed, "the engine was closed"});
+      return false;
+    }
+    Status status() const override { return {}; }
+    ThreadDriver& driver;
+  };
+  IdleChannel idle;
+  Machine machine;
+  const int number = machine.driver->add_channel(idle);
+  const auto completion =
+      machine.driver->completion_of(std::make_shared<Stopping>(*machine.driver), number);
+  const Status ended = completion->wait(patience);
+  REQUIRE(!ended.ok());
+  EXPECT(ended.error().code == ErrorCode::closed);
+  machine.driver->close({ErrorCode::closed, "the test is over"});
+}
