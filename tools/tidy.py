@@ -21,6 +21,7 @@ LAYERS = [
     "base",
     "os",
     "data",
+    "datatypes",
     "machine",
     "plan",
     "runtime",

@@ -1,0 +1,259 @@
+#include "datatypes/type_form.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "base/at.hpp"
+#include "base/check.hpp"
+#include "data/lowering.hpp"
+#include "datatypes/compression.hpp"
+#include "datatypes/datatype.hpp"
+
+namespace tranship {
+namespace {
+
+/// Types whose runs are counted out have at most so many times as many runs as numbers that state
+/// them: lists of runs are, and boxes of arrays are not.
+constexpr std::int64_t runs_for_each_number = 4;
+/// Runs that is_disjoint() sorts at most.
+constexpr std::int64_t runs_sorted_max = std::int64_t{1} << 22;
+
+/// Collects the nests of a tree: those of equal shape are one part, which lists their places.
+class PartCollector {
+ public:
+  void add(const TypeTree& tree) {
+    if (!tree.node) return;
+    std::vector<IndexedEntry> places{{tree.offset, 0, 1}};
+    visit(*tree.node, places, 0, 0);
+  }
+
+  std::vector<TypePart> parts() {
+    add_runs();
+    return std::move(parts_);
+  }
+
+ private:
+  /// Adds what a node lists at each of `places`, shifted by `offset`, and `packed` in the packed
+  /// bytes, inside the loops of `loops_`.
+  void visit(const TypeNode& node, const std::vector<IndexedEntry>& places, std::int64_t offset,
+             std::int64_t packed) {
+    switch (node.kind) {
+      case TypeNode::Kind::run: return add_leaf(node.bytes, places, offset, packed);
+      case TypeNode::Kind::loop: {
+        const TypeNode& part = *node.parts[0].node;
+        loops_.push_back({node.count, node.stride, part.bytes});
+        visit(part, places, offset, packed);
+        loops_.pop_back();
+        return;
+      }
+      case TypeNode::Kind::list: {
+        const TypeNode& part = *node.parts[0].node;
+        std::vector<IndexedEntry> inner;
+        inner.reserve(places.size() * node.displacements.size());
+        for (const IndexedEntry& place : places) {
+          std::int64_t at_packed = place.target_offset;
+          for (const std::int64_t displacement : node.displacements) {
+            inner.push_back({place.source_offset + displacement, at_packed, 1});
+            at_packed += part.bytes;
+          }
+        }
+        visit(part, inner, offset, packed);
+        return;
+      }
+      case TypeNode::Kind::sequence:
+        for (const TypeTree& part : node.parts) {
+          visit(*part.node, places, offset + part.offset, packed);
+          packed += part.node->bytes;
+        }
+        return;
+    }
+  }
+
+  void add_leaf(std::int64_t bytes, const std::vector<IndexedEntry>& places, std::int64_t offset,
+                std::int64_t packed) {
+    LoopNest nest;
+    nest.element_bytes = bytes;
+    nest.rank = static_cast<int>(loops_.size());
+    CHECK(nest.rank < LoopNest::loops_max, "types of more loops are refused");
+    std::reverse_copy(loops_.begin(), loops_.end(), nest.loops.begin());
+    coalesce(nest);
+    if (nest.rank == 0) {
+      for (const IndexedEntry& place : places) {
+        runs_.push_back(
+            {place.source_offset + offset, place.target_offset + packed, nest.element_bytes});
+      }
+      if (run_part_ < 0) {
+        run_part_ = static_cast<int>(parts_.size());
+        parts_.emplace_back();
+      }
+      return;
+    }
+    TypePart& part = part_of(nest);
+    for (const IndexedEntry& place : places) {
+      part.entries.push_back({place.source_offset + offset, place.target_offset + packed, 1});
+    }
+  }
+
+  TypePart& part_of(const LoopNest& nest) {
+    std::vector<std::int64_t> key{nest.element_bytes};
+    for (int k = 0; k < nest.rank; ++k) {
+      const Loop& loop = nest.loops[at(k)];
+      key.insert(key.end(), {loop.extent, loop.source_stride, loop.target_stride});
+    }
+    const auto [found, is_new] = numbers_.try_emplace(std::move(key), parts_.size());
+    if (is_new) {
+      parts_.emplace_back();
+      parts_.back().nest = nest;
+    }
+    return parts_[found->second];
+  }
+
+  /// Makes all runs one part, of the largest unit that divides their lengths.
+  void add_runs() {
+    if (run_part_ < 0) return;
+    std::int64_t unit = 0;
+    for (const PackedRun& run : runs_) unit = std::gcd(unit, run.bytes);
+    TypePart& part = parts_[at(run_part_)];
+    part.nest.element_bytes = unit;
+    part.source_step = unit;
+    part.target_step = unit;
+    part.entries.reserve(runs_.size());
+    for (const PackedRun& run : runs_) {
+      part.entries.push_back({run.offset, run.packed, run.bytes / unit});
+    }
+  }
+
+  std::vector<Loop> loops_;  ///< outermost first
+  std::vector<TypePart> parts_;
+  std::map<std::vector<std::int64_t>, std::size_t> numbers_;
+  std::vector<PackedRun> runs_;
+  int run_part_ = -1;  ///< the part that lists them
+};
+
+/// Whether a run of the nest ends where the next one begins.
+bool runs_touch(const LoopNest& nest) {
+  std::int64_t last = nest.element_bytes;  // the end of the last run of the loops before
+  for (int k = 0; k < nest.rank; ++k) {
+    const Loop& loop = nest.loops[at(k)];
+    if (loop.source_stride == last) return true;
+    last += (loop.extent - 1) * loop.source_stride;
+  }
+  return false;
+}
+
+std::vector<TypePart> parts_of(const TypeTree& tree) {
+  PartCollector collector;
+  collector.add(tree);
+  return collector.parts();
+}
+
+std::int64_t count_runs(const std::vector<TypePart>& parts) {
+  __int128 runs = 0;
+  for (const TypePart& part : parts) {
+    const std::int64_t of_nest = part.nest.bytes() / part.nest.element_bytes;
+    runs += static_cast<__int128>(of_nest) * static_cast<std::int64_t>(part.entries.size());
+  }
+  return static_cast<std::int64_t>(std::min<__int128>(runs, TypeNode::runs_most));
+}
+
+/// Calls `visit` with the offset in memory and in the packed bytes of each run of a part.
+template <typename Visit>
+void for_each_run_of(const TypePart& part, const Visit& visit) {
+  const LoopNest& nest = part.nest;
+  for (const IndexedEntry& entry : part.entries) {
+    std::array<std::int64_t, LoopNest::loops_max> turn{};
+    std::int64_t offset = nest.source_offset + entry.source_offset;
+    std::int64_t packed = nest.target_offset + entry.target_offset;
+    while (true) {
+      visit(PackedRun{offset, packed, nest.element_bytes * entry.count});
+      int k = 0;
+      for (; k < nest.rank; ++k) {
+        const Loop& loop = nest.loops[at(k)];
+        offset += loop.source_stride;
+        packed += loop.target_stride;
+        if (++turn[at(k)] < loop.extent) break;
+        offset -= loop.source_stride * loop.extent;
+        packed -= loop.target_stride * loop.extent;
+        turn[at(k)] = 0;
+      }
+      if (k == nest.rank) break;
+    }
+  }
+}
+
+/// Whether the strides of the nest alone show that its runs do not share bytes.
+bool is_spread(const LoopNest& nest) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> loops;  // distance and extent
+  for (int k = 0; k < nest.rank; ++k) {
+    loops.emplace_back(std::abs(nest.loops[at(k)].source_stride), nest.loops[at(k)].extent);
+  }
+  std::sort(loops.begin(), loops.end());
+  std::int64_t span = nest.element_bytes;
+  for (const auto& [distance, extent] : loops) {
+    if (distance < span) return false;
+    span += distance * (extent - 1);
+  }
+  return true;
+}
+
+}  // namespace
+
+TypeForm TypeForm::of(const TypeTree& tree) {
+  TypeForm form;
+  form.bytes_ = tree.bytes();
+  if (!tree.node) return form;
+  const bool lists_runs = tree.node->runs <= runs_for_each_number * tree.node->stated;
+  if (!lists_runs) {
+    form.parts_ = parts_of(tree);
+    form.runs_ = count_runs(form.parts_);
+    const bool one_nest = form.parts_.size() == 1 && form.parts_[0].entries.size() == 1;
+    if (one_nest && !runs_touch(form.parts_[0].nest)) return form;
+    if (tree.node->runs > runs_canonical) return form;
+  }
+  std::vector<TypeRun> runs;
+  tranship::append_runs(tree, runs);
+  form.runs_ = static_cast<std::int64_t>(runs.size());
+  TypeTree compressed = compress(runs);
+  if (compressed.node->depth > Datatype::depth_max) {
+    std::vector<TypeTree> parts;
+    for (const TypeRun& run : runs) parts.push_back(TypeTree::run(run.bytes).shifted(run.offset));
+    compressed = TypeTree::sequence(parts);
+  }
+  form.parts_ = parts_of(compressed);
+  return form;
+}
+
+std::optional<std::int64_t> TypeForm::run_offset() const {
+  if (parts_.size() != 1 || parts_[0].nest.rank != 0 || parts_[0].entries.size() != 1) return {};
+  return parts_[0].nest.source_offset + parts_[0].entries[0].source_offset;
+}
+
+void append_runs(const TypeForm& form, std::vector<PackedRun>& runs) {
+  const std::size_t first = runs.size();
+  for (const TypePart& part : form.parts()) {
+    for_each_run_of(part, [&](const PackedRun& run) { runs.push_back(run); });
+  }
+  const auto begin = runs.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto earlier = [](const PackedRun& a, const PackedRun& b) { return a.packed < b.packed; };
+  if (!std::is_sorted(begin, runs.end(), earlier)) std::sort(begin, runs.end(), earlier);
+}
+
+bool is_disjoint(const TypeForm& form) {
+  if (form.parts().empty()) return true;
+  const TypePart& first = form.parts()[0];
+  if (form.parts().size() == 1 && first.entries.size() == 1 && is_spread(first.nest)) return true;
+  if (form.runs() > runs_sorted_max) return false;
+  std::vector<PackedRun> runs;
+  runs.reserve(static_cast<std::size_t>(form.runs()));
+  append_runs(form, runs);
+  std::sort(runs.begin(), runs.end(),
+            [](const PackedRun& a, const PackedRun& b) { return a.offset < b.offset; });
+  return std::adjacent_find(runs.begin(), runs.end(), [](const PackedRun& a, const PackedRun& b) {
+           return a.offset + a.bytes > b.offset;
+         }) == runs.end();
+}
+
+}  // namespace tranship
