@@ -16,8 +16,9 @@ from typing import Any
 import tranship
 import tranship_bench
 from tranship.closing import Closing
-from tranship.engine import Engine, Peer
+from tranship.engine import Engine
 from tranship.errors import Error
+from tranship.peer import Peer
 
 ANSWER_SECONDS = 120.0
 """Longest time between a request and its answer."""

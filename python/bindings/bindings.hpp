@@ -143,5 +143,6 @@ void bind_prepared(nb::module_& module);
 void bind_processes(nb::module_& module);
 void bind_simulation(nb::module_& module);
 void bind_staging(nb::module_& module);
+void bind_types(nb::module_& module);
 
 }  // namespace tranship::python

@@ -76,4 +76,24 @@ BoundEvent start_unlocked(const std::shared_ptr<Engine>& engine, const Start& st
   return {unwrap(run([&]() -> Result<Event> { return start(); })), engine};
 }
 
+/// Starts a copy after the streams that the arrays and the caller name.
+template <typename Copy>
+BoundEvent start_after(const std::shared_ptr<Engine>& engine, const Streams& streams,
+                       CopyPair& ends, CopyOptions& options, const Copy& copy) {
+  return start_unlocked(engine, [&]() -> Result<Event> {
+    auto stream = joined(*engine, streams, ends.source, ends.target);
+    if (!stream) return stream.error();
+    options.stream = *stream;
+    options.interrupted = interrupted;
+    return copy();
+  });
+}
+
+/// An iterable of tuples (source, target, type of the source or None, type of the target or None).
+using TypedPairs =
+    nb::typed<nb::iterable, nb::typed<nb::tuple, nb::object, nb::object, nb::object, nb::object>>;
+
+/// Returns arrays and types; None for a type stands for raw bytes.
+std::vector<TypedPair> typed_pairs_of(const TypedPairs& given, Hold held);
+
 }  // namespace tranship::python

@@ -165,19 +165,6 @@ CopyPair ends_of(nb::handle source, nb::handle target, nb::handle region) {
   return ends;
 }
 
-/// Starts a copy after the streams that the arrays and the caller name.
-template <typename Copy>
-BoundEvent start(const std::shared_ptr<Engine>& engine, const Streams& streams, CopyPair& ends,
-                 CopyOptions& options, const Copy& copy) {
-  return start_unlocked(engine, [&]() -> Result<Event> {
-    auto stream = joined(*engine, streams, ends.source, ends.target);
-    if (!stream) return stream.error();
-    options.stream = *stream;
-    options.interrupted = interrupted;
-    return copy();
-  });
-}
-
 /// Carries a copy between NumPy arrays that is known from before.
 std::optional<Event> copy_known(Engine& engine, nb::handle source, nb::handle target) {
   const PlainCopy known = PlainCopies::find(engine, source, target);
@@ -247,8 +234,8 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
     }
   }
   own(ends, source, target);
-  return start(engine, before.streams, ends, options,
-               [&] { return engine->copy(ends.source, ends.target, options); });
+  return start_after(engine, before.streams, ends, options,
+                     [&] { return engine->copy(ends.source, ends.target, options); });
 }
 
 BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, int priority,
@@ -268,8 +255,9 @@ BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, i
     }
   }
   CopyPair none;
-  return start(engine, pairs.empty() ? Streams{} : before.streams, pairs.empty() ? none : pairs[0],
-               options, [&] { return engine->copy_all(pairs, options); });
+  return start_after(engine, pairs.empty() ? Streams{} : before.streams,
+                     pairs.empty() ? none : pairs[0], options,
+                     [&] { return engine->copy_all(pairs, options); });
 }
 
 BoundEvent copy_pages(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
@@ -280,7 +268,7 @@ BoundEvent copy_pages(const std::shared_ptr<Engine>& engine, nb::handle source, 
   options.priority = priority;
   Before before = before_of(after, stream);
   options.after = std::move(before.events);
-  return start(engine, before.streams, ends, options, [&] {
+  return start_after(engine, before.streams, ends, options, [&] {
     return engine->copy_pages(ends.source, ends.target, {source_pages.data(), source_pages.size()},
                               {target_pages.data(), target_pages.size()}, options);
   });
@@ -295,8 +283,9 @@ BoundEvent copy_pieces(const std::shared_ptr<Engine>& engine, nb::handle source,
   Before before = before_of(after, stream);
   options.after = std::move(before.events);
   const PieceLists pieces = pieces_of(source_offsets, target_offsets, lengths);
-  return start(engine, before.streams, ends, options,
-               [&] { return engine->copy_pieces(ends.source, ends.target, pieces, options); });
+  return start_after(engine, before.streams, ends, options, [&] {
+    return engine->copy_pieces(ends.source, ends.target, pieces, options);
+  });
 }
 
 BoundPlan plan(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,

@@ -26,6 +26,7 @@ NB_MODULE(_core, module) {
   tranship::python::bind_device_arrays(module);
   tranship::python::bind_planning(module);
   tranship::python::bind_engine(module);
+  tranship::python::bind_types(module);
   tranship::python::bind_prepared(module);
   tranship::python::bind_device_memory(module);
   tranship::python::bind_calibration(module);

@@ -98,6 +98,16 @@ BoundPrepared prepare_pieces(const std::shared_ptr<Engine>& engine, nb::handle s
   });
 }
 
+BoundPrepared prepare_types(const std::shared_ptr<Engine>& engine, const TypedPairs& given,
+                            int priority) {
+  const std::vector<TypedPair> typed = typed_pairs_of(given, Hold::memory);
+  std::vector<CopyPair> pairs;
+  for (const TypedPair& pair : typed) pairs.push_back(pair.ends);
+  CopyOptions options;
+  options.priority = priority;
+  return prepared(engine, pairs, {}, [&] { return engine->prepare_types(typed, options); });
+}
+
 /// Returns the one stream behind and in which a start runs, if no other stream has to be joined.
 std::optional<std::uintptr_t> only_stream(const BoundPrepared& self, const Streams& given) {
   const auto stream = given.own ? given.own : self.usual;
@@ -229,6 +239,8 @@ void bind_prepared(nb::module_& module) {
              nb::arg("target").none(), nb::arg("region").none(), nb::arg("priority"),
              nb::arg("planner"), nb::arg("buffer_bytes"));
   module.def("prepare_all", &prepare_all, nb::arg("engine"), nb::arg("pairs"), nb::arg("priority"));
+  module.def("prepare_types", &prepare_types, nb::arg("engine"), nb::arg("pairs"),
+             nb::arg("priority"));
   module.def("prepare_pages", &prepare_pages, nb::arg("engine"), nb::arg("source").none(),
              nb::arg("target").none(), nb::arg("source_pages"), nb::arg("target_pages"),
              nb::arg("priority"));

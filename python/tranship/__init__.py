@@ -18,9 +18,11 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
+    from . import types as types
     from ._core import Event, Plan, PreparedCopy
     from .arrays import DeviceArray, File, Instance, RemoteArray
-    from .engine import Engine, Peer
+    from .engine import Engine
+    from .peer import Peer
     from .staging import Staging, StagingServer, Subscription, Variable
 
 __version__ = "0.1.0"
@@ -54,10 +56,11 @@ __all__ = [
 _MODULES = {
     "_core": ("Event", "Plan", "PreparedCopy"),
     "arrays": ("DeviceArray", "File", "Instance", "RemoteArray"),
-    "engine": ("Engine", "Peer"),
+    "engine": ("Engine",),
+    "peer": ("Peer",),
     "staging": ("Staging", "StagingServer", "Subscription", "Variable"),
 }
-_SUBMODULES = ("arrays", "engine", "hardware", "profiles", "staging", "topology")
+_SUBMODULES = ("arrays", "engine", "hardware", "profiles", "staging", "topology", "types")
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 

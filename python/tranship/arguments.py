@@ -12,11 +12,26 @@ import numpy.typing as npt
 
 from .errors import InvalidArgument
 
-__all__ = ["check_path", "check_seconds", "check_text", "check_whole", "element_type", "shape_of"]
+__all__ = [
+    "check_options",
+    "check_pairs",
+    "check_path",
+    "check_seconds",
+    "check_text",
+    "check_whole",
+    "element_type",
+    "integers",
+    "page_lists",
+    "piece_lists",
+    "shape_of",
+]
 
 BYTES_MAX = 1 << 46
 """Largest array that is allocated here."""
 BITS = {32: "32-bit", 64: "64-bit"}
+PRIORITY_BITS = 32
+
+Integers = npt.NDArray[np.int64]
 
 
 def shown(value: object) -> str:
@@ -132,3 +147,58 @@ def shape_of(shape: Any, dtype: npt.DTypeLike) -> tuple[int, ...]:
             f"an array takes at most {BYTES_MAX >> 40} TiB",
         )
     return extents
+
+
+def page_lists(source: npt.ArrayLike, target: npt.ArrayLike) -> tuple[Integers, Integers]:
+    """Returns the lists of a copy of pages as the core takes them."""
+    what = "indices of the first dimension"
+    return integers("source_pages", source, what), integers("target_pages", target, what)
+
+
+def piece_lists(
+    source: npt.ArrayLike, target: npt.ArrayLike, lengths: npt.ArrayLike
+) -> tuple[Integers, Integers, Integers]:
+    """Returns the lists of a copy of pieces as the core takes them."""
+    what = "numbers of bytes"
+    read = integers("source_offsets", source, what)
+    if np.ndim(lengths) == 0:
+        lengths = np.full(read.shape, lengths)
+    return read, integers("target_offsets", target, what), integers("lengths", lengths, what)
+
+
+def integers(name: str, given: npt.ArrayLike, what: str) -> Integers:
+    """Returns a list of integers as the core takes it.
+
+    Raises:
+        InvalidArgument: It is no such list; the hint says `what` it holds.
+    """
+    array = np.asarray(given)
+    if array.ndim != 1 or (array.size > 0 and array.dtype.kind not in "iu"):
+        raise InvalidArgument(
+            f"{name} is {array.dtype} of shape {array.shape}, not a list of integers",
+            f"give {what}, as in {name}=[0, 3]",
+        )
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def check_options(priority: Any, planner: Any = "automatic", buffer_bytes: Any = 0) -> None:
+    """Names the option that the core cannot read.
+
+    Raises:
+        InvalidArgument: One of them has the wrong type, or does not fit its integer.
+    """
+    check_whole("priority", priority, bits=PRIORITY_BITS)
+    check_text("planner", planner)
+    check_whole("buffer_bytes", buffer_bytes)
+
+
+def check_pairs(pairs: Any) -> None:
+    """Refuses what cannot be iterated over.
+
+    Raises:
+        InvalidArgument: It is not iterable.
+    """
+    if not np.iterable(pairs):
+        raise InvalidArgument(
+            f"pairs={pairs!r} is not a list of copies", "give (source, target), (source, target), …"
+        )

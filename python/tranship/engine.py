@@ -15,21 +15,33 @@ import numpy.typing as npt
 
 from . import _core, profiles
 from ._core import Event, Pinned, Plan, PreparedCopy
-from .arguments import check_path, check_seconds, check_text, check_whole, element_type, shape_of
-from .arrays import DeviceArray, RemoteArray, to_core
+from .arguments import (
+    check_options,
+    check_pairs,
+    check_path,
+    check_seconds,
+    check_text,
+    check_whole,
+    element_type,
+    page_lists,
+    piece_lists,
+    shape_of,
+)
+from .arrays import DeviceArray, to_core
 from .arrays.device import device_number, empty_device
 from .arrays.dtypes import dtype_fields
 from .closing import Closing, close_at_exit, refuse_pickling
-from .errors import Closed, Error, InvalidArgument
+from .errors import InvalidArgument
+from .peer import Peer
 from .settings import PlannerName, Settings, setting_overrides
 from .topology import describe as describe_topology
 from .topology import hardware_lines
+from .types import Base, TypePair, packed_places, typed_arrays, typed_pairs
 
-__all__ = ["Engine", "Peer"]
+__all__ = ["Engine"]
 
 Region = Mapping[str, tuple[SupportsIndex, SupportsIndex]]
 Shape = SupportsIndex | Sequence[SupportsIndex]
-PRIORITY_BITS = 32
 
 
 class Engine(Closing):
@@ -87,6 +99,7 @@ class Engine(Closing):
         stream: Any = None,
         planner: PlannerName = "automatic",
         buffer_bytes: int = 0,
+        types: TypePair | None = None,
     ) -> Event:
         """Copies `source` to `target`, converting the layout on the way.
 
@@ -113,6 +126,10 @@ class Engine(Closing):
             planner: How the path is chosen (Isometry, sections 4.2, 4.4 and 6.3).
             buffer_bytes: Most bytes that this copy's buffers between hops may take; 0: no limit of
                 its own.
+            types: Types of `tranship.types` for source and target: their elements are copied in
+                place of all, one by one in their order. Types count from the first byte of their
+                array, which is one block of memory. None for one of them stands for as many raw
+                bytes. `region`, `planner` and `buffer_bytes` stay at their defaults.
 
         Returns:
             The event of the copy's end: `wait` for it, or ``await`` it. It raises errors that
@@ -120,10 +137,17 @@ class Engine(Closing):
 
         Raises:
             InvalidArgument: Shapes, fields or regions that do not match, arrays that overlap, or a
-                target that is read-only.
+                target that is read-only; types of different elements, a target's type that names
+                a byte twice.
+            OutOfRange: A type that reaches outside its array.
             NoRoute: No chain of channels joins the two memories.
             Closed: The engine is closed.
         """
+        if types is not None:
+            check_untyped(region, planner, buffer_bytes)
+            return self.copy_all(
+                [(source, target)], priority=priority, after=after, stream=stream, types=[types]
+            )
         try:
             return self._core.copy(
                 source, target, region, priority, after, planner, buffer_bytes, stream
@@ -139,6 +163,7 @@ class Engine(Closing):
         priority: int = 0,
         after: Any = None,
         stream: Any = None,
+        types: Iterable[TypePair] | None = None,
     ) -> Event:
         """Copies several arrays, each to its own target, such as the parts of one array.
 
@@ -151,6 +176,8 @@ class Engine(Closing):
             priority: As for `copy`.
             after: As for `copy`.
             stream: As for `copy`.
+            types: For each pair, the types of source and target, as for `copy`. Pairs between the
+                same two memories are one copy then, in one launch on a GPU.
 
         Returns:
             The event of the end of all copies. Its plan is that of the largest copy if they take
@@ -163,11 +190,83 @@ class Engine(Closing):
             Closed: The engine is closed.
         """
         try:
+            if types is not None:
+                typed = typed_pairs(pairs, types)
+                return _core.copy_types(self._core, typed, priority, after, stream)
             return self._core.copy_all(pairs, priority, after, stream)
         except TypeError:
             check_options(priority)
             check_pairs(pairs)
             raise
+
+    def pack(
+        self,
+        source: Any,
+        type: Base | Sequence[Base],
+        out: Any = None,
+        *,
+        count: int = 1,
+        stream: Any = None,
+    ) -> Any:
+        """Packs the elements of a type: they lie one behind the other in the result.
+
+        It waits for the end. Where it should not, give `copy` the types ``(type, None)``.
+
+        Args:
+            source: As for `copy`; one block of memory. Or several arrays, as a list: their elements
+                are packed one array behind the other, in one launch on a GPU.
+            type: Type of `tranship.types`, or anything that NumPy takes for a dtype; of several
+                arrays, a list of as many. It counts from the first byte of its array.
+            out: Array that takes the packed bytes, one block of memory. None: a new NumPy array of
+                bytes.
+            count: Items of each type, one extent apart.
+            stream: As for `copy`.
+
+        Returns:
+            `out`, or the new array.
+
+        Raises:
+            InvalidArgument: As for `copy`.
+            OutOfRange: A type that reaches outside its array; `out` is too short.
+            NoRoute: No chain of channels joins the two memories.
+            Closed: The engine is closed.
+        """
+        arrays, items = typed_arrays(source, type, count)
+        nbytes = sum(item.nbytes for item in items)
+        packed = np.empty(nbytes, np.uint8) if out is None else out
+        pairs = [(array, packed) for array in arrays]
+        types = [(item, place) for item, place in zip(items, packed_places(items), strict=True)]
+        self.copy_all(pairs, stream=stream, types=types).wait()
+        return packed
+
+    def unpack(
+        self,
+        packed: Any,
+        target: Any,
+        type: Base | Sequence[Base],
+        *,
+        count: int = 1,
+        stream: Any = None,
+    ) -> None:
+        """Writes packed elements to the places that a type names; the reverse of `pack`.
+
+        Args:
+            packed: Array of packed elements, one block of memory.
+            target: As for `copy`; one block of memory. Or several arrays, as for `pack`.
+            type: As for `pack`; no element shares a byte with another.
+            count: As for `pack`.
+            stream: As for `copy`.
+
+        Raises:
+            InvalidArgument: As for `copy`.
+            OutOfRange: A type that reaches outside its array; `packed` is too short.
+            NoRoute: No chain of channels joins the two memories.
+            Closed: The engine is closed.
+        """
+        arrays, items = typed_arrays(target, type, count)
+        pairs = [(packed, array) for array in arrays]
+        types = [(place, item) for item, place in zip(items, packed_places(items), strict=True)]
+        self.copy_all(pairs, stream=stream, types=types).wait()
 
     def copy_pages(
         self,
@@ -270,6 +369,7 @@ class Engine(Closing):
         priority: int = 0,
         planner: PlannerName = "automatic",
         buffer_bytes: int = 0,
+        types: TypePair | None = None,
     ) -> PreparedCopy:
         """Prepares a copy that is started again and again, as in every step of a loop.
 
@@ -290,12 +390,17 @@ class Engine(Closing):
             priority: As for `copy`, of every start.
             planner: As for `copy`.
             buffer_bytes: As for `copy`, of every start.
+            types: As for `copy`.
 
         Raises:
             InvalidArgument: As for `copy`.
+            OutOfRange: As for `copy`.
             NoRoute: No chain of channels joins the two memories.
             Closed: The engine is closed.
         """
+        if types is not None:
+            check_untyped(region, planner, buffer_bytes)
+            return self.prepare_all([(source, target)], priority=priority, types=[types])
         try:
             return _core.prepare(
                 self._core, source, target, region, priority, planner, buffer_bytes
@@ -304,7 +409,13 @@ class Engine(Closing):
             check_options(priority, planner, buffer_bytes)
             raise
 
-    def prepare_all(self, pairs: Iterable[tuple[Any, Any]], *, priority: int = 0) -> PreparedCopy:
+    def prepare_all(
+        self,
+        pairs: Iterable[tuple[Any, Any]],
+        *,
+        priority: int = 0,
+        types: Iterable[TypePair] | None = None,
+    ) -> PreparedCopy:
         """Prepares several copies, each to its own target, that `copy_all` would start.
 
         Each start moves all of them, in one launch where one GPU reaches all arrays in one hop.
@@ -312,6 +423,7 @@ class Engine(Closing):
         Args:
             pairs: As for `copy_all`.
             priority: As for `copy`, of every start.
+            types: As for `copy_all`.
 
         Raises:
             InvalidArgument: Something else than pairs, or a pair that `copy` would refuse.
@@ -319,6 +431,8 @@ class Engine(Closing):
             Closed: The engine is closed.
         """
         try:
+            if types is not None:
+                return _core.prepare_types(self._core, typed_pairs(pairs, types), priority)
             return _core.prepare_all(self._core, pairs, priority)
         except TypeError:
             check_options(priority)
@@ -607,76 +721,6 @@ class Engine(Closing):
         refuse_pickling(self, "make an engine in each process, and join them by Engine.connect()")
 
 
-class Peer:
-    """Another process, and the arrays that it exports: ``peer["density"]``.
-
-    Iterating over a peer gives the names of its arrays. A ``with`` statement closes the connection.
-    """
-
-    def __init__(self, core: _core.EngineCore, peer: _core.PeerId, timeout: float) -> None:
-        self._core = core
-        self._peer = peer
-        self._timeout = timeout
-        self._closed = False
-
-    def _check(self) -> None:
-        if self._closed:
-            raise Closed("the connection was closed", "connect again with Engine.connect()")
-
-    def __getitem__(self, name: str) -> RemoteArray:
-        """Returns the array that the peer exports by this name.
-
-        Raises:
-            NotFound: The peer exports no array of that name; the error lists those that it does.
-            PeerLost: The peer exited.
-            Closed: This connection, or the engine, was closed.
-        """
-        self._check()
-        check_text("name", name)
-        found = _core.lookup(self._core, self._peer, name, self._timeout)
-        return RemoteArray(found, name, self._core)
-
-    def names(self) -> list[str]:
-        """Returns the names of the arrays that the peer exports now."""
-        self._check()
-        return list(_core.names(self._core, self._peer, self._timeout))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names())
-
-    def __len__(self) -> int:
-        return len(self.names())
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.names()
-
-    def __enter__(self) -> Peer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __reduce__(self) -> NoReturn:
-        refuse_pickling(self, "connect again in the other process, with Engine.connect()")
-
-    def close(self) -> None:
-        """Closes the connection; further calls do nothing."""
-        if self._closed or self._core.closed:
-            return
-        self._closed = True
-        _core.disconnect(self._core, self._peer)
-
-    def __repr__(self) -> str:
-        try:
-            description = "" if self._closed else _core.describe_peer(self._core, self._peer)
-        except Error:
-            description = ""
-        return f"<Peer {description or 'closed'}>"
-
-
 class MemoryBuffer:
     """Keeps shared or pinned memory alive for the NumPy array over it."""
 
@@ -701,65 +745,24 @@ def read_profile(profile: str | os.PathLike[str]) -> str:
     return _core.check_profile(text) if text.lstrip().startswith("{") else profiles.load(text)
 
 
-Integers = npt.NDArray[np.int64]
-
-
-def page_lists(source: npt.ArrayLike, target: npt.ArrayLike) -> tuple[Integers, Integers]:
-    """Returns the lists of a copy of pages as the core takes them."""
-    what = "indices of the first dimension"
-    return integers("source_pages", source, what), integers("target_pages", target, what)
-
-
-def piece_lists(
-    source: npt.ArrayLike, target: npt.ArrayLike, lengths: npt.ArrayLike
-) -> tuple[Integers, Integers, Integers]:
-    """Returns the lists of a copy of pieces as the core takes them."""
-    what = "numbers of bytes"
-    read = integers("source_offsets", source, what)
-    if np.ndim(lengths) == 0:
-        lengths = np.full(read.shape, lengths)
-    return read, integers("target_offsets", target, what), integers("lengths", lengths, what)
-
-
-def integers(name: str, given: npt.ArrayLike, what: str) -> Integers:
-    """Returns a list of integers as the core takes it.
-
-    Raises:
-        InvalidArgument: It is no such list; the hint says `what` it holds.
-    """
-    array = np.asarray(given)
-    if array.ndim != 1 or (array.size > 0 and array.dtype.kind not in "iu"):
-        raise InvalidArgument(
-            f"{name} is {array.dtype} of shape {array.shape}, not a list of integers",
-            f"give {what}, as in {name}=[0, 3]",
-        )
-    return np.ascontiguousarray(array, dtype=np.int64)
-
-
-def check_options(priority: Any, planner: Any = "automatic", buffer_bytes: Any = 0) -> None:
-    """Names the option that the core cannot read.
-
-    Raises:
-        InvalidArgument: One of them has the wrong type, or does not fit its integer.
-    """
-    check_whole("priority", priority, bits=PRIORITY_BITS)
-    check_text("planner", planner)
-    check_whole("buffer_bytes", buffer_bytes)
-
-
-def check_pairs(pairs: Any) -> None:
-    """Refuses what cannot be iterated over.
-
-    Raises:
-        InvalidArgument: It is not iterable.
-    """
-    if not np.iterable(pairs):
-        raise InvalidArgument(
-            f"pairs={pairs!r} is not a list of copies", "give (source, target), (source, target), …"
-        )
-
-
 def plan_json(plan: Plan) -> dict[str, Any]:
     """Returns a plan as a dictionary, with the keys of ``tranship plan --json``."""
     content: dict[str, Any] = json.loads(plan.to_json())
     return content
+
+
+def check_untyped(region: Any, planner: Any, buffer_bytes: Any) -> None:
+    """Refuses options that copies between types do not have.
+
+    Raises:
+        InvalidArgument: One of them is given.
+    """
+    for name, value, usual in (
+        ("region", region, None),
+        ("planner", planner, "automatic"),
+        ("buffer_bytes", buffer_bytes, 0),
+    ):
+        if value != usual:
+            raise InvalidArgument(
+                f"{name}={value!r} is given together with types", f"leave out {name}"
+            )

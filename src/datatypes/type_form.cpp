@@ -241,19 +241,45 @@ void append_runs(const TypeForm& form, std::vector<PackedRun>& runs) {
   if (!std::is_sorted(begin, runs.end(), earlier)) std::sort(begin, runs.end(), earlier);
 }
 
-bool is_disjoint(const TypeForm& form) {
-  if (form.parts().empty()) return true;
-  const TypePart& first = form.parts()[0];
-  if (form.parts().size() == 1 && first.entries.size() == 1 && is_spread(first.nest)) return true;
-  if (form.runs() > runs_sorted_max) return false;
+namespace {
+
+/// Returns the runs of a form in the order of memory, shifted by `distance`.
+std::vector<PackedRun> sorted_runs(const TypeForm& form, std::int64_t distance) {
   std::vector<PackedRun> runs;
   runs.reserve(static_cast<std::size_t>(form.runs()));
   append_runs(form, runs);
   std::sort(runs.begin(), runs.end(),
             [](const PackedRun& a, const PackedRun& b) { return a.offset < b.offset; });
+  for (PackedRun& run : runs) run.offset += distance;
+  return runs;
+}
+
+}  // namespace
+
+bool is_disjoint(const TypeForm& form) {
+  if (form.parts().empty()) return true;
+  const TypePart& first = form.parts()[0];
+  if (form.parts().size() == 1 && first.entries.size() == 1 && is_spread(first.nest)) return true;
+  if (form.runs() > runs_sorted_max) return false;
+  const std::vector<PackedRun> runs = sorted_runs(form, 0);
   return std::adjacent_find(runs.begin(), runs.end(), [](const PackedRun& a, const PackedRun& b) {
            return a.offset + a.bytes > b.offset;
          }) == runs.end();
+}
+
+bool share_bytes(const TypeForm& first, const TypeForm& second, std::int64_t distance) {
+  if (first.runs() > runs_sorted_max || second.runs() > runs_sorted_max) return true;
+  const std::vector<PackedRun> a = sorted_runs(first, 0);
+  const std::vector<PackedRun> b = sorted_runs(second, distance);
+  std::int64_t end = INT64_MIN;  // of the runs of `a` that begin before the one of `b`
+  std::size_t i = 0;
+  for (const PackedRun& run : b) {
+    for (; i < a.size() && a[i].offset < run.offset + run.bytes; ++i) {
+      end = std::max(end, a[i].offset + a[i].bytes);
+    }
+    if (end > run.offset) return true;
+  }
+  return false;
 }
 
 }  // namespace tranship

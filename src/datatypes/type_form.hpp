@@ -62,4 +62,8 @@ void append_runs(const TypeForm& form, std::vector<PackedRun>& runs);
 /// Whether no two runs of the form share a byte. False also if that cannot be shown.
 bool is_disjoint(const TypeForm& form);
 
+/// Whether a byte belongs to both forms, when the second counts from `distance` bytes behind the
+/// first's begin. True also if they have too many runs to find out.
+bool share_bytes(const TypeForm& first, const TypeForm& second, std::int64_t distance);
+
 }  // namespace tranship

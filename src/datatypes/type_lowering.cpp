@@ -225,23 +225,7 @@ void lower_nest(const TypePart& part, LoopNest nest, std::int64_t entry_bytes_ma
                  [&](std::size_t k) { return entries[k]; });
 }
 
-}  // namespace
-
-Result<std::vector<TypePart>> combine(const TypeForm& source, const TypeForm& target) {
-  if (const auto begin = target.run_offset()) {
-    std::vector<TypePart> parts = source.parts();
-    for (TypePart& part : parts) part.nest.target_offset += *begin;
-    return parts;
-  }
-  if (const auto begin = source.run_offset()) {
-    std::vector<TypePart> parts = reversed(target.parts());
-    for (TypePart& part : parts) part.nest.source_offset += *begin;
-    return parts;
-  }
-  if (auto parts = pair_up(source, target)) return std::move(*parts);
-  return pieces_of(source, target);
-}
-
+/// Adds the parts to `copy`, a group for each.
 void lower_parts(const std::vector<TypePart>& parts, std::int64_t source_begin,
                  std::int64_t target_begin, std::int64_t entry_bytes_max, IndexedCopy& copy) {
   for (const TypePart& part : parts) {
@@ -254,6 +238,29 @@ void lower_parts(const std::vector<TypePart>& parts, std::int64_t source_begin,
       lower_nest(part, nest, entry_bytes_max, copy);
     }
   }
+}
+
+}  // namespace
+
+Status lower_types(const TypeForm& source, const TypeForm& target, std::int64_t source_begin,
+                   std::int64_t target_begin, std::int64_t entry_bytes_max, IndexedCopy& copy) {
+  if (const auto begin = target.run_offset()) {
+    lower_parts(source.parts(), source_begin, target_begin + *begin, entry_bytes_max, copy);
+    return {};
+  }
+  if (const auto begin = source.run_offset()) {
+    lower_parts(reversed(target.parts()), source_begin + *begin, target_begin, entry_bytes_max,
+                copy);
+    return {};
+  }
+  auto parts = pair_up(source, target);
+  if (!parts) {
+    auto pieces = pieces_of(source, target);
+    if (!pieces) return pieces.error();
+    parts = std::move(*pieces);
+  }
+  lower_parts(*parts, source_begin, target_begin, entry_bytes_max, copy);
+  return {};
 }
 
 }  // namespace tranship

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "base/error.hpp"
 #include "data/indexed_nest.hpp"
@@ -10,14 +9,11 @@
 
 namespace tranship {
 
-/// Returns what moves the elements of one type to those of another, one by one in their order. The
-/// two have as many bytes. Offsets count from the address of each side.
-/// @error unsupported if the two fit so badly that the copy would take more than 2^24 pieces
-Result<std::vector<TypePart>> combine(const TypeForm& source, const TypeForm& target);
-
-/// Adds the parts to `copy`, a group for each. `source_begin` and `target_begin` are added to all
-/// offsets. An entry has at most `entry_bytes_max` bytes.
-void lower_parts(const std::vector<TypePart>& parts, std::int64_t source_begin,
-                 std::int64_t target_begin, std::int64_t entry_bytes_max, IndexedCopy& copy);
+/// Adds to `copy` what moves the elements of one type to those of another, one by one in their
+/// order; the two have as many bytes. The types count from `source_begin` and `target_begin`, in
+/// bytes from the bases. An entry has at most `entry_bytes_max` bytes.
+/// @error unsupported if the types fit so badly that the copy would take more than 2^24 pieces
+Status lower_types(const TypeForm& source, const TypeForm& target, std::int64_t source_begin,
+                   std::int64_t target_begin, std::int64_t entry_bytes_max, IndexedCopy& copy);
 
 }  // namespace tranship

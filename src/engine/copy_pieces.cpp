@@ -1,47 +1,13 @@
 #include "engine/copy_pieces.hpp"
 
 #include <algorithm>
-#include <string>
 
-#include "data/block.hpp"
+#include "engine/byte_blocks.hpp"
 #include "engine/check_pieces.hpp"
 #include "engine/checks.hpp"
 
 namespace tranship {
 namespace {
-
-/// Returns the array as the bytes of the block that it fills.
-Result<Array> as_bytes(const Array& array, const char* side) {
-  const auto offset = block_of(array.view);
-  if (!offset) {
-    return invalid(std::string("the elements of the ") + side + " " + box_text(array) +
-                       " do not fill one block of memory, of which pieces are byte ranges",
-                   "give a contiguous array");
-  }
-  const std::int64_t bytes = array.view.bytes();
-  auto mapping = Mapping::make_strided({{"byte", bytes}}, {{{"f0", "u1", 1}, *offset, {1}}});
-  if (!mapping) return mapping.error();
-  Array block = array;
-  block.view = View::whole(std::move(*mapping));
-  block.named = false;
-  return block;
-}
-
-/// The first `count` bytes of a block.
-Array first_of(Array block, std::int64_t count) {
-  block.view.extents[0] = count;
-  return block;
-}
-
-Result<CopyPair> as_bytes(const Array& source, const Array& target) {
-  auto from = as_bytes(source, "source");
-  if (!from) return from.error();
-  auto to = as_bytes(target, "target");
-  if (!to) return to.error();
-  return CopyPair{std::move(*from), std::move(*to)};
-}
-
-std::int64_t begin_of(const Array& block) { return block.view.mapping->begin_bytes(); }
 
 Status check_blocks(const CopyPair& ends, const PieceLists& pieces) {
   const auto& [source, target] = ends;

@@ -16,6 +16,7 @@
 #include "engine/copy_all.hpp"
 #include "engine/copy_pages.hpp"
 #include "engine/copy_pieces.hpp"
+#include "engine/copy_types.hpp"
 #include "engine/processes.hpp"
 #include "engine/spare_copy.hpp"
 #include "engine/waiting.hpp"
@@ -342,6 +343,22 @@ Result<Event> Engine::copy_pieces(const Array& given_source, const Array& given_
   return carry_list(*runner_, *plan, options, spare.copy());
 }
 
+Result<std::vector<TypedPair>> Engine::resolved(std::span<const TypedPair> pairs) const {
+  std::vector<TypedPair> own(pairs.begin(), pairs.end());
+  for (TypedPair& pair : own) {
+    if (Status s = resolve(pair.ends.source, pair.ends.target); !s) return s.error();
+  }
+  return own;
+}
+
+Result<Event> Engine::copy_types(std::span<const TypedPair> pairs, const CopyOptions& options) {
+  const auto entered = lifetime_.enter();
+  if (!entered) return entered.error();
+  const auto own = resolved(pairs);
+  if (!own) return own.error();
+  return tranship::copy_types(*runner_, *own, options);
+}
+
 Result<PreparedCopy> Engine::prepare(const Array& source, const Array& target,
                                      const CopyOptions& options) {
   const auto entered = lifetime_.enter();
@@ -378,6 +395,15 @@ Result<PreparedCopy> Engine::prepare_pieces(const Array& source, const Array& ta
   CopyPair ends{source, target};
   if (Status status = resolve(ends.source, ends.target); !status) return status.error();
   return PreparedCopy::of_pieces(*runner_, std::move(ends), pieces, options);
+}
+
+Result<PreparedCopy> Engine::prepare_types(std::span<const TypedPair> pairs,
+                                           const CopyOptions& options) {
+  const auto entered = lifetime_.enter();
+  if (!entered) return entered.error();
+  auto own = resolved(pairs);
+  if (!own) return own.error();
+  return PreparedCopy::of_types(*runner_, std::move(*own), options);
 }
 
 Result<Event> Engine::start(const PreparedCopy& copy, const StartOptions& options) {

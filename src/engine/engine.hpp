@@ -98,6 +98,17 @@ class Engine : public std::enable_shared_from_this<Engine> {
   ///        written, and an array with gaps
   Result<Event> copy_pieces(const Array& source, const Array& target, const PieceLists& pieces,
                             const CopyOptions& options);
+
+  /// Copies elements at the places that types name: those of `source` of each pair to those of
+  /// `target`, one by one in their order. Each array fills one block of memory, from whose first
+  /// byte its type counts. Pairs between the same two memories are one copy of an indexed nest;
+  /// no two targets may overlap, nor a target the source of another pair.
+  /// @error as copy(); out_of_range for a type that reaches outside its array; invalid_argument for
+  ///        types of different elements, a target's type that names a byte twice, ends that share a
+  ///        byte, and an array with gaps; unsupported for two types that divide each other into
+  ///        millions of pieces
+  Result<Event> copy_types(std::span<const TypedPair> pairs, const CopyOptions& options);
+
   /// Checks and plans a copy, and plans the kernels of one hop of a GPU, for any number of starts.
   /// May wait for the GPU.
   /// @error as copy()
@@ -113,6 +124,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
   /// The same for copy_pieces(). @error as copy_pieces()
   Result<PreparedCopy> prepare_pieces(const Array& source, const Array& target,
                                       const PieceLists& pieces, const CopyOptions& options);
+
+  /// The same for copy_types(). @error as copy_types()
+  Result<PreparedCopy> prepare_types(std::span<const TypedPair> pairs, const CopyOptions& options);
 
   /// Starts a copy that this engine has prepared.
   /// @error closed; why the process of one of the arrays is lost; invalid_argument for an array
@@ -194,6 +208,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   Status resolve(Array& array) const;
   /// Returns the same pairs, in memories that are known.
   Result<std::vector<CopyPair>> resolved(std::span<const CopyPair> pairs) const;
+  Result<std::vector<TypedPair>> resolved(std::span<const TypedPair> pairs) const;
   Status uses_gpus() const;
   void reach_shared(Array& array) const;
 

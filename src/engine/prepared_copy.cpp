@@ -282,6 +282,27 @@ Result<PreparedCopy> PreparedCopy::of_pieces(CopyRunner& runner, CopyPair ends,
                  std::move(check));
 }
 
+Result<PreparedCopy> PreparedCopy::of_types(CopyRunner& runner, std::vector<TypedPair> pairs,
+                                            const CopyOptions& options) {
+  State state{runner, options};
+  for (const auto group : groups_of(pairs)) {
+    IndexedCopy indexed;
+    auto planned = plan_types(runner, group, options, indexed);
+    if (!planned) return planned.error();
+    auto part = part_of(runner, std::move(planned->plan), {std::move(planned->ends)},
+                        std::move(indexed), options);
+    if (!part) return part.error();
+    state.parts.push_back(std::move(*part));
+  }
+  if (pairs.size() == 1) {
+    state.ends = pairs[0].ends;
+    state.check_lists = [pair = pairs[0]](const CopyPair& given) {
+      return check_types({given, pair.source, pair.target});
+    };
+  }
+  return PreparedCopy(std::make_shared<const State>(std::move(state)));
+}
+
 Result<Event> PreparedCopy::start(const StartOptions& given) const {
   const CopyOptions options = state_->options_of(given);
   const std::vector<Part>& parts = state_->parts;

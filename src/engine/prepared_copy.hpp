@@ -11,6 +11,7 @@
 #include "data/page_lowering.hpp"
 #include "data/piece_lowering.hpp"
 #include "engine/copy_lists.hpp"
+#include "engine/copy_types.hpp"
 
 namespace tranship {
 
@@ -36,6 +37,9 @@ class PreparedCopy {
                                        const CopyOptions& options);
   static Result<PreparedCopy> of_pieces(CopyRunner& runner, CopyPair ends, const PieceLists& pieces,
                                         const CopyOptions& options);
+
+  static Result<PreparedCopy> of_types(CopyRunner& runner, std::vector<TypedPair> pairs,
+                                       const CopyOptions& options);
 
   /// @error as Engine::start()
   Result<Event> start(const StartOptions& options) const;

@@ -1,5 +1,6 @@
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "datatypes/type_lowering.hpp"
 #include "random_types.hpp"
@@ -47,10 +48,8 @@ std::map<std::int64_t, std::int64_t> wanted_moves(const TypeAndMap& source,
 
 void expect_moves(const TypeAndMap& source, const TypeAndMap& target,
                   std::int64_t entry_bytes_max) {
-  const auto parts = combine(source.type.form(), target.type.form());
-  REQUIRE(parts.ok());
   IndexedCopy copy;
-  lower_parts(*parts, 0, 0, entry_bytes_max, copy);
+  REQUIRE(lower_types(source.type.form(), target.type.form(), 0, 0, entry_bytes_max, copy).ok());
   copy.finish();
   EXPECT_EQ(copy.bytes(), source.type.bytes());
   if (moves_of(copy) != wanted_moves(source, target)) {
@@ -107,20 +106,21 @@ TEST(random_types_are_copied_to_others_of_the_same_bytes) {
 
 TEST(loops_that_divide_each_other_stay_one_nest) {
   const TypeAndMap element = element_map("f4");
+  IndexedCopy straight;
   const TypeAndMap rows = vector_map(64, 8, 12, element);
-  const TypeAndMap columns =
-      vector_map(8, 1, 64, vector_map(64, 1, 1, resized_map(0, 32, element)));
-  const auto straight = combine(rows.type.form(), vector_map(32, 16, 20, element).type.form());
-  REQUIRE(straight.ok());
-  EXPECT_EQ(straight->size(), 1U);
-  EXPECT_EQ((*straight)[0].entries.size(), 1U);
-  EXPECT_EQ((*straight)[0].nest.element_bytes, 32);
-  EXPECT_EQ((*straight)[0].nest.rank, 2);
-  const auto odd =
-      combine(vector_map(6, 2, 3, element).type.form(), vector_map(4, 3, 4, element).type.form());
-  REQUIRE(odd.ok());
-  EXPECT_EQ((*odd)[0].entries.size(), 8U);  // runs of 8 bytes against runs of 12
-  EXPECT_EQ(columns.type.bytes(), 2048);
+  const TypeAndMap longer = vector_map(32, 16, 20, element);
+  REQUIRE(lower_types(rows.type.form(), longer.type.form(), 0, 0, INT64_MAX, straight).ok());
+  straight.finish();
+  REQUIRE(straight.nests().size() == 1);
+  EXPECT_EQ(straight.nests()[0].entries.size(), 1U);
+  EXPECT_EQ(straight.nests()[0].nest.element_bytes, 32);
+  IndexedCopy odd;
+  const TypeAndMap twos = vector_map(6, 2, 3, element);
+  const TypeAndMap threes = vector_map(4, 3, 4, element);
+  REQUIRE(lower_types(twos.type.form(), threes.type.form(), 0, 0, INT64_MAX, odd).ok());
+  odd.finish();
+  REQUIRE(odd.nests().size() == 1);
+  EXPECT_EQ(odd.nests()[0].entries.size(), 8U);  // runs of 8 bytes against runs of 12
 }
 
 TEST(huge_types_are_lowered_without_counting_them_out) {
@@ -131,13 +131,31 @@ TEST(huge_types_are_lowered_without_counting_them_out) {
   EXPECT_EQ(all.form().parts().size(), 1U);
   EXPECT_EQ(all.form().runs(), 1'000'000'000);
   EXPECT(all.disjoint());
-  const auto parts = combine(all.form(), Datatype::contiguous(all.bytes() / 8, element)->form());
-  REQUIRE(parts.ok());
   IndexedCopy copy;
-  lower_parts(*parts, 0, 0, INT64_MAX, copy);
+  const Datatype packed = Datatype::contiguous(all.bytes() / 8, element).value();
+  REQUIRE(lower_types(all.form(), packed.form(), 0, 0, INT64_MAX, copy).ok());
   copy.finish();
   EXPECT_EQ(copy.bytes(), all.bytes());
-  const auto cut = combine(
-      all.form(), Datatype::vector(std::int64_t{1'000'000'000'000} / 7 + 1, 7, 8, element)->form());
-  EXPECT(!cut.ok());
+  const Datatype sevens = Datatype::vector(all.bytes() / 8 / 7, 7, 8, element).value();
+  IndexedCopy none;
+  const Status cut = lower_types(all.form(), sevens.form(), 0, 0, INT64_MAX, none);
+  REQUIRE(!cut.ok());
+  EXPECT(cut.error().code == ErrorCode::unsupported);
+}
+
+TEST(bytes_that_two_types_share_are_found) {
+  int shared = 0;
+  for (std::uint64_t seed = 0; seed < test::seed_count(3000); ++seed) {
+    Random random(seed);
+    const TypeAndMap one = random_type(random, static_cast<int>(random.between(1, 3)), 20);
+    const TypeAndMap other = random_type(random, static_cast<int>(random.between(1, 3)), 20);
+    const std::int64_t distance = random.between(-100, 100);
+    const auto bytes = one.bytes();
+    const std::set<std::int64_t> first(bytes.begin(), bytes.end());
+    bool share = false;
+    for (const std::int64_t byte : other.bytes()) share |= first.contains(byte + distance);
+    EXPECT_EQ(share_bytes(one.type.form(), other.type.form(), distance), share);
+    shared += share ? 1 : 0;
+  }
+  EXPECT(shared > 20);
 }

@@ -22,8 +22,9 @@ import numpy as np
 
 from tranship import _core
 from tranship.arrays import File
-from tranship.engine import Engine, Peer
+from tranship.engine import Engine
 from tranship.errors import Error
+from tranship.peer import Peer
 
 from ..data import seeded
 from ..disk import file_holds, forget, spoil_file, write_file

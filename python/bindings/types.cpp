@@ -1,0 +1,192 @@
+// Types of elements at places, and copies between them, in Python.
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <span>
+#include <vector>
+
+#include "copies.hpp"
+#include "datatypes/type_form.hpp"
+
+namespace tranship::python {
+namespace {
+
+std::span<const std::int64_t> list_of(const Indices& indices) {
+  return {indices.data(), indices.size()};
+}
+
+ArrayOrder order_from(const std::string& order) {
+  return order == "F" ? ArrayOrder::fortran : ArrayOrder::c;
+}
+
+Datatype structure(const Indices& block_lengths, const Indices& displacements,
+                   const std::vector<Datatype>& bases) {
+  return unwrap(Datatype::structure(list_of(block_lengths), list_of(displacements), bases));
+}
+
+Datatype darray(std::int64_t rank, const Indices& sizes, const Indices& kinds,
+                const Indices& arguments, const Indices& grid, const std::string& order,
+                const Datatype& base) {
+  std::vector<Distribution> distributions;
+  for (std::size_t k = 0; k < std::min(kinds.size(), arguments.size()); ++k) {
+    distributions.push_back(
+        {static_cast<Distribution::Kind>(kinds.data()[k]), arguments.data()[k]});
+  }
+  return unwrap(Datatype::darray(rank, list_of(sizes), distributions, list_of(grid),
+                                 order_from(order), base));
+}
+
+/// Returns the form as text, a line for each part.
+std::string describe(const Datatype& type) {
+  std::string text = type.text() + ": " + std::to_string(type.bytes()) + " bytes in " +
+                     std::to_string(type.form().runs()) + " runs\n";
+  for (const TypePart& part : type.form().parts()) {
+    text += "  " + std::to_string(part.nest.element_bytes) + " bytes";
+    for (int k = 0; k < part.nest.rank; ++k) {
+      const Loop& loop = part.nest.loops[static_cast<std::size_t>(k)];
+      text +=
+          ", " + std::to_string(loop.extent) + " times every " + std::to_string(loop.source_stride);
+    }
+    if (part.entries.size() == 1) {
+      if (part.entries[0].count > 1)
+        text += ", " + std::to_string(part.entries[0].count) + " times";
+      text +=
+          ", from byte " + std::to_string(part.nest.source_offset + part.entries[0].source_offset);
+    } else {
+      text += ", at " + std::to_string(part.entries.size()) + " places";
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+/// Returns the type of one end; None stands for as many raw bytes as the other end has.
+Datatype type_of(nb::handle given, nb::handle other) {
+  if (!given.is_none()) return nb::cast<Datatype>(given);
+  const std::int64_t bytes = other.is_none() ? 0 : nb::cast<const Datatype&>(other).bytes();
+  return unwrap(Datatype::contiguous(bytes, unwrap(Datatype::element("V1"))));
+}
+
+BoundEvent copy_types(const std::shared_ptr<Engine>& engine, const TypedPairs& given, int priority,
+                      nb::handle after, nb::handle stream) {
+  drop_kept();
+  std::vector<TypedPair> pairs = typed_pairs_of(given, Hold::object);
+  CopyOptions options;
+  options.priority = priority;
+  Before before = before_of(after, stream);
+  options.after = std::move(before.events);
+  for (std::size_t k = 1; k < pairs.size(); ++k) {
+    for (const Array* array : {&pairs[k].ends.source, &pairs[k].ends.target}) {
+      if (array->stream) before.streams.others.push_back({*array->stream, array->device});
+    }
+  }
+  CopyPair none;
+  return start_after(engine, pairs.empty() ? Streams{} : before.streams,
+                     pairs.empty() ? none : pairs[0].ends, options,
+                     [&] { return engine->copy_types(pairs, options); });
+}
+
+}  // namespace
+
+std::vector<TypedPair> typed_pairs_of(const TypedPairs& given, Hold held) {
+  std::vector<TypedPair> pairs;
+  for (nb::handle one : given) {
+    const nb::object source(one[0]);
+    const nb::object target(one[1]);
+    const nb::object source_type(one[2]);
+    const nb::object target_type(one[3]);
+    pairs.push_back({{array_of(source, false, held), array_of(target, true, held)},
+                     type_of(source_type, target_type),
+                     type_of(target_type, source_type)});
+    own(pairs.back().ends, source, target);
+  }
+  return pairs;
+}
+
+void bind_types(nb::module_& module) {
+  nb::class_<Datatype>(module, "Datatype",
+                       "Elements and the bytes at which they lie (MPI-4.1, chapter 5). Make one by "
+                       "the functions of `tranship.types`. Immutable.")
+      .def_prop_ro("nbytes", &Datatype::bytes, "Bytes of the elements, which `pack` writes.")
+      .def_prop_ro("extent", &Datatype::extent, "Bytes from one item of the type to the next.")
+      .def_prop_ro("lower_bound", &Datatype::lower_bound,
+                   "Byte at which the extent begins; it may be negative.")
+      .def_prop_ro("true_lower_bound", &Datatype::true_lower_bound,
+                   "Lowest byte that an element occupies.")
+      .def_prop_ro("true_upper_bound", &Datatype::true_upper_bound,
+                   "One past the highest byte that an element occupies.")
+      .def("describe", &describe,
+           "Returns the canonical form as text: runs, loops and lists. Types that list the same "
+           "bytes in the same order have the same.")
+      .def(
+          "same_bytes",
+          [](const Datatype& self, const Datatype& other) { return self.form() == other.form(); },
+          nb::arg("other"),
+          "Returns whether both list the same bytes in the same order; of types of over 4,096 runs "
+          "also False if they were built in different ways.")
+      .def(
+          "same_elements",
+          [](const Datatype& self, const Datatype& other) {
+            return self.signature() == other.signature();
+          },
+          nb::arg("other"), "Returns whether both have the same sequence of elements.")
+      .def("__repr__", [](const Datatype& self) { return "<Datatype " + self.text() + ">"; });
+  module.def(
+      "type_element", [](const std::string& type) { return unwrap(Datatype::element(type)); },
+      nb::arg("type"));
+  module.def(
+      "type_contiguous",
+      [](std::int64_t count, const Datatype& base) {
+        return unwrap(Datatype::contiguous(count, base));
+      },
+      nb::arg("count"), nb::arg("base"));
+  module.def(
+      "type_vector",
+      [](std::int64_t count, std::int64_t block_length, std::int64_t stride, const Datatype& base,
+         bool bytes) {
+        return unwrap(bytes ? Datatype::hvector(count, block_length, stride, base)
+                            : Datatype::vector(count, block_length, stride, base));
+      },
+      nb::arg("count"), nb::arg("block_length"), nb::arg("stride"), nb::arg("base"),
+      nb::arg("bytes"));
+  module.def(
+      "type_indexed",
+      [](const Indices& block_lengths, const Indices& displacements, const Datatype& base,
+         bool bytes) {
+        return unwrap(
+            bytes ? Datatype::hindexed(list_of(block_lengths), list_of(displacements), base)
+                  : Datatype::indexed(list_of(block_lengths), list_of(displacements), base));
+      },
+      nb::arg("block_lengths"), nb::arg("displacements"), nb::arg("base"), nb::arg("bytes"));
+  module.def(
+      "type_indexed_block",
+      [](std::int64_t block_length, const Indices& displacements, const Datatype& base,
+         bool bytes) {
+        return unwrap(bytes ? Datatype::hindexed_block(block_length, list_of(displacements), base)
+                            : Datatype::indexed_block(block_length, list_of(displacements), base));
+      },
+      nb::arg("block_length"), nb::arg("displacements"), nb::arg("base"), nb::arg("bytes"));
+  module.def("type_struct", &structure, nb::arg("block_lengths"), nb::arg("displacements"),
+             nb::arg("bases"));
+  module.def(
+      "type_subarray",
+      [](const Indices& sizes, const Indices& subsizes, const Indices& starts,
+         const std::string& order, const Datatype& base) {
+        return unwrap(Datatype::subarray(list_of(sizes), list_of(subsizes), list_of(starts),
+                                         order_from(order), base));
+      },
+      nb::arg("sizes"), nb::arg("subsizes"), nb::arg("starts"), nb::arg("order"), nb::arg("base"));
+  module.def("type_darray", &darray, nb::arg("rank"), nb::arg("sizes"), nb::arg("kinds"),
+             nb::arg("arguments"), nb::arg("grid"), nb::arg("order"), nb::arg("base"));
+  module.def(
+      "type_resized",
+      [](std::int64_t lower_bound, std::int64_t extent, const Datatype& base) {
+        return unwrap(Datatype::resized(lower_bound, extent, base));
+      },
+      nb::arg("lower_bound"), nb::arg("extent"), nb::arg("base"));
+  module.def("copy_types", &copy_types, nb::arg("engine"), nb::arg("pairs"), nb::arg("priority"),
+             nb::arg("after").none(), nb::arg("stream").none());
+}
+
+}  // namespace tranship::python

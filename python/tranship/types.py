@@ -1,0 +1,354 @@
+"""Types in the sense of MPI: elements, and the bytes at which they lie.
+
+A type says which bytes of an array are moved, and in which order (MPI-4.1, chapter 5). Two types
+with the same elements are the ends of a copy, wherever their elements lie::
+
+    import tranship as ts
+
+    column = ts.types.vector(512, 1, 512, "f8")          # one column of a 512 x 512 array
+    face = ts.types.subarray((64, 64, 64), (64, 64, 1), (0, 0, 0), "f8")
+    packed = engine.pack(field, face)                     # the elements one behind the other
+    engine.unpack(packed, other, face)
+    engine.copy(matrix, row, types=(column, ts.types.contiguous(512, "f8")))
+
+`base` is a type, or anything that NumPy takes for a dtype; a structured dtype becomes a struct.
+Displacements and strides count extents of the base, except in `hvector`, `hindexed`,
+`hindexed_block` and `struct`, where they are bytes. Counts have 64 bits, and strides and
+displacements may be negative.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core
+from ._core import Datatype
+from .arguments import check_whole, element_type, integers
+from .errors import InvalidArgument
+
+__all__ = [
+    "Datatype",
+    "contiguous",
+    "darray",
+    "dup",
+    "from_mpi",
+    "hindexed",
+    "hindexed_block",
+    "hvector",
+    "indexed",
+    "indexed_block",
+    "resized",
+    "struct",
+    "subarray",
+    "vector",
+]
+
+Base = Datatype | npt.DTypeLike
+TypePair = tuple[Base | None, Base | None]
+"""Types of the two ends of a copy; None: as many raw bytes as the other has."""
+Order = Literal["C", "F"]
+Distribution = Literal["none", "block", "cyclic"]
+
+DISTRIBUTIONS: dict[str, int] = {"none": 0, "block": 1, "cyclic": 2}
+WHOLE = "whole numbers"
+BYTES = "numbers of bytes"
+
+
+def contiguous(count: SupportsIndex, base: Base) -> Datatype:
+    """Returns `count` items, one extent of the base apart."""
+    return _core.type_contiguous(check_whole("count", count), as_type(base))
+
+
+def vector(
+    count: SupportsIndex, block_length: SupportsIndex, stride: SupportsIndex, base: Base
+) -> Datatype:
+    """Returns blocks of items at equal distances.
+
+    Args:
+        count: Number of blocks.
+        block_length: Items of each block, one extent apart.
+        stride: Extents of the base from one block to the next.
+        base: Type of the items.
+    """
+    return strided(count, block_length, stride, base, False)
+
+
+def hvector(
+    count: SupportsIndex, block_length: SupportsIndex, stride: SupportsIndex, base: Base
+) -> Datatype:
+    """Returns what `vector` does, with `stride` in bytes."""
+    return strided(count, block_length, stride, base, True)
+
+
+def strided(count: Any, block_length: Any, stride: Any, base: Base, in_bytes: bool) -> Datatype:
+    """Returns a vector with a stride in extents or in bytes."""
+    return _core.type_vector(
+        check_whole("count", count),
+        check_whole("block_length", block_length),
+        check_whole("stride", stride),
+        as_type(base),
+        in_bytes,
+    )
+
+
+def indexed(block_lengths: npt.ArrayLike, displacements: npt.ArrayLike, base: Base) -> Datatype:
+    """Returns blocks of different lengths at any places.
+
+    Args:
+        block_lengths: Items of each block.
+        displacements: Extents of the base from the begin to each block; as many.
+        base: Type of the items.
+    """
+    lengths = integers("block_lengths", block_lengths, WHOLE)
+    places = integers("displacements", displacements, WHOLE)
+    return _core.type_indexed(lengths, places, as_type(base), False)
+
+
+def hindexed(block_lengths: npt.ArrayLike, displacements: npt.ArrayLike, base: Base) -> Datatype:
+    """Returns what `indexed` does, with `displacements` in bytes."""
+    lengths = integers("block_lengths", block_lengths, WHOLE)
+    places = integers("displacements", displacements, BYTES)
+    return _core.type_indexed(lengths, places, as_type(base), True)
+
+
+def indexed_block(
+    block_length: SupportsIndex, displacements: npt.ArrayLike, base: Base
+) -> Datatype:
+    """Returns blocks of one length at any places.
+
+    Args:
+        block_length: Items of each block.
+        displacements: Extents of the base from the begin to each block.
+        base: Type of the items.
+    """
+    places = integers("displacements", displacements, WHOLE)
+    length = check_whole("block_length", block_length)
+    return _core.type_indexed_block(length, places, as_type(base), False)
+
+
+def hindexed_block(
+    block_length: SupportsIndex, displacements: npt.ArrayLike, base: Base
+) -> Datatype:
+    """Returns what `indexed_block` does, with `displacements` in bytes."""
+    places = integers("displacements", displacements, BYTES)
+    length = check_whole("block_length", block_length)
+    return _core.type_indexed_block(length, places, as_type(base), True)
+
+
+def struct(
+    block_lengths: npt.ArrayLike, displacements: npt.ArrayLike, bases: Sequence[Base]
+) -> Datatype:
+    """Returns blocks of different types.
+
+    The extent is rounded up to the strictest alignment of the elements, as in C, unless a base was
+    resized, or is a subarray or darray.
+
+    Args:
+        block_lengths: Items of each block.
+        displacements: Bytes from the begin to each block; as many.
+        bases: Type of the items of each block; as many.
+    """
+    lengths = integers("block_lengths", block_lengths, WHOLE)
+    places = integers("displacements", displacements, BYTES)
+    return _core.type_struct(lengths, places, [as_type(base) for base in bases])
+
+
+def subarray(
+    sizes: Sequence[SupportsIndex],
+    subsizes: Sequence[SupportsIndex],
+    starts: Sequence[SupportsIndex],
+    base: Base,
+    *,
+    order: Order = "C",
+) -> Datatype:
+    """Returns a box of an array; the extent is that of the whole array.
+
+    Args:
+        sizes: Items of the array in each dimension.
+        subsizes: Items of the box in each dimension.
+        starts: First index of the box in each dimension.
+        base: Type of an item.
+        order: "C": the last dimension is contiguous; "F": the first.
+    """
+    return _core.type_subarray(
+        integers("sizes", sizes, WHOLE),
+        integers("subsizes", subsizes, WHOLE),
+        integers("starts", starts, WHOLE),
+        order_of(order),
+        as_type(base),
+    )
+
+
+def darray(
+    rank: SupportsIndex,
+    sizes: Sequence[SupportsIndex],
+    distributions: Sequence[Distribution | tuple[Distribution, SupportsIndex]],
+    grid: Sequence[SupportsIndex],
+    base: Base,
+    *,
+    order: Order = "C",
+) -> Datatype:
+    """Returns the part of an array that one process of a grid has (as in High Performance Fortran).
+
+    Args:
+        rank: The process; the last dimension of the grid is the fastest.
+        sizes: Items of the array in each dimension.
+        distributions: For each dimension "none", "block" or "cyclic", or with the number of indices
+            of a block, as in ``("cyclic", 4)``.
+        grid: Processes in each dimension; 1 where the distribution is "none".
+        base: Type of an item.
+        order: "C": the last dimension of the array is contiguous; "F": the first.
+    """
+    kinds, arguments = [], []
+    for given in distributions:
+        kind, argument = (given, 0) if isinstance(given, str) else given
+        if kind not in DISTRIBUTIONS:
+            raise InvalidArgument(
+                f"distributions={distributions!r} names no distribution",
+                'give "none", "block", "cyclic", or a pair such as ("cyclic", 4)',
+            )
+        kinds.append(DISTRIBUTIONS[kind])
+        arguments.append(operator.index(argument))
+    return _core.type_darray(
+        check_whole("rank", rank),
+        integers("sizes", sizes, WHOLE),
+        np.asarray(kinds, np.int64),
+        np.asarray(arguments, np.int64),
+        integers("grid", grid, WHOLE),
+        order_of(order),
+        as_type(base),
+    )
+
+
+def resized(base: Base, lower_bound: SupportsIndex, extent: SupportsIndex) -> Datatype:
+    """Returns the type with other bounds; the elements stay where they are.
+
+    Args:
+        base: The type.
+        lower_bound: Byte at which an item begins.
+        extent: Bytes from one item to the next.
+    """
+    low, size = check_whole("lower_bound", lower_bound), check_whole("extent", extent)
+    return _core.type_resized(low, size, as_type(base))
+
+
+def dup(base: Base) -> Datatype:
+    """Returns the type. (Types cannot be changed or freed, so that one serves as well as two.)"""
+    return as_type(base)
+
+
+def as_type(base: Base) -> Datatype:
+    """Returns a type as it is; that of a NumPy dtype.
+
+    Raises:
+        InvalidArgument: It is neither, or its elements are Python objects.
+    """
+    if isinstance(base, Datatype):
+        return base
+    dtype = element_type("base", base)
+    if dtype.hasobject:
+        raise InvalidArgument(f"base={base!r} has Python objects", "give numbers or raw bytes")
+    if dtype.subdtype is not None:
+        inner, shape = dtype.subdtype
+        return contiguous(int(np.prod(shape)), inner)
+    if dtype.fields is None:
+        return _core.type_element(f"{dtype.kind}{dtype.itemsize}")
+    fields = [dtype.fields[name] for name in dtype.names or ()]
+    made = struct([1] * len(fields), [field[1] for field in fields], [field[0] for field in fields])
+    return resized(made, 0, dtype.itemsize)
+
+
+def order_of(order: Any) -> str:
+    """Returns "C" or "F".
+
+    Raises:
+        InvalidArgument: It is something else.
+    """
+    if order not in ("C", "F"):
+        raise InvalidArgument(f"order={order!r} is no order of dimensions", 'give "C" or "F"')
+    return str(order)
+
+
+def from_mpi(datatype: Any) -> Datatype:
+    """Returns the type of an ``mpi4py.MPI.Datatype``; it need not be committed.
+
+    Args:
+        datatype: A predefined or derived type, of any nesting.
+
+    Raises:
+        InvalidArgument: It is no such object, the null type, or of elements that NumPy does not
+            have, such as pairs for MINLOC.
+    """
+    from .mpi_types import decode  # mpi4py is needed for this alone
+
+    return decode(datatype)
+
+
+def typed_pairs(
+    pairs: Iterable[tuple[Any, Any]], types: Iterable[TypePair]
+) -> list[tuple[Any, Any, Datatype | None, Datatype | None]]:
+    """Returns the pairs with their types, as the core takes them.
+
+    Raises:
+        InvalidArgument: There are not as many of each, or something else than pairs.
+    """
+    try:
+        ends = [(source, target) for source, target in pairs]
+        given = [(source, target) for source, target in types]
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            "a copy, or its types, is not a pair",
+            "give pairs (source, target), and pairs (type of the source, type of the target)",
+        ) from None
+    if len(ends) != len(given):
+        raise InvalidArgument(
+            f"there are {len(ends)} copies and types for {len(given)}", "give a pair for each"
+        )
+    made = []
+    for (source, target), (first, second) in zip(ends, given, strict=True):
+        if first is None and second is None:
+            raise InvalidArgument("types=(None, None) names no type", "give a type for one end")
+        made.append((source, target, optional_type(first), optional_type(second)))
+    return made
+
+
+def optional_type(base: Base | None) -> Datatype | None:
+    """Returns the type, or None."""
+    return None if base is None else as_type(base)
+
+
+def typed_arrays(
+    arrays: Any, types: Base | Sequence[Base], count: SupportsIndex
+) -> tuple[list[Any], list[Datatype]]:
+    """Returns one array or several, and the items of each.
+
+    Raises:
+        InvalidArgument: There are not as many types as arrays, or `count` is negative.
+    """
+    items = check_whole("count", count, least=0)
+    several = isinstance(arrays, (list, tuple))
+    given = list(arrays) if several else [arrays]
+    bases: list[Any] = list(types) if several and isinstance(types, (list, tuple)) else [types]
+    if len(given) != len(bases):
+        raise InvalidArgument(
+            f"there are {len(given)} arrays and {len(bases)} types", "give a type for each array"
+        )
+    made = [as_type(base) for base in bases]
+    return given, made if items == 1 else [contiguous(items, one) for one in made]
+
+
+def packed_places(types: Sequence[Datatype]) -> list[Datatype]:
+    """Returns where the elements of each type lie once all are packed: raw bytes."""
+    places = []
+    begin = 0
+    for one in types:
+        places.append(
+            hindexed_block(one.nbytes, [begin], "V1") if begin else contiguous(one.nbytes, "V1")
+        )
+        begin += one.nbytes
+    return places
