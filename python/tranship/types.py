@@ -299,7 +299,9 @@ def typed_pairs(
     """
     try:
         ends = [(source, target) for source, target in pairs]
-        given = [(source, target) for source, target in types]
+        given = list(types)
+        if any(not isinstance(one, (tuple, list)) or len(one) != 2 for one in given):
+            raise TypeError("a text of two letters is no pair")
     except (TypeError, ValueError):
         raise InvalidArgument(
             "a copy, or its types, is not a pair",
@@ -313,8 +315,16 @@ def typed_pairs(
     for (source, target), (first, second) in zip(ends, given, strict=True):
         if first is None and second is None:
             raise InvalidArgument("types=(None, None) names no type", "give a type for one end")
-        made.append((source, target, optional_type(first), optional_type(second)))
+        made.append((block(source), block(target), optional_type(first), optional_type(second)))
     return made
+
+
+def block(array: Any) -> Any:
+    """Returns an array of records with padding as one of raw bytes; any other as it is."""
+    if not isinstance(array, np.ndarray) or array.dtype.names is None:
+        return array
+    whole = array.flags.c_contiguous or array.flags.f_contiguous
+    return array.view(f"V{array.dtype.itemsize}") if whole else array
 
 
 def optional_type(base: Base | None) -> Datatype | None:

@@ -11,45 +11,11 @@ import numpy as np
 import pytest
 from exporters import Exporter
 from gpu_support import content, filled
+from memories import MEMORIES, PEERS, Bytes, Places
 
 import tranship as ts
 
-MEMORIES = ("host", "pinned", "device0", "device1")
-PEERS = ("plain", "shared", "network", "peer device1")
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Pieces = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]
-
-
-class Places:
-    """An engine with emulated GPUs, and others that export arrays to it."""
-
-    def __init__(self, stack: ExitStack) -> None:
-        self.engine = stack.enter_context(ts.Engine(emulated_gpus=2, threads=2))
-        self.near = stack.enter_context(ts.Engine(emulated_gpus=2, threads=2, contact=True))
-        self.far = stack.enter_context(ts.Engine(contact=True, transport="network", threads=2))
-        self.peers = {one: self.engine.connect(one.contact) for one in (self.near, self.far)}
-        self.exported = 0
-
-    def put(self, values: Bytes, place: str) -> tuple[Any, Any]:
-        """Returns an array with these bytes as this engine sees it, and where it lies."""
-        if place in MEMORIES:
-            array = filled(self.engine, values, place)
-            return array, array
-        owner = self.far if place == "network" else self.near
-        if place == "shared":
-            array = owner.empty(values.shape, "u1")
-            array[...] = values
-        else:
-            array = filled(owner, values, "device1" if place == "peer device1" else "host")
-        self.exported += 1
-        name = f"array {self.exported}"
-        owner.export(name, array)
-        return self.peers[owner][name], array
-
-    def read(self, place: str, array: Any) -> Bytes:
-        """Returns the bytes of an array that `put` made."""
-        engine = self.engine if place in MEMORIES else self.near
-        return np.asarray(content(engine, array)).view(np.uint8).reshape(-1)
 
 
 @pytest.fixture(scope="module")
