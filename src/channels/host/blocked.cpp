@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "channels/host/loops.hpp"
 #include "channels/host/prefetch.hpp"
 
 namespace tranship::host {
@@ -227,6 +228,7 @@ void copy_staged(const Shape& block, const Kernels& set, bool cold, std::byte* s
 }
 
 void copy_direct(const Shape& shape, BoxCopier& boxes, Prefetcher& next) {
+  if (suits_loops(shape)) return copy_loops(shape, next);
   Blocks blocks;
   bool whole = true;
   for (int k = 0; k < shape.rank; ++k) {

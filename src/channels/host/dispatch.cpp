@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "channels/host/blocked.hpp"
+#include "channels/host/loops.hpp"
 
 namespace tranship::host {
 namespace {
@@ -54,6 +55,9 @@ void copy_runs(const Shape& shape, const Kernels& set, bool cold) {
 void copy_shape(const Shape& shape, const Kernels& set, bool cold) {
   if (shape.rank == 0 || shape.element_bytes >= streamed_run_bytes_min) {
     copy_runs(shape, set, cold && shape.element_bytes >= streamed_run_bytes_min);
+  } else if (!cold && suits_loops(shape)) {
+    Prefetcher none;
+    copy_loops(shape, none);
   } else if (shape.bytes() <= direct_bytes_max) {
     BoxCopier boxes(set, source_range(shape), false);
     Prefetcher none;

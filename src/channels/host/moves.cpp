@@ -46,6 +46,27 @@ struct Steps {
   }
 };
 
+template <typename Element>
+void move_loop(const MoveLoop& loop, const std::byte* source, std::byte* target) {
+  const std::int64_t bytes = loop.element_bytes;
+  const std::int64_t from = loop.source_stride;
+  const std::int64_t to = loop.target_stride;
+  std::int64_t left = loop.extent;
+  for (; left >= 4; left -= 4) {
+    Element::copy(source, target, bytes);
+    Element::copy(source + from, target + to, bytes);
+    Element::copy(source + 2 * from, target + 2 * to, bytes);
+    Element::copy(source + 3 * from, target + 3 * to, bytes);
+    source += 4 * from;
+    target += 4 * to;
+  }
+  for (; left > 0; --left) {
+    Element::copy(source, target, bytes);
+    source += from;
+    target += to;
+  }
+}
+
 /// Copies the rows from `first` to `last` of every column.
 template <typename Element>
 void move_rows(const Grid& grid, std::int64_t first, std::int64_t last) {
@@ -124,27 +145,42 @@ void move_wide(const Grid& grid) {
   move_rows<Halves<width / 2>>(grid, end, grid.rows);
 }
 
+/// Calls `choose` with the way in which elements of `element_bytes` are copied.
+template <typename Choose>
+auto with_element(std::int64_t element_bytes, const Choose& choose) {
+  switch (element_bytes) {
+    case 1: return choose(Exact<1>());
+    case 2: return choose(Exact<2>());
+    case 4: return choose(Exact<4>());
+    case 8: return choose(Exact<8>());
+    case 12: return choose(Exact<12>());
+    case 16: return choose(Exact<16>());
+    case 20: return choose(Exact<20>());
+    case 24: return choose(Exact<24>());
+    case 32: return choose(Exact<32>());
+    case 40: return choose(Exact<40>());
+    case 48: return choose(Exact<48>());
+    case 64: return choose(Exact<64>());
+    default: break;
+  }
+  if (element_bytes < 4) return choose(Halves<2>());
+  if (element_bytes < 8) return choose(Halves<4>());
+  if (element_bytes < 16) return choose(Halves<8>());
+  if (element_bytes < 32) return choose(Halves<16>());
+  if (element_bytes < 64) return choose(Halves<32>());
+  return choose(Steps());
+}
+
 }  // namespace
 
 GridKernel move_kernel(std::int64_t element_bytes) {
-  switch (element_bytes) {
-    case 1: return move<Exact<1>>;
-    case 2: return move<Exact<2>>;
-    case 4: return move<Exact<4>>;
-    case 8: return move<Exact<8>>;
-    case 12: return move<Exact<12>>;
-    case 16: return move<Exact<16>>;
-    case 24: return move<Exact<24>>;
-    case 32: return move<Exact<32>>;
-    case 64: return move<Exact<64>>;
-    default: break;
-  }
-  if (element_bytes < 4) return move<Halves<2>>;
-  if (element_bytes < 8) return move<Halves<4>>;
-  if (element_bytes < 16) return move<Halves<8>>;
-  if (element_bytes < 32) return move<Halves<16>>;
-  if (element_bytes < 64) return move<Halves<32>>;
-  return move<Steps>;
+  return with_element(element_bytes,
+                      []<typename Element>(Element) -> GridKernel { return move<Element>; });
+}
+
+LoopKernel loop_kernel(std::int64_t element_bytes) {
+  return with_element(element_bytes,
+                      []<typename Element>(Element) -> LoopKernel { return move_loop<Element>; });
 }
 
 std::int64_t wide_move_bytes(std::int64_t element_bytes) {

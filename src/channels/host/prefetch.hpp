@@ -15,6 +15,9 @@ class Prefetcher {
   /// work_bytes: Bytes that are copied, in all steps, until this block is needed.
   Prefetcher(const Shape& shape, std::int64_t work_bytes);
 
+  /// Whether there is nothing to prefetch.
+  bool idle() const { return lines_per_byte_ == 0; }
+
   /// Prefetches this block's share of lines for `bytes` of the work on the block before. A few
   /// lines at a time: processors drop prefetches beyond those that they can have outstanding.
   void keep_pace(std::int64_t bytes) {
