@@ -28,14 +28,26 @@ class Compressor {
   explicit Compressor(std::span<const TypeRun> runs) {
     std::map<std::int64_t, int> numbers;
     items_.reserve(runs.size());
+    std::int64_t last_bytes = 0;
+    int last_number = 0;
     for (const TypeRun& run : runs) {
-      const auto [found, is_new] = numbers.try_emplace(run.bytes, static_cast<int>(parts_.size()));
-      if (is_new) parts_.push_back(TypeTree::run(run.bytes));
-      items_.push_back({run.offset, found->second});
+      if (run.bytes != last_bytes) {
+        const auto [found, is_new] =
+            numbers.try_emplace(run.bytes, static_cast<int>(parts_.size()));
+        if (is_new) parts_.push_back(TypeTree::run(run.bytes));
+        last_bytes = run.bytes;
+        last_number = found->second;
+      }
+      items_.push_back({run.offset, last_number});
     }
   }
 
-  TypeTree tree() { return tree_of(items_); }
+  std::optional<TypeTree> tree() {
+    if (auto nest = nest_of(items_)) return nest;
+    Items items = with_loops(items_);
+    if (items.size() == items_.size()) return {};
+    return tree_of(std::move(items));
+  }
 
  private:
   TypeTree tree_of(Items items) {
@@ -100,10 +112,15 @@ class Compressor {
     return count;
   }
 
-  /// Returns how often the `period` items from number `first` on are repeated at equal distances.
+  /// Returns how often the `period` items from number `first` on are repeated at equal distances,
+  /// or 1 if that is too seldom for a loop.
   static std::size_t repetitions(const Items& items, std::size_t first, std::size_t period) {
-    if (first + period >= items.size()) return 1;
+    const std::size_t least = period == 1 ? parts_least : groups_least;
+    if (first + least * period > items.size()) return 1;
     const std::int64_t step = items[first + period].offset - items[first].offset;
+    // The first item of the last repetition tells most lists of random places.
+    const Item& last = items[first + (least - 1) * period];
+    if (last.offset - items[first].offset != static_cast<std::int64_t>(least - 1) * step) return 1;
     std::size_t k = first + period;
     while (k < items.size() && items[k].part == items[k - period].part &&
            items[k].offset - items[k - period].offset == step) {
@@ -116,6 +133,7 @@ class Compressor {
   /// that covers most, of equal ones the shortest.
   Items with_loops(const Items& items) {
     Items made;
+    made.reserve(items.size());
     for (std::size_t k = 0; k < items.size();) {
       std::size_t best_period = 1;
       std::size_t best_count = 1;
@@ -159,9 +177,6 @@ class Compressor {
 
 }  // namespace
 
-TypeTree compress(std::span<const TypeRun> runs) {
-  if (runs.empty()) return {};
-  return Compressor(runs).tree();
-}
+std::optional<TypeTree> compress(std::span<const TypeRun> runs) { return Compressor(runs).tree(); }
 
 }  // namespace tranship

@@ -21,6 +21,32 @@ constexpr std::int64_t runs_for_each_number = 4;
 /// Runs that is_disjoint() sorts at most.
 constexpr std::int64_t runs_sorted_max = std::int64_t{1} << 22;
 
+/// Returns one part of all runs, of the largest unit that divides their lengths.
+TypePart list_of(const std::vector<PackedRun>& runs) {
+  std::int64_t unit = 0;
+  for (const PackedRun& run : runs) unit = std::gcd(unit, run.bytes);
+  TypePart part;
+  part.nest.element_bytes = unit;
+  part.source_step = unit;
+  part.target_step = unit;
+  part.entries.reserve(runs.size());
+  for (const PackedRun& run : runs) {
+    part.entries.push_back({run.offset, run.packed, run.bytes / unit});
+  }
+  return part;
+}
+
+TypePart list_of(const std::vector<TypeRun>& runs) {
+  std::vector<PackedRun> packed;
+  packed.reserve(runs.size());
+  std::int64_t at_packed = 0;
+  for (const TypeRun& run : runs) {
+    packed.push_back({run.offset, at_packed, run.bytes});
+    at_packed += run.bytes;
+  }
+  return list_of(packed);
+}
+
 /// Collects the nests of a tree: those of equal shape are one part, which lists their places.
 class PartCollector {
  public:
@@ -111,19 +137,8 @@ class PartCollector {
     return parts_[found->second];
   }
 
-  /// Makes all runs one part, of the largest unit that divides their lengths.
   void add_runs() {
-    if (run_part_ < 0) return;
-    std::int64_t unit = 0;
-    for (const PackedRun& run : runs_) unit = std::gcd(unit, run.bytes);
-    TypePart& part = parts_[at(run_part_)];
-    part.nest.element_bytes = unit;
-    part.source_step = unit;
-    part.target_step = unit;
-    part.entries.reserve(runs_.size());
-    for (const PackedRun& run : runs_) {
-      part.entries.push_back({run.offset, run.packed, run.bytes / unit});
-    }
+    if (run_part_ >= 0) parts_[at(run_part_)] = list_of(runs_);
   }
 
   std::vector<Loop> loops_;  ///< outermost first
@@ -216,13 +231,9 @@ TypeForm TypeForm::of(const TypeTree& tree) {
   std::vector<TypeRun> runs;
   tranship::append_runs(tree, runs);
   form.runs_ = static_cast<std::int64_t>(runs.size());
-  TypeTree compressed = compress(runs);
-  if (compressed.node->depth > Datatype::depth_max) {
-    std::vector<TypeTree> parts;
-    for (const TypeRun& run : runs) parts.push_back(TypeTree::run(run.bytes).shifted(run.offset));
-    compressed = TypeTree::sequence(parts);
-  }
-  form.parts_ = parts_of(compressed);
+  const auto compressed = compress(runs);
+  const bool is_list = !compressed || compressed->node->depth > Datatype::depth_max;
+  form.parts_ = is_list ? std::vector<TypePart>{list_of(runs)} : parts_of(*compressed);
   return form;
 }
 

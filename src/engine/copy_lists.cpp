@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/at.hpp"
 #include "engine/copy_all.hpp"
 
 namespace tranship {
@@ -10,6 +11,10 @@ namespace {
 
 /// Entries of one tile, so that channels which need plain nests keep few of them.
 constexpr std::size_t tile_entries_max = 4096;
+/// Tiles of a list in one hop that each thread of its channel gets, unless they are shorter than
+/// `tile_bytes_least`.
+constexpr int tiles_each = 4;
+constexpr std::int64_t tile_bytes_least = 64 << 10;
 /// Fewest slots of a buffer between two hops: one is filled while the other is emptied.
 constexpr int slots_least = 2;
 
@@ -23,8 +28,17 @@ Result<ListPath> path_of_list(CopyRunner& runner, const PlanQuery& query) {
   if (hops.empty()) return path;  // nothing is to be moved
   if (hops.size() == 1) {
     path.one_launch = runner.one_gpu_hop(*path.plan);
-    path.tile_bytes =
-        path.one_launch ? std::numeric_limits<std::int64_t>::max() : path.plan->tile_bytes;
+    if (path.one_launch) {
+      path.tile_bytes = std::numeric_limits<std::int64_t>::max();
+    } else if (path.plan->direct) {
+      path.tile_bytes = path.plan->tile_bytes;
+    } else {
+      // The plan's tiles are those of one long run, which one thread copies at a stretch.
+      const ChannelSpec& channel = runner.profile().channels[at(hops[0].channel)];
+      const std::int64_t share = path.plan->bytes / (tiles_each * std::max(channel.width, 1));
+      path.tile_bytes = std::clamp(share, std::min(tile_bytes_least, path.plan->tile_bytes),
+                                   path.plan->tile_bytes);
+    }
     return path;
   }
   path.tile_bytes = hops[0].target->end_bytes();

@@ -145,7 +145,7 @@ std::optional<Event> CopyRunner::copy_now(const Array& source, const Array& targ
   auto query = planner_.query_of(source, target, options);
   if (!query || !check_overlap(source, target, query->target)) return {};
   const auto plan = planner_.find_now(*query);
-  return plan ? carry_now(plan, source, target, options) : std::nullopt;
+  return plan ? carry_now(plan, source, target, options, {.nests = plan->nests}) : std::nullopt;
 }
 
 std::optional<Event> CopyRunner::copy_again(const std::shared_ptr<const Plan>& plan,
@@ -157,7 +157,7 @@ std::optional<Event> CopyRunner::copy_again(const std::shared_ptr<const Plan>& p
 
 std::optional<Event> CopyRunner::carry_now(const std::shared_ptr<const Plan>& plan,
                                            const Array& source, const Array& target,
-                                           const CopyOptions& options) {
+                                           const CopyOptions& options, const Cargo& cargo) {
   if (!within_memory(source, target) || options.stream || trace_ != nullptr) return {};
   if (!(plan->bytes == 0 || (plan->direct && plan->hops.size() == 1))) return {};
   for (const Event& event : options.after) {
@@ -165,9 +165,7 @@ std::optional<Event> CopyRunner::carry_now(const std::shared_ptr<const Plan>& pl
   }
   const CopyHere held(source, target);
   if (!held.stands()) return {};  // copy() says why
-  if (plan->bytes > 0) {
-    copy_nests(plan->nests, source.place.address, target.place.address, cold(*plan, options));
-  }
+  if (plan->bytes > 0) move(cargo, source, target, cold(*plan, options));
   if (!check_liveness(source.liveness, target.liveness)) return {};
   return Event(plan);
 }
@@ -405,15 +403,29 @@ Status CopyRunner::wait_here(const CopyOptions& options, const Event& event) con
   return ended ? event.wait({}) : status;
 }
 
+std::shared_ptr<const HostProgram> CopyRunner::prepare_program(const Plan& plan,
+                                                               const CopyPair& ends,
+                                                               const IndexedCopy& lists) {
+  const bool here = within_memory(ends.source, ends.target) && plan.direct && plan.hops.size() == 1;
+  return here ? std::make_shared<const HostProgram>(lists.nests()) : nullptr;
+}
+
+void CopyRunner::move(const Cargo& cargo, const Array& source, const Array& target,
+                      bool past_caches) {
+  const std::byte* from = source.place.address;
+  std::byte* to = target.place.address;
+  if (cargo.program != nullptr) return cargo.program->copy(from, to, past_caches);
+  copy_nests(cargo.nests, from, to, past_caches);
+  copy_indexed(cargo.lists(), from, to, past_caches);
+}
+
 std::optional<Status> CopyRunner::carry_directly(const Plan& plan, const Array& source,
                                                  const Array& target, const CopyOptions& options,
                                                  const Cargo& cargo) {
   const std::int64_t begin_ns = trace_ != nullptr ? clock_.now_ns() : 0;
   std::optional<Status> status;
   if (within_memory(source, target)) {
-    const bool past_caches = cold(plan, options);
-    copy_nests(cargo.nests, source.place.address, target.place.address, past_caches);
-    copy_indexed(cargo.lists(), source.place.address, target.place.address, past_caches);
+    move(cargo, source, target, cold(plan, options));
     status = check_liveness(source.liveness, target.liveness);
   } else if (cargo.lists().empty()) {
     status = copy_to_peer(plan, source, target, !options.among_others);

@@ -12,6 +12,7 @@
 
 #include "base/clock.hpp"
 #include "base/trace.hpp"
+#include "channels/host/host_program.hpp"
 #include "engine/array.hpp"
 #include "engine/copy_options.hpp"
 #include "engine/copy_planner.hpp"
@@ -33,6 +34,8 @@ struct Cargo {
   /// What a GPU carries, planned ahead by prepare_work() for arrays of this alignment; null: it is
   /// planned now.
   std::shared_ptr<const GpuWork> prepared = nullptr;
+  /// What the caller's thread carries in place of `nests` and the lists; null: those are carried.
+  const HostProgram* program = nullptr;
 
   std::span<const IndexedNest> lists() const {
     const IndexedCopy* copy = kept ? kept.get() : indexed;
@@ -85,9 +88,15 @@ class CopyRunner {
   /// As Engine::copy_again().
   std::optional<Event> copy_again(const std::shared_ptr<const Plan>& plan, const std::byte* source,
                                   std::byte* target) const;
-  /// Carries a short copy along a plan as copy_now() does.
+  /// Carries a short copy along a plan as copy_now() does. `cargo` is what the caller's thread
+  /// moves.
   std::optional<Event> carry_now(const std::shared_ptr<const Plan>& plan, const Array& source,
-                                 const Array& target, const CopyOptions& options);
+                                 const Array& target, const CopyOptions& options,
+                                 const Cargo& cargo);
+  /// Returns the lists of a copy made ready for the caller's thread, if that carries them; null if
+  /// not.
+  static std::shared_ptr<const HostProgram> prepare_program(const Plan& plan, const CopyPair& ends,
+                                                            const IndexedCopy& lists);
   /// Carries a copy along a plan; `cargo` is what a plan of one hop moves when it does not go in
   /// the plan's tiles. A copy that goes on after the call has taken the cargo's lists.
   Result<Event> carry(const std::shared_ptr<const Plan>& plan, const Array& source,
@@ -113,6 +122,8 @@ class CopyRunner {
  private:
   std::vector<double> waiting_s(int priority) const;
   int channel_number(const ChannelSpec& channel, int opened_on = -1) const;
+  /// Moves what the caller's thread carries within memory.
+  static void move(const Cargo& cargo, const Array& source, const Array& target, bool past_caches);
   /// Runs a short copy on the caller's thread; nothing if it must be queued after all.
   std::optional<Status> carry_directly(const Plan& plan, const Array& source, const Array& target,
                                        const CopyOptions& options, const Cargo& cargo);

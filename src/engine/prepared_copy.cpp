@@ -16,15 +16,17 @@ namespace {
 /// One of the copies that a start begins.
 struct Part {
   std::shared_ptr<const Plan> plan;
-  std::vector<CopyPair> pairs;                 ///< several, if one launch carries them
-  std::shared_ptr<const IndexedCopy> indexed;  ///< null: the plan's nests are carried
-  std::shared_ptr<const GpuWork> work;         ///< null: no GPU carries it in one hop
+  std::vector<CopyPair> pairs;                   ///< several, if one launch carries them
+  std::shared_ptr<const IndexedCopy> indexed;    ///< null: the plan's nests are carried
+  std::shared_ptr<const GpuWork> work;           ///< null: no GPU carries it in one hop
+  std::shared_ptr<const HostProgram> program{};  ///< null: the caller's thread carries no lists
 
   /// Returns what the caller's thread or a GPU carries between two addresses.
   Cargo cargo(const Array& source, const Array& target) const {
     Cargo cargo;
     if (!indexed) cargo.nests = plan->nests;
     cargo.kept = indexed;
+    cargo.program = program.get();
     if (work && work->fits(source.place.address, target.place.address)) cargo.prepared = work;
     return cargo;
   }
@@ -107,7 +109,7 @@ Result<Part> part_of(CopyRunner& runner, CopyPair ends, const CopyOptions& optio
   if (!plan) return plan.error();
   auto work = runner.prepare_work(**plan, ends, options, {.nests = (*plan)->nests});
   if (!work) return work.error();
-  return Part{std::move(*plan), {std::move(ends)}, nullptr, std::move(*work)};
+  return Part{std::move(*plan), {std::move(ends)}, nullptr, std::move(*work), nullptr};
 }
 
 /// Returns the part of an indexed copy between the ends of the first pair.
@@ -116,7 +118,9 @@ Result<Part> part_of(CopyRunner& runner, std::shared_ptr<const Plan> plan,
   auto lists = std::make_shared<const IndexedCopy>(std::move(indexed));
   auto work = runner.prepare_work(*plan, pairs[0], options, {.kept = lists});
   if (!work) return work.error();
-  return Part{std::move(plan), std::move(pairs), std::move(lists), std::move(*work)};
+  auto program = CopyRunner::prepare_program(*plan, pairs[0], *lists);
+  return Part{std::move(plan), std::move(pairs), std::move(lists), std::move(*work),
+              std::move(program)};
 }
 
 Result<std::vector<Part>> parts_of(CopyRunner& runner, std::vector<CopyPair> pairs,
@@ -154,8 +158,10 @@ struct PreparedCopy::State {
 
   Result<Event> start(const Part& part, const CopyPair& pair, const CopyOptions& given) const {
     const auto& [source, target] = pair;
-    if (!part.indexed) {
-      if (auto ended = runner.carry_now(part.plan, source, target, given)) return std::move(*ended);
+    const bool here = !part.indexed || part.program;
+    if (here) {
+      auto ended = runner.carry_now(part.plan, source, target, given, part.cargo(source, target));
+      if (ended) return std::move(*ended);
     }
     if (Status status = runner.check_pinned(pair); !status) return status.error();
     if (part.plan->bytes > 0) {
@@ -330,10 +336,12 @@ Result<Event> PreparedCopy::start(const CopyPair& ends, const StartOptions& give
 }
 
 std::optional<Event> PreparedCopy::start_now(const StartOptions& given) const {
-  if (state_->parts.size() != 1 || state_->parts[0].indexed) return {};
+  if (state_->parts.size() != 1) return {};
   const Part& part = state_->parts[0];
+  if (part.indexed && !part.program) return {};
   const auto& [source, target] = part.pairs[0];
-  return state_->runner.carry_now(part.plan, source, target, state_->options_of(given));
+  return state_->runner.carry_now(part.plan, source, target, state_->options_of(given),
+                                  part.cargo(source, target));
 }
 
 const CopyPair* PreparedCopy::ends() const {

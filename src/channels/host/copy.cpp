@@ -1,10 +1,12 @@
 #include "channels/host/copy.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "channels/host/dispatch.hpp"
 #include "channels/host/group.hpp"
 #include "channels/host/kernels.hpp"
+#include "channels/host/moves.hpp"
 #include "channels/host/records.hpp"
 #include "channels/host/runs.hpp"
 #include "channels/host/shape.hpp"
@@ -14,6 +16,8 @@ namespace {
 
 /// Nests below this size stay in the caches in any order.
 constexpr std::int64_t grouped_bytes_min = 16 << 10;
+/// Longer elements are runs.
+constexpr std::int64_t element_bytes_max = 64;
 
 /// Copies the first group of nests that walk the same records; returns its number of nests.
 std::size_t copy_some(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
@@ -40,12 +44,11 @@ std::size_t copy_some(std::span<const LoopNest> nests, const std::byte* source, 
   return count;
 }
 
-/// Copies indexed nests that move nothing but runs.
-void copy_runs_of(std::span<const IndexedNest> nests, const std::byte* source, std::byte* target,
-                  bool cold) {
+/// Copies a list of runs, in blocks of some.
+void copy_runs_of(const IndexedNest& list, const std::byte* source, std::byte* target, bool cold) {
   std::array<Run, 256> runs;
   std::size_t count = 0;
-  (void)for_each_run(nests, [&](const Run& run) {
+  (void)for_each_run({&list, 1}, [&](const Run& run) {
     runs[count++] = run;
     if (count < runs.size()) return true;
     copy_runs(runs, source, target, cold);
@@ -53,6 +56,21 @@ void copy_runs_of(std::span<const IndexedNest> nests, const std::byte* source, s
     return true;
   });
   copy_runs(std::span(runs).first(count), source, target, cold);
+}
+
+/// How the entries of a list are copied.
+enum class ListKind {
+  elements,  ///< each is one short element
+  runs,      ///< each is one run
+  nests,
+};
+
+ListKind kind_of(const IndexedNest& list) {
+  if (list.nest.rank != 0) return ListKind::nests;
+  const bool single = std::all_of(list.entries.begin(), list.entries.end(),
+                                  [](const IndexedEntry& entry) { return entry.count == 1; });
+  if (single && list.nest.element_bytes <= element_bytes_max) return ListKind::elements;
+  return single || list.moves_touch() ? ListKind::runs : ListKind::nests;
 }
 
 }  // namespace
@@ -63,13 +81,22 @@ void copy_nests(std::span<const LoopNest> nests, const std::byte* source, std::b
   if (cold) host::fence_streams();
 }
 
-void copy_indexed(std::span<const IndexedNest> nests, const std::byte* source, std::byte* target,
+void copy_indexed(std::span<const IndexedNest> lists, const std::byte* source, std::byte* target,
                   bool cold) {
-  if (moves_runs(nests)) return copy_runs_of(nests, source, target, cold);
-  for (const IndexedNest& indexed : nests) {
-    for (const IndexedEntry& entry : indexed.entries) {
-      const LoopNest nest = nest_of(indexed, entry);
-      (void)copy_some({&nest, 1}, source, target, cold);
+  for (const IndexedNest& list : lists) {
+    switch (kind_of(list)) {
+      case ListKind::elements:
+        host::entries_kernel(list.nest.element_bytes)(list.entries, list.nest.element_bytes,
+                                                      source + list.nest.source_offset,
+                                                      target + list.nest.target_offset);
+        break;
+      case ListKind::runs: copy_runs_of(list, source, target, cold); break;
+      case ListKind::nests:
+        for (const IndexedEntry& entry : list.entries) {
+          const LoopNest nest = nest_of(list, entry);
+          (void)copy_some({&nest, 1}, source, target, cold);
+        }
+        break;
     }
   }
   if (cold) host::fence_streams();

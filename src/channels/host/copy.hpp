@@ -18,7 +18,7 @@ void copy_nests(std::span<const LoopNest> nests, const std::byte* source, std::b
                 bool cold);
 
 /// The same for indexed nests, entry by entry.
-void copy_indexed(std::span<const IndexedNest> nests, const std::byte* source, std::byte* target,
+void copy_indexed(std::span<const IndexedNest> lists, const std::byte* source, std::byte* target,
                   bool cold);
 
 }  // namespace tranship

@@ -67,6 +67,65 @@ void move_loop(const MoveLoop& loop, const std::byte* source, std::byte* target)
   }
 }
 
+/// Elements ahead of the copy whose lines are on their way to the caches.
+constexpr std::size_t list_ahead = 32;
+
+/// Calls `move(k)` for each element, and `fetch(k)` some elements before.
+template <typename Fetch, typename Move>
+void each_of_list(const MoveList& list, const Fetch& fetch, const Move& move) {
+  std::size_t k = 0;
+  if (list.far) {
+    for (; k + list_ahead < list.count; ++k) {
+      fetch(k + list_ahead);
+      move(k);
+    }
+  }
+  for (; k + 4 <= list.count; k += 4) {
+    move(k);
+    move(k + 1);
+    move(k + 2);
+    move(k + 3);
+  }
+  for (; k < list.count; ++k) move(k);
+}
+
+template <typename Element>
+void move_list(const MoveList& list, const std::byte* source, std::byte* target) {
+  const std::int64_t bytes = list.element_bytes;
+  const auto step = static_cast<std::size_t>(bytes);
+  const std::uint32_t* from = list.sources;
+  const std::uint32_t* to = list.targets;
+  if (to == nullptr) {
+    each_of_list(
+        list, [=](std::size_t k) { __builtin_prefetch(source + from[k]); },
+        [=](std::size_t k) { Element::copy(source + from[k], target + k * step, bytes); });
+  } else if (from == nullptr) {
+    each_of_list(
+        list, [=](std::size_t k) { __builtin_prefetch(target + to[k], 1); },
+        [=](std::size_t k) { Element::copy(source + k * step, target + to[k], bytes); });
+  } else {
+    each_of_list(
+        list,
+        [=](std::size_t k) {
+          __builtin_prefetch(source + from[k]);
+          __builtin_prefetch(target + to[k], 1);
+        },
+        [=](std::size_t k) { Element::copy(source + from[k], target + to[k], bytes); });
+  }
+}
+
+template <typename Element>
+void move_entries(std::span<const IndexedEntry> entries, std::int64_t element_bytes,
+                  const std::byte* source, std::byte* target) {
+  for (std::size_t k = 0; k < entries.size(); ++k) {
+    if (k + list_ahead < entries.size()) {
+      __builtin_prefetch(source + entries[k + list_ahead].source_offset);
+    }
+    Element::copy(source + entries[k].source_offset, target + entries[k].target_offset,
+                  element_bytes);
+  }
+}
+
 /// Copies the rows from `first` to `last` of every column.
 template <typename Element>
 void move_rows(const Grid& grid, std::int64_t first, std::int64_t last) {
@@ -181,6 +240,17 @@ GridKernel move_kernel(std::int64_t element_bytes) {
 LoopKernel loop_kernel(std::int64_t element_bytes) {
   return with_element(element_bytes,
                       []<typename Element>(Element) -> LoopKernel { return move_loop<Element>; });
+}
+
+ListKernel list_kernel(std::int64_t element_bytes) {
+  return with_element(element_bytes,
+                      []<typename Element>(Element) -> ListKernel { return move_list<Element>; });
+}
+
+EntriesKernel entries_kernel(std::int64_t element_bytes) {
+  return with_element(element_bytes, []<typename Element>(Element) -> EntriesKernel {
+    return move_entries<Element>;
+  });
 }
 
 std::int64_t wide_move_bytes(std::int64_t element_bytes) {
