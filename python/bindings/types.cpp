@@ -104,7 +104,9 @@ std::vector<TypedPair> typed_pairs_of(const TypedPairs& given, Hold held) {
   return pairs;
 }
 
-void bind_types(nb::module_& module) {
+namespace {
+
+void bind_datatype(nb::module_& module) {
   nb::class_<Datatype>(module, "Datatype",
                        "Elements and the bytes at which they lie (MPI-4.1, chapter 5). Make one by "
                        "the functions of `tranship.types`. Immutable.")
@@ -132,6 +134,9 @@ void bind_types(nb::module_& module) {
           },
           nb::arg("other"), "Returns whether both have the same sequence of elements.")
       .def("__repr__", [](const Datatype& self) { return "<Datatype " + self.text() + ">"; });
+}
+
+void bind_constructors(nb::module_& module) {
   module.def(
       "type_element", [](const std::string& type) { return unwrap(Datatype::element(type)); },
       nb::arg("type"));
@@ -185,6 +190,13 @@ void bind_types(nb::module_& module) {
         return unwrap(Datatype::resized(lower_bound, extent, base));
       },
       nb::arg("lower_bound"), nb::arg("extent"), nb::arg("base"));
+}
+
+}  // namespace
+
+void bind_types(nb::module_& module) {
+  bind_datatype(module);
+  bind_constructors(module);
   module.def("copy_types", &copy_types, nb::arg("engine"), nb::arg("pairs"), nb::arg("priority"),
              nb::arg("after").none(), nb::arg("stream").none());
 }
